@@ -1,0 +1,9 @@
+-- title: Who sells what, and what it is programmed with
+-- column family: Family
+-- column members: Members
+-- column how_to_get: How to get it
+-- column programmed_with: Underneath the framework
+-- column source: Source
+SELECT family, members, how_to_get, programmed_with, '[1](' || source || ')' AS source
+FROM accelerator_families
+ORDER BY rowid;

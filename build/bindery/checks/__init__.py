@@ -1,0 +1,79 @@
+"""The rules, one file each. A check yields findings and never prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from bindery.checks import (
+    bad_data,
+    bad_record,
+    bad_view,
+    broken_image,
+    case_mismatch,
+    dead_anchor,
+    dead_link,
+    directory_anchor,
+    duplicate_anchor,
+    edited_output,
+    missing_alt,
+    missing_chapter,
+    missing_image,
+    nested_url,
+    not_utf8,
+    orphan_file,
+    outside_book,
+    stale_output,
+    swallowed_tag,
+    unclosed_region,
+    unknown_record,
+    unlisted_chapter,
+    unused_excuse,
+)
+from bindery.checks.rule import Rule, Scope
+from bindery.checks.unused_excuse import apply_excuses
+from bindery.model import Finding, Severity
+
+__all__ = ["CHECKS", "RULES", "Rule", "Scope", "check_book"]
+
+Check = Callable[[Scope], Iterable[Finding]]
+
+_MODULES = (
+    missing_chapter,
+    not_utf8,
+    outside_book,
+    dead_link,
+    dead_anchor,
+    directory_anchor,
+    case_mismatch,
+    nested_url,
+    duplicate_anchor,
+    missing_image,
+    broken_image,
+    missing_alt,
+    swallowed_tag,
+    unlisted_chapter,
+    orphan_file,
+    bad_data,
+    bad_record,
+    bad_view,
+    unclosed_region,
+    unknown_record,
+    edited_output,
+    stale_output,
+    unused_excuse,
+)
+CHECKS: Mapping[Rule, Check] = {module.RULE: module.check for module in _MODULES}
+RULES: Mapping[str, Rule] = {rule.id: rule for rule in CHECKS}
+
+
+def check_book(scope: Scope) -> Iterator[Finding]:
+    """Every finding that the book does not excuse, at the severity that the book gives it."""
+    findings = sorted(
+        (finding for check in CHECKS.values() for finding in check(scope)),
+        key=lambda finding: (finding.span, finding.rule),
+    )
+    excuses = [excuse for chapter in scope.book.chapters for excuse in chapter.excuses]
+    for finding in apply_excuses(findings, excuses, RULES):
+        severity = scope.config.severities.get(finding.rule, finding.severity)
+        if severity is not Severity.OFF:
+            yield Finding(finding.span, finding.rule, finding.message, finding.help, severity)

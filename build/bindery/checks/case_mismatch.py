@@ -1,0 +1,18 @@
+"""case-mismatch: a path in other letters works on a forgiving file system and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bindery.checks.rule import Rule, Scope
+from bindery.model import Finding, Severity, WrongCase
+
+RULE = Rule("case-mismatch", Severity.ERROR, "a path differs from the file in upper and lower case")
+
+
+def check(scope: Scope) -> Iterator[Finding]:
+    for _, link, resolution in scope.iterate_links():
+        match resolution:
+            case WrongCase(actual=actual):
+                message = f"the file is called otherwise: '{actual}'"
+                yield RULE.find(link.span, message, f"write '{actual}'")

@@ -1,0 +1,20 @@
+"""dead-anchor: the chapter is there, the anchor is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bindery.checks.rule import Rule, Scope
+from bindery.model import Finding, NoAnchor, Severity
+
+RULE = Rule("dead-anchor", Severity.ERROR, "a link leads to an anchor that no heading has")
+
+
+def check(scope: Scope) -> Iterator[Finding]:
+    for chapter, link, resolution in scope.iterate_links():
+        match resolution:
+            case NoAnchor(chapter=path, slug=slug, nearest=nearest, reason=reason):
+                where = "this chapter" if path == chapter.path else f"'{path}'"
+                message = f"{where} has no anchor '#{slug}'" + (f": {reason}" if reason else "")
+                hint = f"did you mean '#{nearest}'?" if nearest else "name a heading that exists"
+                yield RULE.find(link.span, message, hint)

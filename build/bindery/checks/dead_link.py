@@ -1,0 +1,22 @@
+"""dead-link: a link leads to a file that is not there, or to nothing at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bindery.checks.rule import Rule, Scope
+from bindery.model import Finding, NoDestination, NothingThere, Severity
+
+RULE = Rule("dead-link", Severity.ERROR, "a link leads to nothing")
+
+
+def check(scope: Scope) -> Iterator[Finding]:
+    yield from scope.take_found(RULE)
+    for _, link, resolution in scope.iterate_links():
+        match resolution:
+            case NothingThere(nearest=nearest) if not link.is_image:
+                hint = f"did you mean '{nearest}'?" if nearest else "correct the path"
+                yield RULE.find(link.span, f"there is no file '{link.destination}'", hint)
+            case NoDestination(reason=reason) if not link.is_image:
+                message = f"this link leads nowhere: {reason}"
+                yield RULE.find(link.span, message, "write where it should lead")

@@ -1,0 +1,23 @@
+"""directory-anchor: `folder#anchor` opens the folder on GitHub, not the place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bindery.checks.rule import Rule, Scope
+from bindery.model import Finding, FolderAnchor, Severity
+
+RULE = Rule("directory-anchor", Severity.ERROR, "an anchor is asked of a folder")
+
+
+def check(scope: Scope) -> Iterator[Finding]:
+    for _, link, resolution in scope.iterate_links():
+        match resolution:
+            case FolderAnchor(readme=readme, written=written, slug=slug, target=target):
+                message = "a folder has no anchors: GitHub does not follow this link to its place"
+                hint = f"write '{written}'"
+                if target is None:
+                    hint = f"link a chapter; '{readme}' is none of this book"
+                elif not target.slug:
+                    hint += f"; mind that '{readme}' has no anchor '#{slug}' either"
+                yield RULE.find(link.span, message, hint)

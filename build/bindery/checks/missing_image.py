@@ -1,0 +1,25 @@
+"""missing-image: an image file that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bindery.checks.rule import Rule, Scope
+from bindery.model import Finding, NoDestination, NothingThere, Severity, ToFile
+
+RULE = Rule("missing-image", Severity.ERROR, "an image is not there")
+
+
+def check(scope: Scope) -> Iterator[Finding]:
+    yield from scope.take_found(RULE)
+    for _, link, resolution in scope.iterate_links():
+        if not link.is_image:
+            continue
+        match resolution:
+            case NothingThere(nearest=nearest):
+                hint = f"did you mean '{nearest}'?" if nearest else "correct the path"
+                yield RULE.find(link.span, f"there is no image '{link.destination}'", hint)
+            case NoDestination(reason=reason):
+                yield RULE.find(link.span, f"this image shows nothing: {reason}", "name a file")
+            case ToFile(is_folder=True, path=path):
+                yield RULE.find(link.span, f"'{path}' is a folder, not an image", "name a file")

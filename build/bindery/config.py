@@ -1,0 +1,450 @@
+"""The only reader of `chapters.yaml`. Every error has a place, and the nearest key that exists."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from bindery.model import ConfigError, Finding, Severity, Span
+
+FILE_NAME = "chapters.yaml"
+FORMATS = ("html", "pdf", "epub")
+DEFAULT_SCHEMES = ("http", "https", "mailto", "ftp")
+OUTPUT_CLASSES = ("exact", "shape", "measured")
+
+
+@dataclass(frozen=True, slots=True)
+class ChapterEntry:
+    """A chapter as it is listed. `path` is relative to the root."""
+
+    path: str
+    span: Span
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PartEntry:
+    title: str
+    chapters: tuple[ChapterEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """Where the files of the book stand on the web."""
+
+    url: str
+    ref: str = ""
+    """Tag or commit that links to programs point at; empty means the commit that is built."""
+    branch: str = "main"
+    """Where "edit this page" leads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A chapter that has moved: its old path leads to its new one."""
+
+    old: str
+    new: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEntry:
+    """A companion tool that the book runs, and how far its output can be repeated."""
+
+    name: str
+    path: str
+    output: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """`chapters.yaml`, read and checked. All paths are POSIX, relative to `root`."""
+
+    root: Path
+    title: str
+    parts: tuple[PartEntry, ...]
+    file: str = FILE_NAME
+    subtitle: str = ""
+    description: str = ""
+    authors: tuple[str, ...] = ()
+    language: str = "en"
+    licence: str = ""
+    version: str = ""
+    newest: str = ""
+    """Where a reader finds the newest edition."""
+    cover: str = ""
+    cover_span: Span | None = None
+    folder: str = ""
+    """The folder of the chapters; empty means the root itself."""
+    not_chapters: tuple[str, ...] = ()
+    """Patterns of files below `folder` that are left out of the book on purpose."""
+    moved: tuple[Move, ...] = ()
+    formats: tuple[str, ...] = FORMATS
+    name: str = "book"
+    """File name of the ebooks, without its ending."""
+    repository: Repository | None = None
+    allowed_schemes: tuple[str, ...] = DEFAULT_SCHEMES
+    severities: Mapping[str, Severity] = field(default_factory=dict)
+    tools: tuple[ToolEntry, ...] = ()
+    maths: bool = False
+
+    @property
+    def chapters(self) -> tuple[ChapterEntry, ...]:
+        return tuple(entry for part in self.parts for entry in part.chapters)
+
+    @property
+    def identifier(self) -> str:
+        """A fixed identifier of the book, the same for all its editions."""
+        seed = self.repository.url if self.repository else f"bindery:{self.title}"
+        return uuid.uuid5(uuid.NAMESPACE_URL, seed).urn
+
+
+def find_nearest(word: str, choices: Iterable[str]) -> str:
+    """Give the choice that looks most like `word`, or an empty string where none is close."""
+    close = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.6)
+    return close[0] if close else ""
+
+
+def load_config(root: Path, rule_ids: Iterable[str]) -> Config:
+    """Read `chapters.yaml` in `root`.
+
+    Raises ConfigError with one finding for each thing that is wrong.
+    """
+    path = root / FILE_NAME
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(
+            Finding(
+                Span(FILE_NAME, 1),
+                "config",
+                f"there is no {FILE_NAME} in this folder",
+                "give the folder of a book with --root, or make one with `bindery import DIR`",
+            )
+        ) from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ConfigError(
+            Finding(
+                Span(FILE_NAME, line), "config", "this file is not UTF-8", "save it as UTF-8 text"
+            )
+        ) from None
+    except OSError as error:
+        reason = f"{FILE_NAME} cannot be read: {error.strerror}"
+        raise ConfigError(Finding(Span(FILE_NAME, 1), "config", reason)) from None
+    return _Reader(root, frozenset(rule_ids)).read(text)
+
+
+T = TypeVar("T")
+
+
+class _Reader:
+    """Walks the YAML nodes, which know their places, and collects what is wrong."""
+
+    def __init__(self, root: Path, rule_ids: frozenset[str]) -> None:
+        self.root = root
+        self.rule_ids = rule_ids
+        self.findings: list[Finding] = []
+
+    def read(self, text: str) -> Config:
+        try:
+            node = YAML(typ="safe", pure=True).compose(text)
+        except MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            line, col = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+            problem = error.problem or "it is not YAML"
+            raise ConfigError(
+                Finding(Span(FILE_NAME, line, col), "config", f"the YAML breaks off: {problem}")
+            ) from None
+        except YAMLError as error:
+            problem = str(error).splitlines()[0]
+            raise ConfigError(Finding(Span(FILE_NAME, 1), "config", problem)) from None
+        if node is None:
+            raise ConfigError(
+                Finding(Span(FILE_NAME, 1), "config", "the file is empty", "it needs `title`")
+            )
+        config = self._read_top(node)
+        if self.findings or config is None:
+            raise ConfigError(*self.findings)
+        return config
+
+    # --- places and findings ---
+
+    def _report(self, node: Node, message: str, hint: str = "") -> None:
+        mark, end = node.start_mark, node.end_mark
+        width = end.column - mark.column if end.line == mark.line else 1
+        span = Span(FILE_NAME, mark.line + 1, mark.column + 1, max(width, 1))
+        self.findings.append(Finding(span, "config", message, hint))
+
+    def _span(self, node: Node) -> Span:
+        mark, end = node.start_mark, node.end_mark
+        width = end.column - mark.column if end.line == mark.line else 1
+        return Span(FILE_NAME, mark.line + 1, mark.column + 1, max(width, 1))
+
+    # --- shapes ---
+
+    def _mapping(self, node: Node, what: str, keys: Iterable[str] | None) -> dict[str, Node]:
+        """The entries of a mapping; unknown and repeated keys are reported and left out."""
+        if not isinstance(node, MappingNode):
+            self._report(node, f"{what} should be a mapping of keys to values")
+            return {}
+        allowed = None if keys is None else list(keys)
+        entries: dict[str, Node] = {}
+        for key_node, value_node in node.value:
+            key = str(key_node.value)
+            if key in entries:
+                self._report(key_node, f"the key '{key}' stands here twice")
+            elif allowed is not None and key not in allowed:
+                nearest = find_nearest(key, allowed)
+                hint = f"did you mean '{nearest}'?" if nearest else f"keys: {', '.join(allowed)}"
+                self._report(key_node, f"{what} has no key '{key}'", hint)
+            else:
+                entries[key] = value_node
+        return entries
+
+    def _items(self, node: Node, what: str) -> list[Node]:
+        if not isinstance(node, SequenceNode):
+            self._report(node, f"{what} should be a list", "begin each entry with a hyphen")
+            return []
+        return list(node.value)
+
+    def _text(self, node: Node | None, what: str, default: str = "") -> str:
+        if node is None:
+            return default
+        if not isinstance(node, ScalarNode) or str(node.tag).endswith(":null"):
+            self._report(node, f"{what} should be text")
+            return default
+        return str(node.value).strip()
+
+    def _choice(self, node: Node | None, what: str, choices: Iterable[str], default: str) -> str:
+        if node is None:
+            return default
+        options = list(choices)
+        word = self._text(node, what, default)
+        if word not in options:
+            nearest = find_nearest(word, options)
+            hint = f"did you mean '{nearest}'?" if nearest else f"one of: {', '.join(options)}"
+            self._report(node, f"{what} cannot be '{word}'", hint)
+            return default
+        return word
+
+    def _flag(self, node: Node | None, what: str) -> bool:
+        return self._choice(node, what, ("true", "false"), "false") == "true"
+
+    def _list(self, node: Node | None, what: str, read: Callable[[Node], T]) -> tuple[T, ...]:
+        return () if node is None else tuple(read(item) for item in self._items(node, what))
+
+    def _path(self, node: Node, what: str, base: str = "") -> str:
+        """A path inside the root, with forward slashes."""
+        raw = self._text(node, what)
+        path = PurePosixPath(base, raw)
+        if not raw:
+            self._report(node, f"{what} is empty")
+        elif raw.startswith("/") or ".." in path.parts or "\\" in raw:
+            self._report(
+                node, f"{what} '{raw}' leaves the book", "write it relative to the root, with /"
+            )
+        return "" if str(path) == "." else str(path)
+
+    def _url(self, node: Node | None, what: str) -> str:
+        url = self._text(node, what)
+        if node is not None and not re.match(r"https?://[^\s/]+", url):
+            self._report(node, f"{what} should be a web address", "it begins with https://")
+        return url.rstrip("/")
+
+    # --- the keys of chapters.yaml ---
+
+    def _read_top(self, node: Node) -> Config | None:
+        top = self._mapping(node, FILE_NAME, _KEYS)
+        if not isinstance(node, MappingNode):
+            return None
+        for key in ("title", "parts"):
+            if key not in top:
+                self._report(node, f"the key '{key}' is missing")
+        folder = self._path(top["folder"], "'folder'") if "folder" in top else ""
+        parts = self._list(top.get("parts"), "'parts'", lambda item: self._read_part(item, folder))
+        self._check_repeats(parts)
+        name, formats = self._read_outputs(top.get("outputs"))
+        cover = top.get("cover")
+        title = self._text(top.get("title"), "'title'")
+        if "title" in top and not title:
+            self._report(top["title"], "'title' is empty")
+        if "parts" in top and not any(part.chapters for part in parts) and not self.findings:
+            self._report(top["parts"], "the book has no chapter", "list one under 'parts'")
+        return Config(
+            root=self.root,
+            title=title,
+            subtitle=self._text(top.get("subtitle"), "'subtitle'"),
+            description=self._text(top.get("description"), "'description'"),
+            authors=self._list(
+                top.get("authors"), "'authors'", lambda item: self._text(item, "an author")
+            ),
+            language=self._read_language(top.get("language")),
+            licence=self._text(top.get("licence"), "'licence'"),
+            version=self._text(top.get("version"), "'version'"),
+            newest=self._url(top.get("newest"), "'newest'"),
+            cover=self._path(cover, "'cover'") if cover is not None else "",
+            cover_span=self._span(cover) if cover is not None else None,
+            folder=folder,
+            parts=parts,
+            not_chapters=self._list(
+                top.get("not_chapters"),
+                "'not_chapters'",
+                lambda item: self._path(item, "the pattern", folder),
+            ),
+            moved=self._read_moves(top.get("moved"), folder, parts),
+            name=name,
+            formats=formats,
+            repository=self._read_repository(top.get("repository")),
+            allowed_schemes=self._read_link_policy(top.get("links")),
+            severities=self._read_rules(top.get("rules")),
+            tools=self._read_tools(top.get("tools")),
+            maths=self._flag(top.get("maths"), "'maths'"),
+        )
+
+    def _read_part(self, node: Node, folder: str) -> PartEntry:
+        entries = self._mapping(node, "a part", ("title", "chapters"))
+        if isinstance(node, MappingNode) and "chapters" not in entries:
+            self._report(node, "the part lists no chapters", "add the key 'chapters'")
+        return PartEntry(
+            self._text(entries.get("title"), "the title of a part"),
+            self._list(
+                entries.get("chapters"),
+                "'chapters'",
+                lambda item: self._read_chapter(item, folder),
+            ),
+        )
+
+    def _read_chapter(self, node: Node, folder: str) -> ChapterEntry:
+        title, path_node = "", node
+        if isinstance(node, MappingNode):
+            entries = self._mapping(node, "a chapter", ("path", "title"))
+            title = self._text(entries.get("title"), "the title of a chapter")
+            if "path" not in entries:
+                self._report(node, "the chapter has no 'path'")
+                return ChapterEntry("", self._span(node), title)
+            path_node = entries["path"]
+        path = self._path(path_node, "the chapter", folder)
+        if path and not path.endswith(".md"):
+            self._report(path_node, f"the chapter '{path}' is not Markdown", "its name ends in .md")
+        return ChapterEntry(path, self._span(path_node), title)
+
+    def _check_repeats(self, parts: Iterable[PartEntry]) -> None:
+        seen: dict[str, int] = {}
+        for entry in (entry for part in parts for entry in part.chapters):
+            if entry.path and entry.path in seen:
+                message = f"the chapter '{entry.path}' is listed twice"
+                hint = f"first on line {seen[entry.path]}"
+                self.findings.append(Finding(entry.span, "config", message, hint))
+            seen.setdefault(entry.path, entry.span.line)
+
+    def _read_language(self, node: Node | None) -> str:
+        language = self._text(node, "'language'", "en")
+        if node is not None and not re.fullmatch(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*", language):
+            self._report(node, f"'{language}' is not a language tag", "such as en, de or pt-BR")
+        return language
+
+    def _read_outputs(self, node: Node | None) -> tuple[str, tuple[str, ...]]:
+        entries = self._mapping(node, "'outputs'", ("name", "formats")) if node else {}
+        name = self._text(entries.get("name"), "'name'", "book")
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+            self._report(entries["name"], f"'{name}' is no file name", "letters, digits, . _ -")
+        formats = self._list(
+            entries.get("formats"),
+            "'formats'",
+            lambda item: self._choice(item, "an output", FORMATS, "html"),
+        )
+        return name, formats or FORMATS
+
+    def _read_repository(self, node: Node | None) -> Repository | None:
+        if node is None:
+            return None
+        entries = self._mapping(node, "'repository'", ("url", "ref", "branch"))
+        if isinstance(node, MappingNode) and "url" not in entries:
+            self._report(node, "'repository' has no 'url'")
+        return Repository(
+            self._url(entries.get("url"), "'url'"),
+            self._text(entries.get("ref"), "'ref'"),
+            self._text(entries.get("branch"), "'branch'", "main"),
+        )
+
+    def _read_link_policy(self, node: Node | None) -> tuple[str, ...]:
+        entries = self._mapping(node, "'links'", ("schemes",)) if node else {}
+        schemes = self._list(
+            entries.get("schemes"), "'schemes'", lambda item: self._text(item, "a scheme")
+        )
+        return schemes or DEFAULT_SCHEMES
+
+    def _read_rules(self, node: Node | None) -> Mapping[str, Severity]:
+        entries = self._mapping(node, "'rules'", sorted(self.rule_ids)) if node else {}
+        return {
+            rule: Severity(self._choice(value, f"the severity of '{rule}'", Severity, "error"))
+            for rule, value in entries.items()
+        }
+
+    def _read_moves(
+        self, node: Node | None, folder: str, parts: Iterable[PartEntry]
+    ) -> tuple[Move, ...]:
+        chapters = {entry.path for part in parts for entry in part.chapters}
+        moves = []
+        for old, new in (self._mapping(node, "'moved'", None) if node else {}).items():
+            target = self._path(new, "the new path", folder)
+            source = str(PurePosixPath(folder, old))
+            if target not in chapters:
+                nearest = find_nearest(target, chapters)
+                hint = f"did you mean '{nearest}'?" if nearest else "list it under 'parts'"
+                self._report(new, f"'{target}' is no chapter of this book", hint)
+            if source in chapters:
+                self._report(new, f"'{source}' is said to have moved and is still a chapter")
+            moves.append(Move(source, target, self._span(new)))
+        return tuple(moves)
+
+    def _read_tools(self, node: Node | None) -> tuple[ToolEntry, ...]:
+        tools = []
+        for name, value in (self._mapping(node, "'tools'", None) if node else {}).items():
+            entries = self._mapping(value, f"the tool '{name}'", ("path", "output"))
+            if "path" not in entries:
+                self._report(value, f"the tool '{name}' has no 'path'")
+                continue
+            path = self._path(entries["path"], "the path of a tool")
+            if path and not (self.root / path).is_file():
+                self._report(entries["path"], f"there is no file '{path}'")
+            output = self._choice(
+                entries.get("output"), "the output class", OUTPUT_CLASSES, "measured"
+            )
+            tools.append(ToolEntry(name, path, output, self._span(value)))
+        return tuple(tools)
+
+
+_KEYS = (
+    "title",
+    "subtitle",
+    "description",
+    "authors",
+    "language",
+    "licence",
+    "version",
+    "newest",
+    "cover",
+    "folder",
+    "parts",
+    "not_chapters",
+    "moved",
+    "outputs",
+    "repository",
+    "links",
+    "rules",
+    "tools",
+    "maths",
+)

@@ -1,0 +1,87 @@
+"""Which edition a build makes: version, commit, date, and where the newest one is."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bindery.config import Config
+from bindery.model import ConfigError, Finding, Span
+from bindery.run import CommandMissingError, CommandTimeoutError, run_command
+
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """`date` is that of SOURCE_DATE_EPOCH if set, else of the commit, else today, in UTC."""
+
+    version: str
+    commit: str
+    date: datetime
+    newest: str
+
+    @property
+    def short_commit(self) -> str:
+        return self.commit[:10]
+
+    @property
+    def day(self) -> str:
+        return self.date.date().isoformat()
+
+
+def find_edition(config: Config) -> Edition:
+    """Find out what is being built. Raises ConfigError where SOURCE_DATE_EPOCH is no number."""
+    commit, committed = _ask_git(config.root)
+    if not commit:
+        commit = _read_head(config.root)
+    date = _read_epoch() or committed or datetime.now(UTC).replace(microsecond=0)
+    return Edition(config.version, commit, date, config.newest)
+
+
+def _read_epoch() -> datetime | None:
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not epoch:
+        return None
+    try:
+        return datetime.fromtimestamp(int(epoch), UTC)
+    except (ValueError, OverflowError, OSError):
+        message = f"SOURCE_DATE_EPOCH is '{epoch}', which is no number of seconds"
+        raise ConfigError(Finding(Span("SOURCE_DATE_EPOCH", 1), "config", message)) from None
+
+
+def _ask_git(root: Path) -> tuple[str, datetime | None]:
+    try:
+        answer = run_command(
+            ("git", "-C", str(root), "log", "-1", "--format=%H %ct"), folder=root, timeout=20
+        )
+    except (CommandMissingError, CommandTimeoutError):
+        return "", None
+    commit, _, seconds = answer.stdout.strip().partition(" ")
+    if answer.code or not _COMMIT.fullmatch(commit):
+        return "", None
+    return commit, datetime.fromtimestamp(int(seconds), UTC)
+
+
+def _read_head(root: Path) -> str:
+    """The commit as the files of git tell it, for machines without git itself."""
+    folder = next((p / ".git" for p in (root, *root.parents) if (p / ".git").is_dir()), None)
+    if folder is None:
+        return ""
+    try:
+        head = (folder / "HEAD").read_text().strip()
+        if not head.startswith("ref: "):
+            return head if _COMMIT.fullmatch(head) else ""
+        name = head.removeprefix("ref: ")
+        loose = folder / name
+        if loose.is_file():
+            return loose.read_text().strip()
+        for line in (folder / "packed-refs").read_text().splitlines():
+            if line.endswith(f" {name}"):
+                return line.split()[0]
+    except OSError:
+        pass
+    return ""

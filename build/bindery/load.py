@@ -1,0 +1,181 @@
+"""Files to values: the chapters that `chapters.yaml` lists, and what else lies in the repository."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from bindery.config import ChapterEntry, Config, find_nearest
+from bindery.model import Book, Chapter, Finding, Part, Span
+from bindery.parse import parse_chapter
+
+Kind = Literal["file", "folder"]
+
+_SKIPPED_FOLDERS = frozenset(("node_modules", "__pycache__", "dist", "venv"))
+
+
+class Tree:
+    """The files below a root, looked at as they are needed, in their exact case.
+
+    Paths are POSIX and relative to the root; the empty path is the root itself.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        self._folders: dict[str, Mapping[str, os.DirEntry[str]]] = {}
+
+    def list_folder(self, path: str) -> Mapping[str, os.DirEntry[str]]:
+        """The entries of a folder by name; empty where there is no such folder."""
+        if path not in self._folders:
+            try:
+                with os.scandir(self.root / path) as entries:
+                    self._folders[path] = {entry.name: entry for entry in entries}
+            except OSError:
+                self._folders[path] = {}
+        return self._folders[path]
+
+    def find_kind(self, path: str) -> Kind | None:
+        """What stands at this path, in exactly these letters."""
+        if not path:
+            return "folder"
+        parent, _, name = path.rpartition("/")
+        if parent and self.find_kind(parent) != "folder":
+            return None
+        entry = self.list_folder(parent).get(name)
+        if entry is None:
+            return None
+        try:
+            return "folder" if entry.is_dir() else "file" if entry.is_file() else None
+        except OSError:
+            return None
+
+    def leaves_root(self, path: str) -> bool:
+        """Whether a symbolic link on the way leads out of the root."""
+        parts = path.split("/")
+        for depth in range(1, len(parts) + 1):
+            parent, name = "/".join(parts[: depth - 1]), parts[depth - 1]
+            entry = self.list_folder(parent).get(name)
+            if entry is not None and entry.is_symlink():
+                try:
+                    real = (self.root / path).resolve()
+                except OSError:
+                    return True
+                return not real.is_relative_to(self.root)
+        return False
+
+    def find_other_case(self, path: str) -> str:
+        """The path as it is spelled on disk, where only the case of letters differs."""
+        actual: list[str] = []
+        for name in path.split("/"):
+            names = self.list_folder("/".join(actual))
+            match = name if name in names else None
+            match = match or next((n for n in names if n.lower() == name.lower()), None)
+            if match is None:
+                return ""
+            actual.append(match)
+        return "/".join(actual)
+
+    def walk_files(self, folder: str) -> Iterator[str]:
+        """All files below a folder, sorted, without hidden ones and what tools leave behind."""
+        for name, entry in sorted(self.list_folder(folder).items()):
+            if name.startswith("."):
+                continue
+            path = f"{folder}/{name}" if folder else name
+            if entry.is_dir(follow_symlinks=False):
+                if name not in _SKIPPED_FOLDERS:
+                    yield from self.walk_files(path)
+            elif entry.is_file():
+                yield path
+
+    def read_bytes(self, path: str) -> bytes:
+        return (self.root / path).read_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A book as read from disk, and what could not be read."""
+
+    book: Book
+    tree: Tree
+    findings: tuple[Finding, ...]
+
+
+def load_book(config: Config) -> Loaded:
+    """Read and parse every listed chapter. A chapter that cannot be read becomes a finding."""
+    tree = Tree(config.root)
+    findings: list[Finding] = []
+    parts = []
+    for part in config.parts:
+        chapters = []
+        for entry in part.chapters:
+            loaded = _load_chapter(tree, entry, config)
+            if isinstance(loaded, Finding):
+                findings.append(loaded)
+            else:
+                chapters.append(loaded)
+        parts.append(Part(part.title, tuple(chapters)))
+    if config.cover and config.cover_span and tree.find_kind(config.cover) != "file":
+        message = f"there is no cover image '{config.cover}'"
+        findings.append(Finding(config.cover_span, "missing-image", message))
+    return Loaded(Book(tuple(parts)), tree, tuple(findings))
+
+
+def _load_chapter(tree: Tree, entry: ChapterEntry, config: Config) -> Chapter | Finding:
+    path = entry.path
+    if tree.find_kind(path) != "file":
+        return Finding(
+            entry.span,
+            "missing-chapter",
+            f"there is no chapter '{path}'",
+            _suggest_chapter(tree, path, config),
+        )
+    if tree.leaves_root(path):
+        message = f"the chapter '{path}' is a symbolic link out of the book"
+        return Finding(entry.span, "outside-book", message, "put the file itself into the book")
+    try:
+        source = tree.read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        start = error.object[: error.start]
+        line = start.count(b"\n") + 1
+        col = len(start[start.rfind(b"\n") + 1 :].decode("utf-8", "replace")) + 1
+        message = f"this is not UTF-8: byte 0x{error.object[error.start]:02x}"
+        return Finding(Span(path, line, col), "not-utf8", message, "save the chapter as UTF-8 text")
+    except OSError as error:
+        message = f"the chapter '{path}' cannot be read: {error.strerror}"
+        return Finding(entry.span, "missing-chapter", message)
+    source = source.replace("\r\n", "\n").replace("\r", "\n")
+    return parse_chapter(path, source, entry.title, maths=config.maths)
+
+
+def _suggest_chapter(tree: Tree, path: str, config: Config) -> str:
+    other = tree.find_other_case(path)
+    if other:
+        return f"did you mean '{other}'? the case of letters counts"
+    listed = {entry.path for entry in config.chapters}
+    there = [p for p in tree.walk_files(config.folder) if p.endswith(".md") and p not in listed]
+    nearest = find_nearest(path, there)
+    return f"did you mean '{nearest}'?" if nearest else "correct the path, or take the line out"
+
+
+def is_left_out(path: str, config: Config) -> bool:
+    """Whether `not_chapters` says that this file is no part of the book."""
+    return any(
+        fnmatch.fnmatchcase(path, pattern) or PurePosixPath(pattern) in PurePosixPath(path).parents
+        for pattern in config.not_chapters
+    )
+
+
+def read_line(tree: Tree, span: Span) -> str:
+    """The source line of a finding, or an empty string where it cannot be shown."""
+    try:
+        text = tree.read_bytes(span.path).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return lines[span.line - 1] if 0 < span.line <= len(lines) else ""
+
+

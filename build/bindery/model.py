@@ -1,0 +1,275 @@
+"""The nouns of bindery: frozen values, no input or output.
+
+Lines and columns are counted from 1, as editors count them. Paths of chapters and files are
+POSIX paths relative to the root, the folder that holds `chapters.yaml`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from markdown_it.token import Token
+
+
+class Severity(enum.StrEnum):
+    """How much a finding weighs: an error stops a build, a warning does not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """A place in a text file, as wide as the offending text."""
+
+    path: str
+    line: int
+    col: int = 1
+    width: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, in one place. `rule` is the id that stands in build/README.md."""
+
+    span: Span
+    rule: str
+    message: str
+    help: str = ""
+    severity: Severity = Severity.ERROR
+
+
+class BookError(Exception):
+    """The input cannot be worked with at all. Carries the findings that say why."""
+
+    def __init__(self, *findings: Finding) -> None:
+        super().__init__("; ".join(finding.message for finding in findings))
+        self.findings = findings
+
+
+class ConfigError(BookError):
+    """`chapters.yaml` or the command line is wrong: exit status 2."""
+
+
+# --- what an author wrote --------------------------------------------------------------------
+
+LinkKind = Literal["link", "image", "autolink", "reference", "html-link", "html-image"]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link or an image.
+
+    `raw` is exactly what the author typed as the destination; `destination` is the same without
+    angle brackets, backslashes and entities, still percent-encoded where the author did so.
+    """
+
+    raw: str
+    destination: str
+    span: Span
+    kind: LinkKind
+    text: str = ""
+    """The alternative text of an image; empty for links."""
+
+    @property
+    def is_image(self) -> bool:
+        return self.kind in ("image", "html-image")
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A place that a link can lead to. `level` is 0 for an explicit `<a id>` or `<a name>`."""
+
+    slug: str
+    title: str
+    level: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Excuse:
+    """An inline comment that excuses one finding and says why."""
+
+    rule: str
+    reason: str
+    span: Span
+    covers: int
+    """The line whose finding is excused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What a chapter holds, so that an output can be held against it.
+
+    Each entry begins with the id that renderers write into the output, so that its absence can
+    be seen. `None` stands for what only a browser could tell: rows and code of raw HTML.
+    """
+
+    headings: tuple[tuple[str, str], ...] = ()
+    """Anchor and text."""
+    tables: tuple[tuple[str, int | None], ...] = ()
+    """Id and number of rows, the head included."""
+    figures: tuple[str, ...] = ()
+    code_blocks: tuple[tuple[str, str | None], ...] = ()
+    """Id and code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """One Markdown file of the book, parsed. It keeps its path for life."""
+
+    path: str
+    title: str
+    source: str
+    tokens: Sequence[Token] = field(repr=False, hash=False, compare=False, default=())
+    anchors: tuple[Anchor, ...] = ()
+    links: tuple[Link, ...] = ()
+    excuses: tuple[Excuse, ...] = ()
+    inventory: Inventory = Inventory()
+    findings: tuple[Finding, ...] = ()
+    """What the parser itself saw: tags that a browser would swallow, malformed excuses."""
+
+    @property
+    def lines(self) -> list[str]:
+        return self.source.split("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A titled run of chapters; the part without a title is the front of the book."""
+
+    title: str
+    chapters: tuple[Chapter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """The chapters in reading order."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def chapters(self) -> tuple[Chapter, ...]:
+        return tuple(chapter for part in self.parts for chapter in part.chapters)
+
+
+# --- where a link leads ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ToChapter:
+    """A chapter, at its top or at an anchor."""
+
+    path: str
+    slug: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToFile:
+    """A file or folder of the repository that is not a chapter."""
+
+    path: str
+    fragment: str = ""
+    is_folder: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToWeb:
+    """A URL with a scheme of its own: http, https, mailto, ..."""
+
+    url: str
+
+
+Target = ToChapter | ToFile | ToWeb
+
+
+@dataclass(frozen=True, slots=True)
+class NothingThere:
+    """No such file. `nearest` is the path, as the author would type it, that looks most alike."""
+
+    path: str
+    nearest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NoDestination:
+    """The link is empty, or its destination is prose."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoAnchor:
+    """The chapter is there and the anchor is not."""
+
+    chapter: str
+    slug: str
+    nearest: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderAnchor:
+    """`folder#anchor`: GitHub does not resolve it, though `folder` alone works."""
+
+    readme: str
+    written: str
+    slug: str
+    target: ToChapter | None
+
+
+@dataclass(frozen=True, slots=True)
+class WrongCase:
+    """The path exists in other letters: dead on GitHub, alive on a forgiving file system."""
+
+    actual: str
+    target: Target
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """The path leaves the repository, by `..` or through a symbolic link."""
+
+    path: str
+    through_link: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NestedUrl:
+    """A URL wrapped into a URL, most often by a careless replacement."""
+
+    inner: str
+    url: str
+
+
+Failure = NothingThere | NoDestination | NoAnchor | FolderAnchor | WrongCase | Outside | NestedUrl
+Resolution = Target | Failure
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedBook:
+    """A book and where each of its links leads. Checker and renderers read the same values."""
+
+    book: Book
+    links: Mapping[Link, Resolution]
+
+    def find_target(self, link: Link) -> Target | None:
+        """Where a renderer should lead the reader: the target, or the best place a failed link
+        can still lead to, or None where there is no such place."""
+        match self.links[link]:
+            case ToChapter() | ToFile() | ToWeb() as target:
+                return target
+            case FolderAnchor(target=target):
+                return target
+            case WrongCase(target=target):
+                return target
+            case NoAnchor(chapter=path):
+                return ToChapter(path)
+            case NestedUrl(url=url):
+                return ToWeb(url)
+            case _:
+                return None

@@ -1,0 +1,486 @@
+"""Markdown to a Chapter: what GitHub renders, with the place of every link.
+
+markdown-it-py gives lines of blocks only. Here its inline rules are wrapped so that each link,
+image and raw tag also knows its offset in the inline text, and `_Locator` turns offsets into
+lines and columns.
+
+The tokens that a chapter carries are annotated for the renderers, in `token.meta`:
+`slug` and `rank` on headings, `id` on tables, code blocks and images, `link` on links and images;
+on raw HTML `pieces` (see `raw_html`), and by their index `piece_ids`, `piece_links`, `piece_ranks`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+from mdit_py_plugins.gfm import gfm_plugin
+
+from bindery.model import Anchor, Chapter, Excuse, Finding, Inventory, Link, LinkKind, Span
+from bindery.raw_html import HIDDEN_ELEMENTS, Comment, Piece, Tag, Text, split_html
+from bindery.slugs import SlugCounter
+
+InlineRule = Callable[[StateInline, bool], bool]
+
+_PROSE_LINK = re.compile(r"\[([^\[\]\n]*)\]\(([^()\n]*\s[^()\n]*)\)")
+_EXCUSE = re.compile(r"\s*bindery:\s*allow\b(?P<rest>.*)", re.DOTALL)
+_EXCUSE_PARTS = re.compile(r"\s+(?P<rule>[a-z][a-z-]*)\s+because\s+(?P<reason>\S.*)", re.DOTALL)
+
+
+@cache
+def make_parser(maths: bool = False) -> MarkdownIt:
+    """Give the Markdown parser: GitHub's dialect; dollar maths only where the book asks for it."""
+    parser = MarkdownIt("commonmark")
+    gfm_plugin(parser, dollarmath=maths, front_matter=True)
+    for name, mark in (
+        ("link", _mark_link),
+        ("image", _mark_link),
+        ("autolink", _mark_autolink),
+        ("html_inline", _mark_tag),
+        ("gfm_autolink_www", _mark_autolink),
+        ("gfm_autolink_protocol", _mark_autolink),
+        ("gfm_autolink_email", _mark_autolink),
+    ):
+        _wrap_rule(parser, name, mark)
+    return parser
+
+
+def _wrap_rule(
+    parser: MarkdownIt, name: str, mark: Callable[[StateInline, int, Token], None]
+) -> None:
+    """Have an inline rule note where in the inline text its token stands."""
+    ruler = parser.inline.ruler
+    rule: InlineRule = next(entry.fn for entry in ruler.__rules__ if entry.name == name)
+
+    def marked(state: StateInline, silent: bool) -> bool:
+        start, count = state.pos, len(state.tokens)
+        if not rule(state, silent):
+            return False
+        if not silent:
+            kinds = ("link_open", "image", "html_inline")
+            token = next((t for t in state.tokens[count:] if t.type in kinds), None)
+            if token is not None and "at" not in token.meta:
+                mark(state, start, token)
+        return True
+
+    ruler.at(name, marked)
+
+
+def _mark_link(state: StateInline, start: int, token: Token) -> None:
+    src, helpers = state.src, state.md.helpers
+    is_image = token.type == "image"
+    end = state.pos
+    label_end = helpers.parseLinkLabel(state, start + is_image, not is_image)
+    meta = {"at": start, "end": end, "typed": "", "destination": "", "how": "reference"}
+    position = label_end + 1
+    if position < end and src[position] == "(" and src[end - 1] == ")":
+        position += 1
+        while src[position].isspace():
+            position += 1
+        result = helpers.parseLinkDestination(src, position, end)
+        stop = result.pos if result.ok else position
+        meta |= {
+            "at": position,
+            "end": stop,
+            "typed": src[position:stop],
+            "destination": result.str,
+            "how": "inline",
+        }
+        if stop == position:  # nothing between the parentheses: point at the whole link
+            meta |= {"at": start, "end": end}
+    else:
+        href = token.attrs.get("src" if is_image else "href", "")
+        meta |= {"typed": src[start:end], "destination": str(href)}
+    token.meta.update(meta)
+
+
+def _mark_autolink(state: StateInline, start: int, token: Token) -> None:
+    index = state.tokens.index(token)
+    text = state.tokens[index + 1].content
+    at = state.src.rfind(text, 0, start + len(text) + 1)
+    typed = text if at >= 0 else str(token.attrs["href"])
+    at = max(at, 0)
+    token.meta.update(
+        at=at, end=at + len(typed), typed=typed, destination=token.attrs["href"], how="autolink"
+    )
+
+
+def _mark_tag(state: StateInline, start: int, token: Token) -> None:
+    token.meta["at"] = start
+
+
+class _Locator:
+    """Turns an offset in the text of an inline token into a place in the file."""
+
+    def __init__(self, path: str, lines: Sequence[str]) -> None:
+        self._path = path
+        self._lines = lines
+        self._cell_row = -1
+        self._cell_from = 0
+
+    def enter_cell(self, token: Token) -> None:
+        """Cells of a row share their line: each is looked for behind the one before."""
+        assert token.map is not None
+        if token.map[0] != self._cell_row:
+            self._cell_row, self._cell_from = token.map[0], 0
+        self._cell_base = self._find_cell(self._lines[self._cell_row], token.content)
+        self._cell_from = self._cell_base + max(len(token.content), 1)
+
+    def _find_cell(self, line: str, content: str) -> int:
+        for text in (content, content.replace("|", "\\|")):
+            found = line.find(text, self._cell_from)
+            if found >= 0:
+                return found
+        return self._cell_from
+
+    def find_place(self, token: Token, offset: int, in_cell: bool) -> tuple[int, int]:
+        """Line and column, from 1, of an offset in `token.content`."""
+        if token.map is None:
+            return 1, 1
+        if in_cell:
+            escaped = token.content.count("|", 0, offset)
+            return token.map[0] + 1, self._cell_base + offset + escaped + 1
+        before = token.content[:offset]
+        row = before.count("\n")
+        number = token.map[0] + row
+        if number >= len(self._lines):
+            return token.map[0] + 1, 1
+        inline_line = token.content.split("\n")[row]
+        stripped = inline_line.strip()
+        base = max(self._lines[number].find(stripped), 0)
+        indent = len(inline_line) - len(inline_line.lstrip())
+        within = offset - (before.rfind("\n") + 1)
+        return number + 1, max(base + within - indent, 0) + 1
+
+
+def parse_chapter(path: str, source: str, title: str = "", *, maths: bool = False) -> Chapter:
+    """Parse one chapter. `title` is used where the text has no heading of level 1."""
+    env: dict[str, Any] = {}
+    tokens = make_parser(maths).parse(source, env)
+    return _ChapterReader(path, source, env).read(tokens, title)
+
+
+class _ChapterReader:
+    """One pass over the tokens of a chapter, in reading order."""
+
+    def __init__(self, path: str, source: str, env: dict[str, Any]) -> None:
+        self.path = path
+        self.source = source
+        self.lines = source.split("\n")
+        self.locator = _Locator(path, self.lines)
+        self.references = env.get("references", {})
+        self.slugs = SlugCounter()
+        self.anchors: list[Anchor] = []
+        self.links: list[Link] = []
+        self.excuses: list[Excuse] = []
+        self.findings: list[Finding] = []
+        self.headings: list[tuple[str, str]] = []
+        self.levels: list[tuple[int, dict[Any, Any], Any]] = []
+        self.counts = {"table": 0, "figure": 0, "code": 0}
+        self.tables: list[tuple[str, int | None]] = []
+        self.figures: list[str] = []
+        self.code_blocks: list[tuple[str, str | None]] = []
+
+    def read(self, tokens: list[Token], title: str) -> Chapter:
+        in_cell = False
+        for index, token in enumerate(tokens):
+            match token.type:
+                case "heading_open":
+                    self._read_heading(token, tokens[index + 1])
+                case "th_open" | "td_open":
+                    in_cell = True
+                case "th_close" | "td_close":
+                    in_cell = False
+                case "table_open":
+                    token.meta["id"] = self._count("table")
+                    self.tables.append((token.meta["id"], _count_rows(tokens, index)))
+                case "fence" | "code_block":
+                    token.meta["id"] = self._count("code")
+                    self.code_blocks.append((token.meta["id"], token.content))
+                case "inline":
+                    if in_cell and token.map is not None:
+                        self.locator.enter_cell(token)
+                    self._read_inline(token, in_cell)
+                case "html_block":
+                    self._read_html(token, token.content, self._place_in_block(token))
+        self._rank_headings()
+        first = next((anchor.title for anchor in self.anchors if anchor.level == 1), "")
+        return Chapter(
+            path=self.path,
+            title=title or first or _title_from_path(self.path),
+            source=self.source,
+            tokens=tokens,
+            anchors=tuple(self.anchors),
+            links=tuple(self.links),
+            excuses=tuple(self.excuses),
+            inventory=Inventory(
+                tuple(self.headings),
+                tuple(self.tables),
+                tuple(self.figures),
+                tuple(self.code_blocks),
+            ),
+            findings=tuple(self.findings),
+        )
+
+    def _count(self, kind: str) -> str:
+        """The id of the next table, figure or code block. No heading can have it: GitHub's rule
+        drops dots."""
+        self.counts[kind] += 1
+        return f"{kind}.{self.counts[kind]}"
+
+    # --- headings ---
+
+    def _read_heading(self, token: Token, inline: Token) -> None:
+        children = inline.children or []
+        text = _plain_text(children).strip()
+        assert token.map is not None
+        line = token.map[0]
+        col = len(self.lines[line]) - len(self.lines[line].lstrip()) + 1
+        span = Span(self.path, line + 1, col, max(len(self.lines[line].strip()), 1))
+        title = _plain_text(children, with_tags=True).strip()
+        level = int(token.tag[1])
+        token.meta["slug"] = self._add_heading(level, text, title, span)
+        self.levels.append((level, token.meta, "rank"))
+
+    def _add_heading(self, level: int, text: str, title: str, span: Span) -> str:
+        slug = self.slugs.assign_slug(text)
+        title = " ".join(title.split())
+        self.anchors.append(Anchor(slug, title, level, span))
+        self.headings.append((slug, title))
+        return slug
+
+    def _rank_headings(self) -> None:
+        """Give each heading the level it has in a joined book, where a chapter has one title.
+
+        The title is a first heading of level 1. Where a chapter has more headings of that level,
+        everything below the title moves one level down, and keeps its order.
+        """
+        levels = [level for level, _, _ in self.levels]
+        shift = int(1 in levels[1:])
+        for position, (level, meta, key) in enumerate(self.levels):
+            is_title = position == 0 and level == 1
+            meta[key] = 1 if is_title else min(max(level + shift, 2), 6)
+
+    # --- inline text ---
+
+    def _read_inline(self, token: Token, in_cell: bool) -> None:
+        def place(offset: int) -> tuple[int, int]:
+            return self.locator.find_place(token, offset, in_cell)
+
+        children = token.children or []
+        for child in children:
+            match child.type:
+                case "link_open":
+                    self._add_markdown_link(child, place)
+                case "image":
+                    child.meta["id"] = self._count("figure")
+                    self.figures.append(child.meta["id"])
+                    self._add_markdown_link(child, place)
+                case "html_inline":
+                    at = child.meta.get("at", 0)
+                    self._read_html(child, child.content, partial(_shift_place, place, at))
+                case "text" if "](" in child.content:
+                    self._report_prose_links(token, child.content, place)
+
+    def _add_markdown_link(self, token: Token, place: Callable[[int], tuple[int, int]]) -> None:
+        meta = token.meta
+        is_image = token.type == "image"
+        kind: LinkKind = "image" if is_image else "link"
+        if not is_image and meta.get("how") in ("reference", "autolink"):
+            kind = meta["how"]
+        destination = meta.get("destination", "")
+        line, col = place(meta.get("at", 0))
+        width = max(meta.get("end", 0) - meta.get("at", 0), 1)
+        span = Span(self.path, line, col, width)
+        text = _plain_text(token.children or [], with_alt=True) if is_image else ""
+        link = Link(meta.get("typed", ""), destination, span, kind, text)
+        meta["link"] = link
+        self.links.append(link)
+
+    def _report_prose_links(
+        self, token: Token, text: str, place: Callable[[int], tuple[int, int]]
+    ) -> None:
+        for match in _PROSE_LINK.finditer(text):
+            at = token.content.find(match[0])
+            if at < 0:  # the author escaped it: meant as text
+                continue
+            line, col = place(at + match.start(2) - match.start())
+            self.findings.append(
+                Finding(
+                    Span(self.path, line, col, len(match[2])),
+                    "dead-link",
+                    f"the destination of '[{match[1]}]' is prose, so this is no link at all",
+                    "write a path or an address; one with spaces goes between < and >",
+                )
+            )
+
+    # --- raw HTML ---
+
+    def _place_in_block(self, token: Token) -> Callable[[int], tuple[int, int]]:
+        assert token.map is not None
+        start = token.map[0]
+
+        def place(offset: int) -> tuple[int, int]:
+            before = token.content[:offset]
+            row = before.count("\n")
+            within = offset - (before.rfind("\n") + 1)
+            line = self.lines[start + row] if start + row < len(self.lines) else ""
+            text = token.content.split("\n")[row]
+            base = max(line.find(text), 0)
+            return start + row + 1, base + within + 1
+
+        return place
+
+    def _read_html(
+        self, token: Token, content: str, place: Callable[[int], tuple[int, int]]
+    ) -> None:
+        pieces = list(split_html(content))
+        identifiers: dict[int, str] = {}
+        links: dict[int, Link] = {}
+        ranks: dict[int, int] = {}
+        for index, piece in enumerate(pieces):
+            match piece:
+                case Comment(text, start):
+                    self._read_comment(text, place(start), token)
+                case Tag(name=name, closing=False) if piece.is_shown:
+                    identifiers |= self._read_tag(index, piece, pieces, place, links, ranks)
+                case Tag():
+                    if not piece.is_shown:
+                        self._report_tag(piece, place(piece.start))
+                case _:
+                    pass
+        token.meta.update(pieces=pieces, piece_ids=identifiers, piece_links=links, piece_ranks=ranks)
+
+    def _read_tag(
+        self,
+        index: int,
+        tag: Tag,
+        pieces: Sequence[Piece],
+        place: Callable[[int], tuple[int, int]],
+        links: dict[int, Link],
+        ranks: dict[int, int],
+    ) -> dict[int, str]:
+        line, col = place(tag.start)
+        span = Span(self.path, line, col, len(tag.raw.split("\n")[0]))
+        explicit = tag.get("id") or (tag.get("name") if tag.name == "a" else None)
+        if explicit:
+            self.anchors.append(Anchor(explicit, "", 0, span))
+        for attribute in tag.attributes:
+            if (tag.name, attribute.name) in (("a", "href"), ("img", "src")):
+                line, col = place(attribute.start)
+                where = Span(self.path, line, col, max(len(attribute.value), 1))
+                kind: LinkKind = "html-image" if tag.name == "img" else "html-link"
+                text = tag.get("alt") or ""
+                links[index] = Link(attribute.value, attribute.value, where, kind, text)
+                self.links.append(links[index])
+        if re.fullmatch("h[1-6]", tag.name):
+            text = _text_until(pieces[index + 1 :], tag.name)
+            self.levels.append((int(tag.name[1]), ranks, index))
+            return {index: self._add_heading(int(tag.name[1]), text, text, span)}
+        match tag.name:
+            case "table":
+                self.tables.append((self._count("table"), None))
+                return {index: self.tables[-1][0]}
+            case "img":
+                self.figures.append(self._count("figure"))
+                return {index: self.figures[-1]}
+            case "pre":
+                self.code_blocks.append((self._count("code"), None))
+                return {index: self.code_blocks[-1][0]}
+            case _:
+                return {}
+
+    def _report_tag(self, tag: Tag, place: tuple[int, int]) -> None:
+        if tag.closing and tag.name not in HIDDEN_ELEMENTS:
+            return  # its start tag is reported
+        if tag.name in HIDDEN_ELEMENTS:
+            message = f"GitHub removes the element '{tag.raw}'; it is shown here as text"
+        else:
+            message = f"'{tag.raw}' is read as an HTML tag, and browsers swallow it"
+        span = Span(self.path, *place, width=len(tag.raw.split("\n")[0]))
+        hint = f"put it in a code span: `{tag.raw}`" if "\n" not in tag.raw else "use a code span"
+        self.findings.append(Finding(span, "swallowed-tag", message, hint))
+
+    def _read_comment(self, text: str, place: tuple[int, int], token: Token) -> None:
+        match = _EXCUSE.match(text)
+        if match is None:
+            return
+        line, col = place
+        span = Span(self.path, line, col, min(len(text) + 7, len(self.lines[line - 1]) - col + 1))
+        parts = _EXCUSE_PARTS.match(match["rest"])
+        if parts is None:
+            self.findings.append(
+                Finding(
+                    span,
+                    "unused-excuse",
+                    "this excuse does not say which rule and why",
+                    "write `<!-- bindery: allow RULE because REASON -->`",
+                )
+            )
+            return
+        covers = line
+        if token.type == "html_block":  # a line of its own: it speaks of the next one with text
+            covers += text.count("\n") + 1
+            while covers < len(self.lines) and not self.lines[covers - 1].strip():
+                covers += 1
+        self.excuses.append(Excuse(parts["rule"], parts["reason"].strip(), span, covers))
+
+
+def _count_rows(tokens: Sequence[Token], index: int) -> int:
+    """Rows of the table that opens at `index`."""
+    rows = 0
+    for token in tokens[index:]:
+        rows += token.type == "tr_open"
+        if token.type == "table_close":
+            break
+    return rows
+
+
+def _shift_place(
+    place: Callable[[int], tuple[int, int]], shift: int, offset: int
+) -> tuple[int, int]:
+    return place(shift + offset)
+
+
+def _plain_text(
+    children: Iterable[Token], *, with_alt: bool = False, with_tags: bool = False
+) -> str:
+    """The text that GitHub makes an anchor of; where asked for, with the alternative text of
+    images and with tags that are shown as text."""
+    pieces = []
+    for child in children:
+        match child.type:
+            case "text" | "code_inline" | "text_special" | "math_inline":
+                pieces.append(child.content)
+            case "softbreak" | "hardbreak":
+                pieces.append("\n")
+            case "image" if with_alt:
+                pieces.append(_plain_text(child.children or [], with_alt=True))
+            case "html_inline" if with_tags:
+                tag = next(iter(split_html(child.content)), None)
+                if isinstance(tag, Tag) and not tag.is_shown:
+                    pieces.append(child.content)
+    return "".join(pieces)
+
+
+def _text_until(pieces: Iterable[Piece], name: str) -> str:
+    text = []
+    for piece in pieces:
+        match piece:
+            case Text(content):
+                text.append(content)
+            case Tag(name=tag_name, closing=True) if tag_name == name:
+                break
+    return "".join(text).strip()
+
+
+def _title_from_path(path: str) -> str:
+    stem = path.removesuffix(".md")
+    if stem.endswith("README"):
+        stem = stem.removesuffix("README").rstrip("/") or "Preface"
+    return stem.rsplit("/", 1)[-1].replace("-", " ").replace("_", " ").capitalize()

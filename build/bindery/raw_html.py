@@ -1,0 +1,129 @@
+"""Raw HTML inside Markdown: tags, comments and text, with their places.
+
+What is shown follows GitHub's own list of elements and attributes: a tag outside it, `<jobid>`
+say, disappears in a browser and is therefore kept as text and reported.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+SHOWN_ELEMENTS = frozenset(
+    """h1 h2 h3 h4 h5 h6 br b i strong em a pre code img tt div ins del sup sub p picture ol ul
+    table thead tbody tfoot blockquote dl dt dd kbd q samp var hr ruby rt rp li tr td th s strike
+    summary details caption figure figcaption abbr bdo cite dfn mark small source span time wbr
+    center col colgroup u big""".split()
+)
+"""Elements that GitHub shows (and the few old ones that every browser still knows)."""
+
+HIDDEN_ELEMENTS = frozenset(
+    """html head body title meta link base script noscript style template iframe object embed
+    param form input button select option optgroup textarea label fieldset legend datalist output
+    progress meter video audio track canvas svg math map area frame frameset noframes noembed
+    xmp plaintext marquee applet font dialog slot article section nav aside header footer main
+    address hgroup menu search bdi data portal""".split()
+)
+"""Elements of HTML that a book does not get: GitHub drops the tag, or worse, its content."""
+
+VOID_ELEMENTS = frozenset("br hr img wbr source col".split())
+_KEPT_ATTRIBUTES = frozenset(
+    """id name href src alt title width height align valign border colspan rowspan start type open
+    reversed dir lang cite datetime srcset media scope headers abbr span""".split()
+)
+
+_PIECE = re.compile(
+    r"""(?P<comment><!--(?:>|->|.*?-->))
+      | <(?P<close>/)?(?P<name>[A-Za-z][A-Za-z0-9_-]*)
+        (?P<attributes>(?:\s+[A-Za-z_:@][\w:.@-]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'=<>`]+))?)*)
+        \s*(?P<empty>/)?>
+      | (?P<other><[!?][^>]*>)""",
+    re.VERBOSE | re.DOTALL,
+)
+_ATTRIBUTE = re.compile(
+    r"""\s+(?P<name>[A-Za-z_:@][\w:.@-]*)
+        (?:\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s"'=<>`]+)))?""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    name: str
+    value: str
+    start: int
+    """Offset of the value in the fragment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A start or end tag. `raw` is the text as typed, `start` its offset in the fragment."""
+
+    name: str
+    raw: str
+    start: int
+    closing: bool = False
+    attributes: tuple[Attribute, ...] = ()
+
+    @property
+    def is_shown(self) -> bool:
+        return self.name in SHOWN_ELEMENTS
+
+    def get(self, name: str) -> str | None:
+        """The value of an attribute, or None where the tag does not carry it."""
+        return next((a.value for a in self.attributes if a.name == name), None)
+
+    @property
+    def kept_attributes(self) -> list[tuple[str, str]]:
+        """The attributes that outputs carry; scripts and styles are left behind."""
+        return [(a.name, a.value) for a in self.attributes if a.name in _KEPT_ATTRIBUTES]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    text: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    text: str
+    start: int
+
+
+Piece = Tag | Text | Comment
+
+
+def split_html(fragment: str) -> Iterator[Piece]:
+    """Give the pieces of a fragment in order. Nothing is lost: what is no tag is text."""
+    position = 0
+    for match in _PIECE.finditer(fragment):
+        if match.start() > position:
+            yield Text(html.unescape(fragment[position : match.start()]), position)
+        position = match.end()
+        if match["comment"] is not None:
+            yield Comment(match["comment"][4:-3], match.start())
+        elif match["name"]:
+            yield Tag(
+                match["name"].lower(),
+                match[0],
+                match.start(),
+                bool(match["close"]),
+                tuple(_split_attributes(match["attributes"], match.start("attributes"))),
+            )
+    if position < len(fragment):
+        yield Text(html.unescape(fragment[position:]), position)
+
+
+def _split_attributes(text: str, offset: int) -> Iterator[Attribute]:
+    seen = set()
+    for match in _ATTRIBUTE.finditer(text):
+        name = match["name"].lower()
+        if name in seen:
+            continue
+        seen.add(name)
+        group = next((g for g in ("double", "single", "bare") if match[g] is not None), None)
+        value = html.unescape(match[group]) if group else ""
+        yield Attribute(name, value, offset + (match.start(group) if group else match.start()))

@@ -1,0 +1,77 @@
+"""Where things stand in each output: addresses computed from the one path of a chapter."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote
+
+from bindery.config import Config
+from bindery.edition import Edition
+from bindery.model import Chapter, ToFile
+
+_SAFE_IN_PATH = "/~!$&'()*+,;=:@"
+_SAFE_IN_FRAGMENT = _SAFE_IN_PATH + "?%"
+_SPACE = re.compile(r"\s")
+
+
+def quote_path(path: str) -> str:
+    """A path as a URL holds it; letters of all scripts stay as they are."""
+    return "".join(c if ord(c) > 127 else quote(c, safe=_SAFE_IN_PATH) for c in path)
+
+
+def quote_fragment(slug: str) -> str:
+    return "".join(c if ord(c) > 127 else quote(c, safe=_SAFE_IN_FRAGMENT) for c in slug)
+
+
+def find_page(path: str, folder: str) -> str:
+    """The page of a chapter in the site: `book/a/README.md` stands at `a/index.html`."""
+    inside = path.removeprefix(f"{folder}/") if folder else path
+    stem = inside.removesuffix(".md")
+    name = posixpath.basename(stem)
+    if name.lower() in ("readme", "index"):
+        return posixpath.join(posixpath.dirname(stem), "index.html")
+    return f"{stem}.html"
+
+
+def relate(page: str, here: str) -> str:
+    """The address of one page of the site as another one writes it."""
+    return posixpath.relpath(page, posixpath.dirname(here) or ".")
+
+
+def make_prefixes(chapters: Iterable[Chapter], folder: str) -> Mapping[str, str]:
+    """For each chapter the beginning of its ids in a joined book, unique and fit for XML."""
+    prefixes: dict[str, str] = {}
+    taken: set[str] = set()
+    for chapter in chapters:
+        inside = chapter.path.removeprefix(f"{folder}/") if folder else chapter.path
+        stem = re.sub(r"[^\w.-]", "_", inside.removesuffix(".md").replace("/", "."))
+        stem = stem.removesuffix(".README") if stem != "README" else "preface"
+        if not re.match(r"[^\W\d]", stem):
+            stem = f"c-{stem}"
+        prefix, count = stem, 1
+        while prefix.lower() in taken:
+            count += 1
+            prefix = f"{stem}.{count}"
+        taken.add(prefix.lower())
+        prefixes[chapter.path] = prefix
+    return prefixes
+
+
+def join_id(prefix: str, slug: str) -> str:
+    """The id of an anchor in a joined book."""
+    return f"{prefix}--{_SPACE.sub('_', slug)}"
+
+
+def find_file_url(target: ToFile, config: Config, edition: Edition) -> str | None:
+    """Where a file of the repository stands on the web, at the pinned ref; None where the book
+    names no repository, or there is nothing that could be pinned."""
+    repository = config.repository
+    if repository is None:
+        return None
+    ref = repository.ref or edition.commit or repository.branch
+    kind = "tree" if target.is_folder else "blob"
+    path = quote_path(target.path)
+    fragment = f"#{quote_fragment(target.fragment)}" if target.fragment else ""
+    return f"{repository.url}/{kind}/{quote(ref)}/{path}".rstrip("/") + fragment

@@ -1,0 +1,233 @@
+"""The completeness proof: what the source holds stands in the output, or the build fails.
+
+Engines have been seen to cut books in silence. So each output is read back as a reader's program
+would read it, and its headings, tables, figures, code blocks and links are held against those of
+the source: by number and by set, chapter by chapter.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lxml import html as lxml_html
+
+from bindery.model import BookError, Chapter, Finding, ResolvedBook, Span
+from bindery.render.content import Dialect, find_title_slug
+from bindery.render.output import write_whole
+
+KINDS = ("headings", "tables", "figures", "code_blocks", "links")
+_SPACE = re.compile(r"[\s\u200b\u00ad]+")
+
+
+@dataclass(slots=True)
+class Contents:
+    """What was found, or expected, of one chapter. Keys are ids, or addresses for links; values
+    are what the element must say: a text, or a number of rows."""
+
+    headings: dict[str, str] = field(default_factory=dict)
+    tables: dict[str, int | None] = field(default_factory=dict)
+    figures: dict[str, None] = field(default_factory=dict)
+    code_blocks: dict[str, str | None] = field(default_factory=dict)
+    links: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Something of the source that the output does not have, or has otherwise."""
+
+    chapter: str
+    kind: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChapterProof:
+    chapter: str
+    source: Mapping[str, int]
+    output: Mapping[str, int]
+    lacks: tuple[Lack, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The proof of one output."""
+
+    format: str
+    chapters: tuple[ChapterProof, ...]
+    pages: int | None = None
+
+    @property
+    def lacks(self) -> tuple[Lack, ...]:
+        return tuple(lack for chapter in self.chapters for lack in chapter.lacks)
+
+    def count(self, kind: str) -> int:
+        return sum(chapter.output[kind] for chapter in self.chapters)
+
+    def summarise(self) -> str:
+        counts = ", ".join(f"{self.count(kind)} {kind.replace('_', ' ')}" for kind in KINDS)
+        pages = f", {self.pages} pages" if self.pages is not None else ""
+        return f"complete: {counts} in {len(self.chapters)} chapters{pages}"
+
+    def raise_if_incomplete(self) -> None:
+        """Raise BookError with a finding for each thing that is missing."""
+        if self.lacks:
+            raise BookError(*(_report_lack(lack, self.format) for lack in self.lacks))
+
+
+def _report_lack(lack: Lack, output: str) -> Finding:
+    kind = lack.kind.replace("_", " ").removesuffix("s")
+    message = f"the {output} lost a {kind}: {lack.what}"
+    hint = "the output was not put in place; please report this with the chapter"
+    return Finding(Span(lack.chapter, 1), "incomplete-output", message, hint)
+
+
+def fold_space(text: str) -> str:
+    """Text without any white space, for engines set it as they like."""
+    return _SPACE.sub("", text)
+
+
+def expect_contents(chapter: Chapter, resolved: ResolvedBook, dialect: Dialect) -> Contents:
+    """What an output of this dialect must hold of a chapter."""
+
+    def name(slug: str) -> str:
+        return dialect.write_id(chapter, slug)
+
+    inventory = chapter.inventory
+    headings = {name(slug): fold_space(text) for slug, text in inventory.headings}
+    title = find_title_slug(chapter)
+    headings.setdefault(name(title), fold_space(chapter.title))
+    links: Counter[str] = Counter()
+    for link in chapter.links:
+        target = resolved.find_target(link)
+        if not link.is_image and target is not None:
+            href = dialect.write_href(target, chapter)
+            if href is not None:
+                links[href] += 1
+    return Contents(
+        headings,
+        {name(slug): rows for slug, rows in inventory.tables},
+        dict.fromkeys(name(slug) for slug in inventory.figures),
+        {
+            name(slug): None if text is None else fold_space(text)
+            for slug, text in inventory.code_blocks
+        },
+        links,
+    )
+
+
+def compare_contents(path: str, expected: Contents, found: Contents) -> ChapterProof:
+    """Hold one chapter of an output against its source."""
+    lacks = list(_find_lacks(path, expected, found))
+    return ChapterProof(
+        path,
+        {kind: _count(getattr(expected, kind)) for kind in KINDS},
+        {kind: _count(getattr(found, kind)) for kind in KINDS},
+        tuple(lacks),
+    )
+
+
+def _count(contents: Mapping[str, Any]) -> int:
+    return contents.total() if isinstance(contents, Counter) else len(contents)
+
+
+def _find_lacks(path: str, expected: Contents, found: Contents) -> Iterator[Lack]:
+    for kind in ("headings", "tables", "figures", "code_blocks"):
+        wanted: dict[str, str | int | None] = getattr(expected, kind)
+        there: dict[str, str | int | None] = getattr(found, kind)
+        for identifier, content in wanted.items():
+            if identifier not in there:
+                yield Lack(path, kind, identifier)
+            elif content is not None and content != there[identifier]:
+                yield Lack(path, kind, f"part of {identifier}")
+    for href, number in (expected.links - found.links).items():
+        yield Lack(path, "links", href if number == 1 else f"{href} ({number} times)")
+
+
+def read_contents(root: Any, wanted: Contents) -> Contents:
+    """What an XHTML or HTML tree holds. Only elements with a wanted id count; the text of code
+    is read without the marks of broken lines."""
+    found = Contents()
+    for element in root.iter():
+        tag = element.tag
+        if not isinstance(tag, str):
+            continue
+        name = tag.rpartition("}")[2]
+        identifier = element.get("id")
+        if name == "a" and element.get("href") is not None:
+            found.links[element.get("href")] += 1
+        if identifier is None:
+            continue
+        if identifier in wanted.headings:
+            found.headings[identifier] = fold_space(read_text(element))
+        elif identifier in wanted.tables:
+            found.tables[identifier] = sum(
+                1 for e in element.iter() if isinstance(e.tag, str) and e.tag.endswith("tr")
+            )
+        elif identifier in wanted.figures:
+            found.figures[identifier] = None
+        elif identifier in wanted.code_blocks:
+            found.code_blocks[identifier] = fold_space(read_text(element))
+    return found
+
+
+def read_text(element: Any) -> str:
+    """The text of an element, without the marks that stand for broken lines."""
+    pieces = [element.text or ""]
+    for child in element:
+        if not (isinstance(child.tag, str) and child.get("class") == "wrap"):
+            pieces.append(read_text(child) if isinstance(child.tag, str) else "")
+        pieces.append(child.tail or "")
+    return "".join(pieces)
+
+
+def prove_site(
+    resolved: ResolvedBook, dialect: Dialect, folder: Path, pages: Mapping[str, str]
+) -> Proof:
+    """Read the pages of a site back and hold them against the book."""
+    chapters = []
+    for chapter in resolved.book.chapters:
+        expected = expect_contents(chapter, resolved, dialect)
+        parser = lxml_html.HTMLParser(encoding="utf-8")
+        tree = lxml_html.parse(str(folder / pages[chapter.path]), parser)
+        article = tree.getroot().find(".//article")
+        found = Contents() if article is None else read_contents(article, expected)
+        chapters.append(compare_contents(chapter.path, expected, found))
+    return Proof("site", tuple(chapters))
+
+
+def write_proof(path: Path, proof: Proof) -> None:
+    """Add a proof to the report of the outputs, `dist/report.json`."""
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        report = {}
+    outputs = report.get("outputs") if isinstance(report, dict) else None
+    entries = outputs if isinstance(outputs, dict) else {}
+    entries[proof.format] = {
+        "complete": not proof.lacks,
+        **({"pages": proof.pages} if proof.pages is not None else {}),
+        "totals": {
+            kind: {"source": sum(c.source[kind] for c in proof.chapters), "output": proof.count(kind)}
+            for kind in KINDS
+        },
+        "chapters": [
+            {
+                "path": chapter.chapter,
+                **{
+                    kind: {"source": chapter.source[kind], "output": chapter.output[kind]}
+                    for kind in KINDS
+                },
+                "missing": [{"kind": lack.kind, "what": lack.what} for lack in chapter.lacks],
+            }
+            for chapter in proof.chapters
+        ],
+    }
+    text = json.dumps({"schema": 1, "outputs": dict(sorted(entries.items()))}, indent=2)
+    write_whole(path, (text + "\n").encode())
+

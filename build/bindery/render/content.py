@@ -1,0 +1,551 @@
+"""The text of a chapter as XHTML: one walk over its tokens, whatever the output.
+
+What differs between outputs is in a `Dialect`: how an id, a link and an image are written, how
+code is broken and tables are laid out. The result is always well formed, also where the author's
+raw HTML is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from markdown_it.token import Token
+
+from bindery.model import Chapter, Link, ResolvedBook, Target, ToWeb
+from bindery.raw_html import VOID_ELEMENTS, Tag, Text
+from bindery.render.highlighting import highlight_code, read_language
+from bindery.render.markup import escape_attribute, escape_text
+from bindery.render.table_layout import (
+    ZERO_WIDTH_SPACE,
+    PageRoom,
+    TableLayout,
+    layout_table,
+    split_long_words,
+)
+
+TITLE_SLUG = "title."
+"""Anchor of a title that the renderer adds; no heading can have it, for GitHub drops dots."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSource:
+    """The address of an image as the output writes it, with its size in pixels if known."""
+
+    src: str
+    width: int | None = None
+    height: int | None = None
+
+
+class Dialect(Protocol):
+    """What one output decides."""
+
+    code_columns: int | None
+    """Longest line of code, None where lines are not broken."""
+    table_rooms: Sequence[PageRoom] | None
+    """Room for tables on a page, None where they are not laid out."""
+    labels_cells: bool
+    """Whether cells carry the heading of their column, so that rows can be stacked."""
+    scrolls: bool
+    """Whether wide things scroll, and so need a box around them that has the keyboard's focus."""
+
+    def write_id(self, chapter: Chapter, slug: str) -> str: ...
+
+    def write_href(self, target: Target, chapter: Chapter) -> str | None: ...
+
+    def write_image(self, target: Target, chapter: Chapter) -> ImageSource | None: ...
+
+
+# Raw elements that end another that was left open: a list item ends the item before it.
+_ENDS: Mapping[str, frozenset[str]] = {
+    "li": frozenset(("li", "p")),
+    "dt": frozenset(("dt", "dd", "p")),
+    "dd": frozenset(("dt", "dd", "p")),
+    "tr": frozenset(("tr", "td", "th", "p")),
+    "td": frozenset(("td", "th", "p")),
+    "th": frozenset(("td", "th", "p")),
+    "tbody": frozenset(("thead", "tr", "td", "th")),
+    **dict.fromkeys(
+        "p div ul ol dl table blockquote pre h1 h2 h3 h4 h5 h6 hr details center figure".split(),
+        frozenset(("p",)),
+    ),
+}
+_BARRIER = ""
+
+
+def find_title_slug(chapter: Chapter) -> str:
+    """The anchor of the title of a chapter, which is where a link to its top leads."""
+    first = next((anchor for anchor in chapter.anchors if anchor.level), None)
+    return first.slug if first is not None and first.level == 1 else TITLE_SLUG
+
+
+def render_chapter(chapter: Chapter, resolved: ResolvedBook, dialect: Dialect) -> str:
+    """The chapter as XHTML, from its title on, without any wrapper."""
+    return _Writer(chapter, resolved, dialect).write()
+
+
+class _Writer:
+    def __init__(self, chapter: Chapter, resolved: ResolvedBook, dialect: Dialect) -> None:
+        self.chapter = chapter
+        self.resolved = resolved
+        self.dialect = dialect
+        self.out: list[str] = []
+        self.raw: list[str] = []
+        """Raw elements that are open, with a barrier for each element of Markdown around them."""
+        self.links: list[str] = []
+        """What closes each link that is open: nothing where it leads nowhere."""
+        self.table: TableLayout | None = None
+        self.headings: list[str] = []
+        self.column = 0
+
+    def write(self) -> str:
+        if find_title_slug(self.chapter) == TITLE_SLUG:
+            identifier = self._id(TITLE_SLUG)
+            self.out.append(f'<h1 id="{identifier}">{escape_text(self.chapter.title)}</h1>\n')
+        tokens = self.chapter.tokens
+        for index, token in enumerate(tokens):
+            handler = _BLOCKS.get(token.type)
+            if handler is not None:
+                handler(self, token, tokens, index)
+            elif token.nesting == 1:
+                self._open(token)
+            elif token.nesting == -1:
+                self._close(token)
+        self._close_raw_to_barrier()
+        return "".join(self.out)
+
+    def _id(self, slug: str) -> str:
+        return escape_attribute(self.dialect.write_id(self.chapter, slug))
+
+    # --- raw elements that are open ---
+
+    def _push_barrier(self) -> None:
+        self.raw.append(_BARRIER)
+
+    def _close_raw_to_barrier(self) -> None:
+        while self.raw:
+            name = self.raw.pop()
+            if name == _BARRIER:
+                return
+            self.out.append(f"</{name}>")
+
+    def _end_open_paragraph(self) -> None:
+        """A block cannot stand in a raw paragraph that was left open."""
+        if self.raw and self.raw[-1] == "p":
+            self.out.append(f"</{self.raw.pop()}>")
+
+    # --- blocks ---
+
+    def _open(self, token: Token) -> None:
+        self._end_open_paragraph()
+        attributes = "".join(
+            f' {name}="{escape_attribute(str(value))}"'
+            for name, value in token.attrs.items()
+            if name in ("start", "class")
+        )
+        self.out.append(f"<{token.tag}{attributes}>")
+        if token.tag in ("ul", "ol", "blockquote", "div"):
+            self.out.append("\n")
+        self._push_barrier()
+
+    def _close(self, token: Token) -> None:
+        self._close_raw_to_barrier()
+        self.out.append(f"</{token.tag}>\n")
+
+    def _open_paragraph(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        if not token.hidden:
+            self._open(token)
+
+    def _close_paragraph(self, token: Token, tokens: Sequence[Token], index: int) -> None:
+        if token.hidden:
+            following = tokens[index + 1] if index + 1 < len(tokens) else None
+            if following is not None and following.nesting == 1:
+                self.out.append("\n")
+        else:
+            self._close(token)
+
+    def _open_heading(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self._end_open_paragraph()
+        rank = token.meta["rank"]
+        self.out.append(f'<h{rank} id="{self._id(token.meta["slug"])}">')
+        self._push_barrier()
+
+    def _close_heading(self, _token: Token, tokens: Sequence[Token], index: int) -> None:
+        self._close_raw_to_barrier()
+        rank = tokens[index - 2].meta["rank"]
+        self.out.append(f"</h{rank}>\n")
+
+    def _open_item(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        checked = token.meta.get("checked")
+        if checked is None:
+            self._open(token)
+            return
+        self._end_open_paragraph()
+        mark, word = ("\u2611", "done") if checked else ("\u2610", "to do")
+        self.out.append(
+            f'<li class="task"><span class="box" role="img" aria-label="{word}">{mark}</span> '
+        )
+        self._push_barrier()
+
+    def _open_alert(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self._end_open_paragraph()
+        kind = str(token.meta.get("kind", "note")).lower()
+        self.out.append(f'<div class="alert {escape_attribute(kind)}">\n')
+        self._push_barrier()
+
+    def _open_alert_title(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self.out.append('<p class="alert-title">')
+        self._push_barrier()
+
+    def _write_code(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self._end_open_paragraph()
+        language = read_language(token.info) if token.type == "fence" else ""
+        code = highlight_code(token.content, language, self.dialect.code_columns)
+        named = f' class="language-{escape_attribute(language)}"' if language else ""
+        focus = ' tabindex="0"' if self.dialect.scrolls else ""
+        self.out.append(
+            f'<pre id="{self._id(token.meta["id"])}"{focus}><code{named}>{code}</code></pre>\n'
+        )
+
+    def _write_rule(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self._end_open_paragraph()
+        self.out.append("<hr/>\n")
+
+    def _write_math(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self._end_open_paragraph()
+        self.out.append(f'<p class="math">{escape_text(token.content)}</p>\n')
+
+    # --- tables ---
+
+    def _open_table(self, token: Token, tokens: Sequence[Token], index: int) -> None:
+        self._end_open_paragraph()
+        rows = _read_rows(tokens, index)
+        self.headings = rows[0] if rows else []
+        identifier = self._id(token.meta["id"])
+        if self.dialect.scrolls:
+            label = escape_attribute(f"Table: {', '.join(filter(None, self.headings))}"[:120])
+            self.out.append(
+                f'<div class="table" role="region" tabindex="0" aria-label="{label}">'
+            )
+        style, group = "", ""
+        if self.dialect.table_rooms is not None:
+            self.table = layout_table(rows, self.dialect.table_rooms)
+            widths = "".join(f'<col style="width: {width:g}%"/>' for width in self.table.widths)
+            group = f"<colgroup>{widths}</colgroup>"
+            share = f"{100 * self.table.share:g}%"
+            style = f' class="laid-out {self.table.size}" style="width: {share}"'
+        elif self.dialect.labels_cells and _is_wide(rows):
+            style = ' class="wide"'
+        self.out.append(f'<table id="{identifier}"{style}>{group}\n')
+        self._push_barrier()
+
+    def _close_table(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self._close_raw_to_barrier()
+        self.out.append("</table></div>\n" if self.dialect.scrolls else "</table>\n")
+        self.table = None
+
+    def _open_row(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self.column = -1
+        self.out.append("<tr>")
+        self._push_barrier()
+
+    def _open_cell(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self.column += 1
+        style = str(token.attrs.get("style", ""))
+        align = f' class="{style.removeprefix("text-align:")}"' if style else ""
+        scope = ' scope="col"' if token.tag == "th" else ""
+        label = ""
+        if self.dialect.labels_cells and token.tag == "td" and self.column < len(self.headings):
+            label = f' data-label="{escape_attribute(self.headings[self.column])}"'
+        self.out.append(f"<{token.tag}{align}{scope}{label}>")
+        self._push_barrier()
+
+    # --- footnotes ---
+
+    def _open_footnotes(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self.out.append('<hr class="footnotes"/>\n<ol class="footnotes">\n')
+        self._push_barrier()
+
+    def _close_footnotes(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self._close_raw_to_barrier()
+        self.out.append("</ol>\n")
+
+    def _open_footnote(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        identifier = self._id(f"note.{token.meta['id'] + 1}")
+        self.out.append(f'<li id="{identifier}">')
+        self._push_barrier()
+
+    def _close_footnote(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self._close_raw_to_barrier()
+        self.out.append("</li>\n")
+
+    def _write_footnote_back(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        back = self._id(f"ref.{token.meta['id'] + 1}.{token.meta.get('subId', 0) + 1}")
+        self.out.append(
+            f' <a class="back" href="#{back}" aria-label="Back to the text">\u21a9\ufe0e</a>'
+        )
+
+    # --- inline text ---
+
+    def _write_inline(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        children = token.children or []
+        if len(children) == 1 and children[0].type == "text":
+            self.out.append(self._escape(children[0].content))
+            return
+        for child in children:
+            handler = _INLINES.get(child.type)
+            if handler is not None:
+                handler(self, child)
+            elif child.nesting == 1:
+                self.out.append(f"<{child.tag}>")
+                self._push_barrier()
+            elif child.nesting == -1:
+                self._close_raw_to_barrier()
+                self.out.append(f"</{child.tag}>")
+            elif child.content:
+                self.out.append(self._escape(child.content))
+
+    def _escape(self, text: str) -> str:
+        if self.table is not None:
+            return escape_text(split_long_words(text)).replace(ZERO_WIDTH_SPACE, "<wbr/>")
+        return escape_text(text)
+
+    def _write_text(self, token: Token) -> None:
+        self.out.append(self._escape(token.content))
+
+    def _write_break(self, _token: Token) -> None:
+        self.out.append("\n")
+
+    def _write_hard_break(self, _token: Token) -> None:
+        self.out.append("<br/>\n")
+
+    def _write_inline_code(self, token: Token) -> None:
+        self.out.append(f"<code>{self._escape(token.content)}</code>")
+
+    def _write_inline_math(self, token: Token) -> None:
+        self.out.append(f'<span class="math">{escape_text(token.content)}</span>')
+
+    def _open_link(self, token: Token) -> None:
+        link: Link = token.meta["link"]
+        title = token.attrs.get("title")
+        self._start_link(link, str(title) if title else "")
+        self._push_barrier()
+
+    def _start_link(self, link: Link, title: str = "") -> None:
+        target = self.resolved.find_target(link)
+        href = self.dialect.write_href(target, self.chapter) if target is not None else None
+        if href is None:
+            self.out.append('<span class="dead">')
+            self.links.append("</span>")
+            return
+        hint = f' title="{escape_attribute(title)}"' if title else ""
+        kind = ' class="web"' if isinstance(target, ToWeb) else ""
+        self.out.append(f'<a href="{escape_attribute(href)}"{kind}{hint}>')
+        self.links.append("</a>")
+
+    def _close_link(self, _token: Token) -> None:
+        self._close_raw_to_barrier()
+        self.out.append(self.links.pop())
+
+    def _write_image(self, token: Token) -> None:
+        link: Link = token.meta["link"]
+        title = token.attrs.get("title")
+        extra = [("title", str(title))] if title else []
+        self._show_image(link, token.meta["id"], link.text, extra)
+
+    def _show_image(
+        self, link: Link, identifier: str, alt: str, extra: Sequence[tuple[str, str]]
+    ) -> None:
+        target = self.resolved.find_target(link)
+        source = self.dialect.write_image(target, self.chapter) if target is not None else None
+        element_id = self._id(identifier)
+        if source is None:
+            text = escape_text(alt or link.destination or "image")
+            shown = f'<span id="{element_id}" class="no-image">[{text}]</span>'
+            if isinstance(target, ToWeb) and not self.links:
+                shown = f'<a class="web" href="{escape_attribute(target.url)}">{shown}</a>'
+            self.out.append(shown)
+            return
+        sized = {name for name, _ in extra}
+        attributes = "".join(f' {name}="{escape_attribute(value)}"' for name, value in extra)
+        if source.width and source.height and not sized & {"width", "height"}:
+            attributes += f' width="{source.width}" height="{source.height}"'
+        self.out.append(
+            f'<img id="{element_id}" src="{escape_attribute(source.src)}" '
+            f'alt="{escape_attribute(alt)}"{attributes}/>'
+        )
+
+    def _write_footnote_reference(self, token: Token) -> None:
+        number = token.meta["id"] + 1
+        own = self._id(f"ref.{number}.{token.meta.get('subId', 0) + 1}")
+        note = self._id(f"note.{number}")
+        self.out.append(f'<sup class="note"><a id="{own}" href="#{note}">{number}</a></sup>')
+
+    # --- raw HTML ---
+
+    def _write_html_block(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self._write_html(token)
+        self.out.append("\n")
+
+    def _write_html(self, token: Token) -> None:
+        pieces = token.meta.get("pieces", ())
+        for index, piece in enumerate(pieces):
+            match piece:
+                case Text(text):
+                    self.out.append(self._escape(text))
+                case Tag() if not piece.is_shown:
+                    self.out.append(self._escape(piece.raw))
+                case Tag(name=name, closing=True):
+                    self._close_raw(name)
+                case Tag():
+                    self._open_raw(index, piece, token)
+                case _:
+                    pass
+
+    def _open_raw(self, index: int, tag: Tag, token: Token) -> None:
+        name = tag.name
+        identifier: str = token.meta["piece_ids"].get(index, "")
+        link: Link | None = token.meta["piece_links"].get(index)
+        for other in list(_ENDS.get(name, ())):
+            if self.raw and self.raw[-1] == other:
+                self.out.append(f"</{self.raw.pop()}>")
+        if name == "img":
+            kept = [(k, v) for k, v in tag.kept_attributes if k in ("width", "height", "title")]
+            if link is not None:
+                self._show_image(link, identifier, tag.get("alt") or "", kept)
+            return
+        if name in VOID_ELEMENTS:
+            self.out.append(f"<{name}/>" if name != "source" else "")
+            return
+        if name == "a" and link is not None:
+            self._start_link(link, tag.get("title") or "")
+            self.raw.append(self.links.pop().strip("</>"))
+            explicit = tag.get("id") or tag.get("name")
+            if explicit:
+                self.out.append(f'<span id="{self._id(explicit)}"></span>')
+            return
+        rank = token.meta["piece_ranks"].get(index)
+        shown = f"h{rank}" if rank else _SHOWN_AS.get(name, name)
+        explicit = tag.get("id") or (tag.get("name") if name == "a" else None)
+        attributes = [
+            (key, value)
+            for key, value in tag.kept_attributes
+            if key not in ("id", "name", "href", "src", "srcset")
+        ]
+        own = identifier or explicit
+        if own:
+            attributes.insert(0, ("id", self.dialect.write_id(self.chapter, own)))
+        text = "".join(f' {key}="{escape_attribute(value or key)}"' for key, value in attributes)
+        self.out.append(f"<{shown}{text}>")
+        self.raw.append(shown)
+        if identifier and explicit:
+            self.out.append(f'<span id="{self._id(explicit)}"></span>')
+
+    def _close_raw(self, name: str) -> None:
+        """Close the nearest open element of this name, and what was left open inside it; one
+        that was never opened here is dropped, as browsers do."""
+        shown = _SHOWN_AS.get(name, name)
+        wanted = {shown} | ({"a", "span"} if name == "a" else set())
+        if name[0] == "h" and name[1:].isdigit():
+            wanted = {f"h{rank}" for rank in range(1, 7)}
+        for depth in range(len(self.raw) - 1, -1, -1):
+            if self.raw[depth] == _BARRIER:
+                return
+            if self.raw[depth] in wanted:
+                while len(self.raw) > depth:
+                    self.out.append(f"</{self.raw.pop()}>")
+                return
+
+
+_SHOWN_AS = {"center": "div", "tt": "code", "big": "span"}
+"""Old elements that XHTML has no more, and what shows the same."""
+
+
+def _read_rows(tokens: Sequence[Token], index: int) -> list[list[str]]:
+    """The plain text of the cells of the table that opens at `index`, row by row."""
+    rows: list[list[str]] = []
+    for position in range(index + 1, len(tokens)):
+        match tokens[position].type:
+            case "table_close":
+                break
+            case "tr_open":
+                rows.append([])
+            case "inline":
+                rows[-1].append(_read_cell(tokens[position]))
+            case _:
+                pass
+    return rows
+
+
+def _read_cell(token: Token) -> str:
+    text = []
+    for child in token.children or []:
+        match child.type:
+            case "text" | "code_inline":
+                text.append(child.content)
+            case "softbreak" | "hardbreak":
+                text.append("\n")
+            case "html_inline" if child.content.lower().startswith("<br"):
+                text.append("\n")
+            case "image":
+                text.append("image-wide")
+            case _:
+                pass
+    return "".join(text)
+
+
+def _is_wide(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a table is too wide for a reader the size of a hand."""
+    if not rows:
+        return False
+    width = sum(
+        max((len(row[index]) for row in rows if index < len(row)), default=0)
+        for index in range(len(rows[0]))
+    )
+    return len(rows[0]) > 4 or width > 60
+
+
+def _skip(_writer: _Writer, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
+    """Tokens that no output shows: front matter and what only opens a group."""
+
+
+_Block = Callable[[_Writer, Token, Sequence[Token], int], None]
+_BLOCKS: Mapping[str, _Block] = {
+    "inline": _Writer._write_inline,
+    "paragraph_open": _Writer._open_paragraph,
+    "paragraph_close": _Writer._close_paragraph,
+    "heading_open": _Writer._open_heading,
+    "heading_close": _Writer._close_heading,
+    "list_item_open": _Writer._open_item,
+    "alert_open": _Writer._open_alert,
+    "alert_title_open": _Writer._open_alert_title,
+    "fence": _Writer._write_code,
+    "code_block": _Writer._write_code,
+    "hr": _Writer._write_rule,
+    "math_block": _Writer._write_math,
+    "table_open": _Writer._open_table,
+    "table_close": _Writer._close_table,
+    "tr_open": _Writer._open_row,
+    "th_open": _Writer._open_cell,
+    "td_open": _Writer._open_cell,
+    "html_block": _Writer._write_html_block,
+    "footnote_block_open": _Writer._open_footnotes,
+    "footnote_block_close": _Writer._close_footnotes,
+    "footnote_open": _Writer._open_footnote,
+    "footnote_close": _Writer._close_footnote,
+    "footnote_anchor": _Writer._write_footnote_back,
+    "front_matter": _skip,
+}
+_INLINES: Mapping[str, Callable[[_Writer, Token], None]] = {
+    "text": _Writer._write_text,
+    "softbreak": _Writer._write_break,
+    "hardbreak": _Writer._write_hard_break,
+    "code_inline": _Writer._write_inline_code,
+    "math_inline": _Writer._write_inline_math,
+    "link_open": _Writer._open_link,
+    "link_close": _Writer._close_link,
+    "image": _Writer._write_image,
+    "html_inline": _Writer._write_html,
+    "footnote_ref": _Writer._write_footnote_reference,
+}

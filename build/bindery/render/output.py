@@ -1,0 +1,104 @@
+"""Files that are made: written under another name, and moved into place when whole.
+
+A build that dies at any moment leaves what was there before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+_EXCHANGE = 2  # RENAME_EXCHANGE of renameat2(2)
+_AT_FDCWD = -100
+_PREFIX = ".making-"
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that it is either the old one or the new one, never half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=_PREFIX, dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        _set_permissions(Path(name))
+        os.replace(name, path)  # noqa: PTH105 - it pairs with mkstemp
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)  # noqa: PTH108
+        raise
+
+
+def _set_permissions(path: Path) -> None:
+    """mkstemp makes private files; what is published is for everybody, as the umask allows."""
+    mask = os.umask(0)
+    os.umask(mask)
+    path.chmod(0o666 & ~mask)
+
+
+@contextlib.contextmanager
+def make_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill, which takes the place of `path` when the block ends without an error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sweep_leftovers(path.parent)
+    work = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=path.parent))
+    try:
+        yield work
+        work.chmod(0o755)
+        if path.exists():
+            _exchange(work, path)
+        else:
+            work.rename(path)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def make_work_folder(parent: Path) -> Iterator[Path]:
+    """A folder for the parts of an output, gone when the block ends."""
+    parent.mkdir(parents=True, exist_ok=True)
+    sweep_leftovers(parent)
+    work = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def sweep_leftovers(folder: Path, *, older_than: float = 3600.0) -> None:
+    """Remove what a build that was killed has left; younger ones may belong to a running one."""
+    now = time.time()
+    for path in folder.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if now - path.stat().st_mtime > older_than:
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink()
+
+
+
+
+
+
+def _exchange(new: Path, old: Path) -> None:
+    """Swap two folders in one step where the system can, else in two."""
+    if sys.platform == "linux":
+        library = ctypes.CDLL(None, use_errno=True)
+        if hasattr(library, "renameat2"):
+            names = os.fsencode(new), os.fsencode(old)
+            if library.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _EXCHANGE) == 0:
+                return
+    aside = old.with_name(f"{_PREFIX}former-{old.name}")
+    shutil.rmtree(aside, ignore_errors=True)
+    old.rename(aside)
+    new.rename(old)
+    aside.rename(new)

@@ -1,0 +1,138 @@
+"""How wide the columns of a table are on paper, so that no number is ever split in two.
+
+Engines either cut a wide table at the edge of the page or break its words anywhere. Here each
+column gets at least its longest unbreakable word; when that does not fit, the type gets smaller,
+and when that does not help, the table is turned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_LONG_WORD = 14
+# Where a long word may be broken: behind these, never beside a decimal point or inside digits.
+_BREAK_AFTER = re.compile(r"(?<=[/_+@&?=:])(?=\w)|(?<=[A-Za-z)])-(?=\w)|(?<=[a-z])(?=[A-Z])")
+ZERO_WIDTH_SPACE = "\u200b"
+
+CELL_PADDING = 2.0
+"""Width of the padding of a cell, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageRoom:
+    """Characters of the table's type that fit across a page, by size and direction."""
+
+    name: str
+    characters: float
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """`size` names the style; `widths` are percentages of the table, which takes `share` of the
+    page's width."""
+
+    size: str
+    widths: tuple[float, ...]
+    share: float
+
+
+def split_long_words(text: str) -> str:
+    """The text with zero-width spaces where a long word may be broken."""
+    if len(text) <= _LONG_WORD:
+        return text
+    return " ".join(
+        _mark_breaks(word) if len(word) > _LONG_WORD else word for word in text.split(" ")
+    )
+
+
+def _mark_breaks(word: str) -> str:
+    return _BREAK_AFTER.sub(lambda match: match[0] + ZERO_WIDTH_SPACE, word)
+
+
+def layout_table(rows: Sequence[Sequence[str]], rooms: Sequence[PageRoom]) -> TableLayout:
+    """Lay out a table from the plain text of its cells.
+
+    `rooms` are tried in order; the last one is taken whatever happens.
+    """
+    count = max((len(row) for row in rows), default=0)
+    columns = [[row[index] for row in rows if index < len(row)] for index in range(count)]
+    least = [_measure_least(cells) + CELL_PADDING for cells in columns]
+    ideal = [
+        max(_measure_ideal(cells) + CELL_PADDING, low)
+        for cells, low in zip(columns, least, strict=True)
+    ]
+    room = next((r for r in rooms if _fits(least, ideal, r.characters)), rooms[-1])
+    widths = _share_out(least, ideal, room.characters)
+    total = sum(widths) or 1.0
+    return TableLayout(
+        room.name,
+        tuple(round(100 * width / total, 2) for width in widths),
+        min(1.0, round(total / room.characters, 3)),
+    )
+
+
+def _fits(least: Sequence[float], ideal: Sequence[float], room: float) -> bool:
+    """Whether the columns have their longest words, and prose a readable share beyond that."""
+    comfortable = sum(min(i, max(low, 16.0)) for low, i in zip(least, ideal, strict=True))
+    return comfortable <= room
+
+
+def _share_out(least: Sequence[float], ideal: Sequence[float], room: float) -> list[float]:
+    if sum(ideal) <= room:
+        return list(ideal)
+    if sum(least) >= room:
+        return list(least)
+    spare = room - sum(least)
+    # Columns of prose share what is left; the square root keeps the longest from taking it all.
+    wants = [(i - low) ** 0.5 if i > low else 0.0 for low, i in zip(least, ideal, strict=True)]
+    widths = list(least)
+    for _ in range(4):
+        total = sum(wants)
+        if total <= 0 or spare < 0.5:
+            break
+        left = 0.0
+        for index, want in enumerate(wants):
+            gain = spare * want / total
+            limit = ideal[index] - widths[index]
+            if gain >= limit:
+                left += gain - limit
+                widths[index] = ideal[index]
+                wants[index] = 0.0
+            else:
+                widths[index] += gain
+        spare = left
+    return widths
+
+
+def _measure(word: str) -> float:
+    """Width of a word in average characters: capitals and digits are wider than small letters."""
+    return sum(
+        1.3
+        if character in "MWm@%—"
+        else 1.18
+        if character.isupper()
+        else 1.1
+        if character.isdigit()
+        else 0.55
+        if character in "iljtf.,:;'|!()[] "
+        else 2.0
+        if ord(character) >= 0x2E80
+        else 1.0
+        for character in word
+    )
+
+
+def _measure_least(cells: Sequence[str]) -> float:
+    words = (
+        part
+        for cell in cells
+        for word in cell.split()
+        for part in split_long_words(word).split(ZERO_WIDTH_SPACE)
+    )
+    return max((_measure(word) for word in words), default=1.0)
+
+
+def _measure_ideal(cells: Sequence[str]) -> float:
+    return max((_measure(line) for cell in cells for line in cell.split("\n")), default=1.0)

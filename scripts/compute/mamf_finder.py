@@ -1,0 +1,1908 @@
+#!/usr/bin/env python3
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["torch>=2.6"]
+# ///
+"""How many matmul FLOP/s can this accelerator really do, and at which shapes?
+
+A datasheet gives a peak that no program reaches. The rate that a plain dense matrix
+multiplication reaches is the ceiling to hold a training run against. This tool measures it over
+many shapes and names the best: the maximum achievable matmul FLOPS (MAMF), a term coined by
+Stas Bekman, whose book and finder tool started this practice.
+
+Physics
+    C = A @ B with A of m x k and B of k x n takes one multiplication and one addition for each
+    of the m * n * k products:  operations = 2 * m * n * k   (the convention of every datasheet).
+    rate = operations / seconds.  Hand check: m = n = k = 1024 gives 2147483648 operations; in
+    1 ms that is 2.1 TFLOPS.  Dense figures only: a datasheet's sparse peak is twice as large.
+
+What is timed
+    One torch.mm (torch._scaled_mm for float8) into an output that exists already, between two
+    device events on an accelerator, or between two readings of a nanosecond clock on a CPU.
+    B is stored as n x k and used transposed, as a linear layer stores its weight. Inputs are
+    normally distributed: zeros or constants would draw less power and look faster. Before each
+    timing the output gets new random values, and a buffer larger than the last-level cache is
+    overwritten, so that inputs come from memory.
+What is not timed
+    Allocation, filling with random numbers, the cache flush, the accelerator's warm-up, the
+    warm-up iterations of each shape, and the check of the answer: each product is compared, on
+    a slice, with one in float64.
+What is reported
+    For each shape: samples, median, mean, interquartile range, minimum and maximum of seconds,
+    and the rate at the median, the mean and the minimum time. A rate above --peak is flagged and
+    kept out of the best, as is a product that is wrong.
+
+How to run
+    one GPU         python mamf_finder.py --m_range 0 16384 1024 --n 4096 8192 --k 4096 8192
+    your model      python mamf_finder.py --m 16384 --n 28672 --k 8192 --dtype float8_e4m3fn
+    a whole node    python mamf_finder.py --all_devices --json node.json
+    ten minutes     python mamf_finder.py --m_range 0 20480 512 --n_range 0 20480 512 \\
+                        --k_range 0 20480 512 --budget 10m --json out.json
+    and go on       the same command with --resume out.json
+    Slurm           srun --ntasks-per-node=1 --gpus-per-node=8 --signal=USR1@60 \\
+                        bash -c 'python mamf_finder.py --all_devices --json $SLURM_NODEID.json'
+    pdsh            pdsh -w node[01-08] 'python /shared/mamf_finder.py --all_devices \\
+                        --json /shared/$(hostname).json'
+    In --m_range START STOP STEP, a START of 0 means STEP, and STOP itself is left out, as in
+    Python's range. Ctrl-C, SIGTERM, SIGUSR1 and the end of --budget keep what was measured.
+
+A good answer: no warning of a large spread; all GPUs of a node within a few percent of each
+other; the best rate stays the same when the run is repeated; a rate below the datasheet's dense
+peak. If it is far below, look at the clocks, the power limit and the throttle reasons of the run
+(they are in the JSON where NVML is there), and at cooling, before you blame the software.
+
+Exit status: 0 done (also when --budget ended it), 1 a wrong answer, a rate above --peak, a failed
+device, nothing measured, or stopped by a signal, 2 wrong use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import importlib.util
+import itertools
+import json
+import math
+import os
+import platform
+import queue
+import random
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__version__ = "0.1.0"
+METHOD = 1
+
+# Plain literals: a runner reads them without importing this file.
+# fmt: off
+PROFILES = {
+    "toy": [
+        "--device", "cpu", "--m", "256", "512", "--n", "256", "512", "--k", "256", "512",
+        "--num_iterations", "20", "--num_warmup_iterations", "5",
+        "--accelerator_warmup_seconds", "0.5",
+    ],
+    "full": [
+        "--m_range", "0", "20480", "1024", "--n_range", "0", "20480", "1024",
+        "--k_range", "0", "20480", "1024", "--budget", "30m",
+    ],
+}
+# fmt: on
+
+DTYPES = ("bfloat16", "float16", "float32", "tf32", "float8_e4m3fn", "float8_e4m3fnuz")
+FLOAT8_DTYPES = ("float8_e4m3fn", "float8_e4m3fnuz")
+
+# Where no shape is asked for: seconds on a large accelerator, about a minute on two CPU cores.
+DEFAULT_SHAPES = {
+    "accelerator": {"m": list(range(1024, 16385, 1024)), "n": [4096, 8192], "k": [4096, 8192]},
+    "cpu": {"m": [512, 1024, 2048], "n": [512, 1024], "k": [512, 1024]},
+    "toy": {"m": [64, 128], "n": [64, 128], "k": [64, 128]},
+}
+DEFAULT_ITERATIONS = {"accelerator": (100, 50), "cpu": (100, 50), "toy": (10, 2)}
+DEFAULT_WARMUP_SECONDS = {"accelerator": 30.0, "cpu": 2.0, "toy": 0.1}
+
+MIB = 1024**2
+# Larger than the last-level cache of the accelerators known today, so that nothing survives:
+# the flush takes a small part of the run and is not timed.
+FLUSH_BYTES = {"cpu": 64 * MIB, "accelerator": 256 * MIB, "rocm": 512 * MIB}
+
+# Largest allowed relative error (Frobenius norm) of the checked slice against float64. The
+# rounding of the output gives about 2**-9 for bfloat16, which float8 runs write too, and 2**-12
+# for float16; the rest is room for partial sums kept in reduced precision. For float32 it stays
+# below what tf32 gives (about 3e-4), so that tf32 passing for float32 is found out.
+ERROR_LIMITS = {
+    "bfloat16": 1e-2,
+    "float16": 5e-3,
+    "float32": 5e-5,
+    "tf32": 3e-3,
+    "float8_e4m3fn": 2e-2,
+    "float8_e4m3fnuz": 2e-2,
+}
+CHECKED_ROWS = 16
+
+WIDE_SPREAD = 0.05
+LARGE_DRIFT = 0.05
+SAMPLING_SECONDS = 0.1
+JSON_EVERY_SECONDS = 5.0
+WORKER_STOP_SECONDS = 120.0
+
+CRITICAL_ENVIRONMENT = (
+    "AMD_SERIALIZE_KERNEL",
+    "CUBLASLT_WORKSPACE_SIZE",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_LAUNCH_BLOCKING",
+    "GOMP_CPU_AFFINITY",
+    "HIPBLASLT_ALLOW_TF32",
+    "HIP_LAUNCH_BLOCKING",
+    "KMP_AFFINITY",
+    "MKL_NUM_THREADS",
+    "NVIDIA_TF32_OVERRIDE",
+    "OMP_NUM_THREADS",
+    "ONEDNN_DEFAULT_FPMATH_MODE",
+    "ONEDNN_MAX_CPU_ISA",
+    "PT_HPU_LAZY_MODE",
+    "PYTORCH_ALLOC_CONF",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_TUNABLEOP_ENABLED",
+    "PYTORCH_TUNABLEOP_FILENAME",
+    "PYTORCH_TUNABLEOP_TUNING",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    "TORCH_BLAS_PREFER_CUBLASLT",
+    "TORCH_BLAS_PREFER_HIPBLASLT",
+)
+
+# Bits of nvmlClocksEventReasons in NVIDIA's NVML API reference that slow a busy GPU down.
+THROTTLE_BITS = {
+    0x002: "applications_clocks_setting",
+    0x004: "sw_power_cap",
+    0x008: "hw_slowdown",
+    0x010: "sync_boost",
+    0x020: "sw_thermal_slowdown",
+    0x040: "hw_thermal_slowdown",
+    0x080: "hw_power_brake_slowdown",
+    0x100: "display_clock_setting",
+    0x200: "board_limit",
+    0x400: "reliability",
+}
+
+Row = dict[str, Any]
+
+
+class Shape(NamedTuple):
+    """A product of an m x k with a k x n matrix."""
+
+    m: int
+    n: int
+    k: int
+
+
+class WrongUse(Exception):
+    """The command line asks for what this tool or this device cannot do; exit status 2."""
+
+
+class Stopped(Exception):
+    """The run ends here, by a signal or by the budget; what was measured is kept."""
+
+
+class Sample(NamedTuple):
+    """What NVML said of one GPU at one moment."""
+
+    moment: float
+    clock_hertz: float
+    temperature_celsius: float
+    power_watts: float
+    throttle_bits: int
+
+
+class StopSign:
+    """Why the run has to end, if it has to: a signal, the budget, or the parent process."""
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self.by_signal = False
+        self.deadline: float | None = None
+
+    def listen(self) -> None:
+        """End the run on Ctrl-C, on SIGTERM, and on Slurm's early warning."""
+        for name in ("SIGINT", "SIGTERM", "SIGUSR1"):
+            if hasattr(signal, name):
+                signal.signal(getattr(signal, name), self._receive)
+
+    def _receive(self, number: int, _frame: Any) -> None:
+        self.reason = f"stopped by {signal.Signals(number).name}"
+        self.by_signal = True
+        # A second signal of the same kind ends a run that hangs.
+        signal.signal(number, signal.SIG_DFL)
+
+    def check(self) -> None:
+        """Raise Stopped where there is a reason to end."""
+        if self.reason is None and self.deadline is not None and time.monotonic() > self.deadline:
+            self.reason = "the budget is used up"
+        if self.reason is not None:
+            raise Stopped(self.reason)
+
+
+def count_operations(m: int, n: int, k: int) -> int:
+    """Floating-point operations of a dense m x k by k x n product: 2 * m * n * k."""
+    return 2 * m * n * k
+
+
+def expand_range(start: int, stop: int, step: int) -> list[int]:
+    """The sizes start, start + step, ... below stop; a start of 0 means step."""
+    if step <= 0 or start < 0:
+        raise WrongUse(f"a range of {start} {stop} {step}: the step has to be at least 1")
+    sizes = list(range(start or step, stop, step))
+    if not sizes:
+        raise WrongUse(f"a range of {start} {stop} {step} has no size in it: STOP is left out")
+    return sizes
+
+
+def parse_duration(text: str) -> float:
+    """Seconds from `90`, `45s`, `10m`, `1h30m`."""
+    found = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?", text.strip())
+    if not text.strip() or found is None:
+        raise argparse.ArgumentTypeError(f"'{text}' is no duration: write 90s, 10m or 1h30m")
+    hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    total = 3600 * hours + 60 * minutes + seconds
+    if total <= 0:
+        raise argparse.ArgumentTypeError(f"'{text}': a duration has to be longer than nothing")
+    return total
+
+
+def parse_size(text: str) -> int:
+    """A matrix dimension: a whole number from 1."""
+    if not re.fullmatch(r"[1-9]\d*", text):
+        raise argparse.ArgumentTypeError(f"'{text}' is no matrix size: write a whole number from 1")
+    return int(text)
+
+
+def parse_positive(text: str) -> float:
+    """A finite number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not (value > 0 and math.isfinite(value)):
+        raise argparse.ArgumentTypeError(f"'{text}' has to be a number above 0")
+    return value
+
+
+def parse_not_negative(text: str) -> float:
+    """A finite number from 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not (value >= 0 and math.isfinite(value)):
+        raise argparse.ArgumentTypeError(f"'{text}' has to be a number from 0")
+    return value
+
+
+def summarise_seconds(seconds: Sequence[float], operations: int) -> Row:
+    """Samples, median, mean, IQR, min, max of seconds, the rates, the spread and the drift.
+
+    The quartiles are those of linear interpolation between the samples (numpy's default). The
+    rates are operations over the median, the mean, and the smallest time. `drift` is the median
+    of the second half over that of the first half, less one: in a steady state it is near 0.
+    """
+    ordered = sorted(seconds)
+    median = statistics.median(ordered)
+    if len(ordered) > 1:
+        low, _, high = statistics.quantiles(ordered, n=4, method="inclusive")
+    else:
+        low = high = ordered[0]
+    half = len(seconds) // 2
+    drift = None
+    if half >= 5 and statistics.median(seconds[:half]) > 0:
+        drift = statistics.median(seconds[-half:]) / statistics.median(seconds[:half]) - 1
+
+    def rate(time_taken: float) -> float | None:
+        return operations / time_taken if time_taken > 0 else None
+
+    mean = statistics.fmean(ordered)
+    return {
+        "samples": len(ordered),
+        "seconds_median": median,
+        "seconds_mean": mean,
+        "seconds_iqr": high - low,
+        "seconds_min": ordered[0],
+        "seconds_max": ordered[-1],
+        "flops_per_second_median": rate(median),
+        "flops_per_second_mean": rate(mean),
+        "flops_per_second_max": rate(ordered[0]),
+        "spread": (high - low) / median if median > 0 else None,
+        "drift": drift,
+    }
+
+
+def is_steady(row: Row) -> bool:
+    """The samples agree with each other, and the later ones with the earlier ones."""
+    wide = row["spread"] is None or row["spread"] > WIDE_SPREAD
+    drifts = row["drift"] is not None and abs(row["drift"]) > LARGE_DRIFT
+    return not wide and not drifts
+
+
+def is_usable(row: Row) -> bool:
+    """A right answer in a time that the clock can see: only such a row counts."""
+    return row["answer_ok"] is True and row["flops_per_second_max"] is not None
+
+
+def summarise_rows(rows: Sequence[Row], peak: float | None = None) -> dict[str, Any]:
+    """Best shape by mean, median and max, and both means of the median rates of all shapes.
+
+    A rate above the peak cannot be the best: something is wrong with it, or with the peak.
+    """
+    usable = [row for row in rows if is_usable(row)]
+    summary: dict[str, Any] = {"shapes": len(rows), "usable_shapes": len(usable)}
+    for statistic in ("mean", "median", "max"):
+        key = f"flops_per_second_{statistic}"
+        believed = [row for row in usable if peak is None or row[key] <= peak]
+        best = max(believed, key=lambda row: row[key], default=None)
+        summary[f"best_by_{statistic}"] = best and {
+            "flops_per_second": best[key],
+            "spread": best["spread"],
+            **{name: best[name] for name in ("m", "n", "k", "device")},
+        }
+    rates = [row["flops_per_second_median"] for row in usable]
+    medians = [rate for rate in rates if peak is None or rate <= peak]
+    summary["arithmetic_mean_flops_per_second"] = statistics.fmean(medians) if medians else None
+    summary["geometric_mean_flops_per_second"] = (
+        statistics.geometric_mean(medians) if medians else None
+    )
+    return summary
+
+
+def compare_devices(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Devices by their geometric mean rate over the shapes that all of them measured.
+
+    The slowest comes first; `relative` is the rate over the median device's, less one.
+    """
+    rates: dict[str, dict[Shape, float]] = {}
+    for row in rows:
+        if is_usable(row):
+            shape = Shape(row["m"], row["n"], row["k"])
+            rates.setdefault(row["device"], {})[shape] = row["flops_per_second_median"]
+    if not rates:
+        return []
+    common = set.intersection(*(set(of_device) for of_device in rates.values()))
+    if not common:
+        return []
+    means = {
+        device: statistics.geometric_mean([of_device[shape] for shape in common])
+        for device, of_device in rates.items()
+    }
+    middle = statistics.median(means.values())
+    return [
+        {
+            "device": device,
+            "common_shapes": len(common),
+            "geometric_mean_flops_per_second": mean,
+            "relative": mean / middle - 1,
+        }
+        for device, mean in sorted(means.items(), key=lambda item: item[1])
+    ]
+
+
+def search_shapes(
+    grid: tuple[Sequence[int], Sequence[int], Sequence[int]], rows: Sequence[Row]
+) -> Iterator[Shape]:
+    """The shapes to measure, one at a time: the one place that decides what comes next.
+
+    `rows` grows while the run goes on, so that a cleverer search can look at it; this one is
+    exhaustive and does not. The order is a fixed shuffle: a run that is cut short has seen the
+    whole grid thinly instead of one corner of it, and slow heating of the device does not line
+    up with size.
+    """
+    del rows
+    shapes = [Shape(*sizes) for sizes in itertools.product(*grid)]
+    random.Random(0).shuffle(shapes)
+    yield from shapes
+
+
+def find_environment_traps(
+    environ: Mapping[str, str], kind: str, is_rocm: bool, dtype: str, warmups: int
+) -> list[str]:
+    """Settings of the environment that change the result, each with what to do."""
+
+    def is_on(name: str) -> bool:
+        return environ.get(name, "0").lower() not in ("", "0", "false", "off")
+
+    traps = []
+    if is_rocm and not is_on("PYTORCH_TUNABLEOP_ENABLED"):
+        traps.append(
+            "TunableOp is off: on ROCm the default kernel of a shape may be far from the best; "
+            "compare with PYTORCH_TUNABLEOP_ENABLED=1 (slow at the first use of each shape)"
+        )
+    if is_rocm and is_on("PYTORCH_TUNABLEOP_ENABLED"):
+        traps.append(
+            "TunableOp is on: the first product of each shape is a search for its kernel; these "
+            "rates hold only for programs that run with the same tuning"
+        )
+        if warmups == 0:
+            traps.append("TunableOp tunes inside the timing: use --num_warmup_iterations 1 or more")
+    for name in ("CUDA_LAUNCH_BLOCKING", "HIP_LAUNCH_BLOCKING", "AMD_SERIALIZE_KERNEL"):
+        if kind == "cuda" and is_on(name):
+            traps.append(f"{name} is set: launches wait for each other; unset it")
+    if dtype == "float32":
+        for name in ("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"):
+            if kind == "cuda" and is_on(name):
+                traps.append(f"{name} is set: float32 may run as tf32; unset it")
+        if kind == "cpu" and environ.get("ONEDNN_DEFAULT_FPMATH_MODE", "").upper() not in (
+            "",
+            "STRICT",
+        ):
+            traps.append("ONEDNN_DEFAULT_FPMATH_MODE is set: float32 may run in lower precision")
+    return traps
+
+
+def hide_folders(text: str) -> str:
+    """The text with absolute paths cut down to their last part: folders name people and hosts."""
+    name, equals, value = text.partition("=")
+    if equals and value.startswith(("/", "~")):
+        return f"{name}={Path(value).name}"
+    return Path(text).name if text.startswith(("/", "~")) else text
+
+
+def make_portable_command(arguments: Sequence[str]) -> list[str]:
+    """The command line as another machine would type it, without absolute paths."""
+    script = Path(__file__).resolve()
+    with contextlib.suppress(ValueError):
+        script = script.relative_to(Path.cwd().resolve())
+    name = script.name if script.is_absolute() else script.as_posix()
+    return ["python", name, *(hide_folders(argument) for argument in arguments)]
+
+
+def read_critical_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that change what a matmul does, as far as they are set."""
+    return {name: hide_folders(environ[name]) for name in CRITICAL_ENVIRONMENT if name in environ}
+
+
+def parse_cache_size(text: str) -> int:
+    """Bytes of a cache in the notation of /sys: `32768K`, `96M`."""
+    found = re.fullmatch(r"(\d+)([KMG]?)", text.strip())
+    if found is None:
+        return 0
+    return int(found.group(1)) * {"": 1, "K": 1024, "M": MIB, "G": 1024**3}[found.group(2)]
+
+
+def read_cpu_cache_bytes(sysfs: Path = Path("/sys/devices/system/cpu")) -> int:
+    """Bytes of all last-level caches of this machine together, or 0 where not known."""
+    caches: dict[tuple[int, str], int] = {}
+    for folder in sysfs.glob("cpu[0-9]*/cache/index[0-9]*"):
+        try:
+            level = int((folder / "level").read_text())
+            owner = (folder / "shared_cpu_list").read_text().strip()
+            caches[level, owner] = parse_cache_size((folder / "size").read_text())
+        except (OSError, ValueError):
+            continue
+    last = max((level for level, _ in caches), default=0)
+    return sum(size for (level, _), size in caches.items() if level == last)
+
+
+class Device:
+    """One torch device: what to do on it, how to time it, what it is called."""
+
+    def __init__(self, torch: Any, name: str | None) -> None:
+        """Raises WrongUse where this torch has no such device."""
+        self.torch = torch
+        self.caveats: list[str] = []
+        has_accelerator = hasattr(torch, "accelerator") and torch.accelerator.is_available()
+        if name is None:
+            name = torch.accelerator.current_accelerator().type if has_accelerator else "cpu"
+        try:
+            device = torch.device(name)
+        except RuntimeError as error:
+            raise WrongUse(f"--device {name}: {str(error).splitlines()[0]}") from error
+        self.kind: str = device.type
+        if self.kind != "cpu":
+            present = torch.accelerator.current_accelerator() if has_accelerator else None
+            if present is None or present.type != self.kind:
+                here = present.type if present else "no accelerator, only cpu"
+                raise WrongUse(f"--device {name}: this torch sees {here}")
+            count = torch.accelerator.device_count()
+            if (device.index or 0) >= count:
+                raise WrongUse(f"--device {name}: there are only {count} of them, from 0")
+            device = torch.device(self.kind, device.index or 0)
+            set_device = getattr(torch.get_device_module(self.kind), "set_device", None)
+            if set_device:  # a kind that is only ever one device has none
+                set_device(device.index)
+        elif device.index:
+            raise WrongUse(f"--device {name}: the processor is one device, cpu")
+        self.device = device
+        self.name = str(device)
+        self.is_rocm = self.kind == "cuda" and torch.version.hip is not None
+        self.properties = self._read_properties()
+        self.has_events = self.kind != "cpu" and self._try_events()
+
+    def _read_properties(self) -> Any:
+        if self.kind == "cpu":
+            return None
+        try:
+            return self.torch.get_device_module(self.kind).get_device_properties(self.device)
+        except (AttributeError, RuntimeError, TypeError):
+            return None
+
+    def _try_events(self) -> bool:
+        try:
+            start, end = self.make_event(), self.make_event()
+            start.record()
+            end.record()
+            self.synchronise()
+            start.elapsed_time(end)
+        except (RuntimeError, NotImplementedError, TypeError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            self.caveats.append(
+                f"{self.name} has no events to time with ({reason}): the host's clock is used, "
+                "which counts the launch too"
+            )
+            return False
+        return True
+
+    @property
+    def tier(self) -> str:
+        """Which defaults apply: those of an accelerator, or of a processor."""
+        return "cpu" if self.kind == "cpu" else "accelerator"
+
+    @property
+    def model(self) -> str:
+        """What the vendor calls it."""
+        if self.kind == "cpu":
+            return platform.machine() or "cpu"
+        return str(getattr(self.properties, "name", None) or self.kind)
+
+    def make_event(self) -> Any:
+        """An event that takes the time."""
+        return self.torch.Event(device=self.device, enable_timing=True)
+
+    def synchronise(self) -> None:
+        """Wait until the device has done all that it was given."""
+        if self.kind != "cpu":
+            self.torch.accelerator.synchronize(self.device)
+
+    def choose_flush_bytes(self) -> int:
+        """Size of the buffer whose overwriting empties the last-level cache."""
+        if self.kind == "cpu":
+            return max(FLUSH_BYTES["cpu"], 2 * read_cpu_cache_bytes())
+        known = int(getattr(self.properties, "L2_cache_size", 0) or 0)
+        return max(FLUSH_BYTES["rocm" if self.is_rocm else "accelerator"], 4 * known)
+
+    def read_free_bytes(self) -> int | None:
+        """Memory that a new shape may use, or None where nobody tells."""
+        if self.kind == "cuda":
+            return int(self.torch.cuda.mem_get_info(self.device)[0])
+        if self.kind == "cpu":
+            with contextlib.suppress(OSError, AttributeError):
+                text = Path("/proc/meminfo").read_text()
+                found = re.search(r"^MemAvailable:\s+(\d+) kB", text, re.MULTILINE)
+                return int(found.group(1)) * 1024 if found else None
+        return None
+
+    def has_room(self, needed: int) -> bool:
+        """Whether so many bytes fit, with a tenth of the free memory left over."""
+        free = self.read_free_bytes()
+        if free is not None and needed >= 0.9 * free and self.kind != "cpu":
+            # What earlier shapes left in torch's cache is not free until it is given back.
+            self.torch.get_device_module(self.kind).empty_cache()
+            free = self.read_free_bytes()
+        return free is None or needed < 0.9 * free
+
+    def check_dtype(self, dtype: str, grid: tuple[Sequence[int], ...]) -> None:
+        """Raises WrongUse where this device cannot do the data type, or not at these sizes."""
+        if dtype == "tf32":
+            if self.kind != "cuda" or self.is_rocm or self.properties.major < 8:
+                raise WrongUse(
+                    f"--dtype tf32 is a mode of NVIDIA GPUs from compute capability 8.0, not of "
+                    f"{self.model}; use float32"
+                )
+            return
+        if dtype not in FLOAT8_DTYPES:
+            return
+        if not hasattr(self.torch, "_scaled_mm"):
+            raise WrongUse(f"--dtype {dtype}: this torch has no _scaled_mm; use a newer one")
+        if self.kind == "mps":
+            raise WrongUse(f"--dtype {dtype}: {self.model} has no float8 matmul")
+        if self.kind != "cuda":
+            return
+        wanted = "float8_e4m3fn"
+        if self.is_rocm:
+            architecture = str(getattr(self.properties, "gcnArchName", ""))
+            if architecture.startswith("gfx94"):
+                wanted = "float8_e4m3fnuz"  # the MI300 series; later ones have the OCP format
+        elif (self.properties.major, self.properties.minor) < (8, 9):
+            raise WrongUse(
+                f"--dtype {dtype} needs compute capability 8.9, and {self.model} has "
+                f"{self.properties.major}.{self.properties.minor}; use bfloat16"
+            )
+        if dtype != wanted:
+            raise WrongUse(f"--dtype {dtype} is not the float8 of {self.model}; use {wanted}")
+        odd = sorted({size for sizes in grid[1:] for size in sizes if size % 16})
+        if odd:
+            raise WrongUse(
+                f"--dtype {dtype} needs n and k that are multiples of 16 on a GPU, and "
+                f"{odd[0]} is not"
+            )
+
+    def set_float32_mode(self, dtype: str) -> None:
+        """Make float32 products run as float32, or as tf32 where that was asked for."""
+        if dtype not in ("float32", "tf32"):
+            return
+        matmul = self.torch.backends.cuda.matmul
+        if hasattr(matmul, "fp32_precision"):
+            matmul.fp32_precision = "tf32" if dtype == "tf32" else "ieee"
+        else:  # torch before 2.9
+            matmul.allow_tf32 = dtype == "tf32"
+        on_cpu = getattr(getattr(self.torch.backends, "mkldnn", None), "matmul", None)
+        if on_cpu is not None and hasattr(on_cpu, "fp32_precision"):
+            on_cpu.fp32_precision = "ieee"
+
+
+class Problem:
+    """The matrices of one shape on one device, and the product to time."""
+
+    def __init__(self, device: Device, shape: Shape, dtype: str, fast_accumulation: bool) -> None:
+        torch = device.torch
+        place = device.device
+        if dtype in FLOAT8_DTYPES:
+            kind = getattr(torch, dtype)
+            out_kind = torch.bfloat16
+            self.a = torch.randn(shape.m, shape.k, dtype=out_kind, device=place).to(kind)
+            self.weight = torch.randn(shape.n, shape.k, dtype=out_kind, device=place).to(kind)
+            one = torch.ones((), dtype=torch.float32, device=place)
+        else:
+            out_kind = torch.float32 if dtype == "tf32" else getattr(torch, dtype)
+            self.a = torch.randn(shape.m, shape.k, dtype=out_kind, device=place)
+            self.weight = torch.randn(shape.n, shape.k, dtype=out_kind, device=place)
+        b = self.weight.t()
+        self.out = torch.empty(shape.m, shape.n, dtype=out_kind, device=place)
+
+        def multiply_float8() -> None:
+            torch._scaled_mm(
+                self.a,
+                b,
+                scale_a=one,
+                scale_b=one,
+                out_dtype=out_kind,
+                use_fast_accum=fast_accumulation,
+                out=self.out,
+            )
+
+        def multiply() -> None:
+            torch.mm(self.a, b, out=self.out)
+
+        self.multiply: Callable[[], None] = multiply_float8 if dtype in FLOAT8_DTYPES else multiply
+
+    @staticmethod
+    def estimate_bytes(shape: Shape, dtype: str) -> int:
+        """Device memory that the matrices of a shape take, with what making them takes."""
+        if dtype in FLOAT8_DTYPES:
+            return 3 * (shape.m + shape.n) * shape.k + 2 * shape.m * shape.n
+        width = 4 if dtype in ("float32", "tf32") else 2
+        return width * ((shape.m + shape.n) * shape.k + shape.m * shape.n)
+
+
+def pick_evenly(size: int, count: int) -> list[int]:
+    """Up to `count` indices below `size`, the first and the last among them."""
+    if size <= count:
+        return list(range(size))
+    return sorted({round(i * (size - 1) / (count - 1)) for i in range(count)})
+
+
+def measure_error(torch: Any, problem: Problem) -> float:
+    """Relative error of a slice of the output against float64; infinite where it is not finite.
+
+    The slice is CHECKED_ROWS rows by as many columns, spread over the matrix with its corners;
+    the whole output is looked through for values that are not finite.
+    """
+    rows = pick_evenly(problem.a.shape[0], CHECKED_ROWS)
+    columns = pick_evenly(problem.weight.shape[0], CHECKED_ROWS)
+
+    def fetch(matrix: Any, indices: list[int]) -> Any:
+        return torch.stack([matrix[i].to(torch.float32) for i in indices]).cpu().double()
+
+    expected = fetch(problem.a, rows) @ fetch(problem.weight, columns).t()
+    found = fetch(problem.out, rows)[:, columns]
+    if not bool(torch.isfinite(problem.out).all()):
+        return math.inf
+    return float((found - expected).norm() / expected.norm().clamp_min(1e-300))
+
+
+def time_products(
+    device: Device, problem: Problem, flush: Any, iterations: int, stop: StopSign
+) -> list[float]:
+    """Seconds of each product; before each, the output is randomised and the cache emptied."""
+    if not device.has_events:
+        seconds = []
+        for _ in range(iterations):
+            stop.check()
+            problem.out.uniform_()
+            flush.zero_()
+            device.synchronise()
+            started = time.perf_counter_ns()
+            problem.multiply()
+            device.synchronise()
+            seconds.append((time.perf_counter_ns() - started) / 1e9)
+        return seconds
+    # All is queued at once: while the device empties its cache the host runs ahead, so that the
+    # time between the events holds the product and no wait for its launch.
+    pairs = [(device.make_event(), device.make_event()) for _ in range(iterations)]
+    for start, end in pairs:
+        stop.check()
+        problem.out.uniform_()
+        flush.zero_()
+        start.record()
+        problem.multiply()
+        end.record()
+    device.synchronise()
+    return [start.elapsed_time(end) / 1e3 for start, end in pairs]
+
+
+class Sampler(threading.Thread):
+    """Reads clock, temperature, power and throttle reasons of one NVIDIA GPU in the background."""
+
+    def __init__(self, pynvml: Any, handle: Any) -> None:
+        super().__init__(daemon=True)
+        self.pynvml = pynvml
+        self.handle = handle
+        self.samples: list[Sample] = []
+        self.failures = 0
+        self.done = threading.Event()
+
+    def run(self) -> None:
+        nvml = self.pynvml
+        ask_reasons = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None) or getattr(
+            nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", None
+        )
+        while not self.done.wait(SAMPLING_SECONDS):
+            try:
+                clock = nvml.nvmlDeviceGetClockInfo(self.handle, nvml.NVML_CLOCK_SM) * 1e6
+                heat = nvml.nvmlDeviceGetTemperature(self.handle, nvml.NVML_TEMPERATURE_GPU)
+                power = nvml.nvmlDeviceGetPowerUsage(self.handle) / 1000
+                bits = int(ask_reasons(self.handle)) if ask_reasons else 0
+            except nvml.NVMLError:
+                self.failures += 1
+                continue
+            self.samples.append(Sample(time.monotonic(), clock, heat, power, bits))
+
+    def between(self, begin: float, end: float) -> list[Sample]:
+        """The samples of a stretch of time.monotonic()."""
+        return [sample for sample in list(self.samples) if begin <= sample.moment <= end]
+
+
+def start_sampler(device: Device) -> Sampler | None:
+    """A running sampler, or None with a caveat that says why there is none."""
+    if device.kind != "cuda" or device.is_rocm:
+        device.caveats.append(
+            f"clocks, temperature, power and throttle reasons of {device.name} were not sampled: "
+            "there is no NVML for it"
+        )
+        return None
+    try:
+        import pynvml
+    except ImportError:
+        device.caveats.append(
+            "clocks, temperature, power and throttle reasons were not sampled: "
+            "pip install nvidia-ml-py"
+        )
+        return None
+    try:
+        pynvml.nvmlInit()
+        # torch counts only the visible GPUs, NVML counts all: the identifier joins them.
+        handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{device.properties.uuid}")
+    except (pynvml.NVMLError, AttributeError) as error:
+        device.caveats.append(f"clocks, temperature and power were not sampled: NVML says {error}")
+        return None
+    sampler = Sampler(pynvml, handle)
+    sampler.start()
+    return sampler
+
+
+def summarise_samples(samples: Sequence[Sample]) -> Row:
+    """Median clock and power, highest temperature, throttle reasons; null without samples."""
+    if not samples:
+        return {
+            "clock_hertz_median": None,
+            "temperature_celsius_max": None,
+            "power_watts_median": None,
+            "throttle_reasons": None,
+        }
+    bits = 0
+    for sample in samples:
+        bits |= sample.throttle_bits
+    return {
+        "clock_hertz_median": statistics.median(s.clock_hertz for s in samples),
+        "temperature_celsius_max": max(s.temperature_celsius for s in samples),
+        "power_watts_median": statistics.median(s.power_watts for s in samples),
+        "throttle_reasons": " ".join(name for bit, name in THROTTLE_BITS.items() if bits & bit),
+    }
+
+
+class Settings(NamedTuple):
+    """What decides the numbers of a run, apart from the shapes: equal settings, like numbers."""
+
+    dtype: str
+    iterations: int
+    warmup_iterations: int
+    warmup_seconds: float
+    fast_accumulation: bool
+    peak_flops_per_second: float | None
+
+
+def measure_shape(
+    device: Device,
+    shape: Shape,
+    settings: Settings,
+    flush: Any,
+    stop: StopSign,
+    sampler: Sampler | None,
+) -> Row:
+    """One row of results. Raises Stopped, and what torch raises where memory does not suffice."""
+    problem = Problem(device, shape, settings.dtype, settings.fast_accumulation)
+    time_products(device, problem, flush, settings.warmup_iterations, stop)
+    begin = time.monotonic()
+    seconds = time_products(device, problem, flush, settings.iterations, stop)
+    samples = sampler.between(begin, time.monotonic()) if sampler else []
+    error = measure_error(device.torch, problem)
+    operations = count_operations(*shape)
+    row: Row = {**shape._asdict(), "dtype": settings.dtype, "device": device.name}
+    row["operations"] = operations
+    row |= summarise_seconds(seconds, operations)
+    row["steady"] = is_steady(row)
+    row["answer_ok"] = error <= ERROR_LIMITS[settings.dtype]
+    row["answer_error"] = error if math.isfinite(error) else None
+    row |= judge_peak(row, settings.peak_flops_per_second)
+    row |= summarise_samples(samples)
+    row["resumed"] = False
+    return row
+
+
+def judge_peak(row: Row, peak: float | None) -> Row:
+    """The share of the theoretical peak at the median time, and whether any rate is above it."""
+    if peak is None or row["flops_per_second_median"] is None:
+        return {"share_of_peak": None, "above_peak": None}
+    return {
+        "share_of_peak": row["flops_per_second_median"] / peak,
+        "above_peak": row["flops_per_second_max"] is None or row["flops_per_second_max"] > peak,
+    }
+
+
+def warm_up(device: Device, shapes: Sequence[Shape], settings: Settings, stop: StopSign) -> None:
+    """Keep the device busy until its clocks have settled, with a product of the run's own kind."""
+    if settings.warmup_seconds <= 0:
+        return
+    limit = count_operations(8192, 8192, 8192)
+    usual = [shape for shape in shapes if count_operations(*shape) <= limit]
+    shape = max(usual, key=lambda s: count_operations(*s), default=min(shapes))
+    problem = Problem(device, shape, settings.dtype, settings.fast_accumulation)
+    until = time.monotonic() + settings.warmup_seconds
+    while time.monotonic() < until:
+        stop.check()
+        for _ in range(1 if device.kind == "cpu" else 10):
+            problem.multiply()
+        device.synchronise()
+
+
+class Plan(NamedTuple):
+    """What a run is going to do: settings, sizes, and where it writes."""
+
+    settings: Settings
+    grid: tuple[list[int], list[int], list[int]]
+    json_path: Path | None
+    label: str | None
+
+    @property
+    def shape_count(self) -> int:
+        """Number of different shapes of the grid."""
+        return math.prod(len(sizes) for sizes in self.grid)
+
+
+class Journal:
+    """The results of a run so far, and the JSON file that always holds them."""
+
+    def __init__(self, plan: Plan, command: list[str], origin: float) -> None:
+        self.plan = plan
+        self.command = command
+        self.origin = origin
+        now = datetime.datetime.now(datetime.UTC) - datetime.timedelta(
+            seconds=time.monotonic() - origin
+        )
+        self.started = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.rows: list[Row] = []
+        self.caveats: list[str] = []
+        self.header: dict[str, Any] = {}
+        self.devices: list[dict[str, Any]] = []
+        self.skipped: list[list[int]] = []
+        self.planned = plan.shape_count
+        self.complete = False
+        self.failure: str | None = None
+        self.written = 0.0
+
+    def to_document(self) -> dict[str, Any]:
+        """The JSON document: base units, no NaN."""
+        rows = sorted(self.rows, key=lambda r: (r["device"], r["m"], r["n"], r["k"]))
+        settings = self.plan.settings
+        return {
+            "tool": "mamf_finder",
+            "version": __version__,
+            "method": METHOD,
+            "command": self.command,
+            "started": self.started,
+            "seconds": round(time.monotonic() - self.origin, 3),
+            "complete": self.complete,
+            "results": rows,
+            "caveats": list(dict.fromkeys(self.caveats)),
+            "details": {
+                "header": self.header,
+                "settings": settings._asdict(),
+                "shapes_planned": self.planned,
+                "shapes_skipped": self.skipped,
+                "summary": summarise_rows(rows, settings.peak_flops_per_second),
+                "devices": self.devices,
+            },
+        }
+
+    def write(self, force: bool = True) -> None:
+        """Write the JSON file whole; without force only where the last one is seconds old."""
+        path = self.plan.json_path
+        if path is None or (not force and time.monotonic() - self.written < JSON_EVERY_SECONDS):
+            return
+        text = json.dumps(self.to_document(), indent=1, allow_nan=False) + "\n"
+        partial = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            partial.write_text(text, encoding="utf-8")
+            partial.replace(path)
+        except OSError as error:
+            raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
+        self.written = time.monotonic()
+
+
+def describe_run(device: Device, settings: Settings) -> dict[str, Any]:
+    """Platform, software and critical environment of this run; env_report tells the rest."""
+    torch = device.torch
+    return {
+        "device_kind": device.kind,
+        "device_model": device.model,
+        "platform": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "rocm": torch.version.hip,
+        "timer": "device events" if device.has_events else "host clock",
+        "threads": torch.get_num_threads() if device.kind == "cpu" else None,
+        "flush_bytes": device.choose_flush_bytes(),
+        "environment": read_critical_environment(os.environ),
+    }
+
+
+def read_resumed(path: Path, label: str, header: dict[str, Any], settings: Settings) -> list[Row]:
+    """The rows of an earlier run on this device. Raises WrongUse where they are not like these."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise WrongUse(f"--resume: could not read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise WrongUse(f"--resume: {path} is not the JSON of a run: {error}") from error
+    if not isinstance(document, dict) or document.get("tool") != "mamf_finder":
+        raise WrongUse(f"--resume: {path} was not written by mamf_finder --json")
+    if document.get("method") != METHOD:
+        raise WrongUse(
+            f"--resume: {path} was measured with method {document.get('method')}, this is method "
+            f"{METHOD}: the numbers cannot be mixed; start anew without --resume"
+        )
+    details = document.get("details", {})
+    earlier = {**details.get("settings", {}), **details.get("header", {})}
+    current = {**settings._asdict(), **header}
+    for name in (
+        *("dtype", "iterations", "warmup_iterations", "fast_accumulation"),
+        *("device_kind", "device_model", "torch", "threads"),
+    ):
+        if earlier.get(name) != current[name]:
+            raise WrongUse(
+                f"--resume: {path} has {name} {earlier.get(name)}, this run has {current[name]}: "
+                "the numbers cannot be mixed; start anew without --resume"
+            )
+    rows = [row for row in document.get("results", []) if row.get("device") == label]
+    for row in rows:
+        row |= judge_peak(row, settings.peak_flops_per_second)
+        row["resumed"] = True
+    return rows
+
+
+def write_note(text: str) -> None:
+    """One note for the reader, beside the table."""
+    print(f"note: {text}", file=sys.stderr)
+
+
+class Progress:
+    """A line on the terminal that is rewritten, or now and then a line in a log."""
+
+    def __init__(self, total: int, is_quiet: bool = False) -> None:
+        self.total = total
+        self.is_quiet = is_quiet
+        self.on_terminal = sys.stderr.isatty()
+        self.shown = time.monotonic()
+
+    def show(self, done: int, text: str) -> None:
+        """Tell how far the run is."""
+        if self.is_quiet:
+            return
+        line = f"{done}/{self.total} shapes, {text}"
+        if self.on_terminal:
+            print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+        elif time.monotonic() - self.shown > 30:
+            print(line, file=sys.stderr, flush=True)
+            self.shown = time.monotonic()
+
+    def close(self) -> None:
+        """Leave the terminal on an empty line."""
+        if self.on_terminal and not self.is_quiet:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """The device, or the machine, has no memory for this shape."""
+    text = str(error).lower()
+    return type(error).__name__ == "OutOfMemoryError" or "allocate memory" in text
+
+
+def choose_settings(options: argparse.Namespace, tier: str) -> tuple[Settings, Any]:
+    """Settings and grid: what was asked for, else the defaults of the device's tier."""
+    tier = "toy" if options.toy else tier
+    iterations, warmups = DEFAULT_ITERATIONS[tier]
+    grid = []
+    for name in ("m", "n", "k"):
+        sizes = getattr(options, name)
+        bounds = getattr(options, f"{name}_range")
+        if bounds is not None:
+            sizes = expand_range(*bounds)
+        grid.append(sorted(set(sizes or DEFAULT_SHAPES[tier][name])))
+    given = options.accelerator_warmup_seconds
+    settings = Settings(
+        dtype=options.dtype,
+        iterations=options.num_iterations or iterations,
+        warmup_iterations=(
+            warmups if options.num_warmup_iterations is None else options.num_warmup_iterations
+        ),
+        warmup_seconds=DEFAULT_WARMUP_SECONDS[tier] if given is None else given,
+        fast_accumulation=options.fast_accumulation,
+        peak_flops_per_second=options.peak * 1e12 if options.peak else None,
+    )
+    return settings, tuple(grid)
+
+
+def import_torch() -> Any:
+    """The torch module; raises WrongUse with what to do where there is none."""
+    try:
+        import torch
+    except ImportError as error:
+        raise WrongUse(
+            f"torch does not import ({error}); install it: https://pytorch.org/get-started/locally"
+        ) from error
+    return torch
+
+
+def run_device(
+    options: argparse.Namespace,
+    command: list[str],
+    stop: StopSign,
+    origin: float,
+    wait_for_start: Callable[[], None] | None = None,
+    report: Callable[[int, int, str], None] | None = None,
+) -> Journal:
+    """Measure all shapes on one device; the journal with its JSON file written.
+
+    `wait_for_start` is called when all is ready to run, and `report` after each shape.
+    """
+    torch = import_torch()
+    device = Device(torch, "cpu" if options.toy and options.device is None else options.device)
+    settings, grid = choose_settings(options, device.tier)
+    device.check_dtype(settings.dtype, grid)
+    device.set_float32_mode(settings.dtype)
+    if options.worker:
+        device.name = options.worker
+    plan = Plan(settings, grid, options.json, options.worker)
+    journal = Journal(plan, command, origin)
+    journal.header = describe_run(device, settings)
+    journal.caveats += find_environment_traps(
+        os.environ, device.kind, device.is_rocm, settings.dtype, settings.warmup_iterations
+    )
+    shapes = {Shape(*sizes) for sizes in itertools.product(*grid)}
+    if options.resume and options.resume.exists():
+        earlier = read_resumed(options.resume, device.name, journal.header, settings)
+        journal.rows = [row for row in earlier if Shape(row["m"], row["n"], row["k"]) in shapes]
+        journal.caveats.append(
+            f"{len(journal.rows)} of {len(shapes)} shapes on {device.name} were measured in an "
+            "earlier run (--resume)"
+        )
+    elif options.resume:
+        write_note(f"there is no {options.resume} to resume from yet: starting anew")
+    torch.manual_seed(0)
+    sampler = start_sampler(device)
+    journal.caveats += device.caveats
+    progress = Progress(len(shapes), is_quiet=options.worker is not None)
+    if wait_for_start:
+        wait_for_start()
+    try:
+        flush = torch.empty(journal.header["flush_bytes"], dtype=torch.uint8, device=device.device)
+        todo = shapes - {Shape(r["m"], r["n"], r["k"]) for r in journal.rows}
+        if todo:
+            warm_up(device, sorted(todo), settings, stop)
+        for shape in search_shapes(grid, journal.rows):
+            if shape not in todo:
+                continue
+            stop.check()
+            row = None
+            if device.has_room(Problem.estimate_bytes(shape, settings.dtype)):
+                try:
+                    row = measure_shape(device, shape, settings, flush, stop, sampler)
+                except RuntimeError as error:
+                    if not is_out_of_memory(error):
+                        raise
+            if row is None:
+                journal.skipped.append(list(shape))
+                continue
+            journal.rows.append(row)
+            journal.write(force=False)
+            rate = row["flops_per_second_median"] or 0.0
+            text = f"{device.name} {format_shape(row)}: {rate / 1e12:.4g} TFLOPS"
+            progress.show(len(journal.rows), text)
+            if report:
+                report(len(journal.rows), len(shapes), text)
+        journal.complete = len(journal.rows) == len(shapes)
+    except Stopped as stopped:
+        journal.caveats.append(f"{stopped}, after {len(journal.rows)} of {len(shapes)} shapes")
+    except (RuntimeError, NotImplementedError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error) else type(error).__name__
+        journal.failure = f"{device.name} failed at {settings.dtype} products: {reason}"
+        journal.caveats.append(journal.failure)
+    finally:
+        progress.close()
+        if sampler:
+            sampler.done.set()
+    if journal.skipped:
+        journal.caveats.append(
+            f"{len(journal.skipped)} shapes were left out because {device.name} has no memory "
+            "for them"
+        )
+    run_samples = sampler.samples if sampler else []
+    journal.devices = [
+        {
+            "device": device.name,
+            "model": device.model,
+            "samples_of_clocks": len(run_samples),
+            **summarise_samples(run_samples),
+        }
+    ]
+    journal.write()
+    return journal
+
+
+def list_devices(options: argparse.Namespace) -> list[str]:
+    """The devices of a run of several processes, in order. Raises WrongUse where there is none."""
+    if options.devices:
+        return list(options.devices)
+    torch = import_torch()
+    if not (hasattr(torch, "accelerator") and torch.accelerator.is_available()):
+        raise WrongUse(
+            "--all_devices: this torch sees no accelerator; leave it out to measure the processor"
+        )
+    kind = torch.accelerator.current_accelerator().type
+    return [f"{kind}:{index}" for index in range(torch.accelerator.device_count())]
+
+
+def make_worker_arguments(
+    options: argparse.Namespace, name: str, label: str, path: Path
+) -> list[str]:
+    """The command line of the process that measures one device."""
+    arguments = ["--device", name, "--worker", label, "--json", str(path)]
+    arguments += ["--dtype", options.dtype]
+    for size in ("m", "n", "k"):
+        for option in (size, f"{size}_range"):
+            if getattr(options, option) is not None:
+                arguments += [f"--{option}", *map(str, getattr(options, option))]
+    for option in ("num_iterations", "num_warmup_iterations", "accelerator_warmup_seconds", "peak"):
+        if getattr(options, option) is not None:
+            arguments += [f"--{option}", str(getattr(options, option))]
+    arguments += ["--fast_accumulation"] if options.fast_accumulation else []
+    arguments += ["--toy"] if options.toy else []
+    if options.resume and options.resume.exists():
+        arguments += ["--resume", str(options.resume.absolute())]
+    return arguments
+
+
+class Worker:
+    """The process that measures one device, and the pipe by which it is told to go and to end."""
+
+    def __init__(self, label: str, arguments: list[str], folder: Path, threads: int | None) -> None:
+        self.label = label
+        self.path = folder / f"{re.sub('[^a-z0-9]', '_', label)}.json"
+        self.log = folder / f"{self.path.stem}.log"
+        environ = dict(os.environ)
+        if threads:
+            environ.setdefault("OMP_NUM_THREADS", str(threads))
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, str(Path(__file__).resolve()), *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=environ,
+                # Ctrl-C reaches the parent alone, which then ends all workers in the same way.
+                start_new_session=True,
+            )
+        self.messages: queue.Queue[str | None] = queue.Queue()
+        self.reader = threading.Thread(target=self._listen, daemon=True)
+        self.reader.start()
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.messages.put(line.strip())
+        self.messages.put(None)
+
+    def tell(self, line: str) -> None:
+        """Send one line; a worker that is gone is found out by its exit status."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError, ValueError):
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+
+    def end(self) -> None:
+        """Let the worker keep what it has and end: the closed pipe is its signal."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+
+    def read_document(self) -> dict[str, Any] | None:
+        """The JSON that the worker left, or None where it left none."""
+        try:
+            document: dict[str, Any] = json.loads(self.path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return document
+
+    def read_last_words(self) -> str:
+        """The last line that the worker wrote to stderr."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return lines[-1] if lines else f"exit status {self.process.returncode}, no message"
+
+
+def run_workers(
+    options: argparse.Namespace, command: list[str], stop: StopSign, origin: float
+) -> Journal:
+    """Measure all devices of the node at the same time; the journal with its JSON file written."""
+    names = list_devices(options)
+    labels = [f"{n}#{names[:i].count(n)}" if names.count(n) > 1 else n for i, n in enumerate(names)]
+    tier = "cpu" if all(name == "cpu" for name in names) else "accelerator"
+    settings, grid = choose_settings(options, tier)
+    plan = Plan(settings, grid, options.json, None)
+    journal = Journal(plan, command, origin)
+    journal.planned = plan.shape_count * len(names)
+    threads = None
+    if names.count("cpu") > 1:
+        threads = max(1, (os.cpu_count() or 1) // names.count("cpu"))
+    failures: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="mamf_") as folder:
+        workers: list[Worker] = []
+        for name, label in zip(names, labels, strict=True):
+            path = Path(folder) / f"{re.sub('[^a-z0-9]', '_', label)}.json"
+            arguments = make_worker_arguments(options, name, label, path)
+            is_cpu = name == "cpu"
+            workers.append(Worker(label, arguments, Path(folder), threads if is_cpu else None))
+        try:
+            follow_workers(workers, journal, stop, failures)
+        finally:
+            for worker in workers:
+                worker.end()
+                try:
+                    worker.process.wait(timeout=WORKER_STOP_SECONDS)
+                except subprocess.TimeoutExpired:
+                    worker.process.kill()
+                    worker.process.wait()
+                worker.reader.join(timeout=5)
+        collect_workers(workers, journal, failures)
+    if stop.reason:
+        journal.caveats.append(
+            f"{stop.reason}, after {len(journal.rows)} of {journal.planned} shapes"
+        )
+    journal.failure = "; ".join(failures) or None
+    journal.complete = not failures and len(journal.rows) == journal.planned
+    journal.write()
+    return journal
+
+
+def follow_workers(
+    workers: list[Worker], journal: Journal, stop: StopSign, failures: list[str]
+) -> None:
+    """Start the workers together when all are ready, and wait until they have ended."""
+    waiting = {worker.label for worker in workers}
+    running = {worker.label for worker in workers}
+    done: dict[str, int] = {}
+    told = False
+    progress = Progress(journal.planned)
+    while running:
+        try:
+            stop.check()
+        except Stopped:
+            for worker in workers:
+                worker.end()
+        for worker in workers:
+            with contextlib.suppress(queue.Empty):
+                while worker.label in running:
+                    message = worker.messages.get_nowait()
+                    if message is None:
+                        running.discard(worker.label)
+                        waiting.discard(worker.label)
+                    elif message == "ready":
+                        waiting.discard(worker.label)
+                    elif message.startswith("done "):
+                        _, count, text = message.split(" ", 2)
+                        done[worker.label] = int(count)
+                        progress.show(sum(done.values()), text)
+        if not waiting and not told and stop.reason is None:
+            # Together, so that they share the node's power and cooling as in a real job.
+            for worker in workers:
+                left = stop.deadline - time.monotonic() if stop.deadline else math.inf
+                worker.tell(f"go {left:.3f}" if stop.deadline else "go")
+            told = True
+        time.sleep(0.05)
+    progress.close()
+
+
+def collect_workers(workers: list[Worker], journal: Journal, failures: list[str]) -> None:
+    """Put the results of the workers together; a worker that failed is named with its reason.
+
+    Raises WrongUse where all of them refused the command line.
+    """
+    if all(worker.process.returncode == 2 for worker in workers):
+        words = workers[0].read_last_words()
+        raise WrongUse(words.removeprefix("mamf_finder.py: error: "))
+    for worker in workers:
+        document = worker.read_document()
+        if document is None or worker.process.returncode != 0:
+            failures.append(f"{worker.label} failed: {worker.read_last_words()}")
+        if document is None:
+            continue
+        journal.rows += document["results"]
+        details = document["details"]
+        journal.header = journal.header or details["header"]
+        journal.skipped += details["shapes_skipped"]
+        journal.devices += details["devices"]
+        journal.caveats += document["caveats"]
+    journal.caveats += [failure for failure in failures if failure not in journal.caveats]
+    compared = {entry["device"]: entry for entry in compare_devices(journal.rows)}
+    journal.devices = [
+        {
+            "common_shapes": 0,
+            "geometric_mean_flops_per_second": None,
+            "relative": None,
+            **entry,
+            **compared.get(entry["device"], {}),
+        }
+        for entry in journal.devices
+    ]
+    journal.devices.sort(key=lambda entry: entry["relative"] or 0.0)
+
+
+def run_worker(options: argparse.Namespace, command: list[str], stop: StopSign) -> int:
+    """Measure one device as one of several processes, led through the standard streams."""
+    begun = threading.Event()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            words = line.split()
+            if words[:1] == ["go"]:
+                if len(words) > 1:
+                    stop.deadline = time.monotonic() + float(words[1])
+                begun.set()
+        # The parent closed the pipe, or is gone: either way nobody waits for more.
+        stop.reason = stop.reason or "stopped by the process that started it"
+        begun.set()
+
+    def wait_for_start() -> None:
+        print("ready", flush=True)
+        while not begun.wait(0.1):
+            pass
+
+    def report(done: int, _total: int, text: str) -> None:
+        with contextlib.suppress(OSError):
+            print(f"done {done} {text}", flush=True)
+
+    threading.Thread(target=listen, daemon=True).start()
+    journal = run_device(options, command, stop, time.monotonic(), wait_for_start, report)
+    if journal.failure:
+        print(journal.failure, file=sys.stderr)
+    return 1 if journal.failure else 0
+
+
+def format_shape(row: Mapping[str, Any]) -> str:
+    """`4096x8192x1024`: m, n and k."""
+    return f"{row['m']}x{row['n']}x{row['k']}"
+
+
+def format_earned(value: float | None, uncertainty: float) -> str:
+    """The value with the digits that its uncertainty leaves, one per thousand at best.
+
+    The last digit shown stands where the first digit of the uncertainty stands.
+    """
+    if value is None or not math.isfinite(value):
+        return "-"
+    if value == 0:
+        return "0"
+    doubt = max(abs(uncertainty), abs(value) * 1e-3)
+    decimals = -math.floor(math.log10(doubt))
+    # Rounding first: 9.99 to one digit is 10, and then no digit after the point.
+    rounded = round(value, decimals)
+    return f"{rounded:.{max(decimals, 0)}f}"
+
+
+def choose_unit(rows: Sequence[Row]) -> tuple[str, float]:
+    """TFLOPS, or GFLOPS where nothing reaches one TFLOPS."""
+    rates = [row["flops_per_second_max"] or 0.0 for row in rows]
+    return ("TFLOPS", 1e12) if max(rates, default=0.0) >= 1e12 else ("GFLOPS", 1e9)
+
+
+def format_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table, the first column to the left and all others to the right."""
+    cells = [list(headings), *(list(row) for row in rows)]
+    widths = [max(3, *(len(row[i]) for row in cells)) for i in range(len(headings))]
+
+    def join(row: Sequence[str]) -> str:
+        padded = [
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        return f"| {' | '.join(padded)} |"
+
+    rule = [f":{'-' * (w - 1)}" if i == 0 else f"{'-' * (w - 1)}:" for i, w in enumerate(widths)]
+    return "\n".join([join(cells[0]), f"| {' | '.join(rule)} |", *map(join, cells[1:])])
+
+
+def format_best(summary: dict[str, Any], unit: str, factor: float, peak: float | None) -> str:
+    """The table of the best shapes and of the means over all shapes."""
+    several = len({(summary[f"best_by_{s}"] or {}).get("device") for s in ("mean", "max")}) > 1
+
+    def share(rate: float | None) -> str:
+        return f"{100 * rate / peak:.1f}" if peak and rate else "-"
+
+    lines = []
+    for statistic in ("median", "mean", "max"):
+        best = summary[f"best_by_{statistic}"]
+        if best is None:
+            lines.append([f"best by {statistic}", "-", "-", "-"])
+            continue
+        rate = best["flops_per_second"]
+        where = format_shape(best) + (f" on {best['device']}" if several else "")
+        shown = format_earned(rate / factor, rate / factor * (best["spread"] or 0.0) / 2)
+        lines.append([f"best by {statistic}", shown, where, share(rate)])
+    count = f"{summary['usable_shapes']} results"
+    for mean in ("arithmetic", "geometric"):
+        rate = summary[f"{mean}_mean_flops_per_second"]
+        # A mean over unlike shapes is no measurement of one thing: three digits place it.
+        shown = format_earned(rate / factor, rate / factor * 1e-2) if rate else "-"
+        lines.append([f"{mean} mean of medians", shown, count, share(rate)])
+    return format_table(["Rate", unit, "Shape MxNxK", "% of peak"], lines)
+
+
+def format_rows(rows: Sequence[Row], top: int, unit: str, factor: float) -> str:
+    """The table of the fastest results, by median."""
+
+    def order(row: Row) -> float:
+        return -(row["flops_per_second_median"] or 0.0)
+
+    lines = []
+    for row in sorted(rows, key=order)[:top]:
+        median = row["flops_per_second_median"]
+        spread = row["spread"] or 0.0
+        uncertainty = (median or 0.0) / factor * spread / 2
+
+        def show(rate: float | None, uncertainty: float = uncertainty) -> str:
+            return "-" if rate is None else format_earned(rate / factor, uncertainty)
+
+        verdict = "ok" if row["steady"] else "unsteady"
+        verdict = "above peak" if row["above_peak"] else verdict
+        verdict = verdict if row["answer_ok"] else "WRONG ANSWER"
+        lines.append(
+            [
+                format_shape(row),
+                row["device"],
+                str(row["samples"]),
+                show(median),
+                show(row["flops_per_second_mean"]),
+                show(row["flops_per_second_max"]),
+                f"{100 * spread:.1f}",
+                verdict,
+            ]
+        )
+    headings = ["Shape MxNxK", "Device", "Samples", f"Median, {unit}", "Mean", "Max"]
+    return format_table([*headings, "IQR, %", "Verdict"], lines)
+
+
+def format_devices(devices: Sequence[dict[str, Any]], unit: str, factor: float) -> str:
+    """The table of the devices, the slowest first."""
+    lines = []
+    for entry in devices:
+        rate, relative = entry["geometric_mean_flops_per_second"], entry["relative"]
+        lines.append(
+            [
+                entry["device"],
+                str(entry["model"]),
+                str(entry["common_shapes"]),
+                format_earned(rate / factor, rate / factor * 1e-2) if rate else "-",
+                f"{100 * relative:+.1f}" if relative is not None else "-",
+            ]
+        )
+    headings = ["Device", "Model", "Shapes", f"Geometric mean, {unit}", "% from median device"]
+    return format_table(headings, lines)
+
+
+def find_problems(journal: Journal) -> list[str]:
+    """What is wrong with the results themselves: each of them makes the exit status 1."""
+    problems = []
+    wrong = [row for row in journal.rows if not row["answer_ok"]]
+    above = [row for row in journal.rows if row["above_peak"]]
+    if wrong:
+        shapes = ", ".join(f"{format_shape(row)} on {row['device']}" for row in wrong[:3])
+        problems.append(
+            f"{len(wrong)} of {len(journal.rows)} products are wrong ({shapes}): do not trust "
+            "this device, driver or library before that is explained"
+        )
+    if above:
+        problems.append(
+            f"{len(above)} results are above --peak: is it the dense peak, of this data type, at "
+            "the clocks that this device runs at? They are not among the best"
+        )
+    if journal.failure:
+        problems.append(journal.failure)
+    if not journal.rows:
+        problems.append("nothing was measured")
+    return problems
+
+
+def find_remarks(journal: Journal) -> list[str]:
+    """What a reader should know about the quality of the numbers, and what to try."""
+    remarks = []
+    rows = journal.rows
+    unsteady = [row for row in rows if not row["steady"]]
+    if unsteady:
+        worst = max(unsteady, key=lambda row: (row["spread"] or 0.0, abs(row["drift"] or 0.0)))
+        drift = "" if worst["drift"] is None else f", drift {100 * worst['drift']:+.0f} %"
+        remarks.append(
+            f"{len(unsteady)} of {len(rows)} results are not steady (worst: {format_shape(worst)}, "
+            f"IQR {100 * (worst['spread'] or 0.0):.0f} % of the median{drift}). Try: nothing else "
+            "running, more --num_warmup_iterations and --accelerator_warmup_seconds, locked "
+            "clocks (nvidia-smi -lgc), larger shapes; on a CPU also one thread per core"
+        )
+    seen = [entry.get("throttle_reasons") or "" for entry in (*rows, *journal.devices)]
+    throttled = sorted({name for names in seen for name in names.split()})
+    if throttled:
+        remarks.append(
+            f"clocks were held back during the run: {', '.join(throttled)} (sw_power_cap is usual "
+            "under a full matmul load; a thermal or hw reason is not)"
+        )
+    compared = [entry for entry in journal.devices if entry.get("relative") is not None]
+    if len(compared) > 1:
+        slowest = compared[0]
+        remarks.append(
+            f"slowest device: {slowest['device']}, {100 * slowest['relative']:+.1f} % from the "
+            f"median device over {slowest['common_shapes']} common shapes"
+        )
+    return remarks
+
+
+def print_header(journal: Journal) -> None:
+    """Command line, platform, software and environment of the run, for a saved log."""
+    print(
+        f"mamf_finder {__version__} (method {METHOD}), started {journal.started}", file=sys.stderr
+    )
+    print(f"command: {' '.join(journal.command)}", file=sys.stderr)
+    for name, value in {**journal.header, **journal.plan.settings._asdict()}.items():
+        if name == "environment":
+            value = " ".join(f"{k}={v}" for k, v in value.items()) or "nothing set"
+        print(f"{name.replace('_', ' ')}: {value}", file=sys.stderr)
+
+
+def print_report(journal: Journal, top: int) -> int:
+    """Tables to stdout, notes to stderr; the number of problems."""
+    print_header(journal)
+    rows, peak = journal.rows, journal.plan.settings.peak_flops_per_second
+    if rows:
+        unit, factor = choose_unit(rows)
+        summary = summarise_rows(rows, peak)
+        tables = [format_best(summary, unit, factor, peak), format_rows(rows, top, unit, factor)]
+        if len(journal.devices) > 1:
+            tables.insert(1, format_devices(journal.devices, unit, factor))
+        print("\n\n".join(tables))
+    problems = find_problems(journal)
+    for text in (*dict.fromkeys(journal.caveats), *find_remarks(journal)):
+        write_note(text)
+    for text in problems:
+        print(f"problem: {text}", file=sys.stderr)
+    return len(problems)
+
+
+def draw_heat_map(rows: Sequence[Row], path: Path) -> bool:
+    """Write the picture of the best rate over each pair of sizes; False where one shape is all.
+
+    Each cell is the best over the third size (and over devices). Where only one size varies, the
+    picture is a line.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "mamf_finder"
+    from matplotlib import pyplot
+
+    usable = [row for row in rows if is_usable(row)]
+    unit, factor = choose_unit(usable)
+    varying = [name for name in "mnk" if len({row[name] for row in usable}) > 1]
+    if not varying:
+        return False
+    pairs = list(itertools.combinations(varying, 2))
+    figure, axes = pyplot.subplots(
+        1, max(1, len(pairs)), figsize=(5.2 * max(1, len(pairs)), 4.4), squeeze=False
+    )
+    if not pairs:
+        draw_line(axes[0][0], usable, varying[0], factor)
+        axes[0][0].set_ylabel(f"median rate, {unit}")
+    top = max(row["flops_per_second_median"] for row in usable) / factor
+    for axis, (down, across) in zip(axes[0], pairs, strict=False):
+        downs = sorted({row[down] for row in usable})
+        acrosses = sorted({row[across] for row in usable})
+        cells = [[math.nan] * len(acrosses) for _ in downs]
+        for row in usable:
+            i, j = downs.index(row[down]), acrosses.index(row[across])
+            rate = row["flops_per_second_median"] / factor
+            if math.isnan(cells[i][j]) or rate > cells[i][j]:
+                cells[i][j] = rate
+        image = axis.imshow(cells, origin="lower", aspect="auto", cmap="viridis", vmin=0, vmax=top)
+        for label, sizes, setter in (
+            (across, acrosses, axis.set_xticks),
+            (down, downs, axis.set_yticks),
+        ):
+            step = max(1, math.ceil(len(sizes) / 8))
+            places = range(0, len(sizes), step)
+            setter(list(places), [str(sizes[place]) for place in places])
+            (axis.set_xlabel if label == across else axis.set_ylabel)(label)
+        axis.tick_params(axis="x", rotation=45)
+        figure.colorbar(image, ax=axis, label=f"best median rate, {unit}")
+    figure.suptitle(f"Matmul rate by shape, {usable[0]['dtype']}")
+    figure.tight_layout()
+    # Without a date the same results give the same bytes.
+    metadata = {"Date": None} if path.suffix == ".svg" else None
+    figure.savefig(path, metadata=metadata)
+    pyplot.close(figure)
+    return True
+
+
+def draw_line(axis: Any, rows: Sequence[Row], name: str, factor: float) -> None:
+    """The median rate over one size, with a band between the slowest and the fastest sample."""
+    for device in sorted({row["device"] for row in rows}):
+        ours = sorted((row for row in rows if row["device"] == device), key=lambda r: r[name])
+        sizes = [row[name] for row in ours]
+        axis.plot(sizes, [r["flops_per_second_median"] / factor for r in ours], "o-", label=device)
+        slow = [r["operations"] / r["seconds_max"] / factor for r in ours]
+        fast = [r["flops_per_second_max"] / factor for r in ours]
+        axis.fill_between(sizes, slow, fast, alpha=0.2)
+    axis.set_xlabel(name)
+    axis.set_ylim(bottom=0)
+    axis.legend()
+
+
+def run_self_test() -> int:
+    """Check formula, statistics and real products on the CPU; 0, or 1 where a check fails."""
+    checks: list[tuple[str, bool]] = []
+
+    def check(name: str, passed: bool) -> None:
+        checks.append((name, passed))
+        print(f"{'ok    ' if passed else 'FAILED'} {name}", file=sys.stderr)
+
+    check("2 * 3 * 4 * 5 = 120 operations", count_operations(3, 4, 5) == 120)
+    summary = summarise_seconds([4.0, 1.0, 2.0, 3.0], 12)
+    expected = {
+        **{"samples": 4, "seconds_median": 2.5, "seconds_mean": 2.5, "seconds_iqr": 1.5},
+        **{"seconds_min": 1.0, "seconds_max": 4.0, "flops_per_second_max": 12.0},
+        **{"flops_per_second_median": 4.8, "spread": 0.6},
+    }
+    check("statistics of 4, 1, 2, 3", all(summary[k] == v for k, v in expected.items()))
+    check("a range of 0 10 4 is 4 8", expand_range(0, 10, 4) == [4, 8])
+    torch = import_torch()
+    device = Device(torch, "cpu")
+    flush = torch.empty(MIB, dtype=torch.uint8)
+    for dtype in DTYPES:
+        if dtype == "tf32":
+            continue
+        settings = Settings(dtype, 5, 1, 0.0, False, None)
+        row = measure_shape(device, Shape(48, 32, 64), settings, flush, StopSign(), None)
+        check(f"{dtype} 48x32x64: the answer is right", row["answer_ok"])
+        check(
+            f"{dtype} 48x32x64: the rate is its operations over its time",
+            row["flops_per_second_median"] == 2 * 48 * 32 * 64 / row["seconds_median"],
+        )
+    problem = Problem(device, Shape(48, 32, 64), "float32", False)
+    problem.multiply()
+    right = measure_error(torch, problem)
+    problem.out[-1, -1] += 1.0
+    wrong = measure_error(torch, problem)
+    limit = ERROR_LIMITS["float32"]
+    check("one wrong element in a checked place is found", right <= limit < wrong)
+    problem.out[20, 20] = math.nan
+    check("a NaN anywhere is found", measure_error(torch, problem) == math.inf)
+    with tempfile.TemporaryDirectory(prefix="mamf_") as folder:
+        path = Path(folder) / "run.json"
+        options = build_parser().parse_args(["--toy", "--json", str(path)])
+        journal = run_device(options, ["self-test"], StopSign(), time.monotonic())
+        document = json.loads(path.read_text(encoding="utf-8"))
+    check("the toy run is complete, with its 8 shapes", journal.complete and len(journal.rows) == 8)
+    check(
+        "the JSON holds what was measured", document["results"] == journal.to_document()["results"]
+    )
+    failed = sum(not passed for _, passed in checks)
+    print(f"self-test: {len(checks) - failed} of {len(checks)} checks passed", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line of this tool, for its own use and for checkers of documentation."""
+    parser = argparse.ArgumentParser(
+        prog="mamf_finder.py",
+        description="Measure the maximum achievable matmul FLOPS of a device over many shapes.",
+        epilog="The docstring at the top of this file tells what is timed and how to run it.",
+        allow_abbrev=False,
+    )
+    shapes = parser.add_argument_group("shapes: C[m, n] = A[m, k] @ B[k, n]")
+    for name in ("m", "n", "k"):
+        either = shapes.add_mutually_exclusive_group()
+        either.add_argument(
+            f"--{name}", type=parse_size, nargs="+", metavar="SIZE", help=f"sizes of {name}"
+        )
+        either.add_argument(
+            f"--{name}_range",
+            type=int,
+            nargs=3,
+            metavar=("START", "STOP", "STEP"),
+            help=f"sizes of {name}: START 0 means STEP, STOP is left out",
+        )
+    shapes.add_argument(
+        "--dtype", choices=DTYPES, default="bfloat16", help="data type (default: bfloat16)"
+    )
+    shapes.add_argument(
+        "--fast_accumulation",
+        action="store_true",
+        help="float8: let the device add up in less precision, as some training recipes do",
+    )
+    timing = parser.add_argument_group("timing")
+    timing.add_argument(
+        "--num_iterations", type=parse_size, metavar="N", help="samples per shape (default: 100)"
+    )
+    timing.add_argument(
+        "--num_warmup_iterations",
+        type=lambda text: 0 if text == "0" else parse_size(text),
+        metavar="N",
+        help="untimed products before them (default: 50)",
+    )
+    timing.add_argument(
+        "--accelerator_warmup_seconds",
+        type=parse_not_negative,
+        metavar="SECONDS",
+        help="load before the first shape (default: 30 on an accelerator, 2 on a CPU)",
+    )
+    timing.add_argument(
+        "--budget",
+        type=parse_duration,
+        metavar="DURATION",
+        help="end after this wall-clock time with the results so far: 90s, 10m, 1h30m",
+    )
+    devices = parser.add_argument_group("devices").add_mutually_exclusive_group()
+    devices.add_argument("--device", metavar="DEVICE", help="cuda:1, xpu, cpu (default: the first)")
+    devices.add_argument(
+        "--devices", nargs="+", metavar="DEVICE", help="these, at once, one process for each"
+    )
+    devices.add_argument(
+        "--all_devices",
+        action="store_true",
+        help="all accelerators of the node at once; names the slowest",
+    )
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", type=Path, metavar="PATH", help="write the results as JSON")
+    output.add_argument(
+        "--resume",
+        type=Path,
+        metavar="PATH",
+        help="take over the shapes that are in this JSON of an earlier run",
+    )
+    output.add_argument("--plot", type=Path, metavar="PATH", help="heat map, SVG or PNG")
+    output.add_argument(
+        "--peak",
+        type=parse_positive,
+        metavar="TFLOPS",
+        help="theoretical dense peak: adds a share of it, and flags what is above",
+    )
+    output.add_argument(
+        "--top", type=parse_size, default=10, metavar="N", help="results shown (default: 10)"
+    )
+    other = parser.add_argument_group("other")
+    other.add_argument(
+        "--toy",
+        "--dry-run",
+        action="store_true",
+        help="small sizes, few samples, on the CPU unless a device is named",
+    )
+    # For the processes of --devices and --all_devices, which this tool starts itself.
+    other.add_argument("--worker", metavar="LABEL", help=argparse.SUPPRESS)
+    other.add_argument("--self-test", action="store_true", help="check this tool, then stop")
+    other.add_argument(
+        "--version", action="version", version=f"mamf_finder {__version__} (method {METHOD})"
+    )
+    return parser
+
+
+def check_options(options: argparse.Namespace) -> None:
+    """Raises WrongUse for what makes no sense, before anything is measured or imported."""
+    if options.fast_accumulation and options.dtype not in FLOAT8_DTYPES:
+        raise WrongUse(f"--fast_accumulation is for float8, not for {options.dtype}")
+    for name in ("m", "n", "k"):
+        if getattr(options, f"{name}_range") is not None:
+            expand_range(*getattr(options, f"{name}_range"))
+    for name in ("json", "plot"):
+        path = getattr(options, name)
+        if path is None:
+            continue
+        if not path.absolute().parent.is_dir():
+            raise WrongUse(f"--{name}: there is no folder {path.parent}; make it first")
+        if path.is_dir():
+            raise WrongUse(f"--{name}: {path} is a folder; name a file")
+    if options.plot:
+        if options.plot.suffix.lower() not in (".svg", ".png"):
+            raise WrongUse(f"--plot: {options.plot} has to end in .svg or .png")
+        if importlib.util.find_spec("matplotlib") is None:
+            raise WrongUse("--plot needs matplotlib: pip install matplotlib")
+        given = [getattr(options, name) for name in ("m", "n", "k")]
+        if all(sizes is not None and len(set(sizes)) == 1 for sizes in given):
+            raise WrongUse("--plot: one shape makes no picture; give more sizes or leave it out")
+    if options.resume and not options.resume.exists() and options.resume != options.json:
+        raise WrongUse(f"--resume: there is no {options.resume}")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the tool; the exit status."""
+    origin = time.monotonic()
+    arguments = sys.argv[1:] if arguments is None else arguments
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    command = make_portable_command(arguments)
+    stop = StopSign()
+    try:
+        if options.self_test:
+            if arguments != ["--self-test"]:
+                raise WrongUse("--self-test takes no other option")
+            return run_self_test()
+        check_options(options)
+        stop.deadline = origin + options.budget if options.budget else None
+        stop.listen()
+        if options.worker:
+            return run_worker(options, command, stop)
+        if options.devices or options.all_devices:
+            journal = run_workers(options, command, stop, origin)
+        else:
+            journal = run_device(options, command, stop, origin)
+        problems = print_report(journal, options.top)
+        if options.plot and not draw_heat_map(journal.rows, options.plot):
+            write_note("--plot: fewer than two shapes were measured, so there is no picture")
+    except WrongUse as error:
+        parser.error(str(error))
+    return 1 if problems or stop.by_signal else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""What the tests of the companion tools share: finding them, loading them, running them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+SCRIPTS = Path(__file__).resolve().parent.parent
+
+Completed = subprocess.CompletedProcess[str]
+
+
+def find_tools() -> list[Path]:
+    """Every companion tool: each Python file under scripts/ that is not a test."""
+    tests = SCRIPTS / "tests"
+    return sorted(p for p in SCRIPTS.rglob("*.py") if tests not in p.parents)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that asks for `tool` runs once for each tool, so that a new one is never forgotten."""
+    if "tool" in metafunc.fixturenames:
+        tools = find_tools()
+        names = [tool.relative_to(SCRIPTS).as_posix() for tool in tools]
+        metafunc.parametrize("tool", tools, ids=names)
+
+
+@pytest.fixture(scope="session")
+def load_tool() -> Callable[[str], ModuleType]:
+    """Import a tool from its path under scripts/, as a module of its own."""
+    loaded: dict[str, ModuleType] = {}
+
+    def load(name: str) -> ModuleType:
+        if name not in loaded:
+            path = SCRIPTS / name
+            spec = importlib.util.spec_from_file_location(f"tool_{path.stem}", path)
+            assert spec is not None and spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[spec.name] = module
+            spec.loader.exec_module(module)
+            loaded[name] = module
+        return loaded[name]
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def run_tool() -> Callable[..., Completed]:
+    """Run a tool as a reader does: the exit status, stdout and stderr."""
+
+    def run(
+        tool: Path | str, *arguments: str, environ: dict[str, str] | None = None, **options: Any
+    ) -> Completed:
+        return subprocess.run(
+            [sys.executable, str(SCRIPTS / tool), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=options.pop("timeout", 300),
+            env={**os.environ, **(environ or {})},
+            check=False,
+            **options,
+        )
+
+    return run
+
+
+def refuse_constant(name: str) -> None:
+    """Raise on NaN, Infinity and -Infinity, which Python reads and JSON does not have."""
+    raise ValueError(f"{name} is not JSON")
+
+
+@pytest.fixture(scope="session")
+def read_json() -> Callable[[Path], Any]:
+    """Read a JSON file as strictly as another language would."""
+
+    def read(path: Path) -> Any:
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse_constant)
+
+    return read
+
+
+@pytest.fixture
+def torch_trap(tmp_path: Path) -> dict[str, str]:
+    """An environment in which `import torch` fails loudly."""
+    package = tmp_path / "trap" / "torch"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('torch was imported')\n")
+    return {"PYTHONPATH": str(package.parent)}

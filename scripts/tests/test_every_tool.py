@@ -1,0 +1,193 @@
+"""What every companion tool promises: found by glob, so that a new one cannot forget it."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+import time
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPTS = Path(__file__).resolve().parent.parent
+
+METADATA = re.compile(r"^# /// script\n((?:#(?: .*)?\n)+?)# ///$", re.MULTILINE)
+
+
+def read_constants(tool: Path) -> dict[str, Any]:
+    """The module-level constants that are plain literals, read without importing the tool."""
+    constants = {}
+    for node in ast.parse(tool.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            try:
+                constants[node.targets[0].id] = ast.literal_eval(node.value)
+            except ValueError:
+                continue
+    return constants
+
+
+def find_imports(nodes: list[ast.stmt]) -> set[str]:
+    """Top-level names that the statements import, at any depth."""
+    names = set()
+    for node in nodes:
+        for part in ast.walk(node):
+            if isinstance(part, ast.Import):
+                names |= {alias.name.split(".")[0] for alias in part.names}
+            elif isinstance(part, ast.ImportFrom):
+                names.add("." if part.level else (part.module or "").split(".")[0])
+    return names
+
+
+def test_help_needs_no_torch_and_less_than_a_second(
+    tool: Path, run_tool: Callable[..., Any], torch_trap: dict[str, str]
+) -> None:
+    """--help answers in under a second and never imports torch."""
+    seconds = []
+    for _ in range(3):
+        started = time.perf_counter()
+        done = run_tool(tool, "--help", environ=torch_trap)
+        seconds.append(time.perf_counter() - started)
+        assert done.returncode == 0, done.stderr
+        assert "--json" in done.stdout and "--self-test" in done.stdout
+    assert min(seconds) < 1.0
+
+
+def test_version_needs_no_torch_and_tells_both_numbers(
+    tool: Path, run_tool: Callable[..., Any], torch_trap: dict[str, str]
+) -> None:
+    """--version prints the tool, its __version__ and its METHOD."""
+    constants = read_constants(tool)
+    done = run_tool(tool, "--version", environ=torch_trap)
+    assert done.returncode == 0, done.stderr
+    version, method = constants["__version__"], constants["METHOD"]
+    assert done.stdout.strip() == f"{tool.stem} {version} (method {method})"
+
+
+def test_method_is_an_integer_from_one(tool: Path) -> None:
+    """METHOD is an integer from 1, and __version__ has three parts."""
+    constants = read_constants(tool)
+    assert type(constants["METHOD"]) is int and constants["METHOD"] >= 1
+    assert re.fullmatch(r"\d+\.\d+\.\d+", constants["__version__"])
+
+
+def test_metadata_block_declares_what_is_imported(tool: Path) -> None:
+    """The PEP 723 block is there, asks for Python 3.11, and names what cannot be done without."""
+    found = METADATA.findall(tool.read_text(encoding="utf-8"))
+    assert len(found) == 1
+    block = "\n".join(line.removeprefix("#").strip() for line in found[0].splitlines())
+    metadata = tomllib.loads(block)
+    assert metadata["requires-python"] == ">=3.11"
+    declared = {re.split(r"[<>=!~ \[]", name)[0] for name in metadata["dependencies"]}
+    assert declared <= {"torch"}
+
+
+def test_file_runs_on_its_own(tool: Path) -> None:
+    """Importing the file takes the standard library alone, and no function imports a sibling."""
+    tree = ast.parse(tool.read_text(encoding="utf-8"))
+    outside = [n for n in tree.body if not isinstance(n, ast.FunctionDef | ast.ClassDef)]
+    assert find_imports(outside) <= set(sys.stdlib_module_names)
+    siblings = {path.stem for path in SCRIPTS.rglob("*.py")} | {"."}
+    siblings |= {path.name for path in SCRIPTS.rglob("*") if path.is_dir()}
+    assert not find_imports(tree.body) & siblings
+
+
+def test_docstring_is_the_chapter_in_small(tool: Path) -> None:
+    """The docstring opens with a question and tells how to run the tool and how to read it."""
+    docstring = ast.get_docstring(ast.parse(tool.read_text(encoding="utf-8"))) or ""
+    assert docstring.splitlines()[0].endswith("?")
+    for part in ("How to run", "Slurm", "pdsh", "A good answer", "Exit status"):
+        assert part in docstring
+
+
+def test_profiles_parse(tool: Path, load_tool: Callable[[str], Any]) -> None:
+    """PROFILES is a literal with toy and full, and each profile is a valid command line."""
+    profiles = read_constants(tool)["PROFILES"]
+    assert set(profiles) >= {"toy", "full"}
+    parser = load_tool(tool.relative_to(SCRIPTS).as_posix()).build_parser()
+    assert isinstance(parser, argparse.ArgumentParser)
+    for arguments in profiles.values():
+        parser.parse_args(arguments)
+
+
+def test_unknown_option_is_wrong_use(tool: Path, run_tool: Callable[..., Any]) -> None:
+    """An unknown option ends with status 2 and a message, without a traceback."""
+    done = run_tool(tool, "--no-such-option")
+    assert done.returncode == 2
+    assert "--no-such-option" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_json_into_a_missing_folder_is_wrong_use(
+    tool: Path, run_tool: Callable[..., Any], tmp_path: Path, torch_trap: dict[str, str]
+) -> None:
+    """A --json path in a folder that is not there is refused before anything is measured."""
+    done = run_tool(tool, "--json", str(tmp_path / "none" / "x.json"), environ=torch_trap)
+    assert done.returncode == 2
+    assert "there is no folder" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.torch
+def test_self_test_passes(tool: Path, run_tool: Callable[..., Any]) -> None:
+    """--self-test proves the tool on this machine."""
+    done = run_tool(tool, "--self-test")
+    assert done.returncode == 0, done.stderr
+    count, total = re.search(r"self-test: (\d+) of (\d+) checks passed", done.stderr).groups()
+    assert count == total and int(total) >= 5
+
+
+@pytest.mark.torch
+def test_toy_profile_leaves_good_json(
+    tool: Path, run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """The toy profile prints a table and leaves strict JSON that could become a record."""
+    path = tmp_path / "out.json"
+    done = run_tool(tool, *read_constants(tool)["PROFILES"]["toy"], "--json", str(path))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("| ") and "Traceback" not in done.stderr
+    document = read_json(path)
+    constants = read_constants(tool)
+    assert document["tool"] == tool.stem
+    assert document["version"] == constants["__version__"]
+    assert document["method"] == constants["METHOD"]
+    assert all(isinstance(caveat, str) for caveat in document["caveats"])
+    assert list(path.parent.glob(".*")) == [], "a partial file was left behind"
+    if tool.stem == "env_report":
+        return
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", document["started"])
+    assert document["seconds"] > 0 and document["complete"] is True
+    assert document["command"][0] == "python"
+    assert not [part for part in document["command"] if part.startswith(("/", "~"))]
+    columns = [set(row) for row in document["results"]]
+    assert columns and all(names == columns[0] for names in columns)
+    for row in document["results"]:
+        for value in row.values():
+            assert value is None or isinstance(value, str | bool | int | float)
+
+
+def test_catalogue_lists_every_tool() -> None:
+    """The catalogue has one row for each tool, linked by its path."""
+    text = (SCRIPTS / "README.md").read_text(encoding="utf-8")
+    tests = SCRIPTS / "tests"
+    tools = {
+        path.relative_to(SCRIPTS).as_posix()
+        for path in SCRIPTS.rglob("*.py")
+        if tests not in path.parents
+    }
+    listed = re.findall(r"^\| \[[^\]]+\]\(([^)]+\.py)\)", text, re.MULTILINE)
+    assert sorted(listed) == sorted(tools)
+
+
+def test_links_of_the_catalogue_lead_somewhere() -> None:
+    """Every relative link of the catalogue names a file, and every anchor a heading."""
+    text = (SCRIPTS / "README.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    anchors = {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith("#"):
+            assert target[1:] in anchors
+        elif not target.startswith("http"):
+            assert (SCRIPTS / target.split("#")[0]).exists(), target

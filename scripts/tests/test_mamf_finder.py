@@ -1,0 +1,703 @@
+"""mamf_finder: formula and statistics by hand, and real runs on the CPU with all their endings."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+SCRIPTS = Path(__file__).resolve().parent.parent
+TOOL = "compute/mamf_finder.py"
+
+# Many shapes of little work: such a run is still going whenever a test ends it.
+ENDLESS = [
+    *("--device", "cpu", "--m_range", "0", "1024", "8", "--n_range", "0", "1024", "8"),
+    *("--k_range", "0", "1024", "8", "--num_iterations", "3", "--num_warmup_iterations", "0"),
+    *("--accelerator_warmup_seconds", "0"),
+]
+SMALL = ["--toy", "--num_iterations", "6", "--accelerator_warmup_seconds", "0"]
+
+
+@pytest.fixture(scope="module")
+def mamf(load_tool: Callable[[str], Any]) -> Any:
+    """The tool as a module."""
+    return load_tool(TOOL)
+
+
+def make_row(mamf: Any, rate: float, **changes: Any) -> dict[str, Any]:
+    """A result of one operation at that rate, steady and right unless changed."""
+    row = {"m": 1, "n": 1, "k": 1, "dtype": "bfloat16", "device": "cuda:0", "operations": 1}
+    row |= mamf.summarise_seconds([1 / rate] * 10, 1)
+    row |= {"steady": True, "answer_ok": True, "above_peak": None, "throttle_reasons": None}
+    return row | changes
+
+
+def test_operations_by_hand(mamf: Any) -> None:
+    """A 2 x 3 by 3 x 2 product is 4 cells of 3 multiplications and 3 additions: 24."""
+    assert mamf.count_operations(2, 2, 3) == 24
+    assert mamf.count_operations(1024, 1024, 1024) == 2_147_483_648
+    # A datasheet's 989 TFLOPS would do 8192 cubed in 1.11 ms.
+    assert round(mamf.count_operations(8192, 8192, 8192) / 989e12 * 1e3, 2) == 1.11
+
+
+def test_statistics_by_hand(mamf: Any) -> None:
+    """1 2 3 4 10: median 3, mean 4, quartiles 2 and 4; the rates follow from the times."""
+    row = mamf.summarise_seconds([10.0, 2.0, 3.0, 1.0, 4.0], 60)
+    assert (row["samples"], row["seconds_median"], row["seconds_mean"]) == (5, 3.0, 4.0)
+    assert (row["seconds_iqr"], row["seconds_min"], row["seconds_max"]) == (2.0, 1.0, 10.0)
+    assert row["flops_per_second_median"] == 20.0
+    assert row["flops_per_second_mean"] == 15.0
+    assert row["flops_per_second_max"] == 60.0
+    assert row["spread"] == pytest.approx(2 / 3)
+    assert row["drift"] is None
+
+
+def test_one_sample_has_no_spread(mamf: Any) -> None:
+    """One sample is allowed: its quartiles are itself."""
+    row = mamf.summarise_seconds([0.5], 1)
+    assert (row["seconds_iqr"], row["samples"], row["flops_per_second_max"]) == (0.0, 1, 2.0)
+
+
+def test_a_time_of_zero_gives_no_rate(mamf: Any) -> None:
+    """A time that the clock could not see gives null, never infinity."""
+    row = mamf.summarise_seconds([0.0, 0.0, 0.0], 1)
+    assert row["flops_per_second_median"] is None and row["spread"] is None
+    assert not mamf.is_usable(row | {"answer_ok": True})
+
+
+def test_drift_of_a_run_that_heats_up(mamf: Any) -> None:
+    """Times that rise by a fifth between the halves are a drift of 20 % and not steady."""
+    row = mamf.summarise_seconds([1.0] * 10 + [1.2] * 10, 1)
+    assert row["drift"] == pytest.approx(0.2)
+    assert not mamf.is_steady(row)
+    assert mamf.is_steady(mamf.summarise_seconds([1.0] * 20, 1))
+
+
+@given(st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=50))
+def test_statistics_keep_their_order(mamf: Any, seconds: list[float]) -> None:
+    """min <= median <= max, the IQR fits between them, and the fastest time is the top rate."""
+    row = mamf.summarise_seconds(seconds, 1000)
+    assert row["seconds_min"] <= row["seconds_median"] <= row["seconds_max"]
+    assert 0 <= row["seconds_iqr"] <= row["seconds_max"] - row["seconds_min"] + 1e-9
+    assert row["flops_per_second_max"] >= row["flops_per_second_median"]
+
+
+@pytest.mark.torch
+@given(st.lists(st.floats(1e-6, 1e3), min_size=2, max_size=50))
+def test_quartiles_are_those_of_numpy(mamf: Any, seconds: list[float]) -> None:
+    """The interquartile range is numpy's with its default interpolation."""
+    import numpy
+
+    high, low = numpy.percentile(seconds, [75, 25])
+    assert mamf.summarise_seconds(seconds, 1)["seconds_iqr"] == pytest.approx(high - low, abs=1e-9)
+
+
+def test_ranges(mamf: Any) -> None:
+    """A start of 0 means the step, and the stop is left out."""
+    assert mamf.expand_range(0, 1024, 256) == [256, 512, 768]
+    assert mamf.expand_range(128, 513, 128) == [128, 256, 384, 512]
+    for wrong in ((0, 256, 256), (0, 10, 0), (5, 1, 1), (-4, 8, 4)):
+        with pytest.raises(mamf.WrongUse):
+            mamf.expand_range(*wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), ("45s", 45), ("10m", 600), ("1h30m", 5400), ("2h", 7200), ("1.5", 1.5)],
+)
+def test_durations(mamf: Any, text: str, seconds: float) -> None:
+    """Durations are read as people write them."""
+    assert mamf.parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "0", "m", "10 m", "1d", "-5", "nan"])
+def test_wrong_durations(mamf: Any, text: str) -> None:
+    """What is no duration is refused."""
+    with pytest.raises(argparse.ArgumentTypeError):
+        mamf.parse_duration(text)
+
+
+def test_search_visits_every_shape_once_in_a_fixed_order(mamf: Any) -> None:
+    """The search is a permutation of the grid, the same in every run, and not sorted."""
+    grid = ([1, 2, 3, 4], [5, 6, 7], [8, 9])
+    first = list(mamf.search_shapes(grid, []))
+    assert len(first) == len(set(first)) == 24
+    assert {shape.m for shape in first} == {1, 2, 3, 4} and {shape.k for shape in first} == {8, 9}
+    assert first == list(mamf.search_shapes(grid, [])) != sorted(first)
+
+
+@pytest.mark.parametrize(
+    ("value", "doubt", "text"),
+    [
+        (794.52, 4.0, "795"),
+        (794.52, 0.3, "794.5"),
+        (794.52, 0.0, "794.5"),
+        (794.52, 30.0, "790"),
+        (0.012345, 0.001, "0.012"),
+        (9.9951, 0.02, "10.00"),
+        (1234567.0, 0.0, "1235000"),
+        (None, 1.0, "-"),
+    ],
+)
+def test_digits_are_earned(mamf: Any, value: float | None, doubt: float, text: str) -> None:
+    """The last digit stands where the doubt begins, and none is finer than one per thousand."""
+    assert mamf.format_earned(value, doubt) == text
+
+
+@given(st.floats(1e-3, 1e6), st.floats(1e-6, 1e3))
+def test_rounding_stays_within_the_doubt(mamf: Any, value: float, doubt: float) -> None:
+    """What is printed differs from the value by no more than the doubt."""
+    limit = max(doubt, value * 1e-3)
+    assert abs(float(mamf.format_earned(value, doubt)) - value) <= limit * (1 + 1e-9)
+
+
+def test_summary_by_hand(mamf: Any) -> None:
+    """Rates 2 and 8: arithmetic mean 5, geometric mean 4, best 8; a wrong answer counts nowhere."""
+    rows = [make_row(mamf, 2.0), make_row(mamf, 8.0, m=3)]
+    rows.append(make_row(mamf, 100.0, m=7, answer_ok=False))
+    summary = mamf.summarise_rows(rows)
+    assert summary["arithmetic_mean_flops_per_second"] == pytest.approx(5)
+    assert summary["geometric_mean_flops_per_second"] == pytest.approx(4)
+    assert summary["best_by_median"]["m"] == 3
+    assert (summary["shapes"], summary["usable_shapes"]) == (3, 2)
+
+
+def test_above_the_peak_is_flagged_and_not_the_best(mamf: Any) -> None:
+    """A rate above the peak is marked, and the best is the best of what can be true."""
+    rows = [make_row(mamf, 2.0), make_row(mamf, 8.0, m=3)]
+    flags = [mamf.judge_peak(row, 4.0) for row in rows]
+    assert [flag["above_peak"] for flag in flags] == [False, True]
+    assert flags[0]["share_of_peak"] == pytest.approx(0.5)
+    assert mamf.summarise_rows(rows, 4.0)["best_by_max"]["m"] == 1
+    assert mamf.judge_peak(rows[0], None) == {"share_of_peak": None, "above_peak": None}
+
+
+def test_slowest_device_by_hand(mamf: Any) -> None:
+    """Rates 9, 10 and 10 over the common shapes: cuda:1 is 10 % below the median device."""
+    rows = [
+        make_row(mamf, rate, device=device, m=m)
+        for device, rate in (("cuda:0", 10.0), ("cuda:1", 9.0), ("cuda:2", 10.0))
+        for m in (1, 2)
+    ]
+    rows.append(make_row(mamf, 1000.0, device="cuda:1", m=5))
+    compared = mamf.compare_devices(rows)
+    assert compared[0]["device"] == "cuda:1"
+    assert compared[0]["relative"] == pytest.approx(-0.1)
+    assert {entry["common_shapes"] for entry in compared} == {2}
+    assert mamf.compare_devices([]) == []
+
+
+def test_clock_samples_by_hand(mamf: Any) -> None:
+    """Median clock and power, highest temperature, and every reason that was seen."""
+    samples = [
+        mamf.Sample(0.0, 1.98e9, 50, 400.0, 0x0),
+        mamf.Sample(0.1, 1.70e9, 61, 699.0, 0x4),
+        mamf.Sample(0.2, 1.60e9, 60, 700.0, 0x24),
+    ]
+    summary = mamf.summarise_samples(samples)
+    assert summary["clock_hertz_median"] == 1.70e9
+    assert summary["temperature_celsius_max"] == 61
+    assert summary["power_watts_median"] == 699.0
+    assert summary["throttle_reasons"] == "sw_power_cap sw_thermal_slowdown"
+    assert set(mamf.summarise_samples([]).values()) == {None}
+
+
+def test_traps_in_the_environment(mamf: Any) -> None:
+    """TunableOp is spoken of on ROCm alone, tf32 overrides for float32 alone."""
+    find = mamf.find_environment_traps
+    assert "TunableOp is off" in find({}, "cuda", True, "bfloat16", 5)[0]
+    tuned = find({"PYTORCH_TUNABLEOP_ENABLED": "1"}, "cuda", True, "bfloat16", 0)
+    assert "TunableOp is on" in tuned[0] and "num_warmup_iterations" in tuned[1]
+    assert find({"PYTORCH_TUNABLEOP_ENABLED": "1"}, "cuda", False, "bfloat16", 5) == []
+    override = {"NVIDIA_TF32_OVERRIDE": "1", "CUDA_LAUNCH_BLOCKING": "1"}
+    assert len(find(override, "cuda", False, "float32", 5)) == 2
+    assert len(find(override, "cuda", False, "bfloat16", 5)) == 1
+    assert find(override, "cpu", False, "float32", 5) == []
+    assert find({"ONEDNN_DEFAULT_FPMATH_MODE": "BF16"}, "cpu", False, "float32", 5)
+
+
+def make_gpu(mamf: Any, hip: bool, **properties: Any) -> Any:
+    """A device that is only its facts, for the rules that look at nothing else."""
+    device = mamf.Device.__new__(mamf.Device)
+    device.torch = SimpleNamespace(_scaled_mm=None)
+    device.kind, device.is_rocm, device.name = "cuda", hip, "cuda:0"
+    device.properties = SimpleNamespace(name="a GPU", **properties)
+    return device
+
+
+@pytest.mark.parametrize(
+    ("hip", "properties", "dtype", "complaint"),
+    [
+        (False, {"major": 9, "minor": 0}, "float8_e4m3fn", None),
+        (False, {"major": 9, "minor": 0}, "float8_e4m3fnuz", "use float8_e4m3fn"),
+        (False, {"major": 8, "minor": 0}, "float8_e4m3fn", "compute capability 8.9"),
+        (False, {"major": 8, "minor": 0}, "tf32", None),
+        (False, {"major": 7, "minor": 0}, "tf32", "use float32"),
+        (True, {"gcnArchName": "gfx942:sramecc+"}, "float8_e4m3fnuz", None),
+        (True, {"gcnArchName": "gfx942:sramecc+"}, "float8_e4m3fn", "use float8_e4m3fnuz"),
+        (True, {"gcnArchName": "gfx950"}, "float8_e4m3fn", None),
+        (True, {"gcnArchName": "gfx950"}, "float8_e4m3fnuz", "use float8_e4m3fn"),
+        (True, {"gcnArchName": "gfx942", "major": 9}, "tf32", "use float32"),
+    ],
+)
+def test_the_right_flavour_of_float8(
+    mamf: Any, hip: bool, properties: dict[str, Any], dtype: str, complaint: str | None
+) -> None:
+    """Each vendor's generation has its own float8; the other one is refused by name."""
+    device = make_gpu(mamf, hip, **properties)
+    grid = ([64], [64], [64])
+    if complaint is None:
+        device.check_dtype(dtype, grid)
+        return
+    with pytest.raises(mamf.WrongUse, match=complaint):
+        device.check_dtype(dtype, grid)
+
+
+def test_float8_sizes_on_a_gpu(mamf: Any) -> None:
+    """On a GPU n and k of a float8 product have to be multiples of 16; m is free."""
+    device = make_gpu(mamf, False, major=9, minor=0)
+    device.check_dtype("float8_e4m3fn", ([7], [32], [48]))
+    with pytest.raises(mamf.WrongUse, match="24 is not"):
+        device.check_dtype("float8_e4m3fn", ([7], [32], [16, 24]))
+
+
+def test_command_without_folders(mamf: Any) -> None:
+    """The recorded command names no folder of this machine."""
+    command = mamf.make_portable_command(["--json", "/home/alice/x.json", "--plot=/tmp/a.svg"])
+    assert command[0] == "python" and command[1].endswith("mamf_finder.py")
+    assert command[2:] == ["--json", "x.json", "--plot=a.svg"]
+    assert mamf.read_critical_environment({"PYTORCH_TUNABLEOP_FILENAME": "/home/a/t.csv"}) == {
+        "PYTORCH_TUNABLEOP_FILENAME": "t.csv"
+    }
+
+
+def test_last_level_caches_are_added_up(mamf: Any, tmp_path: Path) -> None:
+    """Two sockets with 32 MiB of L3 each are 64 MiB, however many threads share them."""
+    for thread in range(4):
+        for index, level, size, owner in ((2, 2, "1024K", thread), (3, 3, "32M", thread // 2)):
+            folder = tmp_path / f"cpu{thread}/cache/index{index}"
+            folder.mkdir(parents=True)
+            (folder / "level").write_text(f"{level}\n")
+            (folder / "size").write_text(f"{size}\n")
+            (folder / "shared_cpu_list").write_text(f"{owner}\n")
+    assert mamf.read_cpu_cache_bytes(tmp_path) == 64 * 1024**2
+    assert mamf.read_cpu_cache_bytes(tmp_path / "none") == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--m", "0"], "no matrix size"),
+        (["--m", "64", "--m_range", "0", "128", "64"], "not allowed with"),
+        (["--m_range", "0", "64", "64"], "STOP is left out"),
+        (["--num_iterations", "0"], "no matrix size"),
+        (["--budget", "soon"], "is no duration"),
+        (["--peak", "-1"], "above 0"),
+        (["--peak", "nan"], "above 0"),
+        (["--fast_accumulation"], "is for float8"),
+        (["--plot", "map.gif"], "has to end in .svg or .png"),
+        (["--plot", "a.svg", "--m", "8", "--n", "8", "--k", "8"], "one shape makes no picture"),
+        (["--device", "cpu", "--all_devices"], "not allowed with"),
+        (["--resume", "nowhere.json"], "there is no nowhere.json"),
+        (["--self-test", "--m", "64"], "takes no other option"),
+        (["--dtype", "int4"], "invalid choice"),
+        (["--dev", "cpu"], "unrecognized arguments"),
+    ],
+)
+def test_wrong_use_is_refused_without_torch(
+    run_tool: Callable[..., Any], torch_trap: dict[str, str], arguments: list[str], complaint: str
+) -> None:
+    """What makes no sense ends with status 2 and one clear line, before torch is imported."""
+    done = run_tool(TOOL, *arguments, environ=torch_trap)
+    assert done.returncode == 2, done.stderr
+    assert complaint in done.stderr and "Traceback" not in done.stderr
+
+
+def test_missing_torch_is_one_line(
+    run_tool: Callable[..., Any], torch_trap: dict[str, str]
+) -> None:
+    """Without torch the tool says how to get it."""
+    done = run_tool(TOOL, "--toy", environ=torch_trap)
+    assert done.returncode == 2
+    assert "install it: https://pytorch.org" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--toy", "--dtype", "tf32"], "use float32"),
+        (["--device", "cuda:0"], "only cpu"),
+        (["--device", "toaster"], "--device toaster"),
+        (["--all_devices"], "sees no accelerator"),
+        (["--devices", "cuda:0", "cuda:1", "--toy"], "only cpu"),
+    ],
+)
+def test_what_this_machine_cannot_do_is_refused(
+    run_tool: Callable[..., Any], arguments: list[str], complaint: str
+) -> None:
+    """A device or data type that is not here is refused in one line."""
+    torch = pytest.importorskip("torch")
+    if torch.accelerator.is_available():
+        pytest.skip("this machine has an accelerator")
+    done = run_tool(TOOL, *arguments)
+    assert done.returncode == 2, done.stderr
+    assert complaint in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.torch
+def test_only_the_product_is_timed(mamf: Any) -> None:
+    """A product of 20 ms is timed as 20 ms, though randomising and flushing take longer."""
+    import torch
+
+    device = mamf.Device(torch, "cpu")
+    flush = torch.empty(256 * 1024**2, dtype=torch.uint8)
+    problem = mamf.Problem(device, mamf.Shape(2048, 2048, 8), "float32", False)
+    problem.multiply = lambda: time.sleep(0.02)
+    started = time.perf_counter()
+    seconds = mamf.time_products(device, problem, flush, 5, mamf.StopSign())
+    outside = time.perf_counter() - started - sum(seconds)
+    assert len(seconds) == 5 and all(0.02 <= value < 0.1 for value in seconds)
+    assert sorted(seconds)[2] < 0.025
+    assert outside > 0.02, "the flush and the random numbers took no time, so they did not happen"
+
+
+@pytest.mark.torch
+def test_a_product_that_does_nothing_is_found_out(mamf: Any) -> None:
+    """The output is randomised before each timing, so that an old right answer cannot pass."""
+    import torch
+
+    device = mamf.Device(torch, "cpu")
+    flush = torch.empty(1024, dtype=torch.uint8)
+    problem = mamf.Problem(device, mamf.Shape(64, 48, 32), "float32", False)
+    problem.multiply()
+    assert mamf.measure_error(torch, problem) < mamf.ERROR_LIMITS["float32"]
+    problem.multiply = lambda: None
+    mamf.time_products(device, problem, flush, 1, mamf.StopSign())
+    assert mamf.measure_error(torch, problem) > 0.1
+
+
+@pytest.mark.torch
+def test_tf32_would_not_pass_for_float32(mamf: Any) -> None:
+    """Inputs cut to tf32's 10 bits give an error above float32's limit and below tf32's."""
+    import torch
+
+    device = mamf.Device(torch, "cpu")
+    problem = mamf.Problem(device, mamf.Shape(64, 48, 4096), "float32", False)
+    cut = [(m.view(torch.int32) & -8192).view(torch.float32) for m in (problem.a, problem.weight)]
+    torch.mm(cut[0], cut[1].t(), out=problem.out)
+    error = mamf.measure_error(torch, problem)
+    assert mamf.ERROR_LIMITS["float32"] < error < mamf.ERROR_LIMITS["tf32"]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    "dtype", ["bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e4m3fnuz"]
+)
+def test_run_of_each_dtype(
+    dtype: str, run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """Each data type of the CPU gives a whole run with right answers and consistent rates."""
+    path = tmp_path / "run.json"
+    done = run_tool(TOOL, *SMALL, "--dtype", dtype, "--json", str(path))
+    assert done.returncode == 0, done.stderr
+    document = read_json(path)
+    assert document["complete"] is True and len(document["results"]) == 8
+    for row in document["results"]:
+        assert row["dtype"] == dtype and row["answer_ok"] is True and row["samples"] == 6
+        assert row["operations"] == 2 * row["m"] * row["n"] * row["k"]
+        for name, seconds in (("median", "median"), ("mean", "mean"), ("max", "min")):
+            rate = row["operations"] / row[f"seconds_{seconds}"]
+            assert row[f"flops_per_second_{name}"] == pytest.approx(rate)
+    best = max(document["results"], key=lambda row: row["flops_per_second_median"])
+    summary = document["details"]["summary"]["best_by_median"]
+    assert [summary[name] for name in "mnk"] == [best[name] for name in "mnk"]
+
+
+@pytest.mark.torch
+def test_output_streams(run_tool: Callable[..., Any]) -> None:
+    """stdout holds nothing but Markdown tables; command, platform and notes are on stderr."""
+    done = run_tool(TOOL, *SMALL, environ={"OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr
+    assert all(line.startswith("| ") for line in done.stdout.splitlines() if line)
+    assert "GFLOPS" in done.stdout and "64x128x64" in done.stdout
+    for text in ("command: python", "torch: ", "environment: OMP_NUM_THREADS=1", "note: clocks"):
+        assert text in done.stderr
+
+
+@pytest.mark.torch
+def test_above_peak_ends_with_status_1(run_tool: Callable[..., Any]) -> None:
+    """Rates above the peak are named as a problem, and no best is taken from them."""
+    done = run_tool(TOOL, *SMALL, "--peak", "0.0000001")
+    assert done.returncode == 1
+    assert "8 results are above --peak" in done.stderr and "above peak" in done.stdout
+    assert done.stdout.splitlines()[2].split("|")[2].strip() == "-"
+
+
+@pytest.mark.torch
+def test_budget_ends_cleanly(
+    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """A run of millions of shapes ends within its budget, with what it has and status 0."""
+    path = tmp_path / "run.json"
+    started = time.monotonic()
+    done = run_tool(TOOL, *ENDLESS, "--budget", "6s", "--json", str(path))
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - started < 20
+    document = read_json(path)
+    assert document["complete"] is False and document["results"]
+    assert any("the budget is used up, after" in caveat for caveat in document["caveats"])
+
+
+@pytest.mark.torch
+def test_resume_measures_only_what_is_missing(
+    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """The rows of the earlier run are kept to the digit, and marked; the rest is measured."""
+    path = tmp_path / "run.json"
+    again = [*SMALL, "--json", str(path), "--resume", str(path)]
+    first = run_tool(TOOL, *again, "--m", "64")
+    assert first.returncode == 0 and "starting anew" in first.stderr
+    earlier = {(r["m"], r["n"], r["k"]): r["seconds_median"] for r in read_json(path)["results"]}
+    assert len(earlier) == 4
+    second = run_tool(TOOL, *again, "--m", "64", "128")
+    assert second.returncode == 0, second.stderr
+    document = read_json(path)
+    resumed = [row for row in document["results"] if row["resumed"]]
+    assert {(r["m"], r["n"], r["k"]): r["seconds_median"] for r in resumed} == earlier
+    assert len(document["results"]) == 8 and document["complete"] is True
+    assert any("4 of 8 shapes" in caveat for caveat in document["caveats"])
+
+
+@pytest.mark.torch
+def test_resume_refuses_unlike_numbers(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+    """Another data type, another number of samples, or no run at all: refused."""
+    path = tmp_path / "run.json"
+    assert run_tool(TOOL, *SMALL, "--m", "64", "--json", str(path)).returncode == 0
+    resume = ["--resume", str(path)]
+    for arguments, complaint in (
+        ([*SMALL, "--dtype", "float32", *resume], "has dtype bfloat16"),
+        (["--toy", "--num_iterations", "7", *resume], "has iterations 6"),
+    ):
+        done = run_tool(TOOL, *arguments)
+        assert done.returncode == 2 and complaint in done.stderr
+    for text in ("not json", "[]", '{"tool": "env_report"}'):
+        path.write_text(text)
+        done = run_tool(TOOL, *SMALL, *resume)
+        assert done.returncode == 2, done.stderr
+        assert "--resume" in done.stderr and "Traceback" not in done.stderr
+
+
+@contextmanager
+def start_run(*arguments: str, temporary: Path) -> Iterator[subprocess.Popen[str]]:
+    """A run in the background, with its temporary files in a folder that the test knows."""
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPTS / TOOL), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    """Wait for the condition, and fail where it does not come."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.05)
+
+
+def find_processes(mark: str) -> list[int]:
+    """Processes of this machine whose command line holds the text."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if mark in path.read_bytes().replace(b"\0", b" ").decode(errors="replace"):
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGUSR1"])
+def test_signal_keeps_what_was_measured(
+    name: str, read_json: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """Ctrl-C, SIGTERM and Slurm's warning end the run with a table and JSON marked as partial."""
+    path = tmp_path / "run.json"
+    with start_run(*ENDLESS, "--json", str(path), temporary=tmp_path) as process:
+        wait_until(path.exists)
+        process.send_signal(getattr(signal, name))
+        stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 1, stderr
+    document = read_json(path)
+    assert document["complete"] is False and document["results"]
+    assert any(f"stopped by {name}" in caveat for caveat in document["caveats"])
+    assert stdout.startswith("| Rate") and "Traceback" not in stderr
+
+
+@pytest.mark.torch
+def test_two_processes_compare_their_devices(
+    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """Two processes at once give one JSON, one table of devices, and the slowest by name."""
+    path = tmp_path / "node.json"
+    done = run_tool(TOOL, *SMALL, "--devices", "cpu", "cpu", "--json", str(path))
+    assert done.returncode == 0, done.stderr
+    document = read_json(path)
+    assert document["complete"] is True and len(document["results"]) == 16
+    assert {row["device"] for row in document["results"]} == {"cpu#0", "cpu#1"}
+    slowest, fastest = document["details"]["devices"]
+    assert slowest["relative"] <= 0 <= fastest["relative"]
+    assert slowest["common_shapes"] == 8
+    assert f"slowest device: {slowest['device']}" in done.stderr
+
+
+@pytest.mark.torch
+def test_resume_of_two_processes(
+    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """Each process of a resumed run takes over the shapes of its own device."""
+    path = tmp_path / "node.json"
+    again = [*SMALL, "--devices", "cpu", "cpu", "--json", str(path), "--resume", str(path)]
+    assert run_tool(TOOL, *again, "--m", "64").returncode == 0
+    done = run_tool(TOOL, *again)
+    assert done.returncode == 0, done.stderr
+    rows = read_json(path)["results"]
+    kept = [row["device"] for row in rows if row["resumed"]]
+    assert len(rows) == 16 and sorted(kept) == ["cpu#0"] * 4 + ["cpu#1"] * 4
+
+
+@pytest.mark.torch
+def test_signal_to_several_processes_keeps_what_was_measured(
+    read_json: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """Ctrl-C on a node-wide run leaves one partial JSON with rows of all devices, and no process."""
+    path = tmp_path / "node.json"
+    arguments = [*ENDLESS[2:], "--devices", "cpu", "cpu", "--json", str(path)]
+    with start_run(*arguments, temporary=tmp_path) as process:
+        wait_until(lambda: len(list(tmp_path.glob("mamf_*/cpu_[01].json"))) == 2)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 1, stderr
+    document = read_json(path)
+    assert document["complete"] is False
+    assert {row["device"] for row in document["results"]} == {"cpu#0", "cpu#1"}
+    assert any("stopped by SIGINT" in caveat for caveat in document["caveats"])
+    assert "cpu#0" in stdout and "Traceback" not in stderr
+    assert find_processes(str(tmp_path)) == []
+    assert list(tmp_path.glob("mamf_*")) == []
+
+
+@pytest.mark.torch
+def test_no_process_outlives_a_killed_parent(tmp_path: Path) -> None:
+    """Where the leading process is killed outright, the measuring ones end by themselves."""
+    arguments = [*ENDLESS[2:], "--devices", "cpu", "cpu"]
+    with start_run(*arguments, temporary=tmp_path) as process:
+        wait_until(lambda: len(list(tmp_path.glob("mamf_*/cpu_[01].json"))) == 2)
+        assert len(find_processes(str(tmp_path))) == 2
+        process.kill()
+        wait_until(lambda: not find_processes(str(tmp_path)), 30)
+
+
+@pytest.mark.torch
+def test_killed_worker_is_named_and_the_rest_is_kept(
+    read_json: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """A device whose process dies is named; the other devices' results stay, status 1."""
+    path = tmp_path / "node.json"
+    arguments = [*ENDLESS[2:], "--devices", "cpu", "cpu", "--budget", "15s", "--json", str(path)]
+    with start_run(*arguments, temporary=tmp_path) as process:
+        wait_until(lambda: len(list(tmp_path.glob("mamf_*/cpu_[01].json"))) == 2)
+        (victim,) = find_processes("--worker cpu#1 --json " + str(tmp_path))
+        os.kill(victim, signal.SIGKILL)
+        _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "cpu#1 failed: exit status -9" in stderr and "Traceback" not in stderr
+    document = read_json(path)
+    assert document["complete"] is False
+    assert "cpu#0" in {row["device"] for row in document["results"]}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("suffix", "sizes"), [("svg", ["64", "128"]), ("png", ["64"])])
+def test_plot(run_tool: Callable[..., Any], tmp_path: Path, suffix: str, sizes: list[str]) -> None:
+    """The heat map is a picture with a panel for each pair of sizes; one varying size, a line."""
+    path = tmp_path / f"map.{suffix}"
+    done = run_tool(TOOL, *SMALL, "--n", *sizes, "--k", *sizes, "--plot", str(path))
+    assert done.returncode == 0, done.stderr
+    if suffix == "png":
+        assert path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 5000
+        return
+    root = ElementTree.parse(path).getroot()
+    images = [node for node in root.iter() if node.tag.endswith("}image")]
+    # Three pairs of m, n and k; each panel has its cells and its colour bar.
+    assert len(images) == 6
+
+
+@pytest.mark.torch
+def test_same_rows_give_the_same_picture(mamf: Any, tmp_path: Path) -> None:
+    """Two pictures of the same results are the same bytes."""
+    rows = [make_row(mamf, 1e12 * (m + n), m=m, n=n) for m in (1, 2, 3) for n in (1, 2)]
+    for name in ("a.svg", "b.svg"):
+        assert mamf.draw_heat_map(rows, tmp_path / name)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    assert mamf.draw_heat_map(rows[:1], tmp_path / "c.svg") is False
+
+
+def test_too_large_shapes_are_left_out(mamf: Any) -> None:
+    """What a shape takes is known before it is made: bfloat16 of 1024 cubed is 6 MiB."""
+    assert mamf.Problem.estimate_bytes(mamf.Shape(1024, 1024, 1024), "bfloat16") == 6 * 1024**2
+    assert mamf.Problem.estimate_bytes(mamf.Shape(1024, 1024, 1024), "tf32") == 12 * 1024**2
+
+
+@pytest.mark.torch
+def test_shape_without_memory_is_skipped_and_said(
+    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """A shape of terabytes is left out with a caveat; the run goes on and is not complete."""
+    path = tmp_path / "run.json"
+    done = run_tool(
+        *(TOOL, *SMALL, "--m", "64", "4000000", "--n", "4000000", "--k", "8"),
+        *("--num_iterations", "1", "--num_warmup_iterations", "0", "--json", str(path)),
+    )
+    assert done.returncode == 0, done.stderr
+    document = read_json(path)
+    assert document["complete"] is False and len(document["results"]) == 1
+    assert document["details"]["shapes_skipped"] == [[4000000, 4000000, 8]]
+    assert any("has no memory" in caveat for caveat in document["caveats"])
+
+
+def test_indices_of_the_checked_slice(mamf: Any) -> None:
+    """The first and the last row are always among those that are checked."""
+    assert mamf.pick_evenly(5, 16) == [0, 1, 2, 3, 4]
+    picked = mamf.pick_evenly(4096, 16)
+    assert len(picked) == 16 and picked[0] == 0 and picked[-1] == 4095
+
+
+def test_choose_unit(mamf: Any) -> None:
+    """Rates of a CPU are printed in GFLOPS, those of an accelerator in TFLOPS."""
+    assert mamf.choose_unit([make_row(mamf, 9e11)]) == ("GFLOPS", 1e9)
+    assert mamf.choose_unit([make_row(mamf, 9e11), make_row(mamf, 2e12)]) == ("TFLOPS", 1e12)
+    assert math.isclose(mamf.choose_unit([])[1], 1e9)
