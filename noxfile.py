@@ -148,7 +148,7 @@ def epub(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def links(session: nox.Session) -> None:
-    """Build site and ebooks, then follow every link in them; `-- --external` the web too."""
+    """Build site and ebooks, then follow every link in them; arguments go to `bindery links`."""
     ensure_native_libraries(session)
     session.install("-e", ".")
     for output in ("html", "pdf", "epub"):

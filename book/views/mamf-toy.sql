@@ -1,5 +1,5 @@
 -- title: The finder at toy size on a CPU
--- column shape: M×N×K
+-- column shape: Shape M x N x K
 -- column dtype: Type
 -- column samples: Calls
 -- column microseconds: Median time [µs] .0
@@ -11,7 +11,7 @@
 -- note: IQR is the interquartile range, in percent of the median.
 -- Only the newest complete toy run is shown, and only the shapes that it measured.
 SELECT
-    CAST(m.m AS INTEGER) || '×' || CAST(m.n AS INTEGER) || '×' || CAST(m.k AS INTEGER) AS shape,
+    CAST(m.m AS INTEGER) || ' x ' || CAST(m.n AS INTEGER) || ' x ' || CAST(m.k AS INTEGER) AS shape,
     m.dtype AS dtype,
     m.samples AS samples,
     m.seconds_median * 1e6 AS microseconds,

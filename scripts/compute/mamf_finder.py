@@ -67,7 +67,6 @@ import math
 import os
 import platform
 import queue
-import random
 import re
 import signal
 import statistics
@@ -399,14 +398,19 @@ def search_shapes(
     """The shapes to measure, one at a time: the one place that decides what comes next.
 
     `rows` grows while the run goes on, so that a cleverer search can look at it; this one is
-    exhaustive and does not. The order is a fixed shuffle: a run that is cut short has seen the
-    whole grid thinly instead of one corner of it, and slow heating of the device does not line
-    up with size.
+    exhaustive and does not. It walks through the grid in steps of its length over the golden
+    ratio: a run that is cut short has seen the whole grid thinly instead of one corner of it,
+    and slow heating of the device does not line up with size. The order is the same in each run.
     """
     del rows
-    shapes = [Shape(*sizes) for sizes in itertools.product(*grid)]
-    random.Random(0).shuffle(shapes)
-    yield from shapes
+    total = math.prod(len(sizes) for sizes in grid)
+    stride = max(1, round(total * 0.6180339887498949))
+    while math.gcd(stride, total) != 1:
+        stride += 1
+    for step in range(total):
+        rest, k = divmod((total // 2 + step * stride) % total, len(grid[2]))
+        m, n = divmod(rest, len(grid[1]))
+        yield Shape(grid[0][m], grid[1][n], grid[2][k])
 
 
 def find_environment_traps(
@@ -875,13 +879,14 @@ def judge_peak(row: Row, peak: float | None) -> Row:
     }
 
 
-def warm_up(device: Device, shapes: Sequence[Shape], settings: Settings, stop: StopSign) -> None:
+def warm_up(
+    device: Device, grid: Sequence[Sequence[int]], settings: Settings, stop: StopSign
+) -> None:
     """Keep the device busy until its clocks have settled, with a product of the run's own kind."""
     if settings.warmup_seconds <= 0:
         return
-    limit = count_operations(8192, 8192, 8192)
-    usual = [shape for shape in shapes if count_operations(*shape) <= limit]
-    shape = max(usual, key=lambda s: count_operations(*s), default=min(shapes))
+    large = [max((size for size in sizes if size <= 8192), default=min(sizes)) for sizes in grid]
+    shape = Shape(*large)
     problem = Problem(device, shape, settings.dtype, settings.fast_accumulation)
     until = time.monotonic() + settings.warmup_seconds
     while time.monotonic() < until:
@@ -1115,29 +1120,32 @@ def run_device(
     journal.caveats += find_environment_traps(
         os.environ, device.kind, device.is_rocm, settings.dtype, settings.warmup_iterations
     )
-    shapes = {Shape(*sizes) for sizes in itertools.product(*grid)}
     if options.resume and options.resume.exists():
         earlier = read_resumed(options.resume, device.name, journal.header, settings)
-        journal.rows = [row for row in earlier if Shape(row["m"], row["n"], row["k"]) in shapes]
+        journal.rows = [
+            row
+            for row in earlier
+            if all(row[name] in sizes for name, sizes in zip("mnk", grid, strict=True))
+        ]
         journal.caveats.append(
-            f"{len(journal.rows)} of {len(shapes)} shapes on {device.name} were measured in an "
-            "earlier run (--resume)"
+            f"{len(journal.rows)} of {plan.shape_count} shapes on {device.name} were measured in "
+            "an earlier run (--resume)"
         )
     elif options.resume:
         write_note(f"there is no {options.resume} to resume from yet: starting anew")
     torch.manual_seed(0)
     sampler = start_sampler(device)
     journal.caveats += device.caveats
-    progress = Progress(len(shapes), is_quiet=options.worker is not None)
+    progress = Progress(plan.shape_count, is_quiet=options.worker is not None)
     if wait_for_start:
         wait_for_start()
     try:
         flush = torch.empty(journal.header["flush_bytes"], dtype=torch.uint8, device=device.device)
-        todo = shapes - {Shape(r["m"], r["n"], r["k"]) for r in journal.rows}
-        if todo:
-            warm_up(device, sorted(todo), settings, stop)
+        done = {Shape(row["m"], row["n"], row["k"]) for row in journal.rows}
+        if len(done) < plan.shape_count:
+            warm_up(device, grid, settings, stop)
         for shape in search_shapes(grid, journal.rows):
-            if shape not in todo:
+            if shape in done:
                 continue
             stop.check()
             row = None
@@ -1156,10 +1164,10 @@ def run_device(
             text = f"{device.name} {format_shape(row)}: {rate / 1e12:.4g} TFLOPS"
             progress.show(len(journal.rows), text)
             if report:
-                report(len(journal.rows), len(shapes), text)
-        journal.complete = len(journal.rows) == len(shapes)
+                report(len(journal.rows), plan.shape_count, text)
+        journal.complete = len(journal.rows) == plan.shape_count
     except Stopped as stopped:
-        journal.caveats.append(f"{stopped}, after {len(journal.rows)} of {len(shapes)} shapes")
+        journal.caveats.append(f"{stopped}, after {len(journal.rows)} of {plan.shape_count} shapes")
     except (RuntimeError, NotImplementedError) as error:
         reason = str(error).strip().splitlines()[0] if str(error) else type(error).__name__
         journal.failure = f"{device.name} failed at {settings.dtype} products: {reason}"
@@ -1710,9 +1718,15 @@ def run_self_test() -> int:
     check("2 * 3 * 4 * 5 = 120 operations", count_operations(3, 4, 5) == 120)
     summary = summarise_seconds([4.0, 1.0, 2.0, 3.0], 12)
     expected = {
-        **{"samples": 4, "seconds_median": 2.5, "seconds_mean": 2.5, "seconds_iqr": 1.5},
-        **{"seconds_min": 1.0, "seconds_max": 4.0, "flops_per_second_max": 12.0},
-        **{"flops_per_second_median": 4.8, "spread": 0.6},
+        "samples": 4,
+        "seconds_median": 2.5,
+        "seconds_mean": 2.5,
+        "seconds_iqr": 1.5,
+        "seconds_min": 1.0,
+        "seconds_max": 4.0,
+        "flops_per_second_max": 12.0,
+        "flops_per_second_median": 4.8,
+        "spread": 0.6,
     }
     check("statistics of 4, 1, 2, 3", all(summary[k] == v for k, v in expected.items()))
     check("a range of 0 10 4 is 4 8", expand_range(0, 10, 4) == [4, 8])

@@ -42,7 +42,8 @@ def load_tool() -> Callable[[str], ModuleType]:
         if name not in loaded:
             path = SCRIPTS / name
             spec = importlib.util.spec_from_file_location(f"tool_{path.stem}", path)
-            assert spec is not None and spec.loader is not None
+            assert spec is not None
+            assert spec.loader is not None
             module = importlib.util.module_from_spec(spec)
             sys.modules[spec.name] = module
             spec.loader.exec_module(module)

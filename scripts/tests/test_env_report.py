@@ -97,7 +97,8 @@ def test_amd_smi_in_both_shapes(env: Any, wrapped: bool) -> None:
     assert first["memory_bytes"] == 196592 * 1024**2
     assert first["power_limit_watts"] == 550
     assert first["driver"] == "6.10.5"
-    assert second["memory_bytes"] is None and second["power_limit_watts"] is None
+    assert second["memory_bytes"] is None
+    assert second["power_limit_watts"] is None
     assert "0x1234" not in json.dumps([first, second])
 
 
@@ -116,7 +117,8 @@ def test_rocm_smi_text_values(env: Any) -> None:
     first, second = env.parse_rocm_smi(json.dumps(document))
     assert first["memory_bytes"] == 68702699520
     assert first["power_limit_watts"] == 560
-    assert second["model"] == "AMD Instinct MI250X" and second["memory_bytes"] is None
+    assert second["model"] == "AMD Instinct MI250X"
+    assert second["memory_bytes"] is None
     assert first["driver"] == second["driver"] == "5.16.9"
     assert "deadbeef" not in json.dumps([first, second])
 
@@ -160,7 +162,9 @@ def test_unreadable_topology_is_null_with_a_caveat(env: Any, tmp_path: Path) -> 
     """Without /sys the counts are null and a caveat says so."""
     caveats: list[str] = []
     cpu = env.read_cpu(caveats, tmp_path)
-    assert cpu["sockets"] is None and cpu["cores"] is None and cpu["numa_nodes"] is None
+    assert cpu["sockets"] is None
+    assert cpu["cores"] is None
+    assert cpu["numa_nodes"] is None
     assert any("topology" in caveat for caveat in caveats)
 
 
@@ -236,7 +240,8 @@ def test_report_names_nobody(
     assert "hostname" not in report["machine"]
     values = [v for v in report["machine"].values() if isinstance(v, str)]
     values += [v for v in report["software"].values() if isinstance(v, str)]
-    assert socket.gethostname() not in values and getpass.getuser() not in values
+    assert socket.gethostname() not in values
+    assert getpass.getuser() not in values
     named = run_tool("env_report.py", "--no-torch", "--with-hostname")
     assert socket.gethostname() in named.stdout
 
@@ -267,4 +272,5 @@ def test_torch_version_without_importing_it(env: Any) -> None:
 
     build = env.read_torch_build()
     assert build["__version__"] == str(torch.__version__)
-    assert build.get("cuda") == torch.version.cuda and build.get("hip") == torch.version.hip
+    assert build.get("cuda") == torch.version.cuda
+    assert build.get("hip") == torch.version.hip

@@ -53,7 +53,8 @@ def test_help_needs_no_torch_and_less_than_a_second(
         done = run_tool(tool, "--help", environ=torch_trap)
         seconds.append(time.perf_counter() - started)
         assert done.returncode == 0, done.stderr
-        assert "--json" in done.stdout and "--self-test" in done.stdout
+        assert "--json" in done.stdout
+        assert "--self-test" in done.stdout
     assert min(seconds) < 1.0
 
 
@@ -71,7 +72,8 @@ def test_version_needs_no_torch_and_tells_both_numbers(
 def test_method_is_an_integer_from_one(tool: Path) -> None:
     """METHOD is an integer from 1, and __version__ has three parts."""
     constants = read_constants(tool)
-    assert type(constants["METHOD"]) is int and constants["METHOD"] >= 1
+    assert type(constants["METHOD"]) is int
+    assert constants["METHOD"] >= 1
     assert re.fullmatch(r"\d+\.\d+\.\d+", constants["__version__"])
 
 
@@ -118,7 +120,8 @@ def test_unknown_option_is_wrong_use(tool: Path, run_tool: Callable[..., Any]) -
     """An unknown option ends with status 2 and a message, without a traceback."""
     done = run_tool(tool, "--no-such-option")
     assert done.returncode == 2
-    assert "--no-such-option" in done.stderr and "Traceback" not in done.stderr
+    assert "--no-such-option" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_json_into_a_missing_folder_is_wrong_use(
@@ -127,7 +130,8 @@ def test_json_into_a_missing_folder_is_wrong_use(
     """A --json path in a folder that is not there is refused before anything is measured."""
     done = run_tool(tool, "--json", str(tmp_path / "none" / "x.json"), environ=torch_trap)
     assert done.returncode == 2
-    assert "there is no folder" in done.stderr and "Traceback" not in done.stderr
+    assert "there is no folder" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.torch
@@ -136,7 +140,8 @@ def test_self_test_passes(tool: Path, run_tool: Callable[..., Any]) -> None:
     done = run_tool(tool, "--self-test")
     assert done.returncode == 0, done.stderr
     count, total = re.search(r"self-test: (\d+) of (\d+) checks passed", done.stderr).groups()
-    assert count == total and int(total) >= 5
+    assert count == total
+    assert int(total) >= 5
 
 
 @pytest.mark.torch
@@ -147,7 +152,8 @@ def test_toy_profile_leaves_good_json(
     path = tmp_path / "out.json"
     done = run_tool(tool, *read_constants(tool)["PROFILES"]["toy"], "--json", str(path))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("| ") and "Traceback" not in done.stderr
+    assert done.stdout.startswith("| ")
+    assert "Traceback" not in done.stderr
     document = read_json(path)
     constants = read_constants(tool)
     assert document["tool"] == tool.stem
@@ -158,11 +164,13 @@ def test_toy_profile_leaves_good_json(
     if tool.stem == "env_report":
         return
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", document["started"])
-    assert document["seconds"] > 0 and document["complete"] is True
+    assert document["seconds"] > 0
+    assert document["complete"] is True
     assert document["command"][0] == "python"
     assert not [part for part in document["command"] if part.startswith(("/", "~"))]
     columns = [set(row) for row in document["results"]]
-    assert columns and all(names == columns[0] for names in columns)
+    assert columns
+    assert all(names == columns[0] for names in columns)
     for row in document["results"]:
         for value in row.values():
             assert value is None or isinstance(value, str | bool | int | float)

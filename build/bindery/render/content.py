@@ -13,7 +13,7 @@ from typing import Protocol
 
 from markdown_it.token import Token
 
-from bindery.model import Chapter, Link, ResolvedBook, Target, ToWeb
+from bindery.model import Chapter, Link, ResolvedBook, Target, ToChapter, ToWeb
 from bindery.raw_html import VOID_ELEMENTS, Tag, Text
 from bindery.render.highlighting import highlight_code, read_language
 from bindery.render.markup import escape_attribute, escape_text
@@ -340,7 +340,13 @@ class _Writer:
             self.links.append("</span>")
             return
         hint = f' title="{escape_attribute(title)}"' if title else ""
-        kind = ' class="web"' if isinstance(target, ToWeb) else ""
+        match target:
+            case ToWeb():
+                kind = ' class="web"'
+            case ToChapter():
+                kind = ' class="book"'
+            case _:
+                kind = ""
         self.out.append(f'<a href="{escape_attribute(href)}"{kind}{hint}>')
         self.links.append("</a>")
 

@@ -1,0 +1,116 @@
+"""Images for the ebooks: what is larger than a page can show is scaled, once for PDF and EPUB.
+
+Prepared images are kept beside the outputs under the hash of the original, so that the second
+ebook, and the next build, find them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image, UnidentifiedImageError
+
+from bindery.load import Tree
+from bindery.model import Finding, Link, ResolvedBook, ToFile
+from bindery.render.output import write_whole
+
+MAX_PIXELS = 1600
+"""Longest side: 170 mm of type at 240 dots per inch."""
+_VERSION = "1"
+_KEPT_FORMATS = ("PNG", "JPEG")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An image fit for an ebook. Width and height are in pixels, None for drawings in SVG."""
+
+    path: Path
+    width: int | None
+    height: int | None
+
+
+def list_images(resolved: ResolvedBook) -> Iterator[tuple[Link, str]]:
+    """The image links of a book and the files that they show."""
+    for chapter in resolved.book.chapters:
+        for link in chapter.links:
+            target = resolved.find_target(link)
+            if link.is_image and isinstance(target, ToFile) and not target.is_folder:
+                yield link, target.path
+
+
+def prepare_images(
+    tree: Tree, paths: Iterable[str], cache: Path
+) -> tuple[dict[str, Prepared], dict[str, str]]:
+    """Prepare images by path; the second value says why some could not be read."""
+    cache.mkdir(parents=True, exist_ok=True)
+    unique = sorted(set(paths))
+    prepared: dict[str, Prepared] = {}
+    failed: dict[str, str] = {}
+    with ThreadPoolExecutor() as pool:
+        for path, result in zip(
+            unique, pool.map(lambda path: _prepare(tree.root / path, cache), unique), strict=True
+        ):
+            if isinstance(result, Prepared):
+                prepared[path] = result
+            else:
+                failed[path] = result
+    return prepared, failed
+
+
+def _prepare(source: Path, cache: Path) -> Prepared | str:
+    if source.suffix.lower() == ".svg":
+        return Prepared(source, None, None)
+    try:
+        data = source.read_bytes()
+    except OSError as error:
+        return str(error.strerror)
+    digest = hashlib.sha256(f"{_VERSION}:{MAX_PIXELS}:".encode() + data).hexdigest()[:24]
+    for ready in cache.glob(f"{digest}.*"):
+        with Image.open(ready) as image:
+            return Prepared(ready, *image.size)
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            image.load()
+            ending, content, size = _convert(image, data)
+    except (UnidentifiedImageError, OSError, ValueError, Image.DecompressionBombError) as error:
+        return str(error)
+    target = cache / f"{digest}.{ending}"
+    write_whole(target, content)
+    return Prepared(target, *size)
+
+
+def _convert(image: Image.Image, data: bytes) -> tuple[str, bytes, tuple[int, int]]:
+    """Ending, bytes and size of the image as an ebook carries it. One that fits already, in a
+    format that every reader knows, is kept byte for byte."""
+    fits = max(image.size) <= MAX_PIXELS
+    if fits and image.format in _KEPT_FORMATS:
+        return image.format.lower().replace("jpeg", "jpg"), data, image.size
+    is_photo = image.format in ("JPEG", "MPO")
+    converted: Image.Image = image
+    if image.mode not in ("RGB", "L", "RGBA"):
+        has_alpha = "A" in image.mode or "transparency" in image.info
+        converted = image.convert("RGBA" if has_alpha else "RGB")
+    if not fits:
+        converted.thumbnail((MAX_PIXELS, MAX_PIXELS), Image.Resampling.LANCZOS)
+    if converted.mode == "RGBA" and converted.getextrema()[3] == (255, 255):
+        converted = converted.convert("RGB")
+    buffer = io.BytesIO()
+    if is_photo:
+        converted.convert("RGB").save(buffer, "JPEG", quality=88, optimize=True)
+        return "jpg", buffer.getvalue(), converted.size
+    converted.save(buffer, "PNG", optimize=True)
+    return "png", buffer.getvalue(), converted.size
+
+
+def report_failures(resolved: ResolvedBook, failed: dict[str, str]) -> Iterator[Finding]:
+    """A finding for each place that shows an image that cannot be read."""
+    for link, path in list_images(resolved):
+        if path in failed:
+            message = f"the image '{path}' cannot be read: {failed[path]}"
+            yield Finding(link.span, "broken-image", message, "save it again, or replace it")
+

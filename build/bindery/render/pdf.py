@@ -1,0 +1,445 @@
+"""The PDF: one render of the whole book, tagged, with an outline and page numbers beside links.
+
+Chapters cannot be rendered apart and merged: tags, outline and links across chapters would be
+lost. What the engine logs becomes findings.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+from urllib.request import url2pathname
+
+import pikepdf
+import weasyprint
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from weasyprint.text.fonts import FontConfiguration
+from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherResponse, iri_to_uri
+
+from bindery.edition import Edition
+from bindery.model import BookError, Chapter, Finding, ResolvedBook, Severity, Span
+from bindery.pipeline import Inspection
+from bindery.render.addresses import join_id, make_prefixes
+from bindery.render.completeness import (
+    Contents,
+    Proof,
+    compare_contents,
+    expect_contents,
+    fold_space,
+)
+from bindery.render.content import find_title_slug, render_chapter
+from bindery.render.images import list_images, prepare_images, report_failures
+from bindery.render.joined import JoinedDialect
+from bindery.render.output import write_whole
+from bindery.render.table_layout import PageRoom
+
+STEPS = 4
+"""Steps of a build beyond one for each chapter."""
+CODE_COLUMNS = 95
+"""Characters of 8 pt type of fixed width (0.6 em each) that fit into 166 mm, less the padding."""
+# Average characters of the sans type across 166 mm, or 253 mm turned: 0.50 em each.
+TABLE_ROOMS = (
+    PageRoom("normal", 108.0),
+    PageRoom("small", 121.0),
+    PageRoom("smaller", 135.0),
+    PageRoom("turned", 175.0),
+)
+Progress = Callable[[str], None]
+
+
+class ClosedFetcher(URLFetcher):  # type: ignore[misc]
+    """Fetches `data:` and files below the given folders, and nothing else, ever."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        super().__init__(
+            allowed_protocols=("file", "data"), allow_redirects=False, fail_on_errors=True
+        )
+        self._folders = tuple(folder.resolve() for folder in folders)
+
+    def fetch(self, url: str, headers: dict[str, str] | None = None) -> URLFetcherResponse:
+        """Raise FatalURLFetchingError, which ends the build, for whatever is not allowed."""
+        parts = urlsplit(url)
+        if parts.scheme == "file":
+            path = Path(url2pathname(unquote(parts.path))).resolve()
+            if parts.netloc or not any(path.is_relative_to(f) for f in self._folders):
+                raise FatalURLFetchingError(f"'{url}' lies outside the book")
+        elif parts.scheme != "data":
+            raise FatalURLFetchingError(f"'{url}' would use the network")
+        return super().fetch(url, headers)
+
+
+class _LogKeeper(logging.Handler):
+    """Keeps what WeasyPrint says."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+@contextmanager
+def _keep_log() -> Iterator[_LogKeeper]:
+    keeper = _LogKeeper()
+    logger = logging.getLogger("weasyprint")
+    propagated = logger.propagate
+    logger.addHandler(keeper)
+    logger.propagate = False
+    try:
+        yield keeper
+    finally:
+        logger.removeHandler(keeper)
+        logger.propagate = propagated
+
+
+@contextmanager
+def _pause_collector() -> Iterator[None]:
+    """The layout makes millions of objects that live to the end: looking for garbage among them
+    takes a seventh of the time and finds nothing."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    id: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class _JoinedChapter:
+    id: str
+    path: str
+    title: str
+    body: Markup
+    sections: tuple[_Section, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _JoinedPart:
+    id: str
+    title: str
+    chapters: tuple[_JoinedChapter, ...]
+
+
+def build_pdf(
+    inspection: Inspection, edition: Edition, path: Path, progress: Progress
+) -> tuple[Proof, list[Finding]]:
+    """Write the PDF to `path`, whole or not at all.
+
+    Gives the proof that nothing is missing, and what the engine said. Raises BookError where an
+    image cannot be read or something of the source is not in the PDF.
+    """
+    config, resolved = inspection.config, inspection.resolved
+    cache_folder = path.parent / ".cache" / "images"
+    progress("images")
+    shown = [image for _, image in list_images(resolved)]
+    if config.cover:
+        shown.append(config.cover)
+    images, failed = prepare_images(inspection.tree, shown, cache_folder)
+    if failed:
+        raise BookError(*report_failures(resolved, failed))
+    dialect = JoinedDialect(
+        config,
+        edition,
+        {chapter.path: chapter for chapter in resolved.book.chapters},
+        make_prefixes(resolved.book.chapters, config.folder),
+        images,
+        lambda image: image.path.resolve().as_uri(),
+        code_columns=CODE_COLUMNS,
+        table_rooms=TABLE_ROOMS,
+    )
+    text = _join_book(inspection, edition, dialect, progress)
+    progress("pages")
+    fetcher = ClosedFetcher((inspection.tree.root, cache_folder, _find_package_folder()))
+    try:
+        with _keep_log() as log, _pause_collector():
+            document = _lay_out(text, fetcher)
+            progress("file")
+            buffer = io.BytesIO()
+            document.write_pdf(
+                buffer,
+                pdf_variant="pdf/ua-1",
+                pdf_identifier=config.identifier.encode(),
+                custom_metadata=False,
+            )
+    except FatalURLFetchingError as error:
+        reason = str(error.__cause__ or error)
+        message = f"the PDF asked for something a book may not have: {reason}"
+        raise BookError(Finding(Span(config.file, 1), "engine-message", message)) from None
+    data = buffer.getvalue()
+    progress("proof")
+    proof = prove_pdf(resolved, dialect, document, data)
+    proof.raise_if_incomplete()
+    write_whole(path, data)
+    return proof, _read_log(log.records, resolved, dialect)
+
+
+def _lay_out(text: str, fetcher: ClosedFetcher) -> Any:
+    fonts = FontConfiguration()
+    styles = [
+        weasyprint.CSS(string=sheet, base_url=_find_package_folder().as_uri() + "/",
+                       url_fetcher=fetcher, font_config=fonts)
+        for sheet in (_write_font_faces(), _read_style())
+    ]
+    page = weasyprint.HTML(string=text, base_url=None, url_fetcher=fetcher)
+    return page.render(font_config=fonts, stylesheets=styles, pdf_tags=True)
+
+
+# --- the document ---
+
+
+def _join_book(
+    inspection: Inspection, edition: Edition, dialect: JoinedDialect, progress: Progress
+) -> str:
+    parts = []
+    for number, part in enumerate(inspection.book.parts, 1):
+        chapters = []
+        for chapter in part.chapters:
+            progress(chapter.title)
+            body = render_chapter(chapter, inspection.resolved, dialect)
+            chapters.append(
+                _JoinedChapter(
+                    dialect.find_chapter_id(chapter),
+                    chapter.path,
+                    chapter.title,
+                    Markup(body),
+                    tuple(_list_sections(chapter, dialect)),
+                )
+            )
+        parts.append(_JoinedPart(f"part.{number}", part.title, tuple(chapters)))
+    cover = dialect.images.get(inspection.config.cover)
+    environment = Environment(
+        loader=PackageLoader("bindery.render"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    return environment.get_template("pdf.html").render(
+        book=inspection.config,
+        edition=edition,
+        parts=parts,
+        cover=cover.path.resolve().as_uri() if cover else "",
+    )
+
+
+def _list_sections(chapter: Chapter, dialect: JoinedDialect) -> Iterator[_Section]:
+    title = find_title_slug(chapter)
+    for anchor in chapter.anchors:
+        if anchor.level and anchor.level <= 2 and anchor.slug != title:
+            identifier = join_id(dialect.prefixes[chapter.path], anchor.slug)
+            yield _Section(identifier, anchor.title)
+
+
+# --- styles ---
+
+_FACE = re.compile(r"(?P<family>[a-z0-9-]+?)-(?P<set>latin-ext|latin|greek)-(?P<weight>\d+)-(?P<style>\w+)")
+_STACKS = {
+    "serif-stack": ("source-serif-4", "'DejaVu Serif', serif"),
+    "sans": ("source-sans-3", "'DejaVu Sans', sans-serif"),
+    "mono": ("source-code-pro", "'DejaVu Sans Mono', monospace"),
+}
+
+
+@cache
+def _find_package_folder() -> Path:
+    return Path(str(resources.files("bindery.render")))
+
+
+def _write_font_faces() -> str:
+    """A face for each font that bindery carries. Each set of letters is a family of its own,
+    because the engine takes files of one family for the same font."""
+    faces = []
+    for font in sorted((_find_package_folder() / "fonts").glob("*.woff2")):
+        match = _FACE.fullmatch(font.stem)
+        if match:
+            faces.append(
+                f"@font-face {{ font-family: '{match['family']} {match['set']}'; "
+                f"font-weight: {match['weight']}; font-style: {match['style']}; "
+                f"src: url('{font.resolve().as_uri()}'); }}"
+            )
+    return "\n".join(faces)
+
+
+def _read_style() -> str:
+    """The style sheet, with the stacks of fonts in place of their short names."""
+    style = (_find_package_folder() / "styles" / "pdf.css").read_text(encoding="utf-8")
+    for name, (family, fallback) in _STACKS.items():
+        stack = ", ".join(f"'{family} {letters}'" for letters in ("latin", "latin-ext", "greek"))
+        style = re.sub(rf"(font(?:-family)?:[^;{{}}]*?)\b{name};", rf"\1{stack}, {fallback};", style)
+    return style
+
+
+# --- the proof ---
+
+
+def prove_pdf(resolved: ResolvedBook, dialect: JoinedDialect, document: Any, data: bytes) -> Proof:
+    """Hold a PDF against the book: the text by the boxes that were laid out, and everything that
+    has an id, every link and the outline by the file itself."""
+    chapters = resolved.book.chapters
+    expected = {c.path: expect_contents(c, resolved, dialect) for c in chapters}
+    with pikepdf.open(io.BytesIO(data)) as file:
+        places = _read_destinations(file)
+        targets = _read_link_targets(file)
+        outline = Counter(_read_outline(file))
+        pages = len(file.pages)
+    reader = _BoxReader(expected)
+    for page in document.pages:
+        reader.read(page._page_box)
+    proofs = []
+    for chapter in chapters:
+        found = reader.give_contents(chapter.path, places, targets)
+        for identifier, text in list(found.headings.items()):
+            outline[text] -= 1
+            if outline[text] < 0:
+                del found.headings[identifier]
+        proofs.append(compare_contents(chapter.path, expected[chapter.path], found))
+    return Proof("pdf", tuple(proofs), pages)
+
+
+def _read_destinations(file: pikepdf.Pdf) -> set[str]:
+    names = file.Root.get("/Names", {}).get("/Dests")
+    return set(pikepdf.NameTree(names)) if names is not None else set()
+
+
+def _read_link_targets(file: pikepdf.Pdf) -> set[str]:
+    """Destinations as `#name`, addresses as they are. Only what leads to a place counts."""
+    targets = set()
+    for page in file.pages:
+        for annotation in page.get("/Annots", ()):
+            if annotation.get("/Subtype") != "/Link":
+                continue
+            if "/Dest" in annotation:
+                targets.add(f"#{annotation['/Dest']}")
+            elif "/A" in annotation and "/URI" in annotation["/A"]:
+                targets.add(str(annotation["/A"]["/URI"]))
+    return targets
+
+
+def _read_outline(file: pikepdf.Pdf) -> Iterator[str]:
+    def walk(items: Sequence[pikepdf.OutlineItem]) -> Iterator[str]:
+        for item in items:
+            yield fold_space(item.title)
+            yield from walk(item.children)
+
+    with file.open_outline() as outline:
+        yield from walk(outline.root)
+
+
+class _BoxReader:
+    """Reads what was laid out: the text of headings and code, the rows of tables, the links."""
+
+    def __init__(self, expected: dict[str, Contents]) -> None:
+        self._expected = expected
+        self._texts: dict[str, list[str]] = {}
+        self._rows: dict[str, set[int]] = {}
+        self._figures: set[str] = set()
+        self._links: dict[str, dict[int, str]] = {path: {} for path in expected}
+        self._text_ids: set[str] = set()
+        self._table_ids: set[str] = set()
+        self._figure_ids: set[str] = set()
+        for contents in expected.values():
+            self._text_ids |= contents.headings.keys() | contents.code_blocks.keys()
+            self._table_ids |= contents.tables.keys()
+            self._figure_ids |= contents.figures.keys()
+
+    def read(self, box: Any, chapter: str = "", text_id: str = "", table_id: str = "") -> None:
+        element = getattr(box, "element", None)
+        if element is not None:
+            tag = element.tag
+            if tag == "section":
+                chapter = element.get("data-path") or chapter
+            elif "::" in (box.element_tag or "") or element.get("class") == "wrap":
+                return  # page numbers and marks are ours, not the author's
+            identifier = element.get("id")
+            if identifier is not None:
+                if identifier in self._text_ids:
+                    text_id = identifier
+                    self._texts.setdefault(identifier, [])
+                elif identifier in self._table_ids:
+                    table_id = identifier
+                    self._rows.setdefault(identifier, set())
+                elif identifier in self._figure_ids:
+                    self._figures.add(identifier)
+            if tag == "tr" and table_id:
+                self._rows[table_id].add(id(element))
+            elif tag == "a" and chapter and element.get("href"):
+                self._links[chapter][id(element)] = element.get("href")
+        if text_id:
+            text = getattr(box, "text", None)
+            if text:
+                self._texts[text_id].append(text)
+        for child in box.all_children():
+            self.read(child, chapter, text_id, table_id)
+
+    def give_contents(self, chapter: str, places: set[str], targets: set[str]) -> Contents:
+        """What of a chapter is on the pages, has its place in the file, and leads somewhere."""
+        wanted = self._expected[chapter]
+        texts = {key: fold_space("".join(pieces)) for key, pieces in self._texts.items()}
+        links: Counter[str] = Counter()
+        for href in self._links[chapter].values():
+            if href.startswith("#"):
+                name = unquote(href[1:])
+                leads = f"#{name}" in targets and name in places
+            else:
+                leads = iri_to_uri(href) in targets
+            if leads:
+                links[href] += 1
+        return Contents(
+            {k: texts[k] for k in wanted.headings if k in texts and k in places},
+            {
+                k: (len(self._rows[k]) if rows is not None else None)
+                for k, rows in wanted.tables.items()
+                if k in self._rows and k in places
+            },
+            dict.fromkeys(k for k in wanted.figures if k in self._figures and k in places),
+            {k: texts[k] for k in wanted.code_blocks if k in texts and k in places},
+            links,
+        )
+
+
+# --- what the engine said ---
+
+_ID_IN_MESSAGE = re.compile(r"#([^\s']+)")
+
+
+def _read_log(
+    records: Sequence[logging.LogRecord], resolved: ResolvedBook, dialect: JoinedDialect
+) -> list[Finding]:
+    """Each message once, as a finding; at its chapter where the message names an id of it."""
+    findings: dict[str, Finding] = {}
+    for record in records:
+        message = record.getMessage()
+        path = dialect.config.file
+        match = _ID_IN_MESSAGE.search(message)
+        if match:
+            for chapter in resolved.book.chapters:
+                if match[1].startswith(f"{dialect.prefixes[chapter.path]}--"):
+                    path = chapter.path
+        findings[message] = Finding(
+            Span(path, 1),
+            "engine-message",
+            f"WeasyPrint: {message[0].lower()}{message[1:]}",
+            "",
+            Severity.WARNING,
+        )
+    return list(findings.values())

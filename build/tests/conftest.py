@@ -1,0 +1,227 @@
+"""What the tests of bindery share: fixture files, whole books, and the program itself.
+
+A fixture file holds cases, each of them a title, an input and what is expected:
+
+    title
+    .
+    input
+    .
+    expected
+    .
+
+`pytest build/tests --update` writes what came out over what was expected, here and in
+`books/*/expected.txt`; read the diff before you commit it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+import bindery
+from bindery import cli
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+BOOKS = HERE / "books"
+FIXTURES = HERE / "fixtures"
+DRAWING = '<svg xmlns="http://www.w3.org/2000/svg" width="4" height="3"><path d="M0 0h4v3z"/></svg>\n'
+
+
+# --- expectations ---
+
+
+@dataclass
+class Case:
+    """One case of a fixture file; `line` is where its title stands."""
+
+    path: Path
+    line: int
+    title: str
+    given: str
+    expected: str
+    update: bool
+    actual: str | None = field(default=None, init=False)
+
+    def expect(self, actual: str) -> None:
+        """Hold what came out against what is expected, or note it where `--update` is given."""
+        if self.update:
+            self.actual = actual
+            return
+        place = f"{self.path.name}:{self.line}: {self.title}"
+        assert actual == self.expected, place
+
+
+_READ: dict[Path, list[Case]] = {}
+
+
+def read_cases(path: Path, *, update: bool = False) -> list[Case]:
+    """The cases of a fixture file. Lines between cases are comments."""
+    if path not in _READ:
+        lines = path.read_text(encoding="utf-8").split("\n")
+        dots = [number for number, line in enumerate(lines) if line == "."]
+        assert len(dots) % 3 == 0, f"{path.name}: a case lacks one of its three dots"
+        _READ[path] = [
+            Case(
+                path,
+                first,
+                lines[first - 1],
+                "\n".join(lines[first + 1 : second]),
+                "\n".join(lines[second + 1 : third]),
+                update,
+            )
+            for first, second, third in zip(dots[::3], dots[1::3], dots[2::3], strict=True)
+        ]
+    return _READ[path]
+
+
+def _rewrite(path: Path, cases: list[Case]) -> None:
+    lines = path.read_text(encoding="utf-8").split("\n")
+    for case in reversed(cases):
+        if case.actual is not None and case.actual != case.expected:
+            first = case.line + len(case.given.split("\n")) + 1 if case.given else case.line + 2
+            old = case.expected.split("\n")
+            assert lines[first : first + len(old)] == old
+            lines[first : first + len(old)] = case.actual.split("\n")
+    path.write_text("\n".join(lines), encoding="utf-8")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update", action="store_true", help="write what came out over what is expected"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "cases(name): run once for each case of a fixture file")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that asks for `case` names its fixture file with the marker `cases`; one that asks
+    for `broken_book` runs once for each folder of books/."""
+    if "case" in metafunc.fixturenames:
+        marker = metafunc.definition.get_closest_marker("cases")
+        assert marker is not None, "name a fixture file with pytest.mark.cases"
+        update = metafunc.config.getoption("--update")
+        cases = read_cases(FIXTURES / marker.args[0], update=update)
+        names = [f"{case.path.name}:{case.line} {case.title}" for case in cases]
+        metafunc.parametrize("case", cases, ids=names)
+    if "broken_book" in metafunc.fixturenames:
+        books = sorted(path for path in BOOKS.iterdir() if path.is_dir())
+        metafunc.parametrize("broken_book", books, ids=[path.name for path in books])
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.getoption("--update"):
+        for path, cases in _READ.items():
+            _rewrite(path, cases)
+
+
+# --- books ---
+
+
+BookMaker = Callable[..., Path]
+
+
+@pytest.fixture
+def make_book(tmp_path: Path) -> BookMaker:
+    """Write a book from texts by path. Where no chapters.yaml is among them, one that lists every
+    Markdown file is added, `extra` being its further lines."""
+
+    def make(files: Mapping[str, str | bytes], extra: str = "", name: str = "book") -> Path:
+        root = tmp_path / name
+        root.mkdir(exist_ok=True)
+        chapters = "".join(f"      - {path}\n" for path in files if path.endswith(".md"))
+        listed = f"title: A book\n{extra}parts:\n  - chapters:\n{chapters}"
+        for path, content in {"chapters.yaml": listed, **files}.items():
+            target = root / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            data = content.encode() if isinstance(content, str) else content
+            target.write_bytes(data)
+        return root
+
+    return make
+
+
+# --- the program ---
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run of the program ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+Runner = Callable[..., Ended]
+
+
+@pytest.fixture
+def run_bindery(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Runner:
+    """Run the command line in this process, in a folder: quick, and otherwise as users do."""
+
+    def run(*arguments: str, folder: Path) -> Ended:
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, "argv", ["bindery", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        out, err = capsys.readouterr()
+        status = stop.value.code
+        assert status is None or isinstance(status, int), status
+        return Ended(status or 0, out, err)
+
+    return run
+
+
+def make_environment() -> dict[str, str]:
+    """The environment of a child process that is to find the same bindery as these tests."""
+    package = str(Path(bindery.__file__).resolve().parents[1])
+    paths = [package, os.environ.get("PYTHONPATH", "")]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "PYTHONWARNINGS": "error",
+        "COLUMNS": "100",
+        "NO_COLOR": "1",
+    }
+
+
+@pytest.fixture
+def start_bindery() -> Runner:
+    """Run `python -m bindery` as a process of its own, as users do."""
+
+    def run(*arguments: str, folder: Path) -> Ended:
+        ended = subprocess.run(
+            [sys.executable, "-m", "bindery", *arguments],
+            cwd=folder,
+            env=make_environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+    return run
+
+
+@pytest.fixture
+def copy_book(tmp_path: Path) -> Iterator[Callable[[Path], Path]]:
+    """A copy of a book that a test may change, symbolic links kept as they are."""
+
+    def copy(source: Path) -> Path:
+        target = tmp_path / source.name
+        shutil.copytree(source, target, symlinks=True)
+        return target
+
+    yield copy
