@@ -167,8 +167,12 @@ _REGION_RULES = frozenset(
 def links(root: Root = Path(), out: Out = None, quiet: Quiet = False) -> None:
     """Crawl the built outputs: the second opinion on every link, from linkchecker."""
     from bindery.crawl import crawl_outputs
+    from bindery.edition import find_edition
+    from bindery.pipeline import inspect_book
 
-    inspection, edition, folder = _begin_build(root, out, False)
+    inspection = inspect_book(root)
+    edition = find_edition(inspection.config)
+    folder = (out or root / "dist").resolve()
     with _show_progress("links", len(inspection.book.chapters), quiet) as progress:
         findings, summary = crawl_outputs(inspection, edition, folder, progress)
     _print_findings(findings, inspection, Format.TEXT, summary=summary)

@@ -176,7 +176,7 @@ class _Reader:
             )
         config = self._read_top(node)
         if self.findings or config is None:
-            raise ConfigError(*self.findings)
+            raise ConfigError(*sorted(self.findings, key=lambda finding: finding.span))
         return config
 
     # --- places and findings ---
@@ -251,10 +251,11 @@ class _Reader:
         path = PurePosixPath(base, raw)
         if not raw:
             self._report(node, f"{what} is empty")
-        elif raw.startswith("/") or ".." in path.parts or "\\" in raw:
-            self._report(
-                node, f"{what} '{raw}' leaves the book", "write it relative to the root, with /"
-            )
+            return ""
+        if raw.startswith("/") or ".." in path.parts or "\\" in raw:
+            hint = "write it relative to the root, with /"
+            self._report(node, f"{what} '{raw}' leaves the book", hint)
+            return ""
         return "" if str(path) == "." else str(path)
 
     def _url(self, node: Node | None, what: str) -> str:
@@ -278,7 +279,7 @@ class _Reader:
         name, formats = self._read_outputs(top.get("outputs"))
         cover = top.get("cover")
         title = self._text(top.get("title"), "'title'")
-        if "title" in top and not title:
+        if isinstance(top.get("title"), ScalarNode) and not title:
             self._report(top["title"], "'title' is empty")
         if "parts" in top and not any(part.chapters for part in parts) and not self.findings:
             self._report(top["parts"], "the book has no chapter", "list one under 'parts'")
@@ -401,7 +402,7 @@ class _Reader:
         for old, new in (self._mapping(node, "'moved'", None) if node else {}).items():
             target = self._path(new, "the new path", folder)
             source = str(PurePosixPath(folder, old))
-            if target not in chapters:
+            if target and target not in chapters:
                 nearest = find_nearest(target, chapters)
                 hint = f"did you mean '{nearest}'?" if nearest else "list it under 'parts'"
                 self._report(new, f"'{target}' is no chapter of this book", hint)
@@ -415,7 +416,8 @@ class _Reader:
         for name, value in (self._mapping(node, "'tools'", None) if node else {}).items():
             entries = self._mapping(value, f"the tool '{name}'", ("path", "output"))
             if "path" not in entries:
-                self._report(value, f"the tool '{name}' has no 'path'")
+                if isinstance(value, MappingNode):
+                    self._report(value, f"the tool '{name}' has no 'path'")
                 continue
             path = self._path(entries["path"], "the path of a tool")
             if path and not (self.root / path).is_file():

@@ -12,8 +12,9 @@ on raw HTML `pieces` (see `raw_html`), and by their index `piece_ids`, `piece_li
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
+from itertools import chain
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -207,7 +208,8 @@ class _ChapterReader:
                         self.locator.enter_cell(token)
                     self._read_inline(token, in_cell)
                 case "html_block":
-                    self._read_html(token, token.content, self._place_in_block(token))
+                    place = self._place_in_block(token)
+                    self._read_html(token, token.content, place, tokens[index + 1 :])
         self._rank_headings()
         first = next((anchor.title for anchor in self.anchors if anchor.level == 1), "")
         return Chapter(
@@ -273,19 +275,24 @@ class _ChapterReader:
             return self.locator.find_place(token, offset, in_cell)
 
         children = token.children or []
-        for child in children:
+        read = 0  # up to here the code spans of the text are read
+        for index, child in enumerate(children):
             match child.type:
                 case "link_open":
                     self._add_markdown_link(child, place)
+                case "code_inline":
+                    found = token.content.find(child.content, read)
+                    read = found + len(child.content) if found >= 0 else read
                 case "image":
                     child.meta["id"] = self._count("figure")
                     self.figures.append(child.meta["id"])
                     self._add_markdown_link(child, place)
                 case "html_inline":
                     at = child.meta.get("at", 0)
-                    self._read_html(child, child.content, partial(_shift_place, place, at))
+                    shifted = partial(_shift_place, place, at)
+                    self._read_html(child, child.content, shifted, children[index + 1 :])
                 case "text" if "](" in child.content:
-                    self._report_prose_links(token, child.content, place)
+                    self._report_prose_links(token, child.content, place, read)
 
     def _add_markdown_link(self, token: Token, place: Callable[[int], tuple[int, int]]) -> None:
         meta = token.meta
@@ -303,11 +310,14 @@ class _ChapterReader:
         self.links.append(link)
 
     def _report_prose_links(
-        self, token: Token, text: str, place: Callable[[int], tuple[int, int]]
+        self, token: Token, text: str, place: Callable[[int], tuple[int, int]], start: int
     ) -> None:
         for match in _PROSE_LINK.finditer(text):
-            at = token.content.find(match[0])
+            at = token.content.find(match[0], start)
             if at < 0:  # the author escaped it: meant as text
+                continue
+            start = at + len(match[0])
+            if at and token.content[at - 1] == "\\":
                 continue
             line, col = place(at + match.start(2) - match.start())
             self.findings.append(
@@ -337,7 +347,11 @@ class _ChapterReader:
         return place
 
     def _read_html(
-        self, token: Token, content: str, place: Callable[[int], tuple[int, int]]
+        self,
+        token: Token,
+        content: str,
+        place: Callable[[int], tuple[int, int]],
+        following: Sequence[Token],
     ) -> None:
         pieces = list(split_html(content))
         identifiers: dict[int, str] = {}
@@ -347,20 +361,23 @@ class _ChapterReader:
             match piece:
                 case Comment(text, start):
                     self._read_comment(text, place(start), token)
-                case Tag(name=name, closing=False) if piece.is_shown:
-                    identifiers |= self._read_tag(index, piece, pieces, place, links, ranks)
+                case Tag(closing=False) if piece.is_shown:
+                    behind = chain(pieces[index + 1 :], _split_following(following))
+                    identifiers |= self._read_tag(index, piece, behind, place, links, ranks)
                 case Tag():
                     if not piece.is_shown:
                         self._report_tag(piece, place(piece.start))
                 case _:
                     pass
-        token.meta.update(pieces=pieces, piece_ids=identifiers, piece_links=links, piece_ranks=ranks)
+        token.meta.update(
+            pieces=pieces, piece_ids=identifiers, piece_links=links, piece_ranks=ranks
+        )
 
     def _read_tag(
         self,
         index: int,
         tag: Tag,
-        pieces: Sequence[Piece],
+        behind: Iterable[Piece],
         place: Callable[[int], tuple[int, int]],
         links: dict[int, Link],
         ranks: dict[int, int],
@@ -378,10 +395,13 @@ class _ChapterReader:
                 text = tag.get("alt") or ""
                 links[index] = Link(attribute.value, attribute.value, where, kind, text)
                 self.links.append(links[index])
+        if tag.name == "img" and index not in links:  # it shows nothing, and has to be reported
+            links[index] = Link("", "", span, "html-image", tag.get("alt") or "")
+            self.links.append(links[index])
         if re.fullmatch("h[1-6]", tag.name):
-            text = _text_until(pieces[index + 1 :], tag.name)
+            text, title = _text_until(behind, tag.name)
             self.levels.append((int(tag.name[1]), ranks, index))
-            return {index: self._add_heading(int(tag.name[1]), text, text, span)}
+            return {index: self._add_heading(int(tag.name[1]), text, title, span)}
         match tag.name:
             case "table":
                 self.tables.append((self._count("table"), None))
@@ -468,15 +488,39 @@ def _plain_text(
     return "".join(pieces)
 
 
-def _text_until(pieces: Iterable[Piece], name: str) -> str:
-    text = []
+def _split_following(tokens: Iterable[Token]) -> Iterator[Piece]:
+    """The pieces of HTML and of text behind a tag, up to the end of what it stands in."""
+    depth = 0
+    for token in tokens:
+        depth += token.nesting
+        if depth < 0:
+            return
+        match token.type:
+            case "html_block" | "html_inline":
+                yield from split_html(token.content)
+            case "inline":
+                yield from _split_following(token.children or [])
+            case "text" | "code_inline":
+                yield Text(token.content, 0)
+            case "softbreak" | "hardbreak":
+                yield Text("\n", 0)
+
+
+def _text_until(pieces: Iterable[Piece], name: str) -> tuple[str, str]:
+    """The text up to the end tag: as GitHub makes an anchor of it, and as it is shown."""
+    text, shown = [], []
     for piece in pieces:
         match piece:
             case Text(content):
                 text.append(content)
+                shown.append(content)
             case Tag(name=tag_name, closing=True) if tag_name == name:
                 break
-    return "".join(text).strip()
+            case Tag(raw=raw) if not piece.is_shown:
+                shown.append(raw)
+            case _:
+                pass
+    return "".join(text).strip(), "".join(shown).strip()
 
 
 def _title_from_path(path: str) -> str:

@@ -7,7 +7,8 @@ FLOP per second, watts, hertz.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
@@ -84,20 +85,26 @@ class Record(BaseModel):
         return value.astimezone(UTC)
 
 
-class DuplicateKeyError(ValueError):
-    """A JSON object says the same thing twice."""
+class RefusedJsonError(ValueError):
+    """JSON says the same thing twice, or a number that is none. `pattern` finds the place."""
+
+    def __init__(self, message: str, pattern: str) -> None:
+        super().__init__(message)
+        self.pattern = pattern
 
 
 def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     keys = [key for key, _ in pairs]
     for key in keys:
         if keys.count(key) > 1:
-            raise DuplicateKeyError(f"the key '{key}' stands there twice")
+            message = f"the key '{key}' stands there twice"
+            raise RefusedJsonError(message, rf'"{re.escape(key)}"\s*:')
     return dict(pairs)
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number that can be compared; write null")
+    message = f"{name} is no number that can be compared; write null"
+    raise RefusedJsonError(message, rf"(?<![\w\"]){name}(?![\w\"])")
 
 
 def parse_record(path: str, text: str) -> Record | Finding:
@@ -109,25 +116,29 @@ def parse_record(path: str, text: str) -> Record | Finding:
     except json.JSONDecodeError as error:
         span = Span(path, error.lineno, error.colno)
         return Finding(span, "bad-record", f"this is not JSON: {error.msg.lower()}")
-    except ValueError as error:
-        return Finding(Span(path, 1), "bad-record", str(error))
+    except RefusedJsonError as error:
+        return Finding(Span(path, _find_line(text, [error.pattern])), "bad-record", str(error))
     try:
         return Record.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the record"
-        message = f"'{place}': {first['msg'].lower()}"
-        line = _find_line(text, first["loc"])
-        return Finding(Span(path, line), "bad-record", message, "see scripts/README.md")
+        reason = first["msg"].removeprefix("Value error, ")
+        message = f"'{place}': {reason[:1].lower()}{reason[1:]}"
+        keys = [rf'"{re.escape(part)}"' for part in first["loc"] if isinstance(part, str)]
+        return Finding(
+            Span(path, _find_line(text, keys)), "bad-record", message, "see scripts/README.md"
+        )
 
 
-def _find_line(text: str, location: tuple[int | str, ...]) -> int:
-    """The line of the first key of a location; JSON keeps no positions, so this is a search."""
-    key = next((part for part in location if isinstance(part, str)), "")
-    for number, line in enumerate(text.split("\n"), 1):
-        if key and f'"{key}"' in line:
-            return number
-    return 1
+def _find_line(text: str, patterns: Iterable[str]) -> int:
+    """The line on which these stand one behind the other, as far as they do; JSON keeps no
+    positions, so this is a search."""
+    position = found = 0
+    for pattern in patterns:
+        if match := re.compile(pattern).search(text, position):
+            position, found = match.end(), match.start()
+    return text.count("\n", 0, found) + 1
 
 
 def load_records(tree: Tree) -> Iterator[tuple[str, Record] | Finding]:

@@ -24,8 +24,8 @@ from bindery.model import (
     NoDestination,
     NothingThere,
     Outside,
-    ResolvedBook,
     Resolution,
+    ResolvedBook,
     Target,
     ToChapter,
     ToFile,
@@ -163,11 +163,18 @@ class _Resolver:
         parent = posixpath.dirname(path)
         siblings = self.tree.list_folder(parent) if self.tree.find_kind(parent) == "folder" else {}
         candidates = [posixpath.join(parent, name) for name in siblings]
-        nearest = find_nearest(path, candidates)
-        if not nearest:
-            name = posixpath.basename(path)
-            same_name = [p for p in self.slugs if posixpath.basename(p) == name]
-            nearest = find_nearest(path, same_name) or find_nearest(path, self.slugs)
+        name = posixpath.basename(path)
+        same_name = [p for p in self.slugs if posixpath.basename(p) == name]
+        # A README stands in every folder, so its name alone says little.
+        nearest = find_nearest(path, same_name) if name != "README.md" else ""
+        nearest = (
+            nearest
+            or find_nearest(path, candidates)
+            or find_nearest(path, same_name)
+            or find_nearest(path, self.slugs)
+        )
+        if f"{nearest}/README.md" in self.slugs:
+            nearest = f"{nearest}/README.md"
         return NothingThere(path, self._write_path(nearest, here, typed) if nearest else "")
 
     def _write_path(self, path: str, here: str, typed: str) -> str:

@@ -34,8 +34,10 @@ def run_command(
     folder: Path,
     timeout: float,
     environment: Mapping[str, str] | None = None,
+    shows_errors: bool = False,
 ) -> Completed:
-    """Run a program to its end, in a process group of its own.
+    """Run a program to its end, in a process group of its own. With `shows_errors` its standard
+    error goes to ours, line by line, and is not kept.
 
     Raises CommandMissingError where there is no such program, and CommandTimeoutError after
     `timeout` seconds.
@@ -47,7 +49,8 @@ def run_command(
             cwd=folder,
             env=dict(environment) if environment is not None else None,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=None if shows_errors else subprocess.PIPE,
             text=True,
             errors="replace",
             timeout=timeout,
@@ -61,7 +64,7 @@ def run_command(
     return Completed(
         tuple(command),
         process.stdout,
-        process.stderr,
+        process.stderr or "",
         time.monotonic() - started,
         process.returncode,
     )

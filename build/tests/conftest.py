@@ -19,20 +19,20 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
-
 import bindery
+import pytest
 from bindery import cli
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BOOKS = HERE / "books"
 FIXTURES = HERE / "fixtures"
-DRAWING = '<svg xmlns="http://www.w3.org/2000/svg" width="4" height="3"><path d="M0 0h4v3z"/></svg>\n'
+# Test modules are imported each by itself, so what two of them share has to be on the path.
+sys.path.insert(0, str(HERE))
 
 
 # --- expectations ---
@@ -47,6 +47,8 @@ class Case:
     title: str
     given: str
     expected: str
+    lines: slice
+    """Where the expectation stands among the lines of the file, counted from 0."""
     update: bool
     actual: str | None = field(default=None, init=False)
 
@@ -75,6 +77,7 @@ def read_cases(path: Path, *, update: bool = False) -> list[Case]:
                 lines[first - 1],
                 "\n".join(lines[first + 1 : second]),
                 "\n".join(lines[second + 1 : third]),
+                slice(second + 1, third),
                 update,
             )
             for first, second, third in zip(dots[::3], dots[1::3], dots[2::3], strict=True)
@@ -85,11 +88,8 @@ def read_cases(path: Path, *, update: bool = False) -> list[Case]:
 def _rewrite(path: Path, cases: list[Case]) -> None:
     lines = path.read_text(encoding="utf-8").split("\n")
     for case in reversed(cases):
-        if case.actual is not None and case.actual != case.expected:
-            first = case.line + len(case.given.split("\n")) + 1 if case.given else case.line + 2
-            old = case.expected.split("\n")
-            assert lines[first : first + len(old)] == old
-            lines[first : first + len(old)] = case.actual.split("\n")
+        if case.actual is not None:
+            lines[case.lines] = case.actual.split("\n")
     path.write_text("\n".join(lines), encoding="utf-8")
 
 
@@ -183,7 +183,8 @@ def run_bindery(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
     return run
 
 
-def make_environment() -> dict[str, str]:
+@pytest.fixture
+def child_environment() -> dict[str, str]:
     """The environment of a child process that is to find the same bindery as these tests."""
     package = str(Path(bindery.__file__).resolve().parents[1])
     paths = [package, os.environ.get("PYTHONPATH", "")]
@@ -197,14 +198,14 @@ def make_environment() -> dict[str, str]:
 
 
 @pytest.fixture
-def start_bindery() -> Runner:
+def start_bindery(child_environment: dict[str, str]) -> Runner:
     """Run `python -m bindery` as a process of its own, as users do."""
 
     def run(*arguments: str, folder: Path) -> Ended:
         ended = subprocess.run(
             [sys.executable, "-m", "bindery", *arguments],
             cwd=folder,
-            env=make_environment(),
+            env=child_environment,
             capture_output=True,
             text=True,
             check=False,
@@ -216,7 +217,7 @@ def start_bindery() -> Runner:
 
 
 @pytest.fixture
-def copy_book(tmp_path: Path) -> Iterator[Callable[[Path], Path]]:
+def copy_book(tmp_path: Path) -> Callable[[Path], Path]:
     """A copy of a book that a test may change, symbolic links kept as they are."""
 
     def copy(source: Path) -> Path:
@@ -224,4 +225,4 @@ def copy_book(tmp_path: Path) -> Iterator[Callable[[Path], Path]]:
         shutil.copytree(source, target, symlinks=True)
         return target
 
-    yield copy
+    return copy

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
-
+from any_markdown import MARKDOWN
 from bindery.model import Chapter, Link
 from bindery.parse import parse_chapter
+from hypothesis import example, given
 
 if TYPE_CHECKING:
     from conftest import Case
@@ -35,3 +34,120 @@ def test_links_know_their_place(case: Case) -> None:
         typed = chapter.lines[link.span.line - 1][start : start + link.span.width]
         assert link.raw in (typed, ""), "the place is not that of the destination"
     case.expect("\n".join(line for link in chapter.links for line in show_link(link, chapter)))
+
+
+def test_a_reference_is_shown_with_its_destination() -> None:
+    """A reference link keeps what its definition says, and the text that uses it."""
+    (link,) = parse_chapter("a.md", "[x][1]\n\n[1]: <b c.md> 'title'\n").links
+    assert (link.raw, link.destination) == ("[x][1]", "b%20c.md")
+
+
+def test_prose_in_place_of_a_destination_is_found() -> None:
+    """`[words](some prose)` is no link for GitHub, so it is reported where it stands."""
+    chapter = parse_chapter("a.md", "See [the table](on the next page).\n")
+    (finding,) = chapter.findings
+    assert finding.rule == "dead-link"
+    assert (finding.span.line, finding.span.col, finding.span.width) == (1, 17, 16)
+
+
+def test_prose_links_beside_their_like_are_found_in_place() -> None:
+    """The same words in code or behind an escape before it do not draw a finding to them."""
+    source = "`[x](a b)` \\[x](a b) [x](a b)\n"
+    (finding,) = parse_chapter("a.md", source).findings
+    assert finding.span.col == source.rindex("a b") + 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"See \[the table](on the next page).",
+        r"See [the table]\(on the next page).",
+        "`array[i](with some text)`",
+        "    array[i](with some text)",
+        "[the table](<on the next page>)",
+        '[the table](a.md "on the next page")',
+    ],
+)
+def test_prose_that_is_meant_is_left_alone(text: str) -> None:
+    """An escape, code, angle brackets and titles are no prose in place of a destination."""
+    assert parse_chapter("a.md", text + "\n").findings == ()
+
+
+def test_an_inventory_names_everything_in_order() -> None:
+    """Headings, tables, figures and code blocks are counted, those of raw HTML too."""
+    source = (
+        "# Title\n\n| a |\n|---|\n| 1 |\n| 2 |\n\n![x](a.svg)\n\n```\none\n```\n\n"
+        '<h2>Raw</h2>\n\n<img src="b.svg">\n\n<table><tr><td>1</td></tr></table>\n\n'
+        "    two\n\n<pre>three</pre>\n"
+    )
+    inventory = parse_chapter("a.md", source).inventory
+    assert inventory.headings == (("title", "Title"), ("raw", "Raw"))
+    assert inventory.tables == (("table.1", 3), ("table.2", None))
+    assert inventory.figures == ("figure.1", "figure.2")
+    assert inventory.code_blocks == (("code.1", "one\n"), ("code.2", "two\n"), ("code.3", None))
+
+
+@pytest.mark.parametrize(
+    ("source", "ranks"),
+    [
+        ("# A\n## B\n### C\n", [1, 2, 3]),
+        ("# A\n## B\n# C\n## D\n", [1, 3, 2, 3]),
+        ("## A\n### B\n", [2, 3]),
+        ("# A\n# B\n###### C\n", [1, 2, 6]),
+        ("# A\n\n<h1>B</h1>\n", [1, 2]),
+    ],
+)
+def test_a_chapter_has_one_title(source: str, ranks: list[int]) -> None:
+    """In a joined book only the title is of rank 1; what follows keeps its order below it."""
+    found = []
+    for token in parse_chapter("a.md", source).tokens:
+        if token.type == "heading_open":
+            found.append(token.meta["rank"])
+        found.extend(token.meta.get("piece_ranks", {}).values())
+    assert found == ranks
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "title"),
+    [
+        ("a.md", "# The title\n", "The title"),
+        ("a.md", "text\n\n## Section\n\n# Late title\n", "Late title"),
+        ("network/slow-links.md", "text\n", "Slow links"),
+        ("network/README.md", "text\n", "Network"),
+        ("README.md", "text\n", "Preface"),
+        ("a.md", "# The `code` and *more*\n", "The code and more"),
+    ],
+)
+def test_a_title_comes_from_the_heading_or_the_path(path: str, source: str, title: str) -> None:
+    """A chapter is called what its first heading of level 1 says, else after its file."""
+    assert parse_chapter(path, source).title == title
+
+
+def test_an_excuse_of_its_own_line_covers_the_next_line_with_text() -> None:
+    """A comment alone on its line excuses what follows it, one in a line excuses that line."""
+    source = (
+        "<!-- bindery: allow dead-link because it is an example -->\n\n[x](gone.md)\n\n"
+        "[y](gone.md) <!-- bindery: allow dead-anchor because\nof this -->\n"
+    )
+    first, second = parse_chapter("a.md", source).excuses
+    assert (first.rule, first.reason, first.covers) == ("dead-link", "it is an example", 3)
+    assert (second.rule, second.reason, second.covers) == ("dead-anchor", "of this", 5)
+
+
+@given(MARKDOWN)
+@example("|a|\n|-|\n|<p>|\n\n</p>")
+@example("- [x](<>\n\n> <a href=''>")
+def test_no_text_breaks_the_parser(source: str) -> None:
+    """Whatever an author writes is parsed, and every link and finding stands inside the text."""
+    source = source.replace("\r\n", "\n").replace("\r", "\n")
+    chapter = parse_chapter("a.md", source)
+    spans = [
+        *(link.span for link in chapter.links),
+        *(anchor.span for anchor in chapter.anchors),
+        *(finding.span for finding in chapter.findings),
+        *(excuse.span for excuse in chapter.excuses),
+    ]
+    for span in spans:
+        assert 1 <= span.line <= len(chapter.lines)
+        assert span.col >= 1
+        assert span.width >= 1

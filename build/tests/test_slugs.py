@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from bindery.parse import parse_chapter
 from bindery.slugs import SlugCounter, slugify_heading
+from hypothesis import given
+from hypothesis import strategies as st
 
 if TYPE_CHECKING:
     from conftest import Case

@@ -3,7 +3,7 @@
 # requires-python = ">=3.11"
 # dependencies = ["torch>=2.6"]
 # ///
-"""How many matmul FLOP/s can this accelerator really do, and at which shapes?
+r"""How many matmul FLOP/s can this accelerator really do, and at which shapes?
 
 A datasheet gives a peak that no program reaches. The rate that a plain dense matrix
 multiplication reaches is the ceiling to hold a training run against. This tool measures it over
@@ -25,8 +25,8 @@ What is timed
     overwritten, so that inputs come from memory.
 What is not timed
     Allocation, filling with random numbers, the cache flush, the accelerator's warm-up, the
-    warm-up iterations of each shape, and the check of the answer: each product is compared, on
-    a slice, with one in float64.
+    warm-up iterations of each shape, and the check of the answer: the last product of each
+    shape is compared, on a slice, with one in float64.
 What is reported
     For each shape: samples, median, mean, interquartile range, minimum and maximum of seconds,
     and the rate at the median, the mean and the minimum time. A rate above --peak is flagged and
@@ -36,12 +36,12 @@ How to run
     one GPU         python mamf_finder.py --m_range 0 16384 1024 --n 4096 8192 --k 4096 8192
     your model      python mamf_finder.py --m 16384 --n 28672 --k 8192 --dtype float8_e4m3fn
     a whole node    python mamf_finder.py --all_devices --json node.json
-    ten minutes     python mamf_finder.py --m_range 0 20480 512 --n_range 0 20480 512 \\
+    ten minutes     python mamf_finder.py --m_range 0 20480 512 --n_range 0 20480 512 \
                         --k_range 0 20480 512 --budget 10m --json out.json
     and go on       the same command with --resume out.json
-    Slurm           srun --ntasks-per-node=1 --gpus-per-node=8 --signal=USR1@60 \\
+    Slurm           srun --ntasks-per-node=1 --gpus-per-node=8 --signal=USR1@60 \
                         bash -c 'python mamf_finder.py --all_devices --json $SLURM_NODEID.json'
-    pdsh            pdsh -w node[01-08] 'python /shared/mamf_finder.py --all_devices \\
+    pdsh            pdsh -w node[01-08] 'python /shared/mamf_finder.py --all_devices \
                         --json /shared/$(hostname).json'
     In --m_range START STOP STEP, a START of 0 means STEP, and STOP itself is left out, as in
     Python's range. Ctrl-C, SIGTERM, SIGUSR1 and the end of --budget keep what was measured.
@@ -1197,7 +1197,13 @@ def run_device(
 def list_devices(options: argparse.Namespace) -> list[str]:
     """The devices of a run of several processes, in order. Raises WrongUse where there is none."""
     if options.devices:
-        return list(options.devices)
+        names = list(options.devices)
+        if len({name.split(":")[0] for name in names}) > 1:
+            raise WrongUse(f"--devices {' '.join(names)}: name devices of one kind")
+        twice = sorted({name for name in names if names.count(name) > 1 and name != "cpu"})
+        if twice:
+            raise WrongUse(f"--devices: {twice[0]} is named twice")
+        return names
     torch = import_torch()
     if not (hasattr(torch, "accelerator") and torch.accelerator.is_available()):
         raise WrongUse(
@@ -1280,9 +1286,12 @@ class Worker:
         return document
 
     def read_last_words(self) -> str:
-        """The last line that the worker wrote to stderr."""
+        """How the worker ended: the signal that ended it, or the last line of its stderr."""
+        status = self.process.returncode
+        if status < 0:
+            return f"ended by {signal.Signals(-status).name}"
         lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return lines[-1] if lines else f"exit status {self.process.returncode}, no message"
+        return lines[-1] if lines else f"exit status {status}, no message"
 
 
 def run_workers(
@@ -1915,6 +1924,9 @@ def main(arguments: list[str] | None = None) -> int:
             write_note("--plot: fewer than two shapes were measured, so there is no picture")
     except WrongUse as error:
         parser.error(str(error))
+    except KeyboardInterrupt:  # in a self-test: a run listens for signals itself
+        print("stopped", file=sys.stderr)
+        return 1
     return 1 if problems or stop.by_signal else 0
 
 

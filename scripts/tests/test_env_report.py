@@ -6,8 +6,10 @@ import getpass
 import json
 import os
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -73,6 +75,48 @@ def test_nvidia_smi_that_does_not_know_a_field(
     assert gpu["model"] == "Tesla V100-SXM2-32GB"
     assert gpu["throttle_reasons"] == ["gpu_idle"]
     assert caveats == []
+
+
+def test_nvml_in_base_units(env: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVML's MHz and mW become hertz and watts; a question that fails is null and a caveat."""
+
+    class NVMLError(Exception):
+        """What NVML raises."""
+
+    def refuse(*_arguments: Any) -> None:
+        raise NVMLError("Not Supported")
+
+    nvml = SimpleNamespace(
+        NVMLError=NVMLError,
+        NVML_CLOCK_SM=1,
+        NVML_CLOCK_MEM=2,
+        NVML_TEMPERATURE_GPU=0,
+        NVML_DEVICE_MIG_ENABLE=1,
+        nvmlInit=lambda: None,
+        nvmlShutdown=lambda: None,
+        nvmlSystemGetDriverVersion=lambda: b"580.95.05",
+        nvmlDeviceGetCount=lambda: 1,
+        nvmlDeviceGetHandleByIndex=lambda index: index,
+        nvmlDeviceGetName=lambda _handle: "NVIDIA H200",
+        nvmlDeviceGetMemoryInfo=lambda _handle: SimpleNamespace(total=150_754_820_096),
+        nvmlDeviceGetEnforcedPowerLimit=lambda _handle: 700_000,
+        nvmlDeviceGetMaxClockInfo=lambda _handle, kind: {1: 1980, 2: 3201}[kind],
+        nvmlDeviceGetClockInfo=lambda _handle, _kind: 345,
+        nvmlDeviceGetTemperature=refuse,
+        nvmlDeviceGetCurrentClocksThrottleReasons=lambda _handle: 5,
+        nvmlDeviceGetMigMode=lambda _handle: [1, 1],
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    caveats: list[str] = []
+    (gpu,) = env.read_nvml(caveats)
+    assert (gpu["model"], gpu["driver"]) == ("NVIDIA H200", "580.95.05")
+    assert gpu["power_limit_watts"] == 700
+    assert (gpu["clock_max_hertz"], gpu["clock_hertz"]) == (1_980_000_000, 345_000_000)
+    assert gpu["memory_clock_max_hertz"] == 3_201_000_000
+    assert gpu["throttle_reasons"] == ["gpu_idle", "sw_power_cap"]
+    assert gpu["temperature_celsius"] is None
+    assert "NVML gave no temperature of GPU 0: Not Supported" in caveats
+    assert any("MIG" in caveat for caveat in caveats)
 
 
 @pytest.mark.parametrize("wrapped", [False, True])

@@ -19,10 +19,12 @@ from lxml import html as lxml_html
 
 from bindery.model import BookError, Chapter, Finding, ResolvedBook, Span
 from bindery.render.content import Dialect, find_title_slug
+from bindery.render.markup import show_controls
 from bindery.render.output import write_whole
 
 KINDS = ("headings", "tables", "figures", "code_blocks", "links")
-_SPACE = re.compile(r"[\s\u200b\u00ad]+")
+# Some control characters count as space in Python, so their pictures have to go as well.
+_SPACE = re.compile(r"[\s\u200b\u00ad\u2400-\u241f]+")
 
 
 @dataclass(slots=True)
@@ -89,7 +91,7 @@ def _report_lack(lack: Lack, output: str) -> Finding:
 
 def fold_space(text: str) -> str:
     """Text without any white space, for engines set it as they like."""
-    return _SPACE.sub("", text)
+    return _SPACE.sub("", show_controls(text))
 
 
 def expect_contents(chapter: Chapter, resolved: ResolvedBook, dialect: Dialect) -> Contents:
@@ -164,7 +166,9 @@ def read_contents(root: Any, wanted: Contents) -> Contents:
         if identifier is None:
             continue
         if identifier in wanted.headings:
-            found.headings[identifier] = fold_space(read_text(element))
+            # A second element may claim the same id: what counts is that one is the heading.
+            if found.headings.get(identifier) != wanted.headings[identifier]:
+                found.headings[identifier] = fold_space(read_text(element))
         elif identifier in wanted.tables:
             found.tables[identifier] = sum(
                 1 for e in element.iter() if isinstance(e.tag, str) and e.tag.endswith("tr")
@@ -176,11 +180,15 @@ def read_contents(root: Any, wanted: Contents) -> Contents:
     return found
 
 
+_NOT_TEXT = frozenset(("wrap", "note", "no-image"))
+"""Classes of what outputs add: marks of broken lines, numbers of footnotes, words for images."""
+
+
 def read_text(element: Any) -> str:
-    """The text of an element, without the marks that stand for broken lines."""
+    """The text of an element that its author wrote, without what outputs add."""
     pieces = [element.text or ""]
     for child in element:
-        if not (isinstance(child.tag, str) and child.get("class") == "wrap"):
+        if not (isinstance(child.tag, str) and child.get("class") in _NOT_TEXT):
             pieces.append(read_text(child) if isinstance(child.tag, str) else "")
         pieces.append(child.tail or "")
     return "".join(pieces)
@@ -213,7 +221,10 @@ def write_proof(path: Path, proof: Proof) -> None:
         "complete": not proof.lacks,
         **({"pages": proof.pages} if proof.pages is not None else {}),
         "totals": {
-            kind: {"source": sum(c.source[kind] for c in proof.chapters), "output": proof.count(kind)}
+            kind: {
+                "source": sum(c.source[kind] for c in proof.chapters),
+                "output": proof.count(kind),
+            }
             for kind in KINDS
         },
         "chapters": [
@@ -230,4 +241,3 @@ def write_proof(path: Path, proof: Proof) -> None:
     }
     text = json.dumps({"schema": 1, "outputs": dict(sorted(entries.items()))}, indent=2)
     write_whole(path, (text + "\n").encode())
-

@@ -41,14 +41,21 @@ class ImageSource:
 class Dialect(Protocol):
     """What one output decides."""
 
-    code_columns: int | None
-    """Longest line of code, None where lines are not broken."""
-    table_rooms: Sequence[PageRoom] | None
-    """Room for tables on a page, None where they are not laid out."""
-    labels_cells: bool
-    """Whether cells carry the heading of their column, so that rows can be stacked."""
-    scrolls: bool
-    """Whether wide things scroll, and so need a box around them that has the keyboard's focus."""
+    @property
+    def code_columns(self) -> int | None:
+        """Longest line of code, None where lines are not broken."""
+
+    @property
+    def table_rooms(self) -> Sequence[PageRoom] | None:
+        """Room for tables on a page, None where they are not laid out."""
+
+    @property
+    def labels_cells(self) -> bool:
+        """Whether cells carry the heading of their column, so that rows can be stacked."""
+
+    @property
+    def scrolls(self) -> bool:
+        """Whether wide things scroll, and so need a box around them that has the focus."""
 
     def write_id(self, chapter: Chapter, slug: str) -> str: ...
 
@@ -225,9 +232,7 @@ class _Writer:
         identifier = self._id(token.meta["id"])
         if self.dialect.scrolls:
             label = escape_attribute(f"Table: {', '.join(filter(None, self.headings))}"[:120])
-            self.out.append(
-                f'<div class="table" role="region" tabindex="0" aria-label="{label}">'
-            )
+            self.out.append(f'<div class="table" role="region" tabindex="0" aria-label="{label}">')
         style, group = "", ""
         if self.dialect.table_rooms is not None:
             self.table = layout_table(rows, self.dialect.table_rooms)
@@ -435,14 +440,15 @@ class _Writer:
         shown = f"h{rank}" if rank else _SHOWN_AS.get(name, name)
         explicit = tag.get("id") or (tag.get("name") if name == "a" else None)
         attributes = [
-            (key, value)
+            (key, value or key if key in ("open", "reversed") else value)
             for key, value in tag.kept_attributes
             if key not in ("id", "name", "href", "src", "srcset")
         ]
-        own = identifier or explicit
-        if own:
+        # The anchor of a heading may be empty, as GitHub makes it of punctuation alone.
+        own = identifier if index in token.meta["piece_ids"] else explicit
+        if own is not None:
             attributes.insert(0, ("id", self.dialect.write_id(self.chapter, own)))
-        text = "".join(f' {key}="{escape_attribute(value or key)}"' for key, value in attributes)
+        text = "".join(f' {key}="{escape_attribute(value)}"' for key, value in attributes)
         self.out.append(f"<{shown}{text}>")
         self.raw.append(shown)
         if identifier and explicit:

@@ -52,12 +52,13 @@ def read_language(info: str) -> str:
 
 def highlight_code(code: str, language: str, columns: int | None = None) -> str:
     """Code as XHTML. With `columns`, no line is longer: each break shows a mark."""
-    pieces: Pieces
+    pieces: Pieces = [("", code)]
     lexer = _find_lexer(language)
-    if lexer is None:
-        pieces = (("", code),)
-    else:
-        pieces = ((_find_class(kind), text) for kind, text in lexer.get_tokens(code))
+    if lexer is not None:
+        coloured = [(_find_class(kind), text) for kind, text in lexer.get_tokens(code)]
+        # Some lexers drop what they do not expect; then the code is worth more than its colours.
+        if "".join(text for _, text in coloured) == code:
+            pieces = coloured
     if columns is not None and _is_too_wide(code, columns):
         pieces = _break_lines(pieces, columns)
     return "".join(_mark_up(kind, text) for kind, text in pieces).rstrip("\n")

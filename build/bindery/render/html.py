@@ -68,10 +68,10 @@ class SiteDialect:
                     return fragment or f"#{quote_fragment(find_title_slug(chapter))}"
                 return quote_path(relate(self.pages[path], here)) + fragment
             case ToFile(path=path, is_folder=is_folder):
-                url = find_file_url(target, self.config, self.edition)
-                if url is not None:
-                    return url
-                return None if is_folder else self._offer_file(path, here)
+                address = find_file_url(target, self.config, self.edition)
+                if address is None and not is_folder:
+                    return self._offer_file(path, here)
+                return address
 
     def write_image(self, target: Target, chapter: Chapter) -> ImageSource | None:
         match target:

@@ -27,8 +27,12 @@ _KEPT_FORMATS = ("PNG", "JPEG")
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An image fit for an ebook. Width and height are in pixels, None for drawings in SVG."""
+    """An image fit for an ebook. Width and height are in pixels, None for drawings in SVG.
 
+    `name` is made of the content, so that an output does not depend on where it was built.
+    """
+
+    name: str
     path: Path
     width: int | None
     height: int | None
@@ -63,16 +67,16 @@ def prepare_images(
 
 
 def _prepare(source: Path, cache: Path) -> Prepared | str:
-    if source.suffix.lower() == ".svg":
-        return Prepared(source, None, None)
     try:
         data = source.read_bytes()
     except OSError as error:
         return str(error.strerror)
     digest = hashlib.sha256(f"{_VERSION}:{MAX_PIXELS}:".encode() + data).hexdigest()[:24]
+    if source.suffix.lower() == ".svg":
+        return Prepared(f"{digest}.svg", source, None, None)
     for ready in cache.glob(f"{digest}.*"):
         with Image.open(ready) as image:
-            return Prepared(ready, *image.size)
+            return Prepared(ready.name, ready, *image.size)
     try:
         with Image.open(io.BytesIO(data)) as image:
             image.load()
@@ -81,7 +85,7 @@ def _prepare(source: Path, cache: Path) -> Prepared | str:
         return str(error)
     target = cache / f"{digest}.{ending}"
     write_whole(target, content)
-    return Prepared(target, *size)
+    return Prepared(target.name, target, *size)
 
 
 def _convert(image: Image.Image, data: bytes) -> tuple[str, bytes, tuple[int, int]]:
@@ -96,14 +100,14 @@ def _convert(image: Image.Image, data: bytes) -> tuple[str, bytes, tuple[int, in
         has_alpha = "A" in image.mode or "transparency" in image.info
         converted = image.convert("RGBA" if has_alpha else "RGB")
     if not fits:
-        converted.thumbnail((MAX_PIXELS, MAX_PIXELS), Image.Resampling.LANCZOS)
+        converted.thumbnail((MAX_PIXELS, MAX_PIXELS), Image.Resampling.LANCZOS, reducing_gap=3.0)
     if converted.mode == "RGBA" and converted.getextrema()[3] == (255, 255):
         converted = converted.convert("RGB")
     buffer = io.BytesIO()
     if is_photo:
         converted.convert("RGB").save(buffer, "JPEG", quality=88, optimize=True)
         return "jpg", buffer.getvalue(), converted.size
-    converted.save(buffer, "PNG", optimize=True)
+    converted.save(buffer, "PNG")
     return "png", buffer.getvalue(), converted.size
 
 

@@ -13,11 +13,14 @@ def _picture(match: re.Match[str]) -> str:
     return chr(0x2400 + code) if code < 0x20 else "\N{REPLACEMENT CHARACTER}"
 
 
+def show_controls(text: str) -> str:
+    """Text as every output shows it: control characters as pictures."""
+    return text if text.isprintable() else _CONTROL.sub(_picture, text)
+
+
 def escape_text(text: str) -> str:
     """Text for the content of an element."""
-    if not text.isprintable():
-        text = _CONTROL.sub(_picture, text)
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return show_controls(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def escape_attribute(text: str) -> str:

@@ -1,0 +1,3 @@
+-- title: Chips
+-- column name: Name
+SELECT memory FROM chips ORDER BY memory

@@ -1,0 +1,3 @@
+-- title: Chips
+-- column: Name
+SELECT name FROM chips ORDER BY name

@@ -1,0 +1,3 @@
+-- title: Chips
+-- column name: Name
+SELECT load_extension('x') AS name FROM chips ORDER BY name

@@ -1,0 +1,2 @@
+-- title: Chips
+SELECT name FROM chips ORDER BY name

@@ -1,0 +1,2 @@
+-- column name: Name
+SELECT name FROM chips ORDER BY name

@@ -1,0 +1,3 @@
+-- title: Chips
+-- column name: Name
+SELECT name FROM pragma_table_info('chips') ORDER BY name

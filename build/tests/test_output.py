@@ -1,0 +1,77 @@
+"""Files that are put in place whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from bindery.render.output import make_folder, make_work_folder, sweep_leftovers, write_whole
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    """A file gets its new content, readable for others as the umask allows, and nothing is left."""
+    path = tmp_path / "deep" / "a.txt"
+    write_whole(path, b"one")
+    write_whole(path, b"two")
+    assert path.read_bytes() == b"two"
+    mask = os.umask(0)
+    os.umask(mask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~mask
+    assert [entry.name for entry in path.parent.iterdir()] == ["a.txt"]
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    """Where the content cannot be written, the old file stays and no scrap is left."""
+    path = tmp_path / "a.txt"
+    write_whole(path, b"one")
+    with pytest.raises(TypeError):
+        write_whole(path, "not bytes")  # type: ignore[arg-type]
+    assert path.read_bytes() == b"one"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_folder_is_exchanged_whole(tmp_path: Path) -> None:
+    """A new folder takes the place of the old one with all that was in it."""
+    path = tmp_path / "site"
+    for name in ("one", "two"):
+        with make_folder(path) as work:
+            (work / name).write_text(name)
+            assert not (path / name).exists()
+    assert [entry.name for entry in path.iterdir()] == ["two"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["site"]
+    assert path.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_folder_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
+    """An error while a folder is filled leaves the old folder and no scrap."""
+    path = tmp_path / "site"
+    with make_folder(path) as work:
+        (work / "one").write_text("one")
+    with pytest.raises(RuntimeError), make_folder(path) as work:
+        (work / "two").write_text("two")
+        raise RuntimeError
+    assert [entry.name for entry in path.iterdir()] == ["one"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["site"]
+
+
+def test_leftovers_of_dead_builds_are_swept(tmp_path: Path) -> None:
+    """What a killed build left is removed when it is old; what may be in use is not."""
+    old, young, other = (tmp_path / name for name in (".making-old", ".making-young", "site"))
+    for folder in (old, young, other):
+        folder.mkdir()
+        (folder / "a").write_text("a")
+    stray = tmp_path / ".making-file"
+    stray.write_text("a")
+    for path in (old, other, stray):
+        os.utime(path, (0, 0))
+    sweep_leftovers(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {".making-young", "site"}
+
+
+def test_a_work_folder_is_gone_afterwards(tmp_path: Path) -> None:
+    """A folder for parts of an output leaves nothing, also after an error."""
+    with pytest.raises(RuntimeError), make_work_folder(tmp_path / "dist") as work:
+        (work / "a").write_text("a")
+        raise RuntimeError
+    assert list((tmp_path / "dist").iterdir()) == []

@@ -1,0 +1,30 @@
+"""The book of this repository: nothing in it is false, as far as the rules can tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from conftest import Runner
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_book_has_no_findings(run_bindery: Runner) -> None:
+    """`bindery check` of our own book is clean, warnings included."""
+    ended = run_bindery("check", folder=ROOT)
+    assert (ended.status, ended.stderr) == (0, ""), ended.stdout
+
+
+def test_the_tables_of_the_book_are_filled(run_bindery: Runner) -> None:
+    """`bindery fill --check` has nothing to write."""
+    ended = run_bindery("fill", "--check", folder=ROOT)
+    assert ended.status == 0, ended.stdout
+
+
+def test_the_site_of_the_book_is_complete(run_bindery: Runner, tmp_path: Path) -> None:
+    """The site of our own book passes its completeness proof."""
+    ended = run_bindery("html", "--out", str(tmp_path), folder=ROOT)
+    assert ended.status == 0, ended.stderr
+    assert "complete: " in ended.stdout

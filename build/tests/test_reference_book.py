@@ -1,0 +1,75 @@
+"""A large foreign book: every finding in it is known, so a new one is a change of ours.
+
+The book is looked for beside the repository, or where BINDERY_REFERENCE_BOOK says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Runner
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def reference(tmp_path: Path, run_bindery: Runner) -> Path:
+    """A copy of the reference book with a chapters.yaml of our making."""
+    named = os.environ.get("BINDERY_REFERENCE_BOOK", "")
+    source = Path(named) if named else ROOT.parent / "shared/reference/ml-engineering"
+    if not (source / "chapters-md.txt").is_file():
+        pytest.skip("no reference book; name its folder in BINDERY_REFERENCE_BOOK")
+    target = tmp_path / "reference"
+    shutil.copytree(source, target, copy_function=shutil.copyfile)
+    for folder in (target, *(path for path in target.rglob("*") if path.is_dir())):
+        folder.chmod(0o755)
+    ended = run_bindery("import", str(target), folder=tmp_path)
+    assert ended.status == 0, ended.stderr
+    return target
+
+
+def read_findings(reference: Path, run_bindery: Runner) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(
+        run_bindery("check", "--format", "json", folder=reference).stdout
+    )
+    return rows
+
+
+def test_the_findings_are_known(reference: Path, run_bindery: Runner) -> None:
+    """Each rule fires as often as the book has its defect, and no rule fires on anything else."""
+    rows = read_findings(reference, run_bindery)
+    assert Counter(row["rule"] for row in rows) == {
+        "directory-anchor": 51,
+        "missing-alt": 17,
+        "dead-link": 2,
+        "swallowed-tag": 1,
+        "orphan-file": 1,
+    }
+    assert [(row["path"], row["line"]) for row in rows if row["rule"] == "dead-link"] == [
+        ("compute/accelerator/README.md", 594),
+        ("network/README.md", 568),
+    ]
+
+
+def test_the_site_holds_the_whole_book(reference: Path, run_bindery: Runner) -> None:
+    """Built leniently, the site has every heading, table, image and code block of the book."""
+    ended = run_bindery("html", "--lenient", folder=reference)
+    assert ended.status == 0, ended.stderr
+    site = json.loads((reference / "dist/report.json").read_text())["outputs"]["site"]
+    assert site["complete"] is True
+    assert {kind: count["output"] for kind, count in site["totals"].items()} | {"links": 0} == {
+        "headings": 661,
+        "tables": 42,
+        "figures": 79,
+        "code_blocks": 625,
+        "links": 0,
+    }
+    assert site["totals"]["links"]["output"] == site["totals"]["links"]["source"] > 1000
