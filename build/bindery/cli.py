@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import enum
+import gc
 import sys
 import traceback
 from collections.abc import Iterator
@@ -385,6 +386,9 @@ def _find_root_argument() -> Path:
 
 def main() -> None:
     """Run the program and end with its exit status."""
+    # A build makes millions of objects that live to its end: looking for garbage among them takes
+    # a seventh of the time and finds nothing.
+    gc.disable()
     try:
         app()
     except ConfigError as error:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from typing import TYPE_CHECKING
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
@@ -21,8 +22,10 @@ from ruamel.yaml.error import YAMLError
 from bindery.config import Config, find_nearest
 from bindery.load import Tree
 from bindery.model import Finding, Span
-from bindery.records import Record, Scalar, load_records
 from bindery.tables import Cell, Column, Table
+
+if TYPE_CHECKING:
+    from bindery.records import Record, Scalar
 
 CLASSES = ("vendor", "reported", "derived", "assumed")
 REQUIRED_COLUMNS = ("source", "date", "class")
@@ -71,6 +74,8 @@ class Evidence:
 def gather_evidence(tree: Tree, config: Config) -> Evidence:
     """Load records and data, and evaluate every view of the book."""
     base = f"{config.folder}/" if config.folder else ""
+    if tree.find_kind(f"{base}views") is None and tree.find_kind(f"{base}data") is None:
+        return Evidence()
     findings: list[Finding] = []
     database = sqlite3.connect(":memory:")
     try:
@@ -249,6 +254,9 @@ _RECORD_COLUMNS = (
 
 
 def _store_records(database: sqlite3.Connection, tree: Tree) -> list[Finding]:
+    # Validation is imported here: it takes longer than the check of a book without records.
+    from bindery.records import load_records
+
     findings: list[Finding] = []
     records: dict[str, Record] = {}
     for item in load_records(tree):

@@ -48,10 +48,7 @@ class Tree:
         entry = self.list_folder(parent).get(name)
         if entry is None:
             return None
-        try:
-            return "folder" if entry.is_dir() else "file" if entry.is_file() else None
-        except OSError:
-            return None
+        return _read_kind(entry)
 
     def leaves_root(self, path: str) -> bool:
         """Whether a symbolic link on the way leads out of the root."""
@@ -88,11 +85,19 @@ class Tree:
             if entry.is_dir(follow_symlinks=False):
                 if name not in _SKIPPED_FOLDERS:
                     yield from self.walk_files(path)
-            elif entry.is_file():
+            elif _read_kind(entry) == "file":
                 yield path
 
     def read_bytes(self, path: str) -> bytes:
         return (self.root / path).read_bytes()
+
+
+def _read_kind(entry: os.DirEntry[str]) -> Kind | None:
+    """What an entry is, or what it links to; nothing where links lead in a circle."""
+    try:
+        return "folder" if entry.is_dir() else "file" if entry.is_file() else None
+    except OSError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

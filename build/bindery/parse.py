@@ -38,28 +38,32 @@ def make_parser(maths: bool = False) -> MarkdownIt:
     """Give the Markdown parser: GitHub's dialect; dollar maths only where the book asks for it."""
     parser = MarkdownIt("commonmark")
     gfm_plugin(parser, dollarmath=maths, front_matter=True)
-    for name, mark in (
-        ("link", _mark_link),
-        ("image", _mark_link),
-        ("autolink", _mark_autolink),
-        ("html_inline", _mark_tag),
-        ("gfm_autolink_www", _mark_autolink),
-        ("gfm_autolink_protocol", _mark_autolink),
-        ("gfm_autolink_email", _mark_autolink),
+    for name, first, mark in (
+        ("link", "[", _mark_link),
+        ("image", "!", _mark_link),
+        ("autolink", "<", _mark_autolink),
+        ("html_inline", "<", _mark_tag),
+        ("gfm_autolink_www", "w", _mark_autolink),
+        ("gfm_autolink_protocol", ":", _mark_autolink),
+        ("gfm_autolink_email", "@", _mark_autolink),
     ):
-        _wrap_rule(parser, name, mark)
+        _wrap_rule(parser, name, first, mark)
     return parser
 
 
 def _wrap_rule(
-    parser: MarkdownIt, name: str, mark: Callable[[StateInline, int, Token], None]
+    parser: MarkdownIt, name: str, first: str, mark: Callable[[StateInline, int, Token], None]
 ) -> None:
-    """Have an inline rule note where in the inline text its token stands."""
+    """Have an inline rule note where in the inline text its token stands. `first` is the
+    character without which the rule cannot match: looked at here, it saves most of the calls."""
     ruler = parser.inline.ruler
     rule: InlineRule = next(entry.fn for entry in ruler.__rules__ if entry.name == name)
 
     def marked(state: StateInline, silent: bool) -> bool:
-        start, count = state.pos, len(state.tokens)
+        start = state.pos
+        if state.src[start] != first:
+            return False
+        count = len(state.tokens)
         if not rule(state, silent):
             return False
         if not silent:

@@ -158,9 +158,9 @@ def test_a_path_without_findings_gives_0(run_bindery: Runner) -> None:
 
 def test_a_path_outside_the_book_is_wrong_use(run_bindery: Runner) -> None:
     """A path that holds no chapter is a mistake, not a clean report."""
-    ended = run_bindery("check", "netwrok", folder=BOOKS / "dead-link")
+    ended = run_bindery("check", "nowhere", folder=BOOKS / "dead-link")
     assert ended.status == 2
-    assert "no chapter of the book lies at 'netwrok'" in ended.stderr
+    assert "no chapter of the book lies at 'nowhere'" in ended.stderr
 
 
 def test_errors_stop_a_build(copy_book, run_bindery: Runner) -> None:

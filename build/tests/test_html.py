@@ -277,8 +277,8 @@ def test_a_build_that_is_killed_leaves_the_former_site(
 ) -> None:
     """Killed at any moment, a build leaves the whole former site or the whole new one."""
     body = "\n".join(
-        f"## Section {n}\n\nText with [a link](#section-{n}).\n\n| a | b |\n|---|---|\n| {n} | 2 |\n"
-        f"\n```python\nprint({n})\n```\n"
+        f"## Section {n}\n\nText with [a link](#section-{n}).\n\n| a | b |\n|---|---|\n| {n} | 2 |"
+        f"\n\n```python\nprint({n})\n```\n"
         for n in range(25)
     )
     chapters = {f"c{n:02}/README.md": f"# Chapter {n}\n\n{body}" for n in range(40)}

@@ -48,9 +48,14 @@ def test_a_folder_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "site"
     with make_folder(path) as work:
         (work / "one").write_text("one")
-    with pytest.raises(RuntimeError), make_folder(path) as work:
-        (work / "two").write_text("two")
-        raise RuntimeError
+
+    def fail() -> None:
+        with make_folder(path) as work:
+            (work / "two").write_text("two")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert [entry.name for entry in path.iterdir()] == ["one"]
     assert [entry.name for entry in tmp_path.iterdir()] == ["site"]
 
@@ -71,7 +76,12 @@ def test_leftovers_of_dead_builds_are_swept(tmp_path: Path) -> None:
 
 def test_a_work_folder_is_gone_afterwards(tmp_path: Path) -> None:
     """A folder for parts of an output leaves nothing, also after an error."""
-    with pytest.raises(RuntimeError), make_work_folder(tmp_path / "dist") as work:
-        (work / "a").write_text("a")
-        raise RuntimeError
+
+    def fail() -> None:
+        with make_work_folder(tmp_path / "dist") as work:
+            (work / "a").write_text("a")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert list((tmp_path / "dist").iterdir()) == []

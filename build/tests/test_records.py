@@ -51,8 +51,10 @@ def test_a_whole_record_is_taken() -> None:
 
 @pytest.mark.parametrize(
     "field",
-    ["schema", "tool", "version", "method", "sha256", "profile", "command", "started"]
-    + ["seconds", "exit_status", "complete", "machine", "software", "results"],
+    (
+        "schema tool version method sha256 profile command started seconds exit_status complete "
+        "machine software results"
+    ).split(),
 )
 def test_a_missing_field_is_named(field: str) -> None:
     """Every field of the schema is asked for by its name."""

@@ -15,22 +15,23 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-SOURCE = """# Preface
+LONG_NAME = "_".join(["a_very_long_name_without_a_place_to_break_it"] * 3)
+CELLS = [LONG_NAME, "141 GB", "4.8 TB/s", "989.4 TFLOPS", "NVLink 4, 900 GB/s", "700 W", "2024"]
+SOURCE = f"""# Preface
 
-A paragraph with `a_very_long_word_in_code_that_has_no_place_at_which_it_could_be_broken_at_all_really`,
-a word ThatIsVeryLongAndHasNoPlaceAtWhichABrowserWouldBreakItByItselfAndGoesOnAndOnAndOnAndOn and
-an address: https://example.org/a/very/long/address/that/goes/on/and/on/and/on/and/on/and/on/and/on
+A paragraph with `{LONG_NAME}`, a word {"GoesOnAndOn" * 12} and an address:
+https://example.org/{"a/very/long/path/" * 8}
 
 ## A wide table
 
-| accelerator | memory | bandwidth | peak dense throughput | interconnect | power | released | price |
-|---|---:|---:|---:|---|---:|---|---|
-| an_accelerator_with_a_long_name | 141 GB | 4.8 TB/s | 989.4 TFLOPS | NVLink 4, 900 GB/s | 700 W | 2024 | unknown |
+| {" | ".join(["a heading"] * 7)} |
+|{"---|" * 7}
+| {" | ".join(CELLS)} |
 
 ## Code
 
 ```bash
-torchrun --nnodes 2 --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint host:29500 train.py --a-long-option value --another-long-option value
+torchrun --nnodes 2 {"--another-long-option value " * 12}
 ```
 
 ![A wide drawing](wide.svg)

@@ -38,10 +38,12 @@ def _find_lexer(language: str) -> Lexer | None:
 @cache
 def _find_class(kind: _TokenType) -> str:
     """The short class of a token type, or of the nearest type above it that has one."""
-    current = kind
-    while current is not Token and current not in STANDARD_TYPES:
+    current: _TokenType | None = kind
+    while current is not None and current is not Token:
+        if current in STANDARD_TYPES:
+            return STANDARD_TYPES[current]
         current = current.parent
-    return STANDARD_TYPES.get(current, "")
+    return ""
 
 
 def read_language(info: str) -> str:

@@ -6,7 +6,6 @@ lost. What the engine logs becomes findings.
 
 from __future__ import annotations
 
-import gc
 import io
 import logging
 import re
@@ -131,19 +130,6 @@ def _keep_log() -> Iterator[_LogKeeper]:
 
 
 @contextmanager
-def _pause_collector() -> Iterator[None]:
-    """The layout makes millions of objects that live to the end: looking for garbage among them
-    takes a seventh of the time and finds nothing."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-@contextmanager
 def _remember_page_references() -> Iterator[None]:
     """pydyf makes the references of all pages anew for every tag, which takes a fifth of the time
     of a tagged book. While this lasts they are made once for each number of pages."""
@@ -218,7 +204,7 @@ def build_pdf(
     folders = (inspection.tree.root, _find_package_folder())
     fetcher = ClosedFetcher(folders, images.values())
     try:
-        with _keep_log() as log, _pause_collector(), _remember_page_references():
+        with _keep_log() as log, _remember_page_references():
             document = _lay_out_numbered(text, fetcher)
             progress("file")
             data = _write_file(document)

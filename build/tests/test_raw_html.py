@@ -1,0 +1,58 @@
+"""Raw HTML in pieces: nothing is lost, and every value knows its place."""
+
+from __future__ import annotations
+
+import pytest
+from any_markdown import MARKDOWN
+from bindery.raw_html import Comment, Tag, Text, split_html
+from hypothesis import given
+
+
+@given(MARKDOWN)
+def test_pieces_stand_one_behind_the_other(fragment: str) -> None:
+    """Pieces are in order, tags are quoted as typed, and values stand where they say."""
+    position = 0
+    for piece in split_html(fragment):
+        assert piece.start >= position
+        match piece:
+            case Tag(raw=raw, start=start, attributes=attributes):
+                assert fragment.startswith(raw, start)
+                position = start + len(raw)
+                for attribute in attributes:
+                    assert start < attribute.start <= position
+            case Comment(text=text, start=start):
+                assert fragment.startswith("<!--", start)
+                assert text in fragment[start:]
+            case Text(start=start):
+                position = start
+
+
+@pytest.mark.parametrize(
+    ("fragment", "attributes"),
+    [
+        ('<a href="x">', {"href": "x"}),
+        ("<a href='x'>", {"href": "x"}),
+        ("<A HREF=x >", {"href": "x"}),
+        ('<a href = "x y" title="a > b">', {"href": "x y", "title": "a > b"}),
+        ('<a href="x" href="y">', {"href": "x"}),
+        ('<a href="x&amp;y">', {"href": "x&y"}),
+        ("<details open>", {"open": ""}),
+        ('<img src="a.svg"/>', {"src": "a.svg"}),
+    ],
+)
+def test_attributes_are_read_as_a_browser_does(fragment: str, attributes: dict[str, str]) -> None:
+    """Quotes of both kinds and none, entities, repeats: the first of a name counts."""
+    (tag,) = split_html(fragment)
+    assert isinstance(tag, Tag)
+    assert {attribute.name: attribute.value for attribute in tag.attributes} == attributes
+
+
+def test_what_is_no_tag_is_text() -> None:
+    """A comparison and an arrow are text."""
+    assert list(split_html("a < b, <- c, 3<4")) == [Text("a < b, <- c, 3<4", 0)]
+
+
+def test_a_comment_ends_at_its_first_end() -> None:
+    """A comment holds whatever stands before the first `-->`, lines and tags included."""
+    pieces = list(split_html("<!-- a <b>\n\nc -- d -->e-->"))
+    assert pieces == [Comment(" a <b>\n\nc -- d ", 0), Text("e-->", 22)]
