@@ -224,9 +224,7 @@ def import_book(
 # --- what the commands share ---
 
 
-def _begin_build(
-    root: Path, out: Path | None, lenient: bool
-) -> tuple[Inspection, Edition, Path]:
+def _begin_build(root: Path, out: Path | None, lenient: bool) -> tuple[Inspection, Edition, Path]:
     """Inspect the book and stop at its errors, before anything is made."""
     from bindery.edition import find_edition
     from bindery.pipeline import inspect_book

@@ -100,9 +100,7 @@ def _readable_copy(site: Path) -> Iterator[Path]:
         yield copy
 
 
-def _crawl_site(
-    inspection: Inspection, edition: Edition, site: Path
-) -> tuple[list[Finding], int]:
+def _crawl_site(inspection: Inspection, edition: Edition, site: Path) -> tuple[list[Finding], int]:
     with _readable_copy(site) as copy, tempfile.NamedTemporaryFile("w", suffix=".ini") as settings:
         settings.write(_SETTINGS)
         settings.flush()

@@ -20,7 +20,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from bindery.config import Config, find_nearest
-from bindery.load import Tree
+from bindery.load import RECORDS_FOLDER, Tree
 from bindery.model import Finding, Span
 from bindery.tables import Cell, Column, Table
 
@@ -74,7 +74,7 @@ class Evidence:
 def gather_evidence(tree: Tree, config: Config) -> Evidence:
     """Load records and data, and evaluate every view of the book."""
     base = f"{config.folder}/" if config.folder else ""
-    if tree.find_kind(f"{base}views") is None and tree.find_kind(f"{base}data") is None:
+    if not any(map(tree.find_kind, (f"{base}views", f"{base}data", RECORDS_FOLDER))):
         return Evidence()
     findings: list[Finding] = []
     database = sqlite3.connect(":memory:")

@@ -1,4 +1,4 @@
-"""A chapters.yaml for a book that has another list of chapters: `chapters-md.txt`, one path a line."""
+"""A chapters.yaml for a book whose chapters stand in `chapters-md.txt`, one path a line."""
 
 from __future__ import annotations
 
@@ -46,9 +46,7 @@ def import_chapter_list(folder: Path) -> tuple[str, str]:
     if not paths:
         raise ConfigError(Finding(Span(LIST_NAME, 1), "config", "the list names no chapter"))
     first = parse_chapter(paths[0], tree.read_bytes(paths[0]).decode("utf-8", "replace"))
-    left = [
-        path for path in tree.walk_files("") if path.endswith(".md") and path not in set(paths)
-    ]
+    left = [path for path in tree.walk_files("") if path.endswith(".md") and path not in set(paths)]
     parts = _group_chapters(paths)
     text = _write_yaml(_clean_title(first.title), parts, left, _find_cover(tree))
     named = sum(1 for title, _ in parts if title)

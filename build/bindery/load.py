@@ -1,4 +1,4 @@
-"""Files to values: the chapters that `chapters.yaml` lists, and what else lies in the repository."""
+"""Files to values: the chapters that `chapters.yaml` lists, and what else the repository holds."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ from bindery.model import Book, Chapter, Finding, Part, Span
 from bindery.parse import parse_chapter
 
 Kind = Literal["file", "folder"]
+
+RECORDS_FOLDER = "scripts/records"
+"""Where records lie, a folder for each tool; named here so that a book without any need not load
+what validates them."""
 
 _SKIPPED_FOLDERS = frozenset(("node_modules", "__pycache__", "dist", "venv"))
 
@@ -182,5 +186,3 @@ def read_line(tree: Tree, span: Span) -> str:
         return ""
     lines = text.replace("\r\n", "\n").split("\n")
     return lines[span.line - 1] if 0 < span.line <= len(lines) else ""
-
-

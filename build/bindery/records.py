@@ -14,10 +14,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
 
-from bindery.load import Tree
+from bindery.load import RECORDS_FOLDER, Tree
 from bindery.model import Finding, Span
 
-FOLDER = "scripts/records"
+FOLDER = RECORDS_FOLDER
 SCHEMA = 1
 
 Scalar = str | int | float | bool | None

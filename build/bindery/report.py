@@ -112,4 +112,3 @@ def summarise(findings: Sequence[Finding], links: int, chapters: int, verb: str 
 def _count(number: int, noun: str) -> str:
     grouped = f"{number:,}".replace(",", "\N{NO-BREAK SPACE}")
     return f"{grouped} {noun}" + ("" if number == 1 else "s")
-

@@ -15,6 +15,7 @@ A fixture file holds cases, each of them a title, an input and what is expected:
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -175,6 +176,7 @@ def run_bindery(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
         capsys.readouterr()
         with pytest.raises(SystemExit) as stop:
             cli.main()
+        gc.enable()  # the program does without it; the tests live longer
         out, err = capsys.readouterr()
         status = stop.value.code
         assert status is None or isinstance(status, int), status

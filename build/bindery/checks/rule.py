@@ -12,8 +12,8 @@ from bindery.model import (
     Chapter,
     Finding,
     Link,
-    ResolvedBook,
     Resolution,
+    ResolvedBook,
     Severity,
     Span,
 )

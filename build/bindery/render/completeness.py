@@ -217,7 +217,7 @@ def write_proof(path: Path, proof: Proof) -> None:
         report = {}
     outputs = report.get("outputs") if isinstance(report, dict) else None
     entries = outputs if isinstance(outputs, dict) else {}
-    entries[proof.format] = {
+    entries[proof.format.lower()] = {
         "complete": not proof.lacks,
         **({"pages": proof.pages} if proof.pages is not None else {}),
         "totals": {

@@ -210,5 +210,3 @@ def _copy_files(tree: Tree, files: set[str], work: Path, folder: str) -> None:
         target = work / place_file(path, folder)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(tree.root / path, target)
-
-

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageFile, UnidentifiedImageError
 
+from bindery.config import Config
 from bindery.load import Tree
 from bindery.model import Finding, Link, ResolvedBook, ToFile
 from bindery.render.output import write_whole
@@ -53,6 +54,8 @@ def prepare_images(
     """Prepare images by path; the second value says why some could not be read."""
     cache.mkdir(parents=True, exist_ok=True)
     unique = sorted(set(paths))
+    # WeasyPrint tells Pillow to accept images that break off; here they are to be reported.
+    ImageFile.LOAD_TRUNCATED_IMAGES = False
     prepared: dict[str, Prepared] = {}
     failed: dict[str, str] = {}
     with ThreadPoolExecutor() as pool:
@@ -111,10 +114,14 @@ def _convert(image: Image.Image, data: bytes) -> tuple[str, bytes, tuple[int, in
     return "png", buffer.getvalue(), converted.size
 
 
-def report_failures(resolved: ResolvedBook, failed: dict[str, str]) -> Iterator[Finding]:
-    """A finding for each place that shows an image that cannot be read."""
-    for link, path in list_images(resolved):
+def report_failures(
+    resolved: ResolvedBook, config: Config, failed: Mapping[str, str]
+) -> Iterator[Finding]:
+    """A finding for each place that shows an image that cannot be read, the cover included."""
+    places = [(link.span, path) for link, path in list_images(resolved)]
+    if config.cover_span is not None:
+        places.append((config.cover_span, config.cover))
+    for span, path in places:
         if path in failed:
             message = f"the image '{path}' cannot be read: {failed[path]}"
-            yield Finding(link.span, "broken-image", message, "save it again, or replace it")
-
+            yield Finding(span, "broken-image", message, "save it again, or replace it")

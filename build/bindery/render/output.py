@@ -85,10 +85,6 @@ def sweep_leftovers(folder: Path, *, older_than: float = 3600.0) -> None:
                     path.unlink()
 
 
-
-
-
-
 def _exchange(new: Path, old: Path) -> None:
     """Swap two folders in one step where the system can, else in two."""
     if sys.platform == "linux":

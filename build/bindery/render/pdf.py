@@ -10,7 +10,7 @@ import io
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -51,12 +51,12 @@ STEPS = 4
 """Steps of a build beyond one for each chapter."""
 CODE_COLUMNS = 95
 """Characters of 8 pt type of fixed width (0.6 em each) that fit into 166 mm, less the padding."""
-# Average characters of the sans type across 166 mm, or 253 mm turned: 0.50 em each.
+# Halves of an em of the type of a table across 166 mm, or 253 mm turned.
 TABLE_ROOMS = (
-    PageRoom("normal", 108.0),
-    PageRoom("small", 121.0),
-    PageRoom("smaller", 135.0),
-    PageRoom("turned", 175.0),
+    PageRoom("normal", 110.0),
+    PageRoom("small", 120.0),
+    PageRoom("smaller", 132.0),
+    PageRoom("turned", 178.0),
 )
 Progress = Callable[[str], None]
 
@@ -74,9 +74,18 @@ class ClosedFetcher(URLFetcher):  # type: ignore[misc]
         )
         self._folders = tuple(folder.resolve() for folder in folders)
         self._images = {image.name: image.path for image in images}
+        self.refused: list[str] = []
+        """Addresses that were asked for and not opened; the engine swallows some of the errors."""
 
     def fetch(self, url: str, headers: dict[str, str] | None = None) -> URLFetcherResponse:
         """Raise FatalURLFetchingError, which ends the build, for whatever is not allowed."""
+        try:
+            return self._fetch_allowed(url, headers)
+        except FatalURLFetchingError:
+            self.refused.append(url)
+            raise
+
+    def _fetch_allowed(self, url: str, headers: dict[str, str] | None) -> URLFetcherResponse:
         parts = urlsplit(url)
         if parts.scheme == "image" and parts.path in self._images:
             return super().fetch(self._images[parts.path].resolve().as_uri(), headers)
@@ -98,9 +107,7 @@ class _WellFormedPage(weasyprint.HTML):  # type: ignore[misc]
         self.base_url = base_url
         self.url_fetcher = url_fetcher
         self.media_type = "print"
-        self.wrapper_element = cssselect2.ElementWrapper.from_html_root(
-            root, content_language=None
-        )
+        self.wrapper_element = cssselect2.ElementWrapper.from_html_root(root, content_language=None)
         self.etree_element = self.wrapper_element.etree_element
 
 
@@ -188,7 +195,7 @@ def build_pdf(
         shown.append(config.cover)
     images, failed = prepare_images(inspection.tree, shown, cache_folder)
     if failed:
-        raise BookError(*report_failures(resolved, failed))
+        raise BookError(*report_failures(resolved, config, failed))
     dialect = JoinedDialect(
         config,
         edition,
@@ -209,9 +216,11 @@ def build_pdf(
             progress("file")
             data = _write_file(document)
     except FatalURLFetchingError as error:
-        reason = str(error.__cause__ or error)
-        message = f"the PDF asked for something a book may not have: {reason}"
+        message = f"the PDF asks for what a book may not have: {error.__cause__ or error}"
         raise BookError(Finding(Span(config.file, 1), "engine-message", message)) from None
+    lost = list(_report_lost_images(log.records, fetcher.refused, resolved, images))
+    if lost:
+        raise BookError(*lost)
     progress("proof")
     proof = prove_pdf(resolved, dialect, document, data)
     proof.raise_if_incomplete()
@@ -337,7 +346,9 @@ def _list_sections(chapter: Chapter, dialect: JoinedDialect) -> Iterator[_Sectio
 
 # --- styles ---
 
-_FACE = re.compile(r"(?P<family>[a-z0-9-]+?)-(?P<set>latin-ext|latin|greek)-(?P<weight>\d+)-(?P<style>\w+)")
+_FACE = re.compile(
+    r"(?P<family>[a-z0-9-]+?)-(?P<set>latin-ext|latin|greek)-(?P<weight>\d+)-(?P<style>\w+)"
+)
 _STACKS = {
     "serif-stack": ("source-serif-4", "'DejaVu Serif', serif"),
     "sans": ("source-sans-3", "'DejaVu Sans', sans-serif"),
@@ -370,8 +381,9 @@ def _read_style(digits: int) -> str:
     style = (_find_package_folder() / "styles" / "pdf.css").read_text(encoding="utf-8")
     style = re.sub(r"\bPAGE\b(?=[^{}]*;)", f'"{"0" * digits}"', style)
     for name, (family, fallback) in _STACKS.items():
-        stack = ", ".join(f"'{family} {letters}'" for letters in ("latin", "latin-ext", "greek"))
-        style = re.sub(rf"(font(?:-family)?:[^;{{}}]*?)\b{name};", rf"\1{stack}, {fallback};", style)
+        sets = ", ".join(f"'{family} {letters}'" for letters in ("latin", "latin-ext", "greek"))
+        stack = rf"\1{sets}, {fallback};"
+        style = re.sub(rf"(font(?:-family)?:[^;{{}}]*?)\b{name};", stack, style)
     return style
 
 
@@ -399,7 +411,7 @@ def prove_pdf(resolved: ResolvedBook, dialect: JoinedDialect, document: Any, dat
             if outline[text] < 0:
                 del found.headings[identifier]
         proofs.append(compare_contents(chapter.path, expected[chapter.path], found))
-    return Proof("pdf", tuple(proofs), pages)
+    return Proof("PDF", tuple(proofs), pages)
 
 
 def list_link_faults(path: Path) -> tuple[list[str], int]:
@@ -517,6 +529,25 @@ class _BoxReader:
 
 
 # --- what the engine said ---
+
+_LOST_IMAGE = re.compile(r"Failed to (?:load image at|render SVG image) '?image:([^\s':]+)")
+
+
+def _report_lost_images(
+    records: Sequence[logging.LogRecord],
+    refused: Sequence[str],
+    resolved: ResolvedBook,
+    images: Mapping[str, Prepared],
+) -> Iterator[Finding]:
+    """A finding for each place whose image the engine did not draw, which it only mentions."""
+    matches = [_LOST_IMAGE.search(record.getMessage()) for record in records]
+    names = {match[1] for match in matches if match}
+    reason = f": it refers to '{refused[0]}', which may not be opened" if refused else ""
+    for link, path in list_images(resolved):
+        if path in images and images[path].name in names:
+            message = f"the image '{path}' cannot be drawn{reason}"
+            yield Finding(link.span, "broken-image", message, "take out what the engine cannot do")
+
 
 _ID_IN_MESSAGE = re.compile(r"#([^\s']+)")
 

@@ -16,7 +16,7 @@ _LONG_WORD = 14
 _BREAK_AFTER = re.compile(r"(?<=[/_+@&?=:])(?=\w)|(?<=[A-Za-z)])-(?=\w)|(?<=[a-z])(?=[A-Z])")
 ZERO_WIDTH_SPACE = "\u200b"
 
-CELL_PADDING = 2.0
+CELL_PADDING = 2.2
 """Width of the padding of a cell, in characters."""
 
 
@@ -54,7 +54,8 @@ def _mark_breaks(word: str) -> str:
 def layout_table(rows: Sequence[Sequence[str]], rooms: Sequence[PageRoom]) -> TableLayout:
     """Lay out a table from the plain text of its cells.
 
-    `rooms` are tried in order; the last one is taken whatever happens.
+    `rooms` are in order of preference, and the last of them, a turned page, is for tables that
+    fit nowhere else. Short cells stay on one line as long as that can be had by smaller type.
     """
     count = max((len(row) for row in rows), default=0)
     columns = [[row[index] for row in rows if index < len(row)] for index in range(count)]
@@ -63,8 +64,8 @@ def layout_table(rows: Sequence[Sequence[str]], rooms: Sequence[PageRoom]) -> Ta
         max(_measure_ideal(cells) + CELL_PADDING, low)
         for cells, low in zip(columns, least, strict=True)
     ]
-    room = next((r for r in rooms if _fits(least, ideal, r.characters)), rooms[-1])
-    widths = _share_out(least, ideal, room.characters)
+    room, start = _choose_room(least, ideal, rooms)
+    widths = _share_out(start, ideal, room.characters)
     total = sum(widths) or 1.0
     return TableLayout(
         room.name,
@@ -73,21 +74,39 @@ def layout_table(rows: Sequence[Sequence[str]], rooms: Sequence[PageRoom]) -> Ta
     )
 
 
-def _fits(least: Sequence[float], ideal: Sequence[float], room: float) -> bool:
-    """Whether the columns have their longest words, and prose a readable share beyond that."""
-    comfortable = sum(min(i, max(low, 16.0)) for low, i in zip(least, ideal, strict=True))
-    return comfortable <= room
+_COMFORTABLE, _TOLERABLE = 24.0, 15.0
+"""Cells up to this width stay on one line: where that can be had, and where room is short."""
 
 
-def _share_out(least: Sequence[float], ideal: Sequence[float], room: float) -> list[float]:
+def _choose_room(
+    least: Sequence[float], ideal: Sequence[float], rooms: Sequence[PageRoom]
+) -> tuple[PageRoom, list[float]]:
+    """The room for a table, and the widths below which no column may fall in it."""
+
+    def demand(limit: float) -> list[float]:
+        return [i if i <= limit else max(low, limit) for low, i in zip(least, ideal, strict=True)]
+
+    upright = rooms[:-1] or rooms
+    for limit in (_COMFORTABLE, _TOLERABLE):
+        widths = demand(limit)
+        for room in upright:
+            if sum(widths) <= room.characters:
+                return room, widths
+    last = rooms[-1]
+    for limit in (_COMFORTABLE, _TOLERABLE):
+        if sum(demand(limit)) <= last.characters:
+            return last, demand(limit)
+    return last, list(least)
+
+
+def _share_out(start: Sequence[float], ideal: Sequence[float], room: float) -> list[float]:
+    """Give what is left of a room to the columns that would like more than they have."""
     if sum(ideal) <= room:
         return list(ideal)
-    if sum(least) >= room:
-        return list(least)
-    spare = room - sum(least)
+    widths = list(start)
+    spare = room - sum(widths)
     # Columns of prose share what is left; the square root keeps the longest from taking it all.
-    wants = [(i - low) ** 0.5 if i > low else 0.0 for low, i in zip(least, ideal, strict=True)]
-    widths = list(least)
+    wants = [(i - w) ** 0.5 if i > w else 0.0 for w, i in zip(widths, ideal, strict=True)]
     for _ in range(4):
         total = sum(wants)
         if total <= 0 or spare < 0.5:
@@ -106,21 +125,24 @@ def _share_out(least: Sequence[float], ideal: Sequence[float], room: float) -> l
     return widths
 
 
+def _list_widths() -> dict[str, float]:
+    """Width of a character in halves of an em, after the sans type that the PDF uses."""
+    widths = dict.fromkeys("ijl.,:;'|!", 0.51)
+    widths |= dict.fromkeys("ftr()[]-/", 0.68)
+    widths |= dict.fromkeys("mwMW%@", 1.62)
+    widths |= dict.fromkeys("ABCDEFGHKLNOPQRSTUVXYZ", 1.2)
+    widths |= {"I": 0.55, "J": 0.95, " ": 0.4, "\N{EM DASH}": 1.7}
+    return widths
+
+
+_WIDTHS = _list_widths()
+_BOLD = 1.06
+"""How much wider the type of a heading is; taken for all, as any cell may be bold."""
+
+
 def _measure(word: str) -> float:
-    """Width of a word in average characters: capitals and digits are wider than small letters."""
-    return sum(
-        1.3
-        if character in "MWm@%—"
-        else 1.18
-        if character.isupper()
-        else 1.1
-        if character.isdigit()
-        else 0.55
-        if character in "iljtf.,:;'|!()[] "
-        else 2.0
-        if ord(character) >= 0x2E80
-        else 1.0
-        for character in word
+    return _BOLD * sum(
+        _WIDTHS.get(character, 2.0 if ord(character) >= 0x2E80 else 1.0) for character in word
     )
 
 

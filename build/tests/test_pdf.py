@@ -1,0 +1,338 @@
+"""The PDF: whole, tagged, numbered, closed to the network, and the same twice."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pikepdf
+import pytest
+from bindery.edition import find_edition
+from bindery.model import BookError
+from bindery.pipeline import inspect_book
+from bindery.render import pdf as pdf_module
+from bindery.render.addresses import make_prefixes
+from bindery.render.completeness import Proof
+from bindery.render.joined import JoinedDialect
+from bindery.render.pdf import ClosedFetcher, build_pdf, list_link_faults, prove_pdf
+from PIL import Image
+from weasyprint.urls import FatalURLFetchingError
+
+CHAPTERS_YAML = """\
+title: A small book
+authors: [Ada, Bob]
+language: en
+parts:
+  - chapters: [README.md]
+  - title: Second part
+    chapters: [two/README.md, three.md]
+outputs:
+  name: small
+"""
+PREFACE = """\
+# Preface
+
+See [the table](two/README.md#wide-table) and [the last section](three.md#same).
+
+![A square](square.png) is an image, and `<jobid>` is code. Ünïcode: Łódź, αβγ, ≥ ½.
+
+## Same
+
+Text with a footnote[^1], [a site](https://example.org/ä?q=1) and **bold**.
+
+[^1]: The note.
+"""
+WIDE = "| " + " | ".join(f"Column {n}" for n in range(12)) + " |\n"
+WIDE += "|" + "---:|" * 12 + "\n"
+WIDE += ("| " + " | ".join(f"{n * 1234567}.125" for n in range(12)) + " |\n") * 3
+TWO = f"""\
+# Two
+
+## Wide table
+
+{WIDE}
+## Narrow table
+
+| Name | Value |
+|:-----|------:|
+| a    | 1     |
+
+```bash
+{"echo a_rather_long_word_in_a_command --with-options " * 9}
+```
+
+- [ ] open
+- [x] done
+"""
+THREE = """\
+# Three
+
+## Same
+
+[Back](README.md#same) to the preface.
+
+> [!WARNING]
+> Mind the gap.
+"""
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    root = tmp_path / "book"
+    (root / "two").mkdir(parents=True)
+    (root / "chapters.yaml").write_text(CHAPTERS_YAML)
+    (root / "README.md").write_text(PREFACE)
+    (root / "two" / "README.md").write_text(TWO)
+    (root / "three.md").write_text(THREE)
+    Image.new("RGB", (2400, 1200), "#3366aa").save(root / "square.png")
+    return root
+
+
+def _build(root: Path, path: Path) -> tuple[Proof, list[Any]]:
+    inspection = inspect_book(root)
+    assert not inspection.errors
+    return build_pdf(inspection, find_edition(inspection.config), path, lambda name: None)
+
+
+def _walk(box: Any) -> Iterator[Any]:
+    yield box
+    for child in box.all_children():
+        yield from _walk(child)
+
+
+def _lay_out(root: Path) -> tuple[Any, JoinedDialect, Any]:
+    """A laid-out document as `build_pdf` makes it, kept for a closer look."""
+    kept: list[tuple[Any, Any, Any]] = []
+    original = pdf_module.prove_pdf
+
+    def keep(resolved: Any, dialect: Any, document: Any, data: bytes) -> Proof:
+        kept.append((resolved, dialect, document))
+        return original(resolved, dialect, document, data)
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(pdf_module, "prove_pdf", keep)
+    try:
+        _build(root, root / "out" / "small.pdf")
+    finally:
+        patch.undo()
+    return kept[0]
+
+
+def test_a_pdf_is_complete_and_says_what_it_is(book: Path) -> None:
+    """Outline, destinations, tags, language, title and PDF/UA-1 mark stand in the file."""
+    path = book / "dist" / "small.pdf"
+    proof, findings = _build(book, path)
+
+    assert proof.lacks == ()
+    assert {kind: proof.count(kind) for kind in ("headings", "tables", "figures")} == {
+        "headings": 7,
+        "tables": 2,
+        "figures": 1,
+    }
+    assert [f.message for f in findings if "notdef" not in f.message] == []
+    with pikepdf.open(path) as file:
+        assert file.Root.MarkInfo.Marked
+        assert str(file.Root.Lang) == "en"
+        assert str(file.docinfo["/Title"]) == "A small book"
+        assert str(file.docinfo["/Author"]) == "Ada, Bob"
+        assert file.open_metadata()["pdfuaid:part"] == "1"
+        with file.open_outline() as outline:
+            titles = [item.title for item in outline.root]
+            second = [item.title for item in outline.root[-1].children]
+        assert titles == ["Contents", "Preface", "Second part"]
+        assert second == ["Two", "Three"]
+    assert list_link_faults(path)[0] == []
+
+
+def test_page_numbers_beside_links_are_those_of_the_pages(book: Path) -> None:
+    """The number that is printed beside a link, or in the contents, is the page it leads to."""
+    _, _, document = _lay_out(book)
+    pages = {a: n for n, page in enumerate(document.pages, 1) for a in page.anchors}
+    seen = 0
+    for page in document.pages:
+        for box in _walk(page._page_box):
+            if box.element_tag == "a::after" and getattr(box, "text", "").strip(". "):
+                target = box.element.get("href")[1:]
+                digits = "".join(c for c in box.text if c.isdigit())
+                assert digits == str(pages[target])
+                seen += 1
+    assert seen >= 3 + 8
+
+
+def test_a_wide_table_is_turned_and_no_number_is_split(book: Path) -> None:
+    """Twelve columns of numbers get a landscape page, and each number stands on one line."""
+    _, _, document = _lay_out(book)
+    turned = [page for page in document.pages if page.width > page.height]
+    assert len(turned) == 1
+    texts = [b.text for b in _walk(turned[0]._page_box) if hasattr(b, "pango_layout")]
+    assert texts.count("13580237.125") == 3
+
+
+def test_no_text_is_wider_than_its_cell(book: Path) -> None:
+    """The widths that are worked out for columns hold what stands in them."""
+    _, _, document = _lay_out(book)
+
+    def check(box: Any, cell: Any) -> int:
+        if box.element_tag in ("td", "th") and box.element.tag in ("td", "th"):
+            cell = box
+        count = 0
+        if cell is not None and hasattr(box, "pango_layout"):
+            limit = cell.position_x + cell.border_width() - cell.padding_right
+            assert box.position_x + box.width <= limit + 0.5, box.text
+            count = 1
+        return count + sum(check(child, cell) for child in box.all_children())
+
+    assert sum(check(page._page_box, None) for page in document.pages) > 40
+
+
+def test_long_code_is_broken_with_a_mark(book: Path) -> None:
+    """A line of 468 columns goes over several lines, each continuation with its mark."""
+    _, dialect, document = _lay_out(book)
+    marks = [
+        box
+        for page in document.pages
+        for box in _walk(page._page_box)
+        if box.element is not None
+        and box.element.get("class") == "wrap"
+        and hasattr(box, "pango_layout")
+        and box.element_tag == "span"
+    ]
+    assert len(marks) == 5
+    assert dialect.code_columns == 95
+
+
+def test_the_proof_sees_what_is_missing(book: Path) -> None:
+    """A PDF that lost its last pages, or one whose text was cut in the layout, is not complete."""
+    resolved, dialect, document = _lay_out(book)
+    path = book / "out" / "small.pdf"
+    with pikepdf.open(path) as file:
+        del file.pages[-1]
+        buffer = io.BytesIO()
+        file.save(buffer)
+    whole = path.read_bytes()
+    assert prove_pdf(resolved, dialect, document, whole).lacks == ()
+
+    document.pages.pop()
+    cut = prove_pdf(resolved, dialect, document, whole)
+
+    assert ("three.md", "headings", "three--same") in {
+        (lack.chapter, lack.kind, lack.what) for lack in cut.lacks
+    }
+    with pytest.raises(BookError, match="lost a heading"):
+        cut.raise_if_incomplete()
+
+
+def test_two_builds_give_the_same_bytes(
+    book: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With SOURCE_DATE_EPOCH neither the place nor the time of a build is in the PDF."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    first, second = tmp_path / "a" / "small.pdf", tmp_path / "elsewhere" / "b" / "small.pdf"
+    _build(book, first)
+    _build(book, second)
+
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_large_images_are_scaled_once(book: Path) -> None:
+    """An image of 2400 pixels is stored at 1600, and found again by the next build."""
+    path = book / "dist" / "small.pdf"
+    _build(book, path)
+    kept = list((book / "dist" / ".cache" / "images").iterdir())
+    assert len(kept) == 1
+    with Image.open(kept[0]) as image:
+        assert image.size == (1600, 800)
+    stamp = kept[0].stat().st_mtime_ns
+    _build(book, path)
+    assert kept[0].stat().st_mtime_ns == stamp
+
+
+def test_a_failed_build_leaves_the_former_pdf(book: Path) -> None:
+    """An image that breaks off is reported where it is shown, and the old file stays."""
+    path = book / "dist" / "small.pdf"
+    _build(book, path)
+    before = path.read_bytes()
+    image = book / "square.png"
+    image.write_bytes(image.read_bytes()[:200])
+
+    with pytest.raises(BookError) as caught:
+        _build(book, path)
+
+    finding = caught.value.findings[0]
+    assert (finding.span.path, finding.span.line, finding.rule) == ("README.md", 5, "broken-image")
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["http://169.254.169.254/latest", "https://example.org/a.png", "file:///etc/passwd"],
+)
+def test_a_drawing_cannot_reach_outside(book: Path, reference: str) -> None:
+    """A drawing that refers to the network, or to a file outside the book, ends the build."""
+    (book / "drawing.svg").write_text(
+        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+        f'viewBox="0 0 9 9"><image width="9" height="9" xlink:href="{reference}"/></svg>'
+    )
+    (book / "three.md").write_text("# Three\n\n## Same\n\n![Drawing](drawing.svg)\n")
+
+    with pytest.raises(BookError) as caught:
+        _build(book, book / "dist" / "small.pdf")
+
+    finding = caught.value.findings[0]
+    assert (finding.span.path, finding.span.line) == ("three.md", 5)
+    assert reference in finding.message
+    assert not (book / "dist" / "small.pdf").exists()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://localhost/a",
+        "ftp://localhost/a",
+        "file:///etc/passwd",
+        "file://host/etc/passwd",
+        "gopher://localhost/",
+        "image:unknown.png",
+    ],
+)
+def test_the_fetcher_refuses(tmp_path: Path, url: str) -> None:
+    """Nothing but data, files below the book and its own images is ever opened."""
+    with pytest.raises(FatalURLFetchingError):
+        ClosedFetcher((tmp_path,)).fetch(url)
+
+
+def test_the_fetcher_refuses_what_climbs_out(tmp_path: Path) -> None:
+    """Neither `..` nor a symbolic link leads out of the book."""
+    inside = tmp_path / "book"
+    inside.mkdir()
+    (tmp_path / "secret").write_text("x")
+    (inside / "link").symlink_to(tmp_path / "secret")
+    fetcher = ClosedFetcher((inside,))
+    for url in (f"{inside.as_uri()}/../secret", f"{inside.as_uri()}/link"):
+        with pytest.raises(FatalURLFetchingError):
+            fetcher.fetch(url)
+
+
+def test_what_the_engine_says_becomes_a_finding(book: Path) -> None:
+    """An unknown line of the engine is a warning at the chapter whose id it names."""
+    inspection = inspect_book(book)
+    chapters = inspection.book.chapters
+    dialect = JoinedDialect(
+        inspection.config,
+        find_edition(inspection.config),
+        {chapter.path: chapter for chapter in chapters},
+        make_prefixes(chapters, ""),
+        {},
+        lambda image: "",
+    )
+    record = logging.LogRecord(
+        "weasyprint", logging.ERROR, "", 0, "No anchor #three--gone for it", (), None
+    )
+    findings = pdf_module._read_log([record, record], inspection.resolved, dialect)
+
+    assert [(f.span.path, f.severity, f.message) for f in findings] == [
+        ("three.md", "warning", "WeasyPrint: no anchor #three--gone for it")
+    ]
