@@ -6,7 +6,8 @@ Each pair is run in turn, ours, theirs, ours, theirs, so that a machine that dri
 both; the ratio is that of the medians, and the range that of the pairs. Whole processes are
 timed, from start to exit. The peers:
 
-- check: linkchecker over plain pages of the chapters, every one given to it, AnchorCheck on, threads 0;
+- check: linkchecker over plain pages of the chapters, all of them given to it, AnchorCheck on,
+         threads 0;
 - html:  MkDocs with the Material theme, and Sphinx with MyST, their standard settings, cold;
 - pdf:   WeasyPrint on the joined book: one document, no tags, no contents, no page numbers;
 - epub:  pandoc on the same joined book, split by chapter.

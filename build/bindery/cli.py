@@ -165,7 +165,14 @@ _REGION_RULES = frozenset(
 
 
 @app.command()
-def links(root: Root = Path(), out: Out = None, quiet: Quiet = False) -> None:
+def links(
+    root: Root = Path(),
+    out: Out = None,
+    quiet: Quiet = False,
+    external: Annotated[
+        bool, typer.Option("--external", help="Follow links to the web too, one a second.")
+    ] = False,
+) -> None:
     """Crawl the built outputs: the second opinion on every link, from linkchecker."""
     from bindery.crawl import crawl_outputs
     from bindery.edition import find_edition
@@ -175,7 +182,7 @@ def links(root: Root = Path(), out: Out = None, quiet: Quiet = False) -> None:
     edition = find_edition(inspection.config)
     folder = (out or root / "dist").resolve()
     with _show_progress("links", len(inspection.book.chapters), quiet) as progress:
-        findings, summary = crawl_outputs(inspection, edition, folder, progress)
+        findings, summary = crawl_outputs(inspection, edition, folder, progress, external=external)
     _print_findings(findings, inspection, Format.TEXT, summary=summary)
     raise typer.Exit(FINDINGS if findings else CLEAN)
 
@@ -396,7 +403,7 @@ def main() -> None:
     except KeyboardInterrupt:
         print("interrupted; what was there before is as it was", file=sys.stderr)
         sys.exit(130)
-    except Exception:
+    except Exception:  # noqa: BLE001 - nothing above it could say more than the traceback
         traceback.print_exc()
         print("this is a bug of bindery; please report it with the lines above", file=sys.stderr)
         sys.exit(BUG)

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
 from bindery.edition import Edition
-from bindery.model import BookError, Chapter, Finding, Severity, Span, ToChapter, ToFile
+from bindery.model import BookError, Chapter, Finding, Severity, Span, ToWeb
 from bindery.pipeline import Inspection
 from bindery.render.addresses import find_page
 from bindery.render.html import SiteDialect
@@ -26,26 +26,35 @@ from bindery.run import CommandTimeoutError, run_command
 
 RULE = "second-opinion"
 _TIMEOUT = 900.0
+_TIMEOUT_ON_WEB = 4 * 3600.0
 # One process, no threads: more of them make it slower. Every page is given to it, because what
-# lies outside the folder of the first page would be "filtered", which it counts as valid.
+# lies outside the folder of the first page would be "filtered", which it counts as valid. On the
+# web it asks a host once a second, as `robots.txt` allows.
 _SETTINGS = """\
 [checking]
-threads=0
+threads={threads}
+maxrequestspersecond=1
+timeout=30
 [AnchorCheck]
 [filtering]
-checkextern=0
-[output]
-status=0
-warnings=1
+checkextern={external}
 [csv]
 parts=urlname,parentname,result,warningstring,valid,line,column
 """
 
 
 def crawl_outputs(
-    inspection: Inspection, edition: Edition, folder: Path, progress: Callable[[str], None]
+    inspection: Inspection,
+    edition: Edition,
+    folder: Path,
+    progress: Callable[[str], None],
+    *,
+    external: bool = False,
 ) -> tuple[list[Finding], str]:
     """Findings on the outputs that lie in `folder`, and the line that sums them up.
+
+    With `external` the links to the web are followed too, which takes minutes; what does not
+    answer there is a warning, for it may answer tomorrow.
 
     Raises BookError where there is no site to crawl.
     """
@@ -53,7 +62,7 @@ def crawl_outputs(
     if not site.is_dir():
         raise BookError(_report_missing(inspection, "site", "html"))
     progress("site")
-    findings, count = _crawl_site(inspection, edition, site)
+    findings, count = _crawl_site(inspection, edition, site, external=external)
     checked = [f"{count:,} links of the site".replace(",", "\N{NO-BREAK SPACE}")]
     name = inspection.config.name
     for ending, check in (("epub", _check_epub), ("pdf", _check_pdf)):
@@ -100,17 +109,20 @@ def _readable_copy(site: Path) -> Iterator[Path]:
         yield copy
 
 
-def _crawl_site(inspection: Inspection, edition: Edition, site: Path) -> tuple[list[Finding], int]:
+def _crawl_site(
+    inspection: Inspection, edition: Edition, site: Path, *, external: bool
+) -> tuple[list[Finding], int]:
     with _readable_copy(site) as copy, tempfile.NamedTemporaryFile("w", suffix=".ini") as settings:
-        settings.write(_SETTINGS)
+        settings.write(_SETTINGS.format(threads=4 * external, external=int(external)))
         settings.flush()
         Path(settings.name).chmod(0o644)
         pages = sorted(str(page) for page in copy.rglob("*.html"))
         command = [sys.executable, "-m", "linkcheck", f"--config={settings.name}"]
         command += ["--no-status", "--verbose", "--output=csv", *pages]
+        limit = _TIMEOUT_ON_WEB if external else _TIMEOUT
         environment = dict(os.environ) | {"HOME": tempfile.gettempdir()}
         try:
-            done = run_command(command, folder=copy, timeout=_TIMEOUT, environment=environment)
+            done = run_command(command, folder=copy, timeout=limit, environment=environment)
         except CommandTimeoutError as error:
             raise BookError(Finding(Span(inspection.config.file, 1), RULE, str(error))) from None
         if done.code not in (0, 1):
@@ -152,7 +164,9 @@ def _find_places(inspection: Inspection, edition: Edition) -> Mapping[tuple[str,
     for chapter in inspection.book.chapters:
         for link in chapter.links:
             target = inspection.resolved.find_target(link)
-            if isinstance(target, ToChapter | ToFile):
+            if isinstance(target, ToWeb):
+                note(chapter, target.url, link.span)
+            elif target is not None:
                 if link.is_image:
                     image = dialect.write_image(target, chapter)
                     note(chapter, image.src if image else None, link.span)
@@ -166,10 +180,14 @@ def _report_row(
 ) -> Finding:
     page = _find_parent(row["parentname"], site)
     span = places.get((page, unquote(row["urlname"])), Span(fallback, 1))
-    said = " ".join((row["warningstring"] or row["result"]).split())
+    is_web = row["urlname"].startswith(("http:", "https:"))
+    valid = row["valid"].lower() == "true"
+    said = " ".join((row["warningstring"] if valid else row["result"]).split())
     message = f"linkchecker does not follow '{row['urlname']}' on the page '{page}': {said}"
     hint = "the resolver saw no fault in it, so one of the two is wrong; please report this"
-    return Finding(span, RULE, message, hint, Severity.ERROR)
+    if is_web:
+        hint = "look at the page, and mend or replace the link"
+    return Finding(span, RULE, message, hint, Severity.WARNING if is_web else Severity.ERROR)
 
 
 def _find_parent(address: str, site: Path) -> str:

@@ -55,7 +55,8 @@ def record_run(
         "details": run.get("details", {}),
         "caveats": [*run.get("caveats", ()), *machine.get("caveats", ())],
     }
-    text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    # NaN goes through here, so that parse_record can refuse it in words.
+    text = json.dumps(data, indent=1, ensure_ascii=False) + "\n"
     record = parse_record(tool.path, text)
     if isinstance(record, Finding):
         message = f"'{name}' gave results that are no record: {record.message}"

@@ -104,7 +104,7 @@ def _convert(image: Image.Image, data: bytes) -> tuple[str, bytes, tuple[int, in
         converted = image.convert("RGBA" if has_alpha else "RGB")
     if not fits:
         converted.thumbnail((MAX_PIXELS, MAX_PIXELS), Image.Resampling.LANCZOS, reducing_gap=3.0)
-    if converted.mode == "RGBA" and converted.getextrema()[3] == (255, 255):
+    if converted.mode == "RGBA" and converted.getchannel("A").getextrema() == (255, 255):
         converted = converted.convert("RGB")
     buffer = io.BytesIO()
     if is_photo:
