@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import bindery
+import hypothesis
 import pytest
 from bindery import cli
 
@@ -34,6 +35,16 @@ BOOKS = HERE / "books"
 FIXTURES = HERE / "fixtures"
 # Test modules are imported each by itself, so what two of them share has to be on the path.
 sys.path.insert(0, str(HERE))
+
+
+# Slow machines are slow, and no failure. Where nobody looks on, texts are the same each time.
+hypothesis.settings.register_profile(
+    "bindery",
+    deadline=None,
+    derandomize="CI" in os.environ,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("bindery")
 
 
 # --- expectations ---
