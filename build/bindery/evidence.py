@@ -11,7 +11,7 @@ import io
 import re
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING
@@ -46,6 +46,7 @@ _COLUMN = re.compile(
     r"--\s*column\s+(?P<key>[A-Za-z_][A-Za-z0-9_]*)\s*:\s*(?P<heading>.*?)"
     r"(?:\s*\[(?P<unit>[^\]]+)\])?(?:\s+\.(?P<digits>\d))?\s*$"
 )
+_METHOD = re.compile(r"^METHOD(?:\s*:\s*[\w.\[\]]+)?\s*=\s*(\d+)", re.MULTILINE)
 _HEADER = re.compile(r"--\s*(?P<key>[a-z]+)\b\s*:?\s*(?P<rest>.*)")
 
 
@@ -80,7 +81,7 @@ def gather_evidence(tree: Tree, config: Config) -> Evidence:
     database = sqlite3.connect(":memory:")
     try:
         findings += _load_data(database, tree, f"{base}data")
-        findings += _store_records(database, tree)
+        findings += _store_records(database, tree, config)
         _lock(database)
         tables: dict[str, Table] = {}
         broken = set()
@@ -253,7 +254,7 @@ _RECORD_COLUMNS = (
 ).split()
 
 
-def _store_records(database: sqlite3.Connection, tree: Tree) -> list[Finding]:
+def _store_records(database: sqlite3.Connection, tree: Tree, config: Config) -> list[Finding]:
     # Validation is imported here: it takes longer than the check of a book without records.
     from bindery.records import load_records
 
@@ -264,6 +265,7 @@ def _store_records(database: sqlite3.Connection, tree: Tree) -> list[Finding]:
             findings.append(item)
         else:
             records[item[0]] = item[1]
+    findings += _find_old_methods(records, tree, config)
     rows: list[list[Cell]] = []
     results: dict[str, list[dict[str, Scalar]]] = {}
     for name, record in records.items():
@@ -294,6 +296,24 @@ def _store_records(database: sqlite3.Connection, tree: Tree) -> list[Finding]:
         cells = [[_to_cell(row.get(key)) for key in keys] for row in tool_rows]
         _create_table(database, tool, keys, cells)
     return findings
+
+
+def _find_old_methods(
+    records: Mapping[str, Record], tree: Tree, config: Config
+) -> Iterator[Finding]:
+    """Records whose numbers cannot be compared with what their tool would measure today."""
+    from bindery.records import FOLDER
+
+    paths = {tool.name: tool.path for tool in config.tools}
+    for name, record in records.items():
+        path = paths.get(record.tool)
+        if path is None or tree.find_kind(path) != "file":
+            continue
+        match = _METHOD.search(tree.read_bytes(path).decode("utf-8", "replace"))
+        if match and int(match[1]) != record.method:
+            message = f"this is method {record.method} of '{record.tool}', which is at {match[1]}"
+            hint = f"run `nox -s run -- {record.tool} --profile {record.profile}` on that machine"
+            yield Finding(Span(f"{FOLDER}/{name}.json", 1), "old-method", message, hint)
 
 
 def _to_text(value: Scalar) -> str | None:
