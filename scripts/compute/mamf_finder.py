@@ -1888,11 +1888,11 @@ def check_options(options: argparse.Namespace) -> None:
     if options.plot:
         if options.plot.suffix.lower() not in (".svg", ".png"):
             raise WrongUse(f"--plot: {options.plot} has to end in .svg or .png")
-        if importlib.util.find_spec("matplotlib") is None:
-            raise WrongUse("--plot needs matplotlib: pip install matplotlib")
         given = [getattr(options, name) for name in ("m", "n", "k")]
         if all(sizes is not None and len(set(sizes)) == 1 for sizes in given):
             raise WrongUse("--plot: one shape makes no picture; give more sizes or leave it out")
+        if importlib.util.find_spec("matplotlib") is None:
+            raise WrongUse("--plot needs matplotlib: pip install matplotlib")
     if options.resume and not options.resume.exists() and options.resume != options.json:
         raise WrongUse(f"--resume: there is no {options.resume}")
 
