@@ -211,6 +211,9 @@ class _ChapterReader:
                     if in_cell and token.map is not None:
                         self.locator.enter_cell(token)
                     self._read_inline(token, in_cell)
+                case "math_block" | "math_block_label":
+                    assert token.map is not None
+                    token.meta["span"] = Span(self.path, token.map[0] + 1, 1, 2)
                 case "html_block":
                     place = self._place_in_block(token)
                     self._read_html(token, token.content, place, tokens[index + 1 :])
@@ -295,6 +298,9 @@ class _ChapterReader:
                     at = child.meta.get("at", 0)
                     shifted = partial(_shift_place, place, at)
                     self._read_html(child, child.content, shifted, children[index + 1 :])
+                case "math_inline" | "math_inline_double":
+                    line, col = place(max(token.content.find(child.content) - 1, 0))
+                    child.meta["span"] = Span(self.path, line, col, len(child.content) + 2)
                 case "text" if "](" in child.content:
                     self._report_prose_links(token, child.content, place, read)
 

@@ -57,6 +57,10 @@ class Dialect(Protocol):
     def scrolls(self) -> bool:
         """Whether wide things scroll, and so need a box around them that has the focus."""
 
+    @property
+    def draws_maths(self) -> bool:
+        """Whether formulas are images, for an engine that has no MathML."""
+
     def write_id(self, chapter: Chapter, slug: str) -> str: ...
 
     def write_href(self, target: Target, chapter: Chapter) -> str | None: ...
@@ -219,9 +223,19 @@ class _Writer:
         self._end_open_paragraph()
         self.out.append("<hr/>\n")
 
-    def _write_math(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+    def _write_maths(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
         self._end_open_paragraph()
-        self.out.append(f'<p class="math">{escape_text(token.content)}</p>\n')
+        self.out.append(f'<p class="maths">{self._set_maths(token.content, is_block=True)}</p>\n')
+
+    def _set_maths(self, latex: str, *, is_block: bool) -> str:
+        from bindery.render.maths import MathsError, draw_maths, write_mathml
+
+        try:
+            if self.dialect.draws_maths:
+                return draw_maths(latex, is_block=is_block)
+            return write_mathml(latex, is_block=is_block)
+        except MathsError:  # the check has reported it: a lenient build shows the source
+            return f"<code>{escape_text(latex)}</code>"
 
     # --- tables ---
 
@@ -328,8 +342,9 @@ class _Writer:
     def _write_inline_code(self, token: Token) -> None:
         self.out.append(f"<code>{self._escape(token.content)}</code>")
 
-    def _write_inline_math(self, token: Token) -> None:
-        self.out.append(f'<span class="math">{escape_text(token.content)}</span>')
+    def _write_inline_maths(self, token: Token) -> None:
+        is_block = token.type == "math_inline_double"
+        self.out.append(self._set_maths(token.content, is_block=is_block))
 
     def _open_link(self, token: Token) -> None:
         link: Link = token.meta["link"]
@@ -494,7 +509,7 @@ def _read_cell(token: Token) -> str:
     text = []
     for child in token.children or []:
         match child.type:
-            case "text" | "code_inline":
+            case "text" | "code_inline" | "math_inline" | "math_inline_double":
                 text.append(child.content)
             case "softbreak" | "hardbreak":
                 text.append("\n")
@@ -535,7 +550,8 @@ _BLOCKS: Mapping[str, _Block] = {
     "fence": _Writer._write_code,
     "code_block": _Writer._write_code,
     "hr": _Writer._write_rule,
-    "math_block": _Writer._write_math,
+    "math_block": _Writer._write_maths,
+    "math_block_label": _Writer._write_maths,
     "table_open": _Writer._open_table,
     "table_close": _Writer._close_table,
     "tr_open": _Writer._open_row,
@@ -554,7 +570,8 @@ _INLINES: Mapping[str, Callable[[_Writer, Token], None]] = {
     "softbreak": _Writer._write_break,
     "hardbreak": _Writer._write_hard_break,
     "code_inline": _Writer._write_inline_code,
-    "math_inline": _Writer._write_inline_math,
+    "math_inline": _Writer._write_inline_maths,
+    "math_inline_double": _Writer._write_inline_maths,
     "link_open": _Writer._open_link,
     "link_close": _Writer._close_link,
     "image": _Writer._write_image,

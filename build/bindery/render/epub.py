@@ -17,7 +17,7 @@ import shutil
 import unicodedata
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -432,7 +432,10 @@ def _finish(packed: bytes, inspection: Inspection, edition: Edition, dialect: Ep
     members[f"{_ROOT}/toc.ncx"] = _write_contents("epub_toc.ncx", config, entries)
     pages = [members[f"{_TEXT}/{name}"] for name in dialect.files.values()]
     members[f"{_ROOT}/content.opf"] = _finish_package(
-        members[f"{_ROOT}/content.opf"], edition, _Access.read(pages)
+        members[f"{_ROOT}/content.opf"],
+        edition,
+        _Access.read(pages),
+        {name for name in dialect.files.values() if b"<math" in members[f"{_TEXT}/{name}"]},
     )
     return _pack(members, edition.date)
 
@@ -557,8 +560,10 @@ class _Access:
         return f"{text} {self.described} of its {self.images} images have a description."
 
 
-def _finish_package(package: bytes, edition: Edition, access: _Access) -> bytes:
-    """The package document with claims that are true, and the edition."""
+def _finish_package(
+    package: bytes, edition: Edition, access: _Access, with_maths: Container[str]
+) -> bytes:
+    """The package document with claims that are true, the edition, and the pages with MathML."""
     root = etree.fromstring(package)
     etree.cleanup_namespaces(root)  # else new elements get the prefix opf, which some readers miss
     metadata = root.find(f"{_OPF}metadata")
@@ -575,6 +580,8 @@ def _finish_package(package: bytes, edition: Edition, access: _Access) -> bytes:
         meta.text = value
         meta.tail = "\n"
     for item in root.iter(f"{_OPF}item"):
+        if item.get("href", "").removeprefix("text/") in with_maths:
+            item.set("properties", "mathml")
         # The cover page of our template holds a plain image.
         if item.get("href") == "text/cover.xhtml":
             item.attrib.pop("properties", "")

@@ -53,6 +53,7 @@ class SiteDialect:
     table_rooms = None
     labels_cells = False
     scrolls = True
+    draws_maths = False
 
     def write_id(self, chapter: Chapter, slug: str) -> str:
         return slug

@@ -29,6 +29,7 @@ class JoinedDialect:
     table_rooms: Sequence[PageRoom] | None = None
     labels_cells: bool = False
     scrolls: bool = False
+    draws_maths: bool = False
 
     def write_id(self, chapter: Chapter, slug: str) -> str:
         return join_id(self.prefixes[chapter.path], slug)

@@ -205,6 +205,7 @@ def build_pdf(
         lambda image: f"image:{image.name}",
         code_columns=CODE_COLUMNS,
         table_rooms=TABLE_ROOMS,
+        draws_maths=True,
     )
     text = _join_book(inspection, edition, dialect, progress)
     progress("pages")

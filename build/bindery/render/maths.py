@@ -1,0 +1,84 @@
+"""Formulas between dollars, for books that ask for them.
+
+The site and the EPUB get MathML. The PDF gets a drawing, because its engine sets a fraction in
+MathML as two digits side by side.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from functools import cache
+from xml.etree import ElementTree
+
+import latex2mathml.converter
+from ziamath.zmath import Latex
+
+from bindery.render.markup import escape_attribute
+
+_UNKNOWN_COMMAND = re.compile(r"<m[io]>(\\[A-Za-z]+)</m[io]>")
+_FONT_SIZE = 24.0
+"""Size at which ziamath draws; its lengths are divided by it to give ems."""
+_WORDS = re.compile(r"[A-Z][a-z]+")
+
+
+class MathsError(ValueError):
+    """A formula that cannot be set; the message says why."""
+
+
+@cache
+def write_mathml(latex: str, *, is_block: bool) -> str:
+    """A formula as MathML, with its source as the text for who cannot see it.
+
+    Raises MathsError where the formula is wrong or uses a command that is not known.
+    """
+    display = "block" if is_block else "inline"
+    try:
+        text = latex2mathml.converter.convert(latex, display=display)
+    except Exception as error:  # noqa: BLE001 - it stumbles in many ways over what it cannot read
+        raise MathsError(_describe_error(error)) from None
+    unknown = _UNKNOWN_COMMAND.search(text)
+    if unknown:
+        raise MathsError(f"there is no command {unknown[1]}")
+    opening = f'<math alttext="{escape_attribute(latex.strip())}"'
+    return text.replace("<math", opening, 1)
+
+
+@cache
+def draw_maths(latex: str, *, is_block: bool) -> str:
+    """A formula as an image that stands on the line of its text, with its source as alternative.
+
+    Raises MathsError where it cannot be drawn.
+    """
+    try:
+        drawing = Latex(latex, size=_FONT_SIZE, inline=not is_block).svg()
+    except Exception as error:  # noqa: BLE001 - as above
+        raise MathsError(_describe_error(error)) from None
+    root = ElementTree.fromstring(drawing)
+    _, top, width, height = (float(number) for number in root.get("viewBox", "0 0 1 1").split())
+    depth = height + top
+    style = (
+        f"width: {width / _FONT_SIZE:.3f}em; height: {height / _FONT_SIZE:.3f}em; "
+        f"vertical-align: {-depth / _FONT_SIZE:.3f}em"
+    )
+    data = base64.b64encode(drawing.encode()).decode()
+    alt = escape_attribute(latex.strip())
+    return (
+        f'<img class="maths" src="data:image/svg+xml;base64,{data}" alt="{alt}" style="{style}"/>'
+    )
+
+
+def _describe_error(error: Exception) -> str:
+    """What the name of an error says, for most of them carry no text: "missing end", say."""
+    words = [word.lower() for word in _WORDS.findall(type(error).__name__) if word != "Error"]
+    return " ".join(words) or "it cannot be read"
+
+
+def find_fault(latex: str, *, is_block: bool) -> str:
+    """Why a formula cannot be set in every output; empty where it can."""
+    try:
+        write_mathml(latex, is_block=is_block)
+        draw_maths(latex, is_block=is_block)
+    except MathsError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,97 @@
+"""Formulas between dollars: only where the book asks, and set in all three outputs."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from bindery.edition import find_edition
+from bindery.pipeline import inspect_book
+from bindery.render.epub import build_epub
+from bindery.render.html import build_site
+from bindery.render.maths import MathsError, draw_maths, find_fault, write_mathml
+from bindery.render.pdf import build_pdf
+
+TEXT = "# A\n\nInline $\\frac{1}{2}$ here.\n\n$$\nE = m c^2\n$$\n\n| a |\n|---|\n| $x_1$ |\n"
+
+
+def _make_book(root: Path, maths: str) -> Path:
+    root.mkdir()
+    (root / "chapters.yaml").write_text(f"title: T\n{maths}parts:\n  - chapters: [README.md]\n")
+    (root / "README.md").write_text(TEXT)
+    return root
+
+
+def test_a_fraction_is_a_fraction() -> None:
+    """MathML keeps numerator and denominator apart, and its source for who cannot see it."""
+    root = ElementTree.fromstring(write_mathml(r"\frac{1}{2}", is_block=False))
+    name = "{http://www.w3.org/1998/Math/MathML}"
+    fraction = next(root.iter(f"{name}mfrac"))
+
+    assert ["".join(part.itertext()) for part in fraction] == ["1", "2"]
+    assert root.get("alttext") == r"\frac{1}{2}"
+    assert root.get("display") == "inline"
+
+
+def test_a_drawing_stands_on_the_line() -> None:
+    """A fraction reaches below the line of its text, a letter hardly."""
+    image = ElementTree.fromstring(draw_maths(r"\frac{1}{2}", is_block=False))
+    style = dict(rule.split(": ") for rule in image.get("style", "").split("; "))
+
+    assert image.get("alt") == r"\frac{1}{2}"
+    assert float(style["vertical-align"].removesuffix("em")) < -0.2
+    assert 0.5 < float(style["height"].removesuffix("em")) < 3
+
+
+@pytest.mark.parametrize(
+    ("latex", "fault"),
+    [
+        (r"\nocommand x", r"there is no command \nocommand"),
+        (r"\left( x", "extra left or missing right"),
+        ("{", "no available tokens"),
+        ("^", "missing super script or subscript"),
+        (r"\frac{a}{b}", ""),
+        (r"\sum_{i=0}^{n} x_i \le \sqrt{2}", ""),
+    ],
+)
+def test_what_cannot_be_set_is_said(latex: str, fault: str) -> None:
+    """The reason names the command or the mistake; what can be set has none."""
+    assert find_fault(latex, is_block=False) == fault
+
+
+def test_an_unknown_command_is_never_shown_as_text() -> None:
+    """The converter would print the name of a command it does not know."""
+    with pytest.raises(MathsError):
+        write_mathml(r"\unknown", is_block=True)
+
+
+def test_formulas_reach_every_output(tmp_path: Path) -> None:
+    """Three formulas in the source are three on the page, in the EPUB and in the PDF."""
+    root = _make_book(tmp_path / "book", "maths: true\n")
+    inspection = inspect_book(root)
+    edition = find_edition(inspection.config)
+    assert inspection.findings == ()
+
+    build_site(inspection, edition, root / "site", lambda name: None)
+    build_epub(inspection, edition, root / "t.epub", lambda name: None)
+    _, findings = build_pdf(inspection, edition, root / "t.pdf", lambda name: None)
+
+    assert (root / "site" / "index.html").read_text().count("<math ") == 3
+    with zipfile.ZipFile(root / "t.epub") as archive:
+        assert archive.read("EPUB/text/ch001.xhtml").count(b"<math ") == 3
+        package = archive.read("EPUB/content.opf").decode()
+    assert package.count('properties="mathml"') == 1
+    assert findings == []
+
+
+def test_dollars_are_dollars_unless_asked(tmp_path: Path) -> None:
+    """Without `maths: true` a dollar sign is a dollar sign."""
+    root = _make_book(tmp_path / "book", "")
+    inspection = inspect_book(root)
+    build_site(inspection, find_edition(inspection.config), root / "site", lambda name: None)
+
+    page = (root / "site" / "index.html").read_text()
+    assert "<math" not in page
+    assert "$\\frac{1}{2}$" in page
