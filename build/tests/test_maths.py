@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 from bindery.edition import find_edition
+from bindery.maths import MathsError, draw_maths, find_fault, write_mathml
 from bindery.pipeline import inspect_book
 from bindery.render.epub import build_epub
 from bindery.render.html import build_site
-from bindery.render.maths import MathsError, draw_maths, find_fault, write_mathml
 from bindery.render.pdf import build_pdf
 
 TEXT = "# A\n\nInline $\\frac{1}{2}$ here.\n\n$$\nE = m c^2\n$$\n\n| a |\n|---|\n| $x_1$ |\n"

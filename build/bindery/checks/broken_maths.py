@@ -16,7 +16,7 @@ def check(scope: Scope) -> Iterator[Finding]:
     if not scope.config.maths:
         return
     # Two typesetters are imported here: only books with formulas pay for them.
-    from bindery.render.maths import find_fault
+    from bindery.maths import find_fault
 
     for chapter in scope.book.chapters:
         for token in _list_formulas(chapter.tokens):

@@ -228,7 +228,7 @@ class _Writer:
         self.out.append(f'<p class="maths">{self._set_maths(token.content, is_block=True)}</p>\n')
 
     def _set_maths(self, latex: str, *, is_block: bool) -> str:
-        from bindery.render.maths import MathsError, draw_maths, write_mathml
+        from bindery.maths import MathsError, draw_maths, write_mathml
 
         try:
             if self.dialect.draws_maths:

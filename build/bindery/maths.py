@@ -7,14 +7,13 @@ MathML as two digits side by side.
 from __future__ import annotations
 
 import base64
+import html
 import re
 from functools import cache
 from xml.etree import ElementTree
 
 import latex2mathml.converter
 from ziamath.zmath import Latex
-
-from bindery.render.markup import escape_attribute
 
 _UNKNOWN_COMMAND = re.compile(r"<m[io]>(\\[A-Za-z]+)</m[io]>")
 _FONT_SIZE = 24.0
@@ -40,7 +39,7 @@ def write_mathml(latex: str, *, is_block: bool) -> str:
     unknown = _UNKNOWN_COMMAND.search(text)
     if unknown:
         raise MathsError(f"there is no command {unknown[1]}")
-    opening = f'<math alttext="{escape_attribute(latex.strip())}"'
+    opening = f'<math alttext="{html.escape(latex.strip())}"'
     return text.replace("<math", opening, 1)
 
 
@@ -62,7 +61,7 @@ def draw_maths(latex: str, *, is_block: bool) -> str:
         f"vertical-align: {-depth / _FONT_SIZE:.3f}em"
     )
     data = base64.b64encode(drawing.encode()).decode()
-    alt = escape_attribute(latex.strip())
+    alt = html.escape(latex.strip())
     return (
         f'<img class="maths" src="data:image/svg+xml;base64,{data}" alt="{alt}" style="{style}"/>'
     )
