@@ -12,7 +12,10 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pikepdf
 import pytest
+from bindery.render.pdf import list_link_faults
+from validators import read_words, run_epubcheck
 
 if TYPE_CHECKING:
     from conftest import Runner
@@ -73,3 +76,45 @@ def test_the_site_holds_the_whole_book(reference: Path, run_bindery: Runner) -> 
         "links": 0,
     }
     assert site["totals"]["links"]["output"] == site["totals"]["links"]["source"] > 1000
+
+
+@pytest.mark.slow
+@pytest.mark.system
+def test_the_pdf_holds_the_whole_book(reference: Path, run_bindery: Runner) -> None:
+    """All headings are in the outline, every link in the book leads to a page, no word leaves the
+    type area, and the tags are there."""
+    ended = run_bindery("pdf", "--lenient", "--quiet", folder=reference)
+    assert ended.status == 0, ended.stderr
+    path = reference / "dist" / "book.pdf"
+    report = json.loads((reference / "dist/report.json").read_text())["outputs"]["pdf"]
+    assert report["complete"] is True
+    assert 350 <= report["pages"] <= 450
+    with pikepdf.open(path) as file:
+        assert file.Root.MarkInfo.Marked
+        assert "/StructTreeRoot" in file.Root
+        with file.open_outline() as outline:
+            entries = sum(_count_entries(item) for item in outline.root)
+    parts = 11
+    assert entries == 661 + parts + 1
+    faults, links = list_link_faults(path)
+    assert (faults, links > 900) == ([], True)
+    margin = 22 / 25.4 * 72
+    words = read_words(path)
+    assert len(words) > 100_000
+    assert [
+        w for w in words if w.left < margin - 1.5 or w.right > w.page_width - margin + 1.5
+    ] == []
+
+
+def _count_entries(item: pikepdf.OutlineItem) -> int:
+    return 1 + sum(_count_entries(child) for child in item.children)
+
+
+@pytest.mark.slow
+@pytest.mark.system
+def test_the_epub_is_valid(reference: Path, run_bindery: Runner) -> None:
+    """The validator finds neither error nor warning in the EPUB of the whole book."""
+    ended = run_bindery("epub", "--lenient", "--quiet", folder=reference)
+    assert ended.status == 0, ended.stderr
+    status, report = run_epubcheck(reference / "dist" / "book.epub")
+    assert status == 0, report
