@@ -16,6 +16,7 @@ from bindery.pipeline import inspect_book
 from bindery.render import pdf as pdf_module
 from bindery.render.addresses import make_prefixes
 from bindery.render.completeness import Proof
+from bindery.render.highlighting import highlight_code
 from bindery.render.joined import JoinedDialect
 from bindery.render.pdf import ClosedFetcher, build_pdf, list_link_faults, prove_pdf
 from PIL import Image
@@ -190,7 +191,7 @@ def test_no_text_is_wider_than_its_cell(book: Path) -> None:
 
 def test_long_code_is_broken_with_a_mark(book: Path) -> None:
     """A line of 468 columns goes over several lines, each continuation with its mark."""
-    _, dialect, document = _lay_out(book)
+    _, _, document = _lay_out(book)
     marks = [
         box
         for page in document.pages
@@ -201,7 +202,24 @@ def test_long_code_is_broken_with_a_mark(book: Path) -> None:
         and box.element_tag == "span"
     ]
     assert len(marks) == 5
-    assert dialect.code_columns == 95
+
+
+@pytest.mark.parametrize("text", ["x" * 433, "word " * 87, "├── ≥ α " * 50, "日本" * 60])
+def test_no_line_of_code_is_broken_a_second_time(book: Path, text: str) -> None:
+    """The engine has nothing left to break: each of its lines is one of those made here."""
+    (book / "three.md").write_text(f"# Three\n\n## Same\n\n```\n{text}\n```\n")
+    _, dialect, document = _lay_out(book)
+    assert dialect.code_columns is not None
+    expected = highlight_code(text + "\n", "", dialect.code_columns).split("\n")
+    lines = [
+        box
+        for page in document.pages
+        for block in _walk(page._page_box)
+        if type(block).__name__ == "BlockBox" and block.element.get("id") == "three--code.1"
+        for box in _walk(block)
+        if type(box).__name__ == "LineBox"
+    ]
+    assert len(lines) == len(expected) > 1
 
 
 def test_the_proof_sees_what_is_missing(book: Path) -> None:

@@ -49,8 +49,8 @@ from bindery.render.table_layout import PageRoom
 
 STEPS = 4
 """Steps of a build beyond one for each chapter."""
-CODE_COLUMNS = 95
-"""Characters of 8 pt type of fixed width (0.6 em each) that fit into 166 mm, less the padding."""
+CODE_COLUMNS = 94
+"""Characters of 8 pt type of fixed width (0.6 em each) in 166 mm, less padding and border."""
 # Halves of an em of the type of a table across 166 mm, or 253 mm turned.
 TABLE_ROOMS = (
     PageRoom("normal", 110.0),
