@@ -119,17 +119,14 @@ def make_contests(book: Path, work: Path) -> Iterator[Contest]:
     pages = write_plain_pages(sources, inside, work / "crawled")
     linkchecker_config = work / "linkcheckerrc"
     linkchecker_config.write_text("[checking]\nthreads=0\n[AnchorCheck]\n[filtering]\n")
+    crawl = [python, "-m", "linkcheck", "--no-status", "--no-warnings"]
+    crawl += [f"--config={linkchecker_config}", *pages]
+    verify_crawl(crawl, len(pages))
     yield Contest(
         "check",
         "linkchecker",
         [*bindery, "check", "--root", str(book)],
-        [
-            str(Path(python).parent / "linkchecker"),
-            "--no-status",
-            "--no-warnings",
-            f"--config={linkchecker_config}",
-            *pages,
-        ],
+        crawl,
         clean,
         (0, 1),
     )
@@ -196,6 +193,14 @@ def make_contests(book: Path, work: Path) -> Iterator[Contest]:
         ],
         clean,
     )  # fmt: skip
+
+
+def verify_crawl(command: list[str], pages: int) -> None:
+    """A peer that looks at nothing is quick: linkchecker has to have followed links."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    match = re.search(r"(\d+) links? in \d+ URLs? checked", done.stdout)
+    if match is None or int(match[1]) <= pages:
+        sys.exit(f"linkchecker looked at nothing:\n{done.stdout[-1000:]}{done.stderr[-1000:]}")
 
 
 def copy_sources(book: Path, folder: str, chapters: list[str], target: Path) -> None:
