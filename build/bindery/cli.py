@@ -111,7 +111,7 @@ def pdf(
     inspection, edition, folder = _begin_build(root, out, lenient)
     path = folder / f"{inspection.config.name}.pdf"
     with _show_progress("PDF", len(inspection.book.chapters) + STEPS, quiet) as progress:
-        proof, findings = build_pdf(inspection, edition, path, progress)
+        proof, findings = build_pdf(inspection, edition, path, progress, lenient=lenient)
     _print_warnings(findings, inspection)
     _end_build(proof, folder, path, root)
 
@@ -126,7 +126,7 @@ def epub(
     inspection, edition, folder = _begin_build(root, out, lenient)
     path = folder / f"{inspection.config.name}.epub"
     with _show_progress("EPUB", len(inspection.book.chapters) + STEPS, quiet) as progress:
-        proof, findings = build_epub(inspection, edition, path, progress)
+        proof, findings = build_epub(inspection, edition, path, progress, lenient=lenient)
     _print_warnings(findings, inspection)
     _end_build(proof, folder, path, root)
 
@@ -140,8 +140,9 @@ def fill(
 ) -> None:
     """Write the tables that views give into the chapters, or compare them."""
     from bindery.pipeline import inspect_book
-    from bindery.regions import fill_chapter
+    from bindery.regions import fill_chapter, find_regions
     from bindery.render.output import write_whole
+    from bindery.report import count_noun
 
     inspection = inspect_book(root)
     if not only_check:
@@ -155,7 +156,10 @@ def fill(
                 print(f"{chapter.path}: filled {changed} {tables}")
         inspection = inspect_book(root)
     chosen = [f for f in inspection.findings if f.rule in _REGION_RULES]
-    _print_findings(chosen, inspection, Format.TEXT, verb="compared")
+    regions = sum(len(find_regions(chapter)[0]) for chapter in inspection.book.chapters)
+    errors = sum(finding.severity is Severity.ERROR for finding in chosen)
+    summary = f"compared {count_noun(regions, 'table')}: {count_noun(errors, 'error')}"
+    _print_findings(chosen, inspection, Format.TEXT, summary=summary)
     raise typer.Exit(FINDINGS if chosen else CLEAN)
 
 
@@ -180,7 +184,7 @@ def links(
 
     inspection = inspect_book(root)
     edition = find_edition(inspection.config)
-    folder = (out or root / "dist").resolve()
+    folder = _find_out(root, out)
     with _show_progress("links", len(inspection.book.chapters), quiet) as progress:
         findings, summary = crawl_outputs(inspection, edition, folder, progress, external=external)
     _print_findings(findings, inspection, Format.TEXT, summary=summary)
@@ -221,7 +225,7 @@ def import_book(
     if target.exists() and not force:
         message = f"'{target}' is there already"
         raise ConfigError(
-            Finding(Span(str(target), 1), "config", message, "replace it with --force")
+            Finding(Span.whole(str(target)), "config", message, "replace it with --force")
         )
     text, summary = import_chapter_list(folder)
     write_whole(target, text.encode())
@@ -246,8 +250,19 @@ def _begin_build(root: Path, out: Path | None, lenient: bool) -> tuple[Inspectio
     if not inspection.book.chapters:
         print("nothing was built: no chapter could be read", file=sys.stderr)
         raise typer.Exit(FINDINGS)
+    return inspection, find_edition(inspection.config), _find_out(root, out)
+
+
+def _find_out(root: Path, out: Path | None) -> Path:
+    """The folder for outputs. A name that looks like that of a file is refused, for the files in
+    it have names of their own."""
     folder = (out or root / "dist").resolve()
-    return inspection, find_edition(inspection.config), folder
+    is_file = folder.exists() and not folder.is_dir()
+    if is_file or folder.suffix.lower() in (".pdf", ".epub", ".html", ".zip"):
+        message = f"--out takes a folder, and '{out}' is the name of a file"
+        hint = "the name of an ebook is `outputs: name:` in chapters.yaml"
+        raise ConfigError(Finding(Span.whole(str(out)), "config", message, hint))
+    return folder
 
 
 def _stop_at(findings: Sequence[Finding], inspection: Inspection) -> None:
@@ -284,7 +299,7 @@ def _choose_findings(inspection: Inspection, root: Path, paths: Sequence[str]) -
         if not any(_is_under(name, relative) for name in known):
             raise ConfigError(
                 Finding(
-                    Span(path, 1),
+                    Span.whole(path),
                     "config",
                     f"no chapter of the book lies at '{path}'",
                     "name chapters or folders of this book, relative to the folder you are in",
@@ -303,7 +318,6 @@ def _print_findings(
     inspection: Inspection,
     output: Format,
     *,
-    verb: str = "checked",
     summary: str = "",
     to_stderr: bool = False,
 ) -> None:
@@ -311,7 +325,7 @@ def _print_findings(
     from bindery.report import format_github, format_json, format_text, summarise
 
     chapters = len(inspection.book.chapters)
-    last = summary or summarise(findings, len(inspection.resolved.links), chapters, verb)
+    last = summary or summarise(findings, len(inspection.resolved.links), chapters)
     stream = sys.stderr if to_stderr else sys.stdout
     match output:
         case Format.JSON:
@@ -370,13 +384,13 @@ def _stop(error: BookError, status: int) -> NoReturn:
 
 def _read_file_line(span: Span) -> str:
     """The line of a finding that came up before there was a book to read it from."""
-    for folder in (_find_root_argument(), Path()):
-        try:
-            lines = (folder / span.path).read_text("utf-8", errors="replace").splitlines()
-        except OSError:
-            continue
-        return lines[span.line - 1] if 0 < span.line <= len(lines) else ""
-    return ""
+    try:
+        lines = (
+            (_find_root_argument() / span.path).read_text("utf-8", errors="replace").splitlines()
+        )
+    except OSError:
+        return ""
+    return lines[span.line - 1] if 0 < span.line <= len(lines) else ""
 
 
 def _find_root_argument() -> Path:
@@ -400,6 +414,11 @@ def main() -> None:
         _stop(error, WRONG_USE)
     except BookError as error:
         _stop(error, FINDINGS)
+    except (PermissionError, FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        path = error.filename or "a file"
+        reason = (error.strerror or str(error)).lower()
+        print(f"{path}: cannot be read or written: {reason}", file=sys.stderr)
+        sys.exit(WRONG_USE)
     except KeyboardInterrupt:
         print("interrupted; what was there before is as it was", file=sys.stderr)
         sys.exit(130)

@@ -122,14 +122,15 @@ def load_config(root: Path, rule_ids: Iterable[str]) -> Config:
     Raises ConfigError with one finding for each thing that is wrong.
     """
     path = root / FILE_NAME
+    shown = path.as_posix()
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(
             Finding(
-                Span(FILE_NAME, 1),
+                Span.whole(shown),
                 "config",
-                f"there is no {FILE_NAME} in this folder",
+                f"there is no {FILE_NAME} in the folder '{root}'",
                 "give the folder of a book with --root, or make one with `bindery import DIR`",
             )
         ) from None
@@ -142,7 +143,7 @@ def load_config(root: Path, rule_ids: Iterable[str]) -> Config:
         ) from None
     except OSError as error:
         reason = f"{FILE_NAME} cannot be read: {error.strerror}"
-        raise ConfigError(Finding(Span(FILE_NAME, 1), "config", reason)) from None
+        raise ConfigError(Finding(Span.whole(shown), "config", reason)) from None
     return _Reader(root, frozenset(rule_ids)).read(text)
 
 
@@ -165,14 +166,19 @@ class _Reader:
             line, col = (mark.line + 1, mark.column + 1) if mark else (1, 1)
             problem = error.problem or "it is not YAML"
             raise ConfigError(
-                Finding(Span(FILE_NAME, line, col), "config", f"the YAML breaks off: {problem}")
+                Finding(
+                    Span(FILE_NAME, line, col),
+                    "config",
+                    f"the YAML breaks off: {problem}",
+                    _YAML_HINTS.get(problem, ""),
+                )
             ) from None
         except YAMLError as error:
             problem = str(error).splitlines()[0]
-            raise ConfigError(Finding(Span(FILE_NAME, 1), "config", problem)) from None
+            raise ConfigError(Finding(Span.whole(FILE_NAME), "config", problem)) from None
         if node is None:
             raise ConfigError(
-                Finding(Span(FILE_NAME, 1), "config", "the file is empty", "it needs `title`")
+                Finding(Span.whole(FILE_NAME), "config", "the file is empty", _NEEDED)
             )
         config = self._read_top(node)
         if self.findings or config is None:
@@ -206,7 +212,8 @@ class _Reader:
             if key in entries:
                 self._report(key_node, f"the key '{key}' stands here twice")
             elif allowed is not None and key not in allowed:
-                nearest = find_nearest(key, allowed)
+                nearest = _OTHER_NAMES.get(key, "")
+                nearest = nearest if nearest in allowed else find_nearest(key, allowed)
                 hint = f"did you mean '{nearest}'?" if nearest else f"keys: {', '.join(allowed)}"
                 self._report(key_node, f"{what} has no key '{key}'", hint)
             else:
@@ -429,6 +436,23 @@ class _Reader:
         return tuple(tools)
 
 
+_NEEDED = "it needs `title`, and `parts` with the chapters"
+_YAML_HINTS = {
+    "mapping values are not allowed here": "a text that holds a colon goes between quotes",
+    "found character '\\t' that cannot start any token": "indent with spaces, not with tabs",
+}
+# What people know by another name, mostly from other tools.
+_OTHER_NAMES = {
+    "author": "authors",
+    "baseurl": "repository",
+    "chapters": "parts",
+    "files": "chapters",
+    "lang": "language",
+    "license": "licence",
+    "nav": "parts",
+    "repo": "repository",
+    "toc": "parts",
+}
 _KEYS = (
     "title",
     "subtitle",

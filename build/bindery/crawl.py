@@ -73,7 +73,7 @@ def crawl_outputs(
             checked.append(f"{total:,} of the {ending.upper()}".replace(",", "\N{NO-BREAK SPACE}"))
             findings += [
                 Finding(
-                    Span(inspection.config.file, 1),
+                    Span.whole(inspection.config.file),
                     RULE,
                     f"a link of the {ending.upper()} leads nowhere: {target}",
                     "the resolver saw no fault in it; please report this",
@@ -88,7 +88,9 @@ def crawl_outputs(
 
 def _report_missing(inspection: Inspection, what: str, session: str) -> Finding:
     message = f"there is no {what} to crawl"
-    return Finding(Span(inspection.config.file, 1), RULE, message, f"run `bindery {session}` first")
+    return Finding(
+        Span.whole(inspection.config.file), RULE, message, f"run `bindery {session}` first"
+    )
 
 
 # --- the site ---
@@ -124,18 +126,18 @@ def _crawl_site(
         try:
             done = run_command(command, folder=copy, timeout=limit, environment=environment)
         except CommandTimeoutError as error:
-            raise BookError(Finding(Span(inspection.config.file, 1), RULE, str(error))) from None
+            raise BookError(Finding(Span.whole(inspection.config.file), RULE, str(error))) from None
         if done.code not in (0, 1):
             last = (done.stderr.strip() or done.stdout.strip()).splitlines()
             reason = last[-1] if last else f"exit status {done.code}"
             raise BookError(
-                Finding(Span(inspection.config.file, 1), RULE, f"linkchecker failed: {reason}")
+                Finding(Span.whole(inspection.config.file), RULE, f"linkchecker failed: {reason}")
             )
         rows = list(_read_rows(done.stdout))
         links = [row for row in rows if row["parentname"]]
         if not links:
             message = "linkchecker looked at no link at all, so its silence means nothing"
-            raise BookError(Finding(Span(inspection.config.file, 1), RULE, message))
+            raise BookError(Finding(Span.whole(inspection.config.file), RULE, message))
         places = _find_places(inspection, edition)
         findings = [
             _report_row(row, copy, places, inspection.config.file)
@@ -179,7 +181,7 @@ def _report_row(
     row: Mapping[str, str], site: Path, places: Mapping[tuple[str, str], Span], fallback: str
 ) -> Finding:
     page = _find_parent(row["parentname"], site)
-    span = places.get((page, unquote(row["urlname"])), Span(fallback, 1))
+    span = places.get((page, unquote(row["urlname"])), Span.whole(fallback))
     is_web = row["urlname"].startswith(("http:", "https:"))
     valid = row["valid"].lower() == "true"
     said = " ".join((row["warningstring"] if valid else row["result"]).split())

@@ -50,7 +50,7 @@ def _read_epoch() -> datetime | None:
         return datetime.fromtimestamp(int(epoch), UTC)
     except (ValueError, OverflowError, OSError):
         message = f"SOURCE_DATE_EPOCH is '{epoch}', which is no number of seconds"
-        raise ConfigError(Finding(Span("SOURCE_DATE_EPOCH", 1), "config", message)) from None
+        raise ConfigError(Finding(Span.whole("SOURCE_DATE_EPOCH"), "config", message)) from None
 
 
 def _ask_git(root: Path) -> tuple[str, datetime | None]:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from pathlib import PurePosixPath as Path
 from typing import TYPE_CHECKING
 
 from ruamel.yaml import YAML
@@ -81,6 +82,7 @@ def gather_evidence(tree: Tree, config: Config) -> Evidence:
     database = sqlite3.connect(":memory:")
     try:
         findings += _load_data(database, tree, f"{base}data")
+        faulty = {Path(finding.span.path).stem for finding in findings}
         findings += _store_records(database, tree, config)
         _lock(database)
         tables: dict[str, Table] = {}
@@ -90,6 +92,9 @@ def gather_evidence(tree: Tree, config: Config) -> Evidence:
                 continue
             name = path.rsplit("/", 1)[-1].removesuffix(".sql")
             view = parse_view(name, path, tree.read_bytes(path).decode("utf-8", "replace"))
+            if isinstance(view, View) and _uses_any(view, faulty):
+                broken.add(name)  # what is wrong with its data is said there
+                continue
             result = view if isinstance(view, Finding) else query_view(database, view)
             if isinstance(result, Finding):
                 findings.append(result)
@@ -99,6 +104,12 @@ def gather_evidence(tree: Tree, config: Config) -> Evidence:
     finally:
         database.close()
     return Evidence(tables, tuple(findings), frozenset(broken))
+
+
+def _uses_any(view: View, tables: Iterable[str]) -> bool:
+    """Whether a query names one of these tables."""
+    code = re.sub(r"--[^\n]*", "", view.sql)
+    return any(re.search(rf"\b{re.escape(table)}\b", code) for table in tables)
 
 
 # --- data ---
@@ -117,7 +128,7 @@ def _load_csv(database: sqlite3.Connection, tree: Tree, path: str) -> list[Findi
     schema_path = path.removesuffix(".csv") + ".yaml"
     if not _IDENTIFIER.fullmatch(name):
         message = f"'{name}' cannot be the name of a table"
-        return [Finding(Span(path, 1), "bad-data", message, "small letters, digits and _ only")]
+        return [Finding(Span.whole(path), "bad-data", message, "small letters, digits and _ only")]
     schema = _read_schema(tree, schema_path)
     if isinstance(schema, Finding):
         return [schema]
@@ -148,7 +159,7 @@ def _read_schema(tree: Tree, path: str) -> Mapping[str, str] | Finding:
     if tree.find_kind(path) != "file":
         message = f"the data has no schema '{path}'"
         hint = "give title, and under columns a type and a description for each"
-        return Finding(Span(path.removesuffix(".yaml") + ".csv", 1), "bad-data", message, hint)
+        return Finding(Span.whole(path.removesuffix(".yaml") + ".csv"), "bad-data", message, hint)
     try:
         data = YAML(typ="safe", pure=True).load(tree.read_bytes(path).decode("utf-8"))
     except (YAMLError, UnicodeDecodeError) as error:
@@ -313,7 +324,7 @@ def _find_old_methods(
         if match and int(match[1]) != record.method:
             message = f"this is method {record.method} of '{record.tool}', which is at {match[1]}"
             hint = f"run `nox -s run -- {record.tool} --profile {record.profile}` on that machine"
-            yield Finding(Span(f"{FOLDER}/{name}.json", 1), "old-method", message, hint)
+            yield Finding(Span.whole(f"{FOLDER}/{name}.json"), "old-method", message, hint)
 
 
 def _to_text(value: Scalar) -> str | None:
@@ -372,7 +383,7 @@ def parse_view(name: str, path: str, text: str) -> View | Finding:
             continue
         column = _COLUMN.match(line)
         header = _HEADER.match(line)
-        if column:
+        if column and not set("[]") & set(column["heading"]):
             digits = int(column["digits"]) if column["digits"] else None
             columns.append(Column(column["key"], column["heading"], column["unit"] or "", digits))
         elif header and header["key"] == "title":
@@ -384,14 +395,14 @@ def parse_view(name: str, path: str, text: str) -> View | Finding:
             hint = "write `-- column KEY: HEADING [UNIT] .DIGITS`"
             return Finding(Span(path, number), "bad-view", message, hint)
     if not title:
-        return Finding(Span(path, 1), "bad-view", "the view has no title", "-- title: ...")
+        return Finding(Span.whole(path), "bad-view", "the view has no title", "-- title: ...")
     if not columns:
         return Finding(
-            Span(path, 1), "bad-view", "the view names no columns", "-- column KEY: HEADING"
+            Span.whole(path), "bad-view", "the view names no columns", "-- column KEY: HEADING"
         )
     if not re.search(r"\border\s+by\b", re.sub(r"--[^\n]*", "", text), re.IGNORECASE):
         message = "the query has no ORDER BY, so its rows have no order"
-        return Finding(Span(path, 1), "bad-view", message, "add one")
+        return Finding(Span.whole(path), "bad-view", message, "add one")
     return View(name, path, title, tuple(columns), tuple(notes), text)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from bindery.load import Tree
 from bindery.model import ConfigError, Finding, Span
 from bindery.parse import parse_chapter
+from bindery.report import count_noun
 
 LIST_NAME = "chapters-md.txt"
 
@@ -22,10 +23,11 @@ def import_chapter_list(folder: Path) -> tuple[str, str]:
     the parts from the folders at the top. Raises ConfigError where the list names nothing.
     """
     tree = Tree(folder)
+    shown = (folder / LIST_NAME).as_posix()
     if tree.find_kind(LIST_NAME) != "file":
         message = f"there is no {LIST_NAME} in '{folder}'"
         hint = "it lists the chapters, one path a line"
-        raise ConfigError(Finding(Span(LIST_NAME, 1), "config", message, hint))
+        raise ConfigError(Finding(Span.whole(shown), "config", message, hint))
     lines = tree.read_bytes(LIST_NAME).decode("utf-8", "replace").splitlines()
     paths: list[str] = []
     findings = []
@@ -35,22 +37,24 @@ def import_chapter_list(folder: Path) -> tuple[str, str]:
             continue
         if path in paths:
             message = f"the chapter '{path}' is listed twice"
-            findings.append(Finding(Span(LIST_NAME, number, 1, len(line)), "config", message))
+            findings.append(Finding(Span(shown, number, 1, len(line)), "config", message))
         elif tree.find_kind(path) != "file":
             message = f"there is no chapter '{path}'"
-            findings.append(Finding(Span(LIST_NAME, number, 1, len(line)), "config", message))
+            findings.append(Finding(Span(shown, number, 1, len(line)), "config", message))
         else:
             paths.append(path)
     if findings:
         raise ConfigError(*findings)
     if not paths:
-        raise ConfigError(Finding(Span(LIST_NAME, 1), "config", "the list names no chapter"))
+        raise ConfigError(Finding(Span.whole(shown), "config", "the list names no chapter"))
     first = parse_chapter(paths[0], tree.read_bytes(paths[0]).decode("utf-8", "replace"))
     left = [path for path in tree.walk_files("") if path.endswith(".md") and path not in set(paths)]
     parts = _group_chapters(paths)
     text = _write_yaml(_clean_title(first.title), parts, left, _find_cover(tree))
     named = sum(1 for title, _ in parts if title)
-    return text, f"{len(paths)} chapters in {named} parts, {len(left)} Markdown files left out"
+    counts = (count_noun(len(paths), "chapter"), count_noun(named, "part"))
+    rest = count_noun(len(left), "Markdown file")
+    return text, f"{counts[0]} in {counts[1]}, {rest} left out"
 
 
 def _clean_title(title: str) -> str:

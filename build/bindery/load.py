@@ -135,6 +135,9 @@ def load_book(config: Config) -> Loaded:
 
 def _load_chapter(tree: Tree, entry: ChapterEntry, config: Config) -> Chapter | Finding:
     path = entry.path
+    if tree.find_kind(path) == "folder":
+        message = f"'{path}' is a folder, not a chapter"
+        return Finding(entry.span, "missing-chapter", message, f"did you mean '{path}/README.md'?")
     if tree.find_kind(path) != "file":
         return Finding(
             entry.span,

@@ -31,6 +31,11 @@ class Span:
     col: int = 1
     width: int = 1
 
+    @classmethod
+    def whole(cls, path: str) -> Span:
+        """A file as such, where no line of it says more than another."""
+        return cls(path, 1, 1, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:

@@ -32,6 +32,11 @@ def record_run(
     where nothing could be recorded.
     """
     config = load_config(root, RULES)
+    if name == FACTS:
+        message = f"'{FACTS}' makes no record: its facts are part of every other one"
+        raise ConfigError(
+            Finding(Span.whole(config.file), "config", message, "run it with python, by its path")
+        )
     tool = _find_tool(config, name)
     facts = _find_tool(config, FACTS)
     settings = [*_read_profile(root, tool, profile), *arguments]
@@ -60,7 +65,7 @@ def record_run(
     record = parse_record(tool.path, text)
     if isinstance(record, Finding):
         message = f"'{name}' gave results that are no record: {record.message}"
-        raise BookError(Finding(Span(tool.path, 1), "bad-record", message))
+        raise BookError(Finding(Span.whole(tool.path), "bad-record", message))
     path = _choose_path(root, record)
     write_whole(root / path, text.encode())
     return path
@@ -70,9 +75,9 @@ def _find_tool(config: Config, name: str) -> ToolEntry:
     tools = {tool.name: tool for tool in config.tools}
     if name not in tools:
         nearest = find_nearest(name, tools)
-        hint = f"did you mean '{nearest}'?" if nearest else "name it under 'tools'"
+        hint = f"did you mean '{nearest}'?" if nearest else f"it has: {', '.join(tools) or 'none'}"
         message = f"the book has no tool '{name}'"
-        raise ConfigError(Finding(Span(config.file, 1), "config", message, hint))
+        raise ConfigError(Finding(Span.whole(config.file), "config", message, hint))
     return tools[name]
 
 
@@ -106,16 +111,18 @@ def _run_tool(
         try:
             done = run_command(command, folder=root, timeout=timeout, shows_errors=True)
         except CommandTimeoutError as error:
-            raise BookError(Finding(Span(tool.path, 1), "bad-record", str(error))) from None
+            raise BookError(Finding(Span.whole(tool.path), "bad-record", str(error))) from None
         try:
             data = json.loads(output.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             message = f"'{tool.name}' ended with status {done.code} and left no results"
-            hint = f"try it: python {tool.path} {' '.join(arguments)}"
-            raise BookError(Finding(Span(tool.path, 1), "bad-record", message, hint)) from None
+            hint = (
+                "what it said stands above; a tool that measures torch needs torch beside bindery"
+            )
+            raise BookError(Finding(Span.whole(tool.path), "bad-record", message, hint)) from None
     if not isinstance(data, dict):
         message = f"'{tool.name}' wrote something that is no object"
-        raise BookError(Finding(Span(tool.path, 1), "bad-record", message))
+        raise BookError(Finding(Span.whole(tool.path), "bad-record", message))
     return {**data, "exit_status": done.code}
 
 

@@ -150,11 +150,11 @@ def load_records(tree: Tree) -> Iterator[tuple[str, Record] | Finding]:
         try:
             text = tree.read_bytes(path).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            yield Finding(Span(path, 1), "bad-record", f"this record cannot be read: {error}")
+            yield Finding(Span.whole(path), "bad-record", f"this record cannot be read: {error}")
             continue
         record = parse_record(path, text)
         if isinstance(record, Record) and name.partition("/")[0] != record.tool:
             message = f"a record of '{record.tool}' lies in the folder of another tool"
-            yield Finding(Span(path, 1), "bad-record", message, f"move it to '{record.tool}/'")
+            yield Finding(Span.whole(path), "bad-record", message, f"move it to '{record.tool}/'")
         else:
             yield record if isinstance(record, Finding) else (name, record)

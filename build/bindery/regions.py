@@ -10,6 +10,7 @@ The closing marker carries a checksum of the body, so that an edit by hand is se
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 import textwrap
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from bindery.evidence import Evidence
 from bindery.model import Chapter, Finding, Span
 from bindery.tables import format_markdown
 
-FILL_COMMAND = "nox -s fill"
+FILL_COMMAND = "bindery fill"
 
 _OPEN = re.compile(r"(?P<indent>\s*)(?P<mark><!--\s*table:\s*(?P<name>[\w./-]*)\s*-->)\s*$")
 _CLOSE = re.compile(r"\s*(?P<mark><!--\s*/table(?:\s+(?P<sum>[0-9a-f]{8}))?\s*-->)\s*$")
@@ -139,8 +140,20 @@ def compare_regions(chapter: Chapter, evidence: Evidence) -> Iterator[Finding]:
             )
         elif region.body != expected:
             message = f"this table is not what the view '{region.name}' gives"
-            hint = f"run `{FILL_COMMAND}` and commit the result"
+            change = _describe_change(region.body, expected)
+            hint = f"{change}run `{FILL_COMMAND}` and commit the result"
             yield Finding(region.closing, "stale-output", message, hint)
+
+
+def _describe_change(body: str, expected: str) -> str:
+    """The first row that differs, without its padding."""
+    old, new = (text.strip("\n").split("\n") for text in (body, expected))
+    for before, after in itertools.zip_longest(old, new, fillvalue=""):
+        if before != after:
+            words = [" ".join(line.split())[:90] or "no row" for line in (before, after)]
+            if words[0] != words[1]:
+                return f"it has `{words[0]}` where the view gives `{words[1]}`; "
+    return ""
 
 
 def _report_unknown(region: Region, evidence: Evidence) -> Finding:

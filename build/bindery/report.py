@@ -24,7 +24,7 @@ def format_finding(finding: Finding, read_line: LineReader) -> str:
         f"{span.path}:{span.line}:{span.col}: {finding.severity}[{finding.rule}]: {finding.message}"
     )
     lines = [head]
-    source = read_line(span).rstrip()
+    source = _show_control(read_line(span).rstrip()) if span.width else ""
     margin = " " * len(str(span.line))
     if source:
         shown, start, width = _cut_around(source, span.col - 1, span.width)
@@ -34,6 +34,11 @@ def format_finding(finding: Finding, read_line: LineReader) -> str:
     if finding.help:
         lines.append(f"{margin} = help: {finding.help}")
     return "\n".join(lines)
+
+
+def _show_control(text: str) -> str:
+    """Control characters as their pictures, so that no file can command the terminal."""
+    return "".join(chr(0x2400 + ord(c)) if c < " " and c != "\t" else c for c in text)
 
 
 def _cut_around(source: str, start: int, width: int, limit: int = 100) -> tuple[str, int, int]:
@@ -99,16 +104,17 @@ def format_github(findings: Sequence[Finding]) -> str:
     return "".join(lines)
 
 
-def summarise(findings: Sequence[Finding], links: int, chapters: int, verb: str = "checked") -> str:
+def summarise(findings: Sequence[Finding], links: int, chapters: int) -> str:
     """The last line of a report."""
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     warnings = len(findings) - errors
     return (
-        f"{verb} {_count(links, 'link')} in {_count(chapters, 'chapter')}: "
-        f"{_count(errors, 'error')}, {_count(warnings, 'warning')}"
+        f"checked {count_noun(links, 'link')} in {count_noun(chapters, 'chapter')}: "
+        f"{count_noun(errors, 'error')}, {count_noun(warnings, 'warning')}"
     )
 
 
-def _count(number: int, noun: str) -> str:
+def count_noun(number: int, noun: str) -> str:
+    """A number and its noun: "1 link", "2 links"."""
     grouped = f"{number:,}".replace(",", "\N{NO-BREAK SPACE}")
     return f"{grouped} {noun}" + ("" if number == 1 else "s")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 
 Cell = str | int | float | None
 
@@ -41,7 +42,9 @@ def format_cell(value: Cell, column: Column) -> str:
     if isinstance(value, str):
         return value.replace("|", "\\|").replace("\n", " ").strip()
     if column.digits is not None:
-        text = f"{value:.{column.digits}f}"
+        # As people round: a half goes up, away from zero.
+        unit = Decimal(1).scaleb(-column.digits)
+        text = f"{Decimal(str(value)).quantize(unit, ROUND_HALF_UP):f}"
         return text[1:] if text.lstrip("-0.") == "" and text.startswith("-") else text
     return str(value) if isinstance(value, int) else f"{value:g}"
 

@@ -202,7 +202,7 @@ def test_a_whole_site_lacks_nothing(small_site: Site) -> None:
     proof = small_site.prove()
     assert proof.lacks == ()
     assert proof.summarise() == (
-        "complete: 4 headings, 1 tables, 1 figures, 1 code blocks, 3 links in 2 chapters"
+        "complete: 4 headings, 1 table, 1 figure, 1 code block, 3 links in 2 chapters"
     )
 
 

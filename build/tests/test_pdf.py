@@ -268,13 +268,18 @@ def test_large_images_are_scaled_once(book: Path) -> None:
     assert kept[0].stat().st_mtime_ns == stamp
 
 
+def _break_inside(image: Path) -> None:
+    """Damage an image where only decoding it shows: its first and last bytes are as they were."""
+    data = image.read_bytes()
+    image.write_bytes(data[:60] + bytes(len(data) - 120) + data[-60:])
+
+
 def test_a_failed_build_leaves_the_former_pdf(book: Path) -> None:
-    """An image that breaks off is reported where it is shown, and the old file stays."""
+    """An image that cannot be decoded is reported where it is shown, and the old file stays."""
     path = book / "dist" / "small.pdf"
     _build(book, path)
     before = path.read_bytes()
-    image = book / "square.png"
-    image.write_bytes(image.read_bytes()[:200])
+    _break_inside(book / "square.png")
 
     with pytest.raises(BookError) as caught:
         _build(book, path)
@@ -282,6 +287,36 @@ def test_a_failed_build_leaves_the_former_pdf(book: Path) -> None:
     finding = caught.value.findings[0]
     assert (finding.span.path, finding.span.line, finding.rule) == ("README.md", 5, "broken-image")
     assert path.read_bytes() == before
+
+
+def test_a_lenient_build_shows_the_text_of_a_broken_image(book: Path) -> None:
+    """Asked to build anyway, it does: the finding is given, and the proof still holds."""
+    _break_inside(book / "square.png")
+    inspection = inspect_book(book)
+    edition = find_edition(inspection.config)
+    path = book / "dist" / "small.pdf"
+
+    proof, findings = build_pdf(inspection, edition, path, lambda name: None, lenient=True)
+
+    assert proof.lacks == ()
+    assert [f.rule for f in findings if f.rule == "broken-image"] == ["broken-image"]
+    assert path.exists()
+
+
+def test_an_image_has_the_size_that_its_author_gave(book: Path) -> None:
+    """Width in pixels and in percent of raw HTML are heeded on paper."""
+    (book / "three.md").write_text(
+        '# Three\n\n## Same\n\n<img src="square.png" alt="a" width="96">\n\n'
+        '<p align="center"><img src="square.png" alt="b" width="50%"> beside</p>\n'
+    )
+    _, _, document = _lay_out(book)
+    sizes = {}
+    for page in document.pages:
+        for box in _walk(page._page_box):
+            if box.element_tag == "img" and box.element.get("alt") in ("a", "b"):
+                sizes[box.element.get("alt")] = (round(box.width), round(box.height))
+    assert sizes["a"] == (96, 48)
+    assert abs(sizes["b"][0] - 166 / 25.4 * 96 / 2) < 3
 
 
 @pytest.mark.parametrize(

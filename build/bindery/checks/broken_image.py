@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from xml.etree import ElementTree
 
 from bindery.checks.rule import Rule, Scope
 from bindery.model import Finding, Severity, Span, ToFile
@@ -28,14 +29,33 @@ def find_image_format(head: bytes) -> str:
     return "svg" if text.startswith(b"<") and b"<svg" in text else ""
 
 
-def check(scope: Scope) -> Iterator[Finding]:
-    formats: dict[str, str] = {}
+def find_image_fault(data: bytes) -> str:
+    """Why these bytes are no whole image; empty where they look like one.
 
-    def find_format(path: str) -> str:
-        if path not in formats:
-            with (scope.tree.root / path).open("rb") as file:
-                formats[path] = find_image_format(file.read(4096))
-        return formats[path]
+    The end of the file is looked at, not every pixel: what breaks images is a copy or a download
+    that stopped half way.
+    """
+    kind = find_image_format(data[:4096])
+    if not kind:
+        return "is not an image: its first bytes are of no known format"
+    if kind == "svg":
+        try:
+            ElementTree.fromstring(data)
+        except ElementTree.ParseError as error:
+            return f"is a drawing that is not well formed: {error}"
+        return ""
+    end = data[-1024:]
+    whole = {"png": b"IEND" in end, "jpeg": b"\xff\xd9" in end}
+    return "" if whole.get(kind, True) else f"breaks off: it is a {kind.upper()} without its end"
+
+
+def check(scope: Scope) -> Iterator[Finding]:
+    faults: dict[str, str] = {}
+
+    def find_fault(path: str) -> str:
+        if path not in faults:
+            faults[path] = find_image_fault(scope.tree.read_bytes(path))
+        return faults[path]
 
     shown: list[tuple[Span, str]] = [
         (link.span, resolution.path)
@@ -46,6 +66,5 @@ def check(scope: Scope) -> Iterator[Finding]:
     if cover and scope.config.cover_span and scope.tree.find_kind(cover) == "file":
         shown.append((scope.config.cover_span, cover))
     for span, path in shown:
-        if not find_format(path):
-            message = f"'{path}' is not an image: its first bytes are of no known format"
-            yield RULE.find(span, message, "use PNG, JPEG, GIF, WebP or SVG")
+        if fault := find_fault(path):
+            yield RULE.find(span, f"'{path}' {fault}", "use PNG, JPEG, GIF, WebP or SVG")

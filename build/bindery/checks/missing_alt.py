@@ -15,4 +15,6 @@ def check(scope: Scope) -> Iterator[Finding]:
         if link.is_image and not link.text.strip():
             message = f"the image '{link.destination}' has no alternative text"
             hint = "say between the brackets what the image shows"
+            if link.kind == "html-image":
+                hint = 'say in alt="..." what the image shows'
             yield RULE.find(link.span, message, hint)

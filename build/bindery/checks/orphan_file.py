@@ -26,5 +26,5 @@ def check(scope: Scope) -> Iterator[Finding]:
         if is_image and path not in used and not is_left_out(path, scope.config):
             message = f"no chapter shows '{path}'"
             yield RULE.find(
-                Span(path, 1), message, "show it, remove it, or name it under 'not_chapters'"
+                Span.whole(path), message, "show it, remove it, or name it under 'not_chapters'"
             )

@@ -17,4 +17,4 @@ def check(scope: Scope) -> Iterator[Finding]:
         if path.endswith(".md") and path not in listed and not is_left_out(path, scope.config):
             message = f"'{path}' is not listed in chapters.yaml, so no output holds it"
             hint = "list it under 'parts', or leave it out under 'not_chapters'"
-            yield RULE.find(Span(path, 1), message, hint)
+            yield RULE.find(Span.whole(path), message, hint)

@@ -21,8 +21,10 @@ from bindery.model import BookError, Chapter, Finding, ResolvedBook, Span
 from bindery.render.content import Dialect, find_title_slug
 from bindery.render.markup import show_controls
 from bindery.render.output import write_whole
+from bindery.report import count_noun
 
 KINDS = ("headings", "tables", "figures", "code_blocks", "links")
+_NOUNS = {kind: kind.removesuffix("s").replace("_", " ") for kind in KINDS}
 # Some control characters count as space in Python, so their pictures have to go as well.
 _SPACE = re.compile(r"[\s\u200b\u00ad\u2400-\u241f]+")
 
@@ -37,6 +39,8 @@ class Contents:
     figures: dict[str, None] = field(default_factory=dict)
     code_blocks: dict[str, str | None] = field(default_factory=dict)
     links: Counter[str] = field(default_factory=Counter)
+    plain_links: int = 0
+    """Links to files of the repository that an output can only name, for want of an address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,7 @@ class ChapterProof:
     source: Mapping[str, int]
     output: Mapping[str, int]
     lacks: tuple[Lack, ...]
+    plain_links: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +77,13 @@ class Proof:
         return sum(chapter.output[kind] for chapter in self.chapters)
 
     def summarise(self) -> str:
-        counts = ", ".join(f"{self.count(kind)} {kind.replace('_', ' ')}" for kind in KINDS)
-        pages = f", {self.pages} pages" if self.pages is not None else ""
-        return f"complete: {counts} in {len(self.chapters)} chapters{pages}"
+        counts = ", ".join(count_noun(self.count(kind), _NOUNS[kind]) for kind in KINDS)
+        pages = f", {count_noun(self.pages, 'page')}" if self.pages is not None else ""
+        plain = sum(chapter.plain_links for chapter in self.chapters)
+        rest = (
+            f"; {count_noun(plain, 'link')} left as text for want of `repository`" if plain else ""
+        )
+        return f"complete: {counts} in {count_noun(len(self.chapters), 'chapter')}{pages}{rest}"
 
     def raise_if_incomplete(self) -> None:
         """Raise BookError with a finding for each thing that is missing."""
@@ -86,7 +95,7 @@ def _report_lack(lack: Lack, output: str) -> Finding:
     kind = lack.kind.replace("_", " ").removesuffix("s")
     message = f"the {output} lost a {kind}: {lack.what}"
     hint = "the output was not put in place; please report this with the chapter"
-    return Finding(Span(lack.chapter, 1), "incomplete-output", message, hint)
+    return Finding(Span.whole(lack.chapter), "incomplete-output", message, hint)
 
 
 def fold_space(text: str) -> str:
@@ -105,12 +114,15 @@ def expect_contents(chapter: Chapter, resolved: ResolvedBook, dialect: Dialect) 
     title = find_title_slug(chapter)
     headings.setdefault(name(title), fold_space(chapter.title))
     links: Counter[str] = Counter()
+    plain_links = 0
     for link in chapter.links:
         target = resolved.find_target(link)
         if not link.is_image and target is not None:
             href = dialect.write_href(target, chapter)
             if href is not None:
                 links[href] += 1
+            else:
+                plain_links += 1
     return Contents(
         headings,
         {name(slug): rows for slug, rows in inventory.tables},
@@ -120,6 +132,7 @@ def expect_contents(chapter: Chapter, resolved: ResolvedBook, dialect: Dialect) 
             for slug, text in inventory.code_blocks
         },
         links,
+        plain_links,
     )
 
 
@@ -131,6 +144,7 @@ def compare_contents(path: str, expected: Contents, found: Contents) -> ChapterP
         {kind: _count(getattr(expected, kind)) for kind in KINDS},
         {kind: _count(getattr(found, kind)) for kind in KINDS},
         tuple(lacks),
+        expected.plain_links,
     )
 
 

@@ -7,6 +7,7 @@ raw HTML is not.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -83,6 +84,8 @@ _ENDS: Mapping[str, frozenset[str]] = {
     ),
 }
 _BARRIER = ""
+_TABLE_BOX = "div.table"
+"""The box around a raw table; what closes it is the part before the dot."""
 
 
 def find_title_slug(chapter: Chapter) -> str:
@@ -139,7 +142,7 @@ class _Writer:
             name = self.raw.pop()
             if name == _BARRIER:
                 return
-            self.out.append(f"</{name}>")
+            self.out.append(f"</{name.partition('.')[0]}>")
 
     def _end_open_paragraph(self) -> None:
         """A block cannot stand in a raw paragraph that was left open."""
@@ -164,8 +167,14 @@ class _Writer:
         self._close_raw_to_barrier()
         self.out.append(f"</{token.tag}>\n")
 
-    def _open_paragraph(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
-        if not token.hidden:
+    def _open_paragraph(self, token: Token, tokens: Sequence[Token], index: int) -> None:
+        if token.hidden:
+            return
+        if _holds_images_only(tokens[index + 1]):
+            self._end_open_paragraph()
+            self.out.append('<p class="figure">')
+            self._push_barrier()
+        else:
             self._open(token)
 
     def _close_paragraph(self, token: Token, tokens: Sequence[Token], index: int) -> None:
@@ -393,9 +402,12 @@ class _Writer:
                 shown = f'<a class="web" href="{escape_attribute(target.url)}">{shown}</a>'
             self.out.append(shown)
             return
-        sized = {name for name, _ in extra}
+        size = _write_size(dict(extra))
+        extra = [(name, value) for name, value in extra if name not in ("width", "height")]
+        if size:
+            extra.append(("style", size))
         attributes = "".join(f' {name}="{escape_attribute(value)}"' for name, value in extra)
-        if source.width and source.height and not sized & {"width", "height"}:
+        if source.width and source.height and not size:
             attributes += f' width="{source.width}" height="{source.height}"'
         self.out.append(
             f'<img id="{element_id}" src="{escape_attribute(source.src)}" '
@@ -457,8 +469,14 @@ class _Writer:
         attributes = [
             (key, value or key if key in ("open", "reversed") else value)
             for key, value in tag.kept_attributes
-            if key not in ("id", "name", "href", "src", "srcset")
+            if key not in ("id", "name", "href", "src", "srcset", "align")
         ]
+        align = "center" if name == "center" else (tag.get("align") or "").lower()
+        if align in ("left", "right", "center", "justify") and name != "table":
+            attributes.append(("style", f"text-align: {align}"))
+        if name == "table" and self.dialect.scrolls:
+            self.out.append('<div class="table" role="region" tabindex="0" aria-label="Table">')
+            self.raw.append(_TABLE_BOX)
         # The anchor of a heading may be empty, as GitHub makes it of punctuation alone.
         own = identifier if index in token.meta["piece_ids"] else explicit
         if own is not None:
@@ -480,8 +498,10 @@ class _Writer:
             if self.raw[depth] == _BARRIER:
                 return
             if self.raw[depth] in wanted:
+                if name == "table" and depth and self.raw[depth - 1] == _TABLE_BOX:
+                    depth -= 1
                 while len(self.raw) > depth:
-                    self.out.append(f"</{self.raw.pop()}>")
+                    self.out.append(f"</{self.raw.pop().partition('.')[0]}>")
                 return
 
 
@@ -531,6 +551,26 @@ def _is_wide(rows: Sequence[Sequence[str]]) -> bool:
         for index in range(len(rows[0]))
     )
     return len(rows[0]) > 4 or width > 60
+
+
+def _write_size(attributes: Mapping[str, str]) -> str:
+    """Width and height of a raw image as a style, which every engine heeds."""
+    rules = []
+    for name in ("width", "height"):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(px|%)?\s*", attributes.get(name, ""))
+        if match:
+            rules.append(f"{name}: {match[1]}{match[2] or 'px'}")
+    return "; ".join(rules)
+
+
+def _holds_images_only(token: Token) -> bool:
+    """Whether a paragraph is an image, or several, alone or as links."""
+    children = token.children or []
+    kinds = ("image", "softbreak", "link_open", "link_close")
+    return any(child.type == "image" for child in children) and all(
+        child.type in kinds or (not child.content.strip() and child.type == "text")
+        for child in children
+    )
 
 
 def _skip(_writer: _Writer, _token: Token, _tokens: Sequence[Token], _index: int) -> None:

@@ -18,7 +18,7 @@ import unicodedata
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -47,7 +47,6 @@ from bindery.model import (
 from bindery.pipeline import Inspection
 from bindery.render.addresses import make_prefixes
 from bindery.render.completeness import (
-    ChapterProof,
     Contents,
     Lack,
     Proof,
@@ -113,19 +112,26 @@ class Entry:
 
 
 def build_epub(
-    inspection: Inspection, edition: Edition, path: Path, progress: Progress
+    inspection: Inspection,
+    edition: Edition,
+    path: Path,
+    progress: Progress,
+    *,
+    lenient: bool = False,
 ) -> tuple[Proof, list[Finding]]:
     """Write the EPUB to `path`, whole or not at all.
 
     Gives the proof that nothing is missing, and what pandoc said. Raises BookError where an image
-    cannot be read, pandoc fails, or something of the source is not in the EPUB.
+    cannot be read (a lenient build shows its text instead), pandoc fails, or something of the
+    source is not in the EPUB.
     """
     config, resolved = inspection.config, inspection.resolved
     progress("images")
     shown = [image for _, image in list_images(resolved)]
     images, failed = prepare_images(inspection.tree, shown, path.parent / ".cache" / "images")
-    if failed:
-        raise BookError(*report_failures(resolved, config, failed))
+    unreadable = list(report_failures(resolved, config, failed))
+    if unreadable and not lenient:
+        raise BookError(*unreadable)
     with make_work_folder(path.parent) as work:
         names = _stage_images(images.values(), work)
         chapters = resolved.book.chapters
@@ -155,7 +161,7 @@ def build_epub(
     proof = prove_epub(resolved, dialect, data)
     proof.raise_if_incomplete()
     write_whole(path, data)
-    return proof, findings
+    return proof, [*unreadable, *findings]
 
 
 def _stage_images(images: Iterable[Prepared], work: Path) -> dict[Path, str]:
@@ -252,7 +258,7 @@ def _find_cover(
     images, failed = prepare_images(tree, [chosen], path.parent / ".cache" / "images")
     if failed:
         message = f"the cover '{chosen}' cannot be read: {failed[chosen]}"
-        span = config.cover_span or Span(config.file, 1)
+        span = config.cover_span or Span.whole(config.file)
         raise BookError(Finding(span, "broken-image", message))
     source = images[chosen].path
     target = work / f"cover{source.suffix.lower()}"
@@ -343,7 +349,7 @@ def _run_pandoc(
         "book.json",
     )
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(int(edition.date.timestamp()))}
-    place = Span(config.file, 1)
+    place = Span.whole(config.file)
     try:
         ended = run_command(command, folder=work, timeout=_PANDOC_SECONDS, environment=environment)
     except (CommandMissingError, CommandTimeoutError) as error:
@@ -364,7 +370,7 @@ def _find_pandoc(config: Config) -> str:
         return str(pypandoc.get_pandoc_path())
     except OSError:
         message, hint = "pandoc is not to be found", "install the package pypandoc_binary"
-        raise BookError(Finding(Span(config.file, 1), "engine-message", message, hint)) from None
+        raise BookError(Finding(Span.whole(config.file), "engine-message", message, hint)) from None
 
 
 def _write_mark(number: int) -> str:
@@ -449,7 +455,7 @@ def _finish_chapter(
     if text.count(heading) != 1 or text.count(named) != 1 or text.count(mark) != 2:
         message = "pandoc did not give this chapter a file of its own"
         hint = "the EPUB was not put in place; please report this with the version of pandoc"
-        raise BookError(Finding(Span(chapter.path, 1), "engine-message", message, hint))
+        raise BookError(Finding(Span.whole(chapter.path), "engine-message", message, hint))
     title_id = escape_attribute(dialect.find_chapter_id(chapter))
     opening = f'<section epub:type="chapter" role="doc-chapter" aria-labelledby="{title_id}">\n'
     if part:
@@ -687,7 +693,7 @@ def prove_epub(resolved: ResolvedBook, dialect: EpubDialect, data: bytes) -> Pro
                 more.append(Lack(chapter.path, "links", what))
             owners.setdefault(identifier, page)
         lacks = (*compared.lacks, *more)
-        proofs.append(ChapterProof(chapter.path, compared.source, compared.output, lacks))
+        proofs.append(replace(compared, lacks=lacks))
     return Proof("EPUB", tuple(proofs))
 
 

@@ -84,7 +84,9 @@ def _prepare(source: Path, cache: Path) -> Prepared | str:
         with Image.open(io.BytesIO(data)) as image:
             image.load()
             ending, content, size = _convert(image, data)
-    except (UnidentifiedImageError, OSError, ValueError, Image.DecompressionBombError) as error:
+    except UnidentifiedImageError:
+        return "it is of no format that is known"
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         return str(error)
     target = cache / f"{digest}.{ending}"
     write_whole(target, content)
