@@ -282,3 +282,26 @@ def test_a_copy_elsewhere_gives_the_same_report(tmp_path: Path, start_bindery: R
     ended = start_bindery("check", "--root", "copy", folder=tmp_path)
     expected = (BOOKS / "bad-data/expected.txt").read_text(encoding="utf-8")
     assert f"{ended.stdout}exit status {ended.status}\n" == expected
+
+
+@pytest.mark.parametrize("name", ["book.pdf", "book.epub", "taken"])
+def test_out_is_a_folder(copy_book, run_bindery: Runner, name: str) -> None:
+    """The name of a file behind --out is refused, and nothing is made of it."""
+    book = copy_book(BOOKS / "clean")
+    (book / "taken").write_text("mine")
+
+    ended = run_bindery("html", "--out", name, folder=book)
+
+    assert ended.status == 2
+    assert "--out takes a folder" in ended.stderr
+    assert not (book / "book.pdf").exists()
+    assert (book / "taken").read_text() == "mine"
+
+
+def test_a_folder_that_cannot_be_made_is_no_bug(copy_book, run_bindery: Runner) -> None:
+    """Where nothing can be written the program says so, without a traceback."""
+    book = copy_book(BOOKS / "clean")
+    ended = run_bindery("html", "--out", "/proc/nothing", folder=book)
+    assert ended.status == 2
+    assert "cannot be read or written" in ended.stderr
+    assert "Traceback" not in ended.stderr

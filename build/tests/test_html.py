@@ -321,3 +321,16 @@ def test_a_build_that_is_killed_leaves_the_former_site(
     assert killed >= 1
     finish(build())
     assert hash_folder(site) == new
+
+
+def test_a_raw_table_scrolls_in_a_box(make_book: BookMaker) -> None:
+    """A table of raw HTML gets the same box as one of Markdown, and what follows is outside it."""
+    text = '# A\n\n<table><tr><td align="right">1</td></tr></table>\n\nAfter.\n'
+    book = make_book({"README.md": text})
+    inspection = inspect_book(book)
+    build_site(inspection, find_edition(inspection.config), book / "site", lambda name: None)
+
+    page = (book / "site" / "index.html").read_text()
+    table = page[page.index('<div class="table"') : page.index("After.")]
+    assert table.count("<div") == table.count("</div>") == 1
+    assert 'style="text-align: right"' in table

@@ -156,3 +156,27 @@ def test_filling_twice_is_filling_once(blocks: list[str]) -> None:
     chapter = parse_chapter("a.md", once)
     assert fill_chapter(chapter, evidence) == (once, 0)
     assert "stale-output" not in {f.rule for f in compare_regions(chapter, evidence)}
+
+
+def test_bad_data_fills_no_table(book: Path, run_bindery: Runner) -> None:
+    """While a data file has an error, its tables are neither written nor called stale."""
+    run_bindery("fill", folder=book)
+    before = (book / "README.md").read_bytes()
+    (book / "data" / "chips.csv").write_text(DATA.replace(",40,", ',"40,5",'))
+
+    ended = run_bindery("fill", folder=book)
+
+    assert ended.status == 1
+    assert "error[bad-data]: 'memory': '40,5' is no number" in ended.stdout
+    assert "stale-output" not in ended.stdout
+    assert (book / "README.md").read_bytes() == before
+
+
+def test_a_stale_table_says_what_differs(book: Path, run_bindery: Runner) -> None:
+    """The advice names the first row that is not what the view gives."""
+    run_bindery("fill", folder=book)
+    (book / "data" / "chips.csv").write_text(DATA.replace(",40,", ",80,"))
+
+    ended = run_bindery("check", folder=book)
+
+    assert "it has `| A100 | 40 |` where the view gives `| A100 | 80 |`" in ended.stdout
