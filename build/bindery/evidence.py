@@ -34,6 +34,7 @@ QUERY_SECONDS = 5.0
 
 _TYPES = ("text", "number", "integer", "date", "url", "boolean")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_TYPES_ELSEWHERE = {"string": "text", "str": "text", "float": "number", "int": "integer"}
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]*")
 _READ_ACTIONS = frozenset(
     (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
@@ -137,6 +138,7 @@ def _load_csv(database: sqlite3.Connection, tree: Tree, path: str) -> list[Findi
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         return [Finding(Span(path, line), "bad-data", "this is not UTF-8")]
+    lines = text.splitlines()
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     findings: list[Finding] = []
     try:
@@ -147,7 +149,9 @@ def _load_csv(database: sqlite3.Connection, tree: Tree, path: str) -> list[Findi
         rows = []
         for row in reader:
             if row:
-                rows.append(_read_row(path, reader.line_num, header, row, schema, findings))
+                number = reader.line_num
+                source = lines[number - 1] if number <= len(lines) else ""
+                rows.append(_read_row(path, number, source, header, row, schema, findings))
     except csv.Error as error:
         return [Finding(Span(path, reader.line_num), "bad-data", f"this is not CSV: {error}")]
     _create_table(database, name, header, rows)
@@ -161,7 +165,9 @@ def _read_schema(tree: Tree, path: str) -> Mapping[str, str] | Finding:
         hint = "give title, and under columns a type and a description for each"
         return Finding(Span.whole(path.removesuffix(".yaml") + ".csv"), "bad-data", message, hint)
     try:
-        data = YAML(typ="safe", pure=True).load(tree.read_bytes(path).decode("utf-8"))
+        text = tree.read_bytes(path).decode("utf-8")
+        lines = text.splitlines()
+        data = YAML(typ="safe", pure=True).load(text)
     except (YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else 1
@@ -173,10 +179,21 @@ def _read_schema(tree: Tree, path: str) -> Mapping[str, str] | Finding:
     for key, column in columns.items():
         kind = column.get("type") if isinstance(column, dict) else None
         if kind not in _TYPES:
-            message = f"the column '{key}' has no type that is known"
-            return Finding(Span(path, 1), "bad-data", message, f"one of: {', '.join(_TYPES)}")
+            message = (
+                f"the column '{key}' has the type '{kind}', which is not known"
+                if kind
+                else (f"the column '{key}' has no type")
+            )
+            nearest = _TYPES_ELSEWHERE.get(str(kind), "") or find_nearest(str(kind), _TYPES)
+            hint = f"did you mean '{nearest}'?" if nearest else f"one of: {', '.join(_TYPES)}"
+            line = next((n for n, t in enumerate(lines, 1) if _is_key(t, str(key))), 1)
+            return Finding(Span(path, line), "bad-data", message, hint)
         types[str(key)] = str(kind)
     return types
+
+
+def _is_key(line: str, key: str) -> bool:
+    return line.lstrip().startswith((f"{key}:", f'"{key}":', f"'{key}':"))
 
 
 def _check_header(
@@ -204,6 +221,7 @@ def _check_header(
 def _read_row(
     path: str,
     line: int,
+    source: str,
     header: Sequence[str],
     row: Sequence[str],
     schema: Mapping[str, str],
@@ -214,11 +232,15 @@ def _read_row(
         findings.append(Finding(Span(path, line), "bad-data", message))
         return [None] * len(header)
     cells: list[Cell] = []
+    start = 0
     for name, text in zip(header, row, strict=True):
+        found = source.find(text, start)
+        start = found + len(text) if found >= 0 else start
         try:
             cells.append(_read_cell(name, text.strip(), schema[name]))
         except ValueError as error:
-            findings.append(Finding(Span(path, line), "bad-data", f"'{name}': {error}"))
+            span = Span(path, line, max(found, 0) + 1, max(len(text), 1))
+            findings.append(Finding(span, "bad-data", f"'{name}': {error}"))
             cells.append(None)
     return cells
 
