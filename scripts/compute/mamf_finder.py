@@ -30,7 +30,15 @@ What is not timed
 What is reported
     For each shape: samples, median, mean, interquartile range, minimum and maximum of seconds,
     and the rate at the median, the mean and the minimum time. A rate above --peak is flagged and
-    kept out of the best, as is a product that is wrong.
+    kept out of the best, as is a product that is wrong. A `~` before a rate says that its spread
+    leaves no digit of it certain. And a verdict, the first of these that applies:
+        WRONG ANSWER   the product is not that of float64
+        above peak     faster than --peak
+        suspect        far slower than other rows show to be possible: see the note
+        one sample, few samples   fewer than 4: no quartiles, so nobody knows the spread
+        unsteady       the samples disagree, or the later ones with the earlier ones
+        overhead       bound by launch or other overhead, not by arithmetic: a small shape
+        ok             none of these
 
 How to run
     one GPU         python mamf_finder.py --m_range 0 16384 1024 --n 4096 8192 --k 4096 8192
@@ -130,6 +138,17 @@ CHECKED_ROWS = 16
 
 WIDE_SPREAD = 0.05
 LARGE_DRIFT = 0.05
+# Below this many samples a quartile is an interpolation between two of them, and no measurement.
+QUARTILE_SAMPLES = 4
+# How many times longer than other rows show to be possible a time has to be to be suspect. Poor
+# kernels and odd sizes cost a factor of 2 to 4; a thread that waits for its turn costs 10 to 1000.
+SUSPECT_FACTOR = 5.0
+# Times that differ by less than this factor count as the same.
+SAME_TIME_FACTOR = 1.25
+# A launch takes microseconds; a fixed cost above this is something else.
+LAUNCH_SECONDS = 1e-3
+# With more rows than this each is compared with the fastest of each region, not with every other.
+COMPARED_ROWS = 500
 SAMPLING_SECONDS = 0.1
 JSON_EVERY_SECONDS = 5.0
 WORKER_STOP_SECONDS = 120.0
@@ -236,13 +255,22 @@ def count_operations(m: int, n: int, k: int) -> int:
     return 2 * m * n * k
 
 
-def expand_range(start: int, stop: int, step: int) -> list[int]:
-    """The sizes start, start + step, ... below stop; a start of 0 means step."""
-    if step <= 0 or start < 0:
-        raise WrongUse(f"a range of {start} {stop} {step}: the step has to be at least 1")
+def expand_range(start: int, stop: int, step: int, option: str = "a range of") -> list[int]:
+    """The sizes start, start + step, ... below stop; a start of 0 means step.
+
+    Raises WrongUse, with the name of the option, where there is no such size.
+    """
+    given = f"{option} {start} {stop} {step}"
+    if step < 1:
+        raise WrongUse(f"{given}: STEP has to be at least 1")
+    if start < 0:
+        raise WrongUse(f"{given}: START has to be at least 0")
     sizes = list(range(start or step, stop, step))
     if not sizes:
-        raise WrongUse(f"a range of {start} {stop} {step} has no size in it: STOP is left out")
+        raise WrongUse(
+            f"{given}: no size is in it; STOP is left out, so it has to be above START (and a "
+            "START of 0 means STEP)"
+        )
     return sizes
 
 
@@ -262,6 +290,20 @@ def parse_size(text: str) -> int:
     """A matrix dimension: a whole number from 1."""
     if not re.fullmatch(r"[1-9]\d*", text):
         raise argparse.ArgumentTypeError(f"'{text}' is no matrix size: write a whole number from 1")
+    return int(text)
+
+
+def parse_count(text: str) -> int:
+    """A number of things to do or to show: a whole number from 1."""
+    if not re.fullmatch(r"[1-9]\d*", text):
+        raise argparse.ArgumentTypeError(f"'{text}' has to be a whole number from 1")
+    return int(text)
+
+
+def parse_count_or_none(text: str) -> int:
+    """A number of things to do that may be none: a whole number from 0."""
+    if not re.fullmatch(r"0|[1-9]\d*", text):
+        raise argparse.ArgumentTypeError(f"'{text}' has to be a whole number from 0")
     return int(text)
 
 
@@ -293,13 +335,14 @@ def summarise_seconds(seconds: Sequence[float], operations: int) -> Row:
     The quartiles are those of linear interpolation between the samples (numpy's default). The
     rates are operations over the median, the mean, and the smallest time. `drift` is the median
     of the second half over that of the first half, less one: in a steady state it is near 0.
+    Fewer than QUARTILE_SAMPLES samples have no quartiles, so IQR and spread are None.
     """
     ordered = sorted(seconds)
     median = statistics.median(ordered)
-    if len(ordered) > 1:
+    range_of_half = None
+    if len(ordered) >= QUARTILE_SAMPLES:
         low, _, high = statistics.quantiles(ordered, n=4, method="inclusive")
-    else:
-        low = high = ordered[0]
+        range_of_half = high - low
     half = len(seconds) // 2
     drift = None
     if half >= 5 and statistics.median(seconds[:half]) > 0:
@@ -313,19 +356,21 @@ def summarise_seconds(seconds: Sequence[float], operations: int) -> Row:
         "samples": len(ordered),
         "seconds_median": median,
         "seconds_mean": mean,
-        "seconds_iqr": high - low,
+        "seconds_iqr": range_of_half,
         "seconds_min": ordered[0],
         "seconds_max": ordered[-1],
         "flops_per_second_median": rate(median),
         "flops_per_second_mean": rate(mean),
         "flops_per_second_max": rate(ordered[0]),
-        "spread": (high - low) / median if median > 0 else None,
+        "spread": range_of_half / median if range_of_half is not None and median > 0 else None,
         "drift": drift,
     }
 
 
-def is_steady(row: Row) -> bool:
-    """The samples agree with each other, and the later ones with the earlier ones."""
+def is_steady(row: Row) -> bool | None:
+    """The samples agree with each other, the later with the earlier; None: too few to tell."""
+    if row["samples"] < QUARTILE_SAMPLES:
+        return None
     wide = row["spread"] is None or row["spread"] > WIDE_SPREAD
     drifts = row["drift"] is not None and abs(row["drift"]) > LARGE_DRIFT
     return not wide and not drifts
@@ -334,6 +379,142 @@ def is_steady(row: Row) -> bool:
 def is_usable(row: Row) -> bool:
     """A right answer in a time that the clock can see: only such a row counts."""
     return row["answer_ok"] is True and row["flops_per_second_max"] is not None
+
+
+def estimate_doubt(row: Row) -> float | None:
+    """How far the median rate may be off, as a share of it; None where one sample is all.
+
+    Half the IQR, and for 2 or 3 samples half the range, over the median time.
+    """
+    if row["spread"] is not None:
+        return float(row["spread"]) / 2
+    if row["samples"] < 2 or row["seconds_median"] <= 0:
+        return None
+    return float((row["seconds_max"] - row["seconds_min"]) / row["seconds_median"] / 2)
+
+
+def get_shape(row: Row) -> Shape:
+    """The shape that the row is about."""
+    return Shape(row["m"], row["n"], row["k"])
+
+
+def count_pieces(whole: Shape, piece: Shape) -> int:
+    """Products of one shape that do the work of another; 1 where the other fits into it."""
+    return math.prod(-(-size // part) for size, part in zip(whole, piece, strict=True))
+
+
+def choose_references(rows: Sequence[Row]) -> list[Row]:
+    """The rows to compare with: all, or of very many the fastest in each octave of the sizes."""
+    if len(rows) <= COMPARED_ROWS:
+        return list(rows)
+    fastest: dict[tuple[int, ...], Row] = {}
+    for row in rows:
+        octave = tuple(size.bit_length() for size in get_shape(row))
+        known = fastest.get(octave)
+        if known is None or row["flops_per_second_median"] > known["flops_per_second_median"]:
+            fastest[octave] = row
+    return list(fastest.values())
+
+
+def find_suspects(rows: Sequence[Row]) -> dict[Shape, str]:
+    """Rows of one device whose time the arithmetic does not explain, each with the reason.
+
+    Two signs. The median is SUSPECT_FACTOR times the row's own fastest sample: most samples had
+    to wait. Or another row shows a faster way: any product can be cut into pieces of the size of
+    another one, or padded to it, so it should take no longer than so many pieces; a time of
+    SUSPECT_FACTOR times that is suspect. Neither sign minds a launch-bound device, where the
+    pieces cost a launch each, nor products that are limited by memory.
+    """
+    references = [
+        (get_shape(row), row["seconds_median"])
+        for row in choose_references([row for row in rows if not row["above_peak"]])
+    ]
+    suspects = {}
+    for row in rows:
+        shape, median, fastest = get_shape(row), row["seconds_median"], row["seconds_min"]
+        if median >= SUSPECT_FACTOR * fastest:
+            suspects[shape] = (
+                f"its median of {format_time(median)} is {median / fastest:.0f} times its own "
+                f"fastest sample, {format_time(fastest)}"
+            )
+            continue
+        pieces, other, taken = min(
+            ((count_pieces(shape, other), other, taken) for other, taken in references),
+            key=lambda way: way[0] * way[2],
+            default=(1, shape, median),
+        )
+        if median >= SUSPECT_FACTOR * pieces * taken:
+            whole = f"{format_size(other)}, which it would fit into" if pieces == 1 else ""
+            suspects[shape] = (
+                f"its {format_time(median)} are {median / (pieces * taken):.0f} times the "
+                f"{format_time(pieces * taken)} of "
+                + (whole or f"{pieces} pieces of the size {format_size(other)}")
+            )
+    return suspects
+
+
+def find_fixed_cost(rows: Sequence[Row]) -> dict[Shape, str]:
+    """Rows of one device whose time is a fixed cost instead of arithmetic, each with the reason.
+
+    A fixed cost is part of every time, so it shows in the smallest ones: in those within
+    SAME_TIME_FACTOR of the fastest row. Where one of them has twice the m, n and k of another,
+    8 times the operations and 4 times the bytes made no difference, and neither arithmetic nor
+    memory limits these rows. All three sizes have to grow: more rows alone are free as long as
+    the weight's way from memory takes longer, more tiles as long as units of the device idle.
+    """
+    floor = min((row["seconds_median"] for row in rows), default=0.0)
+    low = [row for row in rows if row["seconds_median"] <= SAME_TIME_FACTOR * floor]
+    shapes = [get_shape(row) for row in choose_references(low)]
+    pairs = (
+        (small, large)
+        for small in shapes
+        for large in shapes
+        if all(2 * a <= b for a, b in zip(small, large, strict=True))
+    )
+    pair = next(pairs, None)
+    if pair is None:
+        return {}
+    reason = (
+        f"the time does not depend on the shape: {format_size(pair[0])} and {format_size(pair[1])} "
+        f"both take about {format_time(floor)}"
+    )
+    return {get_shape(row): reason for row in low}
+
+
+def choose_verdict(row: Row, is_suspect: bool = False, is_overhead: bool = False) -> str:
+    """One word or two on how far to trust the row: the worst that applies."""
+    samples = row["samples"]
+    return next(
+        word
+        for word, applies in (
+            ("WRONG ANSWER", not row["answer_ok"]),
+            ("above peak", row["above_peak"]),
+            ("suspect", is_suspect),
+            ("one sample", samples == 1),
+            ("few samples", samples < QUARTILE_SAMPLES),
+            ("unsteady", not row["steady"]),
+            ("overhead", is_overhead),
+            ("ok", True),
+        )
+        if applies
+    )
+
+
+def judge_rows(rows: Sequence[Row]) -> None:
+    """Set the verdict of each row, with the reason where it follows from comparing times."""
+    for device in dict.fromkeys(row["device"] for row in rows):
+        ours = [row for row in rows if row["device"] == device]
+        usable = [row for row in ours if is_usable(row)]
+        suspects = find_suspects(usable)
+        fixed = find_fixed_cost([row for row in usable if get_shape(row) not in suspects])
+        for row in ours:
+            shape = get_shape(row)
+            slow = suspects.get(shape)
+            same = fixed.get(shape)
+            if same and row["seconds_median"] > LAUNCH_SECONDS:
+                slow, same = f"{same}, and no launch takes so long", None
+            row["verdict"] = choose_verdict(row, slow is not None, same is not None)
+            row["verdict_reason"] = {"suspect": slow, "overhead": same}.get(row["verdict"])
 
 
 def summarise_rows(rows: Sequence[Row], peak: float | None = None) -> dict[str, Any]:
@@ -350,6 +531,7 @@ def summarise_rows(rows: Sequence[Row], peak: float | None = None) -> dict[str, 
         summary[f"best_by_{statistic}"] = best and {
             "flops_per_second": best[key],
             "spread": best["spread"],
+            "doubt": estimate_doubt(best),
             **{name: best[name] for name in ("m", "n", "k", "device")},
         }
     rates = [row["flops_per_second_median"] for row in usable]
@@ -369,8 +551,7 @@ def compare_devices(rows: Sequence[Row]) -> list[dict[str, Any]]:
     rates: dict[str, dict[Shape, float]] = {}
     for row in rows:
         if is_usable(row):
-            shape = Shape(row["m"], row["n"], row["k"])
-            rates.setdefault(row["device"], {})[shape] = row["flops_per_second_median"]
+            rates.setdefault(row["device"], {})[get_shape(row)] = row["flops_per_second_median"]
     if not rates:
         return []
     common = set.intersection(*(set(of_device) for of_device in rates.values()))
@@ -865,6 +1046,9 @@ def measure_shape(
     row["answer_error"] = error if math.isfinite(error) else None
     row |= judge_peak(row, settings.peak_flops_per_second)
     row |= summarise_samples(samples)
+    # What comparing with other rows adds, comes at the end of the run.
+    row["verdict"] = choose_verdict(row)
+    row["verdict_reason"] = None
     row["resumed"] = False
     return row
 
@@ -1018,6 +1202,8 @@ def read_resumed(path: Path, label: str, header: dict[str, Any], settings: Setti
     rows = [row for row in document.get("results", []) if row.get("device") == label]
     for row in rows:
         row |= judge_peak(row, settings.peak_flops_per_second)
+        if row["samples"] < QUARTILE_SAMPLES:  # earlier versions wrote an IQR
+            row |= {"seconds_iqr": None, "spread": None, "steady": None}
         row["resumed"] = True
     return rows
 
@@ -1068,7 +1254,8 @@ def choose_settings(options: argparse.Namespace, tier: str) -> tuple[Settings, A
         sizes = getattr(options, name)
         bounds = getattr(options, f"{name}_range")
         if bounds is not None:
-            sizes = expand_range(*bounds)
+            start, stop, step = bounds
+            sizes = expand_range(start, stop, step, f"--{name}_range")
         grid.append(sorted(set(sizes or DEFAULT_SHAPES[tier][name])))
     given = options.accelerator_warmup_seconds
     settings = Settings(
@@ -1141,7 +1328,7 @@ def run_device(
         wait_for_start()
     try:
         flush = torch.empty(journal.header["flush_bytes"], dtype=torch.uint8, device=device.device)
-        done = {Shape(row["m"], row["n"], row["k"]) for row in journal.rows}
+        done = {get_shape(row) for row in journal.rows}
         if len(done) < plan.shape_count:
             warm_up(device, grid, settings, stop)
         for shape in search_shapes(grid, journal.rows):
@@ -1190,6 +1377,7 @@ def run_device(
             **summarise_samples(run_samples),
         }
     ]
+    judge_rows(journal.rows)
     journal.write()
     return journal
 
@@ -1396,6 +1584,7 @@ def collect_workers(workers: list[Worker], journal: Journal, failures: list[str]
         journal.skipped += details["shapes_skipped"]
         journal.devices += details["devices"]
         journal.caveats += document["caveats"]
+    judge_rows(journal.rows)  # again: a worker that was killed had not come to it
     journal.caveats += [failure for failure in failures if failure not in journal.caveats]
     compared = {entry["device"]: entry for entry in compare_devices(journal.rows)}
     journal.devices = [
@@ -1444,23 +1633,47 @@ def run_worker(options: argparse.Namespace, command: list[str], stop: StopSign) 
 
 def format_shape(row: Mapping[str, Any]) -> str:
     """`4096x8192x1024`: m, n and k."""
-    return f"{row['m']}x{row['n']}x{row['k']}"
+    return format_size(Shape(row["m"], row["n"], row["k"]))
 
 
-def format_earned(value: float | None, uncertainty: float) -> str:
+def format_size(shape: Shape) -> str:
+    """`4096x8192x1024`: m, n and k."""
+    return f"{shape.m}x{shape.n}x{shape.k}"
+
+
+def format_time(seconds: float) -> str:
+    """`12.0 µs`, `8.02 ms` or `2.3 s`: a time in a sentence, to about one percent."""
+    factor, unit = next(
+        ((f, u) for f, u in ((1.0, "s"), (1e-3, "ms")) if seconds >= 0.9995 * f), (1e-6, "µs")
+    )
+    return f"{format_earned(seconds / factor, 1e-2 * seconds / factor)} {unit}"
+
+
+def format_earned(value: float | None, uncertainty: float | None) -> str:
     """The value with the digits that its uncertainty leaves, one per thousand at best.
 
-    The last digit shown stands where the first digit of the uncertainty stands.
+    The last digit shown stands where the first digit of the uncertainty stands. Where the
+    uncertainty is as large as the value it leaves none: then one digit after a `~` says how
+    large the value is, roughly. Where nobody knows the uncertainty, it is two digits after a `~`.
     """
     if value is None or not math.isfinite(value):
         return "-"
     if value == 0:
         return "0"
-    doubt = max(abs(uncertainty), abs(value) * 1e-3)
-    decimals = -math.floor(math.log10(doubt))
+    size = abs(value)
+    doubt = 0.1 * size if uncertainty is None else max(abs(uncertainty), size * 1e-3)
+    is_rough = uncertainty is None or doubt >= size
+    decimals = -math.floor(math.log10(min(doubt, size)))
     # Rounding first: 9.99 to one digit is 10, and then no digit after the point.
     rounded = round(value, decimals)
-    return f"{rounded:.{max(decimals, 0)}f}"
+    return f"{'~' if is_rough else ''}{rounded:.{max(decimals, 0)}f}"
+
+
+def format_share(share: float | None) -> str:
+    """A share in percent with one digit after the point; `<0.1` where that would be none."""
+    if share is None:
+        return "-"
+    return f"{100 * share:.1f}" if share >= 0.0005 else "<0.1"
 
 
 def choose_unit(rows: Sequence[Row]) -> tuple[str, float]:
@@ -1490,7 +1703,7 @@ def format_best(summary: dict[str, Any], unit: str, factor: float, peak: float |
     several = len({(summary[f"best_by_{s}"] or {}).get("device") for s in ("mean", "max")}) > 1
 
     def share(rate: float | None) -> str:
-        return f"{100 * rate / peak:.1f}" if peak and rate else "-"
+        return format_share(rate / peak if peak and rate else None)
 
     lines = []
     for statistic in ("median", "mean", "max"):
@@ -1500,7 +1713,8 @@ def format_best(summary: dict[str, Any], unit: str, factor: float, peak: float |
             continue
         rate = best["flops_per_second"]
         where = format_shape(best) + (f" on {best['device']}" if several else "")
-        shown = format_earned(rate / factor, rate / factor * (best["spread"] or 0.0) / 2)
+        doubt = None if best["doubt"] is None else best["doubt"] * rate / factor
+        shown = format_earned(rate / factor, doubt)
         lines.append([f"best by {statistic}", shown, where, share(rate)])
     count = f"{summary['usable_shapes']} results"
     for mean in ("arithmetic", "geometric"):
@@ -1520,15 +1734,12 @@ def format_rows(rows: Sequence[Row], top: int, unit: str, factor: float) -> str:
     lines = []
     for row in sorted(rows, key=order)[:top]:
         median = row["flops_per_second_median"]
-        spread = row["spread"] or 0.0
-        uncertainty = (median or 0.0) / factor * spread / 2
+        doubt = estimate_doubt(row)
+        uncertainty = None if doubt is None else doubt * (median or 0.0) / factor
 
-        def show(rate: float | None, uncertainty: float = uncertainty) -> str:
+        def show(rate: float | None, uncertainty: float | None = uncertainty) -> str:
             return "-" if rate is None else format_earned(rate / factor, uncertainty)
 
-        verdict = "ok" if row["steady"] else "unsteady"
-        verdict = "above peak" if row["above_peak"] else verdict
-        verdict = verdict if row["answer_ok"] else "WRONG ANSWER"
         lines.append(
             [
                 format_shape(row),
@@ -1537,8 +1748,8 @@ def format_rows(rows: Sequence[Row], top: int, unit: str, factor: float) -> str:
                 show(median),
                 show(row["flops_per_second_mean"]),
                 show(row["flops_per_second_max"]),
-                f"{100 * spread:.1f}",
-                verdict,
+                "-" if row["spread"] is None else f"{100 * row['spread']:.1f}",
+                row["verdict"],
             ]
         )
     headings = ["Shape MxNxK", "Device", "Samples", f"Median, {unit}", "Mean", "Max"]
@@ -1590,7 +1801,7 @@ def find_remarks(journal: Journal) -> list[str]:
     """What a reader should know about the quality of the numbers, and what to try."""
     remarks = []
     rows = journal.rows
-    unsteady = [row for row in rows if not row["steady"]]
+    unsteady = [row for row in rows if row["steady"] is False]
     if unsteady:
         worst = max(unsteady, key=lambda row: (row["spread"] or 0.0, abs(row["drift"] or 0.0)))
         drift = "" if worst["drift"] is None else f", drift {100 * worst['drift']:+.0f} %"
@@ -1600,6 +1811,13 @@ def find_remarks(journal: Journal) -> list[str]:
             "running, more --num_warmup_iterations and --accelerator_warmup_seconds, locked "
             "clocks (nvidia-smi -lgc), larger shapes; on a CPU also one thread per core"
         )
+    few = [row for row in rows if row["samples"] < QUARTILE_SAMPLES]
+    if few:
+        remarks.append(
+            f"{len(few)} of {len(rows)} results have fewer than {QUARTILE_SAMPLES} samples: "
+            "nothing tells how far to trust them. Use --num_iterations 10 or more"
+        )
+    remarks += find_time_remarks(rows)
     seen = [entry.get("throttle_reasons") or "" for entry in (*rows, *journal.devices)]
     throttled = sorted({name for names in seen for name in names.split()})
     if throttled:
@@ -1613,6 +1831,30 @@ def find_remarks(journal: Journal) -> list[str]:
         remarks.append(
             f"slowest device: {slowest['device']}, {100 * slowest['relative']:+.1f} % from the "
             f"median device over {slowest['common_shapes']} common shapes"
+        )
+    return remarks
+
+
+def find_time_remarks(rows: Sequence[Row]) -> list[str]:
+    """Notes on the times that arithmetic does not explain, and what to do about them."""
+    remarks = []
+    suspects = [row for row in rows if row["verdict"] == "suspect"]
+    if suspects:
+        worst = min(suspects, key=lambda row: row["flops_per_second_median"])
+        remarks.append(
+            f"{len(suspects)} of {len(rows)} results are suspect (the slowest: "
+            f"{format_shape(worst)} on {worst['device']}, {worst['verdict_reason']}): arithmetic "
+            "does not explain the time. Either something else had the device or the processor: "
+            "end it and measure these shapes again, on a CPU also with fewer threads "
+            "(OMP_NUM_THREADS below the number of idle cores); or, where it comes out the same on "
+            "an idle machine, the library is slow at this shape: pad it to a larger one"
+        )
+    bound = [row for row in rows if row["verdict"] == "overhead"]
+    if bound:
+        remarks.append(
+            f"{len(bound)} of {len(rows)} results are bound by launch or other overhead, not by "
+            f"arithmetic ({bound[0]['verdict_reason']}). That is usual for small shapes: the rate "
+            "tells what a call costs, and nothing of the arithmetic. Use larger shapes"
         )
     return remarks
 
@@ -1739,6 +1981,15 @@ def run_self_test() -> int:
     }
     check("statistics of 4, 1, 2, 3", all(summary[k] == v for k, v in expected.items()))
     check("a range of 0 10 4 is 4 8", expand_range(0, 10, 4) == [4, 8])
+    times = {Shape(8, 8, 8): 9e-3, Shape(8, 8, 16): 2e-4, Shape(16, 16, 16): 8e-4}
+    rows: list[Row] = []
+    for shape, seconds in times.items():
+        row = {**shape._asdict(), "device": "cpu", "answer_ok": True, "above_peak": None}
+        row |= summarise_seconds([seconds] * 4, count_operations(*shape))
+        rows.append(row | {"steady": True})
+    judge_rows(rows)
+    verdicts = [row["verdict"] for row in rows]
+    check("a small product slower than a large one is suspect", verdicts == ["suspect", "ok", "ok"])
     torch = import_torch()
     device = Device(torch, "cpu")
     flush = torch.empty(MIB, dtype=torch.uint8)
@@ -1806,11 +2057,11 @@ def build_parser() -> argparse.ArgumentParser:
     )
     timing = parser.add_argument_group("timing")
     timing.add_argument(
-        "--num_iterations", type=parse_size, metavar="N", help="samples per shape (default: 100)"
+        "--num_iterations", type=parse_count, metavar="N", help="samples per shape (default: 100)"
     )
     timing.add_argument(
         "--num_warmup_iterations",
-        type=lambda text: 0 if text == "0" else parse_size(text),
+        type=parse_count_or_none,
         metavar="N",
         help="untimed products before them (default: 50)",
     )
@@ -1852,7 +2103,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="theoretical dense peak: adds a share of it, and flags what is above",
     )
     output.add_argument(
-        "--top", type=parse_size, default=10, metavar="N", help="results shown (default: 10)"
+        "--top", type=parse_count, default=10, metavar="N", help="results shown (default: 10)"
     )
     other = parser.add_argument_group("other")
     other.add_argument(
@@ -1876,7 +2127,8 @@ def check_options(options: argparse.Namespace) -> None:
         raise WrongUse(f"--fast_accumulation is for float8, not for {options.dtype}")
     for name in ("m", "n", "k"):
         if getattr(options, f"{name}_range") is not None:
-            expand_range(*getattr(options, f"{name}_range"))
+            start, stop, step = getattr(options, f"{name}_range")
+            expand_range(start, stop, step, f"--{name}_range")
     for name in ("json", "plot"):
         path = getattr(options, name)
         if path is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import math
 import os
 import signal
@@ -44,7 +45,26 @@ def make_row(mamf: Any, rate: float, **changes: Any) -> dict[str, Any]:
     row = {"m": 1, "n": 1, "k": 1, "dtype": "bfloat16", "device": "cuda:0", "operations": 1}
     row |= mamf.summarise_seconds([1 / rate] * 10, 1)
     row |= {"steady": True, "answer_ok": True, "above_peak": None, "throttle_reasons": None}
+    row |= {"verdict": "ok", "verdict_reason": None}
     return row | changes
+
+
+def make_timed_rows(mamf: Any, times: dict[tuple[int, int, int], Any]) -> list[dict[str, Any]]:
+    """Judged results of shapes that took those seconds: a list, or one time for all 10 samples."""
+    rows = []
+    for sizes, taken in times.items():
+        shape = mamf.Shape(*sizes)
+        seconds = taken if isinstance(taken, list) else [taken] * 10
+        row = make_row(mamf, 1.0, **shape._asdict(), operations=mamf.count_operations(*shape))
+        row |= mamf.summarise_seconds(seconds, row["operations"])
+        rows.append(row | {"steady": mamf.is_steady(row)})
+    mamf.judge_rows(rows)
+    return rows
+
+
+def list_verdicts(rows: list[dict[str, Any]]) -> list[str]:
+    """The verdicts in the order of the rows."""
+    return [row["verdict"] for row in rows]
 
 
 def test_operations_by_hand(mamf: Any) -> None:
@@ -67,10 +87,209 @@ def test_statistics_by_hand(mamf: Any) -> None:
     assert row["drift"] is None
 
 
-def test_one_sample_has_no_spread(mamf: Any) -> None:
-    """One sample is allowed: its quartiles are itself."""
-    row = mamf.summarise_seconds([0.5], 1)
-    assert (row["seconds_iqr"], row["samples"], row["flops_per_second_max"]) == (0.0, 1, 2.0)
+@pytest.mark.parametrize(
+    ("seconds", "iqr", "verdict", "doubt", "printed"),
+    [
+        ([0.5], None, "one sample", None, "~24"),
+        ([0.4, 0.6], None, "few samples", 0.2, "24"),
+        ([0.5, 0.4, 0.6], None, "few samples", 0.2, "24"),
+        ([0.5, 0.5, 0.5, 0.5], 0.0, "ok", 0.0, "24.00"),
+        ([0.4, 0.5, 0.5, 0.6], 0.05, "unsteady", 0.05, "24"),
+    ],
+)
+def test_few_samples_have_no_spread(
+    mamf: Any,
+    seconds: list[float],
+    iqr: float | None,
+    verdict: str,
+    doubt: float | None,
+    printed: str,
+) -> None:
+    """Below 4 samples there are no quartiles: null, a dash, and a verdict that is not ok."""
+    (row,) = make_timed_rows(mamf, {(1, 2, 3): seconds})
+    assert row["samples"] == len(seconds)
+    assert row["verdict"] == verdict
+    assert mamf.estimate_doubt(row) == (doubt if doubt is None else pytest.approx(doubt))
+    cells = mamf.format_rows([row], 1, "FLOPS", 1.0).splitlines()[2].split("|")
+    assert cells[4].strip() == printed
+    if iqr is None:
+        assert row["seconds_iqr"] is row["spread"] is row["steady"] is None
+        assert cells[7].strip() == "-"
+    else:
+        assert row["seconds_iqr"] == pytest.approx(iqr)
+        assert cells[7].strip() == f"{200 * iqr:.1f}"
+    few = [text for text in mamf.find_remarks(make_journal([row])) if "fewer than 4" in text]
+    assert len(few) == (iqr is None)
+
+
+def make_journal(rows: list[dict[str, Any]]) -> Any:
+    """What the notes are made from."""
+    return SimpleNamespace(rows=rows, devices=[])
+
+
+def test_thread_scheduling_is_suspect(mamf: Any) -> None:
+    """55 GFLOPS beside 0.26 with an IQR of nothing: 8 ms is not what arithmetic takes."""
+    rows = make_timed_rows(
+        mamf,
+        {
+            (64, 128, 128): 38e-6,
+            (128, 64, 128): 8e-3,
+            (128, 128, 128): 70e-6,
+            (256, 256, 256): 8.4e-3,
+        },
+    )
+    assert list_verdicts(rows) == ["ok", "suspect", "ok", "suspect"]
+    # The first would fit into a larger one; the other could be done in 2 * 2 * 2 pieces.
+    assert (
+        "114 times the 70.0 µs of 128x128x128, which it would fit into"
+        in (rows[1]["verdict_reason"])
+    )
+    assert "15 times the 560 µs of 8 pieces of the size 128x128x128" in rows[3]["verdict_reason"]
+    (note,) = mamf.find_time_remarks(rows)
+    assert note.startswith("2 of 4 results are suspect (the slowest: 128x64x128 on cuda:0")
+    assert "OMP_NUM_THREADS" in note
+    assert "pad it" in note
+
+
+def test_suspicion_begins_at_a_factor_of_5(mamf: Any) -> None:
+    """4.9 times what a larger product took is a slow kernel, 5 times is suspect."""
+    for factor, verdict in ((4.9, "ok"), (5.01, "suspect")):
+        rows = make_timed_rows(mamf, {(64, 64, 64): factor * 1e-3, (64, 64, 65): 1e-3})
+        assert list_verdicts(rows) == [verdict, "ok"]
+        rows = make_timed_rows(mamf, {(65, 64, 64): 2 * factor * 1e-3, (64, 64, 64): 1e-3})
+        assert list_verdicts(rows) == [verdict, "ok"]
+
+
+def test_most_samples_waited(mamf: Any) -> None:
+    """A shape alone is suspect where its own fastest sample took a fifth of the median or less."""
+    (row,) = make_timed_rows(mamf, {(64, 64, 64): [8e-3] * 9 + [4e-5]})
+    assert row["spread"] == 0
+    assert row["steady"] is True
+    assert row["verdict"] == "suspect"
+    assert "200 times its own fastest sample, 40.0 µs" in row["verdict_reason"]
+
+
+def test_devices_are_judged_apart(mamf: Any) -> None:
+    """A slow device beside a fast one is the business of the table of devices."""
+    rows = [
+        make_row(mamf, rate, device=device) for device, rate in (("cuda:0", 1.0), ("cuda:1", 9.0))
+    ]
+    mamf.judge_rows(rows)
+    assert list_verdicts(rows) == ["ok", "ok"]
+
+
+def test_wrong_or_impossible_rows_accuse_nobody(mamf: Any) -> None:
+    """A product that is wrong, or above the peak, shows no faster way."""
+    for fault, verdict in (({"answer_ok": False}, "WRONG ANSWER"), ({"above_peak": True}, None)):
+        rows = [make_row(mamf, 1.0), make_row(mamf, 1e6, m=2, **fault)]
+        mamf.judge_rows(rows)
+        assert list_verdicts(rows) == ["ok", verdict or "above peak"]
+
+
+@pytest.mark.parametrize(("fixed", "verdict"), [(5e-6, "overhead"), (8e-3, "suspect")])
+def test_a_fixed_cost_is_not_arithmetic(mamf: Any, fixed: float, verdict: str) -> None:
+    """Where the time does not depend on the shape: a launch of 5 µs is usual, 8 ms are not."""
+    times = {(64, 64, 64): fixed, (64, 128, 64): 1.1 * fixed, (128, 128, 128): 1.2 * fixed}
+    rows = make_timed_rows(mamf, {**times, (4096, 4096, 4096): 2 * fixed})
+    assert list_verdicts(rows) == [verdict, verdict, verdict, "ok"]
+    assert "64x64x64 and 128x128x128 both take about" in rows[1]["verdict_reason"]
+    (note,) = mamf.find_time_remarks(rows)
+    assert ("not by arithmetic" in note) == (verdict == "overhead")
+    assert ("no launch takes so long" in note) == (verdict == "suspect")
+
+
+def test_equal_times_that_arithmetic_or_memory_explains(mamf: Any) -> None:
+    """More rows against one weight, or more tiles on an idle device, are free and still ok."""
+    decode = {(m, 4096, 4096): 12e-6 for m in (1, 2, 4, 8, 16)}
+    tiles = {(m, n, 8192): 60e-6 for m in (256, 2048) for n in (128, 2048)}
+    for times in (decode, tiles):
+        assert set(list_verdicts(make_timed_rows(mamf, times))) == {"ok"}
+
+
+def model_gpu_seconds(shape: tuple[int, int, int], launch: float) -> float:
+    """Waves of 256 x 128 tiles on 132 units, or the bytes from memory, and a launch.
+
+    The device is an H100 SXM at 989 TFLOPS and 3.35 TB/s. Sizes that are no multiple of 8 take
+    3 times as long.
+    """
+    m, n, k = shape
+    waves = math.ceil(math.ceil(m / 256) * math.ceil(n / 128) / 132)
+    arithmetic = waves * 132 * 2 * 256 * 128 * k / 989e12
+    memory = 2 * (m * k + k * n + m * n) / 3.35e12
+    return launch + max(arithmetic * (3 if n % 8 or k % 8 else 1), memory)
+
+
+@pytest.mark.parametrize(
+    ("grid", "expected"),
+    [
+        ([range(1024, 20480, 1024)] * 3, {"ok"}),
+        ([range(1024, 16385, 1024), [4096, 8192], [4096, 8192]], {"ok"}),
+        ([[1, 2, 4, 8, 16, 64], [4096, 8192, 28672], [4096, 8192]], {"ok"}),
+        ([[4095, 4096, 4097, 8192]] * 3, {"ok"}),
+        ([[64, 128, 2048], [64, 128, 2048], [64, 4096, 65536, 1048576]], {"ok"}),
+        ([[16, 64, 256, 1024, 4096]] * 3, {"ok", "overhead"}),
+    ],
+)
+def test_no_false_alarm_on_a_healthy_accelerator(
+    mamf: Any, grid: list[Any], expected: set[str]
+) -> None:
+    """Waves, weights from memory, odd sizes, long sums and launches: nothing of it is suspect."""
+    times = {
+        shape: model_gpu_seconds(shape, 5e-6) * (1 + 0.03 * (i % 7))
+        for i, shape in enumerate(itertools.product(*grid))
+    }
+    rows = make_timed_rows(mamf, times)
+    assert set(list_verdicts(rows)) == expected
+    for row in rows:
+        if row["verdict"] == "overhead":
+            arithmetic = row["operations"] / 989e12
+            assert row["seconds_median"] > 10 * arithmetic
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(1, 300), min_size=1, max_size=4, unique=True),
+    st.lists(st.integers(1, 300), min_size=1, max_size=4, unique=True),
+    st.floats(0, 9e-4),
+    st.lists(st.floats(1, 4.9), min_size=1, max_size=9),
+)
+def test_no_false_alarm_whatever_the_grid(
+    mamf: Any, sizes: list[int], others: list[int], fixed: float, slower: list[float]
+) -> None:
+    """Kernels that differ by less than a factor of 5, and a fixed cost: never suspect."""
+    shapes = itertools.product(sizes, others, sizes)
+    times = {
+        shape: (fixed + mamf.count_operations(*shape) * 1e-9) * slower[i % len(slower)]
+        for i, shape in enumerate(shapes)
+    }
+    rows = make_timed_rows(mamf, times)
+    long = [row for row in rows if row["verdict"] == "suspect"]
+    assert all("no launch takes so long" in row["verdict_reason"] for row in long)
+    assert not long or fixed > 0
+
+
+def test_a_stall_in_a_large_grid_is_found(mamf: Any) -> None:
+    """With thousands of rows each is compared with the fastest of each octave of the sizes."""
+    sizes = range(512, 10240, 512)
+    times = {s: 1e-5 + 2 * math.prod(s) / 7e14 for s in itertools.product(sizes, repeat=3)}
+    assert len(times) > mamf.COMPARED_ROWS
+    stalled = [(512, 512, 512), (2560, 1024, 512), (5120, 512, 7680), (9728, 1024, 2048)]
+    times |= {shape: 30 * times[shape] for shape in stalled}
+    rows = make_timed_rows(mamf, times)
+    assert [mamf.get_shape(row) for row in rows if row["verdict"] != "ok"] == stalled
+
+
+def test_the_worst_verdict_is_given(mamf: Any) -> None:
+    """A wrong answer outweighs all; a suspect time outweighs a spread that nobody knows."""
+    row = make_row(mamf, 1.0, answer_ok=False, above_peak=True, steady=False)
+    order = []
+    for repaired in ({"answer_ok": True}, {"above_peak": False}, {"steady": True}):
+        order.append(mamf.choose_verdict(row, is_overhead=True))
+        row |= repaired
+    assert order == ["WRONG ANSWER", "above peak", "unsteady"]
+    assert mamf.choose_verdict(row, is_overhead=True) == "overhead"
+    assert mamf.choose_verdict(row | {"samples": 1}, is_suspect=True) == "suspect"
+    assert mamf.choose_verdict(row) == "ok"
 
 
 def test_a_time_of_zero_gives_no_rate(mamf: Any) -> None:
@@ -90,7 +309,7 @@ def test_drift_of_a_run_that_heats_up(mamf: Any) -> None:
 
 
 @settings(deadline=None)  # a busy machine, or the first import of torch, is no failure
-@given(st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=50))
+@given(st.lists(st.floats(1e-6, 1e3), min_size=4, max_size=50))
 def test_statistics_keep_their_order(mamf: Any, seconds: list[float]) -> None:
     """min <= median <= max, the IQR fits between them, and the fastest time is the top rate."""
     row = mamf.summarise_seconds(seconds, 1000)
@@ -101,7 +320,7 @@ def test_statistics_keep_their_order(mamf: Any, seconds: list[float]) -> None:
 
 @pytest.mark.torch
 @settings(deadline=None)
-@given(st.lists(st.floats(1e-6, 1e3), min_size=2, max_size=50))
+@given(st.lists(st.floats(1e-6, 1e3), min_size=4, max_size=50))
 def test_quartiles_are_those_of_torch(mamf: Any, seconds: list[float]) -> None:
     """The interquartile range is that of linear interpolation, as torch and numpy have it."""
     import torch
@@ -115,8 +334,13 @@ def test_ranges(mamf: Any) -> None:
     """A start of 0 means the step, and the stop is left out."""
     assert mamf.expand_range(0, 1024, 256) == [256, 512, 768]
     assert mamf.expand_range(128, 513, 128) == [128, 256, 384, 512]
-    for wrong in ((0, 256, 256), (0, 10, 0), (5, 1, 1), (-4, 8, 4)):
-        with pytest.raises(mamf.WrongUse):
+    for wrong, complaint in (
+        ((0, 256, 256), "STOP is left out"),
+        ((10, 5, 1), "has to be above START"),
+        ((0, 10, 0), "STEP has to be at least 1"),
+        ((-4, 8, 4), "START has to be at least 0"),
+    ):
+        with pytest.raises(mamf.WrongUse, match=complaint):
             mamf.expand_range(*wrong)
 
 
@@ -165,6 +389,15 @@ def test_search_has_a_fixed_order_that_spreads(mamf: Any) -> None:
         (9.9951, 0.02, "10.00"),
         (1234567.0, 0.0, "1235000"),
         (None, 1.0, "-"),
+        # The user's row: an IQR of 7417 % leaves no digit of 15.07, and yet it is not 0.
+        (15.07, 15.07 * 74.174 / 2, "~20"),
+        (24.2, 15.07 * 74.174 / 2, "~20"),
+        (60.0, 300.0, "~60"),
+        (60.0, 59.0, "60"),
+        (0.0026, 1.0, "~0.003"),
+        (0.96, 2.0, "~1.0"),
+        (794.52, None, "~790"),
+        (0.26, None, "~0.26"),
     ],
 )
 def test_digits_are_earned(mamf: Any, value: float | None, doubt: float, text: str) -> None:
@@ -177,7 +410,22 @@ def test_digits_are_earned(mamf: Any, value: float | None, doubt: float, text: s
 def test_rounding_stays_within_the_doubt(mamf: Any, value: float, doubt: float) -> None:
     """What is printed differs from the value by no more than the doubt."""
     limit = max(doubt, value * 1e-3)
-    assert abs(float(mamf.format_earned(value, doubt)) - value) <= limit * (1 + 1e-9)
+    printed = float(mamf.format_earned(value, doubt).removeprefix("~"))
+    assert printed > 0, "what was measured is never printed as 0"
+    assert abs(printed - value) <= limit * (1 + 1e-9)
+
+
+def test_a_wide_spread_is_printed_as_rough(mamf: Any) -> None:
+    """Neither table prints a measured rate or share as 0."""
+    rows = make_timed_rows(mamf, {(64, 128, 64): [4.4e-5] * 3 + [7e-5] * 3 + [8e-3] * 4})
+    table = mamf.format_rows(rows, 1, "GFLOPS", 1e9).splitlines()[2]
+    best = mamf.format_best(mamf.summarise_rows(rows), "GFLOPS", 1e9, 989e12)
+    assert [cell.strip() for cell in table.split("|")][4:7] == ["~10", "~0.3", "~20"]
+    assert "| ~10 |" in " ".join(best.split())
+    assert "| <0.1 |" in " ".join(best.split())
+    assert mamf.format_share(0.0005) == "0.1"
+    assert mamf.format_share(0.803) == "80.3"
+    assert mamf.format_share(None) == "-"
 
 
 def test_summary_by_hand(mamf: Any) -> None:
@@ -320,8 +568,12 @@ def test_last_level_caches_are_added_up(mamf: Any, tmp_path: Path) -> None:
     [
         (["--m", "0"], "no matrix size"),
         (["--m", "64", "--m_range", "0", "128", "64"], "not allowed with"),
-        (["--m_range", "0", "64", "64"], "STOP is left out"),
-        (["--num_iterations", "0"], "no matrix size"),
+        (["--m_range", "0", "64", "64"], "--m_range 0 64 64: no size is in it; STOP is left out"),
+        (["--k_range", "10", "5", "1"], "--k_range 10 5 1: no size is in it"),
+        (["--n_range", "1", "5", "0"], "--n_range 1 5 0: STEP has to be at least 1"),
+        (["--num_iterations", "0"], "--num_iterations: '0' has to be a whole number from 1"),
+        (["--num_warmup_iterations", "-1"], "--num_warmup_iterations: '-1' has to be a whole"),
+        (["--top", "0"], "--top: '0' has to be a whole number from 1"),
         (["--budget", "soon"], "is no duration"),
         (["--peak", "-1"], "above 0"),
         (["--peak", "nan"], "above 0"),
@@ -540,6 +792,31 @@ def test_output_streams(run_tool: Callable[..., Any]) -> None:
     assert "64x128x64" in done.stdout
     for text in ("command: python", "torch: ", "environment: OMP_NUM_THREADS=1", "note: clocks"):
         assert text in done.stderr
+
+
+@pytest.mark.torch
+def test_one_sample_in_table_and_json(
+    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """A run of one sample says so in every row, also when it is resumed from an older JSON."""
+    path = tmp_path / "run.json"
+    command = ["--toy", "--num_iterations", "1", "--json", str(path)]
+    for resume in ([], ["--resume", str(path)]):
+        done = run_tool(TOOL, *command, *resume)
+        assert done.returncode == 0, done.stderr
+        document = read_json(path)
+        for row in document["results"]:
+            assert row["seconds_iqr"] is row["spread"] is row["steady"] is None
+            assert row["verdict"] in ("one sample", "suspect")
+        lines = [line.split("|") for line in done.stdout.splitlines()[-8:]]
+        assert {line[7].strip() for line in lines} == {"-"}
+        assert all(line[4].strip().startswith("~") for line in lines)
+        assert "8 of 8 results have fewer than 4 samples" in done.stderr
+        # As the earliest versions wrote it.
+        for row in document["results"]:
+            row |= {"seconds_iqr": 0.0, "spread": 0.0, "steady": True}
+            del row["verdict"], row["verdict_reason"]
+        path.write_text(json.dumps(document))
 
 
 @pytest.mark.torch
