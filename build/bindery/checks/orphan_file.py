@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 
 from bindery.checks.rule import Rule, Scope
@@ -23,7 +24,9 @@ def check(scope: Scope) -> Iterator[Finding]:
                 pass
     for path in scope.tree.walk_files(scope.config.folder):
         is_image = path.lower().endswith(_IMAGES)
-        if is_image and path not in used and not is_left_out(path, scope.config):
+        # A cover may lie there in several formats, for shelves that show only some of them.
+        is_cover = posixpath.splitext(path)[0] == posixpath.splitext(scope.config.cover)[0]
+        if is_image and path not in used and not (is_cover or is_left_out(path, scope.config)):
             message = f"no chapter shows '{path}'"
             yield RULE.find(
                 Span.whole(path), message, "show it, remove it, or name it under 'not_chapters'"

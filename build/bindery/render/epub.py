@@ -55,7 +55,7 @@ from bindery.render.completeness import (
     read_contents,
 )
 from bindery.render.content import find_title_slug, render_chapter
-from bindery.render.images import Prepared, list_images, prepare_images, report_failures
+from bindery.render.images import Prepared, gather_images, prepare_images
 from bindery.render.joined import JoinedDialect
 from bindery.render.markup import escape_attribute, escape_text
 from bindery.render.output import make_work_folder, write_whole
@@ -127,11 +127,8 @@ def build_epub(
     """
     config, resolved = inspection.config, inspection.resolved
     progress("images")
-    shown = [image for _, image in list_images(resolved)]
-    images, failed = prepare_images(inspection.tree, shown, path.parent / ".cache" / "images")
-    unreadable = list(report_failures(resolved, config, failed))
-    if unreadable and not lenient:
-        raise BookError(*unreadable)
+    cache = path.parent / ".cache" / "images"
+    images, unreadable = gather_images(inspection.tree, resolved, config, cache, lenient=lenient)
     with make_work_folder(path.parent) as work:
         names = _stage_images(images.values(), work)
         chapters = resolved.book.chapters

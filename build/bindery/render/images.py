@@ -17,7 +17,7 @@ from PIL import Image, ImageFile, UnidentifiedImageError
 
 from bindery.config import Config
 from bindery.load import Tree
-from bindery.model import Finding, Link, ResolvedBook, ToFile
+from bindery.model import BookError, Finding, Link, ResolvedBook, ToFile
 from bindery.render.output import write_whole
 
 MAX_PIXELS = 1600
@@ -116,7 +116,24 @@ def _convert(image: Image.Image, data: bytes) -> tuple[str, bytes, tuple[int, in
     return "png", buffer.getvalue(), converted.size
 
 
-def report_failures(
+def gather_images(
+    tree: Tree, resolved: ResolvedBook, config: Config, cache: Path, *, lenient: bool
+) -> tuple[dict[str, Prepared], list[Finding]]:
+    """The prepared images of a book by path, its cover among them, and what cannot be read.
+
+    Raises BookError where something cannot be read, unless the build is lenient.
+    """
+    shown = [path for _, path in list_images(resolved)]
+    if tree.find_kind(config.cover) == "file":  # one that is not there has been reported
+        shown.append(config.cover)
+    images, failed = prepare_images(tree, shown, cache)
+    unreadable = list(_report_failures(resolved, config, failed))
+    if unreadable and not lenient:
+        raise BookError(*unreadable)
+    return images, unreadable
+
+
+def _report_failures(
     resolved: ResolvedBook, config: Config, failed: Mapping[str, str]
 ) -> Iterator[Finding]:
     """A finding for each place that shows an image that cannot be read, the cover included."""

@@ -42,7 +42,7 @@ from bindery.render.completeness import (
     fold_space,
 )
 from bindery.render.content import find_title_slug, render_chapter
-from bindery.render.images import Prepared, list_images, prepare_images, report_failures
+from bindery.render.images import Prepared, gather_images, list_images
 from bindery.render.joined import JoinedDialect
 from bindery.render.output import write_whole
 from bindery.render.table_layout import PageRoom
@@ -194,15 +194,9 @@ def build_pdf(
     is not in the PDF.
     """
     config, resolved = inspection.config, inspection.resolved
-    cache_folder = path.parent / ".cache" / "images"
     progress("images")
-    shown = [image for _, image in list_images(resolved)]
-    if config.cover:
-        shown.append(config.cover)
-    images, failed = prepare_images(inspection.tree, shown, cache_folder)
-    unreadable = list(report_failures(resolved, config, failed))
-    if unreadable and not lenient:
-        raise BookError(*unreadable)
+    cache = path.parent / ".cache" / "images"
+    images, unreadable = gather_images(inspection.tree, resolved, config, cache, lenient=lenient)
     dialect = JoinedDialect(
         config,
         edition,
@@ -227,13 +221,13 @@ def build_pdf(
         message = f"the PDF asks for what a book may not have: {error.__cause__ or error}"
         raise BookError(Finding(Span.whole(config.file), "engine-message", message)) from None
     lost = list(_report_lost_images(log.records, fetcher.refused, resolved, images))
-    if lost:
+    if lost and not lenient:
         raise BookError(*lost)
     progress("proof")
     proof = prove_pdf(resolved, dialect, document, data)
     proof.raise_if_incomplete()
     write_whole(path, data)
-    return proof, [*unreadable, *_read_log(log.records, resolved, dialect)]
+    return proof, [*unreadable, *lost, *_read_log(log.records, resolved, dialect)]
 
 
 def _write_file(document: Any) -> bytes:
