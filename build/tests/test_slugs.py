@@ -41,6 +41,9 @@ def test_published_fixtures() -> None:
         if (slug := counter.assign_slug(case["input"])) != case["expected"]
     }
     assert len(cases) > 70
+    # Some of these have become letters since: Python 3.13 knows Unicode 15.1, the cases 14.
+    if unicodedata.unidata_version > "14.0.0":
+        wrong.pop("Unassigned", None)
     assert wrong == {}
 
 
