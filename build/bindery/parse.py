@@ -29,6 +29,7 @@ from bindery.slugs import SlugCounter
 InlineRule = Callable[[StateInline, bool], bool]
 
 _PROSE_LINK = re.compile(r"\[([^\[\]\n]*)\]\(([^()\n]*\s[^()\n]*)\)")
+_FRONT_TITLE = re.compile(r"^title:[ \t]*(?P<title>\S.*)$", re.MULTILINE)
 _EXCUSE = re.compile(r"\s*bindery:\s*allow\b(?P<rest>.*)", re.DOTALL)
 _EXCUSE_PARTS = re.compile(r"\s+(?P<rule>[a-z][a-z-]*)\s+because\s+(?P<reason>\S.*)", re.DOTALL)
 
@@ -219,6 +220,7 @@ class _ChapterReader:
                     self._read_html(token, token.content, place, tokens[index + 1 :])
         self._rank_headings()
         first = next((anchor.title for anchor in self.anchors if anchor.level == 1), "")
+        first = first or _find_front_title(tokens)
         return Chapter(
             path=self.path,
             title=title or first or _title_from_path(self.path),
@@ -531,6 +533,14 @@ def _text_until(pieces: Iterable[Piece], name: str) -> tuple[str, str]:
             case _:
                 pass
     return "".join(text).strip(), "".join(shown).strip()
+
+
+def _find_front_title(tokens: Sequence[Token]) -> str:
+    """The title that front matter gives, where the text itself begins without a heading."""
+    if not tokens or tokens[0].type != "front_matter":
+        return ""
+    match = _FRONT_TITLE.search(tokens[0].content)
+    return match["title"].strip().strip("\"'") if match else ""
 
 
 def _title_from_path(path: str) -> str:

@@ -151,3 +151,18 @@ def test_no_text_breaks_the_parser(source: str) -> None:
         assert 1 <= span.line <= len(chapter.lines)
         assert span.col >= 1
         assert span.width >= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("---\ntitle: Workspaces\n---\n\n## One\n", "Workspaces"),
+        ("---\ntitle: 'In quotes'\n---\n\nText.\n", "In quotes"),
+        ("---\ntitle: Given\n---\n\n# Written\n", "Written"),
+        ("---\nsection: 7\n---\n\nText.\n", "A page"),
+        ("Text.\n\ntitle: not front matter\n", "A page"),
+    ],
+)
+def test_front_matter_may_give_the_title(text: str, title: str) -> None:
+    """A chapter without a heading of level 1 is called what its front matter says."""
+    assert parse_chapter("a-page.md", text).title == title
