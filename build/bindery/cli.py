@@ -94,8 +94,9 @@ def html(
     """Build the site."""
     from bindery.render.html import build_site, find_clashes
 
-    inspection, edition, folder = _begin_build(root, out, lenient)
-    _stop_at(find_clashes(inspection.config), inspection)
+    inspection, edition, folder = _begin_build("html", root, out, lenient)
+    if clashes := find_clashes(inspection.config):
+        raise ConfigError(*clashes)
     with _show_progress("site", len(inspection.book.chapters), quiet) as progress:
         proof = build_site(inspection, edition, folder / "site", progress)
     _end_build(proof, folder, folder / "site", root)
@@ -108,7 +109,7 @@ def pdf(
     """Build the PDF."""
     from bindery.render.pdf import STEPS, build_pdf
 
-    inspection, edition, folder = _begin_build(root, out, lenient)
+    inspection, edition, folder = _begin_build("pdf", root, out, lenient)
     path = folder / f"{inspection.config.name}.pdf"
     with _show_progress("PDF", len(inspection.book.chapters) + STEPS, quiet) as progress:
         proof, findings = build_pdf(inspection, edition, path, progress, lenient=lenient)
@@ -123,7 +124,7 @@ def epub(
     """Build the EPUB."""
     from bindery.render.epub import STEPS, build_epub
 
-    inspection, edition, folder = _begin_build(root, out, lenient)
+    inspection, edition, folder = _begin_build("epub", root, out, lenient)
     path = folder / f"{inspection.config.name}.epub"
     with _show_progress("EPUB", len(inspection.book.chapters) + STEPS, quiet) as progress:
         proof, findings = build_epub(inspection, edition, path, progress, lenient=lenient)
@@ -235,12 +236,19 @@ def import_book(
 # --- what the commands share ---
 
 
-def _begin_build(root: Path, out: Path | None, lenient: bool) -> tuple[Inspection, Edition, Path]:
-    """Inspect the book and stop at its errors, before anything is made."""
+def _begin_build(
+    output: str, root: Path, out: Path | None, lenient: bool
+) -> tuple[Inspection, Edition, Path]:
+    """Inspect the book and stop at its errors, or where chapters.yaml does not list the output,
+    before anything is made."""
     from bindery.edition import find_edition
     from bindery.pipeline import inspect_book
 
     inspection = inspect_book(root)
+    if output not in inspection.config.formats:
+        message = f"this book has no output '{output}'"
+        hint = "add it to `outputs: formats:`"
+        raise ConfigError(Finding(Span.whole(inspection.config.file), "config", message, hint))
     if inspection.findings:
         _print_findings(list(inspection.findings), inspection, Format.TEXT, to_stderr=True)
     if inspection.errors and not lenient:
@@ -263,11 +271,6 @@ def _find_out(root: Path, out: Path | None) -> Path:
         hint = "the name of an ebook is `outputs: name:` in chapters.yaml"
         raise ConfigError(Finding(Span.whole(str(out)), "config", message, hint))
     return folder
-
-
-def _stop_at(findings: Sequence[Finding], inspection: Inspection) -> None:
-    if findings:
-        raise ConfigError(*findings)
 
 
 def _end_build(proof: Proof, folder: Path, path: Path, root: Path) -> None:

@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from bindery.controls import show_controls
 from bindery.model import ConfigError, Finding, Severity, Span
 
 FILE_NAME = "chapters.yaml"
@@ -232,7 +233,7 @@ class _Reader:
         if not isinstance(node, ScalarNode) or str(node.tag).endswith(":null"):
             self._report(node, f"{what} should be text")
             return default
-        return str(node.value).strip()
+        return show_controls(str(node.value).strip())
 
     def _choice(self, node: Node | None, what: str, choices: Iterable[str], default: str) -> str:
         if node is None:

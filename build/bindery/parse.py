@@ -22,6 +22,7 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from mdit_py_plugins.gfm import gfm_plugin
 
+from bindery.controls import show_controls
 from bindery.model import Anchor, Chapter, Excuse, Finding, Inventory, Link, LinkKind, Span
 from bindery.raw_html import HIDDEN_ELEMENTS, Comment, Piece, Tag, Text, split_html
 from bindery.slugs import SlugCounter
@@ -179,7 +180,6 @@ class _ChapterReader:
         self.source = source
         self.lines = source.split("\n")
         self.locator = _Locator(path, self.lines)
-        self.references = env.get("references", {})
         self.slugs = SlugCounter()
         self.anchors: list[Anchor] = []
         self.links: list[Link] = []
@@ -254,14 +254,18 @@ class _ChapterReader:
         col = len(self.lines[line]) - len(self.lines[line].lstrip()) + 1
         span = Span(self.path, line + 1, col, max(len(self.lines[line].strip()), 1))
         title = _plain_text(children, with_tags=True).strip()
+        alt = _plain_text(children, with_alt=True).strip()
         level = int(token.tag[1])
-        token.meta["slug"] = self._add_heading(level, text, title, span)
+        token.meta["slug"] = self._add_heading(level, text, title, alt, span)
         self.levels.append((level, token.meta, "rank"))
 
-    def _add_heading(self, level: int, text: str, title: str, span: Span) -> str:
+    def _add_heading(self, level: int, text: str, title: str, alt: str, span: Span) -> str:
+        """Note a heading, and give its anchor. One that shows an image only is called what the
+        image says; no output has that as text."""
         slug = self.slugs.assign_slug(text)
-        title = " ".join(title.split())
-        self.anchors.append(Anchor(slug, title, level, span))
+        title = show_controls(" ".join(title.split()))
+        name = title or show_controls(" ".join(alt.split()))
+        self.anchors.append(Anchor(slug, name, level, span))
         self.headings.append((slug, title))
         return slug
 
@@ -411,9 +415,9 @@ class _ChapterReader:
             links[index] = Link("", "", span, "html-image", tag.get("alt") or "")
             self.links.append(links[index])
         if re.fullmatch("h[1-6]", tag.name):
-            text, title = _text_until(behind, tag.name)
+            text, title, alt = _text_until(behind, tag.name)
             self.levels.append((int(tag.name[1]), ranks, index))
-            return {index: self._add_heading(int(tag.name[1]), text, title, span)}
+            return {index: self._add_heading(int(tag.name[1]), text, title, alt, span)}
         match tag.name:
             case "table":
                 self.tables.append((self._count("table"), None))
@@ -518,9 +522,10 @@ def _split_following(tokens: Iterable[Token]) -> Iterator[Piece]:
                 yield Text("\n", 0)
 
 
-def _text_until(pieces: Iterable[Piece], name: str) -> tuple[str, str]:
-    """The text up to the end tag: as GitHub makes an anchor of it, and as it is shown."""
-    text, shown = [], []
+def _text_until(pieces: Iterable[Piece], name: str) -> tuple[str, str, str]:
+    """The text up to the end tag: as GitHub makes an anchor of it, as it is shown, and what its
+    images say."""
+    text, shown, alts = [], [], []
     for piece in pieces:
         match piece:
             case Text(content):
@@ -528,11 +533,13 @@ def _text_until(pieces: Iterable[Piece], name: str) -> tuple[str, str]:
                 shown.append(content)
             case Tag(name=tag_name, closing=True) if tag_name == name:
                 break
+            case Tag(name="img"):
+                alts.append(piece.get("alt") or "")
             case Tag(raw=raw) if not piece.is_shown:
                 shown.append(raw)
             case _:
                 pass
-    return "".join(text).strip(), "".join(shown).strip()
+    return "".join(text).strip(), "".join(shown).strip(), " ".join(alts).strip()
 
 
 def _find_front_title(tokens: Sequence[Token]) -> str:
@@ -540,7 +547,7 @@ def _find_front_title(tokens: Sequence[Token]) -> str:
     if not tokens or tokens[0].type != "front_matter":
         return ""
     match = _FRONT_TITLE.search(tokens[0].content)
-    return match["title"].strip().strip("\"'") if match else ""
+    return show_controls(match["title"].strip().strip("\"'")) if match else ""
 
 
 def _title_from_path(path: str) -> str:

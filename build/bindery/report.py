@@ -6,6 +6,7 @@ import json
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 
+from bindery.controls import show_controls
 from bindery.model import Finding, Severity, Span
 
 LineReader = Callable[[Span], str]
@@ -24,7 +25,8 @@ def format_finding(finding: Finding, read_line: LineReader) -> str:
         f"{span.path}:{span.line}:{span.col}: {finding.severity}[{finding.rule}]: {finding.message}"
     )
     lines = [head]
-    source = _show_control(read_line(span).rstrip()) if span.width else ""
+    source = show_controls(read_line(span).rstrip().replace("\r", "\N{SYMBOL FOR CARRIAGE RETURN}"))
+    source = source if span.width else ""
     margin = " " * len(str(span.line))
     if source:
         shown, start, width = _cut_around(source, span.col - 1, span.width)
@@ -34,11 +36,6 @@ def format_finding(finding: Finding, read_line: LineReader) -> str:
     if finding.help:
         lines.append(f"{margin} = help: {finding.help}")
     return "\n".join(lines)
-
-
-def _show_control(text: str) -> str:
-    """Control characters as their pictures, so that no file can command the terminal."""
-    return "".join(chr(0x2400 + ord(c)) if c < " " and c != "\t" else c for c in text)
 
 
 def _cut_around(source: str, start: int, width: int, limit: int = 100) -> tuple[str, int, int]:

@@ -305,3 +305,17 @@ def test_a_folder_that_cannot_be_made_is_no_bug(copy_book, run_bindery: Runner) 
     assert ended.status == 2
     assert "cannot be read or written" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_an_output_that_the_book_does_not_list_is_not_built(
+    make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """`outputs: formats:` says what a book has; asking for another is wrong use."""
+    config = "title: T\nparts:\n  - chapters: [README.md]\noutputs:\n  formats: [epub]\n"
+    book = make_book({"chapters.yaml": config, "README.md": "# T\n"})
+
+    ended = run_bindery("html", folder=book)
+
+    assert ended.status == 2
+    assert "this book has no output 'html'" in ended.stderr
+    assert not (book / "dist").exists()

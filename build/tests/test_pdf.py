@@ -16,7 +16,9 @@ from bindery.pipeline import inspect_book
 from bindery.render import pdf as pdf_module
 from bindery.render.addresses import make_prefixes
 from bindery.render.completeness import Proof
+from bindery.render.epub import build_epub
 from bindery.render.highlighting import highlight_code
+from bindery.render.html import build_site
 from bindery.render.joined import JoinedDialect
 from bindery.render.pdf import ClosedFetcher, build_pdf, list_link_faults, prove_pdf
 from PIL import Image
@@ -389,3 +391,48 @@ def test_what_the_engine_says_becomes_a_finding(book: Path) -> None:
     assert [(f.span.path, f.severity, f.message) for f in findings] == [
         ("three.md", "warning", "WeasyPrint: no anchor #three--gone for it")
     ]
+
+
+HARD_HEADINGS = """\
+# ![The logo](square.png)
+
+## A note[^1] here
+
+## `code` & <b>bold</b> ![dot](square.png) \N{ROCKET}
+
+## \x1b[31mred
+
+## With ![a badge](https://example.org/b.svg) of the web
+
+## !!!
+
+<h2 align="center"><img src="square.png" alt="Drawn" width="20"></h2>
+
+[^1]: The note.
+"""
+
+
+def test_hard_headings_reach_every_output(book: Path) -> None:
+    """Headings of images, footnotes, signs and control characters are in outline and contents,
+    under the name that a reader would say."""
+    (book / "three.md").write_text(HARD_HEADINGS)
+    (book / "README.md").write_text("# Preface\n\n[Table](two/README.md#wide-table)\n")
+    inspection = inspect_book(book)
+    edition = find_edition(inspection.config)
+    path = book / "dist" / "small.pdf"
+    build_site(inspection, edition, book / "dist" / "site", lambda name: None)
+    build_epub(inspection, edition, book / "dist" / "small.epub", lambda name: None)
+    proof, _ = build_pdf(inspection, edition, path, lambda name: None)
+
+    assert proof.lacks == ()
+    with pikepdf.open(path) as file, file.open_outline() as outline:
+        chapter = outline.root[-1].children[-1]
+        assert chapter.title == "The logo"
+        assert [item.title for item in chapter.children] == [
+            "A note here",
+            "code & bold \N{ROCKET}",
+            "\N{SYMBOL FOR ESCAPE}[31mred",
+            "With of the web",
+            "!!!",
+            "Drawn",
+        ]

@@ -17,9 +17,9 @@ from typing import Any
 
 from lxml import html as lxml_html
 
+from bindery.controls import show_controls
 from bindery.model import BookError, Chapter, Finding, ResolvedBook, Span
 from bindery.render.content import Dialect, find_title_slug
-from bindery.render.markup import show_controls
 from bindery.render.output import write_whole
 from bindery.report import count_noun
 
@@ -194,7 +194,7 @@ def read_contents(root: Any, wanted: Contents) -> Contents:
     return found
 
 
-_NOT_TEXT = frozenset(("wrap", "note", "no-image"))
+NOT_TEXT = frozenset(("wrap", "note", "no-image"))
 """Classes of what outputs add: marks of broken lines, numbers of footnotes, words for images."""
 
 
@@ -202,7 +202,7 @@ def read_text(element: Any) -> str:
     """The text of an element that its author wrote, without what outputs add."""
     pieces = [element.text or ""]
     for child in element:
-        if not (isinstance(child.tag, str) and child.get("class") in _NOT_TEXT):
+        if not (isinstance(child.tag, str) and child.get("class") in NOT_TEXT):
             pieces.append(read_text(child) if isinstance(child.tag, str) else "")
         pieces.append(child.tail or "")
     return "".join(pieces)

@@ -185,11 +185,18 @@ class _Writer:
         else:
             self._close(token)
 
-    def _open_heading(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+    def _open_heading(self, token: Token, tokens: Sequence[Token], index: int) -> None:
         self._end_open_paragraph()
-        rank = token.meta["rank"]
-        self.out.append(f'<h{rank} id="{self._id(token.meta["slug"])}">')
+        rank, slug = token.meta["rank"], token.meta["slug"]
+        kinds = {child.type for child in tokens[index + 1].children or ()}
+        named = self._write_title(slug) if kinds & {"image", "footnote_ref"} else ""
+        self.out.append(f'<h{rank} id="{self._id(slug)}"{named}>')
         self._push_barrier()
+
+    def _write_title(self, slug: str) -> str:
+        """The name of a heading whose text alone is not its name, for outlines."""
+        title = next((a.title for a in self.chapter.anchors if a.level and a.slug == slug), "")
+        return f' data-title="{escape_attribute(title)}"' if title else ""
 
     def _close_heading(self, _token: Token, tokens: Sequence[Token], index: int) -> None:
         self._close_raw_to_barrier()
@@ -482,6 +489,8 @@ class _Writer:
         if own is not None:
             attributes.insert(0, ("id", self.dialect.write_id(self.chapter, own)))
         text = "".join(f' {key}="{escape_attribute(value)}"' for key, value in attributes)
+        if rank and not dict(self.chapter.inventory.headings).get(identifier):
+            text += self._write_title(identifier)
         self.out.append(f"<{shown}{text}>")
         self.raw.append(shown)
         if identifier and explicit:

@@ -55,7 +55,7 @@ from bindery.render.completeness import (
     read_contents,
 )
 from bindery.render.content import find_title_slug, render_chapter
-from bindery.render.images import Prepared, gather_images, prepare_images
+from bindery.render.images import Prepared, gather_images, list_images, prepare_images
 from bindery.render.joined import JoinedDialect
 from bindery.render.markup import escape_attribute, escape_text
 from bindery.render.output import make_work_folder, write_whole
@@ -130,7 +130,8 @@ def build_epub(
     cache = path.parent / ".cache" / "images"
     images, unreadable = gather_images(inspection.tree, resolved, config, cache, lenient=lenient)
     with make_work_folder(path.parent) as work:
-        names = _stage_images(images.values(), work)
+        shown = {path for _, path in list_images(resolved)}
+        names = _stage_images((i for path, i in images.items() if path in shown), work)
         chapters = resolved.book.chapters
         dialect = EpubDialect(
             config,
@@ -253,10 +254,8 @@ def _find_cover(
     if chosen is None:  # that a named one is missing has been reported with the sources
         return _draw_cover(config, edition, work)
     images, failed = prepare_images(tree, [chosen], path.parent / ".cache" / "images")
-    if failed:
-        message = f"the cover '{chosen}' cannot be read: {failed[chosen]}"
-        span = config.cover_span or Span.whole(config.file)
-        raise BookError(Finding(span, "broken-image", message))
+    if failed:  # it has been reported, and the build is lenient
+        return _draw_cover(config, edition, work)
     source = images[chosen].path
     target = work / f"cover{source.suffix.lower()}"
     shutil.copyfile(source, target)

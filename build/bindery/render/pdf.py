@@ -35,6 +35,7 @@ from bindery.model import BookError, Chapter, Finding, ResolvedBook, Severity, S
 from bindery.pipeline import Inspection
 from bindery.render.addresses import join_id, make_prefixes
 from bindery.render.completeness import (
+    NOT_TEXT,
     Contents,
     Proof,
     compare_contents,
@@ -344,7 +345,7 @@ def _join_book(
 def _list_sections(chapter: Chapter, dialect: JoinedDialect) -> Iterator[_Section]:
     title = find_title_slug(chapter)
     for anchor in chapter.anchors:
-        if anchor.level and anchor.level <= 2 and anchor.slug != title:
+        if anchor.title and anchor.level and anchor.level <= 2 and anchor.slug != title:
             identifier = join_id(dialect.prefixes[chapter.path], anchor.slug)
             yield _Section(identifier, anchor.title)
 
@@ -411,9 +412,11 @@ def prove_pdf(resolved: ResolvedBook, dialect: JoinedDialect, document: Any, dat
     proofs = []
     for chapter in chapters:
         found = reader.give_contents(chapter.path, places, targets)
+        labels = {dialect.write_id(chapter, a.slug): a.title for a in chapter.anchors if a.level}
         for identifier, text in list(found.headings.items()):
-            outline[text] -= 1
-            if outline[text] < 0:
+            label = fold_space(labels.get(identifier, text))
+            outline[label] -= 1
+            if label and outline[label] < 0:  # a heading without any name has no line there
                 del found.headings[identifier]
         proofs.append(compare_contents(chapter.path, expected[chapter.path], found))
     return Proof("PDF", tuple(proofs), pages)
@@ -484,8 +487,10 @@ class _BoxReader:
             tag = element.tag
             if tag == "section":
                 chapter = element.get("data-path") or chapter
-            elif "::" in (box.element_tag or "") or element.get("class") == "wrap":
-                return  # page numbers and marks are ours, not the author's
+            elif "::" in (box.element_tag or ""):
+                return  # page numbers are ours, not the author's
+            elif element.get("class") in NOT_TEXT:
+                text_id = ""
             identifier = element.get("id")
             if identifier is not None:
                 if identifier in self._text_ids:
