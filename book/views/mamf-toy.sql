@@ -9,7 +9,7 @@
 -- column date: Date
 -- note: A CPU at toy sizes: this shows that the instrument works and says nothing of an accelerator.
 -- note: IQR is the interquartile range, in percent of the median.
--- One record by its name, so that a new run does not change the table by itself.
+-- The newest toy run of this machine: a new one makes the table stale.
 SELECT
     CAST(m.m AS INTEGER) || ' x ' || CAST(m.n AS INTEGER) || ' x ' || CAST(m.k AS INTEGER) AS shape,
     m.dtype AS dtype,
@@ -22,6 +22,8 @@ SELECT
 FROM mamf_finder AS m
 JOIN records AS r ON r.record = m.record
 WHERE m.seconds_median > 0
-  AND m.record = 'mamf_finder/cpu-x86_64-2core_20261120'
+  AND r.newest
+  AND r.profile = 'toy'
+  AND r.machine = 'cpu-x86_64-2core'
 ORDER BY m.flops_per_second_median DESC, m.m, m.n, m.k
 LIMIT 8

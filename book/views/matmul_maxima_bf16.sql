@@ -7,6 +7,9 @@
 -- column software: Software
 -- column source: Source
 -- note: Reached: reported by the source, mean of the repetitions at the best shape that was tried. Peak: the specified dense figure. Of peak: derived from the two.
+-- plot: bar
+-- plot x: accelerator
+-- plot y: reached, peak
 SELECT x.accelerator || coalesce(' (' || x.note || ')', '') AS accelerator,
        x.tflops AS reached,
        f.tflops AS peak,

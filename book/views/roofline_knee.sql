@@ -7,6 +7,11 @@
 -- column reached: BF16 reached [TFLOPS] .1
 -- column knee_reached: Knee with that [FLOP per byte] .0
 -- note: Derived from the tables of peaks, bandwidths and measured matmuls; the bandwidth is always the specified peak. A dash: one of the inputs is not published.
+-- plot: scatter
+-- plot x: bandwidth
+-- plot y: bf16
+-- plot log: x, y
+-- plot labels: accelerator
 SELECT m.accelerator,
        max(CASE f.dtype WHEN 'bf16' THEN f.tflops END) AS bf16,
        m.bandwidth,

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
@@ -22,6 +22,7 @@ from bindery.model import BookError, ConfigError, Finding, Severity, Span
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from bindery.cluster import Collected
     from bindery.edition import Edition
     from bindery.pipeline import Inspection
     from bindery.render.completeness import Proof
@@ -45,6 +46,10 @@ class Format(enum.StrEnum):
     JSON = "json"
     GITHUB = "github"
 
+
+Place = Literal["local", "slurm"]
+Via = Literal["sbatch", "submitit"]
+Runtime = Literal["pyxis", "apptainer"]
 
 Root = Annotated[
     Path, typer.Option("--root", metavar="DIR", help="The folder that holds chapters.yaml.")
@@ -136,36 +141,68 @@ def epub(
 def fill(
     root: Root = Path(),
     only_check: Annotated[
-        bool, typer.Option("--check", help="Compare, and write nothing.")
+        bool, typer.Option("--check", help="Compare, and write nothing; `check` looks deeper.")
     ] = False,
 ) -> None:
-    """Write the tables that views give into the chapters, or compare them."""
+    """Write the tables, values and plots that views give into the chapters, or compare them."""
     from bindery.pipeline import inspect_book
-    from bindery.regions import fill_chapter, find_regions
-    from bindery.render.output import write_whole
     from bindery.report import count_noun
 
-    inspection = inspect_book(root)
-    if not only_check:
-        for chapter in inspection.book.chapters:
-            text, changed = fill_chapter(chapter, inspection.evidence)
-            if changed:
-                path = inspection.tree.root / chapter.path
-                newline = b"\r\n" if b"\r\n" in path.read_bytes() else b"\n"
-                write_whole(path, text.encode().replace(b"\n", newline))
-                tables = "table" if changed == 1 else "tables"
-                print(f"{chapter.path}: filled {changed} {tables}")
-        inspection = inspect_book(root)
-    chosen = [f for f in inspection.findings if f.rule in _REGION_RULES]
-    regions = sum(len(find_regions(chapter)[0]) for chapter in inspection.book.chapters)
+    inspection = inspect_book(root, follows=not only_check)
+    if not only_check and _fill_book(inspection):
+        inspection = inspect_book(root, follows=not only_check)
+    chosen = [f for f in inspection.findings if f.rule in _EVIDENCE_RULES]
+    entries = inspection.quotations.values()
+    regions = [region for entry in entries for region in entry.regions]
+    counts = [
+        count_noun(sum(region.kind == kind for region in regions), kind)
+        for kind in ("table", "plot", "output")
+        if kind == "table" or any(region.kind == kind for region in regions)
+    ]
+    if values := sum(len(entry.values) for entry in entries):
+        counts.append(count_noun(values, "value"))
     errors = sum(finding.severity is Severity.ERROR for finding in chosen)
-    summary = f"compared {count_noun(regions, 'table')}: {count_noun(errors, 'error')}"
+    summary = f"compared {', '.join(counts)}: {count_noun(errors, 'error')}"
     _print_findings(chosen, inspection, Format.TEXT, summary=summary)
     raise typer.Exit(FINDINGS if chosen else CLEAN)
 
 
-_REGION_RULES = frozenset(
-    "bad-data bad-record bad-view unclosed-region unknown-record edited-output stale-output".split()
+def _fill_book(inspection: Inspection) -> bool:
+    """Write what is not as it should be, and say so. Gives whether anything was written."""
+    from bindery.figures import draw_figures
+    from bindery.regions import fill_chapter
+    from bindery.render.output import write_whole
+    from bindery.report import count_noun
+
+    folder = inspection.config.figures
+    tree, evidence, quotations = inspection.tree, inspection.evidence, inspection.quotations
+    written = False
+    for name, content in draw_figures(tree, folder, evidence, quotations):
+        (tree.root / name).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(tree.root / name, content)
+        print(f"{name}: drawn")
+        written = True
+    for name, content in inspection.baselines.items():
+        path = tree.root / name
+        if not path.is_file() or path.read_bytes() != content:
+            write_whole(path, content)
+            print(f"{name}: written")
+            written = True
+    for chapter in inspection.book.chapters:
+        text, changed = fill_chapter(chapter, quotations[chapter.path], evidence, folder)
+        if changed:
+            path = tree.root / chapter.path
+            newline = b"\r\n" if b"\r\n" in path.read_bytes() else b"\n"
+            write_whole(path, text.encode().replace(b"\n", newline))
+            what = ", ".join(count_noun(number, kind) for kind, number in changed.items())
+            print(f"{chapter.path}: filled {what}")
+            written = True
+    return written
+
+
+_EVIDENCE_RULES = frozenset(
+    """bad-data bad-record edited-record bad-view unclosed-region unknown-view unknown-record
+    edited-output stale-output old-method old-record unsourced-number""".split()
 )
 
 
@@ -192,21 +229,245 @@ def links(
     raise typer.Exit(FINDINGS if findings else CLEAN)
 
 
-@app.command(
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)
+@app.command(context_settings={"allow_extra_args": True})
 def run(
     context: typer.Context,
-    tool: Annotated[str, typer.Argument(help="A tool that chapters.yaml names.")],
+    tool: Annotated[
+        str | None, typer.Argument(help="A tool that chapters.yaml names.", show_default=False)
+    ] = None,
     profile: Annotated[str, typer.Option(help="Which set of arguments: toy or full.")] = "toy",
-    timeout: Annotated[float, typer.Option(help="Seconds after which the run is ended.")] = 3600.0,
+    timeout: Annotated[
+        str, typer.Option(metavar="TIME", help="The run is ended after it: 90, 10m, 2h.")
+    ] = "1h",
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="The run is ended above it: 8, 8GiB, 500MiB. Nine tenths of what is free else.",
+        ),
+    ] = None,
+    output: Annotated[
+        str, typer.Option(metavar="SIZE", help="The run is ended when it has printed more.")
+    ] = "16MiB",
+    ranks: Annotated[
+        int | None, typer.Option(min=1, help="Ranks on each node, started by torchrun.")
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="An environment variable to hand on; repeatable."),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Store what the tool prints for this text instead."),
+    ] = None,
+    texts: Annotated[
+        bool, typer.Option("--texts", help="Store what the tool prints for each of its texts.")
+    ] = False,
+    on: Annotated[
+        Place, typer.Option(help="Where it runs: on this machine, or on a cluster.")
+    ] = "local",
+    nodes: Annotated[int, typer.Option(min=1, help="Slurm: number of nodes.")] = 1,
+    cpus: Annotated[int | None, typer.Option(min=1, help="Slurm: CPUs on each node.")] = None,
+    gpus: Annotated[int | None, typer.Option(min=1, help="Slurm: GPUs on each node.")] = None,
+    partition: Annotated[str, typer.Option(help="Slurm: the partition.")] = "",
+    account: Annotated[str, typer.Option(help="Slurm: the account.")] = "",
+    qos: Annotated[str, typer.Option(help="Slurm: the quality of service.")] = "",
+    sbatch: Annotated[
+        list[str] | None,
+        typer.Option(metavar="OPTION", help="Slurm: a further option of sbatch; repeatable."),
+    ] = None,
+    container: Annotated[
+        str, typer.Option(metavar="IMAGE", help="Slurm: the container that it runs in.")
+    ] = "",
+    container_runtime: Annotated[
+        Runtime | None, typer.Option(help="Slurm: what starts the container.")
+    ] = None,
+    python: Annotated[
+        str,
+        typer.Option(
+            metavar="PATH",
+            help="Slurm: Python on the nodes; this one by default, python3 in a container.",
+        ),
+    ] = "",
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=V1,V2",
+            help="Slurm: a task for each value, given as --NAME V; repeatable: each combination.",
+        ),
+    ] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Slurm: so many tasks of each kind.")] = 1,
+    via: Annotated[Via, typer.Option(help="Slurm: how the job is submitted.")] = "sbatch",
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Slurm: the folder of the run, which the nodes see too; below dist/runs/ else.",
+        ),
+    ] = None,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Slurm: submit the job, and leave it to itself.")
+    ] = False,
+    collect: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Make the records of a run that was not waited for."),
+    ] = None,
+    root: Root = Path(),
+    quiet: Quiet = False,
+) -> None:
+    """Run a companion tool within limits and leave a record. Arguments behind -- go to the tool."""
+    if on == "local":
+        _refuse_cluster_options(context)
+    if collect is not None:
+        from bindery.cluster import collect_run
+
+        _print_collected(collect_run(root, collect))
+        return
+    if tool is None:
+        hint = "`bindery run TOOL`; chapters.yaml lists the tools under `tools:`"
+        raise ConfigError(Finding(Span.whole("run"), "config", "no tool is named", hint))
+    if text or texts:
+        from bindery.verify import record_texts
+
+        paths = record_texts(root, tool, () if texts else text or ())
+        for path in paths:
+            print(f"recorded {path}")
+        if not paths:
+            print("every text is as it was stored")
+        return
+    from bindery.recording import Limits, plan_run, record_run
+    from bindery.units import parse_bytes, parse_seconds
+
+    limits = Limits(
+        _read_amount("--timeout", timeout, parse_seconds),
+        None if memory is None else int(_read_amount("--memory", memory, parse_bytes, "GiB")),
+        int(_read_amount("--output", output, parse_bytes, "MiB")),
+    )
+    plan = plan_run(root, tool, profile, context.args, ranks=ranks, passed=env or ())
+    if on == "slurm":
+        from bindery.cluster import run_on_slurm
+        from bindery.jobs import Request
+
+        if bool(container) != bool(container_runtime):
+            message = "--container and --container-runtime belong together"
+            hint = "the runtimes are pyxis and apptainer"
+            raise ConfigError(Finding(Span.whole("--container"), "config", message, hint))
+        request = Request(
+            seconds=limits.seconds,
+            log_bytes=limits.output_bytes,
+            nodes=nodes,
+            cpus=cpus,
+            gpus=gpus,
+            memory_bytes=limits.memory_bytes,
+            partition=partition,
+            account=account,
+            qos=qos,
+            options=tuple(sbatch or ()),
+            container=container,
+            runtime=container_runtime,
+            python=python or ("python3" if container else sys.executable),
+        )
+        collected = run_on_slurm(
+            plan,
+            request,
+            (lambda _line: None) if quiet else lambda line: print(line, file=sys.stderr),
+            tasks=_read_tasks(sweep or [], repeat),
+            folder=folder,
+            via=via,
+            waits=not no_wait,
+        )
+        _print_collected(collected)
+        return
+    with _show_run(tool, limits.seconds, quiet) as (show, watch):
+        recorded = record_run(plan, limits, show=show, watch=watch)
+    if recorded.record:
+        print(f"recorded {recorded.record}")
+    if recorded.finding:
+        raise BookError(recorded.finding)
+
+
+# What makes sense on a cluster alone.
+_CLUSTER_OPTIONS = """nodes cpus gpus partition account qos sbatch container container_runtime
+python sweep repeat via folder no_wait""".split()
+
+
+def _refuse_cluster_options(context: typer.Context) -> None:
+    for name in _CLUSTER_OPTIONS:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = f"--{name.replace('_', '-')}"
+            message = f"{option} is for runs on a cluster"
+            raise ConfigError(Finding(Span.whole(option), "config", message, "add `--on slurm`"))
+
+
+def _read_tasks(sweeps: Sequence[str], repeat: int) -> tuple[tuple[str, ...], ...]:
+    from bindery.jobs import parse_sweep, spread_tasks
+
+    try:
+        return spread_tasks([parse_sweep(text) for text in sweeps], repeat)
+    except ValueError as error:
+        raise ConfigError(Finding(Span.whole("--sweep"), "config", str(error))) from None
+
+
+def _print_collected(collected: Collected) -> None:
+    for path in collected.records:
+        print(f"recorded {path}")
+    if collected.findings:
+        raise BookError(*collected.findings)
+
+
+def _read_amount(option: str, text: str, parse: Callable[..., float], *default: str) -> float:
+    try:
+        return parse(text, *default)
+    except ValueError as error:
+        raise ConfigError(Finding(Span.whole(option), "config", str(error))) from None
+
+
+@contextmanager
+def _show_run(
+    tool: str, seconds: float, quiet: bool
+) -> Iterator[tuple[Callable[[str, str], None] | None, Callable[[float, int], None] | None]]:
+    """What shows a run: its lines on standard error, and on a terminal how long it has run and
+    how much memory it has."""
+    if quiet:
+        yield None, None
+        return
+    if not sys.stderr.isatty():
+        yield lambda _stream, line: print(line, end="", file=sys.stderr, flush=True), None
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True)
+    with console.status(f"{tool} begins") as status:
+
+        def show(_stream: str, line: str) -> None:
+            console.print(Text.from_ansi(line.rstrip("\r\n")))
+
+        def watch(passed: float, memory: int) -> None:
+            status.update(f"{tool}: {passed:.0f} s of {seconds:.0f} s, {memory / 2**30:.2f} GiB")
+
+        yield show, watch
+
+
+@app.command()
+def verify(
+    tools: Annotated[
+        list[str] | None, typer.Argument(help="Tools of the book; all of them if none is named.")
+    ] = None,
     root: Root = Path(),
 ) -> None:
-    """Run a companion tool and leave a record of it. Arguments behind -- go to the tool."""
-    from bindery.recording import record_run
+    """Run again what can be run again: texts to the letter, toy results in value or shape."""
+    from bindery.report import count_noun
+    from bindery.verify import verify_tools
 
-    path = record_run(root, tool, profile, tuple(context.args), timeout)
-    print(f"recorded {path}")
+    verified = verify_tools(root, tools or ())
+    errors = count_noun(len(verified.findings), "error")
+    counts = ((verified.tools, "tool"), (verified.texts, "text"), (verified.runs, "run"))
+    what = ", ".join(count_noun(number, noun) for number, noun in counts)
+    print(f"verified {what}: {errors}")
+    if verified.findings:
+        raise BookError(*verified.findings)
 
 
 @app.command(name="import")
@@ -233,6 +494,112 @@ def import_book(
     print(f"{target}: {summary}")
 
 
+class ListFormat(enum.StrEnum):
+    """How a list is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+ListAs = Annotated[ListFormat, typer.Option("--format", help="How it is printed.")]
+
+
+@app.command()
+def records(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="One record, shown in full.")
+    ] = None,
+    stale: Annotated[
+        bool, typer.Option("--stale", help="Only stale ones; exit status 1 if there are any.")
+    ] = False,
+    unused: Annotated[
+        bool, typer.Option("--unused", help="Only unused ones; exit status 1 if there are any.")
+    ] = False,
+    tool: Annotated[str, typer.Option(metavar="TOOL", help="Only those of this tool.")] = "",
+    machine: Annotated[
+        str, typer.Option(metavar="TEXT", help="Only those whose machine or hardware has this.")
+    ] = "",
+    output: ListAs = ListFormat.TEXT,
+    root: Root = Path(),
+) -> None:
+    """List the records of runs: what was measured when and on what, and whether it still holds."""
+    from bindery import record_list
+    from bindery.clock import read_today
+    from bindery.freshness import read_methods
+    from bindery.pipeline import inspect_book
+    from bindery.report import count_noun
+
+    inspection = inspect_book(root)
+    evidence, tools = inspection.evidence, inspection.config.tools
+    methods = read_methods(inspection.tree, tools)
+    listed = record_list.list_records(evidence, inspection.quotations, methods, read_today())
+    if name is not None:
+        entry = record_list.find_record(name, listed)
+        listed = (entry,)
+        text = record_list.format_record(entry, evidence.records.get(entry.name))
+    else:
+        listed = record_list.choose_records(
+            listed, tools, tool=tool, machine=machine, stale=stale, unused=unused
+        )
+        text = record_list.format_list(listed) + f"{count_noun(len(listed), 'record')}\n"
+    if output is ListFormat.JSON:
+        text = record_list.format_list_json(listed)
+    sys.stdout.write(text)
+    raise typer.Exit(FINDINGS if (stale or unused) and listed and name is None else CLEAN)
+
+
+@app.command()
+def compare(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="RECORD", help="A record of the book, or a file that a tool wrote with --json."
+        ),
+    ],
+    against: Annotated[
+        str, typer.Option(metavar="NAME", help="Only with this record of the book.")
+    ] = "",
+    tolerance: Annotated[
+        str, typer.Option(metavar="SHARE", help="The least that may differ: 5% or 0.05.")
+    ] = "5%",
+    facts: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON of env_report.py on the machine of the run."),
+    ] = None,
+    hardware: Annotated[
+        str, typer.Option(metavar="TEXT", help="The hardware of the run: '8 x NVIDIA H200'.")
+    ] = "",
+    output: ListAs = ListFormat.TEXT,
+    root: Root = Path(),
+) -> None:
+    """Compare a run with the newest record that is like it. 1: worse than expected; 2: nothing
+    is like it, and why."""
+    import json
+
+    from bindery import compare as comparing
+    from bindery import verdicts
+    from bindery.comparison import NothingAlikeError
+
+    share = _read_amount("--tolerance", tolerance, comparing.parse_share)
+    try:
+        comparison = comparing.compare_with_book(
+            root, target, against=against, hardware=hardware, facts=facts, tolerance=share
+        )
+    except NothingAlikeError as error:
+        if output is ListFormat.JSON:
+            print(json.dumps({"record": None, "sentences": error.reasons}, indent=1))
+        else:
+            print("\n".join(("nothing to compare with", *error.reasons)))
+        raise typer.Exit(WRONG_USE) from None
+    if output is ListFormat.JSON:
+        document = verdicts.make_document(comparison, share)
+        print(json.dumps(document, indent=1, ensure_ascii=False))
+    else:
+        sentences = "\n".join(verdicts.write_sentences(comparison))
+        print(f"{sentences}\n\n{verdicts.format_cells(verdicts.make_cells(comparison))}")
+    raise typer.Exit(FINDINGS if comparison.is_worse else CLEAN)
+
+
 # --- what the commands share ---
 
 
@@ -243,6 +610,7 @@ def _begin_build(
     before anything is made."""
     from bindery.edition import find_edition
     from bindery.pipeline import inspect_book
+    from bindery.render.appendix import append_appendix
 
     inspection = inspect_book(root)
     if output not in inspection.config.formats:
@@ -258,7 +626,8 @@ def _begin_build(
     if not inspection.book.chapters:
         print("nothing was built: no chapter could be read", file=sys.stderr)
         raise typer.Exit(FINDINGS)
-    return inspection, find_edition(inspection.config), _find_out(root, out)
+    edition = find_edition(inspection.config)
+    return append_appendix(inspection, edition), edition, _find_out(root, out)
 
 
 def _find_out(root: Path, out: Path | None) -> Path:
@@ -417,7 +786,7 @@ def main() -> None:
         _stop(error, WRONG_USE)
     except BookError as error:
         _stop(error, FINDINGS)
-    except (PermissionError, FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+    except OSError as error:
         path = error.filename or "a file"
         reason = (error.strerror or str(error)).lower()
         print(f"{path}: cannot be read or written: {reason}", file=sys.stderr)

@@ -21,6 +21,9 @@ FILE_NAME = "chapters.yaml"
 FORMATS = ("html", "pdf", "epub")
 DEFAULT_SCHEMES = ("http", "https", "mailto", "ftp")
 OUTPUT_CLASSES = ("exact", "shape", "measured")
+DEFAULT_SHELF_DAYS = 730
+_DAYS = {"day": 1, "days": 1, "month": 30.4375, "months": 30.4375, "year": 365.25, "years": 365.25}
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,10 @@ class ToolEntry:
     path: str
     output: str
     span: Span
+    texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What it prints and the book quotes word by word: the arguments of each text, by name."""
+    shelf_days: int = DEFAULT_SHELF_DAYS
+    """Days after which a record of it is old."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +110,11 @@ class Config:
     @property
     def chapters(self) -> tuple[ChapterEntry, ...]:
         return tuple(entry for part in self.parts for entry in part.chapters)
+
+    @property
+    def figures(self) -> str:
+        """The folder of the plots that are drawn from views."""
+        return str(PurePosixPath(self.folder, "figures"))
 
     @property
     def identifier(self) -> str:
@@ -422,7 +434,7 @@ class _Reader:
     def _read_tools(self, node: Node | None) -> tuple[ToolEntry, ...]:
         tools = []
         for name, value in (self._mapping(node, "'tools'", None) if node else {}).items():
-            entries = self._mapping(value, f"the tool '{name}'", ("path", "output"))
+            entries = self._mapping(value, f"the tool '{name}'", _TOOL_KEYS)
             if "path" not in entries:
                 if isinstance(value, MappingNode):
                     self._report(value, f"the tool '{name}' has no 'path'")
@@ -433,8 +445,31 @@ class _Reader:
             output = self._choice(
                 entries.get("output"), "the output class", OUTPUT_CLASSES, "measured"
             )
-            tools.append(ToolEntry(name, path, output, self._span(value)))
+            texts = self._read_texts(entries.get("texts"), name)
+            days = self._read_shelf_life(entries.get("shelf_life"))
+            tools.append(ToolEntry(name, path, output, self._span(value), texts, days))
         return tuple(tools)
+
+    def _read_texts(self, node: Node | None, tool: str) -> Mapping[str, tuple[str, ...]]:
+        texts = {}
+        for name, value in (self._mapping(node, "'texts'", None) if node else {}).items():
+            if not _NAME.fullmatch(name):
+                self._report(value, f"'{name}' cannot be the name of a text of '{tool}'",
+                             "small letters, digits, _ and - only")  # fmt: skip
+            texts[name] = self._list(
+                value, f"the text '{name}'", lambda item: self._text(item, "an argument")
+            )
+        return texts
+
+    def _read_shelf_life(self, node: Node | None) -> int:
+        text = self._text(node, "'shelf_life'", str(DEFAULT_SHELF_DAYS))
+        number, _, unit = text.partition(" ")
+        if not number.isdigit() or int(number) < 1 or (unit or "days") not in _DAYS:
+            assert node is not None
+            hint = "such as 90 days, 18 months or 2 years"
+            self._report(node, f"'shelf_life' cannot be '{text}'", hint)
+            return DEFAULT_SHELF_DAYS
+        return round(int(number) * _DAYS[unit or "days"])
 
 
 _NEEDED = "it needs `title`, and `parts` with the chapters"
@@ -454,6 +489,7 @@ _OTHER_NAMES = {
     "repo": "repository",
     "toc": "parts",
 }
+_TOOL_KEYS = ("path", "output", "texts", "shelf_life")
 _KEYS = (
     "title",
     "subtitle",

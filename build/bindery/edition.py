@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bindery.clock import read_epoch
 from bindery.config import Config
-from bindery.model import ConfigError, Finding, Span
 from bindery.run import CommandMissingError, CommandTimeoutError, run_command
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -38,19 +37,8 @@ def find_edition(config: Config) -> Edition:
     commit, committed = _ask_git(config.root)
     if not commit:
         commit = _read_head(config.root)
-    date = _read_epoch() or committed or datetime.now(UTC).replace(microsecond=0)
+    date = read_epoch() or committed or datetime.now(UTC).replace(microsecond=0)
     return Edition(config.version, commit, date, config.newest)
-
-
-def _read_epoch() -> datetime | None:
-    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    if not epoch:
-        return None
-    try:
-        return datetime.fromtimestamp(int(epoch), UTC)
-    except (ValueError, OverflowError, OSError):
-        message = f"SOURCE_DATE_EPOCH is '{epoch}', which is no number of seconds"
-        raise ConfigError(Finding(Span.whole("SOURCE_DATE_EPOCH"), "config", message)) from None
 
 
 def _ask_git(root: Path) -> tuple[str, datetime | None]:

@@ -1,501 +1,342 @@
-"""Records and published data as a database in memory, and views that ask it.
-
-A view is one SQL file with a header that names its columns. The database can only be read: an
-authorizer refuses everything else, and a query that runs too long is stopped.
-"""
+"""All that a book's numbers stand on, gathered: records, published figures, and the tables that
+its views make of them."""
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-import sqlite3
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import PurePosixPath as Path
 from typing import TYPE_CHECKING
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from bindery.config import Config, find_nearest
+from bindery.data import DataTable, load_data
+from bindery.freshness import Staleness, find_newest, find_stale, read_methods
 from bindery.load import RECORDS_FOLDER, Tree
 from bindery.model import Finding, Span
-from bindery.tables import Cell, Column, Table
+from bindery.plots import find_plot_fault
+from bindery.tables import Cell, Table
+from bindery.views import View, blank_quoted, parse_view
 
 if TYPE_CHECKING:
+    from bindery.database import EvidenceDatabase
+    from bindery.provenance import Sources, TableProvenance
     from bindery.records import Record, Scalar
 
-CLASSES = ("vendor", "reported", "derived", "assumed")
-REQUIRED_COLUMNS = ("source", "date", "class")
-QUERY_SECONDS = 5.0
-
-_TYPES = ("text", "number", "integer", "date", "url", "boolean")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_TYPES_ELSEWHERE = {"string": "text", "str": "text", "float": "number", "int": "integer"}
-_IDENTIFIER = re.compile(r"[a-z][a-z0-9_]*")
-_READ_ACTIONS = frozenset(
-    (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
-)
-# What would load code, touch files, or give another answer tomorrow.
-_REFUSED_FUNCTIONS = frozenset(
-    """load_extension readfile writefile edit fts3_tokenizer random randomblob date time datetime
-    julianday unixepoch strftime timediff current_date current_time current_timestamp""".split()
-)
-_COLUMN = re.compile(
-    r"--\s*column\s+(?P<key>[A-Za-z_][A-Za-z0-9_]*)\s*:\s*(?P<heading>.*?)"
-    r"(?:\s*\[(?P<unit>[^\]]+)\])?(?:\s+\.(?P<digits>\d))?\s*$"
-)
-_METHOD = re.compile(r"^METHOD(?:\s*:\s*[\w.\[\]]+)?\s*=\s*(\d+)", re.MULTILINE)
-_HEADER = re.compile(r"--\s*(?P<key>[a-z]+)\b\s*:?\s*(?P<rest>.*)")
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A query and how its columns are shown."""
-
-    name: str
-    path: str
-    title: str
-    columns: tuple[Column, ...]
-    notes: tuple[str, ...]
-    sql: str
+RECORDS_TABLE = "records"
+_RECORD_COLUMNS = (
+    "record tool version method profile started date seconds ended complete newest stale nodes "
+    "ranks machine hardware cpu accelerator accelerator_count torch"
+).split()
+_RECORD_NAME = re.compile(r"[a-z0-9_]+/[^/\s]+_\d{8}[\w.-]*")
+_QUERIED_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Every table that the views of a book give, and what is wrong with what they stand on."""
+    """Every table that the views of a book give, what they stand on, and what is wrong with it."""
 
     tables: Mapping[str, Table] = field(default_factory=dict)
+    views: Mapping[str, View] = field(default_factory=dict)
+    records: Mapping[str, Record] = field(default_factory=dict)
+    data: Mapping[str, DataTable] = field(default_factory=dict)
+    provenance: Mapping[str, TableProvenance] = field(default_factory=dict)
+    """Of the tables that chapters quote."""
+    stale: Mapping[str, Staleness] = field(default_factory=dict)
+    methods: Mapping[str, int | None] = field(default_factory=dict)
+    """The METHOD of each tool that has records, as its source says it today; None where it says
+    none that can be read."""
+    newest: frozenset[str] = frozenset()
+    """Records that no later whole one of the same kind follows (see `freshness.find_newest`)."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """What tools print, word by word, under `<tool>/<text>`."""
     findings: tuple[Finding, ...] = ()
     broken: frozenset[str] = frozenset()
     """Views that exist and could not be evaluated."""
 
+    def find_stale_records(self, view: str) -> tuple[str, ...]:
+        """The stale records that a table quotes."""
+        provenance = self.provenance.get(view)
+        return tuple(n for n in provenance.records if n in self.stale) if provenance else ()
 
-def gather_evidence(tree: Tree, config: Config) -> Evidence:
-    """Load records and data, and evaluate every view of the book."""
+
+def gather_evidence(
+    tree: Tree, config: Config, quoted: Iterable[str], today: date, *, follows: bool = True
+) -> Evidence:
+    """Load records and data, evaluate every view of the book, and follow the numbers of those
+    that chapters quote. Without `follows` only those are followed that stale records may be in."""
     base = f"{config.folder}/" if config.folder else ""
     if not any(map(tree.find_kind, (f"{base}views", f"{base}data", RECORDS_FOLDER))):
         return Evidence()
+    # Imported here: a book without evidence need not wait for what reads it.
+    from bindery.database import EvidenceDatabase
+
     findings: list[Finding] = []
-    database = sqlite3.connect(":memory:")
+    faulty: set[str] = set()
+    data: dict[str, DataTable] = {}
+    for item in load_data(tree, f"{base}data"):
+        if isinstance(item, DataTable):
+            data[item.name] = item
+        else:
+            faulty.add(item[0])
+            findings += item[1]
+    records = _load_records(tree, findings, faulty)
+    findings += _refuse_clashes(data, records)
+    owners = {record.tool for record in records.values()}
+    methods = read_methods(tree, (tool for tool in config.tools if tool.name in owners))
+    stale = find_stale(records, config.tools, methods, today)
+    newest = find_newest(records)
+    database = EvidenceDatabase(tool.name for tool in config.tools)
     try:
-        findings += _load_data(database, tree, f"{base}data")
-        faulty = {Path(finding.span.path).stem for finding in findings}
-        findings += _store_records(database, tree, config)
-        _lock(database)
-        tables: dict[str, Table] = {}
-        broken = set()
-        for path in tree.walk_files(f"{base}views"):
-            if not path.endswith(".sql"):
-                continue
-            name = path.rsplit("/", 1)[-1].removesuffix(".sql")
-            view = parse_view(name, path, tree.read_bytes(path).decode("utf-8", "replace"))
-            if isinstance(view, View) and _uses_any(view, faulty):
-                broken.add(name)  # what is wrong with its data is said there
-                continue
-            result = view if isinstance(view, Finding) else query_view(database, view)
-            if isinstance(result, Finding):
-                findings.append(result)
-                broken.add(name)
-            else:
-                tables[name] = result
+        sources = _fill_database(database, data, records, stale, newest)
+        database.lock()
+        views, tables, broken = _query_views(
+            tree, f"{base}views", database, faulty, records, findings
+        )
+        followed = {name: views[name] for name in dict.fromkeys(quoted) if name in tables}
+        for name in [name for name in followed if not tables[name].rows]:
+            view = followed.pop(name)
+            span = Span(view.path, view.find_line("WHERE"))
+            findings.append(Finding(span, "bad-view", "the view gives no rows", "look at WHERE"))
+            del tables[name]
+            broken.add(name)
+        if not follows:
+            aged = {records[name].tool for name in stale}
+            aged |= {RECORDS_TABLE} if stale else set()
+            followed = {
+                name: view
+                for name, view in followed.items()
+                if aged & (database.find_tables(view) or set())
+            }
+        provenance = _trace_views(database, followed, tables, sources, findings)
+        findings += _find_unlisted_tools(provenance, config)
     finally:
         database.close()
-    return Evidence(tables, tuple(findings), frozenset(broken))
+    return Evidence(
+        tables=tables,
+        views=views,
+        records=records,
+        data=data,
+        provenance=provenance,
+        stale=stale,
+        methods=methods,
+        newest=newest,
+        texts=_load_texts(tree),
+        findings=tuple(findings),
+        broken=frozenset(broken),
+    )
 
 
-def _uses_any(view: View, tables: Iterable[str]) -> bool:
-    """Whether a query names one of these tables."""
-    code = re.sub(r"--[^\n]*", "", view.sql)
-    return any(re.search(rf"\b{re.escape(table)}\b", code) for table in tables)
-
-
-# --- data ---
-
-
-def _load_data(database: sqlite3.Connection, tree: Tree, folder: str) -> list[Finding]:
-    findings: list[Finding] = []
-    for path in tree.walk_files(folder):
-        if path.endswith(".csv"):
-            findings += _load_csv(database, tree, path)
-    return findings
-
-
-def _load_csv(database: sqlite3.Connection, tree: Tree, path: str) -> list[Finding]:
-    name = path.rsplit("/", 1)[-1].removesuffix(".csv")
-    schema_path = path.removesuffix(".csv") + ".yaml"
-    if not _IDENTIFIER.fullmatch(name):
-        message = f"'{name}' cannot be the name of a table"
-        return [Finding(Span.whole(path), "bad-data", message, "small letters, digits and _ only")]
-    schema = _read_schema(tree, schema_path)
-    if isinstance(schema, Finding):
-        return [schema]
-    try:
-        text = tree.read_bytes(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        return [Finding(Span(path, line), "bad-data", "this is not UTF-8")]
-    lines = text.splitlines()
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    findings: list[Finding] = []
-    try:
-        header = next(reader, [])
-        findings += _check_header(path, header, schema, schema_path)
-        if findings:
-            return findings
-        rows = []
-        for row in reader:
-            if row:
-                number = reader.line_num
-                source = lines[number - 1] if number <= len(lines) else ""
-                rows.append(_read_row(path, number, source, header, row, schema, findings))
-    except csv.Error as error:
-        return [Finding(Span(path, reader.line_num), "bad-data", f"this is not CSV: {error}")]
-    _create_table(database, name, header, rows)
-    return findings
-
-
-def _read_schema(tree: Tree, path: str) -> Mapping[str, str] | Finding:
-    """Type of each column by name."""
-    if tree.find_kind(path) != "file":
-        message = f"the data has no schema '{path}'"
-        hint = "give title, and under columns a type and a description for each"
-        return Finding(Span.whole(path.removesuffix(".yaml") + ".csv"), "bad-data", message, hint)
-    try:
-        text = tree.read_bytes(path).decode("utf-8")
-        lines = text.splitlines()
-        data = YAML(typ="safe", pure=True).load(text)
-    except (YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark else 1
-        return Finding(Span(path, line), "bad-data", "this schema is not YAML")
-    columns = data.get("columns") if isinstance(data, dict) else None
-    if not isinstance(columns, dict):
-        return Finding(Span(path, 1), "bad-data", "the schema has no 'columns'")
-    types = {}
-    for key, column in columns.items():
-        kind = column.get("type") if isinstance(column, dict) else None
-        if kind not in _TYPES:
-            message = (
-                f"the column '{key}' has the type '{kind}', which is not known"
-                if kind
-                else (f"the column '{key}' has no type")
-            )
-            nearest = _TYPES_ELSEWHERE.get(str(kind), "") or find_nearest(str(kind), _TYPES)
-            hint = f"did you mean '{nearest}'?" if nearest else f"one of: {', '.join(_TYPES)}"
-            line = next((n for n, t in enumerate(lines, 1) if _is_key(t, str(key))), 1)
-            return Finding(Span(path, line), "bad-data", message, hint)
-        types[str(key)] = str(kind)
-    return types
-
-
-def _is_key(line: str, key: str) -> bool:
-    return line.lstrip().startswith((f"{key}:", f'"{key}":', f"'{key}':"))
-
-
-def _check_header(
-    path: str, header: Sequence[str], schema: Mapping[str, str], schema_path: str
-) -> list[Finding]:
-    findings = []
-    for name in header:
-        if name not in schema:
-            nearest = find_nearest(name, schema)
-            hint = f"did you mean '{nearest}'?" if nearest else f"describe it in '{schema_path}'"
-            message = f"the column '{name}' is not in the schema"
-            findings.append(Finding(Span(path, 1), "bad-data", message, hint))
-        elif not _IDENTIFIER.fullmatch(name):
-            message = f"'{name}' cannot be the name of a column"
-            findings.append(Finding(Span(path, 1), "bad-data", message))
-    for name in REQUIRED_COLUMNS:
-        if name not in header:
-            message = f"the column '{name}' is missing: every figure says where it is from"
-            findings.append(Finding(Span(path, 1), "bad-data", message))
-    if len(set(header)) != len(header):
-        findings.append(Finding(Span(path, 1), "bad-data", "a column stands there twice"))
-    return findings
-
-
-def _read_row(
-    path: str,
-    line: int,
-    source: str,
-    header: Sequence[str],
-    row: Sequence[str],
-    schema: Mapping[str, str],
-    findings: list[Finding],
-) -> list[Cell]:
-    if len(row) != len(header):
-        message = f"this row has {len(row)} cells, the header {len(header)}"
-        findings.append(Finding(Span(path, line), "bad-data", message))
-        return [None] * len(header)
-    cells: list[Cell] = []
-    start = 0
-    for name, text in zip(header, row, strict=True):
-        found = source.find(text, start)
-        start = found + len(text) if found >= 0 else start
-        try:
-            cells.append(_read_cell(name, text.strip(), schema[name]))
-        except ValueError as error:
-            span = Span(path, line, max(found, 0) + 1, max(len(text), 1))
-            findings.append(Finding(span, "bad-data", f"'{name}': {error}"))
-            cells.append(None)
-    return cells
-
-
-def _read_cell(name: str, text: str, kind: str) -> Cell:
-    if name in REQUIRED_COLUMNS and not text:
-        raise ValueError("it is empty, and every figure says where it is from")
-    if not text:
-        return None
-    if name == "class" and text not in CLASSES:
-        nearest = find_nearest(text, CLASSES)
-        raise ValueError(f"'{text}' is no class; {nearest or ', '.join(CLASSES)}?")
-    match kind:
-        case "number" | "integer":
-            if not _NUMBER.fullmatch(text):  # float() also takes nan, infinity and 1_000
-                raise ValueError(f"'{text}' is no number")
-            number = float(text)
-            if number.is_integer() and (kind == "integer" or "." not in text):
-                return int(number)
-            if kind == "integer":
-                raise ValueError(f"'{text}' is no whole number")
-            return number
-        case "date":
-            try:
-                date.fromisoformat(text)
-            except ValueError:
-                raise ValueError(f"'{text}' is no date such as 2026-11-20") from None
-        case "url" if not re.match(r"https?://\S+$", text):
-            raise ValueError(f"'{text}' is no web address")
-        case "boolean":
-            if text not in ("yes", "no"):
-                raise ValueError(f"'{text}' is neither yes nor no")
-            return int(text == "yes")
-        case _:
-            pass
-    return text
-
-
-# --- records ---
-
-_RECORD_COLUMNS = (
-    "record tool version method profile started date complete machine cpu accelerator "
-    "accelerator_count torch"
-).split()
-
-
-def _store_records(database: sqlite3.Connection, tree: Tree, config: Config) -> list[Finding]:
+def _load_records(tree: Tree, findings: list[Finding], faulty: set[str]) -> Mapping[str, Record]:
+    if tree.find_kind(RECORDS_FOLDER) != "folder":
+        return {}
     # Validation is imported here: it takes longer than the check of a book without records.
     from bindery.records import load_records
 
-    findings: list[Finding] = []
-    records: dict[str, Record] = {}
+    records = {}
     for item in load_records(tree):
         if isinstance(item, Finding):
             findings.append(item)
+            tool = item.span.path.removeprefix(f"{RECORDS_FOLDER}/").partition("/")[0]
+            faulty |= {tool, RECORDS_TABLE}
         else:
             records[item[0]] = item[1]
-    findings += _find_old_methods(records, tree, config)
-    rows: list[list[Cell]] = []
-    results: dict[str, list[dict[str, Scalar]]] = {}
+    return records
+
+
+def _load_texts(tree: Tree) -> Mapping[str, str]:
+    texts = {}
+    for path in tree.walk_files(RECORDS_FOLDER):
+        if path.endswith(".txt"):
+            name = path.removeprefix(f"{RECORDS_FOLDER}/").removesuffix(".txt")
+            texts[name] = tree.read_bytes(path).decode("utf-8", "replace").replace("\r\n", "\n")
+    return texts
+
+
+def _refuse_clashes(data: dict[str, DataTable], records: Mapping[str, Record]) -> Iterator[Finding]:
+    """Data files that are called as a table of records is."""
+    taken = {RECORDS_TABLE, *(record.tool for record in records.values())}
+    for name in sorted(taken & set(data)):
+        message = f"'{name}' is the name of a table of records"
+        yield Finding(Span.whole(data.pop(name).path), "bad-data", message, "rename the file")
+
+
+def _fill_database(
+    database: EvidenceDatabase,
+    data: Mapping[str, DataTable],
+    records: Mapping[str, Record],
+    stale: Mapping[str, Staleness],
+    newest: frozenset[str],
+) -> Sources:
+    from bindery.provenance import Sources
+
+    for table in data.values():
+        columns = [column.name for column in table.columns]
+        database.add_table(table.name, columns, (row.cells for row in table.rows))
+    rows = [_describe_record(name, record, stale, newest) for name, record in records.items()]
+    database.add_table(RECORDS_TABLE, _RECORD_COLUMNS, rows)
+    owners: dict[str, list[str]] = {RECORDS_TABLE: list(records)}
+    results: dict[str, list[Mapping[str, Scalar]]] = {}
     for name, record in records.items():
-        accelerators = record.machine.accelerators
-        rows.append(
-            [
-                name,
-                record.tool,
-                record.version,
-                record.method,
-                record.profile,
-                record.started.isoformat(),
-                record.started.date().isoformat(),
-                int(record.complete),
-                record.machine.label,
-                record.machine.cpu.model,
-                accelerators[0].model if accelerators else None,
-                len(accelerators),
-                _to_text(record.software.get("torch")),
-            ]
-        )
-        results.setdefault(record.tool, []).extend(
-            {"record": name, **result} for result in record.results
-        )
-    _create_table(database, "records", _RECORD_COLUMNS, rows)
+        results.setdefault(record.tool, []).extend(record.results)
+        owners.setdefault(record.tool, []).extend([name] * len(record.results))
     for tool, tool_rows in results.items():
         keys = list(dict.fromkeys(key for row in tool_rows for key in row))
-        cells = [[_to_cell(row.get(key)) for key in keys] for row in tool_rows]
-        _create_table(database, tool, keys, cells)
-    return findings
-
-
-def _find_old_methods(
-    records: Mapping[str, Record], tree: Tree, config: Config
-) -> Iterator[Finding]:
-    """Records whose numbers cannot be compared with what their tool would measure today."""
-    from bindery.records import FOLDER
-
-    paths = {tool.name: tool.path for tool in config.tools}
-    for name, record in records.items():
-        path = paths.get(record.tool)
-        if path is None or tree.find_kind(path) != "file":
-            continue
-        match = _METHOD.search(tree.read_bytes(path).decode("utf-8", "replace"))
-        if match and int(match[1]) != record.method:
-            message = f"this is method {record.method} of '{record.tool}', which is at {match[1]}"
-            hint = f"run `nox -s run -- {record.tool} --profile {record.profile}` on that machine"
-            yield Finding(Span.whole(f"{FOLDER}/{name}.json"), "old-method", message, hint)
-
-
-def _to_text(value: Scalar) -> str | None:
-    return None if value is None else str(value)
-
-
-def _to_cell(value: Scalar) -> Cell:
-    return int(value) if isinstance(value, bool) else value
-
-
-# --- the database ---
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _create_table(
-    database: sqlite3.Connection,
-    name: str,
-    columns: Iterable[str],
-    rows: Iterable[Sequence[Cell]],
-) -> None:
-    names = [_quote(column) for column in columns]
-    database.execute(f"CREATE TABLE {_quote(name)} ({', '.join(names)})")
-    marks = ", ".join("?" * len(names))
-    database.executemany(f"INSERT INTO {_quote(name)} VALUES ({marks})", rows)
-
-
-def _lock(database: sqlite3.Connection) -> None:
-    """From here on the database can be read, and nothing else."""
-    database.commit()
-
-    def authorize(
-        action: int, _first: str | None, second: str | None, _base: str | None, _by: str | None
-    ) -> int:
-        if action not in _READ_ACTIONS:
-            return sqlite3.SQLITE_DENY
-        if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _REFUSED_FUNCTIONS:
-            return sqlite3.SQLITE_DENY
-        return sqlite3.SQLITE_OK
-
-    database.set_authorizer(authorize)
-
-
-# --- views ---
-
-
-def parse_view(name: str, path: str, text: str) -> View | Finding:
-    """A view from its file, or what is wrong with its header."""
-    title = ""
-    columns: list[Column] = []
-    notes: list[str] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.startswith("--"):
-            continue
-        column = _COLUMN.match(line)
-        header = _HEADER.match(line)
-        if column and not set("[]") & set(column["heading"]):
-            digits = int(column["digits"]) if column["digits"] else None
-            columns.append(Column(column["key"], column["heading"], column["unit"] or "", digits))
-        elif header and header["key"] == "title":
-            title = header["rest"].strip()
-        elif header and header["key"] == "note":
-            notes.append(header["rest"].strip())
-        elif header and header["key"] in ("column", "columns"):
-            message = "this column cannot be read"
-            hint = "write `-- column KEY: HEADING [UNIT] .DIGITS`"
-            return Finding(Span(path, number), "bad-view", message, hint)
-    if not title:
-        return Finding(Span.whole(path), "bad-view", "the view has no title", "-- title: ...")
-    if not columns:
-        return Finding(
-            Span.whole(path), "bad-view", "the view names no columns", "-- column KEY: HEADING"
+        cells = (
+            (owner, *map(row.get, keys))  # SQLite has true and false as 1 and 0
+            for owner, row in zip(owners[tool], tool_rows, strict=True)
         )
-    if not re.search(r"\border\s+by\b", re.sub(r"--[^\n]*", "", text), re.IGNORECASE):
-        message = "the query has no ORDER BY, so its rows have no order"
-        return Finding(Span.whole(path), "bad-view", message, "add one")
-    return View(name, path, title, tuple(columns), tuple(notes), text)
+        database.add_table(tool, ["record", *keys], cells)
+    return Sources(owners, data, _list_units(data, records))
 
 
-def query_view(database: sqlite3.Connection, view: View) -> Table | Finding:
-    """The table that a view gives, or what is wrong with its query."""
-    deadline = time.monotonic() + QUERY_SECONDS
-    database.set_progress_handler(lambda: int(time.monotonic() > deadline), 10_000)
-    try:
-        cursor = database.execute(view.sql)
-        rows = cursor.fetchall()
-        keys = [description[0] for description in cursor.description or ()]
-    except (sqlite3.Error, sqlite3.Warning) as error:
-        return _explain_error(database, view, str(error))
-    finally:
-        database.set_progress_handler(None, 0)
-    missing = [column.key for column in view.columns if column.key not in keys]
-    if missing:
-        line = _find_word(view.sql, missing[0])
-        message = f"the query gives no column '{missing[0]}'"
-        return Finding(Span(view.path, line), "bad-view", message, f"it gives: {', '.join(keys)}")
-    unnamed = [key for key in keys if key not in {column.key for column in view.columns}]
-    if unnamed:
-        message = f"the column '{unnamed[0]}' of the query has no heading"
-        hint = f"write `-- column {unnamed[0]}: HEADING`, or leave it out of the query"
-        return Finding(Span(view.path, _find_word(view.sql, unnamed[0])), "bad-view", message, hint)
-    order = [keys.index(column.key) for column in view.columns]
-    cells = tuple(tuple(row[index] for index in order) for row in rows)
-    return Table(view.title, view.columns, cells, view.notes)
+def _list_units(
+    data: Mapping[str, DataTable], records: Mapping[str, Record]
+) -> Mapping[tuple[str, str], str]:
+    """The units of the columns, by table and column; none where records of a tool disagree."""
+    units = {(RECORDS_TABLE, "seconds"): "s"}
+    for table in data.values():
+        units |= {(table.name, column.name): column.unit for column in table.columns}
+    seen: dict[tuple[str, str], set[str]] = {}
+    for record in records.values():
+        for column, unit in record.units.items():
+            seen.setdefault((record.tool, column), set()).add(unit)
+    return units | {key: found.pop() for key, found in seen.items() if len(found) == 1}
 
 
-def _explain_error(database: sqlite3.Connection, view: View, error: str) -> Finding:
-    hint = ""
-    word = ""
-    if match := re.match(r"no such (column|table): (\S+)", error):
-        word = match[2].rsplit(".", 1)[-1]
-        hint = _list_columns(database, view.sql, word, match[1])
-    elif match := re.match(r'near "(.+?)"', error):
-        word = match[1]
-    elif "interrupted" in error:
-        error = f"the query ran longer than {QUERY_SECONDS:g} s and was stopped"
-    elif "not authorized" in error or "prohibited" in error:
-        hint = "a view can only read: one SELECT over records and data, the same every day"
-    elif "one statement at a time" in error:
-        hint = "a view is one SELECT"
-    line = _find_word(view.sql, word) if word else 1
-    return Finding(Span(view.path, line), "bad-view", f"the query fails: {error}", hint)
+def _describe_record(
+    name: str, record: Record, stale: Mapping[str, Staleness], newest: frozenset[str]
+) -> list[Cell]:
+    accelerators = record.machine.accelerators
+    torch = record.software.get("torch")
+    return [
+        name,
+        record.tool,
+        record.version,
+        record.method,
+        record.profile,
+        record.started.isoformat(),
+        record.started.date().isoformat(),
+        record.seconds,
+        record.ended,
+        int(record.complete),
+        int(name in newest),
+        stale[name].reason if name in stale else None,
+        record.nodes,
+        record.ranks,
+        record.machine.label,
+        record.machine.hardware,
+        record.machine.cpu.model,
+        accelerators[0].model if accelerators else None,
+        len(accelerators),
+        None if torch is None else str(torch),
+    ]
 
 
-def _list_columns(database: sqlite3.Connection, sql: str, word: str, kind: str) -> str:
-    database.set_authorizer(None)
-    try:
-        names = [row[0] for row in database.execute("SELECT name FROM sqlite_master ORDER BY name")]
-        if kind == "table":
-            nearest = find_nearest(word, names)
-            return f"did you mean '{nearest}'?" if nearest else f"tables: {', '.join(names)}"
-        used = [name for name in names if re.search(rf"\b{re.escape(name)}\b", sql)]
-        columns = {
-            name: [row[1] for row in database.execute(f"PRAGMA table_info({_quote(name)})")]
-            for name in used
-        }
-    finally:
-        _lock(database)
-    nearest = find_nearest(word, [column for group in columns.values() for column in group])
-    listed = "; ".join(f"{name} has {', '.join(group)}" for name, group in columns.items())
-    return f"did you mean '{nearest}'? {listed}" if nearest else listed
+def _query_views(
+    tree: Tree,
+    folder: str,
+    database: EvidenceDatabase,
+    faulty: Set[str],
+    records: Mapping[str, Record],
+    findings: list[Finding],
+) -> tuple[dict[str, View], dict[str, Table], set[str]]:
+    views: dict[str, View] = {}
+    tables: dict[str, Table] = {}
+    broken = set()
+    paths: dict[str, str] = {}
+    for path in tree.walk_files(folder):
+        if not path.endswith(".sql"):
+            continue
+        name = Path(path).stem
+        if name in paths:
+            message = f"there is a view '{name}' already: '{paths[name]}'"
+            findings.append(Finding(Span.whole(path), "bad-view", message, "rename one of them"))
+            continue
+        paths[name] = path
+        view = parse_view(name, path, tree.read_bytes(path).decode("utf-8", "replace"))
+        if isinstance(view, Finding):
+            findings.append(view)
+            broken.add(name)
+            continue
+        views[name] = view
+        if faulty & _find_tables(database, view):
+            broken.add(name)  # what is wrong with its data is said there
+            continue
+        unknown = list(_find_unknown_records(view, records, tree))
+        result = unknown[0] if unknown else database.query_view(view)
+        if (
+            isinstance(result, Table)
+            and view.plot
+            and (fault := find_plot_fault(view.plot, result))
+        ):
+            result = Finding(Span(path, view.plot.line), "bad-view", *fault)
+        if isinstance(result, Finding):
+            findings.append(result)
+            broken.add(name)
+        else:
+            tables[name] = result
+    return views, tables, broken
 
 
-def _find_word(sql: str, word: str) -> int:
-    """The line of the first place outside comments where a word stands."""
-    for number, line in enumerate(sql.split("\n"), 1):
-        code = line.partition("--")[0]
-        if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", code):
-            return number
-    return 1
+def _find_tables(database: EvidenceDatabase, view: View) -> Set[str]:
+    """The tables that a query reads; where it is none, as it may be for the very reason that its
+    tables are not whole, every word of it."""
+    tables = database.find_tables(view)
+    if tables is None:
+        words = _QUERIED_WORD.findall(blank_quoted(view.sql, "comment", "text"))
+        return {word.lower() for word in words}
+    return tables
+
+
+def _find_unknown_records(
+    view: View, records: Mapping[str, Record], tree: Tree
+) -> Iterator[Finding]:
+    """Records that a query asks for by name and that are not there."""
+    tools = tree.list_folder(RECORDS_FOLDER)
+    for span, text in view.find_texts():
+        tool, slash, _ = text.partition("/")
+        is_name = slash and (tool in tools or _RECORD_NAME.fullmatch(text))
+        if not is_name or text in records:
+            continue
+        nearest = find_nearest(text, records)
+        hint = f"did you mean '{nearest}'?" if nearest else "see `bindery records`"
+        yield Finding(span, "unknown-record", f"there is no record '{text}'", hint)
+
+
+def _find_unlisted_tools(
+    provenance: Mapping[str, TableProvenance], config: Config
+) -> Iterator[Finding]:
+    """Tools whose records are quoted and that the book does not have, each once: nobody can tell
+    whether these records are stale."""
+    listed = {tool.name for tool in config.tools}
+    quoted = sorted({name for table in provenance.values() for name in table.records})
+    seen = set()
+    for name in quoted:
+        tool = name.partition("/")[0]
+        if tool not in listed and tool not in seen:
+            seen.add(tool)
+            message = f"the record '{name}' is quoted, and the book has no tool '{tool}'"
+            hint = f"list it under `tools` in '{config.file}', so that a stale record is seen"
+            span = Span.whole(f"{RECORDS_FOLDER}/{name}.json")
+            yield Finding(span, "unknown-record", message, hint)
+
+
+def _trace_views(
+    database: EvidenceDatabase,
+    views: Mapping[str, View],
+    tables: Mapping[str, Table],
+    sources: Sources,
+    findings: list[Finding],
+) -> Mapping[str, TableProvenance]:
+    from bindery.provenance import trace_table
+
+    provenance = {}
+    for name, view in views.items():
+        result = trace_table(database, view, tables[name], sources)
+        if isinstance(result, list):
+            findings += result
+        else:
+            provenance[name] = result
+    return provenance

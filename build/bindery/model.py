@@ -62,7 +62,9 @@ class ConfigError(BookError):
 
 # --- what an author wrote --------------------------------------------------------------------
 
-LinkKind = Literal["link", "image", "autolink", "reference", "html-link", "html-image"]
+LinkKind = Literal[
+    "link", "image", "autolink", "reference", "html-link", "html-image", "html-source"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,12 @@ class Link:
 
     @property
     def is_image(self) -> bool:
-        return self.kind in ("image", "html-image")
+        return self.kind in ("image", "html-image", "html-source")
+
+    @property
+    def is_alternative(self) -> bool:
+        """Whether this is another file for an image, from `srcset`, that browsers choose."""
+        return self.kind == "html-source"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ lines and columns.
 
 The tokens that a chapter carries are annotated for the renderers, in `token.meta`:
 `slug` and `rank` on headings, `id` on tables, code blocks and images, `link` on links and images;
-on raw HTML `pieces` (see `raw_html`), and by their index `piece_ids`, `piece_links`, `piece_ranks`.
+on raw HTML `pieces` (see `raw_html`), and by their index `piece_ids`, `piece_links`,
+`piece_sources` and `piece_ranks`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from mdit_py_plugins.gfm import gfm_plugin
 
 from bindery.controls import show_controls
 from bindery.model import Anchor, Chapter, Excuse, Finding, Inventory, Link, LinkKind, Span
-from bindery.raw_html import HIDDEN_ELEMENTS, Comment, Piece, Tag, Text, split_html
+from bindery.raw_html import HIDDEN_ELEMENTS, Comment, Piece, Tag, Text, split_html, split_srcset
 from bindery.slugs import SlugCounter
 
 InlineRule = Callable[[StateInline, bool], bool]
@@ -302,6 +303,7 @@ class _ChapterReader:
                     self._add_markdown_link(child, place)
                 case "html_inline":
                     at = child.meta.get("at", 0)
+                    child.meta["span"] = Span(self.path, *place(at), len(child.content))
                     shifted = partial(_shift_place, place, at)
                     self._read_html(child, child.content, shifted, children[index + 1 :])
                 case "math_inline" | "math_inline_double":
@@ -372,6 +374,7 @@ class _ChapterReader:
         pieces = list(split_html(content))
         identifiers: dict[int, str] = {}
         links: dict[int, Link] = {}
+        sources: dict[int, list[tuple[Link, str]]] = {}
         ranks: dict[int, int] = {}
         for index, piece in enumerate(pieces):
             match piece:
@@ -379,6 +382,7 @@ class _ChapterReader:
                     self._read_comment(text, place(start), token)
                 case Tag(closing=False) if piece.is_shown:
                     behind = chain(pieces[index + 1 :], _split_following(following))
+                    sources[index] = list(self._read_srcset(piece, place))
                     identifiers |= self._read_tag(index, piece, behind, place, links, ranks)
                 case Tag():
                     if not piece.is_shown:
@@ -386,8 +390,26 @@ class _ChapterReader:
                 case _:
                     pass
         token.meta.update(
-            pieces=pieces, piece_ids=identifiers, piece_links=links, piece_ranks=ranks
+            pieces=pieces,
+            piece_ids=identifiers,
+            piece_links=links,
+            piece_sources=sources,
+            piece_ranks=ranks,
         )
+
+    def _read_srcset(
+        self, tag: Tag, place: Callable[[int], tuple[int, int]]
+    ) -> Iterator[tuple[Link, str]]:
+        """The files of `srcset` among which a browser chooses, each with its descriptor."""
+        attribute = next((a for a in tag.attributes if a.name == "srcset"), None)
+        if attribute is None or tag.name not in ("source", "img"):
+            return
+        for candidate in split_srcset(attribute.value):
+            address = candidate.address
+            span = Span(self.path, *place(attribute.start + candidate.start), len(address))
+            link = Link(address, address, span, "html-source")
+            self.links.append(link)
+            yield link, candidate.descriptor
 
     def _read_tag(
         self,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from bindery.checks import RULES, Scope, check_book
+from bindery.clock import read_today
 from bindery.config import Config, load_config
 from bindery.evidence import Evidence, gather_evidence
+from bindery.figures import compare_figures
 from bindery.load import Tree, load_book
 from bindery.model import Book, Finding, ResolvedBook, Severity
-from bindery.regions import compare_regions
+from bindery.regions import Quotations, compare_quotations, find_quotations
 from bindery.report import sort_findings
 from bindery.resolve import resolve_book
 
@@ -23,6 +26,10 @@ class Inspection:
     tree: Tree
     resolved: ResolvedBook
     evidence: Evidence
+    quotations: Mapping[str, Quotations]
+    """What each chapter quotes, by its path."""
+    baselines: Mapping[str, bytes]
+    """What stands beside the tools for their own comparison, by path."""
     findings: tuple[Finding, ...]
 
     @property
@@ -34,22 +41,54 @@ class Inspection:
         return tuple(f for f in self.findings if f.severity is Severity.ERROR)
 
 
-def inspect_book(root: Path) -> Inspection:
-    """Inspect the book in a folder. Raises ConfigError where chapters.yaml is wrong."""
+def inspect_book(root: Path, *, follows: bool = True) -> Inspection:
+    """Inspect the book in a folder. Raises ConfigError where chapters.yaml is wrong.
+
+    Without `follows` the numbers of views are not followed to their sources, except where records
+    are stale: enough to fill and to compare, and quicker.
+    """
     config = load_config(root, RULES)
     loaded = load_book(config)
     resolved = resolve_book(loaded.book, loaded.tree, config.allowed_schemes)
-    evidence = gather_evidence(loaded.tree, config)
+    chapters = loaded.book.chapters
+    quotations = {chapter.path: find_quotations(chapter) for chapter in chapters}
+    quoted = [view for entry in quotations.values() for view in entry.views]
+    evidence = gather_evidence(loaded.tree, config, quoted, read_today(), follows=follows)
+    baselines = _make_baselines(loaded.tree, config, evidence)
     found = (
         *loaded.findings,
         *evidence.findings,
-        *(finding for chapter in loaded.book.chapters for finding in chapter.findings),
+        *(finding for chapter in chapters for finding in chapter.findings),
         *(
             finding
-            for chapter in loaded.book.chapters
-            for finding in compare_regions(chapter, evidence)
+            for path, entry in quotations.items()
+            for finding in compare_quotations(path, entry, evidence, config.figures)
         ),
+        *compare_figures(loaded.tree, config.figures, evidence, quotations),
+        *_compare_baselines(loaded.tree, baselines),
     )
-    scope = Scope(config, loaded.tree, resolved, found)
+    scope = Scope(config, loaded.tree, resolved, evidence, quotations, found)
     findings = sort_findings(check_book(scope))
-    return Inspection(config, loaded.tree, resolved, evidence, tuple(findings))
+    return Inspection(
+        config, loaded.tree, resolved, evidence, quotations, baselines, tuple(findings)
+    )
+
+
+def _make_baselines(tree: Tree, config: Config, evidence: Evidence) -> Mapping[str, bytes]:
+    paths = (str(PurePosixPath(tool.path).with_suffix(".baseline.json")) for tool in config.tools)
+    if not evidence.records and not any(map(tree.find_kind, paths)):
+        return {}
+    # Imported here: a book without records need not wait for what reads them.
+    from bindery.baselines import make_baselines
+    from bindery.terms import load_terms
+
+    terms = load_terms(tree, config.tools)
+    return make_baselines(evidence.records, config.tools, terms, evidence.methods)
+
+
+def _compare_baselines(tree: Tree, baselines: Mapping[str, bytes]) -> Iterable[Finding]:
+    if not baselines:
+        return ()
+    from bindery.baselines import compare_baselines
+
+    return compare_baselines(tree, baselines)

@@ -33,6 +33,10 @@ _KEPT_ATTRIBUTES = frozenset(
     """id name href src alt title width height align valign border colspan rowspan start type open
     reversed dir lang cite datetime srcset media scope headers abbr span""".split()
 )
+# As the HTML standard splits `srcset`: an address ends at white space, or at a comma before it.
+_CANDIDATE = re.compile(
+    r"(?P<address>[^\s,]\S*?)(?:,+(?=\s|$)|(?=\s|$)\s*(?P<descriptor>[^,]*?)\s*(?:,|$))"
+)
 
 _PIECE = re.compile(
     r"""(?P<comment><!--(?:>|->|.*?-->))
@@ -82,6 +86,16 @@ class Tag:
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """One of the files in a `srcset`, and for which screens it is: `2x`, `800w` or nothing."""
+
+    address: str
+    descriptor: str
+    start: int
+    """Offset of the address in the value."""
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     text: str
     start: int
@@ -115,6 +129,12 @@ def split_html(fragment: str) -> Iterator[Piece]:
             )
     if position < len(fragment):
         yield Text(html.unescape(fragment[position:]), position)
+
+
+def split_srcset(value: str) -> Iterator[Candidate]:
+    """Give the files that a `srcset` offers, in order."""
+    for match in _CANDIDATE.finditer(value):
+        yield Candidate(match["address"], match["descriptor"] or "", match.start())
 
 
 def _split_attributes(text: str, offset: int) -> Iterator[Attribute]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
 Cell = str | int | float | None
+
+_MOST_DIGITS = 28
+"""Of a number that is shown with decimals: what Decimal works with."""
 
 UNKNOWN = "–"
 """What a reader sees where a figure is not known."""
@@ -35,12 +39,25 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
+def find_fault(value: object, column: Column) -> str:
+    """Why a value cannot be a cell of a column; empty where it can."""
+    if value is None or isinstance(value, str):
+        return ""
+    if not isinstance(value, int | float):
+        return "it is neither a text nor a number"
+    if not math.isfinite(value):
+        return "it is not finite"
+    if column.digits is not None and abs(value) >= 10.0 ** (_MOST_DIGITS - column.digits):
+        return f"{value:g} is too large for {column.digits} decimals"
+    return ""
+
+
 def format_cell(value: Cell, column: Column) -> str:
     """A cell as inline Markdown. Numbers get the decimals of their column; text keeps its own."""
     if value is None:
         return UNKNOWN
     if isinstance(value, str):
-        return value.replace("|", "\\|").replace("\n", " ").strip()
+        return " ".join(value.splitlines()).replace("|", "\\|").strip()
     if column.digits is not None:
         # As people round: a half goes up, away from zero.
         unit = Decimal(1).scaleb(-column.digits)

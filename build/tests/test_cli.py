@@ -115,7 +115,7 @@ def test_github_gets_annotations(run_bindery: Runner) -> None:
     """`--format github` gives one workflow command a finding, escaped as GitHub asks."""
     ended = run_bindery("check", "--format", "github", folder=BOOKS / "missing-image")
     lines = ended.stdout.splitlines()
-    assert len(lines) == 7
+    assert len(lines) == 8
     assert lines[0] == (
         "::error file=README.md,line=3,col=9,endColumn=24,title=missing-image"
         "::there is no image 'images/gone.svg'%0Adid you mean 'images/fabric.svg'?"

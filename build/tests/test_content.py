@@ -37,6 +37,7 @@ class PlainDialect:
     labels_cells: bool = False
     scrolls: bool = False
     draws_maths: bool = False
+    offers_sources: bool = False
 
     def write_id(self, chapter: Chapter, slug: str) -> str:
         return slug
@@ -86,6 +87,7 @@ DIALECTS = {
     "paper": PlainDialect(code_columns=40, table_rooms=ROOMS),
     "scrolling": PlainDialect(scrolls=True),
     "stacking": PlainDialect(labels_cells=True),
+    "choosing": PlainDialect(offers_sources=True),
 }
 
 

@@ -188,6 +188,53 @@ def test_two_chapters_of_one_page_are_refused(make_book: BookMaker, run_bindery:
     assert "'index.md' and 'README.md' would be the same page 'index.html'" in ended.stderr
 
 
+@pytest.mark.parametrize("files", [{"thesis.txt": "mine"}, {"index.html": "<p>mine</p>"}])
+def test_a_folder_of_somebody_else_is_not_replaced(
+    make_book: BookMaker, run_bindery: Runner, tmp_path: Path, files: dict[str, str]
+) -> None:
+    """Where `site` is a folder that bindery has not built, nothing is built and nothing is lost."""
+    root, site = make_book({"README.md": "# One\n"}), tmp_path / "keep" / "site"
+    site.mkdir(parents=True)
+    for name, content in files.items():
+        (site / name).write_text(content)
+    ended = run_bindery("html", "--out", str(site.parent), folder=root)
+    assert ended.status == 2
+    assert "this folder would be replaced, and it is no site that bindery has built" in ended.stderr
+    assert {path.name: path.read_text() for path in site.iterdir()} == files
+
+
+def test_a_file_is_not_replaced_by_a_site(
+    make_book: BookMaker, run_bindery: Runner, tmp_path: Path
+) -> None:
+    """Where `site` is a file, it stays."""
+    root = make_book({"README.md": "# One\n"})
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "site").write_text("mine")
+    ended = run_bindery("html", "--out", str(tmp_path / "out"), folder=root)
+    assert ended.status == 2
+    assert "the site would take the place of this file" in ended.stderr
+    assert (tmp_path / "out" / "site").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("chapters", "extra"),
+    [
+        ({"README.md": "# One\n"}, ""),
+        ({"a/README.md": "# One\n"}, ""),
+        ({"a/README.md": "# One\n"}, "moved:\n  README.md: a/README.md\n"),
+    ],
+)
+def test_a_site_of_bindery_and_an_empty_folder_are_replaced(
+    make_book: BookMaker, make_site: Callable[[Path], Site], tmp_path: Path,
+    chapters: dict[str, str], extra: str,
+) -> None:  # fmt: skip
+    """Whatever the first page is, the next build knows its own site again."""
+    root = make_book(chapters, extra)
+    (tmp_path / "site").mkdir()
+    for _ in range(2):
+        assert (make_site(root).folder / "index.html").is_file()
+
+
 def test_the_same_book_gives_the_same_bytes(make_site: Callable[[Path], Site]) -> None:
     """Built twice with SOURCE_DATE_EPOCH, a site is the same to the byte."""
     first = hash_folder(make_site(BOOKS / "clean").folder)

@@ -61,17 +61,20 @@ def test_a_folder_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
 
 
 def test_leftovers_of_dead_builds_are_swept(tmp_path: Path) -> None:
-    """What a killed build left is removed when it is old; what may be in use is not."""
-    old, young, other = (tmp_path / name for name in (".making-old", ".making-young", "site"))
-    for folder in (old, young, other):
-        folder.mkdir()
-        (folder / "a").write_text("a")
-    stray = tmp_path / ".making-file"
-    stray.write_text("a")
-    for path in (old, other, stray):
-        os.utime(path, (0, 0))
+    """What a killed build left is removed when it is old; what may be in use, or has only a name
+    like it, is not."""
+    prefix = ".bindery-making-"
+    ours = [f"{prefix}abc_1234", f"{prefix}former-site"]
+    young, stray = f"{prefix}abc_5678", f"{prefix}abc_9012"
+    others = ["site", ".making-abc_1234", ".making-of", f"{prefix}a-film"]
+    for name in (*ours, young, *others):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a").write_text("a")
+    (tmp_path / stray).write_text("a")
+    for name in (*ours, stray, *others):
+        os.utime(tmp_path / name, (0, 0))
     sweep_leftovers(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {".making-young", "site"}
+    assert {path.name for path in tmp_path.iterdir()} == {young, *others}
 
 
 def test_a_work_folder_is_gone_afterwards(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from any_markdown import MARKDOWN
-from bindery.raw_html import Comment, Tag, Text, split_html
+from bindery.raw_html import Comment, Tag, Text, split_html, split_srcset
 from hypothesis import given
 
 
@@ -45,6 +45,26 @@ def test_attributes_are_read_as_a_browser_does(fragment: str, attributes: dict[s
     (tag,) = split_html(fragment)
     assert isinstance(tag, Tag)
     assert {attribute.name: attribute.value for attribute in tag.attributes} == attributes
+
+
+@pytest.mark.parametrize(
+    ("value", "candidates"),
+    [
+        ("a.svg", [("a.svg", "")]),
+        (" a.png 1x,\n b.png 2x ", [("a.png", "1x"), ("b.png", "2x")]),
+        ("a.png, b.png 480w", [("a.png", ""), ("b.png", "480w")]),
+        ("a,b.png 2x", [("a,b.png", "2x")]),
+        ("a.png,,", [("a.png", "")]),
+        (",a.png ,b.png", [("a.png", ""), ("b.png", "")]),
+        ("data:image/png;base64,AA== 1x", [("data:image/png;base64,AA==", "1x")]),
+        (" , ", []),
+    ],
+)
+def test_srcset_is_split_as_a_browser_does(value: str, candidates: list[tuple[str, str]]) -> None:
+    """A comma ends an address only before white space or the end; descriptors are kept."""
+    found = list(split_srcset(value))
+    assert [(c.address, c.descriptor) for c in found] == candidates
+    assert all(value.startswith(c.address, c.start) for c in found)
 
 
 def test_what_is_no_tag_is_text() -> None:

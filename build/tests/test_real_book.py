@@ -28,3 +28,10 @@ def test_the_site_of_the_book_is_complete(run_bindery: Runner, tmp_path: Path) -
     ended = run_bindery("html", "--out", str(tmp_path), folder=ROOT)
     assert ended.status == 0, ended.stderr
     assert "complete: " in ended.stdout
+
+
+def test_the_tools_give_what_the_book_says(run_bindery: Runner) -> None:
+    """`bindery verify` finds every text to the letter and the toy results in shape."""
+    ended = run_bindery("verify", folder=ROOT)
+    assert ended.status == 0, ended.stderr
+    assert ended.stdout == "verified 2 tools, 2 texts, 1 run: 0 errors\n"

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from bindery.evidence import Evidence
+from bindery.model import Chapter
 from bindery.parse import parse_chapter
-from bindery.regions import compare_regions, compute_checksum, fill_chapter, find_regions
+from bindery.regions import (
+    Quotations,
+    compare_quotations,
+    compute_checksum,
+    fill_chapter,
+    find_quotations,
+)
 from bindery.tables import Column, Table
+from bindery.views import View
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -123,7 +132,7 @@ def test_markers_in_code_are_only_shown() -> None:
     """A marker in a fence or in a code span opens nothing."""
     indented = EMPTY.replace("<", "    <")
     source = f"```markdown\n{EMPTY}```\n\n{indented}\n`<!-- table: chips -->`\n"
-    assert find_regions(parse_chapter("a.md", source)) == ([], [])
+    assert find_quotations(parse_chapter("a.md", source)) == Quotations()
 
 
 def test_a_checksum_ignores_indentation_and_trailing_space() -> None:
@@ -137,25 +146,141 @@ TABLES = {
     "one": Table("One", (Column("a", "A"),), (("x",), ("y | z",))),
     "two": Table("Two", (Column("a", "A", "GB", 1), Column("b", "B")), ((1, None),), ("A note.",)),
 }
+EVIDENCE = Evidence(
+    TABLES,
+    {name: View(name, f"{name}.sql", "T", table.columns, (), "") for name, table in TABLES.items()},
+    texts={"tool/help": "usage: tool\n\n```\n"},
+)
+VALUES = st.sampled_from("two.a two.b two.a[1.0] one.a[x] one.a one.c[x] gone.a".split())
 BLOCKS = st.one_of(
     NAMES.map(lambda name: f"<!-- table: {name} -->\n<!-- /table -->"),
     NAMES.map(lambda name: f"- item\n\n  <!-- table: {name} -->\n  <!-- /table -->"),
     NAMES.map(lambda name: f"<!-- table: {name} -->\n| typed |\n|---|\n<!-- /table 12345678 -->"),
+    st.lists(VALUES, min_size=1, max_size=3).map(
+        lambda values: " ".join(f"It is <!-- value: {v} --><!-- /value -->." for v in values)
+    ),
+    VALUES.map(lambda v: f"| A |\n|---|\n| about <!-- value: {v} -->typed<!-- /value --> |"),
     st.sampled_from(
-        ["Text.", "# Heading", "<!-- /table -->", "<!-- table: one -->", "```\nx\n```"]
+        [
+            "Text.",
+            "# Heading",
+            "<!-- /table -->",
+            "<!-- table: one -->",
+            "```\nx\n```",
+            "<!-- output: tool/help -->\n<!-- /output -->",
+            "1. item\n\n   <!-- output: tool/help -->\n   <!-- /output -->",
+            "a <!-- value: two.a -->\nb <!-- /value -->",
+        ]
     ),
 )
+
+
+def fill(source: str) -> tuple[str, int, Chapter]:
+    """A chapter filled: its text, how many quotations changed, and the chapter that it was."""
+    chapter = parse_chapter("a.md", source)
+    text, changed = fill_chapter(chapter, find_quotations(chapter), EVIDENCE, "figures")
+    return text, sum(changed.values()), chapter
 
 
 @given(st.lists(BLOCKS, max_size=8))
 def test_filling_twice_is_filling_once(blocks: list[str]) -> None:
     """After one fill a second has nothing to do, and nothing that was filled is stale or edited."""
-    evidence = Evidence(TABLES)
-    source = "\n\n".join(blocks) + "\n"
-    once, _ = fill_chapter(parse_chapter("a.md", source), evidence)
-    chapter = parse_chapter("a.md", once)
-    assert fill_chapter(chapter, evidence) == (once, 0)
-    assert "stale-output" not in {f.rule for f in compare_regions(chapter, evidence)}
+    once, _, _ = fill("\n\n".join(blocks) + "\n")
+    twice, changed, chapter = fill(once)
+    assert (twice, changed) == (once, 0)
+    findings = compare_quotations("a.md", find_quotations(chapter), EVIDENCE, "figures")
+    assert "stale-output" not in {finding.rule for finding in findings}
+
+
+@given(st.text("ab \t\r\n\v\f\x1c\x85\u2028|*", min_size=1), st.text("ab\r\n\u2028"))
+def test_line_breaks_of_a_cell_are_filled_once(first: str, second: str) -> None:
+    """A text with breaks of any kind is filled once, as a row and as a value, and is clean then."""
+    table = Table("T", (Column("a", "A"), Column("b", "B")), ((first, second),))
+    view = View("t", "t.sql", "T", table.columns, (), "")
+    evidence = Evidence({"t": table}, {"t": view})
+    source = "<!-- table: t -->\n<!-- /table -->\n\nIt is <!-- value: t.b --><!-- /value -->.\n"
+    for changes in ({"table": 1}, {}):
+        chapter = parse_chapter("a.md", source.replace("\r\n", "\n").replace("\r", "\n"))
+        quotations = find_quotations(chapter)
+        source, changed = fill_chapter(chapter, quotations, evidence, "figures")
+        assert changed.get("table", 0) == changes.get("table", 0)
+    findings = compare_quotations("a.md", find_quotations(chapter), evidence, "figures")
+    assert list(findings) == []
+
+
+def test_a_value_is_filled_with_its_unit() -> None:
+    """A value is the cell as its table shows it, with its unit, and a checksum behind it."""
+    text, changed, _ = fill("It holds <!-- value: two.a[1.0] --><!-- /value --> of memory.\n")
+    checksum = compute_checksum("1.0 GB")
+    assert text == (
+        f"It holds <!-- value: two.a[1.0] -->1.0 GB<!-- /value {checksum} --> of memory.\n"
+    )
+    assert changed == 1
+
+
+def test_values_in_one_line_and_in_a_table_are_all_filled() -> None:
+    """Several values of a line are filled, each in its place, in cells of a table too."""
+    source = (
+        "A <!-- value: two.a --><!-- /value --> b <!-- value: one.a[x] --><!-- /value --> c.\n\n"
+        "| n | m |\n|---|---|\n| x | say <!-- value: two.a --><!-- /value --> \\| y |\n"
+    )
+    text, changed, _ = fill(source)
+    assert changed == 3
+    assert re.sub(r"<!--.*?-->", "", text) == (
+        "A 1.0 GB b x c.\n\n| n | m |\n|---|---|\n| x | say 1.0 GB \\| y |\n"
+    )
+
+
+def test_an_edited_value_is_reported_and_left() -> None:
+    """A value that somebody typed over is an edit, and is not written over."""
+    text, _, _ = fill("It holds <!-- value: two.a --><!-- /value -->.\n")
+    edited = text.replace("1.0", "2.0")
+    assert fill(edited)[0] == edited
+    quotations = find_quotations(parse_chapter("a.md", edited))
+    (finding,) = compare_quotations("a.md", quotations, EVIDENCE, "figures")
+    assert (finding.rule, finding.message) == ("edited-output", "this value was edited by hand")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("<!-- value: two.a --><!-- /value --> is it.", "a line that begins with a value is raw"),
+        ("It is <!-- value: two.a -->.", "this value is not closed"),
+        ("It is <!-- /value -->.", "this value is closed and was not opened on this line"),
+        ("a <!-- value: two.a -->\nb <!-- /value -->", "this value is closed and was not opened"),
+        ("It is <!-- value: two --><!-- /value -->.", "this marker of a value cannot be read"),
+        ("<!-- plot: one -->\n<!-- /table -->", "this region is closed and was never opened"),
+        ("<!-- output: x -->", "the region 'x' is not closed"),
+        (f"<div>\n{EMPTY}</div>", "this marker stands inside raw HTML"),
+        (f"<pre>\n\n{EMPTY.replace('table', 'output')}</pre>", "this marker stands inside raw"),
+        ("Say <!-- table: one -->.", "this marker of a region stands inside a line of text"),
+        ("| A |\n|---|\n| <!-- /table --> |", "this marker of a region stands inside a line"),
+        ("> <!-- table: one -->\n> <!-- /table -->", "a quote cannot hold a region"),
+        ("- > <!-- plot: one -->\n  > <!-- /plot -->", "a quote cannot hold a region"),
+    ],
+)
+def test_markers_that_do_not_fit_are_reported(source: str, message: str) -> None:
+    """A marker without its partner, or in a place where GitHub shows no Markdown, is a finding."""
+    findings = find_quotations(parse_chapter("a.md", source)).findings
+    assert findings[0].rule == "unclosed-region"
+    assert findings[0].message.startswith(message)
+
+
+def test_a_region_inside_raw_html_is_no_region() -> None:
+    """It is reported once and not filled; a plot, which is raw HTML, is read there."""
+    quotations = find_quotations(parse_chapter("a.md", f"<div>\n{EMPTY}</div>\n"))
+    assert (quotations.regions, len(quotations.findings)) == ((), 1)
+    plot = EMPTY.replace("table", "plot")
+    quotations = find_quotations(parse_chapter("a.md", f"<div>\n{plot}</div>\n"))
+    assert (len(quotations.regions), quotations.findings) == (1, ())
+    quotations = find_quotations(parse_chapter("a.md", f"<div>\n\n{EMPTY}\n</div>\n"))
+    assert (len(quotations.regions), quotations.findings) == (1, ())
+
+
+def test_what_a_tool_prints_stands_in_a_fence() -> None:
+    """A text is quoted in a fence longer than any that it holds itself."""
+    text, _, _ = fill("<!-- output: tool/help -->\n<!-- /output -->\n")
+    assert "\n````text\nusage: tool\n\n```\n````\n" in text
 
 
 def test_bad_data_fills_no_table(book: Path, run_bindery: Runner) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from evidence_book import EPOCH, FILES
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -124,3 +125,239 @@ def test_the_keyboard_comes_to_the_text_first(browser: Any, site: Path) -> None:
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.getAttribute('href')") == "#text"
     page.close()
+
+
+def test_short_words_of_a_table_keep_to_one_line(
+    browser: Any, make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """A name of up to 20 characters is not broken at its hyphens and slashes, however narrow its
+    column is; a longer one may be."""
+    words = ["cpu-x86_64-2core", "NVLink/NVSwitch", "a-b-c-d-e-f-g-h-i-j-k-l-m-n-o-p"]
+    heads = " | ".join("what it is" for _ in range(9))
+    cells = " | ".join([*words, *["many words that fill a cell to the last line"] * 6])
+    root = make_book({"README.md": f"# A\n\n| {heads} |\n|{'---|' * 9}\n| {cells} |\n"})
+    ended = run_bindery("html", folder=root)
+    assert ended.status == 0, ended.stderr
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto((root / "dist/site/index.html").as_uri())
+    page.add_style_tag(content=".table table { width: 100%; }")
+    lines = page.evaluate(
+        """() => [...document.querySelectorAll('td')].slice(0, 3).map(cell => {
+            const range = document.createRange();
+            range.selectNodeContents(cell);
+            return new Set([...range.getClientRects()].map(box => box.top)).size;
+        })"""
+    )
+    assert lines[:2] == [1, 1]
+    assert lines[2] > 1
+    page.close()
+
+
+# --- where numbers come from ---
+
+TIP = "[role=tooltip]"
+
+
+@pytest.fixture
+def evidence_site(
+    make_book: BookMaker, run_bindery: Runner, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+    root = make_book(FILES)
+    for command in ("fill", "html"):
+        ended = run_bindery(command, folder=root)
+        assert ended.status == 0, ended.stdout + ended.stderr
+    return root / "dist" / "site"
+
+
+@pytest.fixture(params=["light", "dark"])
+def open_evidence(
+    request: pytest.FixtureRequest, browser: Any, evidence_site: Path
+) -> Iterator[Callable[..., Any]]:
+    """Open a page as a reader would; at the end nothing was fetched and nothing complained."""
+    said: list[str] = []
+    contexts = []
+
+    def open_page(page: str, width: int = 1280, **options: Any) -> Any:
+        context = browser.new_context(
+            viewport={"width": width, "height": 844},
+            color_scheme=request.param,
+            offline=True,
+            **options,
+        )
+        contexts.append(context)
+        tab = context.new_page()
+        tab.on("console", lambda message: said.append(message.text))
+        tab.on("pageerror", lambda error: said.append(str(error)))
+        tab.on(
+            "request",
+            lambda asked: asked.url.startswith(("file:", "data:")) or said.append(asked.url),
+        )
+        tab.goto((evidence_site / page).as_uri())
+        return tab
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert said == []
+
+
+def find_number(page: Any, text: str) -> Any:
+    return page.locator("td[data-number]", has_text=text).first
+
+
+def test_a_mouse_reads_where_a_number_comes_from(open_evidence: Callable[..., Any]) -> None:
+    """Hovering shows class, tool, version, method, machine, date, age and command, in the window;
+    the pointer may enter what is shown, and leaving or Escape closes it."""
+    page = open_evidence("index.html")
+    tip = page.locator(TIP)
+    assert not tip.is_visible()
+    find_number(page, "0.50").hover()
+    tip.wait_for(state="visible")
+    text = tip.inner_text()
+    for said in (
+        "measured: a tool of this book ran",
+        "timer 0.1.0, method 1",
+        "A <b>processor</b> [x](y) *z*",
+        "2026-11-20, 11 days before this edition",
+        "python scripts/timer.py --name 'two words'",
+        "record R1",
+    ):
+        assert said in text
+    assert "Enter" not in text
+    box = tip.bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 1280
+    tip.hover()
+    page.wait_for_timeout(500)
+    assert tip.is_visible()
+    page.mouse.move(5, 5)
+    tip.wait_for(state="hidden")
+    find_number(page, "0.25").hover()
+    tip.wait_for(state="visible")
+    page.keyboard.press("Escape")
+    assert not tip.is_visible()
+
+
+def test_scrolling_under_a_mouse_at_rest_opens_nothing(open_evidence: Callable[..., Any]) -> None:
+    """Only a pointer that moves has pointed at a number."""
+    page = open_evidence("index.html")
+    page.add_style_tag(content="main { padding-bottom: 100rem }")
+    tip = page.locator(TIP)
+    number = find_number(page, "0.50")
+    number.hover()
+    tip.wait_for(state="visible")
+    box = number.bounding_box()
+    page.mouse.move(box["x"] + 5, box["y"] + 5 - 150)
+    tip.wait_for(state="hidden")
+    page.evaluate("scrollBy(0, 150)")
+    page.wait_for_timeout(600)
+    assert abs(number.bounding_box()["y"] - box["y"] + 150) < 2
+    assert not tip.is_visible()
+
+
+def test_the_keyboard_reads_where_numbers_come_from(open_evidence: Callable[..., Any]) -> None:
+    """A table is one stop; arrows go from number to number and stay in it, Enter leads to the
+    note and Escape back, and a screen reader is told what is shown."""
+    page = open_evidence("chips/index.html")
+    tip = page.locator(TIP)
+
+    def read_focus() -> str:
+        return str(page.evaluate("document.activeElement.textContent"))
+
+    page.get_by_text("the source of A100").focus()
+    page.keyboard.press("Tab")
+    assert read_focus() == "80"
+    assert "vendor: a data sheet" in tip.inner_text()
+    assert "example.org/a100: vendor, dated 2026-11-20" in tip.inner_text()
+    assert "Enter" in tip.inner_text()
+    described = page.evaluate("document.activeElement.getAttribute('aria-describedby')")
+    assert described == page.evaluate(f"document.querySelector('{TIP}').id")
+
+    page.keyboard.press("ArrowRight")
+    assert read_focus() == "400"
+    page.keyboard.press("ArrowDown")
+    assert read_focus().startswith("1000")
+    assert "example.com/power: reported" in tip.inner_text()
+    assert "unconfirmed" in tip.inner_text()
+    for key in ("ArrowDown", "ArrowRight"):  # below is no number, beside no column
+        page.keyboard.press(key)
+        assert read_focus().startswith("1000")
+    page.keyboard.press("Home")
+    assert read_focus().startswith("192")
+    page.keyboard.press("Escape")
+    assert not tip.is_visible()
+    assert read_focus().startswith("192")
+
+    page.keyboard.press("Enter")
+    assert read_focus().startswith("example.org/b200: vendor")
+    assert page.evaluate("document.activeElement.closest('details').open")
+    page.keyboard.press("Escape")
+    assert read_focus().startswith("192")
+
+    page.keyboard.press("Enter")
+    for key in ("Shift", "Tab"):
+        page.keyboard.press(key)
+    assert page.evaluate("document.activeElement.closest('details') !== null")
+    assert page.evaluate("document.activeElement.tagName") == "A"
+    page.keyboard.press("Escape")
+    assert read_focus().startswith("192"), "Escape leads back from a link of the note as well"
+
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Tab")
+    assert read_focus().startswith("192"), "the table remembers where its reader was"
+    stops = page.locator("table [tabindex='0']").count()
+    assert stops == page.locator("table[data-origins]").count()
+
+
+def test_a_number_in_a_sentence_can_be_focused(open_evidence: Callable[..., Any]) -> None:
+    """A value is a stop of its own, unless it stands in a link, which is one already."""
+    page = open_evidence("index.html")
+    page.locator("span[data-number]").first.focus()
+    assert "timer 0.1.0" in page.locator(TIP).inner_text()
+    assert page.locator("span[data-number][tabindex]").count() == 1
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.tagName") == "A"
+    assert not page.locator(TIP).is_visible()
+
+
+def test_a_finger_reads_where_a_number_comes_from(open_evidence: Callable[..., Any]) -> None:
+    """A tap opens, within a narrow window; a tap elsewhere closes."""
+    page = open_evidence("chips/index.html", width=390, has_touch=True)
+    tip = page.locator(TIP)
+    find_number(page, "4096").tap()
+    assert "stale (method 1, and ruler is at 2)" in tip.inner_text()
+    box = tip.bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.locator("h1").tap()
+    assert not tip.is_visible()
+
+
+def test_notes_are_there_without_scripts(open_evidence: Callable[..., Any]) -> None:
+    """Without scripts the marks show and the notes open; with them the numbers answer instead."""
+    page = open_evidence("chips/index.html", java_script_enabled=False)
+    assert page.locator("sup.origin").first.is_visible()
+    notes = page.locator("details.origins").first
+    assert not notes.locator("li").first.is_visible()
+    notes.locator("summary").click()
+    assert "example.org/a100" in notes.inner_text()
+    assert "Numbers without a mark: 1." in notes.inner_text()
+    assert not open_evidence("chips/index.html").locator("sup.origin").first.is_visible()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_paper_shows_marks_and_notes(open_evidence: Callable[..., Any], scripts: bool) -> None:
+    """In print marks and notes stand there though nobody has opened them, and nothing floats."""
+    page = open_evidence("chips/index.html", java_script_enabled=scripts)
+    if scripts:
+        find_number(page, "1000").focus()
+        page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert page.locator("sup.origin").first.is_visible()
+    assert page.locator("details.origins li").first.is_visible()
+    assert page.locator("details.origins .rule").first.is_visible()
+    assert not page.locator("details.origins summary").first.is_visible()
+    if scripts:
+        assert not page.locator(TIP).is_visible()

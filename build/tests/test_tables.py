@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import TYPE_CHECKING
 
 import pytest
 from bindery.model import Chapter
 from bindery.parse import parse_chapter
-from bindery.tables import Column, Table, format_cell, format_markdown
+from bindery.tables import Column, Table, find_fault, format_cell, format_markdown
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,3 +75,35 @@ def test_a_table_comes_back_from_its_markdown(rows: list[list[str | int | float 
         cells = [format_cell(v, c) for v, c in zip(row, columns, strict=True)]
         expected.append([cell.replace("\\|", "|") for cell in cells])
     assert read_cells(parse_chapter("a.md", text + "\n")) == expected
+
+
+@given(st.text())
+def test_a_cell_is_one_line(text: str) -> None:
+    """Whatever breaks lines is a space in a cell, and a cell is never broken twice."""
+    cell = format_cell(text, Column("c", "C"))
+    assert len(cell.splitlines()) <= 1
+    assert cell == cell.strip()
+
+
+NUMBER = st.integers(-(2**63), 2**63 - 1) | st.floats()
+
+
+@given(NUMBER | st.binary(max_size=3), st.none() | st.integers(0, 9))
+def test_what_is_no_fault_can_be_shown(value: int | float | bytes, digits: int | None) -> None:
+    """Every number that is let into a table can be written with its decimals; bytes never are."""
+    column = Column("c", "C", "", digits)
+    fault = find_fault(value, column)
+    if isinstance(value, bytes):
+        assert fault == "it is neither a text nor a number"
+    elif fault:
+        assert not math.isfinite(value) or abs(value) > 1e18
+    else:
+        assert float(format_cell(value, column)) == pytest.approx(value, rel=1e-5, abs=0.51)
+
+
+def test_the_largest_numbers_are_shown() -> None:
+    """The bound is where the decimals end that can be worked with, and no earlier."""
+    column = Column("c", "C", "", 2)
+    assert find_fault(1e26, column) == "1e+26 is too large for 2 decimals"
+    assert format_cell(9.9e25, column) == "99000000000000000000000000.00"
+    assert find_fault(1e300, Column("c", "C")) == ""

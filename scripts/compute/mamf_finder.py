@@ -51,6 +51,8 @@ How to run
                         bash -c 'python mamf_finder.py --all_devices --json $SLURM_NODEID.json'
     pdsh            pdsh -w node[01-08] 'python /shared/mamf_finder.py --all_devices \
                         --json /shared/$(hostname).json'
+    is that good?   python env_report.py --json facts.json, and then --compare --facts facts.json:
+                        beside recorded runs of the same hardware, data type and shape
     In --m_range START STOP STEP, a START of 0 means STEP, and STOP itself is left out, as in
     Python's range. Ctrl-C, SIGTERM, SIGUSR1 and the end of --budget keep what was measured.
 
@@ -104,6 +106,51 @@ PROFILES = {
     ],
 }
 # fmt: on
+
+# Which results stand beside which, by which column, and what else has to be equal for that.
+COMPARE = {
+    "keys": ["dtype", "m", "n", "k"],
+    "value": "flops_per_second_median",
+    "better": "higher",
+    "spread": "spread",
+    "member": "device",
+    "trusted": {"verdict": ["ok", "unsteady", "overhead"]},
+    "alike": [
+        "details.header.device_kind",
+        "details.header.device_model",
+        "details.header.threads",
+        "details.settings.fast_accumulation",
+    ],
+}
+# Machines of one kind differ by a few percent; what is beyond three times the margin is far off.
+COMPARE_TOLERANCE = 0.05
+COMPARE_FAR = 3.0
+BASELINE_SCHEMA = 1
+OWN_BASELINE = Path(__file__).resolve().with_name("mamf_finder.baseline.json")
+
+# The unit of each column of the JSON's results that holds numbers.
+UNITS = {
+    "m": "1",
+    "n": "1",
+    "k": "1",
+    "operations": "FLOP",
+    "samples": "1",
+    "seconds_median": "s",
+    "seconds_mean": "s",
+    "seconds_iqr": "s",
+    "seconds_min": "s",
+    "seconds_max": "s",
+    "flops_per_second_median": "FLOP/s",
+    "flops_per_second_mean": "FLOP/s",
+    "flops_per_second_max": "FLOP/s",
+    "spread": "1",
+    "drift": "1",
+    "answer_error": "1",
+    "share_of_peak": "1",
+    "clock_hertz_median": "Hz",
+    "temperature_celsius_max": "degC",
+    "power_watts_median": "W",
+}
 
 DTYPES = ("bfloat16", "float16", "float32", "tf32", "float8_e4m3fn", "float8_e4m3fnuz")
 FLOAT8_DTYPES = ("float8_e4m3fn", "float8_e4m3fnuz")
@@ -1113,6 +1160,7 @@ class Journal:
         self.planned = plan.shape_count
         self.complete = False
         self.failure: str | None = None
+        self.comparison: dict[str, Any] | None = None
         self.written = 0.0
 
     def to_document(self) -> dict[str, Any]:
@@ -1127,6 +1175,7 @@ class Journal:
             "started": self.started,
             "seconds": round(time.monotonic() - self.origin, 3),
             "complete": self.complete,
+            "units": UNITS,
             "results": rows,
             "caveats": list(dict.fromkeys(self.caveats)),
             "details": {
@@ -1136,6 +1185,7 @@ class Journal:
                 "shapes_skipped": self.skipped,
                 "summary": summarise_rows(rows, settings.peak_flops_per_second),
                 "devices": self.devices,
+                **({"comparison": self.comparison} if self.comparison else {}),
             },
         }
 
@@ -1890,6 +1940,331 @@ def print_report(journal: Journal, top: int) -> int:
     return len(problems)
 
 
+def read_json_option(option: str, path: Path) -> dict[str, Any]:
+    """The object in a JSON file. Raises WrongUse where there is none."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise WrongUse(f"{option}: could not read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise WrongUse(f"{option}: {path} is not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise WrongUse(f"{option}: {path} holds no object")
+    return document
+
+
+def read_baseline(path: Path) -> dict[str, Any]:
+    """Recorded runs to compare with. Raises WrongUse where this is no baseline of this tool."""
+    if path == OWN_BASELINE and not path.is_file():
+        raise WrongUse(
+            f"--compare: there is no {path.name} beside this tool; copy it there, or name it"
+        )
+    baseline = read_json_option("--compare", path)
+    records = baseline.get("records")
+    if baseline.get("tool") != "mamf_finder" or not isinstance(records, list):
+        raise WrongUse(f"--compare: {path} is no baseline of mamf_finder")
+    if baseline.get("schema") != BASELINE_SCHEMA or baseline.get("keys") != COMPARE["keys"]:
+        raise WrongUse(f"--compare: {path} was made for another version of this tool")
+    needed = set("name started method hardware nodes ranks settings rows untrusted".split())
+    if not all(isinstance(record, dict) and record.keys() >= needed for record in records):
+        raise WrongUse(f"--compare: {path} was changed by hand; take the file as it came")
+    return baseline
+
+
+def read_hardware(path: Path) -> tuple[str, str]:
+    """What decides how fast a machine is, from the JSON of env_report: its hardware, and the
+    power limit of its accelerators, empty where that is not known.
+
+    Raises WrongUse where it tells nothing of a machine.
+    """
+    machine = read_json_option("--facts", path).get("machine")
+    if not isinstance(machine, dict) or not isinstance(machine.get("cpu"), dict):
+        raise WrongUse(f"--facts: {path} was not written by env_report.py --json")
+    return describe_hardware(machine), describe_power_limit(machine)
+
+
+def describe_hardware(machine: dict[str, Any]) -> str:
+    """`8 x NVIDIA H100 80GB HBM3`, or of a machine without accelerators its processor."""
+    counts: dict[str, int] = {}
+    for accelerator in machine.get("accelerators") or ():
+        name = accelerator.get("model") or accelerator.get("vendor") or "unknown accelerator"
+        counts[name] = counts.get(name, 0) + 1
+    if counts:
+        return ", ".join(f"{count} x {name}" for name, count in counts.items())
+    cpu = machine["cpu"]
+    unknown = f"unknown {cpu.get('architecture') or ''}".rstrip() + " processor"
+    parts = [cpu.get("model") or unknown]
+    core = "thread" if cpu.get("cores") is None else "core"
+    cores = cpu.get("cores") or cpu.get("threads")
+    for count, noun in ((cpu.get("sockets"), "socket"), (cores, core)):
+        if count is not None:
+            parts.append(f"{count} {noun}{'' if count == 1 else 's'}")
+    return ", ".join(parts)
+
+
+def describe_power_limit(machine: dict[str, Any]) -> str:
+    """`700 W`, or `2 x 500 W, 6 x 700 W`; empty where it is not known of every accelerator."""
+    limits = [entry.get("power_limit_watts") for entry in machine.get("accelerators") or ()]
+    if not limits or not all(isinstance(limit, (int, float)) for limit in limits):
+        return ""
+    counts: dict[int, int] = {}
+    for limit in sorted(map(round, limits)):
+        counts[limit] = counts.get(limit, 0) + 1
+    if len(counts) == 1:
+        return f"{next(iter(counts))} W"
+    return ", ".join(f"{count} x {limit} W" for limit, count in counts.items())
+
+
+def read_alike(document: dict[str, Any]) -> dict[str, Any]:
+    """What has to be equal in two runs, by its place in the JSON."""
+    found = {}
+    for place in COMPARE["alike"]:
+        value: Any = document
+        for part in place.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        found[place] = value
+    return found
+
+
+def show_scalar(value: Any) -> str:
+    """A value in a sentence, as JSON writes it but without quotes."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def find_differences(
+    document: dict[str, Any], record: dict[str, Any], hardware: str | None, power_limit: str
+) -> list[tuple[str, str]]:
+    """What keeps a record from standing beside this run: of the record, and of the run."""
+    pairs = []
+    if document["method"] != record["method"]:
+        pairs.append((f"of method {record['method']}", f"of method {document['method']}"))
+    if hardware is not None and hardware.casefold() != record["hardware"].casefold():
+        pairs.append((f"on {record['hardware']}", f"on {hardware}"))
+    elif power_limit and record.get("power_limit", power_limit) != power_limit:
+        theirs = f"at a power limit of {record['power_limit']}"
+        pairs.append((theirs, f"at one of {power_limit}"))
+    for noun in ("node", "rank"):
+        count = record[f"{noun}s"]
+        if count != 1:
+            pairs.append((f"of {count} {noun}s", f"of 1 {noun}"))
+    ours = read_alike(document)
+    for place, theirs in record["settings"].items():
+        name, mine = place.rpartition(".")[2], ours.get(place)
+        if (isinstance(mine, bool), mine) != (isinstance(theirs, bool), theirs):
+            pairs.append((f"with {name} {show_scalar(theirs)}", f"with {name} {show_scalar(mine)}"))
+    return pairs
+
+
+def judge_ratio(ratio: float, margin: float) -> str:
+    """Where a rate stands: within what is expected, below, above, or far off."""
+    if abs(ratio - 1) <= margin:
+        return "within"
+    far = "far " if abs(ratio - 1) > COMPARE_FAR * margin else ""
+    return far + ("below" if ratio < 1 else "above")
+
+
+def match_rows(
+    document: dict[str, Any], record: dict[str, Any]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows that both have, and the rows that are left out, each with the reason."""
+    keys, value = COMPARE["keys"], COMPARE["value"]
+    recorded = {tuple(row[: len(keys)]): row[len(keys) :] for row in record["rows"]}
+    untrusted = {tuple(row[: len(keys)]): row[-1] for row in record["untrusted"]}
+    rows, left_out = [], []
+    for row in document["results"]:
+        key = tuple(row[name] for name in keys)
+        label = ", ".join(f"{name} {row[name]}" for name in keys) + f" on {row['device']}"
+        if row["verdict"] not in COMPARE["trusted"]["verdict"]:
+            left_out.append(f"{label}: verdict is '{row['verdict']}' in yours")
+        elif not row[value]:
+            left_out.append(f"{label}: {value} is {show_scalar(row[value])} in yours")
+        elif key in untrusted:
+            left_out.append(f"{label}: {untrusted[key]} in the record")
+        elif key not in recorded:
+            left_out.append(f"{label}: the record has no such row")
+        else:
+            expected, spread = recorded[key]
+            margin = max(COMPARE_TOLERANCE, spread or 0.0)
+            ratio = row[value] / expected
+            rows.append(
+                {name: row[name] for name in (*keys, "device")}
+                | {"yours": row[value], "recorded": expected, "ratio": ratio}
+                | {"low": max(0.0, expected * (1 - margin)), "high": expected * (1 + margin)}
+                | {"verdict": judge_ratio(ratio, margin), "margin": margin}
+                | {"spread": row["spread"], "recorded_spread": spread}
+            )
+    order = ("far below", "below", "far above", "above", "within")
+    rows.sort(key=lambda entry: order.index(entry["verdict"]))
+    return rows, left_out
+
+
+def shorten(left_out: list[str]) -> list[str]:
+    """The first few of what is left out, and how many more there are."""
+    shown = [f"left out: {text}" for text in left_out[:5]]
+    rest = len(left_out) - len(shown)
+    return [*shown, f"left out: {rest} more"] if rest else shown
+
+
+def compare_run(
+    document: dict[str, Any],
+    baseline: dict[str, Any],
+    hardware: str | None,
+    power_limit: str = "",
+) -> dict[str, Any]:
+    """This run beside the newest recorded one that is like it, with the verdict in sentences.
+
+    Expected is recorded * (1 +- max(5 %, spread)): the median of another run on such a machine
+    leaves the middle half of the recorded samples for a reason only, and 5 % is what two machines
+    of one kind may differ by. The run is judged by the geometric mean of yours over recorded.
+    """
+    records = sorted(baseline["records"], key=lambda r: (r["started"], r["name"]), reverse=True)
+    facts = (hardware, power_limit)
+    alike = [record for record in records if not find_differences(document, record, *facts)]
+    for record in alike:
+        rows, left_out = match_rows(document, record)
+        if rows:
+            break
+    else:
+        return {"record": None, "sentences": explain_unlike(document, records, alike, *facts)}
+    ratio = math.exp(statistics.fmean(math.log(row["ratio"]) for row in rows))
+    margin = statistics.median(row["margin"] for row in rows)
+    verdict = judge_ratio(ratio, margin)
+    comparison = {
+        "record": record["name"],
+        "started": record["started"],
+        "hardware": record["hardware"],
+        "hardware_checked": hardware is not None,
+        "tolerance": COMPARE_TOLERANCE,
+        "ratio": ratio,
+        "verdict": verdict,
+        "worse": "below" in verdict or any(row["verdict"] == "far below" for row in rows),
+        "rows": rows,
+        "left_out": left_out,
+    }
+    what = f"the recorded run of {record['started'][:10]} on {record['hardware']}"
+    if len(rows) == 1:
+        unit, factor = choose_compared_unit(rows)
+        yours, _, _, expected = show_compared(rows[0], factor)
+        head = f"your {yours} {unit} stands at {100 * ratio:.1f} % of {what} ({record['name']})"
+        sentences = [f"{head}; expected {expected}: {verdict}"]
+    else:
+        low, high = (100 * max(0.0, 1 + sign * margin) for sign in (-1, 1))
+        verdicts = [row["verdict"] for row in rows]
+        counts = [f"{verdicts.count(word)} {word}" for word in dict.fromkeys(verdicts)]
+        head = f"your run stands at {100 * ratio:.1f} % of {what} ({record['name']}), as geometric "
+        head += f"mean over {len(rows)} rows; expected {low:.1f} to {high:.1f} %: {verdict}"
+        sentences = [head, f"rows: {', '.join(counts)}"]
+    if any(row["verdict"] == "far above" for row in rows):
+        sentences.append("far better than recorded needs a reason as much as far worse does")
+    wide = sum(row["margin"] >= 1 for row in rows)
+    if wide:
+        sentences.append(
+            f"{wide} of the recorded rows spread as widely as their value: no lower bound"
+        )
+    if not document["complete"]:
+        sentences.append("yours is partial: not all was measured that was asked for")
+    if hardware is None:
+        sentences.append(
+            f"not checked: whether yours is {record['hardware']} too; give the facts of the "
+            "machine (env_report.py --json FILE) with --facts FILE"
+        )
+    elif record.get("power_limit") and not power_limit:
+        sentences.append(
+            f"not checked: whether yours has a power limit of {record['power_limit']} too"
+        )
+    return comparison | {"sentences": sentences + shorten(left_out)}
+
+
+def explain_unlike(
+    document: dict[str, Any],
+    records: list[dict[str, Any]],
+    alike: list[dict[str, Any]],
+    hardware: str | None,
+    power_limit: str,
+) -> list[str]:
+    """Why no record can stand beside this run, the nearest first."""
+    if not records:
+        return ["there is no whole record of mamf_finder"]
+    if not alike:
+        kinds: dict[tuple[tuple[str, str], ...], str] = {}
+        for record in records:
+            pairs = tuple(find_differences(document, record, hardware, power_limit))
+            kinds.setdefault(pairs, record["name"])
+        reasons = []
+        for pairs, name in sorted(kinds.items(), key=lambda item: len(item[0]))[:3]:
+            theirs, ours = (", ".join(side) for side in zip(*pairs, strict=True))
+            reasons.append(f"{name} is {theirs}, yours is {ours}: not compared")
+        return reasons
+    record, keys = alike[0], COMPARE["keys"]
+    if not document["results"]:
+        return [f"yours has no rows to compare with {record['name']}"]
+    reason = f"none of your rows can stand beside one of {record['name']}"
+    _, left_out = match_rows(document, record)
+    if any(not text.endswith("no such row") for text in left_out):
+        return [reason, *shorten(left_out)]
+
+    def list_some(values: Iterable[Any]) -> str:
+        listed = list(dict.fromkeys(map(show_scalar, values)))
+        return (", ".join(listed[:3]) + (", ..." if len(listed) > 3 else "")) or "nothing"
+
+    apart = []
+    for index, name in enumerate(keys):
+        ours_have = [row[name] for row in document["results"]]
+        theirs_have = [row[index] for row in record["rows"]]
+        if not set(ours_have) & set(theirs_have):
+            apart.append(
+                f"{name} is {list_some(ours_have)} in yours and {list_some(theirs_have)} there"
+            )
+    return [f"{reason}: {'; '.join(apart) or 'no combination of them is in both'}"]
+
+
+def choose_compared_unit(rows: list[dict[str, Any]]) -> tuple[str, float]:
+    """TFLOPS, or GFLOPS where no recorded rate reaches one TFLOPS."""
+    largest = max(row["recorded"] for row in rows)
+    return ("TFLOPS", 1e12) if largest >= 1e12 else ("GFLOPS", 1e9)
+
+
+def show_compared(row: dict[str, Any], factor: float) -> tuple[str, str, str, str]:
+    """Yours, recorded, percent, and what is expected."""
+
+    def show(rate: float, spread: float | None) -> str:
+        return format_earned(rate / factor, None if spread is None else spread * rate / factor / 2)
+
+    step = row["margin"] * row["recorded"] / factor / 10
+    low, high = (format_earned(row[name] / factor, step) for name in ("low", "high"))
+    return (
+        show(row["yours"], row["spread"]),
+        show(row["recorded"], row["recorded_spread"]),
+        f"{100 * row['ratio']:.1f}",
+        f"{low} to {high}",
+    )
+
+
+def list_compared(rows: list[dict[str, Any]]) -> list[list[str]]:
+    """The compared rows as a table of texts, its head first."""
+    unit, factor = choose_compared_unit(rows)
+    head = [*COMPARE["keys"], "device", f"yours, {unit}"]
+    cells = [[*head, "recorded", "%", "expected", "verdict"]]
+    for row in rows:
+        names = [show_scalar(row[name]) for name in (*COMPARE["keys"], "device")]
+        cells.append([*names, *show_compared(row, factor), row["verdict"]])
+    return cells
+
+
+def print_comparison(comparison: dict[str, Any], top: int) -> None:
+    """The verdict below the tables of the run, and the rows that it stands on."""
+    sentences = comparison["sentences"]
+    print(
+        "\n"
+        + "\n".join(sentences if comparison["record"] else ["nothing to compare with", *sentences])
+    )
+    if comparison["record"]:
+        head, *cells = list_compared(comparison["rows"])
+        print("\n" + format_table(head, cells[:top]))
+        if len(cells) > top:
+            print(f"\nand {len(cells) - top} more rows: see --top, and details in the JSON")
+
+
 def draw_heat_map(rows: Sequence[Row], path: Path) -> bool:
     """Write the picture of the best rate over each pair of sizes; False where one shape is all.
 
@@ -2095,6 +2470,21 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="PATH",
         help="take over the shapes that are in this JSON of an earlier run",
     )
+    output.add_argument(
+        "--compare",
+        nargs="?",
+        type=Path,
+        const=OWN_BASELINE,
+        metavar="FILE",
+        help="say how the run stands beside recorded ones, by default those in "
+        "mamf_finder.baseline.json beside this file",
+    )
+    output.add_argument(
+        "--facts",
+        type=Path,
+        metavar="FILE",
+        help="JSON of env_report.py on this machine, for --compare to know the hardware",
+    )
     output.add_argument("--plot", type=Path, metavar="PATH", help="heat map, SVG or PNG")
     output.add_argument(
         "--peak",
@@ -2145,6 +2535,8 @@ def check_options(options: argparse.Namespace) -> None:
             raise WrongUse("--plot: one shape makes no picture; give more sizes or leave it out")
         if importlib.util.find_spec("matplotlib") is None:
             raise WrongUse("--plot needs matplotlib: pip install matplotlib")
+    if options.facts and not options.compare:
+        raise WrongUse("--facts is for --compare; give both")
     if options.resume and not options.resume.exists() and options.resume != options.json:
         raise WrongUse(f"--resume: there is no {options.resume}")
 
@@ -2163,6 +2555,8 @@ def main(arguments: list[str] | None = None) -> int:
                 raise WrongUse("--self-test takes no other option")
             return run_self_test()
         check_options(options)
+        baseline = read_baseline(options.compare) if options.compare else None
+        facts = read_hardware(options.facts) if options.facts else (None, "")
         stop.deadline = origin + options.budget if options.budget else None
         stop.listen()
         if options.worker:
@@ -2171,7 +2565,12 @@ def main(arguments: list[str] | None = None) -> int:
             journal = run_workers(options, command, stop, origin)
         else:
             journal = run_device(options, command, stop, origin)
+        if baseline:
+            journal.comparison = compare_run(journal.to_document(), baseline, *facts)
+            journal.write()
         problems = print_report(journal, options.top)
+        if journal.comparison:
+            print_comparison(journal.comparison, options.top)
         if options.plot and not draw_heat_map(journal.rows, options.plot):
             write_note("--plot: fewer than two shapes were measured, so there is no picture")
     except WrongUse as error:

@@ -34,9 +34,9 @@ def test_nvidia_smi_table_in_base_units(env: Any) -> None:
     """Memory is in MiB, clocks in MHz, power in watts; the reasons are a bit mask."""
     text = (
         "NVIDIA A100-SXM4-80GB, 81920, 400.00, 1410, 1593, 210, 29, 535.104.05, "
-        "0x0000000000000001\n"
+        "1593, 400.00, 400.00, 00000000:07:00.0, 0x0000000000000001\n"
         "NVIDIA A100-SXM4-80GB, 81920, 275.50, 1410, 1593, 1095, 83, 535.104.05, "
-        "0x0000000000000844\n"
+        "1512, 400.00, 500.00, 00000000:0A:00.0, 0x0000000000000844\n"
     )
     first, second = env.parse_nvidia_smi(text)
     assert first["memory_bytes"] == 80 * GIB
@@ -44,6 +44,8 @@ def test_nvidia_smi_table_in_base_units(env: Any) -> None:
     assert first["memory_clock_max_hertz"] == 1_593_000_000
     assert first["throttle_reasons"] == ["gpu_idle"]
     assert second["power_limit_watts"] == 275.5
+    assert (second["power_limit_default_watts"], second["power_limit_max_watts"]) == (400, 500)
+    assert second["memory_clock_hertz"] == 1_512_000_000
     assert second["temperature_celsius"] == 83
     # 0x844 = 0x800 (not in NVIDIA's list) + 0x40 + 0x4
     assert second["throttle_reasons"] == ["sw_power_cap", "hw_thermal_slowdown", "0x800"]
@@ -52,10 +54,18 @@ def test_nvidia_smi_table_in_base_units(env: Any) -> None:
 
 def test_what_nvidia_smi_does_not_know_is_null(env: Any) -> None:
     """[N/A] and [Not Supported] become null, never zero."""
-    text = "GRID T4-8C, 8192, [N/A], [Not Supported], [N/A], [N/A], [N/A], 470.1, [N/A]\n"
+    text = "GRID T4-8C, 8192, [N/A], [Not Supported], [N/A], [N/A], [N/A], 470.1, [N/A], [N/A], "
+    text += "[N/A], [N/A], [N/A]\n"
     (gpu,) = env.parse_nvidia_smi(text)
     assert gpu["memory_bytes"] == 8 * GIB
-    for key in ("power_limit_watts", "clock_max_hertz", "temperature_celsius", "throttle_reasons"):
+    for key in (
+        "power_limit_watts",
+        "power_limit_max_watts",
+        "clock_max_hertz",
+        "memory_clock_hertz",
+    ):
+        assert gpu[key] is None
+    for key in ("temperature_celsius", "throttle_reasons", "numa_node"):
         assert gpu[key] is None
 
 
@@ -67,7 +77,8 @@ def test_nvidia_smi_that_does_not_know_a_field(
         tmp_path,
         "nvidia-smi",
         'case "$*" in *clocks_event_reasons*) exit 2;; esac\n'
-        'echo "Tesla V100-SXM2-32GB, 32768, 300.00, 1530, 877, 135, 30, 450.80.02, 0x1"',
+        'echo "Tesla V100-SXM2-32GB, 32768, 300.00, 1530, 877, 135, 30, 450.80.02, 877, '
+        '300.00, 300.00, 00000000:3B:00.0, 0x1"',
     )
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     caveats: list[str] = []
@@ -101,7 +112,10 @@ def test_nvml_in_base_units(env: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         nvmlDeviceGetMemoryInfo=lambda _handle: SimpleNamespace(total=150_754_820_096),
         nvmlDeviceGetEnforcedPowerLimit=lambda _handle: 700_000,
         nvmlDeviceGetMaxClockInfo=lambda _handle, kind: {1: 1980, 2: 3201}[kind],
-        nvmlDeviceGetClockInfo=lambda _handle, _kind: 345,
+        nvmlDeviceGetClockInfo=lambda _handle, kind: {1: 345, 2: 3201}[kind],
+        nvmlDeviceGetPowerManagementDefaultLimit=lambda _handle: 700_000,
+        nvmlDeviceGetPowerManagementLimitConstraints=lambda _handle: [200_000, 750_000],
+        nvmlDeviceGetPciInfo=lambda _handle: SimpleNamespace(busId=b"00000000:19:00.0"),
         nvmlDeviceGetTemperature=refuse,
         nvmlDeviceGetCurrentClocksThrottleReasons=lambda _handle: 5,
         nvmlDeviceGetMigMode=lambda _handle: [1, 1],
@@ -112,7 +126,8 @@ def test_nvml_in_base_units(env: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (gpu["model"], gpu["driver"]) == ("NVIDIA H200", "580.95.05")
     assert gpu["power_limit_watts"] == 700
     assert (gpu["clock_max_hertz"], gpu["clock_hertz"]) == (1_980_000_000, 345_000_000)
-    assert gpu["memory_clock_max_hertz"] == 3_201_000_000
+    assert gpu["memory_clock_max_hertz"] == gpu["memory_clock_hertz"] == 3_201_000_000
+    assert (gpu["power_limit_default_watts"], gpu["power_limit_max_watts"]) == (700, 750)
     assert gpu["throttle_reasons"] == ["gpu_idle", "sw_power_cap"]
     assert gpu["temperature_celsius"] is None
     assert "NVML gave no temperature of GPU 0: Not Supported" in caveats
@@ -196,10 +211,32 @@ def test_cpu_topology_of_a_given_machine(env: Any, tmp_path: Path) -> None:
         (folder / "physical_package_id").write_text(f"{core // 2}\n")
         (folder / "core_id").write_text(f"{core % 2}\n")
     for node in range(4):
-        (tmp_path / f"node/node{node}").mkdir(parents=True)
+        folder = tmp_path / f"node/node{node}"
+        folder.mkdir(parents=True)
+        (folder / "cpulist").write_text(f"{node},{node + 4}\n")
+        (folder / "meminfo").write_text(f"Node {node} MemTotal:       1048576 kB\n")
     cpu = env.read_cpu([], tmp_path)
+    node = {"index": 3, "threads": 2, "memory_bytes": GIB}
+    assert cpu["numa"][3] == node
+    assert env.format_numa(cpu) == "4: each 2 threads and 1.0 GiB"
     shape = {key: cpu[key] for key in ("sockets", "cores", "threads", "numa_nodes")}
     assert shape == {"sockets": 2, "cores": 4, "threads": 8, "numa_nodes": 4}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_said"),
+    [([8, 8], False), ([8, 7.9], False), ([4, 4], True), ([16, 16], True), ([8, None], False)],
+)
+def test_memory_that_contradicts_itself_is_said(
+    env: Any, sizes: list[float | None], is_said: bool
+) -> None:
+    """NUMA nodes that have far more or less memory than the machine are a caveat, as long as all
+    of them tell."""
+    nodes = [{"memory_bytes": None if size is None else int(size * GIB)} for size in sizes]
+    said = env.find_memory_contradiction(16 * GIB, nodes)
+    assert (said is not None) == is_said
+    assert env.find_memory_contradiction(None, nodes) is None
+    assert env.find_memory_contradiction(16 * GIB, []) is None
 
 
 def test_unreadable_topology_is_null_with_a_caveat(env: Any, tmp_path: Path) -> None:
@@ -210,6 +247,95 @@ def test_unreadable_topology_is_null_with_a_caveat(env: Any, tmp_path: Path) -> 
     assert cpu["cores"] is None
     assert cpu["numa_nodes"] is None
     assert any("topology" in caveat for caveat in caveats)
+
+
+@pytest.mark.parametrize(
+    ("address", "node"),
+    [
+        ("00000000:19:00.0", 1),
+        ("0000:19:00.0", 1),
+        ("0000:20:00.0", None),
+        ("0000:99:00.0", None),
+        ("../../../etc", None),
+        (None, None),
+    ],
+)
+def test_numa_node_of_a_device(env: Any, tmp_path: Path, address: str, node: int | None) -> None:
+    """The kernel tells on which NUMA node a PCI device hangs, -1 being its word for unknown."""
+    for name, text in (("0000:19:00.0", "1\n"), ("0000:20:00.0", "-1\n")):
+        folder = tmp_path / "devices" / name
+        folder.mkdir(parents=True)
+        (folder / "numa_node").write_text(text)
+    assert env.read_device_node(address, tmp_path) == node
+
+
+@pytest.mark.parametrize(
+    ("flags", "architecture", "files", "expected"),
+    [
+        ("flags : fpu hypervisor lm", "x86_64", {"sys_vendor": "QEMU"}, "kvm"),
+        ("flags : fpu hypervisor lm", "x86_64", {"sys_vendor": "Amazon EC2"}, "amazon"),
+        ("flags : fpu hypervisor lm", "x86_64", {}, "unknown hypervisor"),
+        ("flags : fpu lm", "x86_64", {"sys_vendor": "Amazon EC2"}, "none"),
+        ("flags : fpu lm", "x86_64", {}, "none"),
+        ("Features : fp asimd", "aarch64", {"product_name": "KVM Virtual Machine"}, "kvm"),
+        ("Features : fp asimd", "aarch64", {}, None),
+    ],
+)
+def test_virtual_machines_are_told_from_real_ones(
+    env: Any,
+    tmp_path: Path,
+    flags: str,
+    architecture: str,
+    files: dict[str, str],
+    expected: str | None,
+) -> None:
+    """A guest is named by what runs it; a cloud's real machine is none."""
+    folder = tmp_path / "sys/class/dmi/id"
+    folder.mkdir(parents=True)
+    for name, text in files.items():
+        (folder / name).write_text(f"{text}\n")
+    assert env.find_virtualisation(flags, architecture, tmp_path) == expected
+
+
+def test_amdsmi_in_base_units(env: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clocks in MHz become hertz, caps in microwatts watts, and active violations have names."""
+    amdsmi = SimpleNamespace(
+        AmdSmiMemoryType=SimpleNamespace(VRAM=0),
+        AmdSmiClkType=SimpleNamespace(GFX=0, MEM=4),
+        AmdSmiTemperatureType=SimpleNamespace(HOTSPOT=1),
+        AmdSmiTemperatureMetric=SimpleNamespace(CURRENT=0),
+        amdsmi_init=lambda: None,
+        amdsmi_shut_down=lambda: None,
+        amdsmi_get_processor_handles=lambda: [0],
+        amdsmi_get_gpu_asic_info=lambda _handle: {"market_name": "AMD Instinct MI300X"},
+        amdsmi_get_gpu_memory_total=lambda _handle, _kind: 206141652992,
+        amdsmi_get_power_cap_info=lambda _handle: {
+            "power_cap": 550_000_000,
+            "default_power_cap": 750_000_000,
+            "max_power_cap": 750_000_000,
+        },
+        amdsmi_get_clock_info=lambda _handle, kind: {
+            0: {"clk": 132, "max_clk": 2100},
+            4: {"clk": 900, "max_clk": 1300},
+        }[kind],
+        amdsmi_get_temp_metric=lambda _handle, _type, _metric: 43,
+        amdsmi_get_violation_status=lambda _handle: {
+            "active_ppt_pwr": 1,
+            "active_socket_thrm": 0,
+            "active_hbm_thrm": "N/A",
+        },
+        amdsmi_get_gpu_driver_info=lambda _handle: {"driver_version": "6.10.5"},
+        amdsmi_get_gpu_device_bdf=lambda _handle: "0000:c1:00.0",
+    )
+    monkeypatch.setitem(sys.modules, "amdsmi", amdsmi)
+    caveats: list[str] = []
+    (gpu,) = env.read_amdsmi(caveats)
+    assert caveats == []
+    assert (gpu["power_limit_watts"], gpu["power_limit_default_watts"]) == (550, 750)
+    assert (gpu["clock_hertz"], gpu["clock_max_hertz"]) == (132_000_000, 2_100_000_000)
+    assert (gpu["memory_clock_hertz"], gpu["temperature_celsius"]) == (900_000_000, 43)
+    assert gpu["throttle_reasons"] == ["power_cap"]
+    assert env.name_amd_violations({"active_ppt_pwr": "N/A"}) is None
 
 
 def test_label_is_a_short_slug(env: Any) -> None:

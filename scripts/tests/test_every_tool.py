@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -161,6 +162,9 @@ def test_toy_profile_leaves_good_json(
     assert document["method"] == constants["METHOD"]
     assert all(isinstance(caveat, str) for caveat in document["caveats"])
     assert list(path.parent.glob(".*")) == [], "a partial file was left behind"
+    name = "machine-report" if tool.stem == "env_report" else "tool-output"
+    schema = read_json(SCRIPTS / "schemas" / f"{name}-2.json")
+    jsonschema.validate(document, schema, cls=jsonschema.Draft202012Validator)
     if tool.stem == "env_report":
         return
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", document["started"])
@@ -172,8 +176,14 @@ def test_toy_profile_leaves_good_json(
     assert columns
     assert all(names == columns[0] for names in columns)
     for row in document["results"]:
-        for value in row.values():
+        for key, value in row.items():
             assert value is None or isinstance(value, str | bool | int | float)
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                assert key in document["units"], f"'{key}' is a number without a unit"
+    assert set(document["units"]) <= columns[0]
+    compare = constants.get("COMPARE")
+    if compare:
+        assert {*compare["keys"], compare["value"], compare.get("spread")} - {None} <= columns[0]
 
 
 def test_catalogue_lists_every_tool() -> None:

@@ -1099,3 +1099,215 @@ def test_choose_unit(mamf: Any) -> None:
     assert mamf.choose_unit([make_row(mamf, 9e11)]) == ("GFLOPS", 1e9)
     assert mamf.choose_unit([make_row(mamf, 9e11), make_row(mamf, 2e12)]) == ("TFLOPS", 1e12)
     assert math.isclose(mamf.choose_unit([])[1], 1e9)
+
+
+BASELINE_OF_NOTHING = (
+    '{"tool": "mamf_finder", "schema": 1, "keys": ["dtype", "m", "n", "k"], "records": [{}]}'
+)
+MACHINE = {
+    "label": "h100",
+    "cpu": {"model": "Xeon"},
+    "accelerators": [{"vendor": "nvidia", "model": "NVIDIA H100"}] * 8,
+}
+
+
+def make_document(mamf: Any, rows: list[dict[str, Any]], **header: Any) -> dict[str, Any]:
+    """What a run on an accelerator writes, as far as it is compared."""
+    header = {"device_kind": "cuda", "device_model": "NVIDIA H100", "threads": None, **header}
+    details = {"header": header, "settings": {"fast_accumulation": False}}
+    return {"method": mamf.METHOD, "complete": True, "results": rows, "details": details}
+
+
+def make_baseline(mamf: Any, rows: list[list[Any]], **changes: Any) -> dict[str, Any]:
+    """A baseline of one record, of rows of dtype, m, n, k, rate and spread."""
+    record = {
+        "name": "mamf_finder/h100_20260801",
+        "started": "2026-08-01T10:00:00Z",
+        "method": mamf.METHOD,
+        "hardware": mamf.describe_hardware(MACHINE),
+        "nodes": 1,
+        "ranks": 1,
+        "settings": mamf.read_alike(make_document(mamf, [])),
+        "rows": rows,
+        "untrusted": [],
+    }
+    return {
+        "schema": mamf.BASELINE_SCHEMA,
+        "tool": "mamf_finder",
+        "keys": mamf.COMPARE["keys"],
+        "records": [record | changes],
+    }
+
+
+def test_a_run_beside_a_recorded_one_by_hand(mamf: Any) -> None:
+    """700 of 800 TFLOPS is 87.5 %, and 5 % were expected at most: below, and not far."""
+    document = make_document(mamf, [make_row(mamf, 700e12)])
+    baseline = make_baseline(mamf, [["bfloat16", 1, 1, 1, 800e12, 0.02]])
+    comparison = mamf.compare_run(document, baseline, "8 x NVIDIA H100")
+    (sentence,) = comparison["sentences"]
+    assert sentence == (
+        "your 700.0 TFLOPS stands at 87.5 % of the recorded run of 2026-08-01 on 8 x NVIDIA H100 "
+        "(mamf_finder/h100_20260801); expected 760 to 840: below"
+    )
+    assert mamf.list_compared(comparison["rows"])[1] == [
+        *("bfloat16", "1", "1", "1", "cuda:0", "700.0", "800", "87.5", "760 to 840", "below")
+    ]
+    assert comparison["worse"] is True
+
+
+@pytest.mark.parametrize(
+    ("header", "record", "hardware", "reason"),
+    [
+        ({}, {}, "8 x NVIDIA H200", "is on 8 x NVIDIA H100, yours is on 8 x NVIDIA H200"),
+        ({}, {"method": 9}, None, "is of method 9, yours is of method 1"),
+        ({}, {"nodes": 2}, None, "is of 2 nodes, yours is of 1 node"),
+        (
+            {"device_kind": "cpu"},
+            {},
+            None,
+            "is with device_kind cuda, yours is with device_kind cpu",
+        ),
+        ({"threads": 4}, {}, None, "is with threads null, yours is with threads 4"),
+    ],
+)
+def test_an_unlike_run_is_not_compared(
+    mamf: Any,
+    header: dict[str, Any],
+    record: dict[str, Any],
+    hardware: str | None,
+    reason: str,
+) -> None:
+    """Other hardware, method, nodes or device: it says which, and compares nothing."""
+    document = make_document(mamf, [make_row(mamf, 700e12)], **header)
+    baseline = make_baseline(mamf, [["bfloat16", 1, 1, 1, 800e12, 0.02]], **record)
+    assert mamf.compare_run(document, baseline, hardware) == {
+        "record": None,
+        "sentences": [f"mamf_finder/h100_20260801 {reason}: not compared"],
+    }
+
+
+def test_another_power_limit_is_other_hardware(mamf: Any, tmp_path: Path) -> None:
+    """With --facts the power limit of the accelerators is held against that of the record."""
+    document = make_document(mamf, [make_row(mamf, 700e12)])
+    baseline = make_baseline(mamf, [["bfloat16", 1, 1, 1, 800e12, 0.02]], power_limit="700 W")
+    facts = tmp_path / "facts.json"
+    machine = {
+        "cpu": {},
+        "accelerators": [{"model": "NVIDIA H100", "power_limit_watts": 500.0}] * 8,
+    }
+    facts.write_text(json.dumps({"machine": machine}))
+    assert mamf.read_hardware(facts) == ("8 x NVIDIA H100", "500 W")
+    comparison = mamf.compare_run(document, baseline, *mamf.read_hardware(facts))
+    assert comparison["sentences"] == [
+        (
+            "mamf_finder/h100_20260801 is at a power limit of 700 W, yours is at one of 500 W: "
+            "not compared"
+        )
+    ]
+    unknown = mamf.compare_run(document, baseline, "8 x NVIDIA H100")
+    assert unknown["sentences"][1] == "not checked: whether yours has a power limit of 700 W too"
+
+
+def test_hardware_that_nobody_told_is_not_taken_for_checked(mamf: Any) -> None:
+    """Without --facts the run is compared, and what could not be checked is said."""
+    document = make_document(mamf, [make_row(mamf, 800e12)])
+    baseline = make_baseline(mamf, [["bfloat16", 1, 1, 1, 800e12, 0.02]])
+    comparison = mamf.compare_run(document, baseline, None)
+    assert comparison["hardware_checked"] is False
+    assert comparison["sentences"][1].startswith("not checked: whether yours is 8 x NVIDIA H100")
+
+
+def test_the_baseline_beside_the_tool_can_be_read(mamf: Any) -> None:
+    """The file that comes with the tool is one that it takes, of its own method."""
+    baseline = mamf.read_baseline(mamf.OWN_BASELINE)
+    width = len(mamf.COMPARE["keys"]) + 2
+    for record in baseline["records"]:
+        assert record["method"] == mamf.METHOD
+        assert all(len(row) == width for row in record["rows"])
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (None, "could not read"),
+        ("hello", "is not JSON"),
+        ("[]", "holds no object"),
+        ('{"tool": "other", "records": []}', "is no baseline of mamf_finder"),
+        ('{"tool": "mamf_finder", "records": [], "schema": 9}', "made for another version"),
+        ('{"tool": "mamf_finder", "records": [], "schema": 1, "keys": ["m"]}', "another version"),
+        (BASELINE_OF_NOTHING, "was changed by hand"),
+    ],
+)
+def test_a_baseline_that_is_none_is_wrong_use(
+    run_tool: Callable[..., Any],
+    torch_trap: dict[str, str],
+    tmp_path: Path,
+    content: str | None,
+    complaint: str,
+) -> None:
+    """What cannot be compared with is refused before anything is measured."""
+    path = tmp_path / "baseline.json"
+    if content is not None:
+        path.write_text(content)
+    done = run_tool(TOOL, "--toy", "--compare", str(path), environ=torch_trap)
+    assert done.returncode == 2
+    assert complaint in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_facts_that_are_none_are_wrong_use(
+    run_tool: Callable[..., Any], torch_trap: dict[str, str], tmp_path: Path
+) -> None:
+    """--facts goes with --compare, and takes what env_report has written."""
+    path = tmp_path / "facts.json"
+    path.write_text('{"machine": {}}')
+    done = run_tool(TOOL, "--toy", "--facts", str(path), environ=torch_trap)
+    assert (done.returncode, "--facts is for --compare" in done.stderr) == (2, True)
+    done = run_tool(TOOL, "--toy", "--compare", "--facts", str(path), environ=torch_trap)
+    assert (done.returncode, "was not written by env_report.py" in done.stderr) == (2, True)
+
+
+def test_a_copied_tool_misses_its_baseline(
+    run_tool: Callable[..., Any], torch_trap: dict[str, str], tmp_path: Path
+) -> None:
+    """A tool that was copied without the file beside it says what to copy."""
+    copy = tmp_path / "mamf_finder.py"
+    copy.write_bytes((SCRIPTS / TOOL).read_bytes())
+    done = run_tool(copy, "--toy", "--compare", environ=torch_trap)
+    assert done.returncode == 2
+    assert "there is no mamf_finder.baseline.json beside this tool; copy it" in done.stderr
+
+
+@pytest.mark.torch
+def test_a_run_says_how_it_stands(
+    mamf: Any,
+    run_tool: Callable[..., Any],
+    read_json: Callable[[Path], Any],
+    tmp_path: Path,
+) -> None:
+    """The verdict stands below the tables and in the JSON, and the exit status is as without."""
+    facts, first, second = (tmp_path / name for name in ("facts.json", "a.json", "b.json"))
+    assert run_tool("env_report.py", "--no-torch", "--json", str(facts)).returncode == 0
+    shape = ["--m", "64", "--n", "64", "--k", "64"]
+    assert run_tool(TOOL, *SMALL, *shape, "--json", str(first)).returncode == 0
+    document = read_json(first)
+    (row,) = document["results"]
+    hardware = mamf.describe_hardware(read_json(facts)["machine"])
+    # A spread as wide as the value, so that no machine is too busy to be within it.
+    rows = [["bfloat16", 64, 64, 64, row["flops_per_second_median"], 1e6]]
+    changes = {"hardware": hardware, "settings": mamf.read_alike(document)}
+    baseline = tmp_path / "baseline.json"
+    baseline.write_text(json.dumps(make_baseline(mamf, rows, **changes)))
+    compare = ["--compare", str(baseline), "--facts", str(facts)]
+    done = run_tool(TOOL, *SMALL, *shape, "--json", str(second), *compare)
+    assert done.returncode == 0, done.stderr
+    comparison = read_json(second)["details"]["comparison"]
+    verdict = read_json(second)["results"][0]["verdict"]
+    if verdict in mamf.COMPARE["trusted"]["verdict"]:
+        assert comparison["record"] == "mamf_finder/h100_20260801"
+        assert comparison["hardware_checked"] is True
+        assert comparison["sentences"][0] in done.stdout
+        assert "| within" in done.stdout.replace("  ", " ")
+    else:
+        assert comparison["record"] is None
+        assert f"verdict is '{verdict}' in yours" in done.stdout

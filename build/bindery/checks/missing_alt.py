@@ -12,7 +12,7 @@ RULE = Rule("missing-alt", Severity.WARNING, "an image has no alternative text")
 
 def check(scope: Scope) -> Iterator[Finding]:
     for _, link, _ in scope.iterate_links():
-        if link.is_image and not link.text.strip():
+        if link.is_image and not (link.is_alternative or link.text.strip()):
             message = f"the image '{link.destination}' has no alternative text"
             hint = "say between the brackets what the image shows"
             if link.kind == "html-image":

@@ -1,4 +1,4 @@
-"""old-method: a record was made by a method that the tool has left behind."""
+"""old-method: a table quotes a record whose tool measures otherwise today and does not say so."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from bindery.checks.rule import Rule, Scope
 from bindery.model import Finding, Severity
 
-RULE = Rule("old-method", Severity.WARNING, "a record was made by an older method of its tool")
+RULE = Rule("old-method", Severity.WARNING, "a quoted record was made by an older method")
 
 
 def check(scope: Scope) -> Iterator[Finding]:

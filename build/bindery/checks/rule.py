@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bindery.config import Config
+from bindery.evidence import Evidence
 from bindery.load import Tree
 from bindery.model import (
     Book,
@@ -17,6 +18,7 @@ from bindery.model import (
     Severity,
     Span,
 )
+from bindery.regions import Quotations
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,9 @@ class Scope:
     config: Config
     tree: Tree
     resolved: ResolvedBook
+    evidence: Evidence
+    quotations: Mapping[str, Quotations]
+    """What each chapter quotes from the evidence, by its path."""
     found: tuple[Finding, ...]
     """What loading, parsing and comparing tables have found already."""
 

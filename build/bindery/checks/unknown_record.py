@@ -1,4 +1,4 @@
-"""unknown-record: a region names a view or a record that does not exist."""
+"""unknown-record: a view or a chapter names a record that is not there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from bindery.checks.rule import Rule, Scope
 from bindery.model import Finding, Severity
 
-RULE = Rule("unknown-record", Severity.ERROR, "a region names a view that does not exist")
+RULE = Rule("unknown-record", Severity.ERROR, "a view or chapter names a missing record")
 
 
 def check(scope: Scope) -> Iterator[Finding]:

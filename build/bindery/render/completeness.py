@@ -169,13 +169,16 @@ def read_contents(root: Any, wanted: Contents) -> Contents:
     """What an XHTML or HTML tree holds. Only elements with a wanted id count; the text of code
     is read without the marks of broken lines."""
     found = Contents()
+    added: set[Any] = set()
     for element in root.iter():
         tag = element.tag
         if not isinstance(tag, str):
             continue
+        if element.get("class") in ADDED:
+            added.update(element.iter())
         name = tag.rpartition("}")[2]
         identifier = element.get("id")
-        if name == "a" and element.get("href") is not None:
+        if name == "a" and element.get("href") is not None and element not in added:
             found.links[element.get("href")] += 1
         if identifier is None:
             continue
@@ -194,7 +197,10 @@ def read_contents(root: Any, wanted: Contents) -> Contents:
     return found
 
 
-NOT_TEXT = frozenset(("wrap", "note", "no-image"))
+ADDED = frozenset(("origin", "origins"))
+"""Classes of what says where numbers come from. Nothing in it is the author's, so that no link of
+it can stand for one of his that was lost."""
+NOT_TEXT = frozenset(("wrap", "note", "no-image")) | ADDED
 """Classes of what outputs add: marks of broken lines, numbers of footnotes, words for images."""
 
 

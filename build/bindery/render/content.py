@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import cycle
 from typing import Protocol
 
 from markdown_it.token import Token
@@ -62,11 +63,53 @@ class Dialect(Protocol):
     def draws_maths(self) -> bool:
         """Whether formulas are images, for an engine that has no MathML."""
 
+    @property
+    def offers_sources(self) -> bool:
+        """Whether the reader's program chooses among several files for an image."""
+
     def write_id(self, chapter: Chapter, slug: str) -> str: ...
 
     def write_href(self, target: Target, chapter: Chapter) -> str | None: ...
 
     def write_image(self, target: Target, chapter: Chapter) -> ImageSource | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CellAddition:
+    """What is added to a cell: attributes of its element, XHTML at its end, and the text of that,
+    for which there has to be room."""
+
+    attributes: str = ""
+    behind: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableAddition:
+    """What is added to a table. Rows are counted from 0, which is the head; columns from 0."""
+
+    attributes: str = ""
+    cells: Mapping[tuple[int, int], CellAddition] = field(default_factory=dict)
+    rows: Mapping[int, str] = field(default_factory=dict)
+    """Classes of rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """XHTML that an output adds to the text of a chapter, by lines of its source."""
+
+    tables: Mapping[int, TableAddition] = field(default_factory=dict)
+    """By the line on which a table begins."""
+    blocks: Mapping[int, str] = field(default_factory=dict)
+    """Behind the block of raw HTML to which a line belongs."""
+    inlines: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
+    """In place of the comment at a line and column. The second text is left out inside links, and
+    inside headings, whose text is repeated in outlines."""
+    end: str = ""
+
+
+NOTHING_ADDED = Additions()
+_NO_TABLE_ADDITION, _NO_CELL_ADDITION = TableAddition(), CellAddition()
 
 
 # Raw elements that end another that was left open: a list item ends the item before it.
@@ -84,6 +127,9 @@ _ENDS: Mapping[str, frozenset[str]] = {
     ),
 }
 _BARRIER = ""
+_HOLD_PARAGRAPHS = frozenset((_BARRIER, "blockquote", "dd", "details", "div", "figure", "li", "td"))
+_SHORT_WORD = re.compile(r"(?<!\S)(?=\S*[-/|?\u2010\u2013\u2014]\S)(\S{2,20})(?!\S)")
+"""A word that a browser would break behind such a sign, and that is short enough to be kept."""
 _TABLE_BOX = "div.table"
 """The box around a raw table; what closes it is the part before the dot."""
 
@@ -94,23 +140,36 @@ def find_title_slug(chapter: Chapter) -> str:
     return first.slug if first is not None and first.level == 1 else TITLE_SLUG
 
 
-def render_chapter(chapter: Chapter, resolved: ResolvedBook, dialect: Dialect) -> str:
+def render_chapter(
+    chapter: Chapter,
+    resolved: ResolvedBook,
+    dialect: Dialect,
+    additions: Additions = NOTHING_ADDED,
+) -> str:
     """The chapter as XHTML, from its title on, without any wrapper."""
-    return _Writer(chapter, resolved, dialect).write()
+    return _Writer(chapter, resolved, dialect, additions).write()
 
 
 class _Writer:
-    def __init__(self, chapter: Chapter, resolved: ResolvedBook, dialect: Dialect) -> None:
+    def __init__(
+        self, chapter: Chapter, resolved: ResolvedBook, dialect: Dialect, additions: Additions
+    ) -> None:
         self.chapter = chapter
         self.resolved = resolved
         self.dialect = dialect
+        self.additions = additions
         self.out: list[str] = []
         self.raw: list[str] = []
         """Raw elements that are open, with a barrier for each element of Markdown around them."""
         self.links: list[str] = []
         """What closes each link that is open: nothing where it leads nowhere."""
         self.table: TableLayout | None = None
+        self.keeps_words = False
+        """Whether short words stay whole: in tables that scroll, where columns may be narrow."""
         self.headings: list[str] = []
+        self.is_in_heading = False
+        self.table_addition = _NO_TABLE_ADDITION
+        self.row = 0
         self.column = 0
 
     def write(self) -> str:
@@ -127,6 +186,7 @@ class _Writer:
             elif token.nesting == -1:
                 self._close(token)
         self._close_raw_to_barrier()
+        self.out.append(self.additions.end)
         return "".join(self.out)
 
     def _id(self, slug: str) -> str:
@@ -191,6 +251,7 @@ class _Writer:
         kinds = {child.type for child in tokens[index + 1].children or ()}
         named = self._write_title(slug) if kinds & {"image", "footnote_ref"} else ""
         self.out.append(f'<h{rank} id="{self._id(slug)}"{named}>')
+        self.is_in_heading = True
         self._push_barrier()
 
     def _write_title(self, slug: str) -> str:
@@ -200,6 +261,7 @@ class _Writer:
 
     def _close_heading(self, _token: Token, tokens: Sequence[Token], index: int) -> None:
         self._close_raw_to_barrier()
+        self.is_in_heading = False
         rank = tokens[index - 2].meta["rank"]
         self.out.append(f"</h{rank}>\n")
 
@@ -259,30 +321,38 @@ class _Writer:
         self._end_open_paragraph()
         rows = _read_rows(tokens, index)
         self.headings = rows[0] if rows else []
+        added = self.additions.tables.get(token.map[0] + 1) if token.map else None
+        self.table_addition = added = added or _NO_TABLE_ADDITION
+        self.row = -1
         identifier = self._id(token.meta["id"])
         if self.dialect.scrolls:
+            self.keeps_words = True
             label = escape_attribute(f"Table: {', '.join(filter(None, self.headings))}"[:120])
             self.out.append(f'<div class="table" role="region" tabindex="0" aria-label="{label}">')
         style, group = "", ""
         if self.dialect.table_rooms is not None:
-            self.table = layout_table(rows, self.dialect.table_rooms)
+            self.table = layout_table(_add_texts(rows, added), self.dialect.table_rooms)
             widths = "".join(f'<col style="width: {width:g}%"/>' for width in self.table.widths)
             group = f"<colgroup>{widths}</colgroup>"
             share = f"{100 * self.table.share:g}%"
             style = f' class="laid-out {self.table.size}" style="width: {share}"'
         elif self.dialect.labels_cells and _is_wide(rows):
             style = ' class="wide"'
-        self.out.append(f'<table id="{identifier}"{style}>{group}\n')
+        self.out.append(f'<table id="{identifier}"{style}{added.attributes}>{group}\n')
         self._push_barrier()
 
     def _close_table(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
         self._close_raw_to_barrier()
         self.out.append("</table></div>\n" if self.dialect.scrolls else "</table>\n")
         self.table = None
+        self.keeps_words = False
+        self.table_addition = _NO_TABLE_ADDITION
 
     def _open_row(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self.row += 1
         self.column = -1
-        self.out.append("<tr>")
+        kind = self.table_addition.rows.get(self.row)
+        self.out.append(f'<tr class="{kind}">' if kind else "<tr>")
         self._push_barrier()
 
     def _open_cell(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
@@ -293,8 +363,16 @@ class _Writer:
         label = ""
         if self.dialect.labels_cells and token.tag == "td" and self.column < len(self.headings):
             label = f' data-label="{escape_attribute(self.headings[self.column])}"'
-        self.out.append(f"<{token.tag}{align}{scope}{label}>")
+        added = self._find_cell_addition().attributes
+        self.out.append(f"<{token.tag}{align}{scope}{label}{added}>")
         self._push_barrier()
+
+    def _close_cell(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self._close_raw_to_barrier()
+        self.out.append(f"{self._find_cell_addition().behind}</{token.tag}>\n")
+
+    def _find_cell_addition(self) -> CellAddition:
+        return self.table_addition.cells.get((self.row, self.column), _NO_CELL_ADDITION)
 
     # --- footnotes ---
 
@@ -344,6 +422,11 @@ class _Writer:
     def _escape(self, text: str) -> str:
         if self.table is not None:
             return escape_text(split_long_words(text)).replace(ZERO_WIDTH_SPACE, "<wbr/>")
+        if self.keeps_words:
+            return "".join(
+                f'<span class="word">{escape_text(piece)}</span>' if is_word else escape_text(piece)
+                for is_word, piece in zip(cycle((False, True)), _SHORT_WORD.split(text))
+            )
         return escape_text(text)
 
     def _write_text(self, token: Token) -> None:
@@ -430,8 +513,27 @@ class _Writer:
     # --- raw HTML ---
 
     def _write_html_block(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        is_figure = _holds_picture_only(token) and _HOLD_PARAGRAPHS.issuperset(self.raw)
+        if is_figure:
+            self.out.append('<p class="figure">')
+            self._push_barrier()
         self._write_html(token)
+        if is_figure:
+            self._close_raw_to_barrier()
+            self.out.append("</p>")
         self.out.append("\n")
+        if self.additions.blocks and token.map:
+            for line in range(token.map[0] + 1, token.map[1] + 1):
+                if line in self.additions.blocks:
+                    self._end_open_paragraph()
+                    self.out.append(self.additions.blocks[line])
+
+    def _write_inline_html(self, token: Token) -> None:
+        self._write_html(token)
+        span = token.meta.get("span")
+        if self.additions.inlines and span is not None:
+            markup, mark = self.additions.inlines.get((span.line, span.col), ("", ""))
+            self.out.append(markup if self.links or self.is_in_heading else markup + mark)
 
     def _write_html(self, token: Token) -> None:
         pieces = token.meta.get("pieces", ())
@@ -458,10 +560,14 @@ class _Writer:
         if name == "img":
             kept = [(k, v) for k, v in tag.kept_attributes if k in ("width", "height", "title")]
             if link is not None:
+                kept += self._write_srcset(token.meta["piece_sources"][index])
                 self._show_image(link, identifier, tag.get("alt") or "", kept)
             return
+        if name == "source":
+            self._write_sources(tag, token.meta["piece_sources"][index])
+            return
         if name in VOID_ELEMENTS:
-            self.out.append(f"<{name}/>" if name != "source" else "")
+            self.out.append(f"<{name}/>")
             return
         if name == "a" and link is not None:
             self._start_link(link, tag.get("title") or "")
@@ -471,7 +577,7 @@ class _Writer:
                 self.out.append(f'<span id="{self._id(explicit)}"></span>')
             return
         rank = token.meta["piece_ranks"].get(index)
-        shown = f"h{rank}" if rank else _SHOWN_AS.get(name, name)
+        shown = f"h{rank}" if rank else self._find_shown(name)
         explicit = tag.get("id") or (tag.get("name") if name == "a" else None)
         attributes = [
             (key, value or key if key in ("open", "reversed") else value)
@@ -496,10 +602,37 @@ class _Writer:
         if identifier and explicit:
             self.out.append(f'<span id="{self._id(explicit)}"></span>')
 
+    def _write_sources(self, tag: Tag, sources: Sequence[tuple[Link, str]]) -> None:
+        srcset = self._write_srcset(sources)
+        if srcset and self.raw and self.raw[-1] == "picture":
+            kept = [(k, v) for k, v in tag.kept_attributes if k in ("media", "type")]
+            text = "".join(f' {key}="{escape_attribute(value)}"' for key, value in kept + srcset)
+            self.out.append(f"<source{text}/>")
+
+    def _write_srcset(self, sources: Sequence[tuple[Link, str]]) -> list[tuple[str, str]]:
+        """The attribute `srcset` with the addresses of this output; none where the output offers
+        no choice, or has none of the files."""
+        if not self.dialect.offers_sources:
+            return []
+        written = []
+        for link, descriptor in sources:
+            target = self.resolved.find_target(link)
+            source = self.dialect.write_image(target, self.chapter) if target is not None else None
+            if source is not None:
+                # A comma at the end of an address would end the address.
+                written.append(f"{source.src.replace(',', '%2C')} {descriptor}".strip())
+        return [("srcset", ", ".join(written))] if written else []
+
+    def _find_shown(self, name: str) -> str:
+        """The element that shows the same as one of the author's."""
+        if name == "picture" and not self.dialect.offers_sources:
+            return "span"
+        return _SHOWN_AS.get(name, name)
+
     def _close_raw(self, name: str) -> None:
         """Close the nearest open element of this name, and what was left open inside it; one
         that was never opened here is dropped, as browsers do."""
-        shown = _SHOWN_AS.get(name, name)
+        shown = self._find_shown(name)
         wanted = {shown} | ({"a", "span"} if name == "a" else set())
         if name[0] == "h" and name[1:].isdigit():
             wanted = {f"h{rank}" for rank in range(1, 7)}
@@ -532,6 +665,19 @@ def _read_rows(tokens: Sequence[Token], index: int) -> list[list[str]]:
             case _:
                 pass
     return rows
+
+
+def _add_texts(rows: Sequence[Sequence[str]], added: TableAddition) -> Sequence[Sequence[str]]:
+    """The cells of a table with the texts that are added to them."""
+    if not added.cells:
+        return rows
+    return [
+        [
+            text + added.cells.get((row, column), _NO_CELL_ADDITION).text
+            for column, text in enumerate(cells)
+        ]
+        for row, cells in enumerate(rows)
+    ]
 
 
 def _read_cell(token: Token) -> str:
@@ -582,6 +728,18 @@ def _holds_images_only(token: Token) -> bool:
     )
 
 
+def _holds_picture_only(token: Token) -> bool:
+    """Whether a block of raw HTML is pictures, and perhaps comments, and nothing else."""
+    pieces = token.meta.get("pieces", ())
+    names = {piece.name for piece in pieces if isinstance(piece, Tag)}
+    texts = (piece.text for piece in pieces if isinstance(piece, Text))
+    return (
+        "picture" in names
+        and names <= {"picture", "source", "img"}
+        and not any(text.strip() for text in texts)
+    )
+
+
 def _skip(_writer: _Writer, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
     """Tokens that no output shows: front matter and what only opens a group."""
 
@@ -606,6 +764,8 @@ _BLOCKS: Mapping[str, _Block] = {
     "tr_open": _Writer._open_row,
     "th_open": _Writer._open_cell,
     "td_open": _Writer._open_cell,
+    "th_close": _Writer._close_cell,
+    "td_close": _Writer._close_cell,
     "html_block": _Writer._write_html_block,
     "footnote_block_open": _Writer._open_footnotes,
     "footnote_block_close": _Writer._close_footnotes,
@@ -624,6 +784,6 @@ _INLINES: Mapping[str, Callable[[_Writer, Token], None]] = {
     "link_open": _Writer._open_link,
     "link_close": _Writer._close_link,
     "image": _Writer._write_image,
-    "html_inline": _Writer._write_html,
+    "html_inline": _Writer._write_inline_html,
     "footnote_ref": _Writer._write_footnote_reference,
 }

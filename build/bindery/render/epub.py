@@ -54,11 +54,12 @@ from bindery.render.completeness import (
     expect_contents,
     read_contents,
 )
-from bindery.render.content import find_title_slug, render_chapter
+from bindery.render.content import NOTHING_ADDED, find_title_slug, render_chapter
 from bindery.render.images import Prepared, gather_images, list_images, prepare_images
 from bindery.render.joined import JoinedDialect
 from bindery.render.markup import escape_attribute, escape_text
 from bindery.render.output import make_work_folder, write_whole
+from bindery.render.provenance_notes import write_additions
 from bindery.render.raw_markup import has_raw_markup, tidy_markup
 from bindery.run import CommandMissingError, CommandTimeoutError, run_command
 
@@ -143,10 +144,13 @@ def build_epub(
             labels_cells=True,
             files={c.path: f"ch{number:03d}.xhtml" for number, c in enumerate(chapters, 1)},
         )
+        additions = write_additions(inspection, edition, dialect, folds=False)
         bodies = []
         for chapter in chapters:
             progress(chapter.title)
-            body = _mark_long_lines(render_chapter(chapter, resolved, dialect), chapter, dialect)
+            added = additions.get(chapter.path, NOTHING_ADDED)
+            body = render_chapter(chapter, resolved, dialect, added)
+            body = _mark_long_lines(body, chapter, dialect)
             if has_raw_markup(chapter):
                 body = tidy_markup(body, _list_ids(chapter, dialect))
             bodies.append(_mark_notes(body, chapter, dialect))

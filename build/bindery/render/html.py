@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,17 @@ from markupsafe import Markup
 from bindery.config import Config
 from bindery.edition import Edition
 from bindery.load import Tree
-from bindery.model import Anchor, Chapter, Finding, Target, ToChapter, ToFile, ToWeb
+from bindery.model import (
+    Anchor,
+    Chapter,
+    ConfigError,
+    Finding,
+    Span,
+    Target,
+    ToChapter,
+    ToFile,
+    ToWeb,
+)
 from bindery.pipeline import Inspection
 from bindery.render.addresses import (
     find_file_url,
@@ -22,12 +33,19 @@ from bindery.render.addresses import (
     quote_path,
     relate,
 )
+from bindery.render.appendix import find_appendix
 from bindery.render.completeness import Proof, prove_site
-from bindery.render.content import ImageSource, find_title_slug, render_chapter
+from bindery.render.content import NOTHING_ADDED, ImageSource, find_title_slug, render_chapter
 from bindery.render.output import make_folder
+from bindery.render.provenance_notes import write_additions
 
 STYLE_SHEET = "style.css"
+SCRIPT = "provenance.js"
+"""Shows where a number comes from; only pages with such numbers have it."""
 Progress = Callable[[str], None]
+
+_HERE = Path(__file__).parent
+_GENERATOR = re.compile(rb'<meta name="generator" content="bindery"\s*/?>')
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +71,7 @@ class SiteDialect:
     table_rooms = None
     labels_cells = False
     scrolls = True
+    offers_sources = True
     draws_maths = False
 
     def write_id(self, chapter: Chapter, slug: str) -> str:
@@ -105,18 +124,42 @@ def find_clashes(config: Config) -> list[Finding]:
     return findings
 
 
+def refuse_foreign(out: Path) -> None:
+    """Raise ConfigError where a site would take the place of something else: a folder is replaced
+    only if it is empty or its `index.html` says that bindery has made it."""
+    if out.is_dir():
+        first = out / "index.html"
+        if not any(out.iterdir()):
+            return
+        if first.is_file() and _GENERATOR.search(first.read_bytes()):
+            return
+        message = "this folder would be replaced, and it is no site that bindery has built"
+    elif out.exists():
+        message = "the site would take the place of this file"
+    else:
+        return
+    hint = "move it away, or give another folder with --out"
+    raise ConfigError(Finding(Span.whole(str(out)), "config", message, hint))
+
+
 def build_site(inspection: Inspection, edition: Edition, out: Path, progress: Progress) -> Proof:
-    """Write the site to `out`, whole or not at all. Gives the proof that nothing is missing."""
+    """Write the site to `out`, whole or not at all. Gives the proof that nothing is missing.
+
+    Raises ConfigError where something stands there that is no site of bindery.
+    """
+    refuse_foreign(out)
     config, book = inspection.config, inspection.book
     pages = {c.path: find_page(c.path, config.folder) for c in book.chapters}
     dialect = SiteDialect(config, edition, pages)
+    additions = write_additions(inspection, edition, dialect, folds=True)
     environment = _make_environment()
     page_template = environment.get_template("page.html")
     written: dict[str, str] = {}
-    chapters = book.chapters
+    chapters, appendix = book.chapters, find_appendix(inspection)
     for position, chapter in enumerate(chapters):
         progress(chapter.title)
-        body = render_chapter(chapter, inspection.resolved, dialect)
+        added = additions.get(chapter.path, NOTHING_ADDED)
+        body = render_chapter(chapter, inspection.resolved, dialect, added)
         here = pages[chapter.path]
         written[here] = page_template.render(
             **_describe_frame(inspection, edition, pages, here),
@@ -125,7 +168,8 @@ def build_site(inspection: Inspection, edition: Edition, out: Path, progress: Pr
             sections=_list_sections(chapter),
             before=_link_page(chapters, position - 1, pages, here),
             after=_link_page(chapters, position + 1, pages, here),
-            edit=_find_edit_url(config, chapter),
+            edit="" if chapter is appendix else _find_edit_url(config, chapter),
+            script=quote_path(relate(SCRIPT, here)) if chapter.path in additions else "",
         )
     if "index.html" not in written:
         frame = _describe_frame(inspection, edition, pages, "index.html")
@@ -141,8 +185,9 @@ def build_site(inspection: Inspection, edition: Edition, out: Path, progress: Pr
             path = work / page
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        style = Path(__file__).parent / "styles" / STYLE_SHEET
-        shutil.copyfile(style, work / STYLE_SHEET)
+        shutil.copyfile(_HERE / "styles" / STYLE_SHEET, work / STYLE_SHEET)
+        if additions:
+            shutil.copyfile(_HERE / "scripts" / SCRIPT, work / SCRIPT)
         _copy_files(inspection.tree, dialect.used_files, work, config.folder)
         proof = prove_site(inspection.resolved, dialect, work, pages)
         proof.raise_if_incomplete()

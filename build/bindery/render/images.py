@@ -40,11 +40,12 @@ class Prepared:
 
 
 def list_images(resolved: ResolvedBook) -> Iterator[tuple[Link, str]]:
-    """The image links of a book and the files that they show."""
+    """The image links of a book and the files that they show where no browser chooses."""
     for chapter in resolved.book.chapters:
         for link in chapter.links:
             target = resolved.find_target(link)
-            if link.is_image and isinstance(target, ToFile) and not target.is_folder:
+            is_shown = link.is_image and not link.is_alternative
+            if is_shown and isinstance(target, ToFile) and not target.is_folder:
                 yield link, target.path
 
 

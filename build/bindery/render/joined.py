@@ -30,6 +30,7 @@ class JoinedDialect:
     labels_cells: bool = False
     scrolls: bool = False
     draws_maths: bool = False
+    offers_sources: bool = False
 
     def write_id(self, chapter: Chapter, slug: str) -> str:
         return join_id(self.prefixes[chapter.path], slug)

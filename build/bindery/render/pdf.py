@@ -35,6 +35,7 @@ from bindery.model import BookError, Chapter, Finding, ResolvedBook, Severity, S
 from bindery.pipeline import Inspection
 from bindery.render.addresses import join_id, make_prefixes
 from bindery.render.completeness import (
+    ADDED,
     NOT_TEXT,
     Contents,
     Proof,
@@ -42,10 +43,11 @@ from bindery.render.completeness import (
     expect_contents,
     fold_space,
 )
-from bindery.render.content import find_title_slug, render_chapter
+from bindery.render.content import NOTHING_ADDED, find_title_slug, render_chapter
 from bindery.render.images import Prepared, gather_images, list_images
 from bindery.render.joined import JoinedDialect
 from bindery.render.output import write_whole
+from bindery.render.provenance_notes import write_additions
 from bindery.render.table_layout import PageRoom
 
 STEPS = 4
@@ -311,11 +313,13 @@ def _join_book(
     inspection: Inspection, edition: Edition, dialect: JoinedDialect, progress: Progress
 ) -> str:
     parts = []
+    additions = write_additions(inspection, edition, dialect, folds=False)
     for number, part in enumerate(inspection.book.parts, 1):
         chapters = []
         for chapter in part.chapters:
             progress(chapter.title)
-            body = render_chapter(chapter, inspection.resolved, dialect)
+            added = additions.get(chapter.path, NOTHING_ADDED)
+            body = render_chapter(chapter, inspection.resolved, dialect, added)
             chapters.append(
                 _JoinedChapter(
                     dialect.find_chapter_id(chapter),
@@ -491,6 +495,7 @@ class _BoxReader:
                 return  # page numbers are ours, not the author's
             elif element.get("class") in NOT_TEXT:
                 text_id = ""
+                chapter = "" if element.get("class") in ADDED else chapter
             identifier = element.get("id")
             if identifier is not None:
                 if identifier in self._text_ids:

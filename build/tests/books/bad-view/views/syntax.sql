@@ -1,3 +1,3 @@
 -- title: Chips
 -- column name: Name
-SELEC name FROM chips ORDER BY name
+SELECT name FROM chips WHERE ORDER BY name

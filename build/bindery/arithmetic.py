@@ -1,0 +1,69 @@
+"""Arithmetic as people write it in a book: numbers, names, + - * / ** and parentheses."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping
+
+_OPERATORS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
+_LARGEST_POWER = 1024
+
+
+class NoArithmeticError(ValueError):
+    """The expression cannot be evaluated; the message says why."""
+
+
+def evaluate(expression: str, names: Mapping[str, float | None]) -> float:
+    """The value of an expression in floating point; a name stands for its number.
+
+    Raises NoArithmeticError for anything that is no arithmetic, and for names without a number.
+    """
+    try:
+        tree = ast.parse(expression.strip(), mode="eval")
+        value = _evaluate(tree.body, names)
+    except (SyntaxError, RecursionError):
+        raise NoArithmeticError(f"'{expression}' is no arithmetic") from None
+    except (ZeroDivisionError, OverflowError) as error:
+        raise NoArithmeticError(f"'{expression}' has no value: {error}") from None
+    if not math.isfinite(value):
+        raise NoArithmeticError(f"'{expression}' has no value")
+    return value
+
+
+def _evaluate(node: ast.expr, names: Mapping[str, float | None]) -> float:
+    match node:
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            return float(value)
+        case ast.Name(id=name):
+            number = names.get(name)
+            if number is None:
+                raise NoArithmeticError(f"'{name}' has no number here")
+            return number
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_evaluate(operand, names)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            first, second = _evaluate(left, names), _evaluate(right, names)
+            if isinstance(op, ast.Pow) and abs(second) > _LARGEST_POWER:
+                raise NoArithmeticError("a power is too large")
+            value = _OPERATORS[type(op)](first, second)
+            if isinstance(value, complex):
+                raise NoArithmeticError("the root of a negative number is no number here")
+            return value
+        case _:
+            raise NoArithmeticError(f"'{ast.unparse(node)}' is no arithmetic")
+
+
+def agrees(typed: float | str, value: float) -> bool:
+    """Whether a typed number is this value, rounded to the digits that were typed."""
+    text = str(typed).lower().lstrip("+-")
+    mantissa, _, exponent = text.partition("e")
+    decimals = len(mantissa.partition(".")[2]) - int(exponent or 0)
+    return abs(float(typed) - value) <= 0.5000001 * 10.0**-decimals

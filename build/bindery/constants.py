@@ -1,0 +1,48 @@
+"""Constants of a tool, as its source gives them: the tool is never run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from functools import lru_cache
+
+
+@lru_cache(maxsize=64)  # staleness and terms of comparison ask for the same sources
+def read_constants(source: str) -> Mapping[str, ast.expr]:
+    """The expression that each name of the module is assigned last, as `ast.literal_eval` takes
+    it; one that is assigned in parts, such as `N += 1`, is no literal.
+
+    Raises SyntaxError where the source is not Python.
+    """
+    try:
+        module = ast.parse(source)
+    except ValueError as error:  # a NUL
+        raise SyntaxError(str(error)) from None
+    constants: dict[str, ast.expr] = {}
+    for node in module.body:
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                names = [target.id for target in targets if isinstance(target, ast.Name)]
+                constants |= dict.fromkeys(names, value)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                constants[name] = value
+            case ast.AugAssign(target=ast.Name(id=name)):
+                constants[name] = ast.Name(name)
+            case _:
+                pass
+    return constants
+
+
+def read_method(source: str) -> int | None:
+    """The constant METHOD of a tool; None where it has none that is a plain whole number."""
+    if "METHOD" not in source:
+        return None
+    try:
+        value = read_constants(source).get("METHOD")
+    except SyntaxError:
+        return None
+    match value:
+        case ast.Constant(value=int() as method) if not isinstance(method, bool):
+            return method
+        case _:
+            return None

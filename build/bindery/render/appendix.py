@@ -1,0 +1,322 @@
+"""The appendix "How these numbers were made": every record and every source that a book quotes.
+
+It is a chapter like any other, written here as Markdown instead of by an author, so that outlines,
+links and the completeness proof hold for it as well. It has no file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from bindery.data import Citation
+from bindery.edition import Edition
+from bindery.load import RECORDS_FOLDER
+from bindery.model import Book, Chapter, Part, ResolvedBook
+from bindery.parse import parse_chapter
+from bindery.pipeline import Inspection
+from bindery.provenance import Figure
+from bindery.render.addresses import find_page, quote_fragment, quote_path
+from bindery.render.quoted import (
+    CLASSES,
+    Quoted,
+    describe_age,
+    find_quoted,
+    is_address,
+    list_numbers,
+    read_day,
+    tell_failure,
+)
+from bindery.report import count_noun
+from bindery.resolve import resolve_book
+from bindery.slugs import slugify_heading
+
+if TYPE_CHECKING:
+    from bindery.records import Accelerator, Machine, Record
+
+TITLE = "How these numbers were made"
+PART = "Appendix"
+
+_INTRODUCTION = """\
+The numbers of generated tables, plots and sentences in this book stand on records of runs and on \
+published figures. These are all of them."""
+_UNCONFIRMED = """\
+**unconfirmed**: published and not certain, because there is one doubtful source, sources \
+disagree, or the part is only announced."""
+_DIGITS = 12
+"""Digits of a digest that are shown."""
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~&$:@^])")
+
+
+def find_appendix(inspection: Inspection) -> Chapter | None:
+    """The appendix of a book, where it has been added: the one chapter that chapters.yaml does
+    not list, as it has no file."""
+    listed = {entry.path for entry in inspection.config.chapters}
+    return next((c for c in inspection.book.chapters if c.path not in listed), None)
+
+
+def find_record_slug(number: str, record: Record) -> str:
+    """The anchor of a record in the appendix."""
+    return slugify_heading(_name_record(number, record))
+
+
+def _name_record(number: str, record: Record) -> str:
+    return f"{number}: {record.tool}, {record.started.date()}"
+
+
+def append_appendix(inspection: Inspection, edition: Edition) -> Inspection:
+    """The same book with the appendix as its last chapter; as it was, where it quotes nothing."""
+    quoted = find_quoted(inspection)
+    if not quoted.chapters:
+        return inspection
+    path = _find_free_path(inspection)
+    text = "\n".join(_AppendixWriter(inspection, edition, quoted).write()) + "\n"
+    chapter = parse_chapter(path, text)
+    book = Book((*inspection.book.parts, Part(PART, (chapter,))))
+    # Only the links of the appendix are new, and they may lead to any chapter.
+    others = tuple(replace(other, links=()) for other in inspection.book.chapters)
+    everything = Book((Part("", (*others, chapter)),))
+    links = resolve_book(everything, inspection.tree, inspection.config.allowed_schemes).links
+    resolved = ResolvedBook(book, {**inspection.resolved.links, **links})
+    return replace(inspection, resolved=resolved)
+
+
+def _find_free_path(inspection: Inspection) -> str:
+    """A path for the appendix whose page no chapter has, and none had before it was moved."""
+    config = inspection.config
+    taken = {find_page(entry.path, config.folder).lower() for entry in config.chapters}
+    taken |= {find_page(move.old, config.folder).lower() for move in config.moved}
+    name = slugify_heading(TITLE)
+    number = 1
+    while True:
+        folder = name if number == 1 else f"{name}-{number}"
+        path = posixpath.join(config.folder, folder, "README.md")
+        if find_page(path, config.folder).lower() not in taken:
+            return path
+        number += 1
+
+
+class _AppendixWriter:
+    """Writes the lines of the appendix."""
+
+    def __init__(self, inspection: Inspection, edition: Edition, quoted: Quoted) -> None:
+        self.inspection = inspection
+        self.evidence = inspection.evidence
+        self.day = edition.date.date()
+        self.quoted = quoted
+        self.places: dict[str, dict[str, None]] = {name: {} for name in quoted.records}
+        self.figures: dict[str, dict[Figure, None]] = {}
+        chapters = {chapter.path: chapter for chapter in inspection.book.chapters}
+        for path, quotations in quoted.chapters.items():
+            for quotation in quotations:
+                place = _link_section(chapters[path], quotation.opening.line)
+                for number in list_numbers(quotation, self.evidence):
+                    for name in number.records:
+                        self.places[name][place] = None
+                    for figure in number.figures:
+                        self.figures.setdefault(figure.table, {})[figure] = None
+
+    def write(self) -> Iterator[str]:
+        yield from (
+            f"# {TITLE}",
+            "",
+            f"{_INTRODUCTION} Ages are counted from the day of this edition, {self.day}.",
+            "",
+            "## What the classes mean",
+            "",
+            *(f"- **{name}**: {meaning}." for name, meaning in CLASSES.items()),
+            f"- {_UNCONFIRMED}",
+        )
+        if self.quoted.records:
+            yield from ("", "## Records")
+        for name, number in self.quoted.records.items():
+            yield from self._write_record(number, name, self.evidence.records[name])
+        if self.figures:
+            yield from ("", "## Published figures")
+        for table in sorted(self.figures):
+            yield from self._write_table(table, list(self.figures[table]))
+
+    # --- records ---
+
+    def _write_record(self, number: str, name: str, record: Record) -> Iterator[str]:
+        yield from ("", f"### {_escape(_name_record(number, record))}", "")
+        yield from _fence(record.shell_line)
+        yield ""
+        yield f"- Tool: {self._tell_tool(record)}."
+        if name in self.evidence.stale:
+            yield f"- **Stale**: {_escape(self.evidence.stale[name].reason)}."
+        yield f"- Run: {self._tell_run(record)}."
+        if failure := tell_failure(record):
+            yield f"- **Failed**: {failure}."
+        yield from write_record_facts(record)
+        files = [_link("record", f"/{RECORDS_FOLDER}/{name}.json")]
+        if record.log:
+            files.append(_link("log", f"/{RECORDS_FOLDER}/{record.tool}/{record.log}"))
+        yield f"- Files: {', '.join(files)}."
+        yield f"- Quoted in: {'; '.join(self.places[name])}."
+
+    def _tell_tool(self, record: Record) -> str:
+        path = next(
+            (tool.path for tool in self.inspection.config.tools if tool.name == record.tool), ""
+        )
+        tree = self.inspection.tree
+        is_there = bool(path) and tree.find_kind(path) == "file"
+        name = _link(record.tool, f"/{path}") if is_there else _escape(record.tool)
+        told = f"{name} {_escape(record.version)}, method {record.method}"
+        told += f", SHA-256 {record.sha256[:_DIGITS]}"
+        if not is_there:
+            return f"{told}; it is no tool of this book today"
+        if hashlib.sha256(tree.read_bytes(path)).hexdigest() == record.sha256:
+            return f"{told}; its file is the same today"
+        return f"{told}; its file has changed since"
+
+    def _tell_run(self, record: Record) -> str:
+        status = record.exit_status
+        return ", ".join(
+            (
+                f"{record.started:%Y-%m-%d %H:%M} UTC",
+                describe_age(record.started.date(), self.day),
+                f"{record.seconds:.3g} s",
+                f"profile {_escape(record.profile)}",
+                count_noun(record.nodes, "node"),
+                count_noun(record.ranks, "rank"),
+                "done" if record.ended == "done" else f"ended as {record.ended}",
+                "no exit status" if status is None else f"exit status {status}",
+                "complete" if record.complete else "**partial**",
+            )
+        )
+
+    # --- published figures ---
+
+    def _write_table(self, name: str, figures: Sequence[Figure]) -> Iterator[str]:
+        table = self.evidence.data[name]
+        rows = {(figure.line, figure.citation.number_class) for figure in figures}
+        lines = {line for line, _ in rows}
+        classes = Counter(number_class for _, number_class in rows)
+        told = ", ".join(f"{kind} {classes[kind]}" for kind in CLASSES if classes[kind])
+        yield from ("", f"### {_escape(table.title)}", "")
+        file = _link(table.path, f"/{table.path}")
+        yield f"From {file}: {count_noun(len(lines), 'row')} quoted, by class: {told}. Sources:"
+        yield ""
+        cited: dict[str, dict[str, set[int]]] = {}
+        for figure in sorted(figures, key=lambda figure: figure.line):
+            sources = cited.setdefault(self._tell_citation(figure.citation), {})
+            sources.setdefault(figure.citation.source, set()).add(figure.line)
+        for told, sources in cited.items():
+            yield f"- {told}:"
+            for source, source_lines in sources.items():
+                yield f"    - {_write_source(source)}, {count_noun(len(source_lines), 'row')}"
+
+    def _tell_citation(self, citation: Citation) -> str:
+        """What is said of a source besides its name."""
+        day = read_day(citation.date)
+        said = [
+            _escape(citation.number_class),
+            f"dated {_escape(citation.date)}" + (f", {describe_age(day, self.day)}" if day else ""),
+        ]
+        if citation.unconfirmed:
+            said.append("**unconfirmed**")
+        if citation.via:
+            said.append(f"via {_write_source(citation.via)}")
+        return "; ".join(said)
+
+
+def write_record_facts(record: Record) -> Iterator[str]:
+    """What the run had at hand, and what is to be known before its results are used: items of a
+    list in Markdown."""
+    yield f"- Machine: {_escape(_tell_machine(record.machine))}."
+    for text, count in Counter(map(_tell_accelerator, record.machine.accelerators)).items():
+        yield f"- Accelerators: {count} x {_escape(text)}."
+    if record.environment:
+        pairs = (f"{key}={value}" for key, value in record.environment.items())
+        yield f"- Environment: {', '.join(map(_code, pairs))}."
+    software = [f"{name} {value}" for name, value in record.software.items() if value is not None]
+    if software:
+        yield f"- Software: {_escape(', '.join(software))}."
+    if record.caveats:
+        yield "- Caveats:"
+        yield from (f"    - {_escape(caveat)}" for caveat in record.caveats)
+
+
+def _link_section(chapter: Chapter, line: int) -> str:
+    """A link to the section of a chapter in which a line stands."""
+    headings = [a for a in chapter.anchors if a.level and a.span.line <= line]
+    text, address = chapter.title, f"/{quote_path(chapter.path)}"
+    if headings and headings[-1].level > 1 and headings[-1].title:
+        text = f"{text}: {headings[-1].title}"
+        address += f"#{quote_fragment(headings[-1].slug)}"
+    return f"[{_escape(text)}](<{address}>)"
+
+
+def _tell_machine(machine: Machine) -> str:
+    cpu = machine.cpu
+    said = [machine.hardware]
+    if machine.accelerators and cpu.model:
+        said.append(cpu.model)
+    if cpu.architecture:
+        said.append(cpu.architecture)
+    if machine.memory_bytes:
+        said.append(f"{_write_gib(machine.memory_bytes)} of memory")
+    if cpu.numa_nodes:
+        said.append(count_noun(cpu.numa_nodes, "NUMA node"))
+    if cpu.governor:
+        said.append(f"governor {cpu.governor}")
+    said += (text for text in (machine.os, machine.kernel and f"kernel {machine.kernel}") if text)
+    if machine.container:
+        said.append(f"in {machine.container}")
+    if machine.virtualisation and machine.virtualisation != "none":
+        said.append(f"virtual by {machine.virtualisation}")
+    if job := machine.slurm:
+        shape = ((job.nodes, "node"), (job.tasks, "task"))
+        said.append(f"Slurm job of {', '.join(count_noun(n, noun) for n, noun in shape if n)}")
+    return ", ".join(said)
+
+
+def _tell_accelerator(accelerator: Accelerator) -> str:
+    """The facts of one accelerator; alike ones have the same."""
+    said = [accelerator.model or accelerator.vendor or "unknown accelerator"]
+    if accelerator.memory_bytes:
+        said.append(_write_gib(accelerator.memory_bytes))
+    if accelerator.power_limit_watts:
+        said.append(f"power limit {accelerator.power_limit_watts:g} W")
+    if accelerator.clock_max_hertz:
+        said.append(f"up to {accelerator.clock_max_hertz / 1e6:.0f} MHz")
+    if accelerator.driver:
+        said.append(f"driver {accelerator.driver}")
+    if accelerator.throttle_reasons:
+        said.append(f"throttled by {' and '.join(accelerator.throttle_reasons)}")
+    return ", ".join(said)
+
+
+def _write_gib(count: int) -> str:
+    return f"{count / 2**30:.3g} GiB"
+
+
+# --- Markdown that says exactly this ---
+
+
+def _escape(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def _link(text: str, path: str) -> str:
+    return f"[{_escape(text)}](<{quote_path(path)}>)"
+
+
+def _write_source(source: str) -> str:
+    return f"<{source}>" if is_address(source) and not set("<>") & set(source) else _escape(source)
+
+
+def _code(text: str) -> str:
+    ticks = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{ticks} {text} {ticks}" if len(ticks) > 1 else f"`{text}`"
+
+
+def _fence(text: str) -> Iterator[str]:
+    ticks = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    yield from (f"{ticks}bash", *text.splitlines(), ticks)

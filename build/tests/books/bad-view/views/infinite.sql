@@ -1,0 +1,3 @@
+-- title: Chips
+-- column name: Name
+SELECT 9e999 AS name FROM chips ORDER BY 1

@@ -1,0 +1,3 @@
+-- title: Chips
+-- column name: Name
+-- and no query

@@ -1,0 +1,4 @@
+-- title: Chips
+-- column name: Name
+SELECT 'order by' AS name FROM chips -- order by
+/* order by */

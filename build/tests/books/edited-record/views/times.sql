@@ -1,0 +1,4 @@
+-- title: Times
+-- column name: Name
+-- column seconds: Time [s] .2
+SELECT name, seconds FROM timer WHERE record = 'timer/fine_20261120' ORDER BY name

@@ -1,0 +1,3 @@
+-- title: Chips
+-- column name: Name
+SELECT name FROM chips ORDER BY name

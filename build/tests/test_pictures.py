@@ -1,0 +1,143 @@
+"""Images with a second file for dark screens: shown on the site, checked like any other image, and
+plain images in the ebooks."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from bindery.parse import parse_chapter
+from validators import run_epubcheck
+
+if TYPE_CHECKING:
+    from conftest import BookMaker, Runner
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+PICTURE = """\
+<picture>
+  <source media="(prefers-color-scheme: dark)" srcset="../figures/a-dark.svg">
+  <img src="../figures/a.svg" alt="A drawing">
+</picture>
+"""
+SOURCE = f"# One\n\nText.\n\n<!-- a comment -->\n{PICTURE}<!-- another -->\n\nMore text.\n"
+
+
+def draw(colour: str) -> str:
+    path = f'<path fill="{colour}" d="M0 0h40v30H0z"/>'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="30">{path}</svg>\n'
+
+
+@pytest.fixture
+def book(make_book: BookMaker) -> Path:
+    files = {
+        "one/README.md": SOURCE,
+        "figures/a.svg": draw("#ff0000"),
+        "figures/a-dark.svg": draw("#0000ff"),
+    }
+    return make_book(files, extra="authors: [Ada]\noutputs:\n  name: trial\n")
+
+
+def test_both_files_count_as_shown_and_one_needs_words(book: Path, run_bindery: Runner) -> None:
+    """The dark file is neither an orphan nor an image without alternative text."""
+    ended = run_bindery("check", folder=book)
+    assert (ended.status, ended.stdout) == (
+        0,
+        "checked 2 links in 1 chapter: 0 errors, 0 warnings\n",
+    )
+
+
+def test_a_missing_file_of_a_choice_is_found_where_it_stands() -> None:
+    """Each address of `srcset` has a place of its own, also where it spans lines."""
+    source = '<picture>\n<source srcset="a.png,\n  b.png 2x"><img src=c.png alt=C></picture>\n'
+    links = parse_chapter("a.md", source).links
+    assert [(k.raw, k.span.line, k.span.col, k.kind) for k in links] == [
+        ("a.png", 2, 17, "html-source"),
+        ("b.png", 3, 3, "html-source"),
+        ("c.png", 3, 22, "html-image"),
+    ]
+
+
+@pytest.mark.slow
+def test_the_site_offers_both_files(book: Path, run_bindery: Runner) -> None:
+    """The page of a chapter leaves the choice to the browser, with addresses of the site."""
+    assert run_bindery("html", folder=book).status == 0
+    site = book / "dist" / "site"
+    page = (site / "one" / "index.html").read_text()
+    assert (
+        '<p class="figure"><picture>\n'
+        '  <source media="(prefers-color-scheme: dark)" srcset="../figures/a-dark.svg"/>\n'
+        '  <img id="figure.1" src="../figures/a.svg" alt="A drawing"/>\n</picture>\n\n</p>'
+    ) in page
+    assert (site / "figures" / "a-dark.svg").read_text() == draw("#0000ff")
+
+
+@pytest.mark.slow
+def test_the_epub_has_the_light_file_only(book: Path, run_bindery: Runner) -> None:
+    """An ebook has one plain image and one figure in its proof, and the dark file stays out."""
+    assert run_bindery("epub", folder=book).status == 0
+    with zipfile.ZipFile(book / "dist" / "trial.epub") as archive:
+        texts = {name: archive.read(name).decode("utf-8", "replace") for name in archive.namelist()}
+    pages = "".join(text for name, text in texts.items() if name.endswith(".xhtml"))
+    assert pages.count('alt="A drawing"') == 1
+    assert "<source" not in pages
+    assert "<picture" not in pages
+    drawings = [text for name, text in texts.items() if name.endswith(".svg")]
+    assert drawings == [draw("#ff0000")]
+    report = json.loads((book / "dist" / "report.json").read_text())
+    assert report["outputs"]["epub"]["totals"]["figures"] == {"source": 1, "output": 1}
+
+
+@pytest.mark.slow
+@pytest.mark.system
+def test_epubcheck_finds_nothing_in_a_picture(book: Path, run_bindery: Runner) -> None:
+    """The validator of the EPUB standard accepts what a picture becomes."""
+    assert run_bindery("epub", folder=book).status == 0
+    status, report = run_epubcheck(book / "dist" / "trial.epub")
+    assert status == 0, report
+
+
+@pytest.mark.slow
+def test_the_pdf_shows_the_light_file(book: Path, run_bindery: Runner) -> None:
+    """The page is painted in the colour of the light file and never in that of the dark one."""
+    import pikepdf
+
+    assert run_bindery("pdf", folder=book).status == 0
+    with pikepdf.open(book / "dist" / "trial.pdf") as pdf:
+        forms = (e for e in pdf.objects if isinstance(e, pikepdf.Stream))
+        painted = [*pdf.pages, *(form for form in forms if form.get("/Subtype") == "/Form")]
+        colours = {
+            tuple(map(float, operands))
+            for content in painted
+            for operands, operator in pikepdf.parse_content_stream(content)
+            if str(operator) in ("rg", "scn") and len(operands) == 3
+        }
+    assert (1, 0, 0) in colours
+    assert (0, 0, 1) not in colours
+
+
+@pytest.mark.slow
+@pytest.mark.system
+@pytest.mark.parametrize(("scheme", "name"), [("light", "a.svg"), ("dark", "a-dark.svg")])
+def test_a_browser_shows_the_file_for_its_colours(
+    book: Path, run_bindery: Runner, scheme: str, name: str
+) -> None:
+    """Chromium shows the dark file to readers who read light on dark, and the light one else."""
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed (group outputs)"
+    )
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        pytest.skip("there is no Chromium on this machine")
+    assert run_bindery("html", folder=book).status == 0
+    address = (book / "dist" / "site" / "one" / "index.html").as_uri()
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        page = browser.new_context(color_scheme=scheme).new_page()
+        page.goto(address)
+        shown = page.evaluate("() => [...document.images].map(i => [i.currentSrc, i.naturalWidth])")
+        browser.close()
+    assert [(source.rsplit("/", 1)[1], width) for source, width in shown] == [(name, 40)]
