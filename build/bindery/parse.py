@@ -1,7 +1,7 @@
 """Markdown to a Chapter: what GitHub renders, with the place of every link.
 
 markdown-it-py gives lines of blocks only. Here its inline rules are wrapped so that each link,
-image and raw tag also knows its offset in the inline text, and `_Locator` turns offsets into
+image and raw tag also knows its offset in the inline text, and `Locator` turns offsets into
 lines and columns.
 
 The tokens that a chapter carries are annotated for the renderers, in `token.meta`:
@@ -25,6 +25,7 @@ from mdit_py_plugins.gfm import gfm_plugin
 
 from bindery.controls import show_controls
 from bindery.model import Anchor, Chapter, Excuse, Finding, Inventory, Link, LinkKind, Span
+from bindery.places import Locator
 from bindery.raw_html import HIDDEN_ELEMENTS, Comment, Piece, Tag, Text, split_html, split_srcset
 from bindery.slugs import SlugCounter
 
@@ -122,50 +123,6 @@ def _mark_tag(state: StateInline, start: int, token: Token) -> None:
     token.meta["at"] = start
 
 
-class _Locator:
-    """Turns an offset in the text of an inline token into a place in the file."""
-
-    def __init__(self, path: str, lines: Sequence[str]) -> None:
-        self._path = path
-        self._lines = lines
-        self._cell_row = -1
-        self._cell_from = 0
-
-    def enter_cell(self, token: Token) -> None:
-        """Cells of a row share their line: each is looked for behind the one before."""
-        assert token.map is not None
-        if token.map[0] != self._cell_row:
-            self._cell_row, self._cell_from = token.map[0], 0
-        self._cell_base = self._find_cell(self._lines[self._cell_row], token.content)
-        self._cell_from = self._cell_base + max(len(token.content), 1)
-
-    def _find_cell(self, line: str, content: str) -> int:
-        for text in (content, content.replace("|", "\\|")):
-            found = line.find(text, self._cell_from)
-            if found >= 0:
-                return found
-        return self._cell_from
-
-    def find_place(self, token: Token, offset: int, in_cell: bool) -> tuple[int, int]:
-        """Line and column, from 1, of an offset in `token.content`."""
-        if token.map is None:
-            return 1, 1
-        if in_cell:
-            escaped = token.content.count("|", 0, offset)
-            return token.map[0] + 1, self._cell_base + offset + escaped + 1
-        before = token.content[:offset]
-        row = before.count("\n")
-        number = token.map[0] + row
-        if number >= len(self._lines):
-            return token.map[0] + 1, 1
-        inline_line = token.content.split("\n")[row]
-        stripped = inline_line.strip()
-        base = max(self._lines[number].find(stripped), 0)
-        indent = len(inline_line) - len(inline_line.lstrip())
-        within = offset - (before.rfind("\n") + 1)
-        return number + 1, max(base + within - indent, 0) + 1
-
-
 def parse_chapter(path: str, source: str, title: str = "", *, maths: bool = False) -> Chapter:
     """Parse one chapter. `title` is used where the text has no heading of level 1."""
     env: dict[str, Any] = {}
@@ -180,7 +137,7 @@ class _ChapterReader:
         self.path = path
         self.source = source
         self.lines = source.split("\n")
-        self.locator = _Locator(path, self.lines)
+        self.locator = Locator(path, self.lines)
         self.slugs = SlugCounter()
         self.anchors: list[Anchor] = []
         self.links: list[Link] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bindery.config import Config
 from bindery.evidence import Evidence
@@ -18,6 +18,7 @@ from bindery.model import (
     Severity,
     Span,
 )
+from bindery.passages import Fence, Passage, read_fences, read_passages
 from bindery.regions import Quotations
 
 
@@ -45,6 +46,10 @@ class Scope:
     """What each chapter quotes from the evidence, by its path."""
     found: tuple[Finding, ...]
     """What loading, parsing and comparing tables have found already."""
+    former: Mapping[str, Chapter] | None = None
+    """The chapters as they were at the revision that the book is held against, by path."""
+    _passages: dict[str, tuple[Passage, ...]] = field(default_factory=dict)
+    _fences: dict[str, tuple[Fence, ...]] = field(default_factory=dict)
 
     @property
     def book(self) -> Book:
@@ -54,6 +59,29 @@ class Scope:
         for chapter in self.book.chapters:
             for link in chapter.links:
                 yield chapter, link, self.resolved.links[link]
+
+    def iterate_passages(self) -> Iterator[tuple[Chapter, Passage]]:
+        """The prose of the book; read once for all rules."""
+        for chapter in self.book.chapters:
+            if chapter.path not in self._passages:
+                self._passages[chapter.path] = read_passages(chapter)
+            for passage in self._passages[chapter.path]:
+                yield chapter, passage
+
+    def iterate_fences(self) -> Iterator[tuple[Chapter, Fence]]:
+        """The blocks of code of the book; read once for all rules."""
+        for chapter in self.book.chapters:
+            if chapter.path not in self._fences:
+                self._fences[chapter.path] = read_fences(chapter)
+            for fence in self._fences[chapter.path]:
+                yield chapter, fence
+
+    def is_generated(self, path: str, line: int) -> bool:
+        """Whether a line of a chapter was written by `bindery fill`."""
+        return any(
+            region.opening.line <= line <= region.closing.line
+            for region in self.quotations[path].regions
+        )
 
     def take_found(self, rule: Rule) -> Iterator[Finding]:
         """The findings of earlier stages under this rule."""

@@ -1,0 +1,82 @@
+"""`bindery fill`: what views give, written into the chapters, or compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bindery.console import CLEAN, FINDINGS, Format, Root, print_findings
+from bindery.model import Severity
+
+if TYPE_CHECKING:
+    from bindery.pipeline import Inspection
+
+
+def fill(
+    root: Root = Path(),
+    only_check: Annotated[
+        bool, typer.Option("--check", help="Compare, and write nothing; `check` looks deeper.")
+    ] = False,
+) -> None:
+    """Write the tables, values and plots that views give into the chapters, or compare them."""
+    from bindery.pipeline import inspect_book
+    from bindery.report import count_noun
+
+    inspection = inspect_book(root, follows=not only_check)
+    if not only_check and _fill_book(inspection):
+        inspection = inspect_book(root, follows=not only_check)
+    chosen = [f for f in inspection.findings if f.rule in _EVIDENCE_RULES]
+    entries = inspection.quotations.values()
+    regions = [region for entry in entries for region in entry.regions]
+    counts = [
+        count_noun(sum(region.kind == kind for region in regions), kind)
+        for kind in ("table", "plot", "output")
+        if kind == "table" or any(region.kind == kind for region in regions)
+    ]
+    if values := sum(len(entry.values) for entry in entries):
+        counts.append(count_noun(values, "value"))
+    errors = sum(finding.severity is Severity.ERROR for finding in chosen)
+    summary = f"compared {', '.join(counts)}: {count_noun(errors, 'error')}"
+    print_findings(chosen, inspection, Format.TEXT, summary=summary)
+    raise typer.Exit(FINDINGS if chosen else CLEAN)
+
+
+def _fill_book(inspection: Inspection) -> bool:
+    """Write what is not as it should be, and say so. Gives whether anything was written."""
+    from bindery.figures import draw_figures
+    from bindery.regions import fill_chapter
+    from bindery.render.output import write_whole
+    from bindery.report import count_noun
+
+    folder = inspection.config.figures
+    tree, evidence, quotations = inspection.tree, inspection.evidence, inspection.quotations
+    written = False
+    for name, content in draw_figures(tree, folder, evidence, quotations):
+        (tree.root / name).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(tree.root / name, content)
+        print(f"{name}: drawn")
+        written = True
+    for name, content in inspection.baselines.items():
+        path = tree.root / name
+        if not path.is_file() or path.read_bytes() != content:
+            write_whole(path, content)
+            print(f"{name}: written")
+            written = True
+    for chapter in inspection.book.chapters:
+        text, changed = fill_chapter(chapter, quotations[chapter.path], evidence, folder)
+        if changed:
+            path = tree.root / chapter.path
+            newline = b"\r\n" if b"\r\n" in path.read_bytes() else b"\n"
+            write_whole(path, text.encode().replace(b"\n", newline))
+            what = ", ".join(count_noun(number, kind) for kind, number in changed.items())
+            print(f"{chapter.path}: filled {what}")
+            written = True
+    return written
+
+
+_EVIDENCE_RULES = frozenset(
+    """bad-data bad-record edited-record bad-view unclosed-region unknown-view unknown-record
+    edited-output stale-output old-method old-record unsourced-number""".split()
+)

@@ -1,0 +1,112 @@
+"""`bindery html`, `pdf` and `epub`: one output each, with the proof that it is complete."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bindery.console import (
+    FINDINGS,
+    Format,
+    Out,
+    Quiet,
+    Root,
+    find_out,
+    print_findings,
+    print_warnings,
+    show_progress,
+)
+from bindery.model import ConfigError, Finding, Span
+
+if TYPE_CHECKING:
+    from bindery.edition import Edition
+    from bindery.pipeline import Inspection
+    from bindery.render.completeness import Proof
+
+
+Lenient = Annotated[
+    bool, typer.Option("--lenient", help="Build in spite of errors, and list them.")
+]
+
+
+def html(
+    root: Root = Path(), out: Out = None, lenient: Lenient = False, quiet: Quiet = False
+) -> None:
+    """Build the site."""
+    from bindery.render.html import build_site, find_clashes
+
+    inspection, edition, folder = _begin_build("html", root, out, lenient)
+    if clashes := find_clashes(inspection.config):
+        raise ConfigError(*clashes)
+    with show_progress("site", len(inspection.book.chapters), quiet) as progress:
+        proof = build_site(inspection, edition, folder / "site", progress)
+    _end_build(proof, folder, folder / "site", root)
+
+
+def pdf(
+    root: Root = Path(), out: Out = None, lenient: Lenient = False, quiet: Quiet = False
+) -> None:
+    """Build the PDF."""
+    from bindery.render.pdf import STEPS, build_pdf
+
+    inspection, edition, folder = _begin_build("pdf", root, out, lenient)
+    path = folder / f"{inspection.config.name}.pdf"
+    with show_progress("PDF", len(inspection.book.chapters) + STEPS, quiet) as progress:
+        proof, findings = build_pdf(inspection, edition, path, progress, lenient=lenient)
+    print_warnings(findings, inspection)
+    _end_build(proof, folder, path, root)
+
+
+def epub(
+    root: Root = Path(), out: Out = None, lenient: Lenient = False, quiet: Quiet = False
+) -> None:
+    """Build the EPUB."""
+    from bindery.render.epub import STEPS, build_epub
+
+    inspection, edition, folder = _begin_build("epub", root, out, lenient)
+    path = folder / f"{inspection.config.name}.epub"
+    with show_progress("EPUB", len(inspection.book.chapters) + STEPS, quiet) as progress:
+        proof, findings = build_epub(inspection, edition, path, progress, lenient=lenient)
+    print_warnings(findings, inspection)
+    _end_build(proof, folder, path, root)
+
+
+def _begin_build(
+    output: str, root: Path, out: Path | None, lenient: bool
+) -> tuple[Inspection, Edition, Path]:
+    """Inspect the book and stop at its errors, or where chapters.yaml does not list the output,
+    before anything is made."""
+    from bindery.edition import find_edition
+    from bindery.pipeline import inspect_book
+    from bindery.render.appendix import append_appendix
+
+    inspection = inspect_book(root)
+    if output not in inspection.config.formats:
+        message = f"this book has no output '{output}'"
+        hint = "add it to `outputs: formats:`"
+        raise ConfigError(Finding(Span.whole(inspection.config.file), "config", message, hint))
+    if inspection.findings:
+        print_findings(list(inspection.findings), inspection, Format.TEXT, to_stderr=True)
+    if inspection.errors and not lenient:
+        hint = "nothing was built: mend the errors, or build anyway with --lenient"
+        print(hint, file=sys.stderr)
+        raise typer.Exit(FINDINGS)
+    if not inspection.book.chapters:
+        print("nothing was built: no chapter could be read", file=sys.stderr)
+        raise typer.Exit(FINDINGS)
+    edition = find_edition(inspection.config)
+    return append_appendix(inspection, edition), edition, find_out(root, out)
+
+
+def _end_build(proof: Proof, folder: Path, path: Path, root: Path) -> None:
+    from bindery.render.completeness import write_proof
+
+    write_proof(folder / "report.json", proof)
+    try:
+        shown = path.relative_to(root.resolve())
+    except ValueError:
+        shown = path
+    print(f"{shown}: {proof.summarise()}")

@@ -1,0 +1,54 @@
+"""`bindery records`: the list of records."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bindery.console import CLEAN, FINDINGS, ListAs, ListFormat, Root
+
+
+def records(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="One record, shown in full.")
+    ] = None,
+    stale: Annotated[
+        bool, typer.Option("--stale", help="Only stale ones; exit status 1 if there are any.")
+    ] = False,
+    unused: Annotated[
+        bool, typer.Option("--unused", help="Only unused ones; exit status 1 if there are any.")
+    ] = False,
+    tool: Annotated[str, typer.Option(metavar="TOOL", help="Only those of this tool.")] = "",
+    machine: Annotated[
+        str, typer.Option(metavar="TEXT", help="Only those whose machine or hardware has this.")
+    ] = "",
+    output: ListAs = ListFormat.TEXT,
+    root: Root = Path(),
+) -> None:
+    """List the records of runs: what was measured when and on what, and whether it still holds."""
+    from bindery import record_list
+    from bindery.clock import read_today
+    from bindery.freshness import read_methods
+    from bindery.pipeline import inspect_book
+    from bindery.report import count_noun
+
+    inspection = inspect_book(root)
+    evidence, tools = inspection.evidence, inspection.config.tools
+    methods = read_methods(inspection.tree, tools)
+    listed = record_list.list_records(evidence, inspection.quotations, methods, read_today())
+    if name is not None:
+        entry = record_list.find_record(name, listed)
+        listed = (entry,)
+        text = record_list.format_record(entry, evidence.records.get(entry.name))
+    else:
+        listed = record_list.choose_records(
+            listed, tools, tool=tool, machine=machine, stale=stale, unused=unused
+        )
+        text = record_list.format_list(listed) + f"{count_noun(len(listed), 'record')}\n"
+    if output is ListFormat.JSON:
+        text = record_list.format_list_json(listed)
+    sys.stdout.write(text)
+    raise typer.Exit(FINDINGS if (stale or unused) and listed and name is None else CLEAN)

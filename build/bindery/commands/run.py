@@ -1,0 +1,235 @@
+"""`bindery run`: a companion tool within limits, here or on a cluster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from bindery.console import Quiet, Root, read_amount
+from bindery.model import BookError, ConfigError, Finding, Span
+
+if TYPE_CHECKING:
+    from bindery.cluster import Collected
+
+
+Place = Literal["local", "slurm"]
+Via = Literal["sbatch", "submitit"]
+Runtime = Literal["pyxis", "apptainer"]
+
+
+def run(
+    context: typer.Context,
+    tool: Annotated[
+        str | None, typer.Argument(help="A tool that chapters.yaml names.", show_default=False)
+    ] = None,
+    profile: Annotated[str, typer.Option(help="Which set of arguments: toy or full.")] = "toy",
+    timeout: Annotated[
+        str, typer.Option(metavar="TIME", help="The run is ended after it: 90, 10m, 2h.")
+    ] = "1h",
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="The run is ended above it: 8, 8GiB, 500MiB. Nine tenths of what is free else.",
+        ),
+    ] = None,
+    output: Annotated[
+        str, typer.Option(metavar="SIZE", help="The run is ended when it has printed more.")
+    ] = "16MiB",
+    ranks: Annotated[
+        int | None, typer.Option(min=1, help="Ranks on each node, started by torchrun.")
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="An environment variable to hand on; repeatable."),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Store what the tool prints for this text instead."),
+    ] = None,
+    texts: Annotated[
+        bool, typer.Option("--texts", help="Store what the tool prints for each of its texts.")
+    ] = False,
+    on: Annotated[
+        Place, typer.Option(help="Where it runs: on this machine, or on a cluster.")
+    ] = "local",
+    nodes: Annotated[int, typer.Option(min=1, help="Slurm: number of nodes.")] = 1,
+    cpus: Annotated[int | None, typer.Option(min=1, help="Slurm: CPUs on each node.")] = None,
+    gpus: Annotated[int | None, typer.Option(min=1, help="Slurm: GPUs on each node.")] = None,
+    partition: Annotated[str, typer.Option(help="Slurm: the partition.")] = "",
+    account: Annotated[str, typer.Option(help="Slurm: the account.")] = "",
+    qos: Annotated[str, typer.Option(help="Slurm: the quality of service.")] = "",
+    sbatch: Annotated[
+        list[str] | None,
+        typer.Option(metavar="OPTION", help="Slurm: a further option of sbatch; repeatable."),
+    ] = None,
+    container: Annotated[
+        str, typer.Option(metavar="IMAGE", help="Slurm: the container that it runs in.")
+    ] = "",
+    container_runtime: Annotated[
+        Runtime | None, typer.Option(help="Slurm: what starts the container.")
+    ] = None,
+    python: Annotated[
+        str,
+        typer.Option(
+            metavar="PATH",
+            help="Slurm: Python on the nodes; this one by default, python3 in a container.",
+        ),
+    ] = "",
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=V1,V2",
+            help="Slurm: a task for each value, given as --NAME V; repeatable: each combination.",
+        ),
+    ] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Slurm: so many tasks of each kind.")] = 1,
+    via: Annotated[Via, typer.Option(help="Slurm: how the job is submitted.")] = "sbatch",
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Slurm: the folder of the run, which the nodes see too; below dist/runs/ else.",
+        ),
+    ] = None,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Slurm: submit the job, and leave it to itself.")
+    ] = False,
+    collect: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Make the records of a run that was not waited for."),
+    ] = None,
+    root: Root = Path(),
+    quiet: Quiet = False,
+) -> None:
+    """Run a companion tool within limits and leave a record. Arguments behind -- go to the tool."""
+    if on == "local":
+        _refuse_cluster_options(context)
+    if collect is not None:
+        from bindery.cluster import collect_run
+
+        _print_collected(collect_run(root, collect))
+        return
+    if tool is None:
+        hint = "`bindery run TOOL`; chapters.yaml lists the tools under `tools:`"
+        raise ConfigError(Finding(Span.whole("run"), "config", "no tool is named", hint))
+    if text or texts:
+        from bindery.verify import record_texts
+
+        paths = record_texts(root, tool, () if texts else text or ())
+        for path in paths:
+            print(f"recorded {path}")
+        if not paths:
+            print("every text is as it was stored")
+        return
+    from bindery.recording import Limits, plan_run, record_run
+    from bindery.units import parse_bytes, parse_seconds
+
+    limits = Limits(
+        read_amount("--timeout", timeout, parse_seconds),
+        None if memory is None else int(read_amount("--memory", memory, parse_bytes, "GiB")),
+        int(read_amount("--output", output, parse_bytes, "MiB")),
+    )
+    plan = plan_run(root, tool, profile, context.args, ranks=ranks, passed=env or ())
+    if on == "slurm":
+        from bindery.cluster import run_on_slurm
+        from bindery.jobs import Request
+
+        if bool(container) != bool(container_runtime):
+            message = "--container and --container-runtime belong together"
+            hint = "the runtimes are pyxis and apptainer"
+            raise ConfigError(Finding(Span.whole("--container"), "config", message, hint))
+        request = Request(
+            seconds=limits.seconds,
+            log_bytes=limits.output_bytes,
+            nodes=nodes,
+            cpus=cpus,
+            gpus=gpus,
+            memory_bytes=limits.memory_bytes,
+            partition=partition,
+            account=account,
+            qos=qos,
+            options=tuple(sbatch or ()),
+            container=container,
+            runtime=container_runtime,
+            python=python or ("python3" if container else sys.executable),
+        )
+        collected = run_on_slurm(
+            plan,
+            request,
+            (lambda _line: None) if quiet else lambda line: print(line, file=sys.stderr),
+            tasks=_read_tasks(sweep or [], repeat),
+            folder=folder,
+            via=via,
+            waits=not no_wait,
+        )
+        _print_collected(collected)
+        return
+    with _show_run(tool, limits.seconds, quiet) as (show, watch):
+        recorded = record_run(plan, limits, show=show, watch=watch)
+    if recorded.record:
+        print(f"recorded {recorded.record}")
+    if recorded.finding:
+        raise BookError(recorded.finding)
+
+
+# What makes sense on a cluster alone.
+_CLUSTER_OPTIONS = """nodes cpus gpus partition account qos sbatch container container_runtime
+python sweep repeat via folder no_wait""".split()
+
+
+def _refuse_cluster_options(context: typer.Context) -> None:
+    for name in _CLUSTER_OPTIONS:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = f"--{name.replace('_', '-')}"
+            message = f"{option} is for runs on a cluster"
+            raise ConfigError(Finding(Span.whole(option), "config", message, "add `--on slurm`"))
+
+
+def _read_tasks(sweeps: Sequence[str], repeat: int) -> tuple[tuple[str, ...], ...]:
+    from bindery.jobs import parse_sweep, spread_tasks
+
+    try:
+        return spread_tasks([parse_sweep(text) for text in sweeps], repeat)
+    except ValueError as error:
+        raise ConfigError(Finding(Span.whole("--sweep"), "config", str(error))) from None
+
+
+def _print_collected(collected: Collected) -> None:
+    for path in collected.records:
+        print(f"recorded {path}")
+    if collected.findings:
+        raise BookError(*collected.findings)
+
+
+@contextmanager
+def _show_run(
+    tool: str, seconds: float, quiet: bool
+) -> Iterator[tuple[Callable[[str, str], None] | None, Callable[[float, int], None] | None]]:
+    """What shows a run: its lines on standard error, and on a terminal how long it has run and
+    how much memory it has."""
+    if quiet:
+        yield None, None
+        return
+    if not sys.stderr.isatty():
+        yield lambda _stream, line: print(line, end="", file=sys.stderr, flush=True), None
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True)
+    with console.status(f"{tool} begins") as status:
+
+        def show(_stream: str, line: str) -> None:
+            console.print(Text.from_ansi(line.rstrip("\r\n")))
+
+        def watch(passed: float, memory: int) -> None:
+            status.update(f"{tool}: {passed:.0f} s of {seconds:.0f} s, {memory / 2**30:.2f} GiB")
+
+        yield show, watch

@@ -1,0 +1,30 @@
+"""`bindery verify`: what can be run again, run again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bindery.console import Root
+from bindery.model import BookError
+
+
+def verify(
+    tools: Annotated[
+        list[str] | None, typer.Argument(help="Tools of the book; all of them if none is named.")
+    ] = None,
+    root: Root = Path(),
+) -> None:
+    """Run again what can be run again: texts to the letter, toy results in value or shape."""
+    from bindery.report import count_noun
+    from bindery.verify import verify_tools
+
+    verified = verify_tools(root, tools or ())
+    errors = count_noun(len(verified.findings), "error")
+    counts = ((verified.tools, "tool"), (verified.texts, "text"), (verified.runs, "run"))
+    what = ", ".join(count_noun(number, noun) for number, noun in counts)
+    print(f"verified {what}: {errors}")
+    if verified.findings:
+        raise BookError(*verified.findings)

@@ -1,0 +1,123 @@
+"""What the commands share: their common options, exit statuses, and how findings and progress are
+shown."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bindery.model import ConfigError, Finding, Span
+
+if TYPE_CHECKING:
+    from bindery.pipeline import Inspection
+
+CLEAN, FINDINGS, WRONG_USE, BUG = 0, 1, 2, 70
+
+
+class Format(enum.StrEnum):
+    """How findings are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+
+
+class ListFormat(enum.StrEnum):
+    """How a list is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+ListAs = Annotated[ListFormat, typer.Option("--format", help="How it is printed.")]
+Root = Annotated[
+    Path, typer.Option("--root", metavar="DIR", help="The folder that holds chapters.yaml.")
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="DIR", help="Where outputs go; dist/ by default.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+
+
+def find_out(root: Path, out: Path | None) -> Path:
+    """The folder for outputs. A name that looks like that of a file is refused, for the files in
+    it have names of their own."""
+    folder = (out or root / "dist").resolve()
+    is_file = folder.exists() and not folder.is_dir()
+    if is_file or folder.suffix.lower() in (".pdf", ".epub", ".html", ".zip"):
+        message = f"--out takes a folder, and '{out}' is the name of a file"
+        hint = "the name of an ebook is `outputs: name:` in chapters.yaml"
+        raise ConfigError(Finding(Span.whole(str(out)), "config", message, hint))
+    return folder
+
+
+def read_amount(option: str, text: str, parse: Callable[..., float], *default: str) -> float:
+    try:
+        return parse(text, *default)
+    except ValueError as error:
+        raise ConfigError(Finding(Span.whole(option), "config", str(error))) from None
+
+
+def print_findings(
+    findings: Sequence[Finding],
+    inspection: Inspection,
+    output: Format,
+    *,
+    summary: str = "",
+    to_stderr: bool = False,
+) -> None:
+    from bindery.load import read_line
+    from bindery.report import format_github, format_json, format_text, summarise
+
+    chapters = len(inspection.book.chapters)
+    last = summary or summarise(findings, len(inspection.resolved.links), chapters)
+    stream = sys.stderr if to_stderr else sys.stdout
+    match output:
+        case Format.JSON:
+            stream.write(format_json(findings))
+        case Format.GITHUB:
+            stream.write(format_github(findings))
+            print(last, file=sys.stderr)
+        case Format.TEXT:
+            stream.write(format_text(findings, lambda s: read_line(inspection.tree, s), last))
+
+
+def print_warnings(findings: Sequence[Finding], inspection: Inspection) -> None:
+    """What an engine has said while it made an output."""
+    from bindery.load import read_line
+    from bindery.report import format_finding
+
+    for finding in findings:
+        text = format_finding(finding, lambda s: read_line(inspection.tree, s))
+        print(text, file=sys.stderr)
+
+
+@contextmanager
+def show_progress(title: str, steps: int, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A bar with the name of what is under way; on a terminal only."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda name: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[name]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=steps, name="")
+
+        def advance(name: str) -> None:
+            bar.update(task, advance=1, name=name)
+
+        yield advance
