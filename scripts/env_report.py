@@ -201,6 +201,21 @@ def parse_cpu_model(cpuinfo: str) -> str | None:
     return None
 
 
+# Weakest first: each of them multiplies more numbers with one instruction than those before, so
+# the last one says most about the speed of a product of matrices.
+INSTRUCTION_SETS = """sse4_2 avx avx2 avx512f avx512_vnni avx_vnni avx512_bf16 avx512_fp16 amx_int8
+amx_bf16 amx_fp16 asimd asimdhp asimddp bf16 i8mm sve sve2 svebf16 sme sme2""".split()
+
+
+def parse_instruction_sets(cpuinfo: str) -> list[str] | None:
+    """The vector and matrix instructions in the text of /proc/cpuinfo, by the kernel's names,
+    weakest first; None where it names none. Processors of one name may differ in them, virtual
+    ones above all, and then by a factor of ten in speed."""
+    found = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
+    named = set(found.group(1).split()) if found else set()
+    return [name for name in INSTRUCTION_SETS if name in named] or None
+
+
 def parse_meminfo(meminfo: str) -> int | None:
     """MemTotal of /proc/meminfo in bytes; the file's kB are 1024 bytes."""
     found = re.search(r"^MemTotal:\s+(\d+) kB", meminfo, re.MULTILINE)
@@ -264,6 +279,7 @@ def read_cpu(caveats: list[str], sysfs: Path = Path("/sys/devices/system")) -> F
     return {
         "model": model,
         "architecture": platform.machine(),
+        "instruction_sets": parse_instruction_sets(read_text("/proc/cpuinfo") or ""),
         "sockets": len(sockets) or None,
         "cores": len(cores) or None,
         "threads": threads,
@@ -832,7 +848,7 @@ def read_slurm(environ: Mapping[str, str]) -> Facts | None:
 def make_label(cpu: Facts, accelerators: list[Facts]) -> str:
     """A short slug: accelerator models with their counts, or the processor where there is none.
 
-    `nvidia-h100-80gb-hbm3-8x`, `cpu-x86_64-2core`.
+    `nvidia-h100-80gb-hbm3-8x`, `cpu-x86_64-avx2-2core`.
     """
     counts: dict[str, int] = {}
     for accelerator in accelerators:
@@ -842,6 +858,8 @@ def make_label(cpu: Facts, accelerators: list[Facts]) -> str:
     if counts:
         return "-".join(f"{slug}-{count}x" for slug, count in counts.items())
     architecture = re.sub(r"[^a-z0-9_]+", "-", str(cpu["architecture"]).lower())
+    sets = cpu["instruction_sets"]
+    architecture += f"-{sets[-1]}" if sets else ""
     return f"cpu-{architecture}-{cpu['cores'] or cpu['threads'] or 0}core"
 
 
@@ -923,6 +941,7 @@ def format_report(report: Facts) -> str:
     rows += [
         ("processor", cpu["model"]),
         ("architecture", cpu["architecture"]),
+        ("instruction sets", " ".join(cpu["instruction_sets"] or ()) or None),
         ("sockets", cpu["sockets"]),
         ("cores", cpu["cores"]),
         ("threads", cpu["threads"]),

@@ -24,6 +24,6 @@ JOIN records AS r ON r.record = m.record
 WHERE m.seconds_median > 0
   AND r.newest
   AND r.profile = 'toy'
-  AND r.machine = 'cpu-x86_64-2core'
+  AND r.machine = 'cpu-x86_64-avx2-2core'
 ORDER BY m.flops_per_second_median DESC, m.m, m.n, m.k
 LIMIT 8

@@ -165,7 +165,10 @@ class Cpu(_Model):
     model: str | None = None
     """Name of the model, as the processor gives it."""
     architecture: str | None = None
-    """Instruction set, such as x86_64 or aarch64."""
+    """Such as x86_64 or aarch64."""
+    instruction_sets: tuple[str, ...] | None = None
+    """Vector and matrix instructions that it has, weakest first, such as avx2 or amx_bf16: with
+    the same name and other instructions a processor may be ten times as fast."""
     sockets: Count | None = None
     """Number of processors."""
     cores: Count | None = None
@@ -240,7 +243,7 @@ class Machine(_Model):
     """Facts of one machine, none of which identifies a person or, unless asked for, a host."""
 
     label: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
-    """Short name of its kind, such as cpu-x86_64-2core; the file of a record begins with it."""
+    """Short name of its kind, such as cpu-x86_64-avx2-2core; the file of a record begins with it."""
     cpu: Cpu
     """The processor."""
     memory_bytes: Count | None = None
@@ -263,7 +266,7 @@ class Machine(_Model):
     @property
     def hardware(self) -> str:
         """What has to be alike for numbers to be compared: the accelerators, or else the
-        processor. `8 x NVIDIA H100 80GB HBM3`; `AMD EPYC, 1 socket, 2 cores`."""
+        processor. `8 x NVIDIA H100 80GB HBM3`; `AMD EPYC with avx2, 1 socket, 2 cores`."""
         counts: dict[str, int] = {}
         for accelerator in self.accelerators:
             name = accelerator.model or accelerator.vendor or "unknown accelerator"
@@ -272,6 +275,8 @@ class Machine(_Model):
             return ", ".join(f"{count} x {name}" for name, count in counts.items())
         cpu = self.cpu
         parts = [cpu.model or f"unknown {cpu.architecture or ''}".rstrip() + " processor"]
+        if cpu.instruction_sets:
+            parts[0] += f" with {cpu.instruction_sets[-1]}"
         for count, noun in ((cpu.sockets, "socket"), (cpu.cores or cpu.threads, "core")):
             if count is not None:
                 kind = "thread" if noun == "core" and cpu.cores is None else noun

@@ -479,6 +479,8 @@ def test_hardware_is_what_is_compared() -> None:
     """Accelerators with their count, and the processor only where there is none."""
     assert make_machine(8).hardware == "8 x NVIDIA H100 80GB HBM3"
     assert make_machine().hardware == "AMD EPYC, 1 socket, 2 cores"
+    fast = {**CPU, "instruction_sets": ["avx2", "amx_bf16"]}
+    assert make_machine(cpu=fast).hardware == "AMD EPYC with amx_bf16, 1 socket, 2 cores"
     assert make_machine(cpu={}).hardware == "unknown processor"
     assert make_machine(1, {"vendor": "amd"}).hardware == "1 x amd"
     other = {**GPU, "model": "NVIDIA T4"}

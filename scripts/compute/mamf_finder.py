@@ -1994,6 +1994,8 @@ def describe_hardware(machine: dict[str, Any]) -> str:
     cpu = machine["cpu"]
     unknown = f"unknown {cpu.get('architecture') or ''}".rstrip() + " processor"
     parts = [cpu.get("model") or unknown]
+    if cpu.get("instruction_sets"):
+        parts[0] += f" with {cpu['instruction_sets'][-1]}"
     core = "thread" if cpu.get("cores") is None else "core"
     cores = cpu.get("cores") or cpu.get("threads")
     for count, noun in ((cpu.get("sockets"), "socket"), (cores, core)):

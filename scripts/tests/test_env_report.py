@@ -338,11 +338,24 @@ def test_amdsmi_in_base_units(env: Any, monkeypatch: pytest.MonkeyPatch) -> None
     assert env.name_amd_violations({"active_ppt_pwr": "N/A"}) is None
 
 
+def test_instruction_sets_are_read_weakest_first(env: Any) -> None:
+    """What makes two processors of one name unlike is told, on x86 as on Arm."""
+    x86 = "processor : 0\nflags\t\t: fpu amx_bf16 avx2 hypervisor avx512f amx_tile sse4_2\n"
+    assert env.parse_instruction_sets(x86) == ["sse4_2", "avx2", "avx512f", "amx_bf16"]
+    assert env.parse_instruction_sets("Features\t: fp asimd sve2 bf16 sve\n") == (
+        ["asimd", "bf16", "sve", "sve2"]
+    )
+    assert env.parse_instruction_sets("model name : x\nflags : fpu\n") is None
+    assert env.parse_instruction_sets("") is None
+
+
 def test_label_is_a_short_slug(env: Any) -> None:
     """Accelerators give the label with their count, and the processor where there is none."""
-    cpu = {"architecture": "x86_64", "cores": 2, "threads": 2}
+    cpu = {"architecture": "x86_64", "instruction_sets": None, "cores": 2, "threads": 2}
+    fast = cpu | {"instruction_sets": ["avx2", "amx_bf16"]}
     gpu = {"model": "NVIDIA H100 80GB HBM3", "vendor": "nvidia"}
     assert env.make_label(cpu, []) == "cpu-x86_64-2core"
+    assert env.make_label(fast, []) == "cpu-x86_64-amx_bf16-2core"
     assert env.make_label(cpu, [gpu] * 8) == "nvidia-h100-80gb-hbm3-8x"
     assert env.make_label(cpu, [{"model": None, "vendor": "amd"}]) == "amd-1x"
 

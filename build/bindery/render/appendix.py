@@ -260,6 +260,8 @@ def _tell_machine(machine: Machine) -> str:
         said.append(cpu.model)
     if cpu.architecture:
         said.append(cpu.architecture)
+    if cpu.instruction_sets:
+        said.append(f"with {' '.join(cpu.instruction_sets)}")
     if machine.memory_bytes:
         said.append(f"{_write_gib(machine.memory_bytes)} of memory")
     if cpu.numa_nodes:
