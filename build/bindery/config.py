@@ -22,6 +22,8 @@ FORMATS = ("html", "pdf", "epub")
 DEFAULT_SCHEMES = ("http", "https", "mailto", "ftp")
 OUTPUT_CLASSES = ("exact", "shape", "measured")
 DEFAULT_SHELF_DAYS = 730
+DEFAULT_LINK_DAYS = 30
+DEFAULT_CLAIM_DAYS = round(18 * 365.25 / 12)
 _DAYS = {"day": 1, "days": 1, "month": 30.4375, "months": 30.4375, "year": 365.25, "years": 365.25}
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
@@ -103,6 +105,10 @@ class Config:
     """File name of the ebooks, without its ending."""
     repository: Repository | None = None
     allowed_schemes: tuple[str, ...] = DEFAULT_SCHEMES
+    link_days: int = DEFAULT_LINK_DAYS
+    """Days for which the answer of a web page counts."""
+    claim_days: int = DEFAULT_CLAIM_DAYS
+    """Days after which a dated claim is old."""
     severities: Mapping[str, Severity] = field(default_factory=dict)
     tools: tuple[ToolEntry, ...] = ()
     maths: bool = False
@@ -297,6 +303,7 @@ class _Reader:
         parts = self._list(top.get("parts"), "'parts'", lambda item: self._read_part(item, folder))
         self._check_repeats(parts)
         name, formats = self._read_outputs(top.get("outputs"))
+        schemes, link_days = self._read_link_policy(top.get("links"))
         cover = top.get("cover")
         title = self._text(top.get("title"), "'title'")
         if isinstance(top.get("title"), ScalarNode) and not title:
@@ -328,7 +335,9 @@ class _Reader:
             name=name,
             formats=formats,
             repository=self._read_repository(top.get("repository")),
-            allowed_schemes=self._read_link_policy(top.get("links")),
+            allowed_schemes=schemes,
+            link_days=link_days,
+            claim_days=self._read_claims(top.get("claims")),
             severities=self._read_rules(top.get("rules")),
             tools=self._read_tools(top.get("tools")),
             maths=self._flag(top.get("maths"), "'maths'"),
@@ -400,12 +409,17 @@ class _Reader:
             self._text(entries.get("branch"), "'branch'", "main"),
         )
 
-    def _read_link_policy(self, node: Node | None) -> tuple[str, ...]:
-        entries = self._mapping(node, "'links'", ("schemes",)) if node else {}
+    def _read_link_policy(self, node: Node | None) -> tuple[tuple[str, ...], int]:
+        entries = self._mapping(node, "'links'", ("schemes", "shelf_life")) if node else {}
         schemes = self._list(
             entries.get("schemes"), "'schemes'", lambda item: self._text(item, "a scheme")
         )
-        return schemes or DEFAULT_SCHEMES
+        days = self._read_shelf_life(entries.get("shelf_life"), DEFAULT_LINK_DAYS)
+        return schemes or DEFAULT_SCHEMES, days
+
+    def _read_claims(self, node: Node | None) -> int:
+        entries = self._mapping(node, "'claims'", ("shelf_life",)) if node else {}
+        return self._read_shelf_life(entries.get("shelf_life"), DEFAULT_CLAIM_DAYS)
 
     def _read_rules(self, node: Node | None) -> Mapping[str, Severity]:
         entries = self._mapping(node, "'rules'", sorted(self.rule_ids)) if node else {}
@@ -446,7 +460,7 @@ class _Reader:
                 entries.get("output"), "the output class", OUTPUT_CLASSES, "measured"
             )
             texts = self._read_texts(entries.get("texts"), name)
-            days = self._read_shelf_life(entries.get("shelf_life"))
+            days = self._read_shelf_life(entries.get("shelf_life"), DEFAULT_SHELF_DAYS)
             tools.append(ToolEntry(name, path, output, self._span(value), texts, days))
         return tuple(tools)
 
@@ -461,14 +475,14 @@ class _Reader:
             )
         return texts
 
-    def _read_shelf_life(self, node: Node | None) -> int:
-        text = self._text(node, "'shelf_life'", str(DEFAULT_SHELF_DAYS))
+    def _read_shelf_life(self, node: Node | None, default: int) -> int:
+        text = self._text(node, "'shelf_life'", str(default))
         number, _, unit = text.partition(" ")
         if not number.isdigit() or int(number) < 1 or (unit or "days") not in _DAYS:
             assert node is not None
             hint = "such as 90 days, 18 months or 2 years"
             self._report(node, f"'shelf_life' cannot be '{text}'", hint)
-            return DEFAULT_SHELF_DAYS
+            return default
         return round(int(number) * _DAYS[unit or "days"])
 
 
@@ -507,6 +521,7 @@ _KEYS = (
     "outputs",
     "repository",
     "links",
+    "claims",
     "rules",
     "tools",
     "maths",

@@ -41,7 +41,8 @@ def test_every_key_of_chapters_yaml_is_documented() -> None:
     [
         ("outputs", ("name", "formats", *config.FORMATS)),
         ("repository", ("url", "ref", "branch")),
-        ("links", ("schemes", *config.DEFAULT_SCHEMES)),
+        ("links", ("schemes", "shelf_life", *config.DEFAULT_SCHEMES)),
+        ("claims", ("shelf_life",)),
         ("rules", ("error", "warning", "off")),
         ("tools", ("path", "output", *config.OUTPUT_CLASSES)),
         ("parts", ("title", "chapters", "path")),
