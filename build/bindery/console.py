@@ -26,6 +26,7 @@ class Format(enum.StrEnum):
     TEXT = "text"
     JSON = "json"
     GITHUB = "github"
+    SARIF = "sarif"
 
 
 class ListFormat(enum.StrEnum):
@@ -70,22 +71,39 @@ def print_findings(
     output: Format,
     *,
     summary: str = "",
+    accepted: int = 0,
     to_stderr: bool = False,
 ) -> None:
     from bindery.load import read_line
     from bindery.report import format_github, format_json, format_text, summarise
 
     chapters = len(inspection.book.chapters)
-    last = summary or summarise(findings, len(inspection.resolved.links), chapters)
+    last = summary or summarise(findings, len(inspection.resolved.links), chapters, accepted)
     stream = sys.stderr if to_stderr else sys.stdout
     match output:
         case Format.JSON:
             stream.write(format_json(findings))
         case Format.GITHUB:
-            stream.write(format_github(findings))
+            stream.write(format_github(findings, _find_prefix(inspection.config.root)))
+            print(last, file=sys.stderr)
+        case Format.SARIF:
+            from bindery.checks import CHECKS
+            from bindery.sarif import format_sarif
+
+            prefix = _find_prefix(inspection.config.root)
+            text = format_sarif(findings, CHECKS, lambda s: read_line(inspection.tree, s), prefix)
+            stream.write(text)
             print(last, file=sys.stderr)
         case Format.TEXT:
             stream.write(format_text(findings, lambda s: read_line(inspection.tree, s), last))
+
+
+def _find_prefix(root: Path) -> str:
+    """The folder of a book inside its repository: where GitHub begins to read paths."""
+    root = root.resolve()
+    top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
+    prefix = root.relative_to(top).as_posix()
+    return "" if prefix == "." else prefix
 
 
 def print_warnings(findings: Sequence[Finding], inspection: Inspection) -> None:

@@ -1,53 +1,62 @@
-"""The second opinion on links: linkchecker over the built site, and the targets in the ebooks.
+"""The second opinion on links: linkchecker over the built site, and every destination of the
+ebooks, each held against what the resolver says of the source.
 
-It shares no code with the resolver. Where the two disagree, that is a finding of its own.
+The two share no code. Where they disagree, either way, that is a finding of its own.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import os
-import shutil
-import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
-from urllib.request import url2pathname
 
+from bindery.config import Config
 from bindery.edition import Edition
-from bindery.model import BookError, Chapter, Finding, Severity, Span, ToWeb
+from bindery.linkchecker import CrawlError, Verdict, ask_linkchecker, find_place, fold_address
+from bindery.model import (
+    BookError,
+    Chapter,
+    Finding,
+    Part,
+    Severity,
+    Span,
+    Target,
+    ToChapter,
+    ToFile,
+    ToWeb,
+)
+from bindery.opinions import RULE, Comparison, Tally, list_anchors
+from bindery.output_links import (
+    PdfLinks,
+    PdfPlace,
+    Written,
+    find_in_epub,
+    read_epub,
+    read_pdf,
+    read_site,
+)
 from bindery.pipeline import Inspection
-from bindery.render.addresses import find_page
-from bindery.render.html import SiteDialect
-from bindery.run import CommandTimeoutError, run_command
+from bindery.render.addresses import find_file_url, find_page, join_id, make_prefixes
+from bindery.render.appendix import append_appendix, find_appendix
+from bindery.render.completeness import fold_space
+from bindery.render.content import find_title_slug
+from bindery.render.html import place_file
+from bindery.render.joined import JoinedDialect
+from bindery.render.provenance_notes import write_additions
+from bindery.report import count_noun
 
-RULE = "second-opinion"
-_TIMEOUT = 900.0
-_TIMEOUT_ON_WEB = 4 * 3600.0
-# One process, no threads: more of them make it slower. Every page is given to it, because what
-# lies outside the folder of the first page would be "filtered", which it counts as valid. On the
-# web it asks a host once a second, as `robots.txt` allows.
-_SETTINGS = """\
-[checking]
-threads={threads}
-maxrequestspersecond=1
-timeout=30
-[AnchorCheck]
-[filtering]
-checkextern={external}
-[csv]
-parts=urlname,parentname,result,warningstring,valid,line,column
-"""
+Progress = Callable[[str], None]
+_TOLERANCE = 2.0
+"""Points by which the place of a heading may differ from that of its line in the outline."""
 
 
 def crawl_outputs(
     inspection: Inspection,
     edition: Edition,
     folder: Path,
-    progress: Callable[[str], None],
+    progress: Progress,
     *,
     external: bool = False,
 ) -> tuple[list[Finding], str]:
@@ -56,161 +65,396 @@ def crawl_outputs(
     With `external` the links to the web are followed too, which takes minutes; what does not
     answer there is a warning, for it may answer tomorrow.
 
-    Raises BookError where there is no site to crawl.
+    Raises BookError where there is no site to crawl, or linkchecker gives no answer.
     """
     site = folder / "site"
     if not site.is_dir():
-        raise BookError(_report_missing(inspection, "site", "html"))
+        message = "there is no site to crawl"
+        place = Span.whole(inspection.config.file)
+        raise BookError(Finding(place, RULE, message, "run `bindery html` first"))
+    if find_appendix(inspection) is None:
+        inspection = append_appendix(inspection, edition)
+    config = inspection.config
     progress("site")
-    findings, count = _crawl_site(inspection, edition, site, external=external)
-    checked = [f"{count:,} links of the site".replace(",", "\N{NO-BREAK SPACE}")]
-    name = inspection.config.name
-    for ending, check in (("epub", _check_epub), ("pdf", _check_pdf)):
-        path = folder / f"{name}.{ending}"
+    tallies = {"site": _crawl_site(inspection, edition, site, external=external)}
+    for name, crawl in (("EPUB", _crawl_epub), ("PDF", _crawl_pdf)):
+        path = folder / f"{config.name}.{name.lower()}"
         if path.is_file():
-            progress(ending.upper())
-            missing, total = check(path)
-            checked.append(f"{total:,} of the {ending.upper()}".replace(",", "\N{NO-BREAK SPACE}"))
-            findings += [
-                Finding(
-                    Span.whole(inspection.config.file),
-                    RULE,
-                    f"a link of the {ending.upper()} leads nowhere: {target}",
-                    "the resolver saw no fault in it; please report this",
-                )
-                for target in missing
-            ]
-    summary = f"crawled {', '.join(checked)}: {len(findings)} " + (
-        "finding" if len(findings) == 1 else "findings"
-    )
-    return findings, summary
+            progress(name)
+            tallies[name] = crawl(inspection, edition, path)
+    appendix = find_appendix(inspection)
+    findings = [
+        # The appendix has no file: the reader cannot be sent to a line of it.
+        replace(finding, span=Span.whole(config.file))
+        if appendix is not None and finding.span.path == appendix.path
+        else finding
+        for tally in tallies.values()
+        for finding in tally.findings
+    ]
+    unbuilt = [n for n in ("EPUB", "PDF") if n.lower() in config.formats and n not in tallies]
+    return findings, _summarise(tallies, findings, unbuilt)
 
 
-def _report_missing(inspection: Inspection, what: str, session: str) -> Finding:
-    message = f"there is no {what} to crawl"
-    return Finding(
-        Span.whole(inspection.config.file), RULE, message, f"run `bindery {session}` first"
+def _summarise(
+    tallies: Mapping[str, Tally], findings: Sequence[Finding], unbuilt: Sequence[str]
+) -> str:
+    counts = ", ".join(
+        f"{tally.links:,} links of the {name}".replace(",", "\N{NO-BREAK SPACE}")
+        for name, tally in tallies.items()
     )
+    counts += "".join(f", and no {name} was built" for name in unbuilt)
+    first = tallies["site"]
+    faulty = first.mended + first.dropped
+    known = ""
+    if faulty:
+        known = (
+            f"; of {count_noun(faulty, 'link')} in which the check finds a fault "
+            f"{first.mended} lead to the best place there is and {first.dropped} are text"
+        )
+    return f"crawled {counts}: {count_noun(len(findings), 'finding')}{known}"
 
 
 # --- the site ---
 
 
-@contextmanager
-def _readable_copy(site: Path) -> Iterator[Path]:
-    """The site where linkchecker can read it: run as root it becomes "nobody", who may not enter
-    the folders of others, and then it calls every page dead."""
-    if not hasattr(os, "geteuid") or os.geteuid() != 0:
-        yield site
-        return
-    with tempfile.TemporaryDirectory(prefix="bindery-crawl-") as name:
-        copy = Path(name) / "site"
-        shutil.copytree(site, copy)
-        for path in (Path(name), copy, *copy.rglob("*")):
-            path.chmod(0o755 if path.is_dir() else 0o644)
-        yield copy
+@dataclass(frozen=True, slots=True)
+class _SiteLayout:
+    config: Config
+    edition: Edition
+    site: Path
+    pages: Mapping[str, str]
+    tops: Mapping[str, str]
+    """The place of each title, and the page that begins there."""
+    name: str = "site"
+
+    def find_target(self, target: Target, chapter: Chapter) -> str | None:
+        match target:
+            case ToWeb(url=url):
+                return find_place(url, self.pages[chapter.path], self.site)
+            case ToChapter(path=path, slug=slug):
+                return None if path not in self.pages else self._fold(self.pages[path], slug)
+            case ToFile(path=path, is_folder=is_folder):
+                address = find_file_url(target, self.config, self.edition)
+                if address is not None:
+                    return fold_address(address)
+                return None if is_folder else self.find_image(path)
+
+    def _fold(self, page: str, slug: str) -> str:
+        place = f"{page}#{slug}" if slug else page
+        return self.tops.get(place, place)
+
+    def find_image(self, path: str) -> str:
+        return place_file(path, self.config.folder)
+
+    def find_written(self, written: Written) -> str:
+        place = find_place(written.address, written.page, self.site)
+        return self.tops.get(place, place)
+
+    def describe_page(self, page: str) -> str:
+        return f"on the page '{page}'"
 
 
-def _crawl_site(
-    inspection: Inspection, edition: Edition, site: Path, *, external: bool
-) -> tuple[list[Finding], int]:
-    with _readable_copy(site) as copy, tempfile.NamedTemporaryFile("w", suffix=".ini") as settings:
-        settings.write(_SETTINGS.format(threads=4 * external, external=int(external)))
-        settings.flush()
-        Path(settings.name).chmod(0o644)
-        pages = sorted(str(page) for page in copy.rglob("*.html"))
-        command = [sys.executable, "-m", "linkcheck", f"--config={settings.name}"]
-        command += ["--no-status", "--verbose", "--output=csv", *pages]
-        limit = _TIMEOUT_ON_WEB if external else _TIMEOUT
-        environment = dict(os.environ) | {"HOME": tempfile.gettempdir()}
-        try:
-            done = run_command(command, folder=copy, timeout=limit, environment=environment)
-        except CommandTimeoutError as error:
-            raise BookError(Finding(Span.whole(inspection.config.file), RULE, str(error))) from None
-        if done.code not in (0, 1):
-            last = (done.stderr.strip() or done.stdout.strip()).splitlines()
-            reason = last[-1] if last else f"exit status {done.code}"
-            raise BookError(
-                Finding(Span.whole(inspection.config.file), RULE, f"linkchecker failed: {reason}")
-            )
-        rows = list(_read_rows(done.stdout))
-        links = [row for row in rows if row["parentname"]]
-        if not links:
-            message = "linkchecker looked at no link at all, so its silence means nothing"
-            raise BookError(Finding(Span.whole(inspection.config.file), RULE, message))
-        places = _find_places(inspection, edition)
-        findings = [
-            _report_row(row, copy, places, inspection.config.file)
-            for row in rows
-            if row["valid"].lower() != "true" or row["warningstring"].strip()
-        ]
-    return findings, len(links)
-
-
-def _read_rows(text: str) -> Iterator[dict[str, str]]:
-    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    yield from csv.DictReader(io.StringIO("\n".join(lines)), delimiter=";")
-
-
-def _find_places(inspection: Inspection, edition: Edition) -> Mapping[tuple[str, str], Span]:
-    """Where the author wrote the link that a page of the site holds, by page and address."""
-    config = inspection.config
-    pages = {c.path: find_page(c.path, config.folder) for c in inspection.book.chapters}
-    dialect = SiteDialect(config, edition, pages)
-    places: dict[tuple[str, str], Span] = {}
-
-    def note(chapter: Chapter, address: str | None, span: Span) -> None:
-        if address is not None:
-            places.setdefault((pages[chapter.path], unquote(address)), span)
-
-    for chapter in inspection.book.chapters:
-        for link in chapter.links:
-            target = inspection.resolved.find_target(link)
-            if isinstance(target, ToWeb):
-                note(chapter, target.url, link.span)
-            elif target is not None:
-                if link.is_image:
-                    image = dialect.write_image(target, chapter)
-                    note(chapter, image.src if image else None, link.span)
-                else:
-                    note(chapter, dialect.write_href(target, chapter), link.span)
-    return places
-
-
-def _report_row(
-    row: Mapping[str, str], site: Path, places: Mapping[tuple[str, str], Span], fallback: str
-) -> Finding:
-    page = _find_parent(row["parentname"], site)
-    span = places.get((page, unquote(row["urlname"])), Span.whole(fallback))
-    is_web = row["urlname"].startswith(("http:", "https:"))
-    valid = row["valid"].lower() == "true"
-    said = " ".join((row["warningstring"] if valid else row["result"]).split())
-    message = f"linkchecker does not follow '{row['urlname']}' on the page '{page}': {said}"
-    hint = "the resolver saw no fault in it, so one of the two is wrong; please report this"
-    if is_web:
-        hint = "look at the page, and mend or replace the link"
-    return Finding(span, RULE, message, hint, Severity.WARNING if is_web else Severity.ERROR)
-
-
-def _find_parent(address: str, site: Path) -> str:
-    path = Path(url2pathname(urlsplit(address).path))
+def _crawl_site(inspection: Inspection, edition: Edition, site: Path, *, external: bool) -> Tally:
+    config, site = inspection.config, site.resolve()
+    chapters = inspection.book.chapters
+    pages = {c.path: find_page(c.path, config.folder) for c in chapters}
+    tops = {f"{pages[c.path]}#{find_title_slug(c)}": pages[c.path] for c in chapters}
+    layout = _SiteLayout(config, edition, site, pages, tops)
+    read = read_site(site)
+    alternatives = {
+        layout.find_written(written)
+        for links in read.values()
+        for written in links
+        if written.is_alternative
+    }
     try:
-        return path.relative_to(site).as_posix()
-    except ValueError:
-        return address
+        verdicts = ask_linkchecker(site, alternatives, external=external)
+    except CrawlError as error:
+        raise BookError(Finding(Span.whole(config.file), RULE, str(error))) from None
+
+    def find_verdict(written: Written, place: str) -> Verdict | None:
+        exact = find_place(written.address, written.page, site)
+        return verdicts.get(exact) or verdicts.get(place)
+
+    def judge(written: Written, place: str) -> str:
+        verdict = find_verdict(written, place)
+        if verdict is None:
+            return "linkchecker did not look at it"
+        return "" if verdict.is_good else f"linkchecker says '{verdict.said}'"
+
+    comparison = Comparison(
+        layout,
+        inspection.resolved,
+        judge,
+        Span.whole(config.file),
+        dict(
+            list_anchors(
+                chapters, lambda c, slug: f"{pages[c.path]}#{slug}" if slug else pages[c.path]
+            )
+        ),
+        lambda place: external and place in verdicts and verdicts[place].is_followed,
+    )
+    for chapter in chapters:
+        page = pages[chapter.path]
+        if page not in read:
+            message = f"the site has no page '{page}' for this chapter"
+            comparison.add(Span.whole(chapter.path), message, "build the site again")
+            continue
+        comparison.compare_chapter(chapter, read[page], with_images=True)
+    own = set(pages.values())
+    for page, links in read.items():
+        if page not in own:
+            comparison.compare_frame(links)
+    return comparison.finish()
 
 
-# --- the ebooks ---
+# --- the EPUB ---
 
 
-def _check_pdf(path: Path) -> tuple[list[str], int]:
-    """Destinations that no page has, and how many links there are."""
-    from bindery.render.pdf import list_link_faults
+@dataclass(frozen=True, slots=True)
+class _EpubLayout:
+    config: Config
+    edition: Edition
+    files: Mapping[str, str]
+    ids: Callable[[str, str], str]
+    tops: Mapping[str, str]
+    name: str = "EPUB"
 
-    return list_link_faults(path)
+    def find_target(self, target: Target, chapter: Chapter) -> str | None:
+        match target:
+            case ToWeb(url=url):
+                return fold_address(url)
+            case ToChapter(path=path, slug=slug):
+                if path not in self.files:
+                    return None
+                place = self.files[path] + (f"#{self.ids(path, slug)}" if slug else "")
+                return self.tops.get(place, place)
+            case ToFile():
+                address = find_file_url(target, self.config, self.edition)
+                return None if address is None else fold_address(address)
+
+    def find_image(self, path: str) -> str:
+        return ""
+
+    def find_written(self, written: Written) -> str:
+        place = find_in_epub(written.address, written.page)
+        if place == written.address:
+            return fold_address(place)
+        return self.tops.get(place, place)
+
+    def describe_page(self, page: str) -> str:
+        return f"in '{page}'"
 
 
-def _check_epub(path: Path) -> tuple[list[str], int]:
-    from bindery.render.epub import list_link_faults
+def _crawl_epub(inspection: Inspection, edition: Edition, path: Path) -> Tally:
+    config, chapters = inspection.config, inspection.book.chapters
+    prefixes = make_prefixes(chapters, config.folder)
+    files = {c.path: f"EPUB/text/ch{number:03d}.xhtml" for number, c in enumerate(chapters, 1)}
 
-    return list_link_faults(path)
+    def find_id(chapter: str, slug: str) -> str:
+        return join_id(prefixes[chapter], slug)
+
+    def find_anchor(chapter: Chapter, slug: str) -> str:
+        return files[chapter.path] + (f"#{find_id(chapter.path, slug)}" if slug else "")
+
+    tops = {find_anchor(c, find_title_slug(c)): files[c.path] for c in chapters}
+    layout = _EpubLayout(config, edition, files, find_id, tops)
+    links = read_epub(path)
+    comparison = Comparison(
+        layout,
+        inspection.resolved,
+        lambda written, _place: written.fault,
+        Span.whole(config.file),
+        dict(list_anchors(chapters, find_anchor)),
+        lambda _place: False,
+    )
+    for fault in links.faults:
+        comparison.add(Span.whole(config.file), f"the package of the EPUB is broken: {fault}", "")
+    for chapter in chapters:
+        if files[chapter.path] not in links.files:
+            message = f"the EPUB has no file '{files[chapter.path]}' for this chapter"
+            comparison.add(Span.whole(chapter.path), message, "build the EPUB again")
+            continue
+        comparison.compare_chapter(chapter, links.files[files[chapter.path]])
+    own = set(files.values())
+    for file, written in links.files.items():
+        if file not in own:
+            comparison.compare_frame(written)
+    return comparison.finish()
+
+
+# --- the PDF ---
+
+
+@dataclass(frozen=True, slots=True)
+class _PdfLayout:
+    config: Config
+    edition: Edition
+    titles: Mapping[str, str]
+    """The id of the title of each chapter."""
+    ids: Callable[[str, str], str]
+    name: str = "PDF"
+
+    def find_target(self, target: Target, chapter: Chapter) -> str | None:
+        match target:
+            case ToWeb(url=url):
+                return fold_address(url)
+            case ToChapter(path=path, slug=slug):
+                if path not in self.titles:
+                    return None
+                return f"#{self.ids(path, slug) if slug else self.titles[path]}"
+            case ToFile():
+                address = find_file_url(target, self.config, self.edition)
+                return None if address is None else fold_address(address)
+
+    def find_image(self, path: str) -> str:
+        return ""
+
+    def find_written(self, written: Written) -> str:
+        inside = written.address.startswith("#")
+        return written.address if inside else fold_address(written.address)
+
+    def describe_page(self, page: str) -> str:
+        return f"on page {page}"
+
+
+def _crawl_pdf(inspection: Inspection, edition: Edition, path: Path) -> Tally:
+    config, chapters = inspection.config, inspection.book.chapters
+    prefixes = make_prefixes(chapters, config.folder)
+
+    def find_id(chapter: str, slug: str) -> str:
+        return join_id(prefixes[chapter], slug)
+
+    titles = {c.path: find_id(c.path, find_title_slug(c)) for c in chapters}
+    layout = _PdfLayout(config, edition, titles, find_id)
+    links = read_pdf(path)
+    comparison = Comparison(
+        layout,
+        inspection.resolved,
+        lambda written, _place: written.fault,
+        Span.whole(config.file),
+        dict(
+            list_anchors(
+                chapters, lambda c, slug: f"#{find_id(c.path, slug) if slug else titles[c.path]}"
+            )
+        ),
+        lambda _place: False,
+    )
+    headings = _align_headings(inspection.book.parts, links)
+    starts = {
+        chapter.path: place.page
+        for chapter in chapters
+        if (place := _find_start(chapter, titles[chapter.path], headings, links)) is not None
+    }
+    added = _list_added(inspection, edition, prefixes)
+    order = sorted(set(starts.values()))
+    for page in links.pages[: order[0] - 1 if order else len(links.pages)]:
+        comparison.compare_frame(page)
+    for chapter in chapters:
+        first = starts.get(chapter.path)
+        if first is None:
+            message = "the PDF has no place for this chapter"
+            comparison.add(Span.whole(chapter.path), message, "build the PDF again")
+            continue
+        last = next((start for start in order if start > first), len(links.pages) + 1) - 1
+        own = f"#{prefixes[chapter.path]}--"
+        authored = {f"#{find_id(chapter.path, anchor.slug)}" for anchor in chapter.anchors}
+        more = added.get(chapter.path, frozenset())
+        written = [w for page in links.pages[first - 1 : last] for w in page]
+
+        def is_ours(
+            place: str,
+            own: str = own,
+            authored: set[str] = authored,
+            more: frozenset[str] = more,
+        ) -> bool:
+            return place in more or (place.startswith(own) and place not in authored)
+
+        comparison.compare_chapter(chapter, written, repeats=True, ignored=is_ours)
+        for finding in _check_places(chapter, find_id, headings, links, first, last):
+            comparison.tally.findings.append(finding)
+    return comparison.finish()
+
+
+def _align_headings(
+    parts: Sequence[Part], links: PdfLinks
+) -> Mapping[tuple[str, str], PdfPlace | None]:
+    """Where the outline says that each heading stands, by chapter and anchor."""
+    wanted: list[tuple[str, str, str]] = []
+    for part in parts:
+        if part.title:  # its line must not be taken for that of a chapter of the same name
+            wanted.append(("", part.title, fold_space(part.title)))
+        wanted += (
+            (chapter.path, anchor.slug, fold_space(anchor.title))
+            for chapter in part.chapters
+            for anchor in chapter.anchors
+            if anchor.level and anchor.title
+        )
+    lines = [fold_space(title) for title, _ in links.outline]
+    matcher = SequenceMatcher(None, [title for _, _, title in wanted], lines, autojunk=False)
+    return {
+        wanted[block.a + step][:2]: links.outline[block.b + step][1]
+        for block in matcher.get_matching_blocks()
+        for step in range(block.size)
+    }
+
+
+def _find_start(
+    chapter: Chapter,
+    title: str,
+    headings: Mapping[tuple[str, str], PdfPlace | None],
+    links: PdfLinks,
+) -> PdfPlace | None:
+    """Where a chapter begins: the outline says it of its first heading, the names of its title."""
+    return headings.get((chapter.path, find_title_slug(chapter))) or links.places.get(title)
+
+
+def _list_added(
+    inspection: Inspection, edition: Edition, prefixes: Mapping[str, str]
+) -> Mapping[str, frozenset[str]]:
+    """Where the notes on the sources of numbers lead, by chapter: a PDF does not tell them from
+    the text around them."""
+    chapters = {chapter.path: chapter for chapter in inspection.book.chapters}
+    dialect = JoinedDialect(inspection.config, edition, chapters, prefixes, {}, lambda image: "")
+    additions = write_additions(inspection, edition, dialect, folds=False)
+    return {
+        path: frozenset(
+            address if address.startswith("#") else fold_address(address)
+            for address in _HREF.findall(repr(added).replace("&amp;", "&"))
+        )
+        for path, added in additions.items()
+    }
+
+
+_HREF = re.compile(r'href="([^"]*)"')
+
+
+def _check_places(
+    chapter: Chapter,
+    find_id: Callable[[str, str], str],
+    headings: Mapping[tuple[str, str], PdfPlace | None],
+    links: PdfLinks,
+    first: int,
+    last: int,
+) -> Iterator[Finding]:
+    """Anchors of a chapter whose place in the PDF is missing, outside the chapter, or not where
+    the heading stands."""
+    for anchor in chapter.anchors:
+        identifier = find_id(chapter.path, anchor.slug)
+        place = links.places.get(identifier)
+        line = headings.get((chapter.path, anchor.slug))
+        if place is None:
+            message = f"the PDF has no place '{identifier}'"
+        elif not first <= place.page <= last:
+            message = (
+                f"the place '{identifier}' of the PDF is on page {place.page}, "
+                f"and its chapter on pages {first} to {last}"
+            )
+        elif line and (place.page != line.page or abs(place.top - line.top) > _TOLERANCE):
+            message = (
+                f"the place '{identifier}' of the PDF is on page {place.page}, and not where the "
+                f"outline has this heading, on page {line.page}"
+            )
+        else:
+            continue
+        yield Finding(anchor.span, RULE, message, "build the PDF again", Severity.ERROR)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -111,29 +112,37 @@ class Loaded:
     book: Book
     tree: Tree
     findings: tuple[Finding, ...]
+    listed: Mapping[str, Callable[[], Chapter]]
+    """What parses each chapter that could be read, by its path, in reading order."""
 
 
-def load_book(config: Config) -> Loaded:
-    """Read and parse every listed chapter. A chapter that cannot be read becomes a finding."""
+def load_book(config: Config, only: Container[str] | None = None) -> Loaded:
+    """Read every listed chapter, and parse all of them, or `only` some. A chapter that cannot be
+    read becomes a finding."""
     tree = Tree(config.root)
     findings: list[Finding] = []
+    listed: dict[str, Callable[[], Chapter]] = {}
     parts = []
     for part in config.parts:
         chapters = []
         for entry in part.chapters:
-            loaded = _load_chapter(tree, entry, config)
-            if isinstance(loaded, Finding):
-                findings.append(loaded)
-            else:
-                chapters.append(loaded)
+            source = _read_chapter(tree, entry, config)
+            if isinstance(source, Finding):
+                findings.append(source)
+                continue
+            listed[entry.path] = partial(
+                parse_chapter, entry.path, source, entry.title, maths=config.maths
+            )
+            if only is None or entry.path in only:
+                chapters.append(listed[entry.path]())
         parts.append(Part(part.title, tuple(chapters)))
     if config.cover and config.cover_span and tree.find_kind(config.cover) != "file":
         message = f"there is no cover image '{config.cover}'"
         findings.append(Finding(config.cover_span, "missing-image", message))
-    return Loaded(Book(tuple(parts)), tree, tuple(findings))
+    return Loaded(Book(tuple(parts)), tree, tuple(findings), listed)
 
 
-def _load_chapter(tree: Tree, entry: ChapterEntry, config: Config) -> Chapter | Finding:
+def _read_chapter(tree: Tree, entry: ChapterEntry, config: Config) -> str | Finding:
     path = entry.path
     if tree.find_kind(path) == "folder":
         message = f"'{path}' is a folder, not a chapter"
@@ -159,8 +168,7 @@ def _load_chapter(tree: Tree, entry: ChapterEntry, config: Config) -> Chapter | 
     except OSError as error:
         message = f"the chapter '{path}' cannot be read: {error.strerror}"
         return Finding(entry.span, "missing-chapter", message)
-    source = source.replace("\r\n", "\n").replace("\r", "\n")
-    return parse_chapter(path, source, entry.title, maths=config.maths)
+    return source.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _suggest_chapter(tree: Tree, path: str, config: Config) -> str:

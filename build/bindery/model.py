@@ -63,7 +63,7 @@ class ConfigError(BookError):
 # --- what an author wrote --------------------------------------------------------------------
 
 LinkKind = Literal[
-    "link", "image", "autolink", "reference", "html-link", "html-image", "html-source"
+    "link", "image", "autolink", "reference", "html-link", "html-image", "html-source", "definition"
 ]
 
 
@@ -81,6 +81,9 @@ class Link:
     kind: LinkKind
     text: str = ""
     """The alternative text of an image; empty for links."""
+    label: str = ""
+    """The label by which its definition is found, in the letters that labels are compared in;
+    empty where the destination stands in the link itself."""
 
     @property
     def is_image(self) -> bool:
@@ -90,6 +93,57 @@ class Link:
     def is_alternative(self) -> bool:
         """Whether this is another file for an image, from `srcset`, that browsers choose."""
         return self.kind == "html-source"
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A definition that reference links read: `[label]: destination "title"`."""
+
+    label: str
+    """As it is typed."""
+    raw: str
+    """What the author typed as the destination, angle brackets included."""
+    destination: str
+    """The same without angle brackets, backslashes and entities."""
+    span: Span
+    """Where the label stands, with its brackets."""
+    destination_span: Span
+    is_used: bool
+    """Whether a link of the chapter reads it; of two with one label only the first is read."""
+    key: str
+    """The label in the letters that labels are compared in."""
+
+    @property
+    def link(self) -> Link:
+        """The destination as a link of its own, standing in the definition."""
+        return Link(self.raw, self.destination, self.destination_span, "definition")
+
+
+@dataclass(frozen=True, slots=True)
+class Footnote:
+    """The text of a footnote: `[^label]: text`. `span` is that of the label and its brackets."""
+
+    label: str
+    span: Span
+    is_used: bool
+
+
+BracketShape = Literal["full", "collapsed", "shortcut", "footnote"]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenReference:
+    """Brackets that would be a link, or the mark of a footnote, if their label were defined:
+    `[text][label]`, `[label][]`, `[label]`, `[^label]`."""
+
+    shape: BracketShape
+    text: str
+    label: str
+    span: Span
+    before: str
+    """The character before the brackets; empty at the start of a text."""
+    after: str
+    """The character behind them; empty at the end of a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +194,9 @@ class Chapter:
     tokens: Sequence[Token] = field(repr=False, hash=False, compare=False, default=())
     anchors: tuple[Anchor, ...] = ()
     links: tuple[Link, ...] = ()
+    definitions: tuple[Definition, ...] = ()
+    footnotes: tuple[Footnote, ...] = ()
+    open_references: tuple[OpenReference, ...] = ()
     excuses: tuple[Excuse, ...] = ()
     inventory: Inventory = Inventory()
     findings: tuple[Finding, ...] = ()
@@ -148,6 +205,11 @@ class Chapter:
     @property
     def lines(self) -> list[str]:
         return self.source.split("\n")
+
+    @property
+    def unread_links(self) -> tuple[Link, ...]:
+        """The destinations of definitions that no link reads: wrong ones are wrong all the same."""
+        return tuple(entry.link for entry in self.definitions if not entry.is_used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +267,7 @@ class NothingThere:
 
     path: str
     nearest: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +275,8 @@ class NoDestination:
     """The link is empty, or its destination is prose."""
 
     reason: str
+    nearest: str = ""
+    """The scheme that was meant, with its colon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +286,12 @@ class NoAnchor:
     chapter: str
     slug: str
     nearest: str = ""
+    """The anchor of the chapter that looks most alike."""
     reason: str = ""
+    elsewhere: str = ""
+    """The destination, as the author would type it, of a chapter that has just this anchor."""
+    is_chapter: bool = True
+    """False where the file is Markdown outside the book."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +309,10 @@ class WrongCase:
     """The path exists in other letters: dead on GitHub, alive on a forgiving file system."""
 
     actual: str
+    """As the author should type it, with query and anchor."""
     target: Target
+    lost_anchor: str = ""
+    """The anchor that the file does not have either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,8 +352,8 @@ class ResolvedBook:
                 return target
             case WrongCase(target=target):
                 return target
-            case NoAnchor(chapter=path):
-                return ToChapter(path)
+            case NoAnchor(chapter=path, is_chapter=is_chapter):
+                return ToChapter(path) if is_chapter else ToFile(path)
             case NestedUrl(url=url):
                 return ToWeb(url)
             case _:

@@ -1,8 +1,7 @@
 """Markdown to a Chapter: what GitHub renders, with the place of every link.
 
-markdown-it-py gives lines of blocks only. Here its inline rules are wrapped so that each link,
-image and raw tag also knows its offset in the inline text, and `Locator` turns offsets into
-lines and columns.
+`markdown` gives the tokens, in which each link, image and raw tag knows its offset in the inline
+text, and `Locator` turns offsets into lines and columns.
 
 The tokens that a chapter carries are annotated for the renderers, in `token.meta`:
 `slug` and `rank` on headings, `id` on tables, code blocks and images, `link` on links and images;
@@ -14,133 +13,59 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from itertools import chain
 from typing import Any
 
-from markdown_it import MarkdownIt
-from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
-from mdit_py_plugins.gfm import gfm_plugin
 
 from bindery.controls import show_controls
-from bindery.model import Anchor, Chapter, Excuse, Finding, Inventory, Link, LinkKind, Span
+from bindery.markdown import BracketNote, Notes, tokenise
+from bindery.markdown import make_parser as make_parser
+from bindery.model import (
+    Anchor,
+    Chapter,
+    Definition,
+    Excuse,
+    Finding,
+    Footnote,
+    Inventory,
+    Link,
+    LinkKind,
+    OpenReference,
+    Span,
+)
 from bindery.places import Locator
 from bindery.raw_html import HIDDEN_ELEMENTS, Comment, Piece, Tag, Text, split_html, split_srcset
 from bindery.slugs import SlugCounter
 
-InlineRule = Callable[[StateInline, bool], bool]
-
-_PROSE_LINK = re.compile(r"\[([^\[\]\n]*)\]\(([^()\n]*\s[^()\n]*)\)")
 _FRONT_TITLE = re.compile(r"^title:[ \t]*(?P<title>\S.*)$", re.MULTILINE)
 _EXCUSE = re.compile(r"\s*bindery:\s*allow\b(?P<rest>.*)", re.DOTALL)
 _EXCUSE_PARTS = re.compile(r"\s+(?P<rule>[a-z][a-z-]*)\s+because\s+(?P<reason>\S.*)", re.DOTALL)
 
 
-@cache
-def make_parser(maths: bool = False) -> MarkdownIt:
-    """Give the Markdown parser: GitHub's dialect; dollar maths only where the book asks for it."""
-    parser = MarkdownIt("commonmark")
-    gfm_plugin(parser, dollarmath=maths, front_matter=True)
-    for name, first, mark in (
-        ("link", "[", _mark_link),
-        ("image", "!", _mark_link),
-        ("autolink", "<", _mark_autolink),
-        ("html_inline", "<", _mark_tag),
-        ("gfm_autolink_www", "w", _mark_autolink),
-        ("gfm_autolink_protocol", ":", _mark_autolink),
-        ("gfm_autolink_email", "@", _mark_autolink),
-    ):
-        _wrap_rule(parser, name, first, mark)
-    return parser
-
-
-def _wrap_rule(
-    parser: MarkdownIt, name: str, first: str, mark: Callable[[StateInline, int, Token], None]
-) -> None:
-    """Have an inline rule note where in the inline text its token stands. `first` is the
-    character without which the rule cannot match: looked at here, it saves most of the calls."""
-    ruler = parser.inline.ruler
-    rule: InlineRule = next(entry.fn for entry in ruler.__rules__ if entry.name == name)
-
-    def marked(state: StateInline, silent: bool) -> bool:
-        start = state.pos
-        if state.src[start] != first:
-            return False
-        count = len(state.tokens)
-        if not rule(state, silent):
-            return False
-        if not silent:
-            kinds = ("link_open", "image", "html_inline")
-            token = next((t for t in state.tokens[count:] if t.type in kinds), None)
-            if token is not None and "at" not in token.meta:
-                mark(state, start, token)
-        return True
-
-    ruler.at(name, marked)
-
-
-def _mark_link(state: StateInline, start: int, token: Token) -> None:
-    src, helpers = state.src, state.md.helpers
-    is_image = token.type == "image"
-    end = state.pos
-    label_end = helpers.parseLinkLabel(state, start + is_image, not is_image)
-    meta = {"at": start, "end": end, "typed": "", "destination": "", "how": "reference"}
-    position = label_end + 1
-    if position < end and src[position] == "(" and src[end - 1] == ")":
-        position += 1
-        while src[position].isspace():
-            position += 1
-        result = helpers.parseLinkDestination(src, position, end)
-        stop = result.pos if result.ok else position
-        meta |= {
-            "at": position,
-            "end": stop,
-            "typed": src[position:stop],
-            "destination": result.str,
-            "how": "inline",
-        }
-        if stop == position:  # nothing between the parentheses: point at the whole link
-            meta |= {"at": start, "end": end}
-    else:
-        href = token.attrs.get("src" if is_image else "href", "")
-        meta |= {"typed": src[start:end], "destination": str(href)}
-    token.meta.update(meta)
-
-
-def _mark_autolink(state: StateInline, start: int, token: Token) -> None:
-    index = state.tokens.index(token)
-    text = state.tokens[index + 1].content
-    at = state.src.rfind(text, 0, start + len(text) + 1)
-    typed = text if at >= 0 else str(token.attrs["href"])
-    at = max(at, 0)
-    token.meta.update(
-        at=at, end=at + len(typed), typed=typed, destination=token.attrs["href"], how="autolink"
-    )
-
-
-def _mark_tag(state: StateInline, start: int, token: Token) -> None:
-    token.meta["at"] = start
-
-
 def parse_chapter(path: str, source: str, title: str = "", *, maths: bool = False) -> Chapter:
     """Parse one chapter. `title` is used where the text has no heading of level 1."""
-    env: dict[str, Any] = {}
-    tokens = make_parser(maths).parse(source, env)
-    return _ChapterReader(path, source, env).read(tokens, title)
+    tokens, notes = tokenise(source, maths=maths)
+    return _ChapterReader(path, source, notes).read(tokens, title)
 
 
 class _ChapterReader:
     """One pass over the tokens of a chapter, in reading order."""
 
-    def __init__(self, path: str, source: str, env: dict[str, Any]) -> None:
+    def __init__(self, path: str, source: str, notes: Notes) -> None:
         self.path = path
         self.source = source
+        self.notes = notes
+        self.destinations: dict[str, str] = {}
+        for definition in notes.definitions:
+            self.destinations.setdefault(definition.key, definition.destination)
         self.lines = source.split("\n")
         self.locator = Locator(path, self.lines)
         self.slugs = SlugCounter()
         self.anchors: list[Anchor] = []
         self.links: list[Link] = []
+        self.open_references: list[OpenReference] = []
         self.excuses: list[Excuse] = []
         self.findings: list[Finding] = []
         self.headings: list[tuple[str, str]] = []
@@ -186,6 +111,9 @@ class _ChapterReader:
             tokens=tokens,
             anchors=tuple(self.anchors),
             links=tuple(self.links),
+            definitions=tuple(self._read_definitions()),
+            footnotes=tuple(self._read_footnotes()),
+            open_references=tuple(self.open_references),
             excuses=tuple(self.excuses),
             inventory=Inventory(
                 tuple(self.headings),
@@ -246,14 +174,14 @@ class _ChapterReader:
             return self.locator.find_place(token, offset, in_cell)
 
         children = token.children or []
-        read = 0  # up to here the code spans of the text are read
+        for note in token.meta.get("brackets", ()):
+            self._read_brackets(note, place)
         for index, child in enumerate(children):
             match child.type:
                 case "link_open":
                     self._add_markdown_link(child, place)
-                case "code_inline":
-                    found = token.content.find(child.content, read)
-                    read = found + len(child.content) if found >= 0 else read
+                    if children[index + 1].type == "link_close":
+                        self._report_empty_link(child)
                 case "image":
                     child.meta["id"] = self._count("figure")
                     self.figures.append(child.meta["id"])
@@ -266,8 +194,6 @@ class _ChapterReader:
                 case "math_inline" | "math_inline_double":
                     line, col = place(max(token.content.find(child.content) - 1, 0))
                     child.meta["span"] = Span(self.path, line, col, len(child.content) + 2)
-                case "text" if "](" in child.content:
-                    self._report_prose_links(token, child.content, place, read)
 
     def _add_markdown_link(self, token: Token, place: Callable[[int], tuple[int, int]]) -> None:
         meta = token.meta
@@ -275,34 +201,85 @@ class _ChapterReader:
         kind: LinkKind = "image" if is_image else "link"
         if not is_image and meta.get("how") in ("reference", "autolink"):
             kind = meta["how"]
-        destination = meta.get("destination", "")
+        label = meta.get("label", "")
+        destination = self.destinations.get(label) or meta.get("destination", "")
         line, col = place(meta.get("at", 0))
         width = max(meta.get("end", 0) - meta.get("at", 0), 1)
         span = Span(self.path, line, col, width)
         text = _plain_text(token.children or [], with_alt=True) if is_image else ""
-        link = Link(meta.get("typed", ""), destination, span, kind, text)
+        link = Link(meta.get("typed", ""), destination, span, kind, text, label)
         meta["link"] = link
         self.links.append(link)
 
-    def _report_prose_links(
-        self, token: Token, text: str, place: Callable[[int], tuple[int, int]], start: int
+    def _report_broken_link(
+        self, note: BracketNote, place: Callable[[int], tuple[int, int]]
     ) -> None:
-        for match in _PROSE_LINK.finditer(text):
-            at = token.content.find(match[0], start)
-            if at < 0:  # the author escaped it: meant as text
-                continue
-            start = at + len(match[0])
-            if at and token.content[at - 1] == "\\":
-                continue
-            line, col = place(at + match.start(2) - match.start())
-            self.findings.append(
-                Finding(
-                    Span(self.path, line, col, len(match[2])),
-                    "dead-link",
-                    f"the destination of '[{match[1]}]' is prose, so this is no link at all",
-                    "write a path or an address; one with spaces goes between < and >",
-                )
+        hint = f"write '[{note.text}]({note.label})'"
+        match note.shape:
+            case "prose":
+                start = note.end - 1 - len(note.label)
+                message = f"the destination of '[{note.text}]' is prose, so this is no link at all"
+                hint = "write a path or an address; one with spaces goes between < and >"
+            case "open":
+                start = note.end - len(note.label)
+                message = f"the link '[{note.text}]' has no end, so it is none at all"
+            case _:
+                if not re.search(r"[^\W\d_]", note.text):  # a number is a citation
+                    return
+                start = note.end - len(note.label)
+                message = f"a space parts '[{note.text}]' from its destination, so this is no link"
+        span = Span(self.path, *place(start), width=len(note.label))
+        self.findings.append(Finding(span, "dead-link", message, hint))
+
+    def _report_empty_link(self, token: Token) -> None:
+        link: Link = token.meta["link"]
+        if link.destination:
+            message = "this link has no text, so no reader sees it"
+            hint = "write its text between the brackets"
+            self.findings.append(Finding(link.span, "dead-link", message, hint))
+
+    # --- definitions, and what lacks one ---
+
+    def _read_definitions(self) -> Iterator[Definition]:
+        first: set[str] = set()
+        for note in sorted(self.notes.definitions, key=lambda note: note.place):
+            yield Definition(
+                note.label,
+                note.raw,
+                note.destination,
+                Span(self.path, *note.place, width=len(note.label.split("\n")[0]) + 2),
+                Span(self.path, *note.destination_place, width=max(len(note.raw), 1)),
+                note.key in self.notes.used and note.key not in first,
+                note.key,
             )
+            first.add(note.key)
+
+    def _read_footnotes(self) -> Iterator[Footnote]:
+        for note in sorted(self.notes.footnotes, key=lambda note: note.place):
+            span = Span(self.path, *note.place, width=len(note.label) + 3)
+            yield Footnote(note.label, span, note.label in self.notes.used_footnotes)
+
+    def _read_brackets(self, note: BracketNote, place: Callable[[int], tuple[int, int]]) -> None:
+        """Brackets that are no link: their label may be missing, or they hold prose."""
+        shape = note.shape
+        if shape == "prose" or shape == "open" or shape == "apart":
+            self._report_broken_link(note, place)
+            return
+        defined = {footnote.label for footnote in self.notes.footnotes}
+        if note.shape == "footnote" and note.label in defined:
+            return
+        line, col = place(note.start)
+        width = min(note.end - note.start, max(len(self.lines[line - 1]) - col + 1, 1))
+        self.open_references.append(
+            OpenReference(
+                shape,
+                note.text,
+                note.label,
+                Span(self.path, line, col, width),
+                note.before,
+                note.after,
+            )
+        )
 
     # --- raw HTML ---
 

@@ -53,6 +53,11 @@ class Passage:
             text = text[:start] + HIDDEN * (end - start) + text[end:]
         return text
 
+    @property
+    def links(self) -> tuple[tuple[int, int], ...]:
+        """Where in `text` the words of links stand."""
+        return tuple(_iterate_links(self._inline.children or []))
+
     def place(self, start: int, end: int) -> Span:
         """Where in the file the characters from `start` to `end` stand; to the end of the line
         where they go on in the next one."""
@@ -185,6 +190,17 @@ def _join_text(children: Sequence[Token]) -> tuple[str, Ranges, Ranges]:
     return "".join(pieces), tuple(codes), tuple(formulas)
 
 
+def _iterate_links(children: Sequence[Token]) -> Iterator[tuple[int, int]]:
+    start = length = 0
+    for child in children:
+        match child.type:
+            case "link_open":
+                start = length
+            case "link_close":
+                yield start, length
+        length += len(_read_piece(child))
+
+
 def _read_piece(child: Token) -> str:
     match child.type:
         case "text" | "text_special" | "code_inline" | "math_inline" | "math_inline_double":
@@ -220,6 +236,9 @@ def _align(inline: Token, length: int) -> list[int]:
                 found = max(content.find(piece, read), read)
                 offsets.extend(range(found, found + len(piece)))
                 read = found + len(piece)
+            case "text" if piece and (plain := _follow_plainly(content, read, piece)) is not None:
+                offsets.extend(plain)
+                read = plain.stop
             case _:
                 for character in piece:
                     found, read = _follow_character(content, read, character)
@@ -237,6 +256,14 @@ def _find_link_end(link: Token, content: str) -> int:
     if link.meta.get("how") == "inline" and link.meta.get("typed"):
         return content.find(")", end) + 1 or end
     return end
+
+
+def _follow_plainly(content: str, start: int, text: str) -> range | None:
+    """Where a text was typed as it is read, which most of it is; None where that is not certain."""
+    if "\\" in text or "&" in text:
+        return None
+    first, _ = _follow_character(content, start, text[0])
+    return range(first, first + len(text)) if content.startswith(text, first) else None
 
 
 def _follow_character(content: str, start: int, character: str) -> tuple[int, int]:

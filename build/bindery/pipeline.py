@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -12,7 +12,8 @@ from bindery.config import Config, load_config
 from bindery.evidence import Evidence, gather_evidence
 from bindery.figures import compare_figures
 from bindery.load import Tree, load_book
-from bindery.model import Book, Finding, ResolvedBook, Severity
+from bindery.model import Book, Chapter, Finding, ResolvedBook, Severity
+from bindery.parse import parse_chapter
 from bindery.regions import Quotations, compare_quotations, find_quotations
 from bindery.report import sort_findings
 from bindery.resolve import resolve_book
@@ -41,15 +42,25 @@ class Inspection:
         return tuple(f for f in self.findings if f.severity is Severity.ERROR)
 
 
-def inspect_book(root: Path, *, follows: bool = True) -> Inspection:
+def inspect_book(
+    root: Path,
+    *,
+    follows: bool = True,
+    since: str | None = None,
+    only: Collection[str] = (),
+) -> Inspection:
     """Inspect the book in a folder. Raises ConfigError where chapters.yaml is wrong.
 
     Without `follows` the numbers of views are not followed to their sources, except where records
-    are stale: enough to fill and to compare, and quicker.
+    are stale: enough to fill and to compare, and quicker. With `since`, a revision of git, the
+    chapters are held against what they were then; ConfigError where there is no such revision.
+    Where `only` names chapters and nothing else, the book is these: the findings in them are the
+    same, others are not all there, and it is quicker.
     """
     config = load_config(root, RULES)
-    loaded = load_book(config)
-    resolved = resolve_book(loaded.book, loaded.tree, config.allowed_schemes)
+    is_part = bool(only) and {entry.path for entry in config.chapters}.issuperset(only)
+    loaded = load_book(config, only if is_part else None)
+    resolved = resolve_book(loaded.book, loaded.tree, config.allowed_schemes, loaded.listed)
     chapters = loaded.book.chapters
     quotations = {chapter.path: find_quotations(chapter) for chapter in chapters}
     quoted = [view for entry in quotations.values() for view in entry.views]
@@ -67,11 +78,29 @@ def inspect_book(root: Path, *, follows: bool = True) -> Inspection:
         *compare_figures(loaded.tree, config.figures, evidence, quotations),
         *_compare_baselines(loaded.tree, baselines),
     )
-    scope = Scope(config, loaded.tree, resolved, evidence, quotations, found)
+    former = _read_former(config, loaded.book, since) if since is not None else None
+    scope = Scope(config, loaded.tree, resolved, evidence, quotations, found, former)
     findings = sort_findings(check_book(scope))
     return Inspection(
         config, loaded.tree, resolved, evidence, quotations, baselines, tuple(findings)
     )
+
+
+def _read_former(config: Config, book: Book, rev: str) -> Mapping[str, Chapter]:
+    """The chapters of today as they were at a revision, those that have moved under their new
+    path; new ones are left out."""
+    from bindery.history import read_file_at
+
+    names = {move.new: move.old for move in config.moved}
+    former = {}
+    for chapter in book.chapters:
+        data = read_file_at(config.root, rev, chapter.path)
+        if data is None and chapter.path in names:
+            data = read_file_at(config.root, rev, names[chapter.path])
+        if data is not None:
+            source = data.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
+            former[chapter.path] = parse_chapter(chapter.path, source, maths=config.maths)
+    return former
 
 
 def _make_baselines(tree: Tree, config: Config, evidence: Evidence) -> Mapping[str, bytes]:

@@ -243,7 +243,7 @@ class Machine(_Model):
     """Facts of one machine, none of which identifies a person or, unless asked for, a host."""
 
     label: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
-    """Short name of its kind, such as cpu-x86_64-avx2-2core; the file of a record begins with it."""
+    """Short name of its kind (cpu-x86_64-avx2-2core); the file of a record begins with it."""
     cpu: Cpu
     """The processor."""
     memory_bytes: Count | None = None

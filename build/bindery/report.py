@@ -11,6 +11,9 @@ from bindery.model import Finding, Severity, Span
 
 LineReader = Callable[[Span], str]
 
+_SHOWN = 10
+"""Annotations of one level that GitHub shows for a step."""
+
 
 def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
     """Reading order: path, line, column; equal findings once."""
@@ -21,10 +24,7 @@ def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
 def format_finding(finding: Finding, read_line: LineReader) -> str:
     """One finding as a person reads it: place and rule, the line with a caret, what to do."""
     span = finding.span
-    head = (
-        f"{span.path}:{span.line}:{span.col}: {finding.severity}[{finding.rule}]: {finding.message}"
-    )
-    lines = [head]
+    lines = [format_head(finding)]
     source = show_controls(read_line(span).rstrip().replace("\r", "\N{SYMBOL FOR CARRIAGE RETURN}"))
     source = source if span.width else ""
     margin = " " * len(str(span.line))
@@ -36,6 +36,14 @@ def format_finding(finding: Finding, read_line: LineReader) -> str:
     if finding.help:
         lines.append(f"{margin} = help: {finding.help}")
     return "\n".join(lines)
+
+
+def format_head(finding: Finding) -> str:
+    """Place, severity, rule and message, in one line."""
+    span = finding.span
+    return (
+        f"{span.path}:{span.line}:{span.col}: {finding.severity}[{finding.rule}]: {finding.message}"
+    )
 
 
 def _cut_around(source: str, start: int, width: int, limit: int = 100) -> tuple[str, int, int]:
@@ -78,40 +86,83 @@ def format_json(findings: Sequence[Finding]) -> str:
         }
         for finding in findings
     ]
-    return json.dumps(rows, indent=2, ensure_ascii=False) + "\n"
+    return f"{write_json(rows, indent=2)}\n"
 
 
-def format_github(findings: Sequence[Finding]) -> str:
-    """Workflow commands that GitHub Actions shows beside the lines of a pull request."""
+def write_json(value: object, indent: int | None = None) -> str:
+    """JSON as people can read it, in which only those characters are escaped that UTF-8 has not:
+    the names of some files hold them."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
-    def escape(text: str, *, is_property: bool = False) -> str:
-        text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-        return text.replace(":", "%3A").replace(",", "%2C") if is_property else text
 
+def format_github(findings: Sequence[Finding], prefix: str = "") -> str:
+    """Workflow commands that GitHub Actions shows beside the lines of a pull request.
+
+    It shows so many of each level and drops the others without a word. So the last one that it
+    shows counts those that follow, and these stand in the log in a group. `prefix` is the folder
+    of the book inside its repository.
+    """
     lines = []
-    for finding in findings:
-        level = "error" if finding.severity is Severity.ERROR else "warning"
-        span = finding.span
-        message = f"{finding.message}\n{finding.help}" if finding.help else finding.message
-        place = (
-            f"file={escape(span.path, is_property=True)},line={span.line},col={span.col},"
-            f"endColumn={span.col + span.width},title={escape(finding.rule, is_property=True)}"
+    rest: list[Finding] = []
+    for severity in (Severity.ERROR, Severity.WARNING):
+        level = [finding for finding in findings if finding.severity is severity]
+        shown = len(level) if len(level) <= _SHOWN else _SHOWN - 1
+        lines += [_annotate(finding, prefix) for finding in level[:shown]]
+        if left := level[shown:]:
+            files = len({finding.span.path for finding in left})
+            message = f"{_count_more(len(left), str(severity))} in {count_noun(files, 'file')}"
+            lines.append(f"::{severity} title=bindery::{message}: the log of this step lists them")
+            rest += left
+    if rest:
+        title = " and ".join(
+            _count_more(number, str(severity))
+            for severity in (Severity.ERROR, Severity.WARNING)
+            if (number := sum(finding.severity is severity for finding in rest))
         )
-        lines.append(f"::{level} {place}::{escape(message)}\n")
-    return "".join(lines)
+        lines += [f"::group::{title}", *map(format_head, rest), "::endgroup::"]
+    return "".join(f"{line}\n" for line in lines)
 
 
-def summarise(findings: Sequence[Finding], links: int, chapters: int) -> str:
-    """The last line of a report."""
+def _annotate(finding: Finding, prefix: str) -> str:
+    span = finding.span
+    path = f"{prefix}/{span.path}" if prefix else span.path
+    message = f"{finding.message}\n{finding.help}" if finding.help else finding.message
+    place = (
+        f"file={_escape_property(path)},line={span.line},col={span.col},"
+        f"endColumn={span.col + span.width},title={_escape_property(finding.rule)}"
+    )
+    return f"::{finding.severity} {place}::{_escape(message)}"
+
+
+def _escape(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _escape_property(text: str) -> str:
+    return _escape(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _count_more(number: int, noun: str) -> str:
+    return count_noun(number, f"more {noun}")
+
+
+def summarise(findings: Sequence[Finding], links: int, chapters: int, accepted: int = 0) -> str:
+    """The last line of a report. `accepted` counts findings that the book lives with for now."""
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     warnings = len(findings) - errors
-    return (
+    summary = (
         f"checked {count_noun(links, 'link')} in {count_noun(chapters, 'chapter')}: "
         f"{count_noun(errors, 'error')}, {count_noun(warnings, 'warning')}"
     )
+    return f"{summary}, {group_digits(accepted)} accepted" if accepted else summary
 
 
 def count_noun(number: int, noun: str) -> str:
     """A number and its noun: "1 link", "2 links"."""
-    grouped = f"{number:,}".replace(",", "\N{NO-BREAK SPACE}")
-    return f"{grouped} {noun}" + ("" if number == 1 else "s")
+    return f"{group_digits(number)} {noun}" + ("" if number == 1 else "s")
+
+
+def group_digits(number: int) -> str:
+    """A number with a space between thousands."""
+    return f"{number:,}".replace(",", "\N{NO-BREAK SPACE}")

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from urllib.parse import unquote
 
 from bindery.config import find_nearest
+from bindery.destinations import Style, encode_name
 from bindery.load import Tree
 from bindery.model import (
     Book,
@@ -26,37 +29,80 @@ from bindery.model import (
     Outside,
     Resolution,
     ResolvedBook,
-    Target,
     ToChapter,
     ToFile,
     ToWeb,
     WrongCase,
 )
+from bindery.parse import parse_chapter
 from bindery.slugs import slugify_heading
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _NESTED = re.compile(r"https?:/{1,2}", re.IGNORECASE)
+_HOST = re.compile(r"(?:www\.[\w-]+|(?:[\w-]+\.)*[\w-]+\.(?:ai|com|dev|edu|gov|io|net|org))\b")
+_MAILBOX = re.compile(r"[^\s/@]+@[\w-]+(?:\.[\w-]+)+")
+_BROKEN_SCHEME = re.compile(r"(?P<scheme>https?)[:;]?/{1,3}(?=[\w-]+\.)")
+_PATH_MARK = re.compile(r"[/.]")
+_PREFIX = "user-content-"
 _LINES_OF_FILE = re.compile(r"L\d+(C\d+)?(-L\d+(C\d+)?)?")
+_HEADING_LINE = re.compile(r"^[ \t]*#{1,6}[ \t]+(?P<text>.*?)[ \t]*#*[ \t]*$", re.MULTILINE)
+_ANCHOR_TAG = re.compile(r"<a\s[^>]*?\b(?:id|name)=[\"']?(?P<name>[^\s\"'>]+)", re.IGNORECASE)
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_MARKS = re.compile(r"[`*]")
 _ARCHIVES = ("web.archive.org/", "archive.org/", "archive.ph/", "archive.is/", "archive.today/")
 
 
-def resolve_book(book: Book, tree: Tree, schemes: tuple[str, ...]) -> ResolvedBook:
-    """Resolve every link of every chapter."""
-    resolver = _Resolver(book, tree, schemes)
+def resolve_book(
+    book: Book,
+    tree: Tree,
+    schemes: tuple[str, ...],
+    listed: Mapping[str, Callable[[], Chapter]] | None = None,
+) -> ResolvedBook:
+    """Resolve every link of every chapter, and every definition that no link reads.
+
+    Where `book` holds a few chapters of a book only, `listed` gives all of them in reading order;
+    one that is not held is parsed when a link asks for its anchors.
+    """
+    resolver = _Resolver(book, tree, schemes, listed or {})
     links = {
-        link: resolver.resolve(link, chapter) for chapter in book.chapters for link in chapter.links
+        link: resolver.resolve(link, chapter)
+        for chapter in book.chapters
+        for link in (*chapter.links, *chapter.unread_links)
     }
     return ResolvedBook(book, links)
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A link that asks for a path, taken apart."""
+
+    typed: str
+    """The path as typed, decoded."""
+    fragment: str
+    tail: str
+    """Query and fragment as typed."""
+    here: str
+    """The chapter that asks."""
+    style: Style
+
+
 class _Resolver:
-    def __init__(self, book: Book, tree: Tree, schemes: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        book: Book,
+        tree: Tree,
+        schemes: tuple[str, ...],
+        listed: Mapping[str, Callable[[], Chapter]],
+    ) -> None:
         self.tree = tree
         self.schemes = schemes
-        self.slugs: Mapping[str, Mapping[str, None]] = {
-            chapter.path: {anchor.slug: None for anchor in chapter.anchors}
-            for chapter in book.chapters
-        }
+        self.listed = listed
+        self.read = {chapter.path: chapter for chapter in book.chapters}
+        """Chapters, and other Markdown whose anchors were asked for."""
+        self.paths = dict.fromkeys(listed or self.read)
+        """Those of the chapters, in reading order."""
+        self.slugs: dict[str, Mapping[str, None]] = {}
+        self.places: dict[str, list[str]] = {}
 
     def resolve(self, link: Link, chapter: Chapter) -> Resolution:
         destination = link.destination.strip()
@@ -66,41 +112,62 @@ class _Resolver:
             return self._resolve_url(destination)
         if link.kind == "autolink":  # www. and e-mail addresses carry their scheme already
             return ToWeb(destination)
-        path, _, fragment = destination.partition("#")
-        path = unquote(path.partition("?")[0])
-        fragment = unquote(fragment)
-        if not path:
-            return self._resolve_anchor(chapter.path, fragment)
-        if any(character.isspace() for character in path) and "/" not in path and "." not in path:
+        before, hash_mark, fragment = destination.partition("#")
+        path, question_mark, query = before.partition("?")
+        nested = _NESTED.search(path)
+        if nested:
+            inner = destination[nested.start() :]
+            return NestedUrl(inner, inner)
+        tail = question_mark + query + hash_mark + fragment
+        asked = _Asked(unquote(path), unquote(fragment), tail, chapter.path, _find_style(link))
+        if not asked.typed:
+            return self._resolve_anchor(chapter.path, asked)
+        if not _PATH_MARK.search(asked.typed) and re.search(r"\s", asked.typed):
             return NoDestination("it is prose")
-        return self._resolve_path(path, fragment, chapter.path)
+        return self._resolve_path(asked)
 
     def _resolve_url(self, url: str) -> Resolution:
         scheme = url.split(":", 1)[0].lower() if not url.startswith("//") else "https"
         if scheme not in self.schemes:
-            return NoDestination(f"the scheme '{scheme}:' is not allowed in this book")
+            nearest = find_nearest(scheme, self.schemes)
+            reason = f"the scheme '{scheme}:' is not allowed in this book"
+            return NoDestination(reason, f"{nearest}:" if nearest else "")
         if scheme in ("http", "https"):
-            rest = url.split("//", 1)[1] if "//" in url else ""
-            if not rest or rest.startswith("/"):
-                return NoDestination("the address names no host")
-            nested = _NESTED.search(rest)
+            behind = url.split(":", 1)[1] if not url.startswith("//") else url
+            nested = _NESTED.search(behind)
             # A query may hold an address, and archives are made of them.
-            if (
-                nested
-                and not any(archive in rest[: nested.start()] for archive in _ARCHIVES)
-                and "?" not in rest[: nested.start()]
-                and "#" not in rest[: nested.start()]
-            ):
-                return NestedUrl(rest[nested.start() :], url)
+            if nested and not _holds_addresses(behind[: nested.start()]):
+                return NestedUrl(behind[nested.start() :], url)
+            rest = behind.removeprefix("//")
+            if rest == behind or not rest or rest.startswith("/"):
+                host = rest.lstrip("/")
+                nearest = f"{scheme}://{host}" if _HOST.match(host) else ""
+                return NoDestination("the address names no host", nearest)
+        if scheme == "mailto" and "@" not in url and "?" not in url:
+            return NoDestination("the address names no mailbox")
         return ToWeb(url)
 
-    def _resolve_anchor(self, path: str, fragment: str) -> Resolution:
-        slugs = self.slugs[path]
+    # --- anchors ---
+
+    def _resolve_anchor(self, path: str, asked: _Asked) -> Resolution:
+        """An anchor of a chapter, or of Markdown that is none of the book."""
+        fragment = asked.fragment
+        is_chapter = path in self.paths
+        slugs = self._list_slugs(path) if fragment else {}
         if not fragment or fragment in slugs:
-            return ToChapter(path, fragment)
+            return ToChapter(path, fragment) if is_chapter else ToFile(path, fragment)
+
+        def fail(nearest: str = "", reason: str = "", elsewhere: str = "") -> NoAnchor:
+            return NoAnchor(path, fragment, nearest, reason, elsewhere, is_chapter)
+
         lowered = fragment.lower()
-        if lowered in slugs:
-            return NoAnchor(path, fragment, lowered, "the case of letters counts")
+        other_case = lowered if lowered in slugs else ""
+        other_case = other_case or next((s for s in slugs if s.lower() == lowered), "")
+        if other_case:
+            return fail(other_case, "the case of letters counts")
+        bare = fragment.removeprefix(_PREFIX)
+        if bare != fragment and bare in slugs:
+            return fail(bare, f"'{_PREFIX}' is GitHub's own, and is not written")
         base = re.sub(r"-\d+$", "", fragment)
         if base != fragment and base in slugs:
             last = base
@@ -108,77 +175,215 @@ class _Resolver:
             while f"{base}-{count}" in slugs:
                 last = f"{base}-{count}"
                 count += 1
-            return NoAnchor(path, fragment, last, "it lies beyond the last heading of that text")
+            return fail(last, "it lies beyond the last heading of that text")
         slugged = slugify_heading(fragment)
         nearest = slugged if slugged in slugs else find_nearest(fragment, slugs)
-        return NoAnchor(path, fragment, nearest)
+        reason = _find_hidden_heading(self._read_chapter(path), slugged)
+        if reason or nearest == slugged:
+            return fail(nearest, reason)
+        other = next((p for p in self.paths if fragment in self._list_slugs(p)), "")
+        if not other:
+            return fail(nearest)
+        elsewhere = f"{self._write_path(other, asked)}#{fragment}"
+        return fail(nearest, f"'{other}' has it", elsewhere)
 
-    def _resolve_path(self, typed: str, fragment: str, here: str) -> Resolution:
-        start = "" if typed.startswith("/") else posixpath.dirname(here)
-        path = posixpath.normpath(posixpath.join(start, typed.lstrip("/")))
+    # --- paths ---
+
+    def _resolve_path(self, asked: _Asked) -> Resolution:
+        path = _join_path(asked.typed, asked.here)
+        if "\0" in path:  # no file system has it
+            return NothingThere(path)
         if path == ".." or path.startswith("../"):
             return Outside(path)
-        path = "" if path == "." else path
         kind = self.tree.find_kind(path)
         if kind is None:
-            return self._resolve_missing(typed, path, fragment, here)
+            return self._resolve_missing(path, asked)
         if self.tree.leaves_root(path):
             return Outside(path, through_link=True)
         if kind == "folder":
-            return self._resolve_folder(path, fragment, typed)
-        return self._resolve_file(path, fragment)
+            return self._resolve_folder(path, asked)
+        return self._resolve_file(path, asked)
 
-    def _resolve_file(self, path: str, fragment: str) -> Resolution:
-        if path in self.slugs:
-            if _LINES_OF_FILE.fullmatch(fragment):
-                return ToFile(path, fragment)
-            return self._resolve_anchor(path, fragment)
-        return ToFile(path, fragment)
+    def _resolve_file(self, path: str, asked: _Asked) -> Resolution:
+        is_chapter = path in self.paths
+        if _LINES_OF_FILE.fullmatch(asked.fragment):
+            return self._resolve_lines(path, asked.fragment)
+        if is_chapter or (asked.fragment and path.lower().endswith(".md")):
+            return self._resolve_anchor(path, asked)
+        return ToFile(path, asked.fragment)
 
-    def _resolve_folder(self, path: str, fragment: str, typed: str) -> Resolution:
+    def _resolve_lines(self, path: str, fragment: str) -> Resolution:
+        """Lines of a file, `L3-L5`, which a file that was cut short has no longer."""
+        try:
+            count = len(self.tree.read_bytes(path).splitlines())
+        except OSError:
+            return ToFile(path, fragment)
+        last = max(map(int, re.findall(r"L(\d+)", fragment)))
+        if last <= count:
+            return ToFile(path, fragment)
+        reason = f"the file ends on line {count}"
+        return NoAnchor(path, fragment, f"L{count}", reason, is_chapter=path in self.paths)
+
+    def _read_chapter(self, path: str) -> Chapter:
+        if path not in self.read:
+            if path in self.listed:
+                self.read[path] = self.listed[path]()
+            else:
+                try:
+                    source = self.tree.read_bytes(path).decode("utf-8-sig", "replace")
+                except OSError:
+                    source = ""
+                source = source.replace("\r\n", "\n").replace("\r", "\n")
+                self.read[path] = parse_chapter(path, source)
+        return self.read[path]
+
+    def _list_slugs(self, path: str) -> Mapping[str, None]:
+        if path not in self.slugs:
+            self.slugs[path] = {anchor.slug: None for anchor in self._read_chapter(path).anchors}
+        return self.slugs[path]
+
+    def _resolve_folder(self, path: str, asked: _Asked) -> Resolution:
         readme = f"{path}/README.md" if path else "README.md"
-        has_chapter = readme in self.slugs
+        has_chapter = readme in self.paths
+        fragment = asked.fragment
         if fragment:
             target: ToChapter | None = None
             if has_chapter:
-                slug = fragment if fragment in self.slugs[readme] else ""
+                slug = fragment if fragment in self._list_slugs(readme) else ""
                 target = ToChapter(readme, slug)
-            written = typed.rstrip("/")
+            written = asked.typed.rstrip("/")
             return FolderAnchor(readme, f"{written}/README.md#{fragment}", fragment, target)
         if has_chapter:
             return ToChapter(readme)
         return ToFile(path, is_folder=True)
 
-    def _resolve_missing(self, typed: str, path: str, fragment: str, here: str) -> Resolution:
-        actual = self.tree.find_other_case(path)
-        if actual and actual != path:
-            kind = self.tree.find_kind(actual)
-            resolved = (
-                self._resolve_folder(actual, fragment, typed)
-                if kind == "folder"
-                else self._resolve_file(actual, fragment)
-            )
-            if isinstance(resolved, Target):
-                return WrongCase(self._write_path(actual, here, typed), resolved)
-        parent = posixpath.dirname(path)
-        siblings = self.tree.list_folder(parent) if self.tree.find_kind(parent) == "folder" else {}
-        candidates = [posixpath.join(parent, name) for name in siblings]
-        name = posixpath.basename(path)
-        same_name = [p for p in self.slugs if posixpath.basename(p) == name]
-        # A README stands in every folder, so its name alone says little.
-        nearest = find_nearest(path, same_name) if name != "README.md" else ""
-        nearest = (
-            nearest
-            or find_nearest(path, candidates)
-            or find_nearest(path, same_name)
-            or find_nearest(path, self.slugs)
-        )
-        if f"{nearest}/README.md" in self.slugs:
-            nearest = f"{nearest}/README.md"
-        return NothingThere(path, self._write_path(nearest, here, typed) if nearest else "")
+    # --- what is not there ---
 
-    def _write_path(self, path: str, here: str, typed: str) -> str:
-        """A path as an author would type it in this chapter."""
-        if typed.startswith("/"):
-            return f"/{path}"
-        return posixpath.relpath(path, posixpath.dirname(here) or ".")
+    def _resolve_missing(self, path: str, asked: _Asked) -> Resolution:
+        actual = self.tree.find_other_case(path)
+        if actual and actual != path and self.tree.find_kind(actual):
+            is_folder = self.tree.find_kind(actual) == "folder"
+            resolve = self._resolve_folder if is_folder else self._resolve_file
+            resolved = resolve(actual, asked)
+            written = self._write_path(actual, asked)
+            match resolved:
+                case ToChapter() | ToFile() | ToWeb():
+                    return WrongCase(written + asked.tail, resolved)
+                case NoAnchor(is_chapter=True):
+                    return WrongCase(written + asked.tail, ToChapter(actual), asked.fragment)
+                case NoAnchor():
+                    return WrongCase(written + asked.tail, ToFile(actual), asked.fragment)
+                case FolderAnchor(readme=readme, target=ToChapter() as target):
+                    lost = "" if target.slug else asked.fragment
+                    written = self._write_path(readme, asked)
+                    return WrongCase(written + asked.tail, target, lost)
+                case _:
+                    pass
+        parent, _, name = path.rpartition("/")
+        if name in self.tree.list_folder(parent):
+            return NothingThere(path, reason="it is a symbolic link to nothing")
+        alike = [n for n in self.tree.list_folder(parent) if _compose(n) == _compose(name)]
+        if alike:
+            written = self._write_path(posixpath.join(parent, alike[0]), asked)
+            return NothingThere(path, written, "its letters are composed otherwise")
+        address = _guess_address(asked.typed)
+        if address:
+            return NothingThere(path, address)
+        nearest = self._find_nearest_path(path, asked)
+        return NothingThere(path, self._write_path(nearest, asked) if nearest else "")
+
+    def _find_nearest_path(self, path: str, asked: _Asked) -> str:
+        """The file that was meant, as far as names tell: with slashes for backslashes, with the
+        ending left out, misspelt in its folder, of the same name elsewhere, or in a folder that is
+        misspelt."""
+        turned = _join_path(asked.typed.replace("\\", "/"), asked.here)
+        parent, _, name = path.rpartition("/")
+        stem = posixpath.splitext(name)[0]
+        for guess in (turned, f"{path}.md", f"{path}/README.md"):
+            if guess != path and not guess.startswith("..") and self.tree.find_kind(guess):
+                return guess
+        there = [n for n in self.tree.list_folder(parent) if not n.startswith(".")]
+        there = [n for n in there if self.tree.find_kind(posixpath.join(parent, n))]
+        same_stem = [n for n in there if _fold(posixpath.splitext(n)[0]) == _fold(stem)]
+        close = find_nearest(name, same_stem) or next(iter(same_stem), "")
+        close = close or find_nearest(name, there)
+        # A README stands in every folder, so its name alone says little.
+        elsewhere = [] if name == "README.md" else self._find_by_name(name)
+        nearest = posixpath.join(parent, close) if close else ""
+        nearest = nearest or find_nearest(path, elsewhere) or next(iter(elsewhere), "")
+        if not nearest:
+            same_name = [p for p in self.paths if posixpath.basename(p) == name]
+            nearest = find_nearest(path, same_name)
+        readme = f"{nearest}/README.md"
+        return readme if readme in self.paths else nearest
+
+    def _find_by_name(self, name: str) -> list[str]:
+        """All files of the repository that are called so."""
+        if not self.places:
+            for path in self.tree.walk_files(""):
+                self.places.setdefault(posixpath.basename(path), []).append(path)
+        return self.places.get(name, [])
+
+    def _write_path(self, path: str, asked: _Asked) -> str:
+        """A path as the author of a link would type it."""
+        if asked.typed.startswith("/"):
+            written = f"/{path}"
+        else:
+            written = posixpath.relpath(path or ".", posixpath.dirname(asked.here) or ".")
+        return "/".join(encode_name(name, asked.style) for name in written.split("/"))
+
+
+def _find_style(link: Link) -> Style:
+    if link.kind.startswith("html"):
+        return "srcset" if link.is_alternative else "html"
+    return "angle" if link.raw.startswith("<") else "bare"
+
+
+def _join_path(typed: str, here: str) -> str:
+    """The path relative to the root that a link in the chapter `here` asks for."""
+    start = "" if typed.startswith("/") else posixpath.dirname(here)
+    path = posixpath.normpath(posixpath.join(start, typed.lstrip("/")))
+    return "" if path == "." else path
+
+
+def _holds_addresses(before: str) -> bool:
+    """Whether an address that begins so may hold another: in its query, or in an archive."""
+    return "?" in before or "#" in before or any(archive in before for archive in _ARCHIVES)
+
+
+def _guess_address(typed: str) -> str:
+    """The address that was meant, where something that reads as one lacks its scheme."""
+    if _MAILBOX.fullmatch(typed):
+        return f"mailto:{typed}"
+    scheme = _BROKEN_SCHEME.match(typed)
+    if scheme:
+        return f"{scheme['scheme']}://{typed[scheme.end() :]}"
+    return f"https://{typed}" if _HOST.match(typed) else ""
+
+
+def _compose(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
+def _fold(name: str) -> str:
+    return re.sub(r"[-_ ]", "", name).lower()
+
+
+def _find_hidden_heading(chapter: Chapter, slug: str) -> str:
+    """Where a heading stands that looks as if it had this anchor, and has none."""
+    for token in chapter.tokens:
+        match token.type:
+            case "fence" | "code_block":
+                texts, what = [token.content], "a block of code"
+            case "html_block" | "inline" if "<!--" in token.content:
+                texts, what = _COMMENT.findall(token.content), "a comment"
+            case _:
+                continue
+        for text in texts:
+            for heading in _HEADING_LINE.finditer(text):
+                if slugify_heading(_MARKS.sub("", heading["text"])) == slug:
+                    return f"the heading of that name stands in {what}"
+            for anchor in _ANCHOR_TAG.finditer(text):
+                if anchor["name"] == slug:
+                    return f"the anchor of that name stands in {what}"
+    return ""

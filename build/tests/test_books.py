@@ -33,7 +33,7 @@ def test_every_rule_fires_and_every_book_is_used() -> None:
     for path in BOOKS.glob("*/expected.txt"):
         text = path.read_text(encoding="utf-8")
         fired[path.parent.name] = set(re.findall(r"^\S.*?: \w+\[([a-z0-9-]+)\]: ", text, re.M))
-    assert set().union(*fired.values()) == {*RULES, "config"}
+    assert set().union(*fired.values()) == {*RULES, "config"} - FIRES_WITH_HISTORY
     assert set(fired) == {path.name for path in BOOKS.iterdir() if path.is_dir()}
     misnamed = {
         name
@@ -42,6 +42,9 @@ def test_every_rule_fires_and_every_book_is_used() -> None:
     }
     assert misnamed == set()
 
+
+FIRES_WITH_HISTORY = {"gutted-section"}
+"""Needs a revision to be held against; see test_since.py."""
 
 NAMED_OTHERWISE = {"clean", "excuses", "severities"}
 """Books that show what several rules do together."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from any_markdown import MARKDOWN
-from bindery.model import Chapter, Link
+from bindery.model import Chapter, Link, Span
 from bindery.parse import parse_chapter
 from hypothesis import example, given
 
@@ -39,7 +39,114 @@ def test_links_know_their_place(case: Case) -> None:
 def test_a_reference_is_shown_with_its_destination() -> None:
     """A reference link keeps what its definition says, and the text that uses it."""
     (link,) = parse_chapter("a.md", "[x][1]\n\n[1]: <b c.md> 'title'\n").links
-    assert (link.raw, link.destination) == ("[x][1]", "b%20c.md")
+    assert (link.raw, link.destination) == ("[x][1]", "b c.md")
+
+
+DEFINITIONS = """\
+[plain]: a.md
+ [Two  words]:   <b c.md>  'A title'
+> [quoted]:
+>    c.md
+>    "over
+>    lines"
+
+- item
+
+  1. deeper
+
+     [listed\\]]: d%20e.md
+
+Text[^note] with [plain] and [text][TWO WORDS], ![image][quoted].
+
+[plain]: again.md
+[^note]: Not a definition.
+
+    [noted]: /f.md
+
+```
+[code]: g.md
+```
+
+text
+[paragraph]: h.md
+"""
+
+
+def test_definitions_know_their_places() -> None:
+    """Definitions are found in quotes, lists and footnotes, with label and destination in place,
+    and those in code or inside a paragraph are none."""
+    chapter = parse_chapter("a.md", DEFINITIONS)
+
+    def cut(span: Span) -> str:
+        return chapter.lines[span.line - 1][span.col - 1 : span.col - 1 + span.width]
+
+    assert [(cut(d.span), cut(d.destination_span), d.is_used) for d in chapter.definitions] == [
+        ("[plain]", "a.md", True),
+        ("[Two  words]", "<b c.md>", True),
+        ("[quoted]", "c.md", True),
+        ("[listed\\]]", "d%20e.md", False),
+        ("[plain]", "again.md", False),
+        ("[noted]", "/f.md", False),
+    ]
+    assert all(cut(d.destination_span) == d.raw for d in chapter.definitions)
+    assert [d.destination for d in chapter.definitions][1:4] == ["b c.md", "c.md", "d%20e.md"]
+    assert [(cut(n.span), n.is_used) for n in chapter.footnotes] == [("[^note]", True)]
+
+
+def test_a_link_knows_the_definition_that_it_reads() -> None:
+    """Labels are compared without regard to case and white space, and the first one counts."""
+    chapter = parse_chapter("a.md", DEFINITIONS)
+    links = [(link.raw, link.destination) for link in chapter.links]
+    assert links == [
+        ("[plain]", "a.md"),
+        ("[text][TWO WORDS]", "b c.md"),
+        ("![image][quoted]", "c.md"),
+    ]
+    keys = {definition.key for definition in chapter.definitions}
+    assert all(link.label in keys for link in chapter.links)
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "label"),
+    [
+        ("A [b][c] d", "full", "c"),
+        ("A [b][] d", "collapsed", "b"),
+        ("A [b] d", "shortcut", "b"),
+        ("A ![b][c] d", "full", "c"),
+        ("A [b `]` b][c] d", "full", "c"),
+        ("| a |\n|---|\n| x \\| [b][c] |", "full", "c"),
+        ("> - [b\n>   b][c]", "full", "c"),
+        ("A[^b].", "footnote", "b"),
+    ],
+)
+def test_brackets_without_a_definition_are_kept(text: str, shape: str, label: str) -> None:
+    """Brackets that would be a link if their label were defined are kept, with their place."""
+    chapter = parse_chapter("a.md", text + "\n")
+    (reference,) = chapter.open_references
+    assert (reference.shape, reference.label) == (shape, label)
+    span = reference.span
+    line = chapter.lines[span.line - 1]
+    assert line[span.col - 1] == "["
+    assert span.col - 1 + span.width <= len(line)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`[b][c]`",
+        "    [b][c]",
+        "```\n[b][c]\n```",
+        "<!-- [b][c] -->",
+        "<div>\n[b][c]\n</div>",
+        "\\[b\\]\\[c\\]",
+        "[b](c.md)",
+        "- [ ] b",
+        "a[^b]\n\n[^b]: c",
+    ],
+)
+def test_what_is_no_reference_is_not_kept(text: str) -> None:
+    """Code, comments, raw HTML, escapes, links, tasks and good footnotes lack no definition."""
+    assert parse_chapter("a.md", text + "\n").open_references == ()
 
 
 def test_prose_in_place_of_a_destination_is_found() -> None:
@@ -146,6 +253,10 @@ def test_no_text_breaks_the_parser(source: str) -> None:
         *(anchor.span for anchor in chapter.anchors),
         *(finding.span for finding in chapter.findings),
         *(excuse.span for excuse in chapter.excuses),
+        *(definition.span for definition in chapter.definitions),
+        *(definition.destination_span for definition in chapter.definitions),
+        *(footnote.span for footnote in chapter.footnotes),
+        *(reference.span for reference in chapter.open_references),
     ]
     for span in spans:
         assert 1 <= span.line <= len(chapter.lines)

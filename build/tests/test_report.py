@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 from bindery.model import Finding, Severity, Span
-from bindery.report import format_finding, format_text, sort_findings, summarise
+from bindery.report import (
+    format_finding,
+    format_github,
+    format_text,
+    sort_findings,
+    summarise,
+)
 
 
 def show(line: str, col: int, width: int) -> list[str]:
@@ -76,3 +82,39 @@ def test_the_last_line_counts(severities: str, links: int, chapters: int, line: 
     findings = [Finding(Span("a.md", 1), "x", "y", "", kinds[s]) for s in severities]
     assert summarise(findings, links, chapters) == line
     assert format_text(findings, lambda span: "", line).endswith(f"{line}\n")
+
+
+def annotate(errors: int, warnings: int) -> list[str]:
+    severities = [Severity.WARNING] * warnings + [Severity.ERROR] * errors
+    findings = [
+        Finding(Span("a.md", line, 1), "x", f"message {line}", "", severity)
+        for line, severity in enumerate(severities, start=1)
+    ]
+    return format_github(findings).splitlines()
+
+
+def test_github_shows_errors_first() -> None:
+    """What GitHub shows of a step is limited, so errors come before warnings."""
+    lines = annotate(2, 2)
+    assert [line.split()[0] for line in lines] == ["::error", "::error", "::warning", "::warning"]
+
+
+def test_github_is_told_of_what_it_does_not_show() -> None:
+    """Of more than ten findings of a level nine are annotated, the tenth annotation counts the
+    others, and a group of the log lists them."""
+    assert len(annotate(10, 10)) == 20
+    lines = annotate(12, 11)
+    assert [line.split(" ")[0] for line in lines[:20]] == ["::error"] * 10 + ["::warning"] * 10
+    assert lines[9] == (
+        "::error title=bindery::3 more errors in 1 file: the log of this step lists them"
+    )
+    assert lines[20] == "::group::3 more errors and 2 more warnings"
+    assert lines[21] == "a.md:21:1: error[x]: message 21"
+    assert lines[-1] == "::endgroup::"
+    assert len(lines) == 20 + 1 + 5 + 1
+
+
+def test_what_is_accepted_is_counted() -> None:
+    """The summary counts what a book lives with, and says nothing of it where there is nothing."""
+    assert summarise([], 1, 1, 1200).endswith(": 0 errors, 0 warnings, 1\u00a0200 accepted")
+    assert summarise([], 1, 1, 0).endswith(": 0 errors, 0 warnings")

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from bindery.checks import (
+    above_below,
     bad_data,
     bad_record,
+    bad_table,
     bad_view,
+    broken_code,
     broken_image,
     broken_maths,
     case_mismatch,
@@ -17,24 +20,35 @@ from bindery.checks import (
     duplicate_anchor,
     edited_output,
     edited_record,
+    gutted_section,
     missing_alt,
     missing_chapter,
     missing_image,
     nested_url,
     not_utf8,
+    old_claim,
     old_method,
     old_record,
     orphan_file,
     outside_book,
+    renamed_variable,
+    repeated_reference,
     stale_output,
     swallowed_tag,
     unclosed_region,
+    undated_claim,
+    undefined_reference,
+    unknown_flag,
     unknown_record,
     unknown_view,
     unlisted_chapter,
+    unsorted_table,
     unsourced_number,
     unused_excuse,
     unused_record,
+    unused_reference,
+    wrong_arithmetic,
+    wrong_unit,
 )
 from bindery.checks.rule import Rule, Scope
 from bindery.checks.unused_excuse import apply_excuses
@@ -60,6 +74,7 @@ _MODULES = (
     missing_alt,
     swallowed_tag,
     unlisted_chapter,
+    gutted_section,
     orphan_file,
     bad_data,
     bad_record,
@@ -74,6 +89,19 @@ _MODULES = (
     old_record,
     unused_record,
     unsourced_number,
+    undefined_reference,
+    repeated_reference,
+    unused_reference,
+    wrong_unit,
+    renamed_variable,
+    undated_claim,
+    old_claim,
+    above_below,
+    wrong_arithmetic,
+    unknown_flag,
+    broken_code,
+    bad_table,
+    unsorted_table,
     unused_excuse,
 )
 CHECKS: Mapping[Rule, Check] = {module.RULE: module.check for module in _MODULES}
@@ -86,8 +114,7 @@ def check_book(scope: Scope) -> Iterator[Finding]:
         (finding for check in CHECKS.values() for finding in check(scope)),
         key=lambda finding: (finding.span, finding.rule),
     )
-    excuses = [excuse for chapter in scope.book.chapters for excuse in chapter.excuses]
-    for finding in apply_excuses(findings, excuses, RULES):
+    for finding in apply_excuses(findings, scope.book.chapters, RULES):
         severity = scope.config.severities.get(finding.rule, finding.severity)
         if severity is not Severity.OFF:
             yield Finding(finding.span, finding.rule, finding.message, finding.help, severity)

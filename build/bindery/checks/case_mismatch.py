@@ -11,8 +11,11 @@ RULE = Rule("case-mismatch", Severity.ERROR, "a path differs from the file in up
 
 
 def check(scope: Scope) -> Iterator[Finding]:
-    for _, link, resolution in scope.iterate_links():
+    for chapter, link, resolution in scope.iterate_links():
         match resolution:
-            case WrongCase(actual=actual):
+            case WrongCase(actual=actual, lost_anchor=lost):
                 message = f"the file is called otherwise: '{actual}'"
-                yield RULE.find(link.span, message, f"write '{actual}'")
+                hint = f"write '{actual}'"
+                if lost:
+                    hint += f"; mind that it has no anchor '#{lost}' either"
+                yield RULE.find_in_link(chapter, link, message, hint)

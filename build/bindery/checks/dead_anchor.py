@@ -13,8 +13,9 @@ RULE = Rule("dead-anchor", Severity.ERROR, "a link leads to an anchor that no he
 def check(scope: Scope) -> Iterator[Finding]:
     for chapter, link, resolution in scope.iterate_links():
         match resolution:
-            case NoAnchor(chapter=path, slug=slug, nearest=nearest, reason=reason):
+            case NoAnchor(chapter=path, slug=slug, reason=reason) as failure:
                 where = "this chapter" if path == chapter.path else f"'{path}'"
                 message = f"{where} has no anchor '#{slug}'" + (f": {reason}" if reason else "")
-                hint = f"did you mean '#{nearest}'?" if nearest else "name a heading that exists"
-                yield RULE.find(link.span, message, hint)
+                nearest = failure.elsewhere or (failure.nearest and f"#{failure.nearest}")
+                hint = f"did you mean '{nearest}'?" if nearest else "name a heading that exists"
+                yield RULE.find_in_link(chapter, link, message, hint)

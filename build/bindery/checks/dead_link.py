@@ -12,11 +12,15 @@ RULE = Rule("dead-link", Severity.ERROR, "a link leads to nothing")
 
 def check(scope: Scope) -> Iterator[Finding]:
     yield from scope.take_found(RULE)
-    for _, link, resolution in scope.iterate_links():
+    for chapter, link, resolution in scope.iterate_links():
         match resolution:
-            case NothingThere(nearest=nearest) if not link.is_image:
+            case NothingThere(nearest=nearest, reason=reason) if not link.is_image:
                 hint = f"did you mean '{nearest}'?" if nearest else "correct the path"
-                yield RULE.find(link.span, f"there is no file '{link.destination}'", hint)
-            case NoDestination(reason=reason) if not link.is_image:
+                message = f"there is no file '{link.destination}'"
+                yield RULE.find_in_link(
+                    chapter, link, f"{message}: {reason}" if reason else message, hint
+                )
+            case NoDestination(reason=reason, nearest=nearest) if not link.is_image:
                 message = f"this link leads nowhere: {reason}"
-                yield RULE.find(link.span, message, "write where it should lead")
+                hint = f"did you mean '{nearest}'?" if nearest else "write where it should lead"
+                yield RULE.find_in_link(chapter, link, message, hint)

@@ -11,7 +11,7 @@ RULE = Rule("directory-anchor", Severity.ERROR, "an anchor is asked of a folder"
 
 
 def check(scope: Scope) -> Iterator[Finding]:
-    for _, link, resolution in scope.iterate_links():
+    for chapter, link, resolution in scope.iterate_links():
         match resolution:
             case FolderAnchor(readme=readme, written=written, slug=slug, target=target):
                 message = "a folder has no anchors: GitHub does not follow this link to its place"
@@ -20,4 +20,4 @@ def check(scope: Scope) -> Iterator[Finding]:
                     hint = f"link a chapter; '{readme}' is none of this book"
                 elif not target.slug:
                     hint += f"; mind that '{readme}' has no anchor '#{slug}' either"
-                yield RULE.find(link.span, message, hint)
+                yield RULE.find_in_link(chapter, link, message, hint)

@@ -12,14 +12,21 @@ RULE = Rule("missing-image", Severity.ERROR, "an image is not there")
 
 def check(scope: Scope) -> Iterator[Finding]:
     yield from scope.take_found(RULE)
-    for _, link, resolution in scope.iterate_links():
+    for chapter, link, resolution in scope.iterate_links():
         if not link.is_image:
             continue
         match resolution:
-            case NothingThere(nearest=nearest):
+            case NothingThere(nearest=nearest, reason=reason):
                 hint = f"did you mean '{nearest}'?" if nearest else "correct the path"
-                yield RULE.find(link.span, f"there is no image '{link.destination}'", hint)
+                message = f"there is no image '{link.destination}'"
+                yield RULE.find_in_link(
+                    chapter, link, f"{message}: {reason}" if reason else message, hint
+                )
             case NoDestination(reason=reason):
-                yield RULE.find(link.span, f"this image shows nothing: {reason}", "name a file")
+                yield RULE.find_in_link(
+                    chapter, link, f"this image shows nothing: {reason}", "name a file"
+                )
             case ToFile(is_folder=True, path=path):
-                yield RULE.find(link.span, f"'{path}' is a folder, not an image", "name a file")
+                yield RULE.find_in_link(
+                    chapter, link, f"'{path}' is a folder, not an image", "name a file"
+                )

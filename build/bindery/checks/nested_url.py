@@ -11,8 +11,8 @@ RULE = Rule("nested-url", Severity.ERROR, "a URL stands inside another")
 
 
 def check(scope: Scope) -> Iterator[Finding]:
-    for _, link, resolution in scope.iterate_links():
+    for chapter, link, resolution in scope.iterate_links():
         match resolution:
             case NestedUrl(inner=inner):
                 message = "this address holds a second one"
-                yield RULE.find(link.span, message, f"did you mean '{inner}'?")
+                yield RULE.find_in_link(chapter, link, message, f"did you mean '{inner}'?")

@@ -1,4 +1,8 @@
-"""orphan-file: an image in the folder of the book that nothing points to."""
+"""orphan-file: a file in the folder of the book that nothing points to.
+
+An image has to be shown. Any other file is in use where a chapter links it or names it, in a
+command say, where a folder is linked that holds it, or where a file beside it names it.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +10,92 @@ import posixpath
 from collections.abc import Iterator
 
 from bindery.checks.rule import Rule, Scope
-from bindery.load import is_left_out
+from bindery.load import RECORDS_FOLDER, is_left_out
 from bindery.model import Finding, Severity, Span, ToFile, WrongCase
 
-RULE = Rule("orphan-file", Severity.WARNING, "an image of the book is shown nowhere")
+RULE = Rule("orphan-file", Severity.WARNING, "nothing in the book points to a file of its folder")
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".avif")
+_READ_AT_MOST = 200_000
 
 
 def check(scope: Scope) -> Iterator[Finding]:
-    used = {scope.config.cover}
+    used, folders = _find_targets(scope)
+    known = (*_list_fed_folders(scope), *folders)
+    homes = {posixpath.dirname(chapter.path) for chapter in scope.book.chapters} - {""}
+    for path in scope.tree.walk_files(scope.config.folder):
+        if path in used or path.endswith(".md") or is_left_out(path, scope.config):
+            continue
+        if any(path.startswith(f"{folder}/") for folder in known):
+            continue
+        if path.lower().endswith(_IMAGES):
+            # A cover may lie there in several formats, for shelves that show only some of them.
+            if posixpath.splitext(path)[0] == posixpath.splitext(scope.config.cover)[0]:
+                continue
+            message, hint = f"no chapter shows '{path}'", "show it"
+        elif _is_at_home(path, homes) and not _is_named(path, scope):
+            message, hint = f"no chapter links or names '{path}'", "link it"
+        else:
+            continue
+        yield RULE.find(
+            Span.whole(path), message, f"{hint}, remove it, or name it under 'not_chapters'"
+        )
+
+
+def _find_targets(scope: Scope) -> tuple[set[str], set[str]]:
+    """The files and the folders that links lead to, and what `chapters.yaml` names."""
+    files = {scope.config.cover, scope.config.file, *(tool.path for tool in scope.config.tools)}
+    folders: set[str] = set()
     for _, _, resolution in scope.iterate_links():
         match resolution:
+            case ToFile(path=path, is_folder=True):
+                folders.add(path)
             case ToFile(path=path) | WrongCase(target=ToFile(path=path)):
-                used.add(path)
+                files.add(path)
             case _:
                 pass
-    for path in scope.tree.walk_files(scope.config.folder):
-        is_image = path.lower().endswith(_IMAGES)
-        # A cover may lie there in several formats, for shelves that show only some of them.
-        is_cover = posixpath.splitext(path)[0] == posixpath.splitext(scope.config.cover)[0]
-        if is_image and path not in used and not (is_cover or is_left_out(path, scope.config)):
-            message = f"no chapter shows '{path}'"
-            yield RULE.find(
-                Span.whole(path), message, "show it, remove it, or name it under 'not_chapters'"
-            )
+    return files, folders
+
+
+def _list_fed_folders(scope: Scope) -> tuple[str, ...]:
+    """Folders that the toolchain reads or writes, and reports by rules of their own."""
+    folder = scope.config.folder
+    return (
+        posixpath.join(folder, "data"),
+        posixpath.join(folder, "views"),
+        scope.config.figures,
+        RECORDS_FOLDER,
+    )
+
+
+def _is_at_home(path: str, homes: set[str]) -> bool:
+    """Whether a chapter stands in a folder that holds the file: what else a repository holds is
+    no part of the book."""
+    folder = posixpath.dirname(path)
+    while folder:
+        if folder in homes:
+            return True
+        folder = posixpath.dirname(folder)
+    return False
+
+
+def _is_named(path: str, scope: Scope) -> bool:
+    """Whether a chapter, or a file beside, names a file; a module goes by its name alone."""
+    folder, name = posixpath.split(path)
+    names = [name]
+    if name.endswith(".py"):
+        stem = name.removesuffix(".py")
+        names += [f"import {stem}", f"from {stem} ", f"-m {stem}"]
+    if any(n in chapter.source for n in names for chapter in scope.book.chapters):
+        return True
+    for beside in scope.tree.list_folder(folder):
+        other = posixpath.join(folder, beside)
+        if beside == name or beside.startswith(".") or scope.tree.find_kind(other) != "file":
+            continue
+        try:
+            text = scope.tree.read_bytes(other)[:_READ_AT_MOST]
+        except OSError:
+            continue
+        if any(n.encode() in text for n in names):
+            return True
+    return False

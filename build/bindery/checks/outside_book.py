@@ -12,11 +12,13 @@ RULE = Rule("outside-book", Severity.ERROR, "a path leaves the repository")
 
 def check(scope: Scope) -> Iterator[Finding]:
     yield from scope.take_found(RULE)
-    for _, link, resolution in scope.iterate_links():
+    for chapter, link, resolution in scope.iterate_links():
         match resolution:
             case Outside(path=path, through_link=True):
                 message = f"'{path}' is a symbolic link out of the repository"
-                yield RULE.find(link.span, message, "put the file itself into the repository")
+                yield RULE.find_in_link(
+                    chapter, link, message, "put the file itself into the repository"
+                )
             case Outside():
                 message = "this path leaves the repository, so no reader can follow it"
-                yield RULE.find(link.span, message, "link something that readers have")
+                yield RULE.find_in_link(chapter, link, message, "link something that readers have")

@@ -33,6 +33,13 @@ class Rule:
     def find(self, span: Span, message: str, hint: str = "") -> Finding:
         return Finding(span, self.id, message, hint, self.severity)
 
+    def find_in_link(self, chapter: Chapter, link: Link, message: str, hint: str) -> Finding:
+        """A finding in a link. Where its destination stands in a definition, the advice says so."""
+        first = next((entry for entry in chapter.definitions if entry.key == link.label), None)
+        if link.label and first is not None:
+            hint += f" (defined on line {first.span.line})"
+        return self.find(link.span, message, hint)
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -56,8 +63,9 @@ class Scope:
         return self.resolved.book
 
     def iterate_links(self) -> Iterator[tuple[Chapter, Link, Resolution]]:
+        """Every link, and every definition that none reads, with where it leads."""
         for chapter in self.book.chapters:
-            for link in chapter.links:
+            for link in (*chapter.links, *chapter.unread_links):
                 yield chapter, link, self.resolved.links[link]
 
     def iterate_passages(self) -> Iterator[tuple[Chapter, Passage]]:

@@ -5,13 +5,21 @@ The excuses themselves are applied in `apply_excuses`, after all other rules hav
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
 from bindery.checks.rule import Rule, Scope
 from bindery.config import find_nearest
-from bindery.model import Excuse, Finding, Severity
+from bindery.model import Chapter, Excuse, Finding, Severity
 
 RULE = Rule("unused-excuse", Severity.WARNING, "an excuse excuses nothing")
+
+_COMMENTS = re.compile(r"\s*(?:<!--.*?-->\s*)+", re.DOTALL)
+_BLOCKS = frozenset(
+    """paragraph_open heading_open fence code_block html_block table_open blockquote_open
+    list_item_open footnote_open""".split()
+)
+"""Blocks that an excuse covers whole. A list is none of them, each of its items is."""
 
 
 def check(scope: Scope) -> Iterator[Finding]:
@@ -19,28 +27,69 @@ def check(scope: Scope) -> Iterator[Finding]:
 
 
 def apply_excuses(
-    findings: Iterable[Finding], excuses: Iterable[Excuse], rule_ids: Iterable[str]
+    findings: Iterable[Finding], chapters: Iterable[Chapter], rule_ids: Iterable[str]
 ) -> Iterator[Finding]:
     """The findings that no excuse covers, and a finding for each excuse that covers none.
 
-    One excuse covers one finding: the first of its rule on the line.
+    One excuse covers one finding: the first of its rule on the lines that it speaks of.
     """
-    waiting: dict[tuple[str, int, str], list[Excuse]] = {}
-    for excuse in excuses:
-        key = (excuse.span.path, excuse.covers, excuse.rule)
-        waiting.setdefault(key, []).append(excuse)
+    waiting: dict[tuple[str, str], list[tuple[int, Excuse]]] = {}
+    for chapter in chapters:
+        for excuse, last in _find_reaches(chapter):
+            waiting.setdefault((chapter.path, excuse.rule), []).append((last, excuse))
     for finding in findings:
-        key = (finding.span.path, finding.span.line, finding.rule)
-        if waiting.get(key):
-            waiting[key].pop(0)
+        excuses = waiting.get((finding.span.path, finding.rule), [])
+        line = finding.span.line
+        fitting = [entry for entry in excuses if entry[1].covers <= line <= entry[0]]
+        if fitting:
+            # The one that ends first: the others may still meet a finding further down.
+            excuses.remove(min(fitting, key=lambda entry: entry[0]))
         else:
             yield finding
     known = list(rule_ids)
-    for excuse in (excuse for left in waiting.values() for excuse in left):
+    for last, excuse in (entry for left in waiting.values() for entry in left):
         if excuse.rule in known:
-            message = f"line {excuse.covers} has no finding of '{excuse.rule}' to excuse"
+            lines = f"line {excuse.covers} has"
+            if last > excuse.covers:
+                lines = f"lines {excuse.covers} to {last} have"
+            message = f"{lines} no finding of '{excuse.rule}' to excuse"
             yield RULE.find(excuse.span, message, "take the excuse out")
         else:
             nearest = find_nearest(excuse.rule, known)
             hint = f"did you mean '{nearest}'?" if nearest else "see the rules in build/README.md"
             yield RULE.find(excuse.span, f"there is no rule '{excuse.rule}'", hint)
+
+
+def _find_reaches(chapter: Chapter) -> Iterator[tuple[Excuse, int]]:
+    """Each excuse with the last line that it covers: its own inside a line, otherwise that of the
+    block that begins below it. Comments between the two, of more excuses or of a generated table,
+    are passed over."""
+    if not chapter.excuses:
+        return
+    ends: dict[int, int] = {}
+    comments: dict[int, int] = {}
+    for token in chapter.tokens:
+        if token.map is None or token.type not in _BLOCKS:
+            continue
+        first, end = token.map
+        if token.type == "html_block" and _COMMENTS.fullmatch(token.content):
+            comments[first + 1] = end
+        else:
+            ends[first + 1] = max(end, ends.get(first + 1, 0))
+    for excuse in chapter.excuses:
+        line = excuse.covers
+        if line == excuse.span.line:
+            yield excuse, line
+            continue
+        while line in comments:
+            line = _skip_blank(chapter.lines, comments[line] + 1)
+        last = ends.get(line, line)
+        while last > line and not chapter.lines[last - 1].strip():
+            last -= 1
+        yield excuse, last
+
+
+def _skip_blank(lines: Sequence[str], line: int) -> int:
+    while line < len(lines) and not lines[line - 1].strip():
+        line += 1
+    return line

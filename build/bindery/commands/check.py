@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bindery.console import CLEAN, FINDINGS, Format, Root, print_findings
-from bindery.model import ConfigError, Finding, Span
+from bindery.console import CLEAN, FINDINGS, WRONG_USE, Format, Root, print_findings
+from bindery.model import BookError, ConfigError, Finding, Span
 
 if TYPE_CHECKING:
+    from bindery.accepted import Acceptance
+    from bindery.identity import Identity
     from bindery.pipeline import Inspection
 
 
@@ -23,43 +28,234 @@ def check(
     output: Annotated[
         Format, typer.Option("--format", help="How findings are printed.")
     ] = Format.TEXT,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REV",
+            help="Only findings in lines that were added or changed since this revision of git, "
+            "and sections that have lost most of their text since then.",
+        ),
+    ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Let pass the findings that this file lists."),
+    ] = None,
+    write_baseline: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write all findings of today into this file; if it is there already, only take "
+            "out of it what is gone. Then check as with --baseline.",
+        ),
+    ] = None,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch", help="Check again whenever a file changes, and print what is new and gone."
+        ),
+    ] = False,
 ) -> None:
     """Report everything in the sources that is false: links, anchors, images, tables."""
+    wanted = _Wanted(root, tuple(paths or ()), since, baseline or write_baseline)
+    if write_baseline is not None:
+        _refuse_parts(paths, since, baseline, watch)
+        _rewrite_baseline(root, write_baseline)
+    if watch:
+        if output is not Format.TEXT:
+            raise _refuse("--watch", f"'--watch' has no format '{output}'", "leave --format out")
+        raise typer.Exit(_watch_book(wanted))
+    checked = _check_once(wanted)
+    print_findings(checked.findings, checked.inspection, output, accepted=checked.accepted)
+    raise typer.Exit(FINDINGS if checked.findings else CLEAN)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Which book is checked, and which of its findings are reported."""
+
+    root: Path
+    paths: tuple[str, ...]
+    since: str | None
+    baseline: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A book, the findings that are reported, and how many were accepted."""
+
+    inspection: Inspection
+    findings: tuple[Finding, ...]
+    accepted: int
+
+
+def _check_once(wanted: _Wanted) -> _Checked:
+    from bindery.accepted import sift_findings
+    from bindery.load import read_line
     from bindery.pipeline import inspect_book
+    from bindery.selection import choose_new, find_folders, is_below
 
+    # Read first: what is wrong with it should not have to wait for the book.
+    acceptances = _read_baseline(wanted.root, wanted.baseline) if wanted.baseline else ()
+    inspection = inspect_book(wanted.root, since=wanted.since)
+    folders = find_folders(inspection, wanted.root, wanted.paths)
+    sifted = sift_findings(
+        [f for f in inspection.findings if is_below(f.span.path, folders)],
+        [entry for entry in acceptances if is_below(entry.identity.path, folders)],
+        lambda span: read_line(inspection.tree, span),
+    )
+    fresh = sifted.fresh
+    if wanted.since is not None:
+        fresh = choose_new(fresh, inspection, wanted.since)
+    findings = (*fresh, *sifted.gone)
+    return _Checked(inspection, findings, len(sifted.accepted))
+
+
+# --- what is accepted ---
+
+
+def _read_baseline(root: Path, path: Path) -> tuple[Acceptance, ...]:
+    from bindery.accepted import parse_accepted
+
+    shown = _relate(root, path)
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        message = f"there is no file '{path}' of accepted findings"
+        raise _refuse(
+            shown, message, f"write it: `bindery check --write-baseline {path}`"
+        ) from None
+    except UnicodeDecodeError as error:
+        message = f"this is not UTF-8: byte 0x{error.object[error.start]:02x}"
+        line = error.object.count(b"\n", 0, error.start) + 1
+        hint = "save the file as UTF-8 text"
+        raise ConfigError(Finding(Span(shown, line), "config", message, hint)) from None
+    return parse_accepted(text, shown)
+
+
+def _rewrite_baseline(root: Path, path: Path) -> None:
+    """Write the file of accepted findings: all of today where there is none yet, otherwise those
+    of the file that are still found. So a file that is there never grows."""
+    from bindery.accepted import format_accepted, sift_findings
+    from bindery.load import read_line
+    from bindery.pipeline import inspect_book
+    from bindery.render.output import write_whole
+    from bindery.report import count_noun
+
+    acceptances = _read_baseline(root, path) if path.exists() else None
     inspection = inspect_book(root)
-    chosen = _choose_findings(inspection, root, paths or [])
-    print_findings(chosen, inspection, output)
-    raise typer.Exit(FINDINGS if chosen else CLEAN)
+
+    def read(span: Span) -> str:
+        return read_line(inspection.tree, span)
+
+    findings = inspection.findings
+    if acceptances is not None:
+        findings = sift_findings(findings, acceptances, read).accepted
+    write_whole(path, format_accepted(findings, read).encode())
+    print(f"{path}: {count_noun(len(findings), 'finding')} accepted", file=sys.stderr)
 
 
-def _choose_findings(inspection: Inspection, root: Path, paths: Sequence[str]) -> list[Finding]:
-    """The findings under the given paths. A path that holds nothing of the book is wrong use."""
-    if not paths:
-        return list(inspection.findings)
-    wanted = []
-    known = [
-        *(entry.path for entry in inspection.config.chapters),
-        *(finding.span.path for finding in inspection.findings),
-    ]
-    for path in paths:
-        try:
-            relative = Path(path).resolve().relative_to(root.resolve()).as_posix()
-        except ValueError:
-            relative = Path(path).as_posix()
-        relative = "" if relative == "." else relative
-        if not any(_is_under(name, relative) for name in known):
-            raise ConfigError(
-                Finding(
-                    Span.whole(path),
-                    "config",
-                    f"no chapter of the book lies at '{path}'",
-                    "name chapters or folders of this book, relative to the folder you are in",
-                )
-            )
-        wanted.append(relative)
-    return [f for f in inspection.findings if any(_is_under(f.span.path, w) for w in wanted)]
+def _relate(root: Path, path: Path) -> str:
+    """A path as findings name it: relative to the root of the book where it lies there."""
+    try:
+        return path.resolve().relative_to(root.resolve()).as_posix()
+    except ValueError:
+        return str(path.resolve())
 
 
-def _is_under(path: str, folder: str) -> bool:
-    return not folder or path == folder or path.startswith(f"{folder}/")
+# --- again and again ---
+
+
+def _watch_book(wanted: _Wanted) -> int:
+    """Check at each change until Ctrl-C; the exit status is that of the last check."""
+    from bindery.watching import wait_for_changes
+
+    # A single check does without it and ends; this one would fill the memory.
+    gc.enable()
+    known: Mapping[Finding, Identity] | None = None
+    status = CLEAN
+    try:
+        for _ in wait_for_changes(wanted.root):
+            try:
+                checked = _check_once(wanted)
+            except (BookError, OSError) as error:
+                if known is None:
+                    raise
+                # Half written, perhaps: the next change tells.
+                status = WRONG_USE
+                _print_trouble(wanted.root, error)
+                continue
+            status = FINDINGS if checked.findings else CLEAN
+            known = _print_changes(checked, known)
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        pass
+    return status
+
+
+def _print_changes(
+    checked: _Checked, known: Mapping[Finding, Identity] | None
+) -> Mapping[Finding, Identity]:
+    """Print what is new and what has gone since the findings known so far; the first time all."""
+    from bindery.identity import identify_finding
+    from bindery.load import read_line
+    from bindery.report import format_head
+    from bindery.watching import compare_findings
+
+    tree = checked.inspection.tree
+    found = {f: identify_finding(f, read_line(tree, f.span)) for f in checked.findings}
+    new = checked.findings
+    if known is not None:
+        difference = compare_findings(known, found)
+        new = difference.new
+        print()
+        for finding in difference.gone:
+            print(f"gone: {format_head(finding)}")
+        if difference.gone:
+            print()
+    print_findings(new, checked.inspection, Format.TEXT, summary=_summarise(checked))
+    return found
+
+
+def _summarise(checked: _Checked) -> str:
+    from bindery.report import summarise
+
+    resolved = checked.inspection.resolved
+    links, chapters = len(resolved.links), len(resolved.book.chapters)
+    return summarise(checked.findings, links, chapters, checked.accepted)
+
+
+def _print_trouble(root: Path, error: BookError | OSError) -> None:
+    from bindery.load import Tree, read_line
+    from bindery.report import format_finding
+
+    tree = Tree(root)
+    print(file=sys.stderr)
+    if isinstance(error, BookError):
+        for finding in error.findings:
+            text = format_finding(finding, lambda span: read_line(tree, span))
+            print(text, file=sys.stderr)
+    else:
+        print(f"{error.filename}: cannot be read: {error.strerror}", file=sys.stderr)
+    print("not checked; waiting for the next change", file=sys.stderr, flush=True)
+
+
+# --- wrong use ---
+
+
+def _refuse_parts(
+    paths: list[str] | None, since: str | None, baseline: Path | None, watch: bool
+) -> None:
+    """A file that was written from a part of the findings would lack the others."""
+    given = {
+        "paths": bool(paths),
+        "--since": since is not None,
+        "--baseline": baseline is not None,
+        "--watch": watch,
+    }
+    for other in (name for name, is_given in given.items() if is_given):
+        message = f"'--write-baseline' is about the whole book as it is, and goes without {other}"
+        raise _refuse("--write-baseline", message, f"leave {other} out")
+
+
+def _refuse(place: str, message: str, hint: str) -> ConfigError:
+    return ConfigError(Finding(Span.whole(place), "config", message, hint))

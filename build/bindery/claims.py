@@ -1,0 +1,204 @@
+"""Claims that time makes false: those that only say "now", and those whose date is long past.
+
+A sentence that says "as of this writing" is as true as the day on which it was written, which no
+reader knows. One that says "as of June 2024" can be judged, and grows old.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+
+_MONTHS = (
+    "January February March April May June July August September October November December".split()
+)
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)[a-z]*\.?"
+_YEAR = r"20[0-4]\d"
+
+_DATED = re.compile(
+    rf"(?<![\d.,$#/-])(?:{_YEAR}-\d\d(?:-\d\d)?|(?:19[89]\d|20[0-3]\d))(?![\d%]|[.,]\d|\s?[KMGT]i?B)"
+    rf"|\b{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?\b|\b(?:[QH][1-4]-|\d\d?/){_YEAR}\b"
+)
+"""Anything by which a reader can tell the time of a passage."""
+
+_MADE_KNOWN = "(?:renamed|announced|released|introduced|launched|acquired|bought|published|merged)"
+_DONE = (
+    rf"(?:{_MADE_KNOWN}|deprecated|added|developed|switched|changed|moved|fixed|improved|replaced"
+    r"|started|begun|become|became|dropped)"
+)
+_START = r"(?:^|(?<=[.!?:]\s)|(?<=\n))"
+"""Where a sentence begins."""
+
+_WORDS_OF_NOW = {
+    "writing": r"as\s+of\s+(?:(?:this|the\s+time\s+of(?:\s+this)?)\s+)?writing"
+    r"|at\s+(?:the\s+)?(?:time|moment)\s+of\s+(?:this\s+|the\s+)?writing"
+    r"(?!\s+(?:the|an?|to|data|files?|checkpoints?)\b)"
+    r"|(?:when|while)\s+I\s+(?:was|am)\s+writing\s+this",
+    "written": r"(?:when|while)\s+this\s+(?:was|is)\s+(?:being\s+)?written",
+    "publication": r"at\s+(?:the\s+)?time\s+of\s+publication",
+    "as of": r"as\s+of\s+(?:today|now|right\s+now|the\s+moment)",
+    "nowadays": r"nowadays",
+    "these days": r"these\s+days",
+    "at present": r"at\s+present(?=[\s,])",
+    "presently": rf"{_START}presently",
+    "recent": rf"{_START}recently(?!,?\s+(?:used|opened)\b)"
+    r"|until\s+recently|in\s+recent\s+(?:weeks|months|years)"
+    rf"|(?:has|have|had|was|were|been|just|only)\s+(?:only\s+)?recently\s+(?:been\s+)?{_DONE}"
+    rf"|(?<=[,.(]\s)recently\s+{_DONE}"
+    rf"|recently\s+{_MADE_KNOWN}(?=\s+(?:an?|the|its|their|as|in|by|to|support|version)\b)"
+    rf"|recently\s+{_MADE_KNOWN}(?=\s+(?-i:[\dA-Z]))"
+    r"|most\s+recent\s+(?:stable\s+)?(?:version|release)\s+is",
+    " year": r"(?:earlier|later)\s+this\s+year|(?:last|next|this)\s+year(?![-'’\w])|coming\s+years",
+    " month": r"(?:last|next|this)\s+month(?![-'’\w])|coming\s+months",
+    "soon": r"(?:will\s+soon\s+be|soon\s+(?:to\s+be|will\s+be))\s+(?:\w+ly\s+)?"
+    r"(?:released|available|supported|displaced|replaced|merged|deprecated|removed|launched|added"
+    r"|out|gone)|coming\s+soon",
+    "currently": rf"{_START}currently(?!,?\s+(?:running|open|active|set|selected|loaded|logged|used"
+    r"|unused|executing)\b)"
+    r"|currently\s+(?:only|requires?|supports?|needs?|lacks?|offers?|provides?|costs?|does\s?n['’]t"
+    r"|do\s?n['’]t|does\s+not|do\s+not|has\s+no|have\s+no|there\s+(?:is|are)|limited\s+to"
+    r"|the\s+(?:\w+\s+)?(?:best|fastest|largest|biggest|cheapest|only|main|prevalent|dominant)"
+    r"|supported|unsupported|recommended|experimental|under\s+development|in\s+(?:beta|preview))"
+    r"|(?:is|are)\s+currently\s+(?:not|no|only|being\s+developed)",
+    "latest": r"latest\s+(?:stable\s+)?(?:version|release)\s+is",
+    "newest": r"newest\s+(?:stable\s+)?(?:version|release)\s+is",
+    "the moment": rf"{_START}at\s+the\s+moment(?!,?\s+(?:of|when|that)\b)"
+    r"|(?:(?<=\bwhich\s)|(?<=\bbut\s)|(?<=\band\s)|(?<=ically\s))at\s+the\s+moment(?=\s+\w)",
+    "right now": rf"{_START}right\s+now"
+    r"|(?:available|on\s+the\s+market|supported|possible)\s+right\s+now",
+    "today": rf"{_START}today,?\s+(?:most|many|almost|nearly|all|no|there|only)",
+}
+"""What says "now", by a word that has to be in the text."""
+
+_UNDATED = {
+    word: re.compile(rf"(?:\b|(?=\n))(?:{pattern})\b", re.I)
+    for word, pattern in _WORDS_OF_NOW.items()
+}
+_TOLD = re.compile(r"\b(?:if|when|whether|that|which|who)\s+(?:\w+\s+){0,2}$", re.I)
+
+_SHELF_WORDS = (
+    r"(?:as\s+of|(?:last\s+)?(?:checked|verified|reviewed|updated|up\s+to\s+date|current|correct"
+    r"|accurate|valid)(?:\s+(?:as\s+of|on|in|until))?)"
+)
+_DAY = (
+    rf"(?P<y1>{_YEAR})-(?P<m1>\d\d)(?:-(?P<d1>\d\d))?"
+    rf"|(?:(?P<d2>\d{{1,2}})\s+)?(?P<m2>{_MONTH})(?:\s+(?P<d3>\d{{1,2}})(?:st|nd|rd|th)?,?)?"
+    rf"[\s-]+(?P<y2>{_YEAR})"
+    rf"|(?P<part>Q[1-4]|H[12]|early|mid|late|spring|summer|autumn|fall|winter)[\s-]+(?:of\s+)?"
+    rf"(?P<y3>{_YEAR})"
+    rf"|(?:the\s+(?P<edge>end|beginning|start)\s+of\s+)?(?P<y4>{_YEAR})(?![\d-])"
+)
+_OLD = re.compile(rf"\b{_SHELF_WORDS}[:,]?\s+(?:the\s+)?(?:{_DAY})\b", re.I)
+_TO_COME = re.compile(
+    r"\b(?:(?:is|are)\s+(?:expected|planned|scheduled|slated|due|supposed|set)\s+"
+    r"(?:to\s+\w+\s+(?:\w+\s+){0,2}?|for\s+(?:\w+\s+){0,2}?)?"
+    r"|will\s+(?:be\s+(?:\w+ly\s+)?(?:launched|released|available|announced|shipped|supported|out|GA)"
+    r"|launch|ship|arrive|emerge|appear|come|start\s+shipping)\s+(?:\w+\s+){0,4}?)"
+    rf"(?:in|by|on|from|around)?\s*(?:{_DAY})\b",
+    re.I,
+)
+_PAST = re.compile(r"\b(?:was|were|had|did)\b", re.I)
+_NOW = re.compile(r"\b(?:is|are|has|have|does|do|can|cannot|costs?|supports?)\b", re.I)
+
+_PARTS = {
+    "q1": 3, "q2": 6, "q3": 9, "q4": 12, "h1": 6, "h2": 12,
+    "early": 4, "mid": 8, "late": 12, "spring": 6, "summer": 9, "autumn": 12, "fall": 12,
+    "winter": 12,
+}  # fmt: skip
+"""The last month of a part of a year."""
+
+
+@dataclass(frozen=True, slots=True)
+class UndatedClaim:
+    """Words that say "now": where they stand in the text."""
+
+    start: int
+    end: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class DatedClaim:
+    """Words that tie a sentence to a time: where they stand, and the last day they speak of."""
+
+    start: int
+    end: int
+    words: str
+    until: date
+    is_promise: bool
+    """Whether it says that something will be."""
+
+
+def has_date(prose: str) -> bool:
+    """Whether a reader can tell from a text what time it speaks of."""
+    return _DATED.search(prose) is not None
+
+
+def find_undated(prose: str) -> Iterator[UndatedClaim]:
+    """The words of a text that say "now" without a date; none in a text that has a date."""
+    if len(prose) < len("nowadays"):  # the shortest of them: most cells of tables are shorter
+        return
+    lowered = prose.lower()
+    if not any(map(lowered.__contains__, _UNDATED)):
+        return
+    places = [
+        match
+        for word, pattern in _UNDATED.items()
+        if word in lowered
+        for match in pattern.finditer(prose)
+        if not _is_general(match, prose) and not _is_mentioned(match, prose)
+    ]
+    if not places or has_date(prose):
+        return
+    end = -1
+    for match in sorted(places, key=lambda match: (match.start(), -match.end())):
+        if match.start() >= end:
+            end = match.end()
+            yield UndatedClaim(*match.span(), " ".join(match[0].split()))
+
+
+def _is_mentioned(match: re.Match[str], prose: str) -> bool:
+    """Whether the words stand in quotation marks: the text speaks of them."""
+    before, behind = prose[: match.start()][-1:], prose[match.end() :][:1]
+    return bool(before) and before in "\"'“‘«„" and bool(behind) and behind in "\"'”’»“,."
+
+
+def _is_general(match: re.Match[str], prose: str) -> bool:
+    """Whether the words speak of any time, such as "if it was recently changed"."""
+    words = match[0].lower()
+    return "recently" in words and _TOLD.search(prose[: match.start()]) is not None
+
+
+def find_dated(prose: str) -> Iterator[DatedClaim]:
+    """The claims of a text that say since when they hold, and the promises that say until when."""
+    for match in _OLD.finditer(prose):
+        until = _read_day(match)
+        rest = re.split(r"[.!?](?:\s|$)|\n", prose[match.end() :], maxsplit=1)[0]
+        is_history = _PAST.search(rest) and not _NOW.search(rest)
+        if until is not None and not is_history and not _is_mentioned(match, prose):
+            yield DatedClaim(*match.span(), " ".join(match[0].split()), until, False)
+    for match in _TO_COME.finditer(prose):
+        until = _read_day(match)
+        if until is not None and not _is_mentioned(match, prose):
+            yield DatedClaim(*match.span(), " ".join(match[0].split()), until, True)
+
+
+def _read_day(match: re.Match[str]) -> date | None:
+    """The last day of the time that is named; None where there is no such day."""
+    part = (match["part"] or "").lower()
+    year = int(match["y1"] or match["y2"] or match["y3"] or match["y4"])
+    if match["m1"]:
+        month = int(match["m1"])
+    elif match["m2"]:
+        short = match["m2"][:3].lower()
+        month = next((n for n, name in enumerate(_MONTHS, 1) if name[:3].lower() == short), 0)
+    else:
+        month = _PARTS.get(part, 1 if match["edge"] in ("beginning", "start") else 12)
+    if not 1 <= month <= 12:
+        return None
+    day = int(match["d1"] or match["d2"] or match["d3"] or 0)
+    last = calendar.monthrange(year, month)[1]
+    return date(year, month, day or last) if day <= last else None

@@ -1,0 +1,98 @@
+"""`bindery format`: the sources typed evenly, without a word changed."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bindery.console import CLEAN, FINDINGS, Root
+from bindery.model import ConfigError, Finding, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from bindery.documents import Document
+
+
+def format_sources(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(help="Markdown files and folders; the chapters of the book by default."),
+    ] = None,
+    only_check: Annotated[
+        bool, typer.Option("--check", help="Show what would change, and write nothing.")
+    ] = False,
+    root: Root = Path(),
+) -> None:
+    """Pad tables, put each paragraph on one line, sort definitions of links; change no word."""
+    from bindery.checks import RULES
+    from bindery.config import load_config
+    from bindery.documents import read_documents
+    from bindery.formatting.chapters import format_document
+    from bindery.load import load_book, read_line
+    from bindery.render.output import write_whole
+    from bindery.report import count_noun, format_finding
+
+    config = load_config(root, RULES)
+    loaded = load_book(config)
+    documents = read_documents(loaded.tree, config, loaded.book.chapters)
+    listed = [entry.path for entry in config.chapters]
+    chosen = _choose(documents.values(), loaded.tree.root, paths, listed)
+    changed, findings = 0, 0
+    for document in chosen:
+        formatted = format_document(document, maths=config.maths)
+        for finding in formatted.findings:
+            print(format_finding(finding, lambda s: read_line(loaded.tree, s)), end="\n\n")
+            findings += 1
+        if formatted.text == document.text:
+            continue
+        changed += 1
+        if only_check:
+            sys.stdout.writelines(_compare(document.path, document.text, formatted.text))
+            continue
+        path = loaded.tree.root / document.path
+        mode = path.stat().st_mode
+        write_whole(path, formatted.text.encode())
+        path.chmod(mode)
+        counts = {
+            "table": formatted.tables,
+            "paragraph": formatted.paragraphs,
+            "list of definitions": formatted.definitions,
+        }
+        parts = (count_noun(n, noun) for noun, n in counts.items() if n)
+        print(f"{document.path}: {', '.join(parts)}")
+    verb = "would format" if only_check else "formatted"
+    print(f"{verb} {changed} of {count_noun(len(chosen), 'file')}")
+    raise typer.Exit(FINDINGS if findings or (only_check and changed) else CLEAN)
+
+
+def _choose(
+    documents: Iterable[Document], root: Path, paths: Sequence[str] | None, listed: Sequence[str]
+) -> list[Document]:
+    """The documents under the given paths. A path without any is wrong use."""
+    if not paths:
+        return [document for document in documents if document.path in listed]
+    found: dict[str, Document] = {}
+    for typed in paths:
+        places = {(start / typed).resolve() for start in (Path.cwd(), root)}
+        under = [
+            document
+            for document in documents
+            if any((root / document.path).resolve().is_relative_to(place) for place in places)
+        ]
+        if not under:
+            message = f"no Markdown file lies at '{typed}'"
+            hint = "name files or folders below the folder of the book"
+            raise ConfigError(Finding(Span.whole(typed), "config", message, hint))
+        found |= {document.path: document for document in under}
+    return list(found.values())
+
+
+def _compare(path: str, before: str, after: str) -> Iterable[str]:
+    old, new = (text.splitlines(keepends=True) for text in (before, after))
+    for line in difflib.unified_diff(old, new, f"a/{path}", f"b/{path}"):
+        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"

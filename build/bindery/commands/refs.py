@@ -1,0 +1,47 @@
+"""`bindery refs`: who links to a thing, quotes it or calls it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bindery.console import CLEAN, ListAs, ListFormat, Root
+
+
+def refs(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="A path, path#anchor, #anchor, an address, or the name of a tool, record or view.",
+        ),
+    ],
+    output: ListAs = ListFormat.TEXT,
+    root: Root = Path(),
+) -> None:
+    """Show who refers to a file, an anchor, a tool, a record, a view or an address."""
+    from bindery.documents import read_documents
+    from bindery.pipeline import inspect_book
+    from bindery.references import find_references, format_references, format_references_json
+
+    inspection = inspect_book(root)
+    documents = read_documents(inspection.tree, inspection.config, inspection.book.chapters)
+    found = find_references(inspection, documents, _read_path(target, inspection.tree.root))
+    if output is ListFormat.JSON:
+        sys.stdout.write(format_references_json(found))
+    else:
+        sys.stdout.write(format_references(found, target))
+    raise typer.Exit(CLEAN)
+
+
+def _read_path(target: str, root: Path) -> str:
+    """A target with its path, if it has one, relative to the root rather than to the folder that
+    the reader is in."""
+    path, mark, anchor = target.partition("#")
+    here = Path.cwd() / path
+    if not path or not here.exists() or not here.resolve().is_relative_to(root):
+        return target
+    return f"{here.resolve().relative_to(root).as_posix()}{mark}{anchor}"

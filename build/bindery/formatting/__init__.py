@@ -1,0 +1,1 @@
+"""`bindery format`: how sources are typed evenly, no word changed."""

@@ -1,0 +1,108 @@
+"""What git remembers of a book: the lines that are new since a revision, and files as they were."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from bindery.model import ConfigError, Finding, Span
+from bindery.run import CommandMissingError, CommandTimeoutError, run_command
+
+_SECONDS = 60.0
+_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(?P<first>\d+)(?:,(?P<count>\d+))? @@")
+
+
+def find_added_lines(root: Path, rev: str) -> Mapping[str, frozenset[int]]:
+    """The lines below `root` that were added or changed since `rev`, by path, committed or not.
+
+    Where `rev` is on another branch, the point counts at which the two went apart, so that what
+    the other branch has changed since is not taken for ours. All lines of a file that git does
+    not know yet, and does not ignore, are new.
+
+    Raises ConfigError where `root` is in no repository of git or has no such revision.
+    """
+    commit = _find_commit(root, rev)
+    base = _ask_git(root, "merge-base", commit, "HEAD").strip() or commit
+    # Of what a file holds no line can be taken for a header, whatever it begins with.
+    marks = ("--output-indicator-new=>", "--output-indicator-old=<")
+    plain = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
+    prefixes = ("--src-prefix=a/", "--dst-prefix=b/")
+    options = ("--unified=0", "--relative", *plain, *prefixes, *marks)
+    text = _ask_git(root, "diff", *options, base, "--", ".", must_work=True)
+    added = {path: frozenset(lines) for path, lines in _read_diff(text).items() if lines}
+    listed = _ask_git(root, "ls-files", "-z", "--others", "--exclude-standard", must_work=True)
+    for path in filter(None, listed.split("\0")):
+        file = root / path
+        if file.is_file():
+            added[path] = frozenset(range(1, file.read_bytes().count(b"\n") + 2))
+    return added
+
+
+def read_file_at(root: Path, rev: str, path: str) -> bytes | None:
+    """A file below `root` byte by byte as it was at `rev`; None where it was not there.
+
+    Raises ConfigError where `root` is in no repository of git or has no such revision.
+    """
+    commit = _find_commit(root, rev)
+    name = _ask_git(root, "rev-parse", "--verify", "--quiet", f"{commit}:./{path}").strip()
+    if not name or _ask_git(root, "cat-file", "-t", name).strip() != "blob":
+        return None
+    store = _ask_git(root, "rev-parse", "--absolute-git-dir").strip()
+    with tempfile.TemporaryDirectory() as folder:
+        # It writes the bytes into a file of the folder that it runs in; through a pipe that is
+        # read as text they would not stay what they are.
+        written = _ask_git(Path(folder), f"--git-dir={store}", "unpack-file", name, must_work=True)
+        return Path(folder, written.strip()).read_bytes()
+
+
+def _find_commit(root: Path, rev: str) -> str:
+    if not _ask_git(root, "rev-parse", "--git-dir").strip():
+        message = f"'{root}' is in no repository of git, which would know what is new since '{rev}'"
+        raise ConfigError(Finding(Span.whole(str(root)), "config", message))
+    commit = ""
+    if rev and not rev.startswith("-"):  # git would take it for an option
+        commit = _ask_git(root, "rev-parse", "--verify", "--quiet", f"{rev}^{{commit}}").strip()
+    if not commit:
+        message = f"git knows no revision '{rev}'"
+        hint = "a branch, a tag or a commit, such as origin/main; a shallow clone may lack it"
+        raise ConfigError(Finding(Span.whole("--since"), "config", message, hint))
+    return commit
+
+
+def _ask_git(folder: Path, *arguments: str, must_work: bool = False) -> str:
+    """What git prints; nothing where it fails, unless it has to work."""
+    try:
+        ended = run_command(("git", *arguments), folder=folder, timeout=_SECONDS)
+    except (CommandMissingError, CommandTimeoutError) as error:
+        reason = f"git does not answer: {error}"
+        raise ConfigError(Finding(Span.whole(str(folder)), "config", reason)) from None
+    if ended.code == 0:
+        return ended.stdout
+    if must_work:
+        lines = ended.stderr.strip().splitlines() or ["it says no reason"]
+        message = f"`git {arguments[0]}` fails: {lines[-1]}"
+        raise ConfigError(Finding(Span.whole(str(folder)), "config", message))
+    return ""
+
+
+def _read_diff(text: str) -> Mapping[str, set[int]]:
+    added: dict[str, set[int]] = {}
+    path = ""
+    for line in text.split("\n"):
+        if line.startswith("+++ "):
+            path = _read_name(line.removeprefix("+++ ").rstrip("\t"))
+        elif hunk := _HUNK.match(line):
+            first, count = int(hunk["first"]), int(hunk["count"] or 1)
+            added.setdefault(path, set()).update(range(first, first + count))
+    return added
+
+
+def _read_name(written: str) -> str:
+    """A path as git writes it into a diff: between quotes where a character is out of the
+    ordinary, with the escapes of C."""
+    if written.startswith('"'):
+        written = ast.literal_eval(f"b{written}").decode("utf-8", "replace")
+    return written.removeprefix("b/")

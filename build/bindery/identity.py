@@ -1,0 +1,38 @@
+"""What makes a finding of today the same as one of yesterday, though its line has moved."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from bindery.model import Finding
+
+_REACH = 40
+"""Characters kept on each side of the offending text: where a paragraph is one line, a word
+changed at its other end makes no other finding."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Identity:
+    """A finding without its place: file, rule, and the words around the offending text."""
+
+    path: str
+    rule: str
+    text: str
+    """Empty where a file is meant as such."""
+
+
+def identify_finding(finding: Finding, line: str) -> Identity:
+    """The identity of a finding, given the source line that it stands in."""
+    span = finding.span
+    if not span.width:
+        return Identity(span.path, finding.rule, "")
+    start = span.col - 1
+    end = start + span.width
+    before, after = _squeeze(line[:start])[-_REACH:], _squeeze(line[end:])[:_REACH]
+    return Identity(span.path, finding.rule, f"{before}{_squeeze(line[start:end])}{after}".strip())
+
+
+def _squeeze(text: str) -> str:
+    """Every run of blanks as one: a table that is padded anew stays the same."""
+    return re.sub(r"\s+", " ", text)

@@ -1,0 +1,777 @@
+"""Shell text, read and never run: its commands word by word, and where its syntax breaks off.
+
+The grammar is that of bash. What a book writes for a reader to fill in, `<host>` or `[options]`,
+is a word of its own, and is no fault.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+_BLANK = " \t"
+_META = " \t\n;&|<>()"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]\n]*\])?\+?=")
+_PLACEHOLDER = re.compile(r"<[A-Za-z_][^<>\n`$;&\"']*(?<! )>(?![&>])")
+_REDIRECTION = re.compile(r"(?:\d+|\{\w+\})?(?:<<<|<<-?|<>|<&|>>|>&|>\||&>>|&>|<|>)")
+_VARIABLE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])")
+_ELLIPSIS = re.compile(r"\[?(?:\.{3}|…)\]?")
+_OPTIONAL = re.compile(r"\[[^\]\s]*[A-Za-z][^\]]*\]?|[^\[]*[A-Za-z.…]\]")
+_GLOB = re.compile(r"[*?]|\[[^\]]+\]|\{[^{}]*(?:,|\.\.)[^{}]*\}")
+
+_OPENERS = frozenset(("if", "for", "while", "until", "case", "select", "{", "function"))
+_CLOSERS = frozenset(("then", "elif", "else", "fi", "do", "done", "esac", "}", "in"))
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a command."""
+
+    text: str
+    """Without quotes and backslashes; variables and substitutions stand in it as typed."""
+    start: int
+    end: int
+    """Where it stands in the shell text."""
+    is_open: bool = False
+    """Whether a part of it is known only where it runs, or is for the reader to fill in."""
+    is_many: bool = False
+    """Whether it can become any number of words, none included."""
+    inner: int = -1
+    """Where the text between the quotes begins if the whole word is quoted; otherwise -1."""
+
+    @property
+    def is_plain(self) -> bool:
+        return not (self.is_open or self.is_many)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A simple command: its words, without redirections. It may have none, as `NAME=value` has."""
+
+    words: tuple[Word, ...]
+    assignments: tuple[Word, ...] = ()
+    """What stands before them: `NAME=value`."""
+    heredoc: str = ""
+    heredoc_start: int = 0
+    """Where the text handed to its standard input begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellFault:
+    """Where shell text stops to be one, and why."""
+
+    start: int
+    end: int
+    message: str
+    help: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellText:
+    commands: tuple[Command, ...]
+    """Those before the fault, in the order in which they end."""
+    fault: ShellFault | None
+
+
+def read_shell(text: str) -> ShellText:
+    """Read shell text up to its end or its first fault."""
+    reader = _Reader(text)
+    fault = None
+    try:
+        reader.read_script()
+    except _Broken as broken:
+        fault = broken.fault
+    except RecursionError:
+        fault = None
+    return ShellText(tuple(reader.commands), fault)
+
+
+_PROMPT = re.compile(r"^(?:\([\w.-]+\) ?)?(?:\[?[\w.-]+@[\w.-]+[^$#%\n]{0,60})?[$%] ", re.MULTILINE)
+
+
+def iterate_prompted(text: str) -> Iterator[tuple[int, str]]:
+    """Give what is typed behind prompts, and its offset; nothing where there is no prompt.
+
+    A command goes on in the next line behind a backslash, and up to the line that ends an open
+    quote, heredoc or loop, if there is one before the next prompt.
+    """
+    lines = text.split("\n")
+    offsets = [0]
+    for line in lines:
+        offsets.append(offsets[-1] + len(line) + 1)
+    index = 0
+    while index < len(lines):
+        prompt = _PROMPT.match(lines[index])
+        if prompt is None:
+            index += 1
+            continue
+        start = offsets[index] + prompt.end()
+        while lines[index].endswith("\\") and index + 1 < len(lines):
+            index += 1
+        last = index
+        while _is_unfinished(text[start : offsets[last + 1] - 1]):
+            last += 1
+            if last == len(lines) or _PROMPT.match(lines[last]):
+                break
+        else:
+            if read_shell(text[start : offsets[last + 1] - 1]).fault is None:
+                index = last
+        yield start, text[start : offsets[index + 1] - 1]
+        index += 1
+
+
+def _is_unfinished(text: str) -> bool:
+    fault = read_shell(text).fault
+    return fault is not None and fault.message.endswith(_OPEN_END)
+
+
+_OPEN_END = "is never closed"
+
+
+class _Broken(Exception):
+    def __init__(self, fault: ShellFault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+def _shift(word: Word, offset: int) -> Word:
+    inner = word.inner + offset if word.inner >= 0 else -1
+    return replace(word, start=word.start + offset, end=word.end + offset, inner=inner)
+
+
+@dataclass(frozen=True, slots=True)
+class _Heredoc:
+    delimiter: str
+    strips_tabs: bool
+    start: int
+    end: int
+    command: int
+    """Which of the commands it belongs to."""
+
+
+class _Reader:
+    """A recursive descent over the text; `at` is how far it has come."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.commands: list[Command] = []
+        self.heredocs: list[_Heredoc] = []
+
+    def read_script(self) -> None:
+        self._read_list(frozenset())
+        if self.at < len(self.text):
+            self._break_at_token()
+        self._read_heredocs()
+
+    # --- faults ---
+
+    def _break(self, start: int, end: int, message: str, hint: str = "") -> None:
+        raise _Broken(ShellFault(start, max(end, start + 1), message, hint))
+
+    def _break_at_token(self) -> None:
+        start = self.at
+        if start >= len(self.text):
+            start = len(self.text.rstrip())
+            self._break(max(start - 1, 0), start, "the code breaks off here")
+        token = self._peek_token()
+        hints = {
+            "then": "a 'then' belongs to an 'if'",
+            "do": "a 'do' belongs to a 'for' or 'while'",
+        }
+        self._break(
+            start,
+            start + len(token),
+            f"'{token}' cannot stand here",
+            hints.get(token, "take it out, or add what is missing before it"),
+        )
+
+    def _peek_token(self) -> str:
+        """What stands next: an operator, or the plain letters of a word."""
+        for operator in (";;&", ";&", ";;", "&&", "||", "|&", "<<", ">>", "((", "))"):
+            if self.text.startswith(operator, self.at):
+                return operator
+        if self.text[self.at : self.at + 1] in tuple(_META) and self.at < len(self.text):
+            return self.text[self.at]
+        end = self.at
+        while end < len(self.text) and self.text[end] not in _META and self.text[end] not in "\"'`":
+            end += 1
+        if self.text[end : end + 1] in ('"', "'", "`"):
+            end += 1  # a word that goes on is no reserved one
+        return self.text[self.at : end]
+
+    # --- lists ---
+
+    def _read_list(self, closers: frozenset[str]) -> int:
+        """Read commands until one of the closing words or signs, which is left; how many."""
+        count = 0
+        while True:
+            self._skip_blank(newlines=True)
+            if self.at >= len(self.text):
+                return count
+            token = self._peek_token()
+            if token in closers or (token.startswith(")") and ")" in closers):
+                return count
+            if token in _CLOSERS and token != "in":
+                self._break_at_token()
+            if token.startswith((";", "&", "|", ")")) and not token.startswith("&>"):
+                self._break_at_token()
+            self._read_and_or()
+            count += 1
+            self._skip_blank()
+            if self.at >= len(self.text):
+                return count
+            if self.text[self.at] == "\n":
+                continue
+            if self.text.startswith((";;", ";&"), self.at):
+                if ";;" in closers:
+                    return count
+                self._break_at_token()
+            if self.text[self.at] in ";&":
+                self.at += 1
+                continue
+            # Behind a compound command a closing word needs no semicolon.
+            if (self.text[self.at] == ")" and ")" in closers) or self._peek_token() in closers:
+                return count
+            self._break_at_token()
+
+    def _read_and_or(self) -> None:
+        while True:
+            self._read_piped()
+            self._skip_blank()
+            operator = next(
+                (sign for sign in ("&&", "||", "|&", "|") if self.text.startswith(sign, self.at)),
+                "",
+            )
+            if not operator:
+                return
+            start = self.at
+            self.at += len(operator)
+            self._skip_blank(newlines=True)
+            if self.at >= len(self.text):
+                self._break(
+                    start,
+                    start + len(operator),
+                    f"nothing follows '{operator}'",
+                    "add the command, or take the sign out",
+                )
+
+    def _read_piped(self) -> None:
+        self._skip_blank()
+        while self._peek_token() == "!":
+            self.at += 1
+            self._skip_blank()
+        self._read_command()
+
+    def _skip_blank(self, *, newlines: bool = False) -> None:
+        """Pass over blanks, continuations and comments, and over the ends of lines if asked to."""
+        text = self.text
+        while self.at < len(text):
+            if text[self.at] in _BLANK:
+                self.at += 1
+            elif text.startswith("\\\n", self.at):
+                self.at += 2
+            elif text[self.at] == "#" and (self.at == 0 or text[self.at - 1] in _META):
+                end = text.find("\n", self.at)
+                self.at = len(text) if end < 0 else end
+            elif newlines and text[self.at] == "\n":
+                self.at += 1
+                self._read_heredocs()
+            else:
+                return
+
+    # --- commands ---
+
+    def _read_command(self) -> None:
+        if self.at >= len(self.text):
+            self._break_at_token()
+        token = self._peek_token()
+        if token == "((" and self._skip_arithmetic():
+            self._read_redirections()
+        elif token.startswith("("):
+            self._read_enclosed("(", ")", self.at)
+        elif token == "{":
+            self._read_enclosed("{", "}", self.at)
+        elif token == "[[":
+            self._read_condition()
+        elif token in _OPENERS:
+            self._read_compound(token)
+        elif token in _CLOSERS and token != "in":
+            self._break_at_token()
+        else:
+            self._read_simple()
+
+    def _skip_arithmetic(self) -> bool:
+        """Pass over `(( ... ))`; false where the two parentheses are two subshells."""
+        depth, at = 0, self.at
+        while at < len(self.text):
+            depth += {"(": 1, ")": -1}.get(self.text[at], 0)
+            at += 1
+            if depth == 0:
+                if self.text[at - 2 : at] != "))":
+                    return False
+                self.at = at
+                return True
+        self._break(self.at, self.at + 2, f"'((' {_OPEN_END}", "close it with '))'")
+        return False
+
+    def _read_enclosed(self, opening: str, closing: str, start: int) -> None:
+        self.at += 1
+        if not self._read_list(frozenset((closing,))) and self.at < len(self.text):
+            self._break_at_token()
+        self._expect(closing, start, opening)
+        self._read_redirections()
+
+    def _expect(self, word: str, start: int, opening: str) -> None:
+        self._skip_blank(newlines=True)
+        if self.at >= len(self.text):
+            hint = (
+                f"it goes on with '{word}'"
+                if word in ("then", "do", "in")
+                else f"close it with '{word}'"
+            )
+            self._break(start, start + len(opening), f"'{opening}' {_OPEN_END}", hint)
+        if word == ")" and self.text[self.at] == ")":
+            self.at += 1
+            return
+        if self._peek_token() != word:
+            self._break_at_token()
+        self.at += len(word)
+
+    def _read_condition(self) -> None:
+        start = self.at
+        self.at += 2
+        while True:
+            self._skip_blank(newlines=True)
+            if self.at >= len(self.text):
+                self._break(start, start + 2, f"'[[' {_OPEN_END}", "close it with ']]'")
+            if self.text.startswith("]]", self.at):
+                self.at += 2
+                break
+            if self.text[self.at] in "()<>&|;":
+                self.at += 1
+            else:
+                self._read_word(is_pattern=True)
+        self._read_redirections()
+
+    def _read_compound(self, word: str) -> None:
+        start = self.at
+        self.at += len(word)
+        match word:
+            case "if":
+                self._read_filled(frozenset(("then",)), "if")
+                self._expect("then", start, "if")
+                self._read_branches(start)
+            case "while" | "until":
+                self._read_filled(frozenset(("do",)), word)
+                self._read_loop(start, word)
+            case "for" | "select":
+                self._read_for(start, word)
+            case "case":
+                self._read_case(start)
+            case _:
+                self._skip_blank()
+                self._read_word()
+                self._skip_blank()
+                if self.text.startswith("(", self.at):
+                    self._read_parameters()
+                self._skip_blank(newlines=True)
+                self._read_command()
+                return
+        self._read_redirections()
+
+    def _read_filled(self, closers: frozenset[str], after: str) -> None:
+        """A list of commands that may not be empty."""
+        if not self._read_list(closers) and self.at < len(self.text):
+            token = self._peek_token()
+            self._break(
+                self.at,
+                self.at + len(token),
+                f"no command stands between '{after}' and '{token}'",
+                "a comment is none; write ':' for a command that does nothing",
+            )
+
+    def _read_branches(self, start: int) -> None:
+        after = "then"
+        while True:
+            self._read_filled(frozenset(("elif", "else", "fi")), after)
+            token = self._peek_token() if self.at < len(self.text) else ""
+            if token == "elif" and after != "else":
+                self.at += 4
+                self._read_filled(frozenset(("then",)), "elif")
+                self._expect("then", start, "if")
+                after = "then"
+            elif token == "else" and after != "else":
+                self.at += 4
+                after = "else"
+            else:
+                self._expect("fi", start, "if")
+                return
+
+    def _read_loop(self, start: int, word: str) -> None:
+        self._expect("do", start, word)
+        self._read_filled(frozenset(("done",)), "do")
+        self._expect("done", start, word)
+
+    def _read_for(self, start: int, word: str) -> None:
+        self._skip_blank()
+        if self.text.startswith("((", self.at):
+            self._skip_arithmetic()
+        else:
+            self._read_word()
+            self._skip_blank(newlines=True)
+            if self._peek_token() == "in":
+                self.at += 2
+                self._skip_blank()
+                while self.at < len(self.text) and self.text[self.at] not in "\n;&|":
+                    if self._read_word() is None:
+                        self._break_at_token()
+                    self._skip_blank()
+        self._skip_blank()
+        if self.text.startswith(";", self.at):
+            self.at += 1
+        self._skip_blank(newlines=True)
+        if self._peek_token() == "{":
+            self._read_enclosed("{", "}", self.at)
+        else:
+            self._read_loop(start, word)
+
+    def _read_case(self, start: int) -> None:
+        self._skip_blank()
+        self._read_word()
+        self._skip_blank(newlines=True)
+        self._expect("in", start, "case")
+        while True:
+            self._skip_blank(newlines=True)
+            if self.at >= len(self.text) or self._peek_token() == "esac":
+                self._expect("esac", start, "case")
+                return
+            if self.text[self.at] == "(":
+                self.at += 1
+            while self.at < len(self.text) and self.text[self.at] != ")":
+                self._skip_blank()
+                if self.text[self.at : self.at + 1] == "|":
+                    self.at += 1
+                elif self._read_word(is_pattern=True) is None and self.text[self.at] != ")":
+                    self._break_at_token()
+                self._skip_blank()
+            self.at += 1
+            self._read_list(frozenset((";;", ";;&", ";&", "esac")))
+            for sign in (";;&", ";;", ";&"):
+                if self.text.startswith(sign, self.at):
+                    self.at += len(sign)
+                    break
+
+    def _read_parameters(self) -> None:
+        """`()` behind the name of a function."""
+        self.at += 1
+        self._skip_blank()
+        if not self.text.startswith(")", self.at):
+            self._break(
+                self.at - 1,
+                self.at,
+                "'(' cannot stand here",
+                "put the word that holds it between quotes",
+            )
+        self.at += 1
+
+    def _read_simple(self) -> None:
+        words: list[Word] = []
+        assignments: list[Word] = []
+        pending: list[int] = []
+        is_redirected = False
+        while True:
+            self._skip_blank()
+            if self.at >= len(self.text) or self.text[self.at] in "\n;|)":
+                break
+            if self.text[self.at] == "&" and not self.text.startswith("&>", self.at):
+                break
+            if self._read_redirection(pending):
+                is_redirected = True
+                continue
+            if self.text[self.at] == "(":
+                if len(words) != 1 or assignments:
+                    self._break(
+                        self.at,
+                        self.at + 1,
+                        "'(' cannot stand here",
+                        "put the word that holds it between quotes",
+                    )
+                self._read_parameters()
+                self._skip_blank(newlines=True)
+                self._read_command()
+                return
+            word = self._read_word(may_assign=True)
+            assert word is not None
+            if not words and _ASSIGNMENT.match(self.text, word.start):
+                assignments.append(word)
+            else:
+                words.append(word)
+        if not (words or assignments or is_redirected):
+            self._break_at_token()
+        self.commands.append(Command(tuple(words), tuple(assignments)))
+        for index in pending:
+            self.heredocs[index] = replace(self.heredocs[index], command=len(self.commands) - 1)
+
+    # --- redirections and heredocs ---
+
+    def _read_redirections(self) -> None:
+        """Those behind a compound command."""
+        pending: list[int] = []
+        self._skip_blank()
+        while self.at < len(self.text) and self._read_redirection(pending):
+            self._skip_blank()
+
+    def _read_redirection(self, pending: list[int]) -> bool:
+        found = _REDIRECTION.match(self.text, self.at)
+        if (
+            found is None
+            or _PLACEHOLDER.match(self.text, self.at)
+            or self.text.startswith(("<(", ">("), self.at)
+        ):
+            return False
+        start, sign = self.at, found[0].lstrip("0123456789")
+        self.at = found.end()
+        self._skip_blank()
+        at = self.at
+        word = self._read_word() if at < len(self.text) else None
+        if word is None:
+            self._break(
+                start,
+                found.end(),
+                f"nothing follows '{found[0]}'",
+                "name a file, or put the sign between quotes",
+            )
+            return False
+        if sign in ("<<", "<<-"):
+            delimiter = re.sub(r"[\"'\\]", "", self.text[word.start : word.end])
+            pending.append(len(self.heredocs))
+            self.heredocs.append(_Heredoc(delimiter, sign == "<<-", start, word.end, -1))
+        return True
+
+    def _read_heredocs(self) -> None:
+        """At the start of a line: the bodies of the heredocs of the line before."""
+        waiting, self.heredocs = self.heredocs, []
+        for heredoc in waiting:
+            start = self.at
+            while True:
+                end = self.text.find("\n", self.at)
+                end = len(self.text) if end < 0 else end
+                line = self.text[self.at : end]
+                if (line.lstrip("\t") if heredoc.strips_tabs else line) == heredoc.delimiter:
+                    break
+                if end == len(self.text):
+                    self._break_heredoc(heredoc, start)
+                self.at = end + 1
+            body = self.text[start : self.at]
+            self.at = min(end + 1, len(self.text))
+            if 0 <= heredoc.command < len(self.commands):
+                command = self.commands[heredoc.command]
+                self.commands[heredoc.command] = replace(command, heredoc=body, heredoc_start=start)
+
+    def _break_heredoc(self, heredoc: _Heredoc, start: int) -> None:
+        hint = f"close it with '{heredoc.delimiter}' alone on a line"
+        body = self.text[start:]
+        if re.search(rf"^[ \t]*{re.escape(heredoc.delimiter)}[ \t]*$", body, re.MULTILINE):
+            hint = f"'{heredoc.delimiter}' has to stand alone on its line, without blanks around it"
+        self._break(
+            heredoc.start,
+            heredoc.end,
+            f"the heredoc '{heredoc.delimiter}' {_OPEN_END}",
+            hint,
+        )
+
+    # --- words ---
+
+    def _read_word(self, *, is_pattern: bool = False, may_assign: bool = False) -> Word | None:
+        """The word that begins here; nothing where an operator stands."""
+        text, start = self.text, self.at
+        pieces: list[str] = []
+        is_open = is_many = is_split = False
+        plain: list[str] = []
+        while self.at < len(text):
+            character = text[self.at]
+            if character == "\\":
+                if self.at + 1 < len(text) and text[self.at + 1] != "\n":
+                    pieces.append(text[self.at + 1])
+                self.at += 2
+            elif character == "'":
+                pieces.append(self._read_single_quotes())
+            elif character == '"':
+                piece, is_variable, every = self._read_double_quotes()
+                pieces.append(piece)
+                is_open, is_many = is_open or is_variable, is_many or every
+            elif character in "$`":
+                if text.startswith(("$'", '$"'), self.at):
+                    self.at += 1
+                    continue
+                begin = self.at
+                if self._skip_expansion():
+                    is_open, is_split = True, True
+                pieces.append(text[begin : self.at])
+            elif character in "<>" and text.startswith("(", self.at + 1):
+                self._skip_process()
+                is_open = True
+            elif placeholder := _PLACEHOLDER.match(text, self.at):
+                is_open = True
+                pieces.append(placeholder[0])
+                self.at = placeholder.end()
+            elif character == "(" and self._skip_group(start, is_pattern, may_assign):
+                is_open = True
+            elif character in _META:
+                break
+            else:
+                pieces.append(character)
+                plain.append(character)
+                self.at += 1
+        self.at = min(self.at, len(text))
+        if self.at == start:
+            return None
+        word = "".join(pieces)
+        bare = "".join(plain)
+        if _ELLIPSIS.fullmatch(bare) or _OPTIONAL.fullmatch(bare):
+            is_many = True
+        elif _ELLIPSIS.search(bare) or (_GLOB.search(bare) and not _ASSIGNMENT.match(bare)):
+            is_open, is_split = True, True
+        is_many = is_many or (is_split and not word.startswith("-"))
+        inner = -1
+        if text[start] in "\"'" and text[self.at - 1] == text[start] and not plain:
+            inner = start + 1
+        return Word(word, start, self.at, is_open, is_many, inner)
+
+    def _read_single_quotes(self) -> str:
+        start = self.at
+        end = self.text.find("'", start + 1)
+        ansi = start > 0 and self.text[start - 1] == "$"
+        while ansi and end > 0 and (end - len(self.text[:end].rstrip("\\"))) % 2:
+            end = self.text.find("'", end + 1)
+        if end < 0:
+            self._break(start, start + 1, f"the quote ' {_OPEN_END}", "close it, or write \\'")
+        self.at = end + 1
+        return self.text[start + 1 : end]
+
+    def _read_double_quotes(self) -> tuple[str, bool, bool]:
+        """The text between the quotes, whether it holds an expansion, whether that may become
+        any number of words."""
+        text, start = self.text, self.at
+        self.at += 1
+        pieces: list[str] = []
+        is_open = is_many = False
+        while self.at < len(text):
+            character = text[self.at]
+            if character == '"':
+                self.at += 1
+                return "".join(pieces), is_open, is_many
+            if character == "\\" and text[self.at + 1 : self.at + 2] in tuple('"\\$`\n'):
+                pieces.append(text[self.at + 1].strip("\n"))
+                self.at += 2
+            elif character in "$`":
+                begin = self.at
+                is_open = self._skip_expansion() or is_open
+                piece = text[begin : self.at]
+                is_many = is_many or piece == "$@" or "[@]" in piece
+                pieces.append(piece)
+            else:
+                pieces.append(character)
+                self.at += 1
+        self._break(start, start + 1, f'the quote " {_OPEN_END}', 'close it, or write \\"')
+        return "", False, False
+
+    def _skip_expansion(self) -> bool:
+        """Pass over what begins with a dollar or backtick; false where it is that sign only."""
+        text, start = self.text, self.at
+        if text[start] == "`":
+            end = start + 1
+            while end < len(text) and text[end] != "`":
+                end += 2 if text[end] == "\\" else 1
+            if end >= len(text):
+                self._break(start, start + 1, f"the ` {_OPEN_END}", "close it, or quote it")
+            self._read_inside(text[start + 1 : end], start + 1)
+            self.at = end + 1
+            return True
+        if text.startswith("$((", start):
+            self.at = start + 1
+            if self._skip_arithmetic():
+                return True
+            self.at = start
+        if text.startswith("$(", start):
+            self.at += 2
+            self._read_list(frozenset((")",)))
+            self._expect(")", start, "$(")
+            return True
+        if text.startswith("${", start):
+            self._skip_parameter()
+            return True
+        found = _VARIABLE.match(text, start)
+        self.at = found.end() if found else start + 1
+        return found is not None
+
+    def _read_inside(self, inside: str, offset: int) -> None:
+        inner = _Reader(inside.replace("\\`", "  "))
+        try:
+            inner.read_script()
+        except _Broken as broken:
+            fault = broken.fault
+            raise _Broken(
+                replace(fault, start=fault.start + offset, end=fault.end + offset)
+            ) from None
+        for command in inner.commands:
+            self.commands.append(
+                replace(
+                    command,
+                    words=tuple(_shift(word, offset) for word in command.words),
+                    assignments=tuple(_shift(word, offset) for word in command.assignments),
+                    heredoc_start=command.heredoc_start + offset,
+                )
+            )
+
+    def _skip_parameter(self) -> None:
+        start = self.at
+        self.at += 2
+        while self.at < len(self.text):
+            character = self.text[self.at]
+            if character == "}":
+                self.at += 1
+                return
+            if character == "\\":
+                self.at += 2
+            elif character == '"':
+                self._read_double_quotes()
+            elif character in "$`":
+                self._skip_expansion()
+            else:
+                self.at += 1
+        self.at = len(self.text)
+        self._break(start, start + 2, f"'${{' {_OPEN_END}", "close it with '}'")
+
+    def _skip_process(self) -> None:
+        start = self.at
+        self.at += 2
+        self._read_list(frozenset((")",)))
+        self._expect(")", start, self.text[start : start + 2])
+
+    def _skip_group(self, start: int, is_pattern: bool, may_assign: bool) -> bool:
+        """Pass over the parentheses of an array, or of a pattern where one may stand."""
+        before = self.text[start : self.at]
+        if may_assign and _ASSIGNMENT.fullmatch(before):
+            opening = self.at
+            self.at += 1
+            while True:
+                self._skip_blank(newlines=True)
+                if self.at >= len(self.text):
+                    self._break(opening, opening + 1, f"'(' {_OPEN_END}", "close it with ')'")
+                if self.text[self.at] == ")":
+                    self.at += 1
+                    return True
+                if self._read_word() is None:
+                    self._break_at_token()
+        if is_pattern and before and before[-1] in "@?*+!~(^|":
+            depth = 0
+            while self.at < len(self.text):
+                depth += {"(": 1, ")": -1}.get(self.text[self.at], 0)
+                self.at += 1
+                if depth == 0:
+                    return True
+        return False

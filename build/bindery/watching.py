@@ -1,0 +1,98 @@
+"""Waiting for changes of a book's files, and what a change has brought."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bindery.identity import Identity
+from bindery.load import Tree
+from bindery.model import ConfigError, Finding, Span
+
+_LOOK_MILLISECONDS = 2000
+"""How often files are looked at unasked: network file systems tell of no changes."""
+_SETTLE_MILLISECONDS = 200
+"""A save may be several changes, and is one."""
+
+Stamp = tuple[int, int, int]
+Known = Mapping[Finding, Identity]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What a change of the book has brought, and what it has ended."""
+
+    new: tuple[Finding, ...]
+    gone: tuple[Finding, ...]
+
+
+def compare_findings(before: Known, after: Known) -> Difference:
+    """What is found now and was not, and what was and is not, wherever its line has moved."""
+    return Difference(_leave_out(after, before), _leave_out(before, after))
+
+
+def _leave_out(findings: Known, others: Known) -> tuple[Finding, ...]:
+    left = Counter(others.values())
+    remaining = []
+    for finding, identity in findings.items():
+        if left[identity]:
+            left[identity] -= 1
+        else:
+            remaining.append(finding)
+    return tuple(remaining)
+
+
+def wait_for_changes(root: Path) -> Iterator[None]:
+    """Yields at once, and again each time that files of the book have changed.
+
+    Hidden folders, environments and outputs are not looked at. Raises ConfigError where watchfiles
+    is not installed, and KeyboardInterrupt at Ctrl-C.
+    """
+    try:
+        from watchfiles import watch
+    except ImportError:
+        message = "'--watch' needs the package watchfiles, which is not installed"
+        hint = "install it with `pip install 'bindery[watch]'`"
+        raise ConfigError(Finding(Span.whole("--watch"), "config", message, hint)) from None
+    stamps = _read_stamps(root)
+    yield
+    while True:
+        folders = _list_folders(root, stamps)
+        try:
+            # A change says only that it is time to look: what has changed the stamps tell, also
+            # what happened before the watcher was there.
+            for _ in watch(
+                *folders,
+                recursive=False,
+                debounce=_SETTLE_MILLISECONDS,
+                rust_timeout=_LOOK_MILLISECONDS,
+                yield_on_timeout=True,
+                watch_filter=None,
+            ):
+                former, stamps = stamps, _read_stamps(root)
+                if stamps != former:
+                    yield
+                if _list_folders(root, stamps) != folders:
+                    break
+        except FileNotFoundError:  # a folder went while the watcher was being made
+            time.sleep(_SETTLE_MILLISECONDS / 1000)
+            stamps = _read_stamps(root)
+            yield
+
+
+def _read_stamps(root: Path) -> Mapping[str, Stamp]:
+    """What tells that a file has changed: its time, its size, and which file it is."""
+    stamps = {}
+    for path in Tree(root).walk_files(""):
+        with contextlib.suppress(OSError):
+            status = (root / path).stat()
+            stamps[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
+    return stamps
+
+
+def _list_folders(root: Path, paths: Iterable[str]) -> frozenset[Path]:
+    return frozenset({root, *((root / path).parent for path in paths)})

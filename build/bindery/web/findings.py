@@ -1,0 +1,99 @@
+"""What the web says of a book as findings, in the places where its addresses stand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from bindery.checks.rule import Rule
+from bindery.checks.unused_excuse import apply_excuses
+from bindery.model import Finding, Severity
+from bindery.pipeline import Inspection
+from bindery.report import count_noun, sort_findings
+from bindery.web.addresses import Address
+from bindery.web.judging import VERDICTS, Answer
+
+DEAD = Rule("web-dead", Severity.ERROR, "an address on the web is dead")
+MOVED = Rule("web-moved", Severity.WARNING, "an address on the web has moved for good")
+ANCHOR = Rule("web-anchor", Severity.WARNING, "a page on the web has no such anchor")
+WEB_RULES: Mapping[str, Rule] = {rule.id: rule for rule in (DEAD, MOVED, ANCHOR)}
+
+
+def find_faults(
+    inspection: Inspection, addresses: Iterable[Address], answers: Mapping[str, Answer]
+) -> list[Finding]:
+    """The findings on some addresses, in reading order, less those that the book excuses and at
+    the severity that it gives them."""
+    found = sort_findings(
+        finding
+        for address in addresses
+        if address.url in answers
+        for finding in _report(address, answers[address.url])
+    )
+    severities = inspection.config.severities
+    kept = []
+    for finding in apply_excuses(found, inspection.book.chapters, WEB_RULES):
+        severity = severities.get(finding.rule, finding.severity)
+        # What is said of excuses is left out: not every run asks for every address.
+        if finding.rule in WEB_RULES and severity is not Severity.OFF:
+            kept.append(
+                Finding(finding.span, finding.rule, finding.message, finding.help, severity)
+            )
+    return kept
+
+
+def _report(address: Address, answer: Answer) -> Iterator[Finding]:
+    url = address.url
+    for span in address.places:
+        if answer.verdict == "dead":
+            yield DEAD.find(span, f"'{url}' is dead: {answer.reason}", _help_dead(answer))
+        if answer.verdict == "moved":
+            hint = "`bindery links --external --fix` writes it"
+            if answer.anchor == "missing":
+                hint = "write it by hand: the new page lacks the anchor that is asked for"
+            elif not span.path.endswith(".md"):
+                hint = "data are not mended by themselves: read the figure there again"
+            yield MOVED.find(span, f"'{url}' has moved to '{answer.target}'", hint)
+        if answer.anchor == "missing":
+            anchor = url.partition("#")[2]
+            hint = "open the page, and see where the text has gone"
+            if answer.nearest:
+                hint = f"did you mean '#{answer.nearest}'?"
+            yield ANCHOR.find(span, f"the page has no anchor '#{anchor}'", hint)
+
+
+def _help_dead(answer: Answer) -> str:
+    if answer.archived:
+        return f"there is an archived copy: {answer.archived}"
+    url = answer.url
+    if url.endswith(")") and url.count(")") > url.count("("):
+        return f"did you mean '{url[:-1]}'? the bracket at the end is part of the address"
+    return "correct it or take it out; with --archive a copy in the Wayback Machine is looked for"
+
+
+def summarise(
+    answers: Iterable[Answer],
+    *,
+    asked: int,
+    hosts: int,
+    known: int,
+    left_out: Mapping[str, str],
+    not_asked: int,
+) -> str:
+    """The last line of a report: what was asked, what came out, and what was left out, and why."""
+    kept = list(answers)
+    counts = Counter(answer.verdict for answer in kept)
+    parts = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]
+    missing = sum(answer.anchor == "missing" for answer in kept)
+    unknown = sum(answer.anchor == "unknown" for answer in kept)
+    parts += [f"{count_noun(missing, 'anchor')} missing"] * bool(missing)
+    parts += [f"{count_noun(unknown, 'anchor')} that cannot be judged"] * bool(unknown)
+    line = f"asked {count_noun(asked, 'link')} on {count_noun(hosts, 'host')}"
+    line += f", {known} known from before" if known else ""
+    line += f": {', '.join(parts) or 'nothing to tell'}"
+    notes = [f"{not_asked} not asked yet"] * bool(not_asked)
+    if left_out:
+        reasons = Counter(left_out.values())
+        told = [count_noun(count, reason) for reason, count in sorted(reasons.items())]
+        notes.append(f"left out: {', '.join(told)}")
+    return "; ".join([line, *notes])

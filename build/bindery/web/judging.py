@@ -1,0 +1,171 @@
+"""What an answer means for a link: alive, moved, dead, behind a gate, or nothing for today."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal, get_args
+from urllib.parse import parse_qsl, urldefrag, urlsplit, urlunsplit
+
+from bindery.web.fetch import Fault, FaultKind, Reply
+from bindery.web.pages import cut_fragment, find_nearest_anchor, has_anchor
+from bindery.web.trails import Trail
+from bindery.web.walls import find_wall
+
+Verdict = Literal["live", "moved", "dead", "throttled", "gated", "unreachable"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+AnchorState = Literal["", "found", "missing", "unknown"]
+"""Empty where the address asks for no anchor, unknown where the page cannot be judged."""
+
+_OF_FAULTS: Mapping[FaultKind, Verdict] = {
+    "no-host": "dead",
+    "robots": "gated",
+    "throttled": "throttled",
+}
+_ALIASES = frozenset(("stable", "latest", "current", "newest", "nightly", "lts"))
+_PERMALINK_HOSTS = frozenset(
+    ("doi.org", "dx.doi.org", "hdl.handle.net", "purl.org", "w3id.org", "n2t.net")
+)
+_SIGNS = frozenset("awsaccesskeyid expires key-pair-id policy se sig signature sp sv token".split())
+_LOGIN = re.compile(
+    r"(^|/)(log-?_?in|sign-?_?in|sso|oauth2?|authorize|consent|saml2?)(\.\w+)?(/|$)", re.IGNORECASE
+)
+_LOGIN_HOSTS = re.compile(r"^(accounts?|auth|consent|idp?|login|signin|sso)\.", re.IGNORECASE)
+_LOCALE = re.compile(r"[a-z]{2}([-_][a-z]{2,4})?", re.IGNORECASE)
+_FRONT = re.compile(r"|(index|default|home)(\.\w+)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is known of an address."""
+
+    url: str
+    verdict: Verdict
+    checked: datetime
+    status: int = 0
+    """The last HTTP status; 0 where there was no answer."""
+    target: str = ""
+    """The new address of one that has moved, with the anchor that its author asked for."""
+    anchor: AnchorState = ""
+    nearest: str = ""
+    """The anchor of the page that looks most like a missing one."""
+    reason: str = ""
+    archived: str = ""
+    """The address of an archived copy, where one was looked for and found."""
+
+
+def judge(url: str, trail: Trail, checked: datetime) -> Answer:
+    """The verdict on an address from where it leads."""
+    end = trail.end
+    if isinstance(end, Fault):
+        return Answer(url, _OF_FAULTS.get(end.kind, "unreachable"), checked, reason=end.reason)
+    through = f"redirects to '{trail.last_url}', which " if trail.hops else ""
+    base = Answer(url, "live", checked, end.status)
+    if wall := find_wall(end):
+        return replace(base, verdict="gated", reason=f"{through}{wall}" if through else wall)
+    if end.status in (404, 410):
+        reason = f"{through}answers {end.status}"
+        return replace(base, verdict="dead", reason=reason)
+    if end.status == 429:
+        return replace(base, verdict="throttled", reason=f"{through}answers 429")
+    if end.status >= 500:
+        return replace(base, verdict="unreachable", reason=f"{through}answers {end.status}")
+    if end.status >= 400:
+        return replace(base, verdict="gated", reason=f"{through}answers {end.status} to programs")
+    if not 200 <= end.status < 400:
+        return replace(base, verdict="unreachable", reason=f"{through}answers {end.status}")
+    return _judge_living(base, url, trail)
+
+
+def _judge_living(base: Answer, url: str, trail: Trail) -> Answer:
+    """The verdict on an address that ends well: what is there may be another page."""
+    if trail.hops and _leads_to_login(url, trail.last_url):
+        reason = f"redirects to a login, '{_cut_query(trail.last_url)}'"
+        return replace(base, verdict="gated", reason=reason)
+    target = _find_new_address(url, trail)
+    answer = _judge_anchor(base, url, trail)
+    if not target:
+        return answer
+    if _leads_to_front(url, target):
+        reason = f"redirects to the front page '{target}': what was there is gone"
+        return replace(base, verdict="dead", reason=reason)
+    return replace(answer, verdict="moved", target=target)
+
+
+def _find_new_address(url: str, trail: Trail) -> str:
+    """The address that takes the place of an old one for good; nothing where the old one stays."""
+    target = ""
+    for hop in trail.hops:
+        if not hop.is_for_good:
+            break  # what comes behind it may be another page tomorrow
+        target = hop.target
+    old, new = urlsplit(url), urlsplit(target)
+    if not target or old.hostname in _PERMALINK_HOSTS or _is_signed(target):
+        return ""
+    if old.scheme == "https" and new.scheme == "http":
+        return ""
+    before, after = old.path.split("/"), new.path.split("/")
+    if any(name in _ALIASES and name not in after for name in before):
+        return ""
+    if old.hostname == new.hostname and _is_localised(before, after):
+        return ""
+    if old.path.endswith(".git") and not new.path.endswith(".git"):
+        target = urlunsplit(new._replace(path=f"{new.path.rstrip('/')}.git"))
+    if not urlsplit(target).fragment and old.fragment:
+        target = f"{target.rstrip('#')}#{old.fragment}"
+    return "" if target in (url, f"https:{url}") else target
+
+
+def _judge_anchor(base: Answer, url: str, trail: Trail) -> Answer:
+    anchor = cut_fragment(urlsplit(url).fragment)
+    end, page = trail.end, trail.page
+    if not anchor or (isinstance(end, Reply) and not end.is_page):
+        return base
+    if page is not None and has_anchor(page, anchor):
+        return replace(base, anchor="found")
+    if page is None or page.is_by_script or not (isinstance(end, Reply) and end.is_whole):
+        return replace(base, anchor="unknown")
+    return replace(base, anchor="missing", nearest=find_nearest_anchor(page, anchor))
+
+
+def _is_signed(url: str) -> bool:
+    """Whether an address is good for a while only, and for whom it was made."""
+    names = [name.lower() for name, _ in parse_qsl(urlsplit(url).query, keep_blank_values=True)]
+    return any(name in _SIGNS or name.startswith("x-amz-") for name in names)
+
+
+def _is_localised(before: list[str], after: list[str]) -> bool:
+    """Whether nothing changes but that a language is put in, which differs from reader to
+    reader."""
+    if len(after) != len(before) + 1:
+        return False
+    place = next((n for n, name in enumerate(after) if before[n : n + 1] != [name]), 0)
+    return (
+        _LOCALE.fullmatch(after[place]) is not None and after[:place] + after[place + 1 :] == before
+    )
+
+
+def _leads_to_login(url: str, target: str) -> bool:
+    old, new = urlsplit(url), urlsplit(target)
+    if _LOGIN.search(old.path) or _LOGIN_HOSTS.match(old.hostname or ""):
+        return False
+    return bool(_LOGIN.search(new.path) or _LOGIN_HOSTS.match(new.hostname or ""))
+
+
+def _leads_to_front(url: str, target: str) -> bool:
+    """Whether a page was replaced by the front page: of its own host, or of another one where it
+    lay too deep to be the front page of something."""
+    old, new = urlsplit(url), urlsplit(target)
+    names = [name for name in old.path.split("/") if name]
+    if not _FRONT.fullmatch(new.path.strip("/")) or new.query or not names:
+        return False
+    if _FRONT.fullmatch(names[-1]) or _LOCALE.fullmatch(names[-1]):
+        return False
+    hosts = [(parts.hostname or "").removeprefix("www.") for parts in (old, new)]
+    return hosts[0] == hosts[1] or len(names) > 1
+
+
+def _cut_query(url: str) -> str:
+    return urldefrag(url).url.partition("?")[0]

@@ -1,0 +1,52 @@
+"""Good manners towards hosts: how often, how long and how much is asked of them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+LEAST_DELAY = 1.0
+"""Seconds between two requests of a host that no option goes below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """What is asked of hosts at most. Times are in seconds."""
+
+    delay: float = LEAST_DELAY
+    """From the end of one request to the start of the next one of the same host."""
+    hosts: int = 32
+    """Requests under way at once; never two of one host."""
+    limit: float = 20.0
+    """For one request, body included."""
+    page_bytes: int = 4 << 20
+    """Of a page whose anchors are looked for."""
+    head_bytes: int = 64 << 10
+    """Of a page in which nothing but a refresh is looked for, which stands at its beginning."""
+    retries: int = 2
+    back_off: float = 2.0
+    """Before the first retry; each further one waits twice as long."""
+    patience: float = 120.0
+    """The longest wait that a host may ask for; one that asks for more is left alone."""
+
+    def choose_wait(self, attempt: int) -> float:
+        """How long to wait after a failure, counted from 0. Chance plays a part, so that programs
+        which failed together do not come back together."""
+        wait = self.back_off * float(2**attempt) * random.uniform(0.5, 1.5)
+        return max(wait, self.delay)
+
+
+def read_retry_after(text: str, now: datetime) -> float | None:
+    """The seconds that `Retry-After` asks to wait for, given as a number or as a date; None where
+    it is neither."""
+    text = text.strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        then = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    then = then if then.tzinfo else then.replace(tzinfo=UTC)
+    return max((then - now).total_seconds(), 0.0)

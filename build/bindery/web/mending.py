@@ -1,0 +1,172 @@
+"""New addresses in the place of old ones: in the destinations of links, and nowhere else."""
+
+from __future__ import annotations
+
+import difflib
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from bindery.documents import Edit, apply_edits, read_source
+from bindery.model import Chapter, Finding, Link, Severity, Span, ToWeb
+from bindery.parse import parse_chapter
+from bindery.pipeline import Inspection
+from bindery.render.output import write_whole
+from bindery.web.addresses import find_place
+
+RULE = "web-moved"
+_WHY_NOT = "write the new address by hand"
+
+
+@dataclass(frozen=True, slots=True)
+class Mending:
+    """Chapters as they would be, and what cannot be mended."""
+
+    edits: Mapping[str, Sequence[Edit]]
+    """By path of the chapter."""
+    texts: Mapping[str, tuple[str, str]]
+    """The text of each chapter before and after."""
+    findings: tuple[Finding, ...]
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.edits.values()))
+
+
+def plan_mending(inspection: Inspection, targets: Mapping[str, str]) -> Mending:
+    """What it takes to write new addresses, `targets` by the old ones, into the chapters.
+
+    Only the places of links are written to, so an address that begins like another one is not
+    touched with it. A chapter that has changed since it was read stays as it is, and so does what
+    `bindery fill` has written.
+    """
+    edits: dict[str, Sequence[Edit]] = {}
+    texts: dict[str, tuple[str, str]] = {}
+    findings: list[Finding] = []
+    for chapter in inspection.book.chapters:
+        links = {}
+        for link in chapter.links:
+            old = inspection.resolved.links[link]
+            if (
+                isinstance(old, ToWeb)
+                and old.url in targets
+                and not _is_generated(inspection, find_place(chapter, link))
+            ):
+                links[link] = targets[old.url]
+        if not links:
+            continue
+        text = _read_text(inspection.tree.root / chapter.path)
+        if read_source(text) != chapter.source:
+            message = f"'{chapter.path}' has changed meanwhile, so it stays as it is"
+            findings.append(_refuse(Span.whole(chapter.path), message, "run this once more"))
+            continue
+        planned = []
+        for link, target in links.items():
+            edit = _plan_edit(chapter, link, target)
+            if edit is None:
+                message = f"the address '{link.raw}' cannot be written anew here"
+                findings.append(_refuse(find_place(chapter, link), message, _WHY_NOT))
+            else:
+                planned.append(edit)
+        planned = list(dict.fromkeys(planned))  # links that share a definition share its edit
+        after = apply_edits(text, planned)
+        if not _is_as_planned(chapter, links, after, inspection):
+            message = f"new addresses would change more than links in '{chapter.path}'"
+            findings.append(_refuse(Span.whole(chapter.path), message, _WHY_NOT))
+        elif planned:
+            edits[chapter.path], texts[chapter.path] = planned, (text, after)
+    return Mending(edits, texts, tuple(findings))
+
+
+def write_mending(root: Path, mending: Mending) -> None:
+    """Put the new texts in place, each whole."""
+    for path, (_, after) in mending.texts.items():
+        # Through a symbolic link it is the file behind it that is written.
+        write_whole((root / path).resolve(), after.encode())
+
+
+def format_mending(mending: Mending) -> str:
+    """A unified diff of what would change."""
+    lines = []
+    for path, (before, after) in sorted(mending.texts.items()):
+        pair = before.splitlines(keepends=True), after.splitlines(keepends=True)
+        for line in difflib.unified_diff(*pair, f"a/{path}", f"b/{path}"):
+            lines.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
+    return "".join(lines)
+
+
+def _refuse(span: Span, message: str, hint: str) -> Finding:
+    return Finding(span, RULE, message, hint, Severity.WARNING)
+
+
+def _is_generated(inspection: Inspection, span: Span) -> bool:
+    return any(
+        region.opening.line <= span.line <= region.closing.line
+        for region in inspection.quotations[span.path].regions
+    )
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""  # it is not what was read before
+
+
+def _plan_edit(chapter: Chapter, link: Link, target: str) -> Edit | None:
+    """The edit that writes a new address where the old one is typed; None where it cannot be
+    found there."""
+    span = find_place(chapter, link)
+    raws = [link.raw]
+    if link.label:
+        raws = [d.raw for d in chapter.definitions if d.destination_span == span]
+    elif link.kind.startswith("html"):  # of these the parser has undone the escapes
+        raws.append(html.escape(link.raw))
+    line = chapter.lines[span.line - 1]
+    for raw in filter(None, raws):
+        start = line.find(raw, span.col - 1, span.col - 1 + max(span.width, len(raw)))
+        if start >= 0:
+            written = _write_destination(link, raw, target)
+            return Edit(Span(span.path, span.line, start + 1, len(raw)), raw, written)
+    return None
+
+
+def _write_destination(link: Link, raw: str, target: str) -> str:
+    """An address as it can be typed in the place of `raw`."""
+    written = quote(target, safe="%/:?#[]@!$&'()*+,;=~-._|")
+    if link.kind.startswith("html"):
+        return html.escape(written)
+    if raw.startswith("<"):
+        return f"<{written}>"
+    if not _is_balanced(written):
+        written = written.replace("(", "%28").replace(")", "%29")
+    if link.kind != "autolink" and html.unescape(written) != written:
+        written = written.replace("&", "&amp;")
+    return written.replace("|", "%7C")  # which would end the cell of a table
+
+
+def _is_balanced(text: str) -> bool:
+    depth = 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def _is_as_planned(
+    chapter: Chapter, links: Mapping[Link, str], after: str, inspection: Inspection
+) -> bool:
+    """Whether the new text has the same links in the same order, and those that were to lead to
+    new addresses do."""
+    fresh = parse_chapter(chapter.path, read_source(after), maths=inspection.config.maths)
+    found = [_normalise(link.destination) for link in fresh.links]
+    wanted = [_normalise(links.get(link, link.destination)) for link in chapter.links]
+    return found == wanted
+
+
+def _normalise(url: str) -> str:
+    """The same address in the same letters, however its signs are written."""
+    return quote(url, safe="%/:?#[]@!$&'*+,;=~-._")

@@ -1,0 +1,147 @@
+"""What a page of HTML says: where it sends its reader on, and which anchors it has."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote, urljoin
+
+from lxml import etree
+from lxml.html import HtmlElement, HTMLParser, document_fromstring
+
+from bindery.config import find_nearest
+from bindery.web.fetch import Reply
+
+_MOST_SECONDS = 5
+"""A refresh that comes later is one of the page itself."""
+_REFRESH = re.compile(
+    r"\s*(?P<seconds>\d+)(?:\.\d*)?\s*[;,]\s*(?:url\s*=\s*)?(?P<quote>[\"']?)(?P<url>.+?)(?P=quote)\s*",
+    re.IGNORECASE | re.DOTALL,
+)
+_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]+)", re.IGNORECASE)
+# Not anchors: lines of a file, text to look for, the route of a program, a page of a PDF, and
+# what GitHub puts in by script when one scrolls to it.
+_NO_ANCHOR = re.compile(
+    r"L\d+(C\d+)?(-L?\d+(C\d+)?)?|top|[!/].*|.*=.*|"
+    r"(issuecomment|discussioncomment|pullrequestreview|issue|event|discussion|commitcomment)-?_?r?\d+",
+    re.IGNORECASE | re.DOTALL,
+)
+_LITTLE_TEXT = 400
+"""Characters; a page with less is put together by a script."""
+_ROOTS = frozenset(("root", "app", "__next", "__nuxt", "___gatsby", "svelte", "q-app"))
+"""Ids of the empty element into which scripts write a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh:
+    """A page that sends its reader on."""
+
+    seconds: int
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The parts of a page that links are about."""
+
+    refresh: Refresh | None
+    anchors: frozenset[str]
+    source: str
+    is_by_script: bool
+    """Whether a script writes the text, so that its anchors cannot be seen here."""
+
+
+def read_page(reply: Reply) -> Page:
+    """Read a page, however broken."""
+    text = _decode(reply)
+    root = _parse(text)
+    if root is None:
+        return Page(None, frozenset(), text, is_by_script=True)
+    anchors = {value for value in root.xpath("//@id | //a/@name") if value}
+    return Page(_find_refresh(root, reply), frozenset(anchors), text, _is_by_script(root))
+
+
+def read_refresh_header(reply: Reply) -> Refresh | None:
+    """The header `Refresh`, which browsers take for the element."""
+    return _read_refresh(reply.headers.get("refresh", ""), reply.url)
+
+
+def cut_fragment(fragment: str) -> str:
+    """The anchor that a fragment asks for; nothing where it asks for none."""
+    anchor = unquote(fragment.partition(":~:")[0])
+    return "" if _NO_ANCHOR.fullmatch(anchor) else anchor
+
+
+def has_anchor(page: Page, anchor: str) -> bool:
+    """Whether a page has an anchor: as it is, as GitHub writes those of an author, or in what its
+    scripts are given."""
+    names = (anchor, f"user-content-{anchor}")
+    if any(name in page.anchors for name in names):
+        return True
+    return any(
+        re.search(rf"[\"']{re.escape(name)}[\"'\\]", page.source) is not None for name in names
+    )
+
+
+def find_nearest_anchor(page: Page, anchor: str) -> str:
+    """The anchor of a page that looks most like one that it lacks."""
+    names = {name.removeprefix("user-content-") for name in page.anchors}
+    same = next((name for name in sorted(names) if name.lower() == anchor.lower()), "")
+    return same or find_nearest(anchor, sorted(names))
+
+
+def _decode(reply: Reply) -> str:
+    match = re.search(r"charset\s*=\s*[\"']?([\w:.-]+)", reply.headers.get("content-type", ""))
+    declared = _CHARSET.search(reply.body[:2048])
+    for name in (match[1] if match else "", declared[1].decode() if declared else "", "utf-8"):
+        try:
+            return reply.body.decode(name, "replace") if name else ""
+        except (LookupError, ValueError):
+            continue
+    return reply.body.decode("utf-8", "replace")
+
+
+def _parse(text: str) -> HtmlElement | None:
+    # The bytes are said to be UTF-8 here, so that nothing that the page says of itself counts.
+    parser = HTMLParser(encoding="utf-8", huge_tree=True)
+    try:
+        return document_fromstring(text.encode("utf-8", "replace"), parser=parser)
+    except (etree.LxmlError, ValueError):
+        return None
+
+
+def _find_refresh(root: HtmlElement, reply: Reply) -> Refresh | None:
+    base = next(iter(root.xpath("//base/@href")), "")
+    # Within noscript it speaks to browsers that run no scripts, and those are few.
+    for element in root.xpath("//meta[@http-equiv and @content][not(ancestor::noscript)]"):
+        if element.get("http-equiv").strip().lower() == "refresh":
+            refresh = _read_refresh(element.get("content"), urljoin(reply.url, base))
+            if refresh:
+                return refresh
+    return None
+
+
+def _read_refresh(text: str, base: str) -> Refresh | None:
+    match = _REFRESH.fullmatch(text)
+    if match is None or int(match["seconds"][:9]) > _MOST_SECONDS:
+        return None
+    try:
+        return Refresh(int(match["seconds"]), urljoin(base, match["url"].strip()))
+    except ValueError:
+        return None
+
+
+def _is_by_script(root: HtmlElement) -> bool:
+    if not root.xpath("//script"):
+        return False
+    for element in root.xpath("//*[@id]"):
+        if element.get("id").lower() in _ROOTS and not _read_text(element):
+            return True
+    return len(_read_text(root)) < _LITTLE_TEXT
+
+
+def _read_text(element: HtmlElement) -> str:
+    texts = element.xpath(
+        ".//text()[not(ancestor::script or ancestor::style or ancestor::noscript)]"
+    )
+    return " ".join("".join(texts).split())

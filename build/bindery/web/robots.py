@@ -1,0 +1,87 @@
+"""`robots.txt`, as RFC 9309 reads it: the longest rule that matches decides, and a tie allows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import quote, unquote, urlsplit
+
+AGENT = "bindery"
+MAX_BYTES = 500 << 10
+"""What of the file has to be read, by the same document."""
+_MAX_DELAY = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Robots:
+    """What a host allows to us. The empty one allows everything."""
+
+    rules: tuple[tuple[str, bool], ...] = ()
+    """Patterns, and whether what they match is allowed."""
+    delay: float = 0.0
+    """Seconds that it wants between two requests; a longer wait than half a minute is not kept."""
+
+    def allows(self, url: str) -> bool:
+        parts = urlsplit(url)
+        path = _normalise((parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
+        matches = [(len(p), is_allowed) for p, is_allowed in self.rules if _matches(p, path)]
+        return max(matches, default=(0, True))[1]
+
+
+def parse_robots(text: str, agent: str = AGENT) -> Robots:
+    """The rules for our agent; those for all agents where none is named as we are."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    names: list[str] = []
+    is_open = False
+    for key, value in _read_lines(text):
+        if key == "user-agent":
+            names = [*names, value.lower()] if is_open else [value.lower()]
+            is_open = True
+            groups.setdefault(names[-1], [])
+        else:
+            is_open = False
+            for name in names:
+                groups[name].append((key, value))
+    entries = groups.get(agent.lower(), groups.get("*", []))
+    rules = [(_normalise(v), k == "allow") for k, v in entries if k in ("allow", "disallow") and v]
+    delays = [_read_seconds(value) for key, value in entries if key == "crawl-delay"]
+    return Robots(tuple(rules), max(delays, default=0.0))
+
+
+def _read_lines(text: str) -> Iterator[tuple[str, str]]:
+    for line in text.removeprefix("\ufeff").splitlines():
+        key, colon, value = line.partition("#")[0].partition(":")
+        key = key.strip().lower()
+        if colon and key in ("user-agent", "allow", "disallow", "crawl-delay"):
+            yield key, value.strip()
+
+
+def _read_seconds(text: str) -> float:
+    match = re.fullmatch(r"\d{1,6}(\.\d+)?", text)
+    return min(float(text), _MAX_DELAY) if match else 0.0
+
+
+def _normalise(path: str) -> str:
+    """The same path in the same letters, however it is percent-encoded."""
+    return quote(unquote(path), safe="/*$?&=:;,+@!~'()")
+
+
+def _matches(pattern: str, path: str) -> bool:
+    # Not by a regular expression: a file of somebody else could make one run for ever.
+    first, *pieces = pattern.removesuffix("$").split("*")
+    if not path.startswith(first):
+        return False
+    place = len(first)
+    is_whole = pattern.endswith("$")
+    last = pieces.pop() if is_whole and pieces else ""
+    for piece in pieces:
+        found = path.find(piece, place)
+        if found < 0:
+            return False
+        place = found + len(piece)
+    if not is_whole:
+        return True
+    if "*" not in pattern:
+        return path == first
+    return path.endswith(last) and len(path) - len(last) >= place

@@ -1,0 +1,3 @@
+import beside
+
+print(beside)

@@ -1,0 +1,199 @@
+"""A web of its own on this machine, with every fault that the real one has.
+
+Each address of the loopback network is a host. What a path answers is told by `Answer`; every
+request is written down with the time at which it came and the time at which it was answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal
+
+PROXY_VARIABLES = "http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY".split()
+
+Fault = Literal["", "reset", "silent", "truncated", "endless", "slow-body"]
+HTML = "text/html; charset=utf-8"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a path answers. A fault takes the place of the body, or of all of it."""
+
+    status: int = 200
+    body: bytes | str = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    kind: str = HTML
+    fault: Fault = ""
+    seconds: float = 0.0
+    """How long it takes."""
+    to_head: int = 0
+    """The status that HEAD gets instead."""
+
+
+@dataclass
+class Request:
+    """A request as it was received."""
+
+    host: str
+    method: str
+    path: str
+    agent: str
+    begun: float
+    ended: float = 0.0
+    """When the answer was ready; sending it may take a little longer."""
+
+
+Answers = Answer | Sequence[Answer]
+"""One for each request in turn, the last one for all that follow."""
+
+
+class FaultyServer:
+    """Serves the same paths on all its hosts, unless a path is given with its host."""
+
+    def __init__(self, hosts: Sequence[str], tls: ssl.SSLContext | None = None) -> None:
+        self.hosts = hosts
+        self.paths: dict[str, Answers] = {}
+        self.requests: list[Request] = []
+        self.port = 0
+        self._tls = tls
+        self._counts: dict[str, int] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._ready = threading.Event()
+        self._stop: asyncio.Event | None = None
+
+    def url(self, path: str, host: str = "") -> str:
+        scheme = "https" if self._tls else "http"
+        return f"{scheme}://{host or self.hosts[0]}:{self.port}{path}"
+
+    def count(self, path: str, host: str = "") -> int:
+        """How often a path was asked for."""
+        return sum(r.path == path and host in ("", r.host) for r in self.requests)
+
+    def start(self) -> None:
+        self._thread.start()
+        assert self._ready.wait(10)
+
+    def stop(self) -> None:
+        stop = self._stop
+        assert stop is not None
+        self._loop.call_soon_threadsafe(stop.set)
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._run())
+        finally:
+            self._loop.close()
+
+    async def _run(self) -> None:
+        self._stop = asyncio.Event()
+        first = socket.create_server((self.hosts[0], 0))
+        self.port = first.getsockname()[1]
+        others = [socket.create_server((host, self.port)) for host in self.hosts[1:]]
+        servers = [
+            await asyncio.start_server(self._answer, sock=sock, ssl=self._tls)
+            for sock in (first, *others)
+        ]
+        self._ready.set()
+        await self._stop.wait()
+        for server in servers:
+            server.close()
+        tasks = [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while await self._answer_one(reader, writer):
+                pass
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+    async def _answer_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Answer one request. Gives whether the connection is still of use."""
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        method, path, _ = head[0].split(" ")
+        agent = next((h[12:] for h in head if h.lower().startswith("user-agent:")), "")
+        host = writer.get_extra_info("sockname")[0]
+        request = Request(host, method, path, agent, time.monotonic())
+        self.requests.append(request)
+        answer = self._choose(host, path)
+        await asyncio.sleep(answer.seconds)
+        request.ended = time.monotonic()
+        return await self._write(method, answer, writer)
+
+    def _choose(self, host: str, path: str) -> Answer:
+        key = f"{host}{path}" if f"{host}{path}" in self.paths else path
+        answers = self.paths.get(key, Answer(404, "<p>not here"))
+        if isinstance(answers, Answer):
+            return answers
+        number = self._counts.get(f"{host}{path}", 0)
+        self._counts[f"{host}{path}"] = number + 1
+        return answers[min(number, len(answers) - 1)]
+
+    async def _write(self, method: str, answer: Answer, writer: asyncio.StreamWriter) -> bool:
+        body = answer.body.encode() if isinstance(answer.body, str) else answer.body
+        status = answer.status
+        if method == "HEAD" and answer.to_head:
+            status, body = answer.to_head, b""
+        if answer.fault == "reset":
+            writer.transport.abort()
+            return False
+        if answer.fault == "silent":
+            await asyncio.sleep(3600)
+        lines = [f"HTTP/1.1 {status} X"]
+        lines += [f"{name}: {value}" for name, value in answer.headers.items()]
+        lines.append(f"Content-Type: {answer.kind}")
+        is_endless = answer.fault in ("endless", "slow-body")
+        length = len(body) + (1000 if answer.fault == "truncated" else 0)
+        lines.append("Connection: close" if is_endless else f"Content-Length: {length}")
+        writer.write("\r\n".join([*lines, "", ""]).encode())
+        if method == "HEAD":
+            await writer.drain()
+            return not is_endless
+        writer.write(body)
+        await writer.drain()
+        while answer.fault == "endless":
+            writer.write(b"<p>and on" * 1000)
+            await writer.drain()
+        if answer.fault == "slow-body":
+            await asyncio.sleep(3600)
+        return not answer.fault
+
+
+@contextmanager
+def serve(*hosts: str, tls: ssl.SSLContext | None = None) -> Iterator[FaultyServer]:
+    """A server on these addresses of the loopback network, for as long as the block lasts."""
+    server = FaultyServer(hosts or ("127.0.0.1",), tls)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def redirect(status: int, target: str) -> Answer:
+    return Answer(status, headers={"Location": target})
+
+
+def refresh(seconds: int, target: str) -> Answer:
+    return Answer(body=f'<meta http-equiv="refresh" content="{seconds}; url={target}">')
+
+
+def allow_loopback(url: str) -> str:
+    """A reason not to ask for all but this machine, so that no test reaches the real web."""
+    host = url.partition("://")[2].partition("/")[0].partition(":")[0]
+    return "" if host.startswith("127.") or host.endswith(".invalid") else "private host"

@@ -1,0 +1,180 @@
+"""`check --since`: only what is new, as git tells it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import BookMaker, Runner
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
+
+Git = Callable[..., None]
+LONG = "word " * 80
+
+
+@pytest.fixture
+def git() -> Git:
+    def run(folder: Path, *arguments: str) -> None:
+        user = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+        command = ("git", *user, "-c", "init.defaultBranch=main", *arguments)
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+
+    return run
+
+
+@pytest.fixture
+def book(make_book: BookMaker, git: Git) -> Path:
+    """A book with an old dead link in each chapter, all of it committed."""
+    root = make_book(
+        {
+            "a.md": "# A\n\n[old](gone.md)\n\nText.\n",
+            "b.md": f"# B\n\n[old](gone.md), [there](a.md)\n\n## Deep\n\n{LONG}\n",
+        }
+    )
+    git(root, "init")
+    git(root, "add", ".")
+    git(root, "commit", "-m", "first")
+    return root
+
+
+def check(run_bindery: Runner, root: Path, *arguments: str) -> list[tuple[str, int, str]]:
+    ended = run_bindery("check", "--format", "json", *arguments, folder=root)
+    assert ended.stderr == ""
+    rows = json.loads(ended.stdout)
+    assert ended.status == bool(rows)
+    return [(row["path"], row["line"], row["rule"]) for row in rows]
+
+
+def append(path: Path, text: str) -> None:
+    path.write_text(path.read_text(encoding="utf-8") + text, encoding="utf-8")
+
+
+def test_old_findings_are_nobodys_concern(run_bindery: Runner, book: Path) -> None:
+    """Without a change nothing is new, whatever is wrong with the book."""
+    assert len(check(run_bindery, book)) == 2
+    assert check(run_bindery, book, "--since", "HEAD") == []
+
+
+def test_findings_in_new_lines_are_reported(run_bindery: Runner, book: Path, git: Git) -> None:
+    """A line counts as new before it is staged, staged, and committed, and old after that."""
+    append(book / "a.md", "\n[new](nowhere.md)\n")
+    expected = [("a.md", 7, "dead-link")]
+    assert check(run_bindery, book, "--since", "HEAD") == expected
+    git(book, "add", ".")
+    assert check(run_bindery, book, "--since", "HEAD") == expected
+    git(book, "commit", "-m", "second")
+    assert check(run_bindery, book, "--since", "HEAD~1") == expected
+    assert check(run_bindery, book, "--since", "HEAD") == []
+
+
+def test_a_line_that_moves_is_not_new(run_bindery: Runner, book: Path) -> None:
+    """Text above an old finding moves it, and does not make it new."""
+    text = (book / "a.md").read_text(encoding="utf-8")
+    new = text.replace("# A\n", "# A\n\nNew.\n")
+    (book / "a.md").write_text(new, encoding="utf-8")
+    assert check(run_bindery, book, "--since", "HEAD") == []
+
+
+def test_new_files_are_reported_whole(run_bindery: Runner, book: Path) -> None:
+    """All of a new chapter is new, and findings about a new file as such are reported."""
+    (book / "c.md").write_text("# C\n\n[x](gone.md)\n", encoding="utf-8")
+    (book / "forgotten.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    append(book / "chapters.yaml", "      - c.md\n")
+    assert check(run_bindery, book, "--since", "HEAD") == [
+        ("c.md", 3, "dead-link"),
+        ("forgotten.png", 1, "orphan-file"),
+    ]
+
+
+def test_files_as_such_are_new_where_they_changed(
+    run_bindery: Runner, book: Path, git: Git
+) -> None:
+    """A finding about a file as such is old until something changes in the file, be it that a
+    line is taken out."""
+    (book / "notes.md").write_text("# N\n\nText.\n", encoding="utf-8")
+    git(book, "add", ".")
+    git(book, "commit", "-m", "second")
+    assert ("notes.md", 1, "unlisted-chapter") in check(run_bindery, book)
+    assert check(run_bindery, book, "--since", "HEAD") == []
+    (book / "notes.md").write_text("# N\n", encoding="utf-8")
+    expected = [("notes.md", 1, "unlisted-chapter")]
+    assert check(run_bindery, book, "--since", "HEAD") == expected
+
+
+def test_what_others_add_meanwhile_is_not_ours(run_bindery: Runner, book: Path, git: Git) -> None:
+    """Against a branch that has gone on, only what was added on this side is new."""
+    git(book, "checkout", "-b", "ours")
+    append(book / "b.md", "\n[ours](nowhere.md)\n")
+    git(book, "commit", "-am", "ours")
+    git(book, "checkout", "main")
+    (book / "a.md").write_text("# A\n\nMended.\n", encoding="utf-8")
+    git(book, "commit", "-am", "theirs")
+    git(book, "checkout", "ours")
+    assert check(run_bindery, book, "--since", "main") == [("b.md", 9, "dead-link")]
+
+
+def test_a_book_may_lie_in_a_folder(
+    run_bindery: Runner, make_book: BookMaker, git: Git, tmp_path: Path
+) -> None:
+    """Paths are those of the book, wherever in its repository it lies."""
+    (tmp_path / "docs").mkdir()
+    root = make_book({"größe 1.md": "# A\n\n[old](gone.md)\n"}, name="docs/book")
+    git(root.parent, "init")
+    git(root.parent, "add", ".")
+    git(root.parent, "commit", "-m", "first")
+    append(root / "größe 1.md", "\n[new](gone.md)\n")
+    assert check(run_bindery, root, "--since", "HEAD") == [("größe 1.md", 5, "dead-link")]
+
+
+def test_a_gutted_section_is_told_of_at_its_old_heading(run_bindery: Runner, book: Path) -> None:
+    """A section that others link to and that has lost its text is reported, though no line of it
+    is new."""
+    append(book / "a.md", "\n[deep](b.md#deep)\n")
+    text = (book / "b.md").read_text(encoding="utf-8")
+    (book / "b.md").write_text(text.replace(LONG, "short"), encoding="utf-8")
+    assert check(run_bindery, book, "--since", "HEAD") == [("b.md", 5, "gutted-section")]
+
+
+def test_a_chapter_that_moved_keeps_its_past(run_bindery: Runner, book: Path, git: Git) -> None:
+    """A chapter that has moved is held against the text that it had in its old place; one that is
+    new is held against nothing."""
+    git(book, "mv", "b.md", "c.md")
+    text = (book / "c.md").read_text(encoding="utf-8")
+    (book / "c.md").write_text(text.replace(LONG, "short"), encoding="utf-8")
+    (book / "d.md").write_text("# D\n\n[deep](c.md#deep), [mine](#d)\n", encoding="utf-8")
+    listed = "title: A book\nmoved:\n  b.md: c.md\nparts:\n  - chapters: [a.md, c.md, d.md]\n"
+    (book / "chapters.yaml").write_text(listed, encoding="utf-8")
+    assert ("c.md", 5, "gutted-section") in check(run_bindery, book, "--since", "HEAD")
+
+
+def test_accepted_findings_and_new_ones(run_bindery: Runner, book: Path) -> None:
+    """With a file of accepted findings, what is new and not accepted is reported, and so is what
+    has gone from it."""
+    run_bindery("check", "--write-baseline", "accepted.jsonl", folder=book)
+    (book / "a.md").write_text("# A\n\n[new](nowhere.md)\n", encoding="utf-8")
+    found = check(run_bindery, book, "--since", "HEAD", "--baseline", "accepted.jsonl")
+    assert found == [("a.md", 3, "dead-link"), ("accepted.jsonl", 1, "gone-finding")]
+
+
+@pytest.mark.parametrize("rev", ["nosuch", "--output=x", "-p", "", "HEAD:a.md", "HEAD~9"])
+def test_an_unknown_revision_is_wrong_use(run_bindery: Runner, book: Path, rev: str) -> None:
+    """A revision that is not there, or looks like an option, ends with 2 and is named."""
+    ended = run_bindery("check", f"--since={rev}", folder=book)
+    assert (ended.status, ended.stdout) == (2, "")
+    assert f"'{rev}'" in ended.stderr
+    assert "error[config]" in ended.stderr
+
+
+def test_a_book_without_git_is_wrong_use(run_bindery: Runner, make_book: BookMaker) -> None:
+    """Where there is no repository nothing can be new, and the program says so."""
+    ended = run_bindery("check", "--since", "HEAD", folder=make_book({"a.md": "# A\n"}))
+    assert ended.status == 2
+    assert "repository" in ended.stderr
