@@ -11,10 +11,10 @@ import itertools
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bindery.shell_commands import ShellFault, iterate_prompted, read_shell
+from bindery.shell_commands import Command, ShellFault, iterate_prompted, read_shell
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,9 @@ def _find_in_session(code: str) -> CodeFault | None:
 def _find_in_shell(code: str) -> CodeFault | None:
     prompted = list(iterate_prompted(code))
     for offset, piece in prompted or [(0, code)]:
-        faults = [one for one in (read_shell(piece).fault, _find_lost_continuation(piece)) if one]
+        shell = read_shell(piece)
+        lost = _find_lost_continuation(piece, shell.commands)
+        faults = [one for one in (shell.fault, lost) if one]
         if faults:
             fault = min(faults, key=lambda one: one.start)
             start = fault.start + offset
@@ -197,7 +199,7 @@ _LOST_BLANK = re.compile(r"(?<=[ \t])\\[ \t]+$", re.MULTILINE)
 _LONG_OPTION = re.compile(r"--[a-z][\w-]*(?=[\s=]|$)")
 
 
-def _find_lost_continuation(code: str) -> ShellFault | None:
+def _find_lost_continuation(code: str, commands: Sequence[Command]) -> ShellFault | None:
     """A command that ends before its author thought: a blank behind the backslash, or an option
     that begins a line because the line above it has no backslash or is a comment."""
     if "\\" not in code and "--" not in code:
@@ -209,8 +211,8 @@ def _find_lost_continuation(code: str) -> ShellFault | None:
             "a blank stands behind the backslash, so that the command ends here",
             "take the blank out",
         )
-    commands = [command for command in read_shell(code).commands if command.words]
-    for previous, command in itertools.pairwise(commands):
+    filled = [command for command in commands if command.words]
+    for previous, command in itertools.pairwise(filled):
         word = command.words[0]
         if not _LONG_OPTION.match(word.text) or previous.words[0].text.startswith("-"):
             continue

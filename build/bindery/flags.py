@@ -232,12 +232,14 @@ class _Interpreter:
     def __init__(self, module: ast.Module) -> None:
         self.module = module
         self.globals: _Values = {"__name__": "__main__"}
+        self.nodes, self.parents = _list_nodes(module)
         self.functions = {
             node.name: node
-            for node in ast.walk(module)
+            for node in self.nodes
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         }
         self.telling = self._find_telling()
+        self.mattering = self._find_mattering(_TELLING | self.telling)
         self.parsed: list[_Drafted] = []
         self.visited: set[ast.AST] = set()
         self.calls: list[ast.AST] = []
@@ -260,7 +262,7 @@ class _Interpreter:
         """Whether no argument is added in a place that was never reached."""
         return all(
             node in self.visited
-            for node in ast.walk(self.module)
+            for node in self.nodes
             if isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
             and node.func.attr in ("add_argument", "add_parser")
@@ -283,15 +285,19 @@ class _Interpreter:
                 return frozenset(telling)
             telling = more
 
+    def _find_mattering(self, names: frozenset[str]) -> set[ast.AST]:
+        """The nodes that have to do with a parser, or hold one that has."""
+        found: set[ast.AST] = set()
+        for node in reversed(self.nodes):  # those inside come first
+            own = isinstance(node, ast.Attribute) and node.attr in names
+            if own or (isinstance(node, ast.Name) and node.id in names) or node in found:
+                found.add(node)
+                if node in self.parents:
+                    found.add(self.parents[node])
+        return found
+
     def _matters(self, nodes: Sequence[ast.AST]) -> bool:
-        names = _TELLING | self.telling
-        for node in nodes:
-            for part in ast.walk(node):
-                if isinstance(part, ast.Attribute) and part.attr in names:
-                    return True
-                if isinstance(part, ast.Name) and part.id in names:
-                    return True
-        return False
+        return any(node in self.mattering for node in nodes)
 
     # --- statements ---
 
@@ -748,6 +754,17 @@ class _Interpreter:
             option = _loosen(option)
         target = drafted.positionals if option.is_positional else drafted.options
         target.append(option)
+
+
+def _list_nodes(module: ast.Module) -> tuple[list[ast.AST], dict[ast.AST, ast.AST]]:
+    """All nodes, those inside of others behind them, and in which each stands."""
+    nodes: list[ast.AST] = [module]
+    parents: dict[ast.AST, ast.AST] = {}
+    for node in nodes:
+        for child in ast.iter_child_nodes(node):
+            nodes.append(child)
+            parents[child] = node
+    return nodes, parents
 
 
 class _Layer(dict[str, Any]):

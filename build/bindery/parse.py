@@ -57,6 +57,7 @@ class _ChapterReader:
         self.path = path
         self.source = source
         self.notes = notes
+        self.footnotes = {note.label for note in notes.footnotes}
         self.destinations: dict[str, str] = {}
         for definition in notes.definitions:
             self.destinations.setdefault(definition.key, definition.destination)
@@ -265,8 +266,7 @@ class _ChapterReader:
         if shape == "prose" or shape == "open" or shape == "apart":
             self._report_broken_link(note, place)
             return
-        defined = {footnote.label for footnote in self.notes.footnotes}
-        if note.shape == "footnote" and note.label in defined:
+        if shape == "footnote" and note.label in self.footnotes:
             return
         line, col = place(note.start)
         width = min(note.end - note.start, max(len(self.lines[line - 1]) - col + 1, 1))

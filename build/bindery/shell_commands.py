@@ -14,6 +14,8 @@ _BLANK = " \t"
 _META = " \t\n;&|<>()"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]\n]*\])?\+?=")
+_LETTERS = re.compile(r"[^\s;&|<>()\\'\"$`]+")
+_TO_LOOK_AT = re.compile(r"[\"\\$`]")
 _PLACEHOLDER = re.compile(r"<[A-Za-z_][^<>\n`$;&\"']*(?<! )>(?![&>])")
 _REDIRECTION = re.compile(r"(?:\d+|\{\w+\})?(?:<<<|<<-?|<>|<&|>>|>&|>\||&>>|&>|<|>)")
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])")
@@ -97,6 +99,8 @@ def iterate_prompted(text: str) -> Iterator[tuple[int, str]]:
     A command goes on in the next line behind a backslash, and up to the line that ends an open
     quote, heredoc or loop, if there is one before the next prompt.
     """
+    if not _PROMPT.search(text):
+        return
     lines = text.split("\n")
     offsets = [0]
     for line in lines:
@@ -623,9 +627,11 @@ class _Reader:
             elif character in _META:
                 break
             else:
-                pieces.append(character)
-                plain.append(character)
-                self.at += 1
+                found = _LETTERS.match(text, self.at)
+                letters = found[0] if found else character
+                pieces.append(letters)
+                plain.append(letters)
+                self.at += len(letters)
         self.at = min(self.at, len(text))
         if self.at == start:
             return None
@@ -674,8 +680,10 @@ class _Reader:
                 is_many = is_many or piece == "$@" or "[@]" in piece
                 pieces.append(piece)
             else:
-                pieces.append(character)
-                self.at += 1
+                found = _TO_LOOK_AT.search(text, self.at + 1)
+                end = found.start() if found else len(text)
+                pieces.append(text[self.at : end])
+                self.at = end
         self._break(start, start + 1, f'the quote " {_OPEN_END}', 'close it, or write \\"')
         return "", False, False
 

@@ -137,6 +137,10 @@ def shrink_images(tree: Tree, paths: Iterable[str], *, write: bool) -> list[Shru
 def shrink_image(data: bytes) -> bytes:
     """The same image in fewer bytes, at most as wide as an output shows it; `data` itself where
     nothing worth it can be gained."""
+    from PIL import ImageFile
+
+    # WeasyPrint tells Pillow to accept images that break off; saved, one would look whole.
+    ImageFile.LOAD_TRUNCATED_IMAGES = False
     try:
         with _open(io.BytesIO(data)) as image:
             if getattr(image, "n_frames", 1) > 1 or _has_own_gamma(image):

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pikepdf
 import pytest
-from bindery.crawl import crawl_outputs
 from bindery.edition import find_edition
-from bindery.linkchecker import ask_linkchecker, find_place, fold_address
 from bindery.model import BookError
+from bindery.opinions.linkchecker import ask_linkchecker, find_place, fold_address
+from bindery.opinions.outputs import crawl_outputs
 from bindery.pipeline import inspect_book
 from bindery.render.appendix import append_appendix
 from bindery.render.epub import build_epub
@@ -300,7 +300,7 @@ def test_the_log_is_that_of_linkchecker_alone(built: Path) -> None:
             return sorted(done.stdout.splitlines())
 
         alone = run("linkcheck")
-        assert run("bindery.crawler") == alone
+        assert run("bindery.opinions.crawler") == alone
 
     assert any("False" in line for line in alone)
     assert any("Anchor `part'" in line for line in alone)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from bindery.pipeline import inspect_book
-from plants import Expected, Field, cut, iterate_kinds, plant
+from planting import Expected, Field, cut, iterate_kinds, plant
 
 if TYPE_CHECKING:
     from conftest import Runner

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from bindery.model import Link, Span
-from bindery.opinions import Promise, compare_links
-from bindery.output_links import Written
+from bindery.opinions.comparing import Promise, compare_links
+from bindery.opinions.reading import Written
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,9 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.sums.expressions import NoValueError, Reading, evaluate, read_side
+from bindery.sums.grammar import read_side
+from bindery.sums.judging import Verdict
 from bindery.sums.measures import match_unit
-from bindery.sums.statements import Statement, Verdict, read_statements
+from bindery.sums.readings import NoValueError, Reading, evaluate
+from bindery.sums.statements import Statement, read_statements
 from bindery.sums.tokens import split_tokens
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -26,7 +28,9 @@ def _describe(statement: Statement) -> str:
 def test_each_line_gets_this_verdict(case: Case) -> None:
     """What is stated is found with its edges, and gets the verdict of a careful reader."""
     lines = case.given.split("\n")
-    case.expect("\n".join("; ".join(map(_describe, read_statements(line))) or "-" for line in lines))
+    case.expect(
+        "\n".join("; ".join(map(_describe, read_statements(line))) or "-" for line in lines)
+    )
 
 
 @pytest.mark.parametrize(

@@ -346,6 +346,7 @@ def test_a_redirect_out_of_our_reach_is_not_followed() -> None:
     """What is not on the web is not asked, whoever sends us there."""
     judged, _ = ask_paths({"/a": redirect(301, "http://192.168.0.1/")})
     assert judged.verdict == "unreachable"
+    assert judged.reason == "'http://192.168.0.1/' is not on the web: private host"
     judged, _ = ask_paths({"/a": redirect(302, "mailto:somebody")})
     assert judged.reason == "redirects out of the web, to 'mailto:somebody'"
 
@@ -404,6 +405,23 @@ def test_a_compressed_page_is_read() -> None:
     body = gzip.compress(f"<h1 id=there>{LONG}".encode())
     page = Answer(body=body, headers={"Content-Encoding": "gzip"})
     assert ask_paths({"/a": page}, fragment="#there")[0].anchor == "found"
+
+
+@pytest.mark.parametrize(
+    ("kind", "head", "encoding"),
+    [
+        ("text/html", "", "utf-8"),
+        ("text/html; charset=iso-8859-1", "", "latin-1"),
+        ("text/html", "<meta charset='windows-1252'>", "cp1252"),
+        ("text/html; charset=no-such", "<meta charset=utf-8>", "utf-8"),
+        ("application/xhtml+xml", "<?xml version='1.0' encoding='utf-8'?>", "utf-8"),
+    ],
+)
+def test_a_page_is_read_in_its_letters(kind: str, head: str, encoding: str) -> None:
+    """The header says how a page is encoded, then the page itself, then UTF-8 is taken for it."""
+    body = f"{head}<h1 id='caf\u00e9'>{LONG}".encode(encoding)
+    judged, _ = ask_paths({"/a": Answer(body=body, kind=kind)}, fragment="#caf\u00e9")
+    assert judged.anchor == "found"
 
 
 def test_the_anchor_of_an_author_moves_along() -> None:

@@ -18,17 +18,20 @@ if TYPE_CHECKING:
 
 RULE = Rule("unknown-flag", Severity.ERROR, "a command does not fit the tool that it calls")
 
-_CALL = re.compile(r"\.py\b|\bbindery run\b|\bnox\b")
+_ENDING = re.compile(r"\.py\b")
+_PATH = re.compile(r"[\w./~-]*$")
 _LANGUAGES = frozenset(("", "bash", "sh", "shell", "zsh", "console", "terminal", "shell-session"))
 
 
 def check(scope: Scope) -> Iterator[Finding]:
-    calling = {chapter.path for chapter in scope.book.chapters if _CALL.search(chapter.source)}
+    calling = {chapter.path for chapter in scope.book.chapters if _may_call(chapter.source)}
     if not calling:
         return
     toolbox = _Toolbox(scope)
     for chapter, fence in scope.iterate_fences():
-        if fence.language in _LANGUAGES and chapter.path in calling and _CALL.search(fence.code):
+        if fence.language not in _LANGUAGES or chapter.path not in calling:
+            continue
+        if toolbox.is_called_in(fence.code, chapter.path):
             yield from _check_fence(chapter, fence, toolbox)
     for chapter, passage in scope.iterate_passages():
         if chapter.path in calling and passage.codes:
@@ -54,13 +57,13 @@ def _check_fence(chapter: Chapter, fence: Fence, toolbox: _Toolbox) -> Iterator[
 def _check_passage(chapter: Chapter, passage: Passage, toolbox: _Toolbox) -> Iterator[Finding]:
     """Code spans that are a command. A span may name the part of a command it speaks of, so that
     nothing is missing in it."""
-    from bindery.command_lines import judge_words
-    from bindery.tool_calls import find_calls_in_span
-
     for start, end in passage.codes:
         text = passage.text[start:end]
-        if " " not in text or not _CALL.search(text):
+        if " " not in text or not toolbox.is_called_in(text, chapter.path):
             continue
+        from bindery.command_lines import judge_words
+        from bindery.tool_calls import find_calls_in_span
+
         for call in find_calls_in_span(text):
             parser = toolbox.find_parser(call, chapter.path)
             if parser is None:
@@ -68,6 +71,10 @@ def _check_passage(chapter: Chapter, passage: Passage, toolbox: _Toolbox) -> Ite
             for misuse in judge_words(parser, call.program, call.words, is_whole=False):
                 span: Span = passage.place(start + misuse.word.start, start + misuse.word.end)
                 yield RULE.find(span, misuse.message, misuse.help)
+
+
+def _may_call(text: str) -> bool:
+    return ".py" in text or "bindery run" in text or "nox " in text
 
 
 class _Toolbox:
@@ -82,14 +89,27 @@ class _Toolbox:
             self.by_file_name[name] = "" if name in self.by_file_name else path
         self.parsers: dict[str, Parser | None] = {}
 
+    def is_called_in(self, text: str, here: str) -> bool:
+        """Whether a program that can be judged is named in a text: most name none, and reading
+        shell text takes its time."""
+        if "bindery run" in text or "nox " in text:
+            return True
+        for found in _ENDING.finditer(text):
+            before = _PATH.search(text, max(found.start() - 200, 0), found.start())
+            path = self._find_file(f"{before[0] if before else ''}.py", here)
+            if path and self._find_parser_of(path) is not None:
+                return True
+        return False
+
     def find_parser(self, call: ToolCall, here: str) -> Parser | None:
         """The parser of the program that is called, where it is a file of the repository and its
         parser can be known."""
         path = self.paths.get(call.program.text, "") if call.is_named else ""
         if not call.is_named and call.program.is_plain:
             path = self._find_file(call.program.text, here)
-        if not path:
-            return None
+        return self._find_parser_of(path) if path else None
+
+    def _find_parser_of(self, path: str) -> Parser | None:
         if path not in self.parsers:
             self.parsers[path] = self._read(path)
         return self.parsers[path]
@@ -110,12 +130,14 @@ class _Toolbox:
         return matches.pop() if len(matches) == 1 else ""
 
     def _read(self, path: str) -> Parser | None:
-        from bindery.flags import read_parser
-
         if self.tree.leaves_root(path):
             return None
         try:
             source = self.tree.read_bytes(path).decode("utf-8-sig")
         except (OSError, UnicodeDecodeError):
             return None
+        if "add_argument" not in source:
+            return None
+        from bindery.flags import read_parser
+
         return read_parser(source)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from bindery.checks.rule import Rule, Scope
 from bindery.model import Chapter, Finding, Severity, Span
-from bindery.sums.statements import Statement, Verdict, has_sign, read_statements
+
+if TYPE_CHECKING:
+    from bindery.sums.statements import Statement
 
 RULE = Rule("wrong-arithmetic", Severity.ERROR, "a sum does not come out as stated")
 
@@ -18,6 +21,10 @@ _EMPHASIS = re.compile(r"(?<![\w)*])\*{1,3}(?=[\w(~$€£])|(?<=[\w)%])\*{1,3}(?
 
 
 def check(scope: Scope) -> Iterator[Finding]:
+    # Imported here, so that commands that check nothing do not wait for it.
+    from bindery.sums.judging import Verdict
+    from bindery.sums.statements import has_sign, read_statements
+
     for chapter, passage in scope.iterate_passages():
         for statement in read_statements(passage.text, passage.codes):
             if statement.verdict is Verdict.FAILS:

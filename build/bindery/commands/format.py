@@ -5,17 +5,20 @@ from __future__ import annotations
 import difflib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from bindery.console import CLEAN, FINDINGS, Root
 from bindery.model import ConfigError, Finding, Span
+from bindery.report import count_noun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from bindery.config import Config
     from bindery.documents import Document
+    from bindery.load import Loaded
 
 
 def format_sources(
@@ -26,6 +29,10 @@ def format_sources(
     only_check: Annotated[
         bool, typer.Option("--check", help="Show what would change, and write nothing.")
     ] = False,
+    images: Annotated[
+        bool,
+        typer.Option("--images", help="Shrink images: large ones, or PATHS."),
+    ] = False,
     root: Root = Path(),
 ) -> None:
     """Pad tables, put each paragraph on one line, sort definitions of links; change no word."""
@@ -35,10 +42,12 @@ def format_sources(
     from bindery.formatting.chapters import format_document
     from bindery.load import load_book, read_line
     from bindery.render.output import write_whole
-    from bindery.report import count_noun, format_finding
+    from bindery.report import format_finding
 
     config = load_config(root, RULES)
     loaded = load_book(config)
+    if images:
+        _shrink(config, loaded, paths or [], write=not only_check)
     documents = read_documents(loaded.tree, config, loaded.book.chapters)
     listed = [entry.path for entry in config.chapters]
     chosen = _choose(documents.values(), loaded.tree.root, paths, listed)
@@ -68,6 +77,32 @@ def format_sources(
     verb = "would format" if only_check else "formatted"
     print(f"{verb} {changed} of {count_noun(len(chosen), 'file')}")
     raise typer.Exit(FINDINGS if findings or (only_check and changed) else CLEAN)
+
+
+def _shrink(config: Config, loaded: Loaded, paths: Sequence[str], *, write: bool) -> NoReturn:
+    from bindery.resolve import resolve_book
+    from bindery.shrinking import find_large, list_shown_images, shrink_images
+
+    tree = loaded.tree
+    wanted = []
+    for typed in paths:
+        places = [(start / typed).resolve() for start in (Path.cwd(), tree.root)]
+        inside = (p.relative_to(tree.root) for p in places if p.is_relative_to(tree.root))
+        path = next((p.as_posix() for p in inside if tree.find_kind(p.as_posix()) == "file"), "")
+        if not path:
+            hint = "name images below the folder of the book"
+            message = f"no file lies at '{typed}'"
+            raise ConfigError(Finding(Span.whole(typed), "config", message, hint))
+        wanted.append(path)
+    if not paths:
+        resolved = resolve_book(loaded.book, tree, config.allowed_schemes)
+        shown = list_shown_images(config, tree, resolved)
+        wanted = [path for path in shown if find_large(tree, path)]
+    shrunk = shrink_images(tree, wanted, write=write)
+    for image in shrunk:
+        print(f"{image.path}: {image.before:,} to {image.after:,} bytes".replace(",", "\u00a0"))
+    print(f"{'shrank' if write else 'would shrink'} {count_noun(len(shrunk), 'image')}")
+    raise typer.Exit(FINDINGS if shrunk and not write else CLEAN)
 
 
 def _choose(

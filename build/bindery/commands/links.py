@@ -29,8 +29,8 @@ def links(
     ] = False,
 ) -> None:
     """Crawl the built outputs: the second opinion on every link, from linkchecker."""
-    from bindery.crawl import crawl_outputs
     from bindery.edition import find_edition
+    from bindery.opinions.outputs import crawl_outputs
     from bindery.pipeline import inspect_book
 
     inspection = inspect_book(root)

@@ -720,22 +720,3 @@ def _find_dead_ends(chapter: str, page: str, package: _Package) -> Iterator[Lack
             target = package.find(address, page) if address is not None else None
             if target is not None and not package.leads_somewhere(target):
                 yield Lack(chapter, kind, f"{address} leads nowhere")
-
-
-def list_link_faults(path: Path) -> tuple[list[str], int]:
-    """Targets inside an EPUB that are not there, and how many links its pages and contents hold."""
-    package = _Package(path.read_bytes())
-    missing: set[str] = set()
-    count = 0
-    for page, tree in package.trees.items():
-        if page.endswith(".opf"):
-            continue
-        for element in tree.iter():
-            address = element.get("href")
-            if address is None or not str(element.tag).endswith("}a"):
-                continue
-            count += 1
-            target = package.find(address, page)
-            if target is not None and not package.leads_somewhere(target):
-                missing.add(f"{address} in {page}")
-    return sorted(missing), count

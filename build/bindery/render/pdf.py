@@ -426,16 +426,6 @@ def prove_pdf(resolved: ResolvedBook, dialect: JoinedDialect, document: Any, dat
     return Proof("PDF", tuple(proofs), pages)
 
 
-def list_link_faults(path: Path) -> tuple[list[str], int]:
-    """Targets inside a PDF that no page has, and how many links it holds."""
-    with pikepdf.open(path) as file:
-        places = _read_destinations(file)
-        targets = _read_link_targets(file)
-    inside = [target[1:] for target in targets if target.startswith("#")]
-    missing = sorted({name for name in inside if name not in places})
-    return missing, sum(targets.values())
-
-
 def _read_destinations(file: pikepdf.Pdf) -> set[str]:
     """Names that have a page."""
     names = file.Root.get("/Names", pikepdf.Dictionary()).get("/Dests")

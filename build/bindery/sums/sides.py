@@ -10,8 +10,9 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bindery.sums.expressions import NO_LABELS, Side, read_side
+from bindery.sums.grammar import NO_LABELS, read_side
 from bindery.sums.tokens import Kind, Token
+from bindery.sums.trees import Side
 
 
 @dataclass(frozen=True, slots=True)

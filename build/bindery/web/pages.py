@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from urllib.parse import unquote, urljoin
@@ -93,11 +94,12 @@ def find_nearest_anchor(page: Page, anchor: str) -> str:
 def _decode(reply: Reply) -> str:
     match = re.search(r"charset\s*=\s*[\"']?([\w:.-]+)", reply.headers.get("content-type", ""))
     declared = _CHARSET.search(reply.body[:2048])
-    for name in (match[1] if match else "", declared[1].decode() if declared else "", "utf-8"):
-        try:
-            return reply.body.decode(name, "replace") if name else ""
-        except (LookupError, ValueError):
-            continue
+    names = [match[1]] if match else []
+    names += [declared[1].decode()] if declared else []
+    for name in names:
+        # One that nobody knows is no reason not to read on.
+        with contextlib.suppress(LookupError, ValueError):
+            return reply.body.decode(name, "replace")
     return reply.body.decode("utf-8", "replace")
 
 

@@ -122,7 +122,12 @@ def ask_linkchecker(
 def _run(folder: Path, site: Path, seconds: float) -> str:
     """What linkchecker prints."""
     pages = [folder / _PICTURES_NAME, *sorted(site.rglob("*.html"))]
-    command = [sys.executable, "-m", "bindery.crawler", f"--config={folder / _SETTINGS_NAME}"]
+    command = [
+        sys.executable,
+        "-m",
+        "bindery.opinions.crawler",
+        f"--config={folder / _SETTINGS_NAME}",
+    ]
     command += ["--no-status", "--verbose", "--output=csv", *(page.as_uri() for page in pages)]
     paths = (str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH"))
     own = {"HOME": str(folder), "PYTHONPATH": os.pathsep.join(filter(None, paths))}

@@ -26,7 +26,7 @@ from bindery.model import (
     ToFile,
     ToWeb,
 )
-from bindery.output_links import Written
+from bindery.opinions.reading import Written
 
 RULE = "second-opinion"
 _REPORT = "one of the two is wrong: build again, and report it if it stays"

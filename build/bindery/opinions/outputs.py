@@ -14,7 +14,6 @@ from pathlib import Path
 
 from bindery.config import Config
 from bindery.edition import Edition
-from bindery.linkchecker import CrawlError, Verdict, ask_linkchecker, find_place, fold_address
 from bindery.model import (
     BookError,
     Chapter,
@@ -27,8 +26,15 @@ from bindery.model import (
     ToFile,
     ToWeb,
 )
-from bindery.opinions import RULE, Comparison, Tally, list_anchors
-from bindery.output_links import (
+from bindery.opinions.comparing import RULE, Comparison, Tally, list_anchors
+from bindery.opinions.linkchecker import (
+    CrawlError,
+    Verdict,
+    ask_linkchecker,
+    find_place,
+    fold_address,
+)
+from bindery.opinions.reading import (
     PdfLinks,
     PdfPlace,
     Written,

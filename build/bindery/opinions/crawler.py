@@ -3,7 +3,7 @@
 linkchecker fetches and parses a page again for each anchor of it that a link leads to, so that a
 book of 50 chapters takes a minute. Here the parsed page, and what was found in it, are kept. A
 test holds the log against that of linkchecker alone. This is a program: `python -m
-bindery.crawler` takes the arguments of `linkchecker`.
+bindery.opinions.crawler` takes the arguments of `linkchecker`.
 """
 
 from __future__ import annotations
