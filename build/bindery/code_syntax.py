@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bindery.shell_commands import Command, ShellFault, iterate_prompted, read_shell
+from bindery.calls.shell import Command, ShellFault, iterate_prompted, read_shell
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def find_fault(language: str, code: str) -> CodeFault | None:
     return None if _is_left_out(_CONTINUED.sub("", line) if ">>>" in code else line) else fault
 
 
-_LEFT_OUT = re.compile(r"\.{3}|…|<[A-Za-z][\w -]*>|\[\s*(?:snip|elided|omitted)")
+_LEFT_OUT = re.compile(r"\.{3}|…|(?<!<)<[A-Za-z][\w -]*(?<! )>|\[\s*(?:snip|elided|omitted)")
 
 
 _CONTINUED = re.compile(r"^\s*\.{3}(?=\s|$)")

@@ -21,6 +21,9 @@ FILE_NAME = "chapters.yaml"
 FORMATS = ("html", "pdf", "epub")
 DEFAULT_SCHEMES = ("http", "https", "mailto", "ftp")
 OUTPUT_CLASSES = ("exact", "shape", "measured")
+ASKED_RULES = ("web-anchor", "web-dead", "web-moved")
+"""Rules of `bindery links --external`. `check` takes them under `rules` and in excuses, and cannot
+tell whether they are of use."""
 DEFAULT_SHELF_DAYS = 730
 DEFAULT_LINK_DAYS = 30
 DEFAULT_CLAIM_DAYS = round(18 * 365.25 / 12)
@@ -422,7 +425,8 @@ class _Reader:
         return self._read_shelf_life(entries.get("shelf_life"), DEFAULT_CLAIM_DAYS)
 
     def _read_rules(self, node: Node | None) -> Mapping[str, Severity]:
-        entries = self._mapping(node, "'rules'", sorted(self.rule_ids)) if node else {}
+        known = sorted({*self.rule_ids, *ASKED_RULES})
+        entries = self._mapping(node, "'rules'", known) if node else {}
         return {
             rule: Severity(self._choice(value, f"the severity of '{rule}'", Severity, "error"))
             for rule, value in entries.items()

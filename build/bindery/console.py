@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -44,6 +44,16 @@ Out = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="Where outputs go; dist/ by default.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+
+
+def refuse_given(context: typer.Context, names: Iterable[str], problem: str, hint: str) -> None:
+    """Raise ConfigError where one of the options was given on the command line."""
+    for name in names:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = f"--{name.replace('_', '-')}"
+            message = f"{option} {problem}"
+            raise ConfigError(Finding(Span.whole(option), "config", message, hint))
 
 
 def find_out(root: Path, out: Path | None) -> Path:

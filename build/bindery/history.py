@@ -24,13 +24,12 @@ def find_added_lines(root: Path, rev: str) -> Mapping[str, frozenset[int]]:
 
     Raises ConfigError where `root` is in no repository of git or has no such revision.
     """
-    commit = _find_commit(root, rev)
-    base = _ask_git(root, "merge-base", commit, "HEAD").strip() or commit
+    base = _find_base(root, rev)
     # Of what a file holds no line can be taken for a header, whatever it begins with.
     marks = ("--output-indicator-new=>", "--output-indicator-old=<")
-    plain = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
+    plain = ("--no-color", "--no-ext-diff", "--no-textconv", "--find-renames")
     prefixes = ("--src-prefix=a/", "--dst-prefix=b/")
-    options = ("--unified=0", "--relative", *plain, *prefixes, *marks)
+    options = ("--unified=0", "--inter-hunk-context=0", "--relative", *plain, *prefixes, *marks)
     text = _ask_git(root, "diff", *options, base, "--", ".", must_work=True)
     added = {path: frozenset(lines) for path, lines in _read_diff(text).items() if lines}
     listed = _ask_git(root, "ls-files", "-z", "--others", "--exclude-standard", must_work=True)
@@ -41,13 +40,25 @@ def find_added_lines(root: Path, rev: str) -> Mapping[str, frozenset[int]]:
     return added
 
 
+def find_changed_files(root: Path, rev: str) -> frozenset[str]:
+    """The files below `root` that are not what they were at `rev`, by path; those that git does
+    not know yet, and does not ignore, among them.
+
+    Raises ConfigError where `root` is in no repository of git or has no such revision.
+    """
+    options = ("--name-only", "--no-renames", "--no-ext-diff", "--relative", "-z")
+    changed = _ask_git(root, "diff", *options, _find_base(root, rev), "--", ".", must_work=True)
+    listed = _ask_git(root, "ls-files", "-z", "--others", "--exclude-standard", must_work=True)
+    return frozenset(filter(None, (*changed.split("\0"), *listed.split("\0"))))
+
+
 def read_file_at(root: Path, rev: str, path: str) -> bytes | None:
     """A file below `root` byte by byte as it was at `rev`; None where it was not there.
 
     Raises ConfigError where `root` is in no repository of git or has no such revision.
     """
-    commit = _find_commit(root, rev)
-    name = _ask_git(root, "rev-parse", "--verify", "--quiet", f"{commit}:./{path}").strip()
+    base = _find_base(root, rev)
+    name = _ask_git(root, "rev-parse", "--verify", "--quiet", f"{base}:./{path}").strip()
     if not name or _ask_git(root, "cat-file", "-t", name).strip() != "blob":
         return None
     store = _ask_git(root, "rev-parse", "--absolute-git-dir").strip()
@@ -56,6 +67,13 @@ def read_file_at(root: Path, rev: str, path: str) -> bytes | None:
         # read as text they would not stay what they are.
         written = _ask_git(Path(folder), f"--git-dir={store}", "unpack-file", name, must_work=True)
         return Path(folder, written.strip()).read_bytes()
+
+
+def _find_base(root: Path, rev: str) -> str:
+    """The commit at which HEAD and a revision went apart; the revision itself where there is
+    none."""
+    commit = _find_commit(root, rev)
+    return _ask_git(root, "merge-base", commit, "HEAD").strip() or commit
 
 
 def _find_commit(root: Path, rev: str) -> str:

@@ -21,7 +21,6 @@ from markdown_it.token import Token
 
 from bindery.controls import show_controls
 from bindery.markdown import BracketNote, Notes, tokenise
-from bindery.markdown import make_parser as make_parser
 from bindery.model import (
     Anchor,
     Chapter,

@@ -89,11 +89,12 @@ def inspect_book(
 def _read_former(config: Config, book: Book, rev: str) -> Mapping[str, Chapter]:
     """The chapters of today as they were at a revision, those that have moved under their new
     path; new ones are left out."""
-    from bindery.history import read_file_at
+    from bindery.history import find_changed_files, read_file_at
 
+    changed = find_changed_files(config.root, rev)
     names = {move.new: move.old for move in config.moved}
-    former = {}
-    for chapter in book.chapters:
+    former = {chapter.path: chapter for chapter in book.chapters if chapter.path not in changed}
+    for chapter in (chapter for chapter in book.chapters if chapter.path in changed):
         data = read_file_at(config.root, rev, chapter.path)
         if data is None and chapter.path in names:
             data = read_file_at(config.root, rev, names[chapter.path])

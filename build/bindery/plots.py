@@ -347,7 +347,7 @@ def _read_words(value: Cell, column: Column) -> str:
     """A cell as plain words: cells are Markdown, which no drawing understands."""
     text = format_cell(value, column)
     if re.search(r"[\\`*_<>\[\]!&~]", text):
-        from bindery.parse import make_parser
+        from bindery.markdown import make_parser
 
         (inline,) = make_parser().parseInline(text)
         kinds = ("text", "text_special", "code_inline", "image")

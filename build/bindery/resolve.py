@@ -306,6 +306,8 @@ class _Resolver:
         there = [n for n in there if self.tree.find_kind(posixpath.join(parent, n))]
         same_stem = [n for n in there if _fold(posixpath.splitext(n)[0]) == _fold(stem)]
         close = find_nearest(name, same_stem) or next(iter(same_stem), "")
+        # Letters that have changed places: closer than any other letters.
+        close = close or next((n for n in there if sorted(n) == sorted(name)), "")
         close = close or find_nearest(name, there)
         # A README stands in every folder, so its name alone says little.
         elsewhere = [] if name == "README.md" else self._find_by_name(name)

@@ -22,12 +22,7 @@ def find_folders(inspection: Inspection, root: Path, paths: Sequence[str]) -> li
         *(entry.path for entry in inspection.config.chapters),
         *(finding.span.path for finding in inspection.findings),
     ]
-    for path in paths:
-        try:
-            relative = Path(path).resolve().relative_to(root.resolve()).as_posix()
-        except ValueError:
-            relative = Path(path).as_posix()
-        relative = "" if relative == "." else relative
+    for path, relative in zip(paths, relate_paths(root, paths), strict=True):
         if not any(is_below(name, [relative]) for name in known):
             raise ConfigError(
                 Finding(
@@ -39,6 +34,18 @@ def find_folders(inspection: Inspection, root: Path, paths: Sequence[str]) -> li
             )
         wanted.append(relative)
     return wanted
+
+
+def relate_paths(root: Path, paths: Sequence[str]) -> list[str]:
+    """The given paths relative to the root, which itself is the empty path."""
+    relative = []
+    for path in paths:
+        try:
+            shown = Path(path).resolve().relative_to(root.resolve()).as_posix()
+        except ValueError:
+            shown = Path(path).as_posix()
+        relative.append("" if shown == "." else shown)
+    return relative
 
 
 def is_below(path: str, folders: Sequence[str]) -> bool:

@@ -47,19 +47,16 @@ class Ground:
         self.rng = rng
         self.inspection = inspection
         self.chapter = chapter
-        shown = (
-            inspection.resolved.find_target(link)
-            for chapter in inspection.book.chapters
-            for link in chapter.links
-            if link.is_image
-        )
-        self.images = sorted(
-            {
-                target.path
-                for target in shown
-                if isinstance(target, ToFile) and not target.is_folder and " " not in target.path
-            }
-        )
+        shown: dict[str, bool] = {}
+        faults = {finding.span for finding in inspection.findings}
+        for other in inspection.book.chapters:
+            for link in other.links:
+                target = inspection.resolved.find_target(link)
+                if link.is_image and isinstance(target, ToFile) and not target.is_folder:
+                    is_good = " " not in target.path and link.span not in faults
+                    shown[target.path] = is_good and shown.get(target.path, True)
+        self.images = sorted(path for path, is_good in shown.items() if is_good)
+        """Those that are shown, and with which nothing is wrong."""
 
     def word(self) -> str:
         """A word that is made up, and long enough to be there once."""

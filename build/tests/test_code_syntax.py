@@ -70,6 +70,7 @@ BROKEN = [
     ("python", ">>> x = 1\n1\n>>> f(2\n", 2, "(", "'(' was never closed"),
     ("pycon", ">>> for a in b:\n... f(\n", 1, "f", "expected an indented block"),
     ("bash", "ls\necho 'a\n", 1, "'", "the quote ' is never closed"),
+    ("bash", "cat <<EOT > f\na\n EOT\n", 0, "<<EOT", "the heredoc 'EOT' is never closed"),
     ("bash", "run \\ \n  --x\n", 0, "\\", "a blank stands behind the backslash"),
     ("bash", "run a\n--x 1\n", 1, "--x", "'--x' begins a command of its own"),
     ("bash", "run \\\n# why\n--x 1\n", 2, "--x", "'--x' begins a command of its own"),

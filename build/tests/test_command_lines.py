@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from bindery.command_lines import Misuse, judge_words
-from bindery.flags import read_parser
-from bindery.shell_commands import read_shell
-from bindery.tool_calls import find_calls, find_calls_in_span
+from bindery.calls.fitting import Misuse, judge_words
+from bindery.calls.flags import read_parser
+from bindery.calls.programs import find_calls, find_calls_in_span
+from bindery.calls.shell import read_shell
 from hypothesis import given
 from hypothesis import strategies as st
 

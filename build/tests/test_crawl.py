@@ -123,11 +123,11 @@ def _build(root: Path, out: Path, outputs: str = "site EPUB PDF") -> None:
         build_pdf(inspection, edition, out / f"{name}.pdf", lambda step: None, lenient=True)
 
 
-def _crawl(root: Path, out: Path, *, external: bool = False) -> tuple[list[str], str]:
+def _crawl(root: Path, out: Path) -> tuple[list[str], str]:
     inspection = inspect_book(root)
     edition = find_edition(inspection.config)
     findings, summary = crawl_outputs(
-        inspection, edition, out, lambda step: None, external=external
+        inspection, edition, out, lambda step: None
     )
     places = [
         f"{f.span.path}:{f.span.line}:{f.span.col} {f.severity} {f.message}" for f in findings
@@ -356,33 +356,6 @@ def test_one_address_written_twice_is_one_place(one: str, other: str) -> None:
 def test_two_addresses_are_two_places(one: str, other: str) -> None:
     """What a server may tell apart is not one place."""
     assert fold_address(one) != fold_address(other)
-
-
-def test_links_to_the_web_are_followed_when_asked(tmp_path: Path, web: str) -> None:
-    """A page that is gone is a warning at its link; one that is there, and one that was not to be
-    asked, are not."""
-    text = f"# A\n\n[Here]({web}/there) and\n[gone]({web}/gone).\n"
-    root = _make_book(tmp_path / "book", README=text)
-    _build(root, root / "dist", "site")
-
-    assert _crawl(root, root / "dist")[0] == []
-    findings, _ = _crawl(root, root / "dist", external=True)
-
-    assert len(findings) == 1
-    assert findings[0].startswith("README.md:4:8 warning the link of the site to 'http")
-    assert "404" in findings[0]
-
-
-def test_a_faulty_link_that_leads_somewhere_is_told(tmp_path: Path, web: str) -> None:
-    """An address inside another is faulty to the check; where linkchecker can follow it, the two
-    disagree."""
-    root = _make_book(tmp_path / "book", README=f"# A\n\n[There]({web}/http://there).\n")
-    _build(root, root / "dist", "site")
-    findings, summary = _crawl(root, root / "dist", external=True)
-
-    assert "of 1 link in which the check finds a fault 1 lead" in summary
-    assert len(findings) == 1
-    assert findings[0].startswith("README.md:3:9 warning linkchecker follows")
 
 
 def test_without_a_site_there_is_nothing_to_crawl(tmp_path: Path) -> None:

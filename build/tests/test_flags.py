@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bindery.flags import Parser, read_parser
+from bindery.calls.flags import Parser, read_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = sorted(
@@ -152,6 +152,27 @@ def test_what_cannot_be_known_is_not_judged(body: str) -> None:
 def test_a_file_without_a_command_line_has_no_parser(source: str) -> None:
     """A library, broken Python and strange prefixes give no parser."""
     assert read_parser(source) is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "parser.add_argument('--a', action=[1], nargs={}, choices={1: 2}, type=3, required=[])\n",
+        "parser.add_argument('--a', **{'nargs': -1})\n",
+        "x = 'a'\nfor _ in range(900):\n    x = x + x\n    parser.add_argument('--a')\n",
+        "for _ in range(10 ** 12):\n    parser.add_argument('--a')\n",
+        "def f():\n    return f()\nf()\nparser.add_argument('--a' if f() else '--b')\n",
+        "parser.add_argument()\n",
+        "parser.add_argument('')\n",
+        "a, (b, *c) = 1\nparser.add_argument('--a', choices=[*a, *'x'])\n",
+        "x = {**{}, 'a': 1, [1]: 2}[0]\nparser.add_argument(*x)\n",
+        "(lambda: parser)().add_argument('--a')\n",
+    ],
+)
+def test_strange_sources_are_read_without_an_error(body: str) -> None:
+    """Whatever a tool does with its parser, reading it ends, soon and without an error of ours."""
+    parser = read(body)
+    assert parser is None or set(list_names(parser)) <= {"--a", ""}
 
 
 def test_what_is_known_of_an_option() -> None:

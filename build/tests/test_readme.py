@@ -67,6 +67,7 @@ FOUND_WITHOUT_A_MAP = {
     *("__init__.py", "__main__.py", "model.py", "pipeline.py", "run.py"),
     *("lineage/__init__.py", "render/__init__.py", "render/markup.py"),
     *("formatting/__init__.py", "moving/__init__.py", "opinions/__init__.py"),
+    *("calls/__init__.py", "sums/__init__.py", "web/__init__.py"),
 }
 """The nouns, the starting points, and what their names say."""
 

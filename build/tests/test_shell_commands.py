@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from bindery.shell_commands import iterate_prompted, read_shell
+from bindery.calls.shell import iterate_prompted, read_shell
 from hypothesis import given
 from hypothesis import strategies as st
 

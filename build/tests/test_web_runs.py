@@ -78,7 +78,7 @@ def test_a_run_tells_what_it_found(
     with serve("127.0.0.1") as server:
         at = f"http://127.0.0.1:{server.port}"
         server.paths |= {
-            "/live": Answer(body=f"<h1 id=install>{LONG}"),
+            "/live": Answer(body=f"<h1 id=installing>{LONG}"),
             "/old": redirect(301, "/live"),
             "/wall": Answer(403),
         }
@@ -86,7 +86,7 @@ def test_a_run_tells_what_it_found(
 
 See [this]({at}/live) and [that]({at}/old),
 and [another][gone] on {at}/wall.
-[A place]({at}/live#instal), [an example](http://localhost/), not `/code`.
+[A place]({at}/live#install), [an example](http://localhost/), not `/code`.
 
 <{at}/lost)>
 
@@ -107,11 +107,11 @@ a.md:3:52: warning[web-moved]: 'http://127.0.0.1:PORT_/old' has moved to 'http:/
   |                                                    ^^^^^^^^^^^^^^^^^^^^^^^^^^
   = help: `bindery links --external --fix` writes it
 
-a.md:5:11: warning[web-anchor]: the page has no anchor '#instal'
+a.md:5:11: warning[web-anchor]: the page has no anchor '#install'
   |
-5 | [A place](http://127.0.0.1:PORT_/live#instal), [an example](http://localhost/), not `/code`.
-  |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  = help: did you mean '#install'?
+5 | [A place](http://127.0.0.1:PORT_/live#install), [an example](http://localhost/), not `/code`.
+  |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  = help: did you mean '#installing'?
 
 a.md:7:2: error[web-dead]: 'http://127.0.0.1:PORT_/lost)' is dead: answers 404
   |
@@ -130,7 +130,7 @@ asked 6 links on 1 host: 2 live, 1 moved, 2 dead, 1 gated, 1 anchor missing; lef
 PROGRESS = """\
 asking 6 links on 1 host; the longest queue is that of 127.0.0.1:PORT_: 5 pages, 0 s at least
 1/6 live        http://127.0.0.1:PORT_/live
-2/6 live        http://127.0.0.1:PORT_/live#instal (the page has no such anchor)
+2/6 live        http://127.0.0.1:PORT_/live#install (the page has no such anchor)
 3/6 moved       http://127.0.0.1:PORT_/old -> http://127.0.0.1:PORT_/live
 4/6 gated       http://127.0.0.1:PORT_/wall (answers 403: it does not answer programs)
 5/6 dead        http://127.0.0.1:PORT_/lost) (answers 404)

@@ -116,7 +116,9 @@ def check_book(scope: Scope) -> Iterator[Finding]:
         (finding for check in CHECKS.values() for finding in check(scope)),
         key=lambda finding: (finding.span, finding.rule),
     )
-    for finding in apply_excuses(findings, scope.book.chapters, RULES):
+    severities = {rule.id: rule.severity for rule in CHECKS} | dict(scope.config.severities)
+    silent = {rule for rule, severity in severities.items() if severity is Severity.OFF}
+    for finding in apply_excuses(findings, scope.book.chapters, RULES, silent):
         severity = scope.config.severities.get(finding.rule, finding.severity)
         if severity is not Severity.OFF:
             yield Finding(finding.span, finding.rule, finding.message, finding.help, severity)

@@ -13,8 +13,8 @@ from bindery.model import Chapter, Finding, Severity, Span
 from bindery.passages import Fence, Passage
 
 if TYPE_CHECKING:
-    from bindery.flags import Parser
-    from bindery.tool_calls import ToolCall
+    from bindery.calls.flags import Parser
+    from bindery.calls.programs import ToolCall
 
 RULE = Rule("unknown-flag", Severity.ERROR, "a command does not fit the tool that it calls")
 
@@ -40,8 +40,8 @@ def check(scope: Scope) -> Iterator[Finding]:
 
 def _check_fence(chapter: Chapter, fence: Fence, toolbox: _Toolbox) -> Iterator[Finding]:
     # Imported here: a book that starts no program need not wait for what reads them.
-    from bindery.command_lines import judge_words
-    from bindery.tool_calls import find_calls
+    from bindery.calls.fitting import judge_words
+    from bindery.calls.programs import find_calls
 
     for call in find_calls(fence.code):
         parser = toolbox.find_parser(call, chapter.path)
@@ -61,8 +61,8 @@ def _check_passage(chapter: Chapter, passage: Passage, toolbox: _Toolbox) -> Ite
         text = passage.text[start:end]
         if " " not in text or not toolbox.is_called_in(text, chapter.path):
             continue
-        from bindery.command_lines import judge_words
-        from bindery.tool_calls import find_calls_in_span
+        from bindery.calls.fitting import judge_words
+        from bindery.calls.programs import find_calls_in_span
 
         for call in find_calls_in_span(text):
             parser = toolbox.find_parser(call, chapter.path)
@@ -138,6 +138,6 @@ class _Toolbox:
             return None
         if "add_argument" not in source:
             return None
-        from bindery.flags import read_parser
+        from bindery.calls.flags import read_parser
 
         return read_parser(source)

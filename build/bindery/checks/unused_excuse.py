@@ -6,10 +6,10 @@ The excuses themselves are applied in `apply_excuses`, after all other rules hav
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from bindery.checks.rule import Rule, Scope
-from bindery.config import find_nearest
+from bindery.config import ASKED_RULES, find_nearest
 from bindery.model import Chapter, Excuse, Finding, Severity
 
 RULE = Rule("unused-excuse", Severity.WARNING, "an excuse excuses nothing")
@@ -27,11 +27,15 @@ def check(scope: Scope) -> Iterator[Finding]:
 
 
 def apply_excuses(
-    findings: Iterable[Finding], chapters: Iterable[Chapter], rule_ids: Iterable[str]
+    findings: Iterable[Finding],
+    chapters: Iterable[Chapter],
+    rule_ids: Iterable[str],
+    silent: Container[str] = (),
 ) -> Iterator[Finding]:
     """The findings that no excuse covers, and a finding for each excuse that covers none.
 
-    One excuse covers one finding: the first of its rule on the lines that it speaks of.
+    One excuse covers one finding: the first of its rule on the lines that it speaks of. Those of
+    `silent` rules, which were not asked, excuse what cannot be seen.
     """
     waiting: dict[tuple[str, str], list[tuple[int, Excuse]]] = {}
     for chapter in chapters:
@@ -48,6 +52,8 @@ def apply_excuses(
             yield finding
     known = list(rule_ids)
     for last, excuse in (entry for left in waiting.values() for entry in left):
+        if excuse.rule in ASKED_RULES or excuse.rule in silent:
+            continue
         if excuse.rule in known:
             lines = f"line {excuse.covers} has"
             if last > excuse.covers:

@@ -92,11 +92,13 @@ def _check_once(wanted: _Wanted) -> _Checked:
     from bindery.accepted import sift_findings
     from bindery.load import read_line
     from bindery.pipeline import inspect_book
-    from bindery.selection import choose_new, find_folders, is_below
+    from bindery.selection import choose_new, find_folders, is_below, relate_paths
 
     # Read first: what is wrong with it should not have to wait for the book.
     acceptances = _read_baseline(wanted.root, wanted.baseline) if wanted.baseline else ()
-    inspection = inspect_book(wanted.root, since=wanted.since)
+    # A section may have lost its text though nothing in its own chapter leads there.
+    only = relate_paths(wanted.root, wanted.paths) if wanted.since is None else ()
+    inspection = inspect_book(wanted.root, since=wanted.since, only=only)
     folders = find_folders(inspection, wanted.root, wanted.paths)
     sifted = sift_findings(
         [f for f in inspection.findings if is_below(f.span.path, folders)],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from bindery.console import Quiet, Root, read_amount
+from bindery.console import Quiet, Root, read_amount, refuse_given
 from bindery.model import BookError, ConfigError, Finding, Span
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def run(
 ) -> None:
     """Run a companion tool within limits and leave a record. Arguments behind -- go to the tool."""
     if on == "local":
-        _refuse_cluster_options(context)
+        refuse_given(context, _CLUSTER_OPTIONS, "is for runs on a cluster", "add `--on slurm`")
     if collect is not None:
         from bindery.cluster import collect_run
 
@@ -181,15 +181,6 @@ def run(
 # What makes sense on a cluster alone.
 _CLUSTER_OPTIONS = """nodes cpus gpus partition account qos sbatch container container_runtime
 python sweep repeat via folder no_wait""".split()
-
-
-def _refuse_cluster_options(context: typer.Context) -> None:
-    for name in _CLUSTER_OPTIONS:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            option = f"--{name.replace('_', '-')}"
-            message = f"{option} is for runs on a cluster"
-            raise ConfigError(Finding(Span.whole(option), "config", message, "add `--on slurm`"))
 
 
 def _read_tasks(sweeps: Sequence[str], repeat: int) -> tuple[tuple[str, ...], ...]:

@@ -20,7 +20,6 @@ from bindery.model import (
     Link,
     NestedUrl,
     ResolvedBook,
-    Severity,
     Span,
     Target,
     ToFile,
@@ -184,13 +183,11 @@ class Comparison:
     """Where findings stand that no line of a chapter explains."""
     anchors: Mapping[str, Span]
     """Where the author wrote what stands at a place of the output."""
-    is_followed: Callable[[str], bool]
-    """Whether somebody has followed the link to a place on the web."""
     tally: Tally = field(default_factory=Tally)
     _frame: dict[tuple[str, str], list[Written]] = field(default_factory=dict)
 
-    def add(self, span: Span, message: str, hint: str, severity: Severity = Severity.ERROR) -> None:
-        self.tally.findings.append(Finding(span, RULE, message, hint, severity))
+    def add(self, span: Span, message: str, hint: str) -> None:
+        self.tally.findings.append(Finding(span, RULE, message, hint))
 
     def compare_chapter(
         self,
@@ -288,19 +285,11 @@ class Comparison:
 
     def _report_kept(self, promise: Promise, written: Written) -> None:
         fault = self.judge(written, promise.place)
-        span = promise.link.span
-        if isinstance(self.resolved.links[promise.link], NestedUrl):
-            # The one fault that an output repeats as it is; a complaint here is agreement.
-            if not fault and self.is_followed(promise.place):
-                message = f"linkchecker follows '{written.address}', which the check calls faulty"
-                hint = "write the inner address alone, or excuse the link and say why"
-                self.add(span, message, hint, Severity.WARNING)
-        elif fault:
-            is_web = promise.place.startswith(("http:", "https:"))
-            hint = "look at the page, and mend or replace the link" if is_web else _REPORT
-            severity = Severity.WARNING if is_web else Severity.ERROR
+        # An address inside another is the one fault that an output repeats as it is; a complaint
+        # there is agreement.
+        if fault and not isinstance(self.resolved.links[promise.link], NestedUrl):
             message = f"the link of {self._describe(written)} leads nowhere: {fault}"
-            self.add(span, message, hint, severity)
+            self.add(promise.link.span, message, _REPORT)
 
     def _count_faults(self, chapter: Chapter) -> None:
         for link in chapter.links:

@@ -22,20 +22,16 @@ from urllib.request import url2pathname
 from bindery.run import CommandTimeoutError, run_command
 
 _TIMEOUT = 900.0
-_TIMEOUT_ON_WEB = 4 * 3600.0
 # One process, no threads: more of them make it slower. Every page is given to it, because what
 # lies outside the folder of the first page would be "filtered", which it counts as valid; so it
-# need not go on from what the links lead to. On the web it asks a host once a second, as
-# `robots.txt` allows.
+# need not go on from what the links lead to.
 _SETTINGS = """\
 [checking]
-threads={threads}
-maxrequestspersecond=1
-timeout=30
+threads=0
 recursionlevel=1
 [AnchorCheck]
 [filtering]
-checkextern={external}
+checkextern=0
 [csv]
 parts=urlname,parentname,result,warningstring,valid,url
 """
@@ -52,8 +48,6 @@ class Verdict:
 
     is_good: bool
     said: str
-    is_followed: bool = True
-    """False for the web, where it was not asked to look."""
 
 
 def find_place(address: str, page: str, site: Path) -> str:
@@ -94,9 +88,7 @@ def fold_address(url: str) -> str:
     return f"{parts.scheme.lower()}://{host}{folded}{query}{fragment}"
 
 
-def ask_linkchecker(
-    site: Path, pictures: Iterable[str], *, external: bool = False
-) -> Mapping[str, Verdict]:
+def ask_linkchecker(site: Path, pictures: Iterable[str]) -> Mapping[str, Verdict]:
     """What linkchecker says, by place (see `find_place`). It gets every page, and a list of the
     `pictures` of the site that it would not see: it does not read the `srcset` of a `source`.
 
@@ -108,18 +100,16 @@ def ask_linkchecker(
         # others, and then it calls every page dead.
         copy = folder / "site"
         shutil.copytree(site, copy)
-        (folder / _SETTINGS_NAME).write_text(
-            _SETTINGS.format(threads=4 * external, external=int(external)), encoding="utf-8"
-        )
+        (folder / _SETTINGS_NAME).write_text(_SETTINGS, encoding="utf-8")
         images = (f'<img src="{escape((copy / p).as_uri())}">' for p in sorted(pictures))
         (folder / _PICTURES_NAME).write_text("\n".join(images), encoding="utf-8")
         for path in (folder, *folder.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
-        done = _run(folder, copy, _TIMEOUT_ON_WEB if external else _TIMEOUT)
+        done = _run(folder, copy)
         return _read_log(done, f"{copy}{os.sep}")
 
 
-def _run(folder: Path, site: Path, seconds: float) -> str:
+def _run(folder: Path, site: Path) -> str:
     """What linkchecker prints."""
     pages = [folder / _PICTURES_NAME, *sorted(site.rglob("*.html"))]
     command = [
@@ -129,10 +119,12 @@ def _run(folder: Path, site: Path, seconds: float) -> str:
         f"--config={folder / _SETTINGS_NAME}",
     ]
     command += ["--no-status", "--verbose", "--output=csv", *(page.as_uri() for page in pages)]
-    paths = (str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH"))
+    paths = (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))
     own = {"HOME": str(folder), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     try:
-        done = run_command(command, folder=site, timeout=seconds, environment={**os.environ, **own})
+        done = run_command(
+            command, folder=site, timeout=_TIMEOUT, environment={**os.environ, **own}
+        )
     except CommandTimeoutError as error:
         raise CrawlError(str(error)) from None
     if done.code not in (0, 1):
@@ -153,9 +145,7 @@ def _read_log(text: str, folder: str) -> Mapping[str, Verdict]:
         said = (warning if is_valid else row["result"]).partition(" Available anchors:")[0]
         said = said.replace(folder, "")
         place = _name_place(row["url"] or row["urlname"], folder)
-        verdict = Verdict(
-            is_valid and not warning, " ".join(said.split()), row["result"] != "filtered"
-        )
+        verdict = Verdict(is_valid and not warning, " ".join(said.split()))
         if place not in verdicts or verdicts[place].is_good:
             verdicts[place] = verdict
     if not links:

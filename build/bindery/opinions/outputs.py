@@ -63,13 +63,8 @@ def crawl_outputs(
     edition: Edition,
     folder: Path,
     progress: Progress,
-    *,
-    external: bool = False,
 ) -> tuple[list[Finding], str]:
     """Findings on the outputs that lie in `folder`, and the line that sums them up.
-
-    With `external` the links to the web are followed too, which takes minutes; what does not
-    answer there is a warning, for it may answer tomorrow.
 
     Raises BookError where there is no site to crawl, or linkchecker gives no answer.
     """
@@ -82,7 +77,7 @@ def crawl_outputs(
         inspection = append_appendix(inspection, edition)
     config = inspection.config
     progress("site")
-    tallies = {"site": _crawl_site(inspection, edition, site, external=external)}
+    tallies = {"site": _crawl_site(inspection, edition, site)}
     for name, crawl in (("EPUB", _crawl_epub), ("PDF", _crawl_pdf)):
         path = folder / f"{config.name}.{name.lower()}"
         if path.is_file():
@@ -160,7 +155,7 @@ class _SiteLayout:
         return f"on the page '{page}'"
 
 
-def _crawl_site(inspection: Inspection, edition: Edition, site: Path, *, external: bool) -> Tally:
+def _crawl_site(inspection: Inspection, edition: Edition, site: Path) -> Tally:
     config, site = inspection.config, site.resolve()
     chapters = inspection.book.chapters
     pages = {c.path: find_page(c.path, config.folder) for c in chapters}
@@ -174,7 +169,7 @@ def _crawl_site(inspection: Inspection, edition: Edition, site: Path, *, externa
         if written.is_alternative
     }
     try:
-        verdicts = ask_linkchecker(site, alternatives, external=external)
+        verdicts = ask_linkchecker(site, alternatives)
     except CrawlError as error:
         raise BookError(Finding(Span.whole(config.file), RULE, str(error))) from None
 
@@ -198,7 +193,6 @@ def _crawl_site(inspection: Inspection, edition: Edition, site: Path, *, externa
                 chapters, lambda c, slug: f"{pages[c.path]}#{slug}" if slug else pages[c.path]
             )
         ),
-        lambda place: external and place in verdicts and verdicts[place].is_followed,
     )
     for chapter in chapters:
         page = pages[chapter.path]
@@ -272,7 +266,6 @@ def _crawl_epub(inspection: Inspection, edition: Edition, path: Path) -> Tally:
         lambda written, _place: written.fault,
         Span.whole(config.file),
         dict(list_anchors(chapters, find_anchor)),
-        lambda _place: False,
     )
     for fault in links.faults:
         comparison.add(Span.whole(config.file), f"the package of the EPUB is broken: {fault}", "")
@@ -344,7 +337,6 @@ def _crawl_pdf(inspection: Inspection, edition: Edition, path: Path) -> Tally:
                 chapters, lambda c, slug: f"#{find_id(c.path, slug) if slug else titles[c.path]}"
             )
         ),
-        lambda _place: False,
     )
     headings = _align_headings(inspection.book.parts, links)
     starts = {

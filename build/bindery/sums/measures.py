@@ -119,7 +119,7 @@ def _list_units() -> dict[str, Unit]:
         for name, size in (("Bps", 8), ("bps", 1)):
             units[prefix + name] = Unit(size * decimal, multiply(_BIT, _SECOND, -1), size * binary)
             units[f"{prefix}i{name}"] = Unit(size * binary, multiply(_BIT, _SECOND, -1))
-        for name in ("FLOP", "FLOPs", "FLOPS", "FLOP/s", "FLOPs/s", "FLOPS/s"):
+        for name in ("FLOP", "FLOPs", "FLOPS"):
             units[prefix + name] = Unit(decimal, _FLOP)
         for name, dimension in (("W", _WATT), ("J", _JOULE), ("Hz", _HERTZ), ("hz", _HERTZ)):
             units[prefix + name] = Unit(decimal, dimension)
@@ -129,7 +129,7 @@ def _list_units() -> dict[str, Unit]:
             decimal, binary = 1000.0**power, 1024.0**power
             units[f"{word}byte{plural}"] = Unit(8 * decimal, _BIT, 8 * binary)
             units[f"{word}bit{plural}"] = Unit(decimal, _BIT, binary)
-    for name in ("FLOP", "FLOPs", "FLOPS", "FLOP/s"):
+    for name in ("FLOP", "FLOPs", "FLOPS"):
         units[name] = Unit(1, _FLOP)
     for name, dimension in (("W", _WATT), ("J", _JOULE), ("Hz", _HERTZ)):
         units[name] = Unit(1, dimension)
@@ -150,38 +150,35 @@ def _list_units() -> dict[str, Unit]:
 UNITS: Mapping[str, Unit] = _list_units()
 
 
-def _alternatives(names: Mapping[str, object]) -> str:
-    return "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-
-
-_PER = rf"(?:/|[ ]?per[ ])[ ]?(?P<time>{_alternatives(_TIMES)})(?![\w/])"
-_UNIT = re.compile(
-    rf"[ \u00a0\u202f\u2009]?(?P<unit>{_alternatives(UNITS)})(?:{_PER}|(?![\w]|-\w))"
-)
-_RATE = re.compile(_PER)
+_UNIT = re.compile("[ \u00a0\u202f\u2009]?(?P<unit>[A-Za-zµμ]+)(?!\\w|-\\w)")
+_RATE = re.compile(r"(?:/|[ ]?per[ ])[ ]?(?P<time>[a-zµμ]+)(?![\w/])")
 
 
 def match_unit(text: str, start: int) -> tuple[Unit, int] | None:
     """The unit that begins at `start`, after a blank perhaps, and where it ends."""
     match = _UNIT.match(text, start)
-    if match is None:
+    unit = UNITS.get(match["unit"]) if match else None
+    if match is None or unit is None:
         return match_rate(text, start)
-    unit = UNITS[match["unit"]]
-    if match["time"]:
-        time = Unit(1 / _TIMES[match["time"]], _HERTZ)
-        unit = Unit(
-            unit.size * time.size,
-            multiply(unit.dimension, time.dimension),
-            unit.binary * time.size,
-            unit.is_billion,
-        )
-    return unit, match.end()
+    rate = match_rate(text, match.end())
+    if rate is None:
+        return unit, match.end()
+    per, end = rate
+    product = Unit(
+        unit.size * per.size,
+        multiply(unit.dimension, per.dimension),
+        unit.binary * per.size,
+        unit.is_billion,
+    )
+    return product, end
 
 
 def match_rate(text: str, start: int) -> tuple[Unit, int] | None:
     """The `/s` or ` per hour` that begins at `start`, and where it ends."""
     match = _RATE.match(text, start)
-    return (Unit(1 / _TIMES[match["time"]], _HERTZ), match.end()) if match else None
+    if match is None or match["time"] not in _TIMES:
+        return None
+    return Unit(1 / _TIMES[match["time"]], _HERTZ), match.end()
 
 
 def read_currency(sign: str) -> Unit:

@@ -15,14 +15,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, get_args
 
-from bindery.config import Config
+from bindery.config import DEFAULT_LINK_DAYS, Config
 from bindery.load import Tree
 from bindery.model import ConfigError, Finding, Span
 from bindery.render.output import write_whole
 from bindery.web.judging import VERDICTS, AnchorState, Answer
 
 FILE_NAME = "links.jsonl"
-DEFAULT_SHELF_LIFE = timedelta(days=30)
+DEFAULT_SHELF_LIFE = timedelta(days=DEFAULT_LINK_DAYS)
 _SHORT_SHELF_LIFE = timedelta(days=1)
 """Of bad news, which may be over tomorrow."""
 _ANCHOR_STATES = get_args(AnchorState)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from bindery.shell_commands import Command, Word, iterate_prompted, read_shell
+from bindery.calls.shell import Command, Word, iterate_prompted, read_shell
 
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
 _SCRIPT = re.compile(r"[^\s=:;,'\"]*\.py")

@@ -9,9 +9,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from bindery.calls.flags import Option, Parser
+from bindery.calls.shell import Word
 from bindery.config import find_nearest
-from bindery.flags import Option, Parser
-from bindery.shell_commands import Word
 
 # Newer Pythons take more for a negative number than older ones, `-1e-3` say.
 _NUMBER = re.compile(r"-\.?\d[\d_.eE+-]*")

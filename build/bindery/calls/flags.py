@@ -207,7 +207,7 @@ _HARMLESS_METHODS = frozenset(
 )
 _HARMLESS_TAKERS = frozenset(("print", "repr", "str", "id", "isinstance", "type", "autocomplete"))
 _PLAIN_METHODS: Mapping[type, frozenset[str]] = {
-    str: frozenset("replace lower upper strip lstrip rstrip split join title format".split()),
+    str: frozenset("replace lower upper strip lstrip rstrip split join title".split()),
     dict: frozenset("keys values items get".split()),
     list: frozenset(("copy", "index", "count")),
     tuple: frozenset(("index", "count")),
@@ -218,6 +218,7 @@ _PLAIN_FUNCTIONS: Mapping[str, Any] = {
     "reversed": reversed,
 }  # fmt: skip
 _LIMIT = 20_000
+_LONGEST = 10_000
 
 
 class _Returned(Exception):
@@ -452,7 +453,8 @@ class _Interpreter:
                 return self._read_dict(node, values)
             case ast.JoinedStr(values=parts):
                 texts = [self._evaluate(part, values) for part in parts]
-                return "".join(texts) if all(isinstance(t, str) for t in texts) else _UNKNOWN
+                known = all(isinstance(text, str) for text in texts)
+                return _bound("".join(texts)) if known else _UNKNOWN
             case ast.FormattedValue(value=inner, conversion=-1, format_spec=None):
                 value = self._evaluate(inner, values)
                 return str(value) if isinstance(value, str | int | float) else _UNKNOWN
@@ -564,8 +566,10 @@ class _Interpreter:
         if name in _PLAIN_FUNCTIONS and function is _UNKNOWN and not node.keywords:
             try:
                 value = _PLAIN_FUNCTIONS[name](*arguments)
-                return value if isinstance(value, str | int | dict) else list(value)
-            except (TypeError, ValueError, _Unknowable):
+                if name == "range" and len(value) > _LONGEST:
+                    return _UNKNOWN
+                return _bound(value if isinstance(value, str | int | dict) else list(value))
+            except (TypeError, ValueError, OverflowError, _Unknowable):
                 return _UNKNOWN
         return _UNKNOWN
 
@@ -603,7 +607,7 @@ class _Interpreter:
             value = getattr(owner, name)(*arguments)
         except (TypeError, ValueError, LookupError, AttributeError):
             return None
-        return value if isinstance(value, str | int | list | tuple) else list(value or ())
+        return _bound(value if isinstance(value, str | int | list | tuple) else list(value or ()))
 
     def _spoil(self, target: ast.expr, values: _Values) -> None:
         if isinstance(target, ast.Name):
@@ -808,12 +812,18 @@ def _as_load(target: ast.expr) -> ast.expr:
     return ast.Name(target.id) if isinstance(target, ast.Name) else ast.Constant(...)
 
 
+def _bound(value: Any) -> Any:
+    """No source can have us fill the memory."""
+    is_long = isinstance(value, str | list | tuple) and len(value) > _LONGEST
+    return _UNKNOWN if is_long else value
+
+
 def _compute(left: Any, operator: ast.operator, right: Any) -> Any:
     if isinstance(operator, ast.Add):
         if isinstance(left, tuple | list) and isinstance(right, tuple | list):
-            return [*left, *right]
+            return _bound([*left, *right])
         if isinstance(left, str) and isinstance(right, str):
-            return left + right
+            return _bound(left + right)
     if isinstance(operator, ast.BitOr) and isinstance(left, dict) and isinstance(right, dict):
         return left | right
     return _UNKNOWN
@@ -843,7 +853,9 @@ def _make_option(
         negative = tuple(f"--no-{name[2:]}" for name in names if name.startswith("--"))
         return Option((*names, *negative), 0, 0, rivals=rivals)
     least, most, is_counted, takes_rest = _read_number(keywords.get("nargs"))
-    if action in _ACTIONS_WITHOUT_VALUE:
+    if not isinstance(action, str):
+        is_certain = False
+    elif action in _ACTIONS_WITHOUT_VALUE:
         least, most = 0, 0
     elif action not in ("store", "append", "extend"):
         is_certain = False
