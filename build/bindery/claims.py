@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 
 _MONTHS = (
     "January February March April May June July August September October November December".split()
@@ -73,10 +74,6 @@ _WORDS_OF_NOW = {
 }
 """What says "now", by a word that has to be in the text."""
 
-_UNDATED = {
-    word: re.compile(rf"(?:\b|(?=\n))(?:{pattern})\b", re.I)
-    for word, pattern in _WORDS_OF_NOW.items()
-}
 _TOLD = re.compile(r"\b(?:if|when|whether|that|which|who)\s+(?:\w+\s+){0,2}$", re.I)
 
 _SHELF_WORDS = (
@@ -137,18 +134,26 @@ def has_date(prose: str) -> bool:
     return _DATED.search(prose) is not None
 
 
+def find_lines_of_now(source: str) -> Set[int]:
+    """The lines of a source, from 1, with a word that may say "now"; the others need no look."""
+    lowered = source.lower()
+    lines = set()
+    for word in _WORDS_OF_NOW:
+        at = lowered.find(word)
+        while at >= 0:
+            lines.add(source.count("\n", 0, at) + 1)
+            at = lowered.find(word, at + 1)
+    return lines
+
+
 def find_undated(prose: str) -> Iterator[UndatedClaim]:
     """The words of a text that say "now" without a date; none in a text that has a date."""
-    if len(prose) < len("nowadays"):  # the shortest of them: most cells of tables are shorter
-        return
     lowered = prose.lower()
-    if not any(map(lowered.__contains__, _UNDATED)):
-        return
     places = [
         match
-        for word, pattern in _UNDATED.items()
+        for word in _WORDS_OF_NOW
         if word in lowered
-        for match in pattern.finditer(prose)
+        for match in _compile_words(word).finditer(prose)
         if not _is_general(match, prose) and not _is_mentioned(match, prose)
     ]
     if not places or has_date(prose):
@@ -158,6 +163,12 @@ def find_undated(prose: str) -> Iterator[UndatedClaim]:
         if match.start() >= end:
             end = match.end()
             yield UndatedClaim(*match.span(), " ".join(match[0].split()))
+
+
+@cache
+def _compile_words(word: str) -> re.Pattern[str]:
+    """Compiled when the word is met: all of them take longer than most chapters need."""
+    return re.compile(rf"(?:\b|(?=\n))(?:{_WORDS_OF_NOW[word]})\b", re.I)
 
 
 def _is_mentioned(match: re.Match[str], prose: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from markdown_it.token import Token
@@ -184,6 +185,12 @@ class Inventory:
     """Id and code."""
 
 
+@lru_cache(maxsize=256)
+def _split_lines(source: str) -> tuple[str, ...]:
+    """The lines of a source; asked for often, and split once."""
+    return tuple(source.split("\n"))
+
+
 @dataclass(frozen=True, slots=True)
 class Chapter:
     """One Markdown file of the book, parsed. It keeps its path for life."""
@@ -203,8 +210,8 @@ class Chapter:
     """What the parser itself saw: tags that a browser would swallow, malformed excuses."""
 
     @property
-    def lines(self) -> list[str]:
-        return self.source.split("\n")
+    def lines(self) -> Sequence[str]:
+        return _split_lines(self.source)
 
     @property
     def unread_links(self) -> tuple[Link, ...]:

@@ -32,6 +32,8 @@ class Passage:
     text: str
     """As a reader sees it: words of links and code spans are there, images are not; lines of the
     source end in a newline."""
+    prose: str
+    """The text with code spans and formulas blanked out, as long as `text`."""
     codes: tuple[tuple[int, int], ...]
     """Where in `text` the code spans stand: start and end."""
     formulas: tuple[tuple[int, int], ...]
@@ -44,14 +46,6 @@ class Passage:
     _row: tuple[Token, ...] = field(repr=False, hash=False, compare=False)
     """The cells of the row up to this one; empty elsewhere."""
     _chapter: Chapter = field(repr=False, hash=False, compare=False)
-
-    @property
-    def prose(self) -> str:
-        """The text with code spans and formulas blanked out, as long as `text`."""
-        text = self.text
-        for start, end in (*self.codes, *self.formulas):
-            text = text[:start] + HIDDEN * (end - start) + text[end:]
-        return text
 
     @property
     def links(self) -> tuple[tuple[int, int], ...]:
@@ -129,11 +123,12 @@ def _iterate_passages(chapter: Chapter) -> Iterator[Passage]:
             case "inline" if token.map is not None:
                 if kind == "cell":
                     row.append(token)
-                text, codes, formulas = _join_text(token.children or [])
+                text, prose, codes, formulas = _join_text(token.children or [])
                 if text.strip():
                     yield Passage(
                         kind,
                         text,
+                        prose,
                         codes,
                         formulas,
                         token.map[0] + 1,
@@ -173,21 +168,29 @@ _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]
 Ranges = tuple[tuple[int, int], ...]
 
 
-def _join_text(children: Sequence[Token]) -> tuple[str, Ranges, Ranges]:
-    """The text of an inline token, and the ranges of its code spans and formulas."""
+def _join_text(children: Sequence[Token]) -> tuple[str, str, Ranges, Ranges]:
+    """The text of an inline token, the same with code and formulas blanked out, and the ranges of
+    both."""
     pieces: list[str] = []
+    prose: list[str] = []
     codes: list[tuple[int, int]] = []
     formulas: list[tuple[int, int]] = []
     length = 0
     for child in children:
         piece = _read_piece(child)
+        if not piece:
+            continue
+        shown = piece
         if child.type == "code_inline":
             codes.append((length, length + len(piece)))
+            shown = HIDDEN * len(piece)
         elif child.type.startswith("math_inline"):
             formulas.append((length, length + len(piece)))
+            shown = HIDDEN * len(piece)
         pieces.append(piece)
+        prose.append(shown)
         length += len(piece)
-    return "".join(pieces), tuple(codes), tuple(formulas)
+    return "".join(pieces), "".join(prose), tuple(codes), tuple(formulas)
 
 
 def _iterate_links(children: Sequence[Token]) -> Iterator[tuple[int, int]]:

@@ -435,7 +435,7 @@ def fill_chapter(
 
     What was edited by hand, and what no view gives, is left as it is; the checks report it.
     """
-    lines = chapter.lines
+    lines = list(chapter.lines)
     changed: dict[str, int] = {}
     # From the end of the chapter, so that the places before stay true.
     for quotation in sorted(quotations, key=lambda entry: entry.opening, reverse=True):

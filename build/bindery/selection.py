@@ -6,7 +6,6 @@ import functools
 from collections.abc import Sequence
 from pathlib import Path
 
-from bindery.history import find_added_lines, read_file_at
 from bindery.model import ConfigError, Finding, Span
 from bindery.pipeline import Inspection
 
@@ -63,6 +62,8 @@ def choose_new(
 
     Raises ConfigError where there is no such revision.
     """
+    from bindery.history import find_added_lines, read_file_at  # git is rarely asked
+
     tree = inspection.tree
     added = find_added_lines(tree.root, rev)
 
