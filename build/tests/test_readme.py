@@ -24,7 +24,7 @@ def read_rows(heading: str) -> list[list[str]]:
 
 def test_every_rule_is_documented_as_it_is() -> None:
     """The table of rules has id, severity and summary of each rule, in the order of the code."""
-    assert read_rows("Rules") == [
+    assert [row[:3] for row in read_rows("Rules")] == [
         [f"`{rule.id}`", str(rule.severity), rule.summary] for rule in RULES.values()
     ]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pikepdf
 import pytest
+from bindery.checks import RULES
 from bindery.opinions.reading import read_pdf
 from validators import read_words, run_epubcheck
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from conftest import Runner
 
 ROOT = Path(__file__).resolve().parents[2]
+
+README = (ROOT / "build/README.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -46,16 +50,15 @@ def read_findings(reference: Path, run_bindery: Runner) -> list[dict[str, Any]]:
     return rows
 
 
-def test_the_findings_are_known(reference: Path, run_bindery: Runner) -> None:
-    """Each rule fires as often as the book has its defect, and no rule fires on anything else."""
+def test_the_findings_are_known(
+    reference: Path, run_bindery: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each rule fires as often as the table of rules says, where each finding has been judged."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1795219200")  # claims grow old: 2026-11-21
     rows = read_findings(reference, run_bindery)
-    assert Counter(row["rule"] for row in rows) == {
-        "directory-anchor": 51,
-        "missing-alt": 17,
-        "dead-link": 2,
-        "swallowed-tag": 1,
-        "orphan-file": 1,
-    }
+    table = re.findall(r"^\| `([a-z0-9-]+)` \| \w+ \| .* \| (\d+) \| \d+ \|$", README, re.M)
+    assert set(dict(table)) == set(RULES)
+    assert Counter(row["rule"] for row in rows) == {r: int(n) for r, n in table if n != "0"}
     assert [(row["path"], row["line"]) for row in rows if row["rule"] == "dead-link"] == [
         ("compute/accelerator/README.md", 594),
         ("network/README.md", 568),
