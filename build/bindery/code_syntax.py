@@ -128,6 +128,13 @@ def _fill_bodies(code: str) -> str:
         lines.append(f"{margin}def _(): pass")
     for _ in range(20):
         error = _parse_python("\n".join(lines))
+        if error is not None and error.msg == "unexpected indent" and error.lineno:
+            # Dots at the margin may stand for the head of the block below them.
+            above = next((n for n in range(error.lineno - 2, -1, -1) if lines[n].strip()), -1)
+            if above >= 0 and _DOTS.match(lines[above]):
+                margin = lines[above][: len(lines[above]) - len(lines[above].lstrip())]
+                lines[above] = f"{margin}if True:"
+                continue
         if error is None or not (error.msg or "").startswith("expected an indented block"):
             break
         opening = re.search(r"on line (\d+)$", error.msg)

@@ -1,8 +1,8 @@
 """Defects, planted at random right places into copies of a real book.
 
 A plant knows which rule has to find it, and where; a decoy is the same text where it is right, or
-where it is no text of the book. Pieces of sentences come from `plants`; to have another kind of
-lines or of files planted, add an entry to `BLOCKS` or `FILES`.
+where it is no text of the book. Pieces of sentences come from `plants`, sums and tables from
+`untruths`; to have another kind of lines or of files planted, add an entry to `BLOCKS` or `FILES`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from bindery.load import is_left_out
 from bindery.model import Chapter, Finding
 from bindery.pipeline import Inspection, inspect_book
 from plants import KINDS, Ground, Phrase, make_right_image, make_right_link, write_image, write_link
+from untruths import TRUTHS, UNTRUTHS, Claim
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"><path d="M0 0h8v8z"/></svg>\n'
 
@@ -176,7 +177,17 @@ def _heading_whose_number_is_taken(ground: Ground) -> Block:
     )
 
 
+def _make_claim(make: Callable[[Ground], Claim]) -> Callable[[Ground], Block]:
+    def plant_claim(ground: Ground) -> Block:
+        claim = make(ground)
+        expected = (Expected(claim.rule, claim.row, claim.typed, claim.answer),)
+        return Block(claim.lines, expected if claim.rule else ())
+
+    return plant_claim
+
+
 BLOCKS: dict[str, Callable[[Ground], Block]] = {
+    **{kind: _make_claim(make) for kind, make in UNTRUTHS.items()},
     "unused definition": _unused_definition,
     "dead unused definition": _dead_unused_definition,
     "unused footnote": _unused_footnote,
@@ -232,6 +243,8 @@ RIGHT_BLOCKS = (
 def make_decoy(ground: Ground) -> Block:
     """Lines in which nothing is wrong, though something looks so."""
     draw = ground.rng.random()
+    if draw < 0.2:
+        return _make_claim(ground.rng.choice(TRUTHS))(ground)
     if draw < 0.5:
         kind = ground.rng.choice(list(KINDS))
         return Block(tuple(_hide(ground, KINDS[kind](ground))))

@@ -50,6 +50,7 @@ WHOLE = [
     ("zsh", "echo ${(s:x:)y}\n"),
     ("", "'"),
     ("python", ""),
+    ("python", "...\n    f(a,\n      b)\n"),
 ]
 
 

@@ -126,9 +126,7 @@ def _build(root: Path, out: Path, outputs: str = "site EPUB PDF") -> None:
 def _crawl(root: Path, out: Path) -> tuple[list[str], str]:
     inspection = inspect_book(root)
     edition = find_edition(inspection.config)
-    findings, summary = crawl_outputs(
-        inspection, edition, out, lambda step: None
-    )
+    findings, summary = crawl_outputs(inspection, edition, out, lambda step: None)
     places = [
         f"{f.span.path}:{f.span.line}:{f.span.col} {f.severity} {f.message}" for f in findings
     ]
