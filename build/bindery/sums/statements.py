@@ -41,8 +41,8 @@ _MAYBE = re.compile(
 )
 """A number or word, a sign, and a number or function."""
 _WORK = re.compile(
-    r"[\w)%]\s*(?:\*\*?|[×·⋅∙÷^xX+%]|//?|by|times|plus|of)\s*[~$€£(√−-]*\s*[\d.a-z]"
-    r"|[\d)%]\s*(?:[−–-]|minus)\s*[~$€£(√]*\s*[\d.a-z]"
+    r"[\w)%]\s*(?:\*\*?|[×·⋅∙÷^xX+%]|//?|by|times|plus|of)[\s~$€£(√−-]*[\d.a-z]"
+    r"|[\d)%]\s*(?:[−–-]|minus)[\s~$€£(√]*[\d.a-z]"
     r"|[√²³¹⁰-⁹]|(?:sqrt|log\w*|ln|exp|ceil|floor|round|min|max|abs)\("
     r"|\d[ \u00a0]?[A-Za-z%][\w/%]*\s*[=≈~]+\s*[~$]?\s*[\d.]|[\d.][=≈~ ]+[\d.]+%"
 )
