@@ -173,21 +173,23 @@ def _compile_words(word: str) -> re.Pattern[str]:
 
 def _is_mentioned(match: re.Match[str], prose: str) -> bool:
     """Whether the words stand in quotation marks: the text speaks of them."""
-    before, behind = prose[: match.start()][-1:], prose[match.end() :][:1]
+    before = prose[match.start() - 1 : match.start()] if match.start() else ""
+    behind = prose[match.end() : match.end() + 1]
     return bool(before) and before in "\"'“‘«„" and bool(behind) and behind in "\"'”’»“,."
 
 
 def _is_general(match: re.Match[str], prose: str) -> bool:
     """Whether the words speak of any time, such as "if it was recently changed"."""
     words = match[0].lower()
-    return "recently" in words and _TOLD.search(prose[: match.start()]) is not None
+    before = prose[max(match.start() - 80, 0) : match.start()]
+    return "recently" in words and _TOLD.search(before) is not None
 
 
 def find_dated(prose: str) -> Iterator[DatedClaim]:
     """The claims of a text that say since when they hold, and the promises that say until when."""
     for match in _OLD.finditer(prose):
         until = _read_day(match)
-        rest = re.split(r"[.!?](?:\s|$)|\n", prose[match.end() :], maxsplit=1)[0]
+        rest = re.split(r"[.!?](?:\s|$)|\n", prose[match.end() : match.end() + 300], maxsplit=1)[0]
         is_history = _PAST.search(rest) and not _NOW.search(rest)
         if until is not None and not is_history and not _is_mentioned(match, prose):
             yield DatedClaim(*match.span(), " ".join(match[0].split()), until, False)

@@ -251,12 +251,18 @@ def _find_in_yaml(code: str) -> CodeFault | None:
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
     from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
-    def iterate_nodes(node: Node | None) -> Iterator[MappingNode]:
-        if isinstance(node, MappingNode):
-            yield node
-        for child in node.value if node is not None and not isinstance(node, ScalarNode) else ():
-            for one in child if isinstance(child, tuple) else (child,):
-                yield from iterate_nodes(one)
+    def iterate_nodes(root: Node | None) -> Iterator[MappingNode]:
+        # Aliases make a graph of the tree: each node once, or a few lines would take for ever.
+        waiting, seen = [root], set[int]()
+        while waiting:
+            node = waiting.pop()
+            if node is None or id(node) in seen or isinstance(node, ScalarNode):
+                continue
+            seen.add(id(node))
+            if isinstance(node, MappingNode):
+                yield node
+            for child in reversed(node.value):
+                waiting.extend(reversed(child) if isinstance(child, tuple) else (child,))
 
     if "{{" in code or "{%" in code:
         code = _TEMPLATE_LINE.sub("", code)
@@ -264,7 +270,7 @@ def _find_in_yaml(code: str) -> CodeFault | None:
     code = _YAML_DOTS.sub(lambda found: f"{found[1]}#", code)
     try:
         documents = list(YAML(typ="safe", pure=True).compose_all(code))
-    except ComposerError:
+    except (ComposerError, RecursionError):
         return None  # an alias whose anchor stands in a part that is not shown
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -362,7 +368,7 @@ def _find_in_toml(code: str) -> CodeFault | None:
         problem = problem[:1].lower() + problem[1:]
         col = min(col, max(len(lines[row]) - 1, 0))
         return CodeFault(row, col, 1, problem)
-    except RecursionError:
+    except (RecursionError, ValueError):  # a number of thousands of digits
         return None
     return None
 

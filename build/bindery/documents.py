@@ -49,7 +49,7 @@ def read_documents(
     """Read every Markdown file below the root. `known` are chapters that are parsed already.
 
     Files that are no chapters and no UTF-8 are left out; what they link to cannot be known. So are
-    books within this one, folders with a `chapters.yaml` of their own.
+    symbolic links, and books within this one, folders with a `chapters.yaml` of their own.
     Raises BookError where a chapter of the book cannot be read.
     """
     parsed = {chapter.path: chapter for chapter in known}
@@ -57,6 +57,9 @@ def read_documents(
     listed = {entry.path: entry.span for entry in config.chapters}
     faults: list[Finding] = []
     for path in dict.fromkeys((*listed, *_list_markdown(tree))):
+        # A symbolic link is another name: the file itself is there too, or it is none of ours.
+        if (tree.root / path).is_symlink() and (path not in listed or tree.leaves_root(path)):
+            continue
         try:
             text = tree.read_bytes(path).decode("utf-8")
         except (OSError, UnicodeDecodeError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -32,6 +32,7 @@ class Tree:
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
         self._folders: dict[str, Mapping[str, os.DirEntry[str]]] = {}
+        self._lines: dict[str, Sequence[str]] = {}
 
     def list_folder(self, path: str) -> Mapping[str, os.DirEntry[str]]:
         """The entries of a folder by name; empty where there is no such folder."""
@@ -95,6 +96,16 @@ class Tree:
 
     def read_bytes(self, path: str) -> bytes:
         return (self.root / path).read_bytes()
+
+    def read_lines(self, path: str) -> Sequence[str]:
+        """The lines of a text file, read once; none of a file that cannot be read."""
+        if path not in self._lines:
+            try:
+                text = self.read_bytes(path).decode("utf-8", "replace")
+            except OSError:
+                text = ""
+            self._lines[path] = text.replace("\r\n", "\n").split("\n")
+        return self._lines[path]
 
 
 def _read_kind(entry: os.DirEntry[str]) -> Kind | None:
@@ -191,9 +202,5 @@ def is_left_out(path: str, config: Config) -> bool:
 
 def read_line(tree: Tree, span: Span) -> str:
     """The source line of a finding, or an empty string where it cannot be shown."""
-    try:
-        text = tree.read_bytes(span.path).decode("utf-8", "replace")
-    except OSError:
-        return ""
-    lines = text.replace("\r\n", "\n").split("\n")
+    lines = tree.read_lines(span.path)
     return lines[span.line - 1] if 0 < span.line <= len(lines) else ""

@@ -34,7 +34,7 @@ _DEFINITION = re.compile(r"\[(?P<label>(?:[^\[\]\\]|\\.)+)\]:\s*", re.DOTALL)
 _PATH = r"(?P<path>https?://[^\s()<>\]]+|[\w./%-]+\.(?:md|py|sh|png|svg|jpg|html)(?:#[\w-]+)?)"
 _OPEN_PATH = re.compile(rf"\(<?{_PATH}")
 _PATH_APART = re.compile(rf" \({_PATH}\)")
-_PROSE_LINK = re.compile(r"\[([^\[\]\n]*)\]\(([^()\n]*\s[^()\n]*)\)")
+_PROSE_LINK = re.compile(r"\[([^\[\]\n]*)\]\((?=[^()\s]*\s)([^()\n]*(?:\n[^()\n]*)?)\)")
 
 
 @dataclass(frozen=True, slots=True)

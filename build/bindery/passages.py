@@ -55,7 +55,9 @@ class Passage:
     def place(self, start: int, end: int) -> Span:
         """Where in the file the characters from `start` to `end` stand; to the end of the line
         where they go on in the next one."""
-        offsets = _align(self._inline, len(self.text))
+        offsets = self._inline.meta.get("offsets")
+        if offsets is None:  # kept, for a passage may have many findings
+            offsets = self._inline.meta["offsets"] = _align(self._inline, len(self.text))
         locator = Locator(self._chapter.path, self._chapter.lines)
         for cell in self._row:
             locator.enter_cell(cell)

@@ -128,9 +128,10 @@ def shrink_images(tree: Tree, paths: Iterable[str], *, write: bool) -> list[Shru
         if len(smaller) < len(data):
             shrunk.append(Shrunk(path, len(data), len(smaller)))
             if write:
-                mode = (tree.root / path).stat().st_mode
-                write_whole(tree.root / path, smaller)
-                (tree.root / path).chmod(mode)
+                file = (tree.root / path).resolve()
+                mode = file.stat().st_mode
+                write_whole(file, smaller)
+                file.chmod(mode)
     return shrunk
 
 

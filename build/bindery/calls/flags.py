@@ -116,7 +116,7 @@ def _parse(source: str) -> ast.Module | None:
         warnings.simplefilter("ignore")
         try:
             return ast.parse(source)
-        except (SyntaxError, ValueError):
+        except (SyntaxError, ValueError, MemoryError):
             return None
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from bindery.console import CLEAN, FINDINGS, Root
-from bindery.model import ConfigError, Finding, Span
+from bindery.model import BookError, ConfigError, Finding, Span
 from bindery.report import count_noun
 
 if TYPE_CHECKING:
@@ -63,7 +63,10 @@ def format_sources(
         if only_check:
             sys.stdout.writelines(_compare(document.path, document.text, formatted.text))
             continue
-        path = loaded.tree.root / document.path
+        path = (loaded.tree.root / document.path).resolve()
+        if path.read_bytes() != document.text.encode():
+            message = f"'{document.path}' has changed meanwhile, and stays as it is"
+            raise BookError(Finding(Span.whole(document.path), "unformatted", message, "run again"))
         mode = path.stat().st_mode
         write_whole(path, formatted.text.encode())
         path.chmod(mode)

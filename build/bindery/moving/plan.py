@@ -65,8 +65,10 @@ class Plan:
     """A move that breaks nothing."""
 
     moves: Moves
+    formers: Mapping[str, str]
+    """What files hold whose text changes, by the path that they have before the move."""
     texts: Mapping[str, str]
-    """What files are to hold whose text changes, by the path that they have before the move."""
+    """What they are to hold, by the same path."""
     edits: Mapping[str, tuple[Edit, ...]]
     """The links that are typed anew, by the path of their file before the move."""
     emptied: frozenset[str]
@@ -122,7 +124,9 @@ def plan_move(
     }
     texts |= {path: new for path, (old, new) in listing.items() if new != old}
     mentions = tuple(_find_mentions(moved.values(), moves))
-    return Plan(moves, texts, edits, moved_tree.emptied, tuple(notes), mentions)
+    olds = {path: old for path, (old, _) in listing.items()}
+    formers = {path: olds[path] if path in olds else documents[path].text for path in texts}
+    return Plan(moves, formers, texts, edits, moved_tree.emptied, tuple(notes), mentions)
 
 
 def _read_form(link: Link, chapter: Chapter) -> Form | None:

@@ -12,7 +12,7 @@ import posixpath
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 
@@ -28,6 +28,7 @@ from bindery.run import CommandMissingError, CommandTimeoutError, run_command
 _BASELINE = ".baseline.json"
 _VIEW_NAME = re.compile(r"[\w-]+")
 _GIT_SECONDS = 60.0
+_STAGED = ".bindery-making-"
 
 
 def find_path(typed: str, root: Path, here: Path, *, must_exist: bool = False) -> str:
@@ -238,15 +239,17 @@ def make_plan(config: Config, tree: Tree, documents: Mapping[str, Document], mov
 def transfer(root: Path, plan: Plan) -> None:
     """Put a plan into effect, or leave everything as it is.
 
-    Raises BookError where git refuses, OSError where the disk does.
+    Raises BookError where git refuses or a file has changed since the plan was made, OSError where
+    the disk does. Where going back fails too, copies of the old texts stay, and a note says where.
     """
     undo: list[Callable[[], object]] = []
     leftovers: list[Path] = []
     try:
         staged = []
         for path, text in plan.texts.items():
-            fresh, former = _stage(root, path, text.encode(), leftovers)
-            staged.append((fresh, former, root / path))
+            before = plan.formers[path].encode()
+            fresh, former = _stage(root, path, text.encode(), before, leftovers)
+            staged.append((fresh, former, (root / path).resolve()))
         for fresh, former, target in staged:
             undo.append(partial(former.replace, target))
             fresh.replace(target)
@@ -256,28 +259,47 @@ def transfer(root: Path, plan: Plan) -> None:
                 if not folder.exists():
                     folder.mkdir()
                     undo.append(folder.rmdir)
+            undo.append(partial(_rename_back, root, new, old))
             _rename(root, old, new)
-            undo.append(partial(_rename, root, new, old))
         for folder in sorted((root / name for name in plan.emptied), reverse=True):
             if folder.is_dir():  # git may have taken it
                 folder.rmdir()
                 undo.append(folder.mkdir)
-    except BaseException:
-        for step in reversed(undo):
-            step()
+    except BaseException as error:
+        if trouble := _undo(undo):
+            leftovers.clear()  # they are all that is left of the old texts
+            error.add_note(
+                f"going back failed too: {trouble}; what the files held lies in {root}/{_STAGED}*"
+            )
         raise
     finally:
         for leftover in leftovers:
             leftover.unlink(missing_ok=True)
 
 
-def _stage(root: Path, path: str, data: bytes, leftovers: list[Path]) -> tuple[Path, Path]:
+def _undo(steps: Sequence[Callable[[], object]]) -> Exception | None:
+    """Take back what was done, all of it that can be; what went wrong first, if anything."""
+    trouble: Exception | None = None
+    for step in reversed(steps):
+        try:
+            step()
+        except (OSError, BookError) as error:
+            trouble = trouble or error
+    return trouble
+
+
+def _stage(
+    root: Path, path: str, data: bytes, former: bytes, leftovers: list[Path]
+) -> tuple[Path, Path]:
     """The new file under another name, and a copy of the old one. Both lie in the root, for in its
     own folder they could move with it."""
-    target = root / path
+    target = (root / path).resolve()
+    if target.read_bytes() != former:
+        message = f"'{path}' has changed meanwhile"
+        raise BookError(Finding(Span.whole(path), RULE, message, "run this once more"))
     staged = []
-    for content in (data, target.read_bytes()):
-        handle, name = tempfile.mkstemp(prefix=".bindery-making-", dir=root)
+    for content in (data, former):
+        handle, name = tempfile.mkstemp(prefix=_STAGED, dir=root)
         leftovers.append(Path(name))
         staged.append(Path(name))
         with os.fdopen(handle, "wb") as file:
@@ -286,6 +308,11 @@ def _stage(root: Path, path: str, data: bytes, leftovers: list[Path]) -> tuple[P
             os.fsync(file.fileno())
         shutil.copymode(target, name)
     return staged[0], staged[1]
+
+
+def _rename_back(root: Path, new: str, old: str) -> None:
+    if (root / new).exists() and not (root / old).exists():  # it may not have come so far
+        _rename(root, new, old)
 
 
 def _rename(root: Path, old: str, new: str) -> None:
@@ -297,7 +324,7 @@ def _rename(root: Path, old: str, new: str) -> None:
     if ended.code:
         reason = ended.stderr.strip().splitlines()
         message = f"git does not move '{old}': {reason[-1] if reason else 'it says no reason'}"
-        raise BookError(Finding(Span.whole(old), RULE, message, "nothing was changed"))
+        raise BookError(Finding(Span.whole(old), RULE, message, "see what git says"))
 
 
 def _is_tracked(root: Path, path: str) -> bool:

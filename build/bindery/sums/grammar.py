@@ -13,6 +13,8 @@ from bindery.sums.trees import Binary, Call, Measured, Negative, Node, Number, P
 
 _LONGEST_LABEL = 4
 _LARGEST_EXPONENT = 300
+LONGEST = 80
+"""Tokens that a side may have at most."""
 
 
 _AFTER_LABEL = (Kind.OPERATOR, Kind.RELATION, Kind.CLOSE, Kind.UNIT, Kind.OPEN)
@@ -29,7 +31,10 @@ NO_LABELS = frozenset(
 
 
 def read_side(tokens: Sequence[Token]) -> Side | None:
-    """The side that is written by exactly these tokens, or None where they write none."""
+    """The side that is written by exactly these tokens, or None where they write none, or more than
+    anybody writes."""
+    if len(tokens) > LONGEST:
+        return None
     reader = _Reader(tokens)
     try:
         node = reader.read_sum()

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bindery.sums.grammar import NO_LABELS, read_side
+from bindery.sums.grammar import LONGEST, NO_LABELS, read_side
 from bindery.sums.tokens import Kind, Token
 from bindery.sums.trees import Side
 
@@ -34,7 +34,6 @@ class _Edge(enum.Enum):
     NONE = enum.auto()
 
 
-_LONGEST = 80
 _STARTS = frozenset({Kind.NUMBER, Kind.CURRENCY, Kind.OPEN, Kind.FUNCTION, Kind.ROOT, Kind.TILDE})
 _ENDS = frozenset({Kind.NUMBER, Kind.UNIT, Kind.PERCENT, Kind.CLOSE, Kind.POWER})
 _STOPS = frozenset(".:;!?\"'“”‘’„»«|—…{}]>→≤≥≠≡")
@@ -56,7 +55,7 @@ _FILLERS = frozenset("only just exactly precisely".split())
 def find_left(tokens: Sequence[Token], low: int, end: int) -> list[Cut]:
     """The sides that end before the token `end`, the longest first; none where there is none."""
     cuts: list[Cut] = []
-    for start in range(max(low, end - _LONGEST), end):
+    for start in range(max(low, end - LONGEST), end):
         token = tokens[start]
         is_sign = token.kind is Kind.OPERATOR and token.text in ("-", "+")
         if token.kind not in _STARTS and not is_sign:
@@ -81,7 +80,7 @@ def find_right(
     """The sides that begin at the token `start`, the longest first; `codes` are ranges of code."""
     start, is_rough = skip_hedge(tokens, start, high)
     cuts: list[Cut] = []
-    for end in range(min(high, start + _LONGEST), start, -1):
+    for end in range(min(high, start + LONGEST), start, -1):
         if tokens[end - 1].kind not in _ENDS:
             continue
         edge = _judge_end(tokens, end, codes)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from bindery.sums.answers import tell_values
-from bindery.sums.grammar import read_side
+from bindery.sums.grammar import LONGEST, read_side
 from bindery.sums.judging import Verdict, is_statement, judge_sides
 from bindery.sums.sides import Cut, find_left, find_right
 from bindery.sums.tokens import Kind, Token, split_tokens
@@ -49,9 +49,10 @@ _WORK = re.compile(
 """What a statement has at least: an operation, or a number with a unit beside the sign."""
 _BRACKETED = re.compile(
     r"\d[ \u00a0]?(?:[A-Za-z%]+ )? ?"
-    r"\([(\d.,]+(?:\s*(?:\*\*?|[×·÷/+])\s*|\s[−-]\s)[(\d.][^A-Za-z=]*\)"
+    r"\([(\d.,]+(?:\s*(?:\*\*?|[×·÷/+])\s*|\s[−-]\s)[(\d.][^A-Za-z=]{0,200}\)"
 )
 """A number, a unit perhaps, and an expression in brackets."""
+_LONGEST_SENTENCE = 2_000
 _SENTENCE_END = re.compile(r"(?<!approx)(?<!ca)[.!?;]\s+")
 
 
@@ -68,6 +69,9 @@ def read_statements(text: str, codes: Sequence[tuple[int, int]] = ()) -> list[St
     start = 0
     for end in (*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)):
         sentence = text[start:end]
+        if len(sentence) > _LONGEST_SENTENCE:  # a table of numbers, or worse
+            start = end
+            continue
         found: list[Statement] = []
         if has_signs and _MAYBE.search(sentence) and _WORK.search(sentence):
             found += _read_sentence(sentence, [(a - start, b - start) for a, b in codes])
@@ -132,7 +136,7 @@ def _read_brackets(text: str) -> Iterator[Statement]:
 def _find_close(tokens: Sequence[Token], index: int) -> int:
     """Where the bracket at `index` is closed; at `index` itself where it is not."""
     depth = 0
-    for at in range(index, len(tokens)):
+    for at in range(index, min(index + LONGEST + 2, len(tokens))):
         depth += (tokens[at].kind is Kind.OPEN) - (tokens[at].kind is Kind.CLOSE)
         if not depth:
             return at

@@ -164,7 +164,7 @@ class Asker:
         except UnicodeError:
             return Fault("no-host", f"'{host}' cannot be the name of a host")
         queue.is_known = True
-        if all(self._find_reason(_write_url(str(entry[4][0]))) for entry in found):
+        if any(self._find_reason(_write_url(str(entry[4][0]))) for entry in found):
             return Fault(
                 "private", f"the host '{host}' is not on the web, but in a private network"
             )

@@ -46,7 +46,7 @@ def read_retry_after(text: str, now: datetime) -> float | None:
         return float(text[:9])
     try:
         then = parsedate_to_datetime(text)
-    except ValueError:
+        then = then if then.tzinfo else then.replace(tzinfo=UTC)
+        return max((then - now).total_seconds(), 0.0)
+    except (ValueError, OverflowError):  # a host may send a zone of any size
         return None
-    then = then if then.tzinfo else then.replace(tzinfo=UTC)
-    return max((then - now).total_seconds(), 0.0)

@@ -15,6 +15,7 @@ from bindery.web.fetch import Reply
 
 _MOST_SECONDS = 5
 """A refresh that comes later is one of the page itself."""
+_LONGEST_REFRESH = 2_048
 _REFRESH = re.compile(
     r"\s*(?P<seconds>\d+)(?:\.\d*)?\s*[;,]\s*(?:url\s*=\s*)?(?P<quote>[\"']?)(?P<url>.+?)(?P=quote)\s*",
     re.IGNORECASE | re.DOTALL,
@@ -124,7 +125,7 @@ def _find_refresh(root: HtmlElement, reply: Reply) -> Refresh | None:
 
 
 def _read_refresh(text: str, base: str) -> Refresh | None:
-    match = _REFRESH.fullmatch(text)
+    match = _REFRESH.fullmatch(text[:_LONGEST_REFRESH])
     if match is None or int(match["seconds"][:9]) > _MOST_SECONDS:
         return None
     try:

@@ -36,9 +36,12 @@ def parse_robots(text: str, agent: str = AGENT) -> Robots:
     is_open = False
     for key, value in _read_lines(text):
         if key == "user-agent":
-            names = [*names, value.lower()] if is_open else [value.lower()]
+            names = names if is_open else []
             is_open = True
-            groups.setdefault(names[-1], [])
+            # Only what may concern us is kept: some files name every agent there is.
+            if (name := value.lower()) in (agent.lower(), "*") and name not in names:
+                names.append(name)
+                groups.setdefault(name, [])
         else:
             is_open = False
             for name in names:
