@@ -68,10 +68,15 @@ def find_old_names(text: str, around: str = "") -> Iterator[OldName]:
     matches = list(_make_pattern().finditer(text))
     if not matches or _OF_THE_CHANGE.search(f"{text}\n{around}"):
         return
+    stand = {match[0]: load_renames()[match[0]] for match in matches}
+    known = {
+        old
+        for old, rename in stand.items()
+        if _has_name(text, rename.new) or _has_name(around, rename.new)
+    }
     for match in matches:
-        rename = load_renames()[match[0]]
-        if not _has_name(text, rename.new) and not _has_name(around, rename.new):
-            yield OldName(match.start(), match.end(), rename)
+        if match[0] not in known:
+            yield OldName(match.start(), match.end(), stand[match[0]])
 
 
 def find_old_names_in_code(code: str, language: str) -> Iterator[OldName]:
