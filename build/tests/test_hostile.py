@@ -30,7 +30,7 @@ TEXTS = {
     "many claims": "Currently, only a. " * 2_000 + "\n",
     "many dates": "as of 2023 " * 4_000 + "\n",
     "many old names": "Set `NCCL_ASYNC_ERROR_HANDLING`. " * 3_000 + "\n",
-    "many old names in code": "```bash\n" + "export NCCL_ASYNC_ERROR_HANDLING=1\n" * 4_000 + "```\n",
+    "many old names in code": "```sh\n" + "export NCCL_ASYNC_ERROR_HANDLING=1\n" * 4_000 + "```\n",
     "a long ragged table": "| a | b |\n|---|---|\n" + "| 1 | 2 | 3 |\n" * 5_000,
 }
 
