@@ -49,6 +49,10 @@ def parse_chapter(path: str, source: str, title: str = "", *, maths: bool = Fals
     return _ChapterReader(path, source, notes).read(tokens, title)
 
 
+_COMMENT_LABELS = frozenset(("//", "comment", "_comment_", "#"))
+"""Definitions under these are how some people write comments: `[//]: # (nobody sees this)`."""
+
+
 class _ChapterReader:
     """One pass over the tokens of a chapter, in reading order."""
 
@@ -243,6 +247,8 @@ class _ChapterReader:
     def _read_definitions(self) -> Iterator[Definition]:
         first: set[str] = set()
         for note in sorted(self.notes.definitions, key=lambda note: note.place):
+            if note.label.strip().lower() in _COMMENT_LABELS:
+                continue
             yield Definition(
                 note.label,
                 note.raw,

@@ -82,6 +82,8 @@ def arrange_moves(config: Config, tree: Tree, old: str, new: str, *, into: bool 
         new = posixpath.join(new, name)
     if old == new:
         raise _refuse(old, f"'{old}' lies there already")
+    if ".git" in new.split("/"):
+        raise _refuse(new, "what lies in '.git' belongs to git", "choose another folder")
     if new.startswith(f"{old}/"):
         raise _refuse(new, f"'{old}' cannot be moved into itself")
     if os.path.lexists(tree.root / new):

@@ -15,7 +15,7 @@ from bindery.sums.readings import (
 )
 from bindery.sums.sides import Cut
 from bindery.sums.tokens import Kind, Token
-from bindery.sums.trees import Node, Number, find_typed_number
+from bindery.sums.trees import Node, Number, find_typed_number, has_scale
 
 
 def tell_values(
@@ -49,6 +49,8 @@ def _find_nearest_reading(left: Node, right: Node) -> tuple[float, float, Readin
         elif not b.dimension:
             found.append((a.value, b.value * silent, reading))
     found.sort(key=lambda sides: not sides[2].units)
+    if all(has_scale(side) and find_typed_number(side) for side in (left, right)):
+        return found[0]  # one unit turned into another, however far apart: both are meant
     near = (sides for sides in found if 1e-9 < measure_distance(*sides[:2]) < _FAR_APART)
     return next(near, found[0])
 

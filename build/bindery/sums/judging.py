@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import math
+import re
 from dataclasses import replace
 
 from bindery.sums.agreement import SILENT, compare_values, find_silent_unit
@@ -19,6 +20,7 @@ from bindery.sums.trees import (
     Percent,
     Side,
     count_operators,
+    find_typed_number,
     has_scale,
     iterate_nodes,
 )
@@ -38,6 +40,7 @@ _WRAPS = frozenset(2**bits for bits in (8, 16, 32, 64))
 _FARTHEST_RESULT = math.log(3)
 """How far, in powers of e, a number can be from the sum behind it to be its wrong result."""
 _LARGEST_DATE = 32
+_FARTHEST_MODEL = 30
 
 
 def is_statement(left: Side, right: Side) -> bool:
@@ -71,6 +74,8 @@ def judge_sides(left: Cut, right: Cut, sign: str, counted: str) -> Verdict:
         is_plain = left.is_bare_before and not (first.labels or second.labels or is_rough)
         if not is_plain or _is_share(first.node, second.node):
             return Verdict.UNJUDGED
+    if has_scale(second.node) and _names_model(first.node, second.node):
+        return Verdict.UNJUDGED
     if sign == "(" and not _is_near(first.node, second.node):
         return Verdict.UNJUDGED
     if sign in _ARROWS and not _is_plain_result(first, second):
@@ -105,6 +110,17 @@ def _agrees_but_for_scale(left: Node, right: Node) -> bool:
             if compare_values(left, right, moved, b, reading, False):
                 return True
     return False
+
+
+def _names_model(left: Node, right: Node) -> bool:
+    """Whether a factor may be the name of a device: 8 x 4090 = 192 GB. Then it is far off."""
+    match left:
+        case Binary(left=Number(text=count, value=a), right=Number(text=name, value=b)):
+            result = find_typed_number(right)
+            is_name = len(count) <= 3 and re.fullmatch(r"[1-9]\d\d0", name) is not None
+            return is_name and result is not None and a * b > _FARTHEST_MODEL * result.value
+        case _:
+            return False
 
 
 def _is_near(left: Node, right: Node) -> bool:

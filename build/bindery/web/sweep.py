@@ -66,11 +66,10 @@ async def sweep(asker: Asker, addresses: Iterable[Address], tell: Tell) -> None:
     async with asyncio.TaskGroup() as group:
         for queue in queues.values():
             group.create_task(work(queue))
-    names = {find_host(trail.last_url or page) for page, trail in lost.items()}
     for page, trail in lost.items():
-        if not asker.answered and len(names) > 1 and isinstance(trail.end, Fault):
+        if not asker.answered and isinstance(trail.end, Fault):
             reason = (
-                f"{trail.end.reason}, as far as this machine can tell: it finds no other either"
+                f"{trail.end.reason}, as far as this machine can tell: it reaches no other either"
             )
             trail = replace(trail, end=Fault("connection", reason))
         report(page, trail)
