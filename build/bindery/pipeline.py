@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 from bindery.checks import RULES, Scope, check_book
 from bindery.clock import read_today
 from bindery.config import Config, load_config
-from bindery.evidence import Evidence, gather_evidence
+from bindery.evidence import Evidence
 from bindery.figures import compare_figures
-from bindery.load import Tree, load_book
+from bindery.load import RECORDS_FOLDER, Tree, load_book
 from bindery.model import Book, Chapter, Finding, ResolvedBook, Severity
 from bindery.parse import parse_chapter
 from bindery.regions import Quotations, compare_quotations, find_quotations
@@ -64,7 +64,7 @@ def inspect_book(
     chapters = loaded.book.chapters
     quotations = {chapter.path: find_quotations(chapter) for chapter in chapters}
     quoted = [view for entry in quotations.values() for view in entry.views]
-    evidence = gather_evidence(loaded.tree, config, quoted, read_today(), follows=follows)
+    evidence = _gather_evidence(loaded.tree, config, quoted, follows)
     baselines = _make_baselines(loaded.tree, config, evidence)
     found = (
         *loaded.findings,
@@ -84,6 +84,16 @@ def inspect_book(
     return Inspection(
         config, loaded.tree, resolved, evidence, quotations, baselines, tuple(findings)
     )
+
+
+def _gather_evidence(tree: Tree, config: Config, quoted: Iterable[str], follows: bool) -> Evidence:
+    base = f"{config.folder}/" if config.folder else ""
+    if not any(map(tree.find_kind, (f"{base}views", f"{base}data", RECORDS_FOLDER))):
+        return Evidence()
+    # Imported here: a book without evidence need not wait for what reads it.
+    from bindery.gathering import gather_evidence
+
+    return gather_evidence(tree, config, quoted, read_today(), follows=follows)
 
 
 def _read_former(config: Config, book: Book, rev: str) -> Mapping[str, Chapter]:
