@@ -18,7 +18,18 @@ from typing import Literal
 
 PROXY_VARIABLES = "http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY".split()
 
-Fault = Literal["", "reset", "silent", "truncated", "endless", "slow-body"]
+Fault = Literal[
+    "",
+    "reset",
+    "silent",
+    "truncated",
+    "endless",
+    "slow-body",
+    "drops-of-body",
+    "drops-of-head",
+    "flood-of-headers",
+    "flood-of-beginnings",
+]
 HTML = "text/html; charset=utf-8"
 
 
@@ -45,6 +56,8 @@ class Request:
     method: str
     path: str
     agent: str
+    asked_host: str
+    """The host that the request itself names."""
     begun: float
     ended: float = 0.0
     """When the answer was ready; sending it may take a little longer."""
@@ -128,7 +141,8 @@ class FaultyServer:
         method, path, _ = head[0].split(" ")
         agent = next((h[12:] for h in head if h.lower().startswith("user-agent:")), "")
         host = writer.get_extra_info("sockname")[0]
-        request = Request(host, method, path, agent, time.monotonic())
+        asked = next((h[5:].strip() for h in head if h.lower().startswith("host:")), "")
+        request = Request(host, method, path, agent, asked, time.monotonic())
         self.requests.append(request)
         answer = self._choose(host, path)
         await asyncio.sleep(answer.seconds)
@@ -154,6 +168,8 @@ class FaultyServer:
             return False
         if answer.fault == "silent":
             await asyncio.sleep(3600)
+        if answer.fault in _DRIPS:
+            await _drip(writer, *_DRIPS[answer.fault])
         lines = [f"HTTP/1.1 {status} X"]
         lines += [f"{name}: {value}" for name, value in answer.headers.items()]
         lines.append(f"Content-Type: {answer.kind}")
@@ -172,6 +188,23 @@ class FaultyServer:
         if answer.fault == "slow-body":
             await asyncio.sleep(3600)
         return not answer.fault
+
+
+_DRIPS: Mapping[str, tuple[bytes, bytes, float]] = {
+    "drops-of-body": (b"HTTP/1.1 200 X\r\nContent-Type: text/html\r\n\r\n", b"x", 0.1),
+    "drops-of-head": (b"HTTP/1.1 200 X\r\nContent-Type: ", b"x", 0.1),
+    "flood-of-headers": (b"HTTP/1.1 200 X\r\n", b"X-A: y\r\n" * 1000, 0.0),
+    "flood-of-beginnings": (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n", 0.001),
+}
+"""How an answer begins that never ends, what follows again and again, and after which seconds."""
+
+
+async def _drip(writer: asyncio.StreamWriter, first: bytes, more: bytes, seconds: float) -> None:
+    writer.write(first)
+    while True:
+        writer.write(more)
+        await writer.drain()
+        await asyncio.sleep(seconds)
 
 
 @contextmanager

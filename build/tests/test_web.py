@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 from bindery.web.addresses import Address, find_reason_not_to_ask
+from bindery.web.answers import Answer as Verdict
 from bindery.web.archive import find_copies
-from bindery.web.judging import Answer as Verdict
 from bindery.web.manners import Manners, read_retry_after
 from bindery.web.robots import parse_robots
 from bindery.web.sweep import open_asker, sweep
@@ -497,9 +497,9 @@ def test_rules_for_robots_are_read_as_their_standard_says(
 
 
 def test_a_wait_that_robots_ask_for_is_kept() -> None:
-    """Crawl-delay makes us slower, up to half a minute."""
+    """Crawl-delay makes us slower."""
     assert parse_robots("User-agent: *\nCrawl-delay: 2.5").delay == 2.5
-    assert parse_robots("User-agent: *\nCrawl-delay: 900").delay == 30.0
+    assert parse_robots("User-agent: *\nCrawl-delay: 900").delay == 900.0
     assert parse_robots("User-agent: *\nCrawl-delay: soon").delay == 0.0
 
 

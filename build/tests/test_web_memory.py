@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bindery.parse import parse_chapter
 from bindery.pipeline import inspect_book
-from bindery.web.judging import VERDICTS, Answer
+from bindery.web.answers import VERDICTS, Answer
 from bindery.web.memory import format_answer, open_memory, parse_memory
 from bindery.web.mending import plan_mending, write_mending
 from hypothesis import given, settings

@@ -20,7 +20,7 @@ from bindery.console import Format
 from bindery.load import Tree
 from bindery.model import ConfigError
 from bindery.pipeline import inspect_book
-from bindery.web.judging import Answer as Verdict
+from bindery.web.answers import Answer as Verdict
 from bindery.web.manners import Manners
 from bindery.web.memory import format_memory, open_memory, parse_memory, read_memory
 from faulty_server import PROXY_VARIABLES, Answer, FaultyServer, allow_loopback, redirect, serve

@@ -24,12 +24,13 @@ from bindery.web.addresses import (
     find_reason_not_to_ask,
     gather_addresses,
 )
+from bindery.web.answers import Answer
 from bindery.web.archive import WAYBACK, find_copies
 from bindery.web.findings import find_faults, summarise
-from bindery.web.judging import Answer
 from bindery.web.manners import LEAST_DELAY, Manners
 from bindery.web.memory import DEFAULT_SHELF_LIFE, Memory, find_memory, is_fresh, open_memory
 from bindery.web.mending import Mending, format_mending, plan_mending, write_mending
+from bindery.web.network import LookUp, look_up
 from bindery.web.robots import AGENT
 from bindery.web.sweep import open_asker, sweep
 
@@ -55,6 +56,7 @@ class Web:
 
     manners: Manners = field(default_factory=Manners)
     find_reason: ReasonNotToAsk = find_reason_not_to_ask
+    look_up: LookUp = look_up
     wayback: str = WAYBACK
 
 
@@ -176,7 +178,8 @@ class _Run:
         if self.waiting and not self.wishes.quiet:
             print(describe_queues(self.waiting, self.web.manners.delay), file=sys.stderr)
         agent = name_agent(self.inspection.config)
-        async with open_asker(agent, self.web.manners, self.web.find_reason) as asker:
+        web = self.web
+        async with open_asker(agent, web.manners, web.find_reason, web.look_up) as asker:
             await sweep(asker, self.waiting, tell)
             if self.wishes.fix:
                 old = [a for a in self._list_answers(memory).values() if a.url not in self.asked]

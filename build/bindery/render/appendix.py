@@ -1,4 +1,5 @@
-"""The appendix "How these numbers were made": every record and every source that a book quotes.
+"""The appendix "How these numbers were made": every record and every source that a book quotes,
+and what is known of its links to the web.
 
 It is a chapter like any other, written here as Markdown instead of by an author, so that outlines,
 links and the completeness proof hold for it as well. It has no file.
@@ -10,14 +11,14 @@ import hashlib
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bindery.data import Citation
 from bindery.edition import Edition
 from bindery.load import RECORDS_FOLDER
-from bindery.model import Book, Chapter, Part, ResolvedBook
+from bindery.model import Book, Chapter, Part, ResolvedBook, Span
 from bindery.parse import parse_chapter
 from bindery.pipeline import Inspection
 from bindery.provenance import Figure
@@ -32,14 +33,18 @@ from bindery.render.quoted import (
     read_day,
     tell_failure,
 )
+from bindery.render.web_notes import WebNotes, find_day, find_web_notes
 from bindery.report import count_noun
 from bindery.resolve import resolve_book
 from bindery.slugs import slugify_heading
+from bindery.web.answers import Answer, Verdict
 
 if TYPE_CHECKING:
     from bindery.records import Accelerator, Machine, Record
 
 TITLE = "How these numbers were made"
+WEB_TITLE = "Links to the web"
+"""Of the section, and of the whole appendix where no numbers are quoted."""
 PART = "Appendix"
 
 _INTRODUCTION = """\
@@ -48,6 +53,11 @@ published figures. These are all of them."""
 _UNCONFIRMED = """\
 **unconfirmed**: published and not certain, because there is one doubtful source, sources \
 disagree, or the part is only announced."""
+_LISTED: Mapping[Verdict, str] = {
+    "dead": "Gone when asked",
+    "gated": "Closed to programs, though perhaps not to readers",
+}
+"""What is listed one by one, and what is said of it."""
 _DIGITS = 12
 """Digits of a digest that are shown."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~&$:@^])")
@@ -70,12 +80,16 @@ def _name_record(number: str, record: Record) -> str:
 
 
 def append_appendix(inspection: Inspection, edition: Edition) -> Inspection:
-    """The same book with the appendix as its last chapter; as it was, where it quotes nothing."""
-    quoted = find_quoted(inspection)
-    if not quoted.chapters:
+    """The same book with the appendix as its last chapter; as it was, where it quotes nothing and
+    nothing is known of its links.
+
+    Raises ConfigError where a line of the memory of links is no answer.
+    """
+    quoted, web = find_quoted(inspection), find_web_notes(inspection)
+    if not quoted.chapters and not web.answers:
         return inspection
-    path = _find_free_path(inspection)
-    text = "\n".join(_AppendixWriter(inspection, edition, quoted).write()) + "\n"
+    path = _find_free_path(inspection, TITLE if quoted.chapters else WEB_TITLE)
+    text = "\n".join(_AppendixWriter(inspection, edition, quoted, web).write()) + "\n"
     chapter = parse_chapter(path, text)
     book = Book((*inspection.book.parts, Part(PART, (chapter,))))
     # Only the links of the appendix are new, and they may lead to any chapter.
@@ -86,12 +100,12 @@ def append_appendix(inspection: Inspection, edition: Edition) -> Inspection:
     return replace(inspection, resolved=resolved)
 
 
-def _find_free_path(inspection: Inspection) -> str:
+def _find_free_path(inspection: Inspection, title: str) -> str:
     """A path for the appendix whose page no chapter has, and none had before it was moved."""
     config = inspection.config
     taken = {find_page(entry.path, config.folder).lower() for entry in config.chapters}
     taken |= {find_page(move.old, config.folder).lower() for move in config.moved}
-    name = slugify_heading(TITLE)
+    name = slugify_heading(title)
     number = 1
     while True:
         folder = name if number == 1 else f"{name}-{number}"
@@ -104,17 +118,20 @@ def _find_free_path(inspection: Inspection) -> str:
 class _AppendixWriter:
     """Writes the lines of the appendix."""
 
-    def __init__(self, inspection: Inspection, edition: Edition, quoted: Quoted) -> None:
+    def __init__(
+        self, inspection: Inspection, edition: Edition, quoted: Quoted, web: WebNotes
+    ) -> None:
         self.inspection = inspection
         self.evidence = inspection.evidence
         self.day = edition.date.date()
         self.quoted = quoted
+        self.web = web
+        self.chapters = {chapter.path: chapter for chapter in inspection.book.chapters}
         self.places: dict[str, dict[str, None]] = {name: {} for name in quoted.records}
         self.figures: dict[str, dict[Figure, None]] = {}
-        chapters = {chapter.path: chapter for chapter in inspection.book.chapters}
         for path, quotations in quoted.chapters.items():
             for quotation in quotations:
-                place = _link_section(chapters[path], quotation.opening.line)
+                place = _link_section(self.chapters[path], quotation.opening.line)
                 for number in list_numbers(quotation, self.evidence):
                     for name in number.records:
                         self.places[name][place] = None
@@ -122,6 +139,14 @@ class _AppendixWriter:
                         self.figures.setdefault(figure.table, {})[figure] = None
 
     def write(self) -> Iterator[str]:
+        if not self.quoted.chapters:
+            yield from (f"# {WEB_TITLE}", *self._write_web())
+            return
+        yield from self._write_numbers()
+        if self.web.answers:
+            yield from ("", f"## {WEB_TITLE}", *self._write_web())
+
+    def _write_numbers(self) -> Iterator[str]:
         yield from (
             f"# {TITLE}",
             "",
@@ -140,6 +165,26 @@ class _AppendixWriter:
             yield from ("", "## Published figures")
         for table in sorted(self.figures):
             yield from self._write_table(table, list(self.figures[table]))
+
+    # --- links to the web ---
+
+    def _write_web(self) -> Iterator[str]:
+        web = self.web
+        noun = "address" if web.count == 1 else "addresses"
+        verb = "was" if len(web.answers) == 1 else "were"
+        leads = f"This book leads to {web.count} {noun} on the web"
+        asked = f"{len(web.answers)} of them {verb} asked {web.tell_days()}"
+        yield from ("", f"{leads}. {asked}: {web.tell_verdicts()}.")
+        for verdict, told in _LISTED.items():
+            if entries := web.list_answers(verdict):
+                yield from ("", f"{told}:", "")
+                for address, answer in entries:
+                    yield write_answer(answer, map(self._link_place, address.places))
+
+    def _link_place(self, span: Span) -> str:
+        if span.path in self.chapters:
+            return _link_section(self.chapters[span.path], span.line)
+        return _link(span.path, f"/{span.path}")
 
     # --- records ---
 
@@ -224,6 +269,16 @@ class _AppendixWriter:
         if citation.via:
             said.append(f"via {_write_source(citation.via)}")
         return "; ".join(said)
+
+
+def write_answer(answer: Answer, places: Iterable[str]) -> str:
+    """What an address answered, and the places of the book that lead to it: an item of a list in
+    Markdown."""
+    reason = f"{_escape(answer.reason)}, " if answer.reason else ""
+    told = f"{_write_source(answer.url)}: {reason}asked on {find_day(answer)}"
+    if is_address(answer.archived):
+        told += f"; a copy: {_write_source(answer.archived)}"
+    return f"- {told}. In {'; '.join(dict.fromkeys(places))}."
 
 
 def write_record_facts(record: Record) -> Iterator[str]:

@@ -110,6 +110,7 @@ class Additions:
 
 NOTHING_ADDED = Additions()
 _NO_TABLE_ADDITION, _NO_CELL_ADDITION = TableAddition(), CellAddition()
+_NO_TITLES: Mapping[str, str] = {}
 
 
 # Raw elements that end another that was left open: a list item ends the item before it.
@@ -145,19 +146,27 @@ def render_chapter(
     resolved: ResolvedBook,
     dialect: Dialect,
     additions: Additions = NOTHING_ADDED,
+    web_titles: Mapping[str, str] = _NO_TITLES,
 ) -> str:
-    """The chapter as XHTML, from its title on, without any wrapper."""
-    return _Writer(chapter, resolved, dialect, additions).write()
+    """The chapter as XHTML, from its title on, without any wrapper. `web_titles` is what links to
+    the web say of themselves, by address, where their author says nothing."""
+    return _Writer(chapter, resolved, dialect, additions, web_titles).write()
 
 
 class _Writer:
     def __init__(
-        self, chapter: Chapter, resolved: ResolvedBook, dialect: Dialect, additions: Additions
+        self,
+        chapter: Chapter,
+        resolved: ResolvedBook,
+        dialect: Dialect,
+        additions: Additions,
+        web_titles: Mapping[str, str],
     ) -> None:
         self.chapter = chapter
         self.resolved = resolved
         self.dialect = dialect
         self.additions = additions
+        self.web_titles = web_titles
         self.out: list[str] = []
         self.raw: list[str] = []
         """Raw elements that are open, with a barrier for each element of Markdown around them."""
@@ -458,6 +467,8 @@ class _Writer:
             self.out.append('<span class="dead">')
             self.links.append("</span>")
             return
+        if isinstance(target, ToWeb):
+            title = title or self.web_titles.get(target.url, "")
         hint = f' title="{escape_attribute(title)}"' if title else ""
         match target:
             case ToWeb():

@@ -61,6 +61,7 @@ from bindery.render.markup import escape_attribute, escape_text
 from bindery.render.output import make_work_folder, write_whole
 from bindery.render.provenance_notes import write_additions
 from bindery.render.raw_markup import has_raw_markup, tidy_markup
+from bindery.render.web_notes import write_titles
 from bindery.run import CommandMissingError, CommandTimeoutError, run_command
 
 STEPS = 4
@@ -124,7 +125,7 @@ def build_epub(
 
     Gives the proof that nothing is missing, and what pandoc said. Raises BookError where an image
     cannot be read (a lenient build shows its text instead), pandoc fails, or something of the
-    source is not in the EPUB.
+    source is not in the EPUB; ConfigError where a line of the memory of links is no answer.
     """
     config, resolved = inspection.config, inspection.resolved
     progress("images")
@@ -145,11 +146,12 @@ def build_epub(
             files={c.path: f"ch{number:03d}.xhtml" for number, c in enumerate(chapters, 1)},
         )
         additions = write_additions(inspection, edition, dialect, folds=False)
+        web_titles = write_titles(inspection)
         bodies = []
         for chapter in chapters:
             progress(chapter.title)
             added = additions.get(chapter.path, NOTHING_ADDED)
-            body = render_chapter(chapter, resolved, dialect, added)
+            body = render_chapter(chapter, resolved, dialect, added, web_titles)
             body = _mark_long_lines(body, chapter, dialect)
             if has_raw_markup(chapter):
                 body = tidy_markup(body, _list_ids(chapter, dialect))

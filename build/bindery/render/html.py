@@ -38,6 +38,7 @@ from bindery.render.completeness import Proof, prove_site
 from bindery.render.content import NOTHING_ADDED, ImageSource, find_title_slug, render_chapter
 from bindery.render.output import make_folder
 from bindery.render.provenance_notes import write_additions
+from bindery.render.web_notes import write_titles
 
 STYLE_SHEET = "style.css"
 SCRIPT = "provenance.js"
@@ -145,13 +146,15 @@ def refuse_foreign(out: Path) -> None:
 def build_site(inspection: Inspection, edition: Edition, out: Path, progress: Progress) -> Proof:
     """Write the site to `out`, whole or not at all. Gives the proof that nothing is missing.
 
-    Raises ConfigError where something stands there that is no site of bindery.
+    Raises ConfigError where something stands there that is no site of bindery, and where a line
+    of the memory of links is no answer.
     """
     refuse_foreign(out)
     config, book = inspection.config, inspection.book
     pages = {c.path: find_page(c.path, config.folder) for c in book.chapters}
     dialect = SiteDialect(config, edition, pages)
     additions = write_additions(inspection, edition, dialect, folds=True)
+    web_titles = write_titles(inspection)
     environment = _make_environment()
     page_template = environment.get_template("page.html")
     written: dict[str, str] = {}
@@ -159,7 +162,7 @@ def build_site(inspection: Inspection, edition: Edition, out: Path, progress: Pr
     for position, chapter in enumerate(chapters):
         progress(chapter.title)
         added = additions.get(chapter.path, NOTHING_ADDED)
-        body = render_chapter(chapter, inspection.resolved, dialect, added)
+        body = render_chapter(chapter, inspection.resolved, dialect, added, web_titles)
         here = pages[chapter.path]
         written[here] = page_template.render(
             **_describe_frame(inspection, edition, pages, here),

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from urllib.parse import SplitResult, urldefrag, urlsplit
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
+from urllib.parse import SplitResult, urldefrag, urlsplit, urlunsplit
+
+import idna
 
 from bindery.load import Tree
 from bindery.model import Chapter, Link, Span, ToWeb
 from bindery.pipeline import Inspection
 
-_RESERVED = ("example.com", "example.net", "example.org")
-# RFC 2606, RFC 6762, RFC 8375 and the name that networks at home and at work use.
-_RESERVED_ENDINGS = ("example", "invalid", "localhost", "test", "local", "internal", "home.arpa")
+_EXAMPLES = ("example", "example.com", "example.net", "example.org", "invalid", "test")
+# RFC 6761, RFC 6762 with its appendix G, RFC 7686, RFC 8375 and what routers call their network.
+_PRIVATE_ENDINGS = tuple(
+    "corp home home.arpa internal intranet lan local localdomain localhost onion private".split()
+)
 _PLACEHOLDERS = frozenset("<>{}[]$%*")
+# Signs that no name of a host has, and that other programs read otherwise than this one.
+_NO_NAME = re.compile(r"[\x00-\x20\x7f\"^`|\\]")
+# What ends in a number is an address of IPv4 to browsers and to the system, however it is typed.
+_NUMBER = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]*")
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
+_COMPATIBLE = IPv6Network("::/96")
+_TRANSLATED = IPv6Network("64:ff9b::/96")
 
 EXAMPLE, PRIVATE, MALFORMED = "example host", "private host", "broken URL"
 
@@ -94,28 +107,87 @@ def complete_url(url: str) -> str:
 
 
 def find_host(url: str) -> str:
-    """The host as its queue is called: the port counts where it is not the usual one."""
+    """The host as its queue is called: the port counts where it is not the usual one.
+
+    Raises ValueError where it is no address.
+    """
     parts = urlsplit(url)
-    host = (parts.hostname or "").rstrip(".")
+    host = normalise_host(parts.hostname or "")
     return host if parts.port in (None, 80, 443) else f"{host}:{parts.port}"
+
+
+def normalise_host(host: str) -> str:
+    """The name of a host in the letters in which it is looked up: however an author types it, it
+    is the same host.
+
+    Raises ValueError where it cannot be a name.
+    """
+    if host.isascii():
+        return host.lower().rstrip(".")
+    labels = idna.uts46_remap(host, std3_rules=False).rstrip(".").split(".")
+    # A label of plain letters is taken as it is, with the underscores that some hosts have.
+    return ".".join(n if n.isascii() else idna.alabel(n).decode("ascii") for n in labels)
+
+
+def write_request_url(url: str) -> str:
+    """An address as it is asked for: the name of its host as it is looked up.
+
+    Raises ValueError where it is no address.
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if host.isascii():
+        return url
+    before, at, _ = parts.netloc.rpartition("@")
+    port = "" if parts.port is None else f":{parts.port}"
+    return urlunsplit(parts._replace(netloc=f"{before}{at}{normalise_host(host)}{port}"))
 
 
 def find_reason_not_to_ask(url: str) -> str:
     """Why an address is never asked: its host is an example, is not on the web, or it is none."""
     parts = _split(complete_url(url))
-    host = (parts.hostname or "").rstrip(".") if parts else ""
-    if parts is None or not host or _PLACEHOLDERS & set(host) or any(map(str.isspace, url)):
+    try:
+        host = normalise_host(parts.hostname or "") if parts else ""
+    except ValueError:
+        return MALFORMED
+    # Behind a backslash one program sees the host, and another one the path.
+    if parts is None or not host or "\\" in parts.netloc or any(map(str.isspace, url)):
         return MALFORMED
     try:
-        return "" if ipaddress.ip_address(host).is_global else PRIVATE
+        return "" if is_on_web(ipaddress.ip_address(host)) else PRIVATE
     except ValueError:
         pass
-    if any(host == name or host.endswith(f".{name}") for name in _RESERVED):
+    if _PLACEHOLDERS & set(host) or _NO_NAME.search(host):
+        return MALFORMED
+    if _NUMBER.fullmatch(host.rpartition(".")[2]):
+        return MALFORMED
+    if _ends_in(host, _EXAMPLES):
         return EXAMPLE
-    if host.rpartition(".")[2] in ("example", "invalid", "test"):
-        return EXAMPLE
-    is_private = any(host == name or host.endswith(f".{name}") for name in _RESERVED_ENDINGS)
-    return PRIVATE if is_private or "." not in host else ""
+    return PRIVATE if _ends_in(host, _PRIVATE_ENDINGS) or "." not in host else ""
+
+
+def is_on_web(address: IPv4Address | IPv6Address) -> bool:
+    """Whether an address belongs to one host on the internet. One of IPv6 that stands for one of
+    IPv4 is as good as that."""
+    if isinstance(address, IPv4Address):
+        return address.is_global and not address.is_multicast
+    inner = _find_inner(address)
+    if inner is not None:
+        return is_on_web(inner)
+    return address in _GLOBAL_UNICAST and address.is_global
+
+
+def _find_inner(address: IPv6Address) -> IPv4Address | None:
+    """The address of IPv4 that one of IPv6 leads to: mapped, translated, or through a tunnel."""
+    if address.ipv4_mapped or address.sixtofour:
+        return address.ipv4_mapped or address.sixtofour
+    if address in _TRANSLATED or address in _COMPATIBLE:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return None
+
+
+def _ends_in(host: str, endings: tuple[str, ...]) -> bool:
+    return any(host == name or host.endswith(f".{name}") for name in endings)
 
 
 def _split(url: str) -> SplitResult | None:

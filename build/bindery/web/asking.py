@@ -8,18 +8,24 @@ a row is not asked again.
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from urllib.parse import urljoin, urlsplit
-from urllib.request import getproxies
 
 import httpx
 
 from bindery.web.addresses import ReasonNotToAsk, find_host
 from bindery.web.fetch import Fault, Method, Reply, fetch, open_client
 from bindery.web.manners import Manners, read_retry_after
+from bindery.web.network import (
+    JudgedNetwork,
+    LookUp,
+    find_proxy,
+    look_up,
+    open_context,
+    refuse_proxies,
+)
 from bindery.web.robots import MAX_BYTES, Robots, parse_robots
 from bindery.web.walls import find_wall
 
@@ -44,9 +50,8 @@ class _Queue:
     closed: Fault | None = None
     """Why it is not asked any more."""
     robots: Robots | Fault | None = None
-    is_known: bool = False
-    """Whether its name has been found."""
-    client: httpx.AsyncClient | None = None
+    clients: dict[str, httpx.AsyncClient] = field(default_factory=dict)
+    """By the proxy that they go through; an empty one stands for none."""
 
     @property
     def is_failing(self) -> bool:
@@ -58,15 +63,24 @@ class _Queue:
 class Asker:
     """Asks, one request at a time of each host."""
 
-    def __init__(self, agent: str, manners: Manners, find_reason: ReasonNotToAsk) -> None:
+    def __init__(
+        self,
+        agent: str,
+        manners: Manners,
+        find_reason: ReasonNotToAsk,
+        look_up: LookUp = look_up,
+    ) -> None:
+        """Raises ConfigError where the environment names a proxy or a file of certificates that
+        cannot be used."""
+        refuse_proxies()
         self.manners = manners
         self._agent = agent
-        self._context = httpx.create_ssl_context()
+        self._context = open_context()
         self._find_reason = find_reason
+        # Behind a proxy it is the proxy that looks names up: they are judged as they are written.
+        self._network = JudgedNetwork(look_up, find_reason, manners.hosts)
         self._queues: dict[str, _Queue] = {}
         self._slots = asyncio.Semaphore(manners.hosts)
-        # Behind a proxy it is the proxy that does.
-        self._looks_up_names = not {"http", "https", "all"} & getproxies().keys()
         self.answered: set[str] = set()
         """Hosts that have answered anything at all."""
 
@@ -80,13 +94,17 @@ class Asker:
             return robots
         if not robots.allows(url):
             return Fault("robots", f"{find_host(url)}/robots.txt asks programs to stay away")
+        if robots.delay > self.manners.longest_delay:
+            reason = f"{find_host(url)}/robots.txt asks for a delay of {robots.delay:.0f} s"
+            return Fault("robots", reason)
         return await self._request(method, url, max_bytes=max_bytes)
 
     async def close(self) -> None:
         """End all connections."""
         for queue in self._queues.values():
-            if queue.client is not None:
-                await queue.client.aclose()
+            for client in queue.clients.values():
+                await client.aclose()
+        self._network.close()
 
     async def _find_robots(self, url: str) -> Robots | Fault:
         queue = self._find_queue(url)
@@ -94,14 +112,15 @@ class Asker:
             if queue.robots is None:
                 queue.robots = await self._read_robots(url)
                 if isinstance(queue.robots, Robots):
-                    queue.delay = queue.robots.delay
+                    queue.delay = min(queue.robots.delay, self.manners.longest_delay)
+                    queue.ready = max(queue.ready, time.monotonic() + queue.delay)
         return queue.robots
 
     async def _read_robots(self, url: str) -> Robots | Fault:
         parts = urlsplit(url)
         address = f"{parts.scheme}://{parts.netloc}/robots.txt"
         for _ in range(_ROBOTS_HOPS):
-            reply = await self._request("GET", address, max_bytes=MAX_BYTES)
+            reply = await self._request("GET", address, max_bytes=MAX_BYTES, reads_all=True)
             if isinstance(reply, Fault):
                 return reply
             location = reply.headers.get("location")
@@ -112,16 +131,23 @@ class Asker:
                 return Robots()
         else:
             return Robots()
-        if reply.status >= 500:  # the host may well have rules, so nothing is allowed for now
+        # The host may well have rules, so nothing is allowed for now.
+        if reply.status == 429:
+            return Fault("throttled", "robots.txt answers 429")
+        if reply.status >= 500:
             return Fault("connection", f"robots.txt answers {reply.status}")
-        if reply.status >= 300 or reply.is_page:
+        if reply.status >= 300:
             return Robots()
+        if not reply.is_whole and len(reply.body) < MAX_BYTES:
+            return Fault("connection", "robots.txt breaks off")
         return parse_robots(reply.body.decode("utf-8", "replace"))
 
     def _find_queue(self, url: str) -> _Queue:
         return self._queues.setdefault(find_host(url), _Queue())
 
-    async def _request(self, method: Method, url: str, *, max_bytes: int) -> Reply | Fault:
+    async def _request(
+        self, method: Method, url: str, *, max_bytes: int, reads_all: bool = False
+    ) -> Reply | Fault:
         queue = self._find_queue(url)
         attempt = 0
         while True:
@@ -129,46 +155,28 @@ class Asker:
                 if queue.closed:
                     return queue.closed
                 await asyncio.sleep(queue.ready - time.monotonic())
-                result = await self._look_up(queue, url) or await self._fetch(
-                    queue, method, url, max_bytes
-                )
+                async with self._slots:
+                    result = await fetch(
+                        self._find_client(queue, url),
+                        method,
+                        url,
+                        seconds=self.manners.limit,
+                        max_bytes=max_bytes,
+                        reads_all=reads_all,
+                    )
                 wait = self._note(queue, url, result, attempt)
                 queue.ready = time.monotonic() + max(wait or 0.0, self.manners.delay, queue.delay)
                 if wait is None:
                     return queue.closed or result
             attempt += 1
 
-    async def _fetch(
-        self, queue: _Queue, method: Method, url: str, max_bytes: int
-    ) -> Reply | Fault:
-        limit = self.manners.limit
-        if queue.client is None:
-            queue.client = open_client(self._agent, limit, self._context)
-        async with self._slots:
-            return await fetch(queue.client, method, url, seconds=limit, max_bytes=max_bytes)
-
-    async def _look_up(self, queue: _Queue, url: str) -> Fault | None:
-        """Look for the host by its name, once: what httpx says of names does not tell one that
-        does not exist from one that cannot be found just now."""
-        host = urlsplit(url).hostname or ""
-        if queue.is_known or not self._looks_up_names:
-            return None
-        try:
-            loop = asyncio.get_running_loop()
-            name = host if host.isascii() else host.encode("idna").decode("ascii")
-            found = await loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-        except socket.gaierror as error:
-            if error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", None)):
-                return Fault("no-host", f"there is no host '{host}'")
-            return Fault("connection", f"the host '{host}' cannot be looked up just now")
-        except UnicodeError:
-            return Fault("no-host", f"'{host}' cannot be the name of a host")
-        queue.is_known = True
-        if any(self._find_reason(_write_url(str(entry[4][0]))) for entry in found):
-            return Fault(
-                "private", f"the host '{host}' is not on the web, but in a private network"
+    def _find_client(self, queue: _Queue, url: str) -> httpx.AsyncClient:
+        proxy = find_proxy(url)
+        if proxy not in queue.clients:
+            queue.clients[proxy] = open_client(
+                self._agent, self.manners.limit, self._context, self._network, proxy
             )
-        return None
+        return queue.clients[proxy]
 
     def _note(self, queue: _Queue, url: str, result: Reply | Fault, attempt: int) -> float | None:
         """Keep what an answer says of its host. Gives the seconds to wait before it is asked the
@@ -204,7 +212,3 @@ class Asker:
         if queue.closed or attempt >= self.manners.retries:
             return None
         return self.manners.choose_wait(attempt) if asked is None else asked
-
-
-def _write_url(address: str) -> str:
-    return f"http://[{address}]/" if ":" in address else f"http://{address}/"

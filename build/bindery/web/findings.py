@@ -11,7 +11,7 @@ from bindery.model import Finding, Severity
 from bindery.pipeline import Inspection
 from bindery.report import count_noun, sort_findings
 from bindery.web.addresses import Address
-from bindery.web.judging import VERDICTS, Answer
+from bindery.web.answers import VERDICTS, Answer
 
 DEAD = Rule("web-dead", Severity.ERROR, "an address on the web is dead")
 MOVED = Rule("web-moved", Severity.WARNING, "an address on the web has moved for good")

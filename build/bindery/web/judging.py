@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Literal, get_args
 from urllib.parse import parse_qsl, urldefrag, urlsplit, urlunsplit
 
+from bindery.web.answers import Answer, Verdict
 from bindery.web.fetch import Fault, FaultKind, Reply
 from bindery.web.pages import cut_fragment, find_nearest_anchor, has_anchor
 from bindery.web.trails import Trail
 from bindery.web.walls import find_wall
-
-Verdict = Literal["live", "moved", "dead", "throttled", "gated", "unreachable"]
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-AnchorState = Literal["", "found", "missing", "unknown"]
-"""Empty where the address asks for no anchor, unknown where the page cannot be judged."""
 
 _OF_FAULTS: Mapping[FaultKind, Verdict] = {
     "no-host": "dead",
@@ -35,25 +30,6 @@ _LOGIN = re.compile(
 _LOGIN_HOSTS = re.compile(r"^(accounts?|auth|consent|idp?|login|signin|sso)\.", re.IGNORECASE)
 _LOCALE = re.compile(r"[a-z]{2}([-_][a-z]{2,4})?", re.IGNORECASE)
 _FRONT = re.compile(r"|(index|default|home)(\.\w+)?", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What is known of an address."""
-
-    url: str
-    verdict: Verdict
-    checked: datetime
-    status: int = 0
-    """The last HTTP status; 0 where there was no answer."""
-    target: str = ""
-    """The new address of one that has moved, with the anchor that its author asked for."""
-    anchor: AnchorState = ""
-    nearest: str = ""
-    """The anchor of the page that looks most like a missing one."""
-    reason: str = ""
-    archived: str = ""
-    """The address of an archived copy, where one was looked for and found."""
 
 
 def judge(url: str, trail: Trail, checked: datetime) -> Answer:

@@ -28,6 +28,8 @@ class Manners:
     retries: int = 2
     back_off: float = 2.0
     """Before the first retry; each further one waits twice as long."""
+    longest_delay: float = 30.0
+    """The longest delay that `robots.txt` may ask for; a host that asks for more is left alone."""
     patience: float = 120.0
     """The longest wait that a host may ask for; one that asks for more is left alone."""
 

@@ -19,12 +19,13 @@ from bindery.config import DEFAULT_LINK_DAYS, Config
 from bindery.load import Tree
 from bindery.model import ConfigError, Finding, Span
 from bindery.render.output import write_whole
-from bindery.web.judging import VERDICTS, AnchorState, Answer
+from bindery.web.answers import VERDICTS, AnchorState, Answer
 
 FILE_NAME = "links.jsonl"
 DEFAULT_SHELF_LIFE = timedelta(days=DEFAULT_LINK_DAYS)
 _SHORT_SHELF_LIFE = timedelta(days=1)
 """Of bad news, which may be over tomorrow."""
+_FAULTS = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 _ANCHOR_STATES = get_args(AnchorState)
 
 
@@ -49,21 +50,25 @@ def parse_memory(path: str, data: bytes) -> dict[str, Answer]:
     """The answers of a memory. A last line that breaks off is what a killed run leaves, and is
     passed over.
 
-    Raises ConfigError where another line is no answer.
+    Raises ConfigError where other lines are no answers.
     """
     *lines, torn = data.split(b"\n")
     answers = {}
+    faults = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
             answer = _parse_answer(line)
-        except (ValueError, TypeError, KeyError):
+        except _FAULTS:
             message = "this line of the memory of links is no answer"
             hint = "take the line out: what it knew will be asked again"
-            raise ConfigError(Finding(Span(path, number), "config", message, hint)) from None
+            faults.append(Finding(Span(path, number), "config", message, hint))
+            continue
         answers[answer.url] = answer
-    with contextlib.suppress(ValueError, TypeError, KeyError):
+    if faults:
+        raise ConfigError(*faults)
+    with contextlib.suppress(*_FAULTS):
         answer = _parse_answer(torn)
         answers[answer.url] = answer
     return answers
@@ -81,7 +86,11 @@ def _parse_answer(line: bytes) -> Answer:
         raise TypeError(line)
     if not isinstance(data["url"], str):
         raise TypeError(line)
-    checked = datetime.fromisoformat(data["checked"]).astimezone(UTC)
+    "".join((data["url"], *texts.values())).encode()  # half a character cannot be printed
+    checked = datetime.fromisoformat(data["checked"])
+    if checked.tzinfo is None:  # its day would be another one on another machine
+        raise ValueError(line)
+    checked = checked.astimezone(UTC)
     return Answer(data["url"], data["verdict"], checked, status, anchor=anchor, **texts)
 
 

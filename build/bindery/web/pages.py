@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import codecs
 import contextlib
 import re
 from dataclasses import dataclass
@@ -28,6 +30,13 @@ _NO_ANCHOR = re.compile(
     r"(issuecomment|discussioncomment|pullrequestreview|issue|event|discussion|commitcomment)-?_?r?\d+",
     re.IGNORECASE | re.DOTALL,
 )
+# Python knows more, among them some that are no letters of a page: idna, punycode, escapes.
+_ENCODING = re.compile(
+    r"ascii|big5\w*|cp\d+|euc_\w+|gb\w+|hz|iso2022_\w+|iso8859-\d+|johab|koi8-\w|kz1048|"
+    r"mac-\w+|ptcp154|shift_jis\w*|tis-620|utf-(8|16|32)(-sig|-be|-le)?"
+)
+_MOST_NAMES = 5_000
+"""Anchors of a page among which one that looks like another is looked for."""
 _LITTLE_TEXT = 400
 """Characters; a page with less is put together by a script."""
 _ROOTS = frozenset(("root", "app", "__next", "__nuxt", "___gatsby", "svelte", "q-app"))
@@ -63,6 +72,16 @@ def read_page(reply: Reply) -> Page:
     return Page(_find_refresh(root, reply), frozenset(anchors), text, _is_by_script(root))
 
 
+async def read_page_within(reply: Reply, seconds: float) -> Page:
+    """The same in a time that ends, while other hosts are listened to; a page for which it is not
+    enough cannot be judged. There are pages that the parser takes minutes for."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await asyncio.to_thread(read_page, reply)
+    except TimeoutError:
+        return Page(None, frozenset(), "", is_by_script=True)
+
+
 def read_refresh_header(reply: Reply) -> Refresh | None:
     """The header `Refresh`, which browsers take for the element."""
     return _read_refresh(reply.headers.get("refresh", ""), reply.url)
@@ -89,7 +108,7 @@ def find_nearest_anchor(page: Page, anchor: str) -> str:
     """The anchor of a page that looks most like one that it lacks."""
     names = {name.removeprefix("user-content-") for name in page.anchors}
     same = next((name for name in sorted(names) if name.lower() == anchor.lower()), "")
-    return same or find_nearest(anchor, sorted(names))
+    return same or (find_nearest(anchor, sorted(names)) if len(names) <= _MOST_NAMES else "")
 
 
 def _decode(reply: Reply) -> str:
@@ -100,7 +119,8 @@ def _decode(reply: Reply) -> str:
     for name in names:
         # One that nobody knows is no reason not to read on.
         with contextlib.suppress(LookupError, ValueError):
-            return reply.body.decode(name, "replace")
+            if _ENCODING.fullmatch(codecs.lookup(name).name):
+                return reply.body.decode(name, "replace")
     return reply.body.decode("utf-8", "replace")
 
 
@@ -135,16 +155,32 @@ def _read_refresh(text: str, base: str) -> Refresh | None:
 
 
 def _is_by_script(root: HtmlElement) -> bool:
-    if not root.xpath("//script"):
-        return False
-    for element in root.xpath("//*[@id]"):
-        if element.get("id").lower() in _ROOTS and not _read_text(element):
-            return True
-    return len(_read_text(root)) < _LITTLE_TEXT
+    """Whether there is a script and little else, or an empty element that it fills. Within one
+    that is filled already another one is a part of the page."""
+    length = 0
+    has_script = False
+    silent = 0
+    """Elements around us whose text nobody sees."""
+    outermost: tuple[HtmlElement, int] | None = None
+    """The element for a script that is open, and the length of the text before it."""
+    is_left_empty = False
+    for event, element in etree.iterwalk(root, events=("start", "end", "comment", "pi")):
+        is_silent = element.tag in ("script", "style", "noscript")
+        if event == "start":
+            has_script = has_script or element.tag == "script"
+            silent += is_silent
+            if outermost is None and (element.get("id") or "").lower() in _ROOTS:
+                outermost = element, length
+            length += 0 if silent else _count_signs(element.text)
+            continue
+        silent -= is_silent
+        if outermost is not None and element is outermost[0]:
+            is_left_empty = is_left_empty or length == outermost[1]
+            outermost = None
+        length += 0 if silent else _count_signs(element.tail)
+    return has_script and (is_left_empty or length < _LITTLE_TEXT)
 
 
-def _read_text(element: HtmlElement) -> str:
-    texts = element.xpath(
-        ".//text()[not(ancestor::script or ancestor::style or ancestor::noscript)]"
-    )
-    return " ".join("".join(texts).split())
+def _count_signs(text: str | None) -> int:
+    """The characters of a text, spaces between its words included."""
+    return len(" ".join(text.split())) if text else 0

@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote, urlsplit
 AGENT = "bindery"
 MAX_BYTES = 500 << 10
 """What of the file has to be read, by the same document."""
-_MAX_DELAY = 30.0
+_DELAY = re.compile(r"(?=\.?\d)(\d*)(\.\d*)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Robots:
     rules: tuple[tuple[str, bool], ...] = ()
     """Patterns, and whether what they match is allowed."""
     delay: float = 0.0
-    """Seconds that it wants between two requests; a longer wait than half a minute is not kept."""
+    """Seconds that it wants between two requests."""
 
     def allows(self, url: str) -> bool:
         parts = urlsplit(url)
@@ -61,8 +61,8 @@ def _read_lines(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _read_seconds(text: str) -> float:
-    match = re.fullmatch(r"\d{1,6}(\.\d+)?", text)
-    return min(float(text), _MAX_DELAY) if match else 0.0
+    match = _DELAY.fullmatch(text)
+    return float(f"0{match[1][:9]}{match[2] or ''}") if match else 0.0
 
 
 def _normalise(path: str) -> str:

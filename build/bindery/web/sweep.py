@@ -14,10 +14,12 @@ from bindery.web.addresses import (
     find_host,
     find_reason_not_to_ask,
 )
+from bindery.web.answers import Answer
 from bindery.web.asking import Asker
 from bindery.web.fetch import Fault
-from bindery.web.judging import Answer, judge
+from bindery.web.judging import judge
 from bindery.web.manners import Manners
+from bindery.web.network import LookUp, look_up
 from bindery.web.trails import Trail, follow
 
 Tell = Callable[[Answer], None]
@@ -25,10 +27,16 @@ Tell = Callable[[Answer], None]
 
 @contextlib.asynccontextmanager
 async def open_asker(
-    agent: str, manners: Manners, find_reason: ReasonNotToAsk = find_reason_not_to_ask
+    agent: str,
+    manners: Manners,
+    find_reason: ReasonNotToAsk = find_reason_not_to_ask,
+    look_up: LookUp = look_up,
 ) -> AsyncIterator[Asker]:
-    """Who asks, for as long as the block lasts. `agent` is what hosts are told of who it is."""
-    asker = Asker(agent, manners, find_reason)
+    """Who asks, for as long as the block lasts. `agent` is what hosts are told of who it is.
+
+    Raises ConfigError where the environment names a proxy or certificates that cannot be used.
+    """
+    asker = Asker(agent, manners, find_reason, look_up)
     try:
         yield asker
     finally:

@@ -8,7 +8,7 @@ from urllib.parse import urldefrag, urljoin, urlsplit
 from bindery.web.addresses import find_host
 from bindery.web.asking import Asker
 from bindery.web.fetch import Fault, Method, Reply
-from bindery.web.pages import Page, read_page, read_refresh_header
+from bindery.web.pages import Page, read_page_within, read_refresh_header
 
 MOST_HOPS = 10
 _FOR_GOOD = (301, 308)
@@ -58,7 +58,7 @@ async def follow(asker: Asker, url: str, *, wants_anchors: bool) -> Trail:
         if isinstance(reply, Fault):
             return Trail(tuple(hops), reply)
         is_read = 200 <= reply.status < 300 and reply.is_page and bool(reply.body)
-        page = read_page(reply) if is_read else None
+        page = await read_page_within(reply, asker.manners.limit) if is_read else None
         try:
             hop = _read_hop(current, reply, page)
         except ValueError:
