@@ -30,6 +30,14 @@ _DONE = (
     rf"(?:{_MADE_KNOWN}|deprecated|added|developed|switched|changed|moved|fixed|improved|replaced"
     r"|started|begun|become|became|dropped)"
 )
+_TO_BE_DONE = (
+    r"(?:released|available|supported|merged|deprecated|removed|launched|added|fixed|implemented"
+    r"|announced|replaced|open[- ]sourced)"
+)
+_WARES = (
+    r"(?:version|release|generation|model|product|accelerator|GPU|TPU|CPU|chip|card|hardware"
+    r"|architecture|driver|standard|feature|support)s?"
+)
 _START = r"(?:^|(?<=[.!?:]\s)|(?<=\n))"
 """Where a sentence begins."""
 
@@ -56,15 +64,32 @@ _WORDS_OF_NOW = {
     " month": r"(?:last|next|this)\s+month(?![-'’\w])|coming\s+months",
     "soon": r"(?:will\s+soon\s+be|soon\s+(?:to\s+be|will\s+be))\s+(?:\w+ly\s+)?"
     r"(?:released|available|supported|displaced|replaced|merged|deprecated|removed|launched|added"
-    r"|out|gone)|coming\s+soon",
+    r"|out|gone)|coming\s+soon"
+    rf"|(?:will|to|should)\s+be\s+(?:\w+ly\s+)?{_TO_BE_DONE}\s+(?:very\s+|pretty\s+)?soon"
+    r"(?!\s+(?:after|as|enough)\b)",
+    "future": r"(?:will|should|expect\w*|hope\w*|plan\w*|likely|may|might)\b"
+    r"(?![^.\n]*\b(?:(?:re)?used\b|access\w*))[^.\n]{0,60}\sin\s+the\s+near\s+future",
+    "upcoming": rf"upcoming\s+(?:\w+\s+){{0,2}}{_WARES}|upcoming\s+(?-i:[A-Z]\w*\d\w*)",
+    "yet": r"(?:is|are)\s+not\s+(?:yet\s+(?:\w+ly\s+)?(?:supported|merged|announced|released"
+    r"|implemented)|(?:supported|merged|announced|released|implemented)\s+yet)"
+    r"|(?:does|do)(?:\s+not|n['’]t)\s+yet\s+(?:support|offer|provide|implement)",
+    "just": r"(?:has|have|was|were)\s+(?:been\s+(?:only\s+)?just|(?:only\s+)?just\s+been|just)"
+    r"\s+(?:announced|launched|unveiled|open[- ]sourced)",
+    "to date": r"(?:\w+est|most\s+\w+)\s+(?:\w+\s+){0,4}to\s+date"
+    r"(?=\s*(?:[.,;:)]|$|is\b|are\b|was\b))",
+    "of-the-art": r"current\s+state-of-the-art",
+    "of the art": r"current\s+state\s+of\s+the\s+art",
     "currently": rf"{_START}currently(?!,?\s+(?:running|open|active|set|selected|loaded|logged|used"
     r"|unused|executing)\b)"
     r"|currently\s+(?:only|requires?|supports?|needs?|lacks?|offers?|provides?|costs?|does\s?n['’]t"
     r"|do\s?n['’]t|does\s+not|do\s+not|has\s+no|have\s+no|there\s+(?:is|are)|limited\s+to"
-    r"|the\s+(?:\w+\s+)?(?:best|fastest|largest|biggest|cheapest|only|main|prevalent|dominant)"
+    r"|the\s+(?:\w+\s+)?(?:best|fastest|largest|biggest|cheapest|only|main|prevalent|dominant"
+    r"|leading|newest|latest|default|recommended|preferred|standard|most\s+\w+)"
     r"|supported|unsupported|recommended|experimental|under\s+development|in\s+(?:beta|preview))"
     r"|(?:is|are)\s+currently\s+(?:not|no|only|being\s+developed)",
-    "latest": r"latest\s+(?:stable\s+)?(?:version|release)\s+is",
+    "latest": r"latest\s+(?:stable\s+)?(?:version|release)\s+is"
+    r"(?!\s+(?:installed|used|loaded|running))"
+    rf"|latest\s+(?:\w+\s+){{0,3}}{_WARES}\s+(?:is|are)\s+(?:called\b|(?:the\s+)?(?-i:[A-Z]\w*))",
     "newest": r"newest\s+(?:stable\s+)?(?:version|release)\s+is",
     "the moment": rf"{_START}at\s+the\s+moment(?!,?\s+(?:of|when|that)\b)"
     r"|(?:(?<=\bwhich\s)|(?<=\bbut\s)|(?<=\band\s)|(?<=ically\s))at\s+the\s+moment(?=\s+\w)",
@@ -182,7 +207,8 @@ def _is_general(match: re.Match[str], prose: str) -> bool:
     """Whether the words speak of any time, such as "if it was recently changed"."""
     words = match[0].lower()
     before = prose[max(match.start() - 80, 0) : match.start()]
-    return "recently" in words and _TOLD.search(before) is not None
+    is_of_any_time = "recently" in words or "yet" in words or "just" in words
+    return is_of_any_time and _TOLD.search(before) is not None
 
 
 def find_dated(prose: str) -> Iterator[DatedClaim]:

@@ -42,6 +42,12 @@ _MEMORY_BEFORE = re.compile(
     rf"\b(?:allocat\w+|{_MEMORY}(?:\s+size)?\s+(?:of|is|was|at|to))"
     r"(?:\s+(?:about|around|up\s+to|only|over|some))?\s*[~<>≈]?\s*$"
 )
+_HELD_BEFORE = re.compile(
+    r"\b(?:memory|RAM|VRAM|cache|file|checkpoint|buffer|page|weights|model)\s+"
+    r"(?:of|has|holds|takes|needs|occupies)(?:\s+(?:about|around|up\s+to|only|over|some))?"
+    r"\s*[~<>≈]?\s*$",
+    re.I,
+)
 _DENSITY = re.compile(r"\b(?:dies?|chips?|density|densities|DIMMs?|modules?|NAND|flash)\b", re.I)
 _SPEED = re.compile(
     r"\b(?:bandwidth|throughput|networks?|links?|interconnects?|EFA|InfiniBand|Ethernet|NVLink|RoCE"
@@ -56,8 +62,9 @@ _RATE_BEFORE = re.compile(
 _RATE_BEHIND = re.compile(r"\s+of\s+(?:\w+\s+)?bandwidth\b(?!\s+(?:a|per|each)\b)")
 _SPAN_OF_TIME = re.compile(
     r"\s*(?:/|per\b|a\s+(?:second|day|month|hour)|each\b|every\b|of\b|payload|messages?\b|file"
-    r"|buffer|transfer|block|data\b)"
+    r"|buffer|transfer|block|data\b|HBM|memory\b|GPUs?\b|cards?\b|nodes?\b|disks?\b|drives?\b)"
 )
+"""What comes behind an amount that is none of the bandwidth before it."""
 _TRAFFIC = re.compile(r"\b(?:month\w*|dai?ly|day|egress|quota|payloads?|messages?|sizes?)\b", re.I)
 
 _DIFFERENCE = re.compile(
@@ -107,6 +114,7 @@ _RATE_OF_WORK = re.compile(
     r"\b(?:TFLOPS|GFLOPS|PFLOPS|MFU|HFU|peak|throughput|per\s+(?:GPU|accelerator|card|device|chip)"
     r"|reach\w*|achiev\w+|sustain\w*|getting|speeds?|slow|fast)\b"
 )
+_SENTENCE_END = re.compile(r"[.!?]\s+")
 _EXPLAINED = re.compile(
     r"(?:lower|small|capital|upper|plural|means|stands? for|abbreviat\w+|notation)", re.I
 )
@@ -123,7 +131,7 @@ class Slip:
 
 
 def find_slips(passage: Passage) -> Iterator[Slip]:
-    """The wrong units of a passage in reading order, each spelling once."""
+    """The wrong units of a passage in reading order, each place of them."""
     text = passage.text
     has_bytes = _BYTE_LIKE.search(text) is not None
     has_flops = "FLOP" in text or "flop" in text or "Flop" in text
@@ -137,16 +145,10 @@ def find_slips(passage: Passage) -> Iterator[Slip]:
             slips += _find_binary_names(text)
         slips += _find_in_bytes(prose)
     if has_flops:
-        slips += filter(None, (_judge_flops(match, prose) for match in _FLOPS.finditer(prose)))
+        slips += _find_flops(prose)
     if has_hertz:
         slips += _find_hertz(prose)
-    seen: set[tuple[str, str]] = set()
-    for slip in sorted(slips, key=lambda slip: (slip.start, slip.end)):
-        unit = re.sub(r"[\d,.+]+", "", prose[slip.start : slip.end])
-        key = (unit, slip.message.split("'")[-1])
-        if key not in seen:
-            seen.add(key)
-            yield slip
+    yield from sorted(slips, key=lambda slip: (slip.start, slip.end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +220,9 @@ def _judge_bytes(amount: _Amount) -> Slip | None:
     prefix, base, before, behind = amount.prefix, amount.base, amount.before, amount.behind
     capital = prefix.upper()
     if amount.rate == "s":
+        if re.match(r"\s+per\s+second\b|/s\b", behind):
+            right = f"{prefix if prefix == 'k' else capital}{amount.binary}{base}"
+            return amount.slip("has a plural before its time", amount.write(right))
         near = f"{before[-40:]} {behind[:40]}"
         if base == "B" and not behind.lstrip().startswith("of ") and _SPEED.search(near):
             right = f"{capital}{amount.binary}Bps"
@@ -278,7 +283,9 @@ def _is_memory(before: str, behind: str) -> bool:
     """Whether the words around a quantity say that it is a capacity, and not that of one chip."""
     if _DENSITY.search(f"{before[-30:]} {behind[:30]}"):
         return False
-    return bool(_MEMORY_BEHIND.match(behind) or _MEMORY_BEFORE.search(before))
+    if _MEMORY_BEHIND.match(behind) or _MEMORY_BEFORE.search(before):
+        return True
+    return bool(_HELD_BEFORE.search(before)) and not _SPEED.search(behind[:40])
 
 
 def _is_rate(before: str, behind: str) -> bool:
@@ -333,8 +340,29 @@ def _find_hertz(prose: str) -> Iterator[Slip]:
             yield Slip(counted.start(), match.end(), message, advice)
 
 
-def _judge_flops(match: re.Match[str], prose: str) -> Slip | None:
-    """What is wrong with a number of floating point operations."""
+def _find_flops(prose: str) -> Iterator[Slip]:
+    """Where one count of a sentence is meant as a rate, the others that can be are meant so too."""
+    start = 0
+    for end in (*(match.end() for match in _SENTENCE_END.finditer(prose)), len(prose)):
+        matches = list(_FLOPS.finditer(prose, start, end))
+        is_rate = any(_is_named_a_rate(match, prose, start, end) for match in matches)
+        yield from filter(None, (_judge_flops(match, prose, is_rate) for match in matches))
+        start = end
+
+
+def _is_named_a_rate(match: re.Match[str], prose: str, start: int, end: int) -> bool:
+    """Whether the words around FLOPs, in a sentence from `start` to `end`, say that they are done
+    in a second."""
+    if match["plural"] != "s" or match["rate"] or _PER.match(prose, match.end()):
+        return False
+    around = f"{prose[max(match.start() - 100, start) : match.start()]} "
+    around += prose[match.end() : min(match.end() + 60, end)]
+    return bool(_RATE_OF_WORK.search(around)) and not _EXPLAINED.search(around)
+
+
+def _judge_flops(match: re.Match[str], prose: str, is_rate: bool) -> Slip | None:
+    """What is wrong with a number of floating point operations; `is_rate` says whether the
+    sentence speaks of so many in a second."""
     prefix, stem, plural, rate = match["prefix"], match["stem"], match["plural"], match["rate"]
     counted = _NUMBER_BEFORE.search(prose, max(match.start() - 16, 0), match.start())
     amount = counted[0] if counted else ""
@@ -352,9 +380,7 @@ def _judge_flops(match: re.Match[str], prose: str) -> Slip | None:
             advice += f" for a rate, '{amount}{capital}FLOPs' for a count"
         message = f"'{typed}' is not how {capital}FLOP is written"
         return Slip(start, match.end(), message, advice)
-    if plural == "s" and not rate and not _PER.match(prose, match.end()):
-        around = f"{prose[max(start - 90, 0) : start]} {prose[match.end() : match.end() + 60]}"
-        if _RATE_OF_WORK.search(around) and not _EXPLAINED.search(around):
-            message = f"'{typed}' is a count, and a rate is meant"
-            return Slip(start, match.end(), message, f"write '{amount}{capital}FLOPS'")
+    if is_rate and plural == "s" and not rate and not _PER.match(prose, match.end()):
+        message = f"'{typed}' is a count, and a rate is meant"
+        return Slip(start, match.end(), message, f"write '{amount}{capital}FLOPS'")
     return None

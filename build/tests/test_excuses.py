@@ -68,6 +68,24 @@ def test_of_a_list_one_item_is_covered() -> None:
     assert reach(f"> one\n>\n> {EXCUSE}\n> two\n> more\n\nthree\n") == [4, 5]
 
 
+def test_an_excuse_ends_with_what_holds_it() -> None:
+    """At the end of a quotation, an item or a footnote it speaks of nothing outside."""
+    for held in (f"> one\n>\n> {EXCUSE}\n", f"- one\n\n  {EXCUSE}\n", f"- > {EXCUSE}\n"):
+        assert reach(f"{held}\nthree\n") == []
+        assert reach(f"{held}> {OTHER}\n\nthree\n") == []
+    assert reach(f"- {EXCUSE}\n- two\n") == []
+    assert reach(f"- > {EXCUSE}\n\n  two\n") == []
+    assert reach(f"[^1]: one\n\n    {EXCUSE}\n\nthree[^1]\n") == []
+    chapter = parse_chapter("a.md", f"> {EXCUSE}\n\nthree\n")
+    (finding,) = apply_excuses([], [chapter], RULES)
+    assert finding.message.startswith("no text stands below this excuse")
+
+
+def test_empty_lines_of_a_quotation_are_passed_over() -> None:
+    """A line with nothing but its mark parts an excuse from the text as an empty line does."""
+    assert reach(f"> {EXCUSE}\n>\n> two\n> three\n\nfour\n") == [3, 4]
+
+
 def test_excuses_above_each_other_speak_of_the_same_block() -> None:
     """Two rules need two excuses, one below the other."""
     for gap in ("\n", "\n\n"):

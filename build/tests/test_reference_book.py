@@ -62,6 +62,7 @@ def test_the_findings_are_known(
     assert [(row["path"], row["line"]) for row in rows if row["rule"] == "dead-link"] == [
         ("compute/accelerator/README.md", 594),
         ("network/README.md", 568),
+        ("orchestration/slurm/performance.md", 26),
     ]
 
 

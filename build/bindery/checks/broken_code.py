@@ -3,10 +3,12 @@ JSON and TOML by their labels."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from bindery.checks.rule import Rule, Scope
 from bindery.model import Finding, Severity
+from bindery.passages import Fence
 
 RULE = Rule("broken-code", Severity.ERROR, "a block of code is not in the language of its label")
 
@@ -18,6 +20,17 @@ _JUDGED = {
     "toml": "TOML",
 }  # fmt: skip
 
+_READS_AS_PYTHON = re.compile(
+    r"^(?:import \w|from [\w.]+ import |def \w+\(|class \w+[(:]|@\w|print\(|[\w.]+ = \S"
+    r"|(?:for|with|while|if|try)\b[^\n]*:[ \t]*$)",
+    re.M,
+)
+_READS_AS_SHELL = re.compile(
+    r"^(?:\$ |(?:sudo |env |[A-Z_]+=\S+ )*(?:pip|python3?|torchrun|srun|sbatch|salloc|export|cd|ls"
+    r"|mkdir|wget|curl|git|apt|apt-get|conda|docker|echo|cat|chmod|ssh|scp|rsync|make)\s)",
+    re.M,
+)
+
 
 def check(scope: Scope) -> Iterator[Finding]:
     for _, fence in scope.iterate_fences():
@@ -27,7 +40,23 @@ def check(scope: Scope) -> Iterator[Finding]:
         from bindery.code_syntax import find_fault
 
         fault = find_fault(fence.language, fence.code)
-        if fault is not None:
+        other = _find_other_language(fence) if fault is not None else ""
+        if other:
+            message = f"this reads as {_JUDGED[other]}, and its label says '{fence.language}'"
+            yield RULE.find(fence.opening, message, f"label the block '{other}'")
+        elif fault is not None:
             span = fence.place(fault.row, fault.col, fault.width)
             message = f"this {_JUDGED[fence.language]} is broken: {fault.message}"
             yield RULE.find(span, message, fault.help)
+
+
+def _find_other_language(fence: Fence) -> str:
+    """The label under which a block that is broken under its own would be whole, if it reads so."""
+    from bindery.code_syntax import find_fault
+
+    kind = _JUDGED[fence.language]
+    if kind == "shell code" and _READS_AS_PYTHON.search(fence.code):
+        return "" if find_fault("python", fence.code) else "python"
+    if kind == "Python" and _READS_AS_SHELL.search(fence.code):
+        return "" if find_fault("bash", fence.code) else "bash"
+    return ""

@@ -67,4 +67,7 @@ def check(scope: Scope) -> Iterator[Finding]:
         shown.append((scope.config.cover_span, cover))
     for span, path in shown:
         if fault := find_fault(path):
-            yield RULE.find(span, f"'{path}' {fault}", "use PNG, JPEG, GIF, WebP or SVG")
+            hint = "use PNG, JPEG, GIF, WebP or SVG"
+            if "first bytes" not in fault:
+                hint = "save or download it again: no browser can show it so"
+            yield RULE.find(span, f"'{path}' {fault}", hint)

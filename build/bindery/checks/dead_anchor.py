@@ -17,5 +17,5 @@ def check(scope: Scope) -> Iterator[Finding]:
                 where = "this chapter" if path == chapter.path else f"'{path}'"
                 message = f"{where} has no anchor '#{slug}'" + (f": {reason}" if reason else "")
                 nearest = failure.elsewhere or (failure.nearest and f"#{failure.nearest}")
-                hint = f"did you mean '{nearest}'?" if nearest else "name a heading that exists"
+                hint = f"did you mean '{nearest}'?" if nearest else "name a heading that is there"
                 yield RULE.find_in_link(chapter, link, message, hint)

@@ -17,7 +17,7 @@ def check(scope: Scope) -> Iterator[Finding]:
                 message = "a folder has no anchors: GitHub does not follow this link to its place"
                 hint = f"write '{written}'"
                 if target is None:
-                    hint = f"link a chapter; '{readme}' is none of this book"
+                    hint = f"link a chapter, for '{readme}' is not listed in chapters.yaml"
                 elif not target.slug:
                     hint += f"; mind that '{readme}' has no anchor '#{slug}' either"
                 yield RULE.find_in_link(chapter, link, message, hint)

@@ -23,10 +23,9 @@ def check(scope: Scope) -> Iterator[Finding]:
                     chapter, link, f"{message}: {reason}" if reason else message, hint
                 )
             case NoDestination(reason=reason):
-                yield RULE.find_in_link(
-                    chapter, link, f"this image shows nothing: {reason}", "name a file"
-                )
+                message = f"this image shows nothing: {reason}"
+                yield RULE.find_in_link(chapter, link, message, "name the file of an image")
             case ToFile(is_folder=True, path=path):
                 yield RULE.find_in_link(
-                    chapter, link, f"'{path}' is a folder, not an image", "name a file"
+                    chapter, link, f"'{path}' is a folder, not an image", "name a file in it"
                 )

@@ -31,4 +31,5 @@ def check(scope: Scope) -> Iterator[Finding]:
             else:
                 message = f"'{claim.words}' is more than {shelf_days} days old"
                 hint = "look again, and write what is so and the new date"
+                hint += "; 'claims: shelf_life' in chapters.yaml says how long a claim lasts"
             yield RULE.find(span, message, hint)

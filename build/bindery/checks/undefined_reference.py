@@ -35,7 +35,7 @@ def _check_footnote(reference: OpenReference, chapter: Chapter) -> Iterator[Find
     if is_repeated or _RANGES.fullmatch(label) or not _FOOTNOTE.fullmatch(label):
         return
     nearest = find_nearest(label, [footnote.label for footnote in chapter.footnotes])
-    hint = f"did you mean '[^{nearest}]'?" if nearest else f"write '[^{label}]: ...' below it"
+    hint = f"did you mean '[^{nearest}]'?" if nearest else f"add a line '[^{label}]: TEXT'"
     yield RULE.find(reference.span, f"there is no footnote '[^{label}]'", hint)
 
 
@@ -56,7 +56,7 @@ def _is_meant_as_link(reference: OpenReference, chapter: Chapter) -> bool:
 def _check_link(reference: OpenReference, chapter: Chapter) -> Iterator[Finding]:
     label = reference.label
     nearest = _find_nearest_label(label, chapter)
-    hint = f"did you mean '[{nearest}]'?" if nearest else f"write '[{label}]: PATH' below it"
+    hint = f"did you mean '[{nearest}]'?" if nearest else f"add a line '[{label}]: PATH'"
     key = normalizeReference(label)
     swallowed = next(
         (

@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import replace
 
-from bindery.sums.measures import list_sizes
+from bindery.sums.measures import Dimension, list_sizes
 from bindery.sums.readings import (
     NoValueError,
     Quantity,
@@ -26,6 +26,7 @@ from bindery.sums.trees import (
     substitute,
 )
 
+_TIME: Dimension = (("s", 1),)
 _ROUGH_SHARE = 0.05
 """How far off a rough number may be."""
 
@@ -36,7 +37,9 @@ def compare_values(
     """Whether two sides agree by the digits shown; None where they may, for all that is known."""
     typed_right, typed_left = find_typed_number(right), find_typed_number(left)
     if typed_right is not None and (
-        typed_left is None or _has_more_digits(typed_left, typed_right)
+        typed_left is None
+        or _has_more_digits(typed_left, typed_right)
+        or (not is_rough and _is_exact(typed_left, a))
     ):
         shown, exact, node, typed = b.value, a.value, right, typed_right
         other = left
@@ -59,6 +62,12 @@ def compare_values(
 def _has_more_digits(first: Number, second: Number) -> bool:
     """Whether the first of two numbers, each with its unit, is shown more exactly."""
     return count_digits(first) >= count_digits(second)
+
+
+def _is_exact(typed: Number, quantity: Quantity) -> bool:
+    """Whether a number that is turned into another unit was not rounded before: 1 GB and 90 min."""
+    is_whole = typed.decimals == 0
+    return is_whole and (quantity.dimension == _TIME or count_digits(typed) == 1)
 
 
 def _agrees(exact: float, shown: float, typed: Number, size: float, is_rough: bool) -> bool:

@@ -29,6 +29,15 @@ NO_LABELS = frozenset(
 )
 """Words that are no names of what is counted."""
 
+_SHARERS = frozenset(
+    "gpu tpu cpu accelerator device card chip core die node host server machine instance rack pod "
+    "rank worker process thread replica switch port link lane nic channel direction user customer "
+    "request query call job run step iteration iter epoch param parameter weight value element "
+    "token word sample sequence seq example document image row layer head block page file drive "
+    "disk".split()
+)
+"""What a quantity is given for behind a slash: `2 bytes/param`."""
+
 
 def read_side(tokens: Sequence[Token]) -> Side | None:
     """The side that is written by exactly these tokens, or None where they write none, or more than
@@ -200,6 +209,8 @@ class _Reader:
 
     def skip_label(self) -> bool:
         """Pass over the words that say what is counted, if an operator or the end follows."""
+        if self.skip_share():
+            return True
         words: list[str] = []
         while (token := self.peek(len(words))) is not None and token.kind is Kind.WORD:
             words.append(token.text)
@@ -218,6 +229,27 @@ class _Reader:
             return False
         self.labels.update(word.lower().rstrip("s") for word in words)
         self.at += len(words)
+        return True
+
+    def skip_share(self) -> bool:
+        """Pass over what a quantity is counted for: the `/param` of `2 bytes/param`, or `per
+        parameter`."""
+        sign, word, follows = self.peek(), self.peek(1), self.peek(2)
+        before = self.tokens[self.at - 1]
+        if sign is None or word is None or word.kind is not Kind.WORD:
+            return False
+        is_glued = before.end == sign.start and sign.end == word.start
+        if not (sign.text == "per" or (sign.text == "/" and is_glued)):
+            return False
+        if before.kind not in (Kind.UNIT, Kind.WORD) or not word.text.isalpha():
+            return False
+        is_name = len(word.text) > 2 and word.text.lower() not in NO_LABELS
+        if not is_name or (follows is not None and follows.kind not in _AFTER_LABEL):
+            return False
+        # 640 GB/ranks may be divided by their number
+        self.is_loose |= sign.text == "/" and word.text.lower() not in _SHARERS
+        self.labels.add(word.text.lower().rstrip("s"))
+        self.at += 2
         return True
 
     def skip_remark(self) -> bool:

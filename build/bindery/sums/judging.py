@@ -11,10 +11,12 @@ import re
 from dataclasses import replace
 
 from bindery.sums.agreement import SILENT, compare_values, find_silent_unit
+from bindery.sums.measures import Dimension
 from bindery.sums.readings import NoValueError, Reading, evaluate, list_readings, measure_distance
 from bindery.sums.sides import Cut, is_counted
 from bindery.sums.trees import (
     Binary,
+    Measured,
     Node,
     Number,
     Percent,
@@ -39,8 +41,11 @@ _ARROWS = frozenset(("=>", "⇒"))
 _WRAPS = frozenset(2**bits for bits in (8, 16, 32, 64))
 _FARTHEST_RESULT = math.log(3)
 """How far, in powers of e, a number can be from the sum behind it to be its wrong result."""
+_TIME: Dimension = (("s", 1),)
 _LARGEST_DATE = 32
 _FARTHEST_MODEL = 30
+_SWALLOWED = 1 / 8
+"""The largest share of a number that the coarsest of formats loses when it is added."""
 
 
 def is_statement(left: Side, right: Side) -> bool:
@@ -49,6 +54,24 @@ def is_statement(left: Side, right: Side) -> bool:
     if left.operators or right.operators:
         return True
     return (has_scale(left.node) and has_scale(right.node)) or _is_share(left.node, right.node)
+
+
+def is_certain_difference(node: Node) -> bool:
+    """Whether the minus of a side can be no dash: 80 GB - 10 GB, 100% - 5% and 1 - 0.05."""
+    match node:
+        case Binary("-", Percent(), Percent()):
+            return True
+        case Binary("-", Number(value=1), Number(value=part)):
+            return 0 < part < 1
+        case Binary("-", first, second):
+            try:
+                one, other = (evaluate(term, Reading(units=True)) for term in (first, second))
+            except NoValueError:
+                return False
+            is_range = one.value <= other.value  # 10 s - 20 s
+            return bool(one.dimension) and one.dimension == other.dimension and not is_range
+        case _:
+            return False
 
 
 def _is_share(left: Node, right: Node) -> bool:
@@ -158,7 +181,7 @@ def _weigh(left: Node, right: Node, is_rough: bool) -> Verdict:
             continue
         if a.dimension != b.dimension:
             if a.dimension and b.dimension:
-                is_odd = True
+                is_odd |= not _counts_times(left, right)
             elif size := find_silent_unit(left, right, a, b, reading, is_rough):
                 holds_measured |= size in SILENT
                 is_explained = True
@@ -185,6 +208,18 @@ def _weigh(left: Node, right: Node, is_rough: bool) -> Verdict:
     return Verdict.FAILS
 
 
+def _counts_times(left: Node, right: Node) -> bool:
+    """Whether one time says how many others there are, in whose unit the result is: so many hours
+    for each of some days, `30 days x 24 h = 720 h`."""
+    match left, right:
+        case Binary("*", Measured(Number(), one), Measured(Number(), other)), Measured(
+            Number(), unit
+        ):
+            return one.dimension == other.dimension == _TIME and unit in (one, other)
+        case _:
+            return False
+
+
 def _is_eightfold(ratio: float) -> bool:
     return any(math.isclose(ratio, wanted, rel_tol=0.005) for wanted in (8, 0.125))
 
@@ -207,8 +242,17 @@ def _is_of_computers(left: Node, right: Node) -> bool:
     if abs(a - b) in _WRAPS:
         return True
     for node, other in ((left, b), (right, a)):
-        if isinstance(node, Binary) and node.operator in "+-":
-            for part in (node.left, node.right):
-                if evaluate(part, Reading()).value == other != 0:
-                    return True
+        if not isinstance(node, Binary) or node.operator not in "+-" or has_scale(node):
+            continue
+        for whole, part in ((node.left, node.right), (node.right, node.left)):
+            is_kept = evaluate(whole, Reading()).value == other != 0
+            added = abs(evaluate(part, Reading()).value)
+            if is_kept and added <= abs(other) * _SWALLOWED and _is_plain_power(whole):
+                return True
     return False
+
+
+def _is_plain_power(node: Node) -> bool:
+    """Whether a value is a number or a power of one, as examples of rounding have them."""
+    operators = {below.operator for below in iterate_nodes(node) if isinstance(below, Binary)}
+    return operators <= {"**"}

@@ -151,7 +151,10 @@ UNITS: Mapping[str, Unit] = _list_units()
 
 
 _UNIT = re.compile("[ \u00a0\u202f\u2009]?(?P<unit>[A-Za-zµμ]+)(?!\\w|-\\w)")
-_RATE = re.compile(r"(?:/|[ ]?per[ ])[ ]?(?P<time>[a-zµμ]+)(?![\w/])")
+_RATE = re.compile(r"(?:/|[ ]?per[ ])[ ]?(?P<time>[A-Za-zµμ]+)(?![\w/])")
+_PRICED = frozenset("kWh MWh GB GiB TB TiB M million billion".split())
+"""What prices are given for, times aside: `$0.12/kWh`, `$3 per million`."""
+_PRICE = re.compile(r"[$€£]\d[\d.,]*$")
 
 
 def match_unit(text: str, start: int) -> tuple[Unit, int] | None:
@@ -174,11 +177,19 @@ def match_unit(text: str, start: int) -> tuple[Unit, int] | None:
 
 
 def match_rate(text: str, start: int) -> tuple[Unit, int] | None:
-    """The `/s` or ` per hour` that begins at `start`, and where it ends."""
+    """The `/s`, ` per hour` or `/kWh` that begins at `start`, and where it ends."""
     match = _RATE.match(text, start)
-    if match is None or match["time"] not in _TIMES:
+    if match is None:
         return None
-    return Unit(1 / _TIMES[match["time"]], _HERTZ), match.end()
+    name = match["time"]
+    if name in _TIMES:
+        return Unit(1 / _TIMES[name], _HERTZ), match.end()
+    is_variable = name == "M" and not _PRICE.search(text, max(start - 16, 0), start)
+    if name not in _PRICED or is_variable:
+        return None
+    unit = UNITS[name]
+    inverse = multiply((), unit.dimension, -1)
+    return Unit(1 / unit.size, inverse, 1 / unit.binary if unit.binary else 0), match.end()
 
 
 def read_currency(sign: str) -> Unit:

@@ -73,7 +73,7 @@ def list_readings(first: Node, second: Node) -> list[Reading]:
 
 def _list_senses(first: Node, second: Node) -> list[PercentSense]:
     """What percent signs can mean: a hundredth; so much more of what stands to the left; or
-    nothing, where a side multiplies by 100 or leaves the sign away from a mere sum."""
+    nothing, where a side multiplies by 100 or one of them is a mere sum: 50 + 50 = 100%."""
     senses = [PercentSense.SHARE]
     sides = (first, second)
     marked = [any(isinstance(node, Percent) for node in iterate_nodes(side)) for side in sides]
@@ -93,7 +93,8 @@ def _list_senses(first: Node, second: Node) -> list[PercentSense]:
         operators = [node.operator for node in iterate_nodes(side) if isinstance(node, Binary)]
         if has_sign and operators and set(operators) <= {"+", "-"}:
             senses.append(PercentSense.NUMBER)
-        if other_has_sign and 100 in numbers:
+        is_total = operators and set(operators) <= {"+", "-"} and sum(map(abs, numbers)) > 2
+        if other_has_sign and (100 in numbers or is_total):
             senses.append(PercentSense.NUMBER)
     return list(dict.fromkeys(senses))
 

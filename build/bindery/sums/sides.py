@@ -24,7 +24,7 @@ class Cut:
     last: int
     """The token behind it."""
     is_bare_before: bool = True
-    """Whether no word stands directly before it."""
+    """Whether no word stands directly before it that may speak of its first number."""
 
 
 class _Edge(enum.Enum):
@@ -46,6 +46,15 @@ _GO_ON = frozenset(
 _BASES = frozenset("binary octal hex hexadecimal".split())
 _LONG_TIMES = frozenset("month months quarter year years yr yrs mo".split())
 """Times without a fixed length: a rate per year may be worked out from one per month."""
+_JOINTS = frozenset("so that because since thus hence then i.e e.g recall remember".split())
+_FIXED_TIMES = frozenset("second minute hour day week step epoch".split())
+_COMPARED = frozenset(
+    "faster slower more less fewer larger smaller bigger better worse higher lower cheaper longer "
+    "shorter speedup speed-up improvement reduction compression increase".split()
+)
+"""Words behind `3x` that make it three times."""
+_IN_LONG_TIMES = frozenset("365 366 52 12 8760 8,760 30 720 730".split())
+"""How many shorter times there are in a longer one."""
 _ABOUT = frozenset(
     "about around roughly approx approximately nearly almost some circa ca over under".split()
 )
@@ -70,7 +79,8 @@ def find_left(tokens: Sequence[Token], low: int, end: int) -> list[Cut]:
         if _ends_in_name(tokens, start, end) or (is_sign and before and before.kind is Kind.WORD):
             edge = _Edge.LOOSE
         side = replace(side, is_loose=side.is_loose or edge is _Edge.LOOSE)
-        cuts.append(Cut(side, start, end, before is None or before.kind is not Kind.WORD))
+        is_bare = before is None or before.kind is not Kind.WORD or before.text.lower() in _JOINTS
+        cuts.append(Cut(side, start, end, is_bare))
     return cuts
 
 
@@ -157,7 +167,9 @@ def _is_name(tokens: Sequence[Token], index: int) -> bool:
 def _judge_word_before(tokens: Sequence[Token], index: int) -> _Edge:
     """Whether a side can begin behind a word: not where it is a factor, as in `n * batch 8`."""
     word = tokens[index].text.lower()
-    if word in _NEGATIONS or any(map(str.isdigit, word)) or (len(word) == 1 and word not in "ai"):
+    if word in _NEGATIONS or word == "per" or any(map(str.isdigit, word)):
+        return _Edge.LOOSE
+    if len(word) == 1 and word not in "ai":
         return _Edge.LOOSE
     for before in reversed(tokens[max(index - 2, 0) : index]):
         if before.kind is Kind.OPERATOR and not before.is_loose and before.text != "-":
@@ -203,7 +215,8 @@ def _judge_end(tokens: Sequence[Token], end: int, codes: Sequence[tuple[int, int
             return _Edge.CLEAN
         case Kind.WORD:
             if is_glued and token.text in ("x", "X"):
-                return _Edge.LOOSE
+                is_factor = following is not None and following.text.lower() in _COMPARED
+                return _Edge.CLEAN if is_factor else _Edge.LOOSE
             if is_glued and not _is_plural(token):
                 return _Edge.NONE
             return _judge_word_behind(tokens, end)
@@ -245,9 +258,12 @@ def _judge_word_behind(tokens: Sequence[Token], end: int) -> _Edge:
         if first == "and" and words[1:2] not in (["a"], ["half"]):
             return _Edge.CLEAN
         if first == "of" and len(words) > 1 and words[1] != "a":
-            return _Edge.CLEAN
+            is_share = tokens[end + 1].kind is Kind.NUMBER  # 2/4 = 2 of 4 nodes
+            return _Edge.LOOSE if is_share else _Edge.CLEAN
         return _Edge.LOOSE
     is_rate = first in ("per", "a", "each") and words[1:2] and words[1] in _LONG_TIMES
+    if is_rate and any(token.text in _IN_LONG_TIMES for token in tokens[:end]):
+        is_rate = False  # it has been worked out: $2 * 24 * 365 = $17,520 a year
     return _Edge.LOOSE if is_rate or _BASES.intersection(words) else _Edge.CLEAN
 
 
@@ -256,6 +272,9 @@ def _judge_operator_behind(tokens: Sequence[Token], end: int, is_code: bool) -> 
     if end + 1 == len(tokens):
         return _Edge.NONE
     following = tokens[end + 1]
+    if token.text == "*" and token.is_loose and following.text in ("a", "per", "each", "every"):
+        is_rate = end + 2 < len(tokens) and tokens[end + 2].text in _FIXED_TIMES
+        return _Edge.CLEAN if is_rate else _Edge.LOOSE
     if _is_dash(tokens, end):
         is_word = following.kind is Kind.WORD and len(following.text) > 1
         return _Edge.CLEAN if is_word and token.text == "-" and not is_code else _Edge.LOOSE

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 from bindery.sums.answers import tell_values
 from bindery.sums.grammar import LONGEST, read_side
-from bindery.sums.judging import Verdict, is_statement, judge_sides
+from bindery.sums.judging import Verdict, is_certain_difference, is_statement, judge_sides
 from bindery.sums.sides import Cut, find_left, find_right
 from bindery.sums.tokens import Kind, Token, split_tokens
+from bindery.sums.trees import Side
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,10 @@ def _compare_cuts(
             is_word = word is not None and word.kind is Kind.WORD and not word.is_new_line
             counted = word.text if word is not None and is_word else ""
             judged = judge_sides(left, right, sign.text, counted)
+            if judged is not Verdict.HOLDS and (
+                _is_cut_off(left.side, lefts[0].side) or _is_cut_off(right.side, rights[0].side)
+            ):
+                continue
             start, end = tokens[left.first].start, tokens[right.last - 1].end
             typed = text[start:end]
             names = ("", "")
@@ -186,6 +191,12 @@ def _compare_cuts(
     if all(statement.verdict is Verdict.FAILS for statement in found):
         return found[0]
     return replace(found[0], verdict=Verdict.UNJUDGED, left="", right="")
+
+
+def _is_cut_off(part: Side, longest: Side) -> bool:
+    """Whether a side is what stands beside the minus of a longer one that is no dash: the second
+    of `80 GB - 10 GB`. It may hold alone, and nothing is wrong where it does not."""
+    return part is not longest and not part.operators and is_certain_difference(longest.node)
 
 
 def _holds_with_decimal_commas(typed: str) -> bool:
