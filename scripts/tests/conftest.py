@@ -34,6 +34,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
+def tools() -> list[Path]:
+    """Every companion tool."""
+    return find_tools()
+
+
+@pytest.fixture(scope="session")
 def load_tool() -> Callable[[str], ModuleType]:
     """Import a tool from its path under scripts/, as a module of its own."""
     loaded: dict[str, ModuleType] = {}

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import argparse
 import ast
+import os
 import re
+import shutil
+import signal
+import subprocess
 import sys
 import time
 import tomllib
@@ -184,6 +188,133 @@ def test_toy_profile_leaves_good_json(
     compare = constants.get("COMPARE")
     if compare:
         assert {*compare["keys"], compare["value"], compare.get("spread")} - {None} <= columns[0]
+
+
+# Functions that every tool has under the same name and fills with its own matter.
+OWN_FUNCTIONS = frozenset(
+    ("build_parser", "check_options", "describe_run", "main", "print_report", "run_self_test")
+)
+
+
+def read_definitions(tool: Path) -> dict[str, str]:
+    """The source of each function and class at the top level of a tool, by name."""
+    source = tool.read_text(encoding="utf-8")
+    return {
+        node.name: ast.unparse(node)
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name not in OWN_FUNCTIONS
+    }
+
+
+def test_what_tools_share_is_the_same_text(tools: list[Path]) -> None:
+    """Two tools that define a function of one name define the same function: a fault that is
+    mended in one file is mended in all of them."""
+    first: dict[str, tuple[str, str]] = {}
+    unlike = []
+    for tool in tools:
+        name = tool.relative_to(SCRIPTS).as_posix()
+        for function, source in read_definitions(tool).items():
+            owner, text = first.setdefault(function, (name, source))
+            if text != source:
+                unlike.append(f"{function}: {owner} and {name}")
+    assert not unlike, "\n".join(unlike)
+
+
+# Raises for every package that is neither Python's nor torch's own.
+BARE = """
+import importlib.abc, sys
+KNOWN = set(sys.stdlib_module_names) | set(
+    "torch torchgen functorch typing_extensions sympy mpmath networkx jinja2 markupsafe fsspec "
+    "filelock triton nvidia cuda setuptools pkg_resources _distutils_hack distutils".split()
+)
+class Bare(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if path is None and name not in KNOWN and name not in sys.argv[0]:
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+sys.meta_path.insert(0, Bare())
+"""
+
+
+@pytest.fixture
+def lone_copy(tool: Path, tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    """The single file alone in an empty folder, and an environment that has torch and no other
+    package: no NumPy, no psutil, no matplotlib."""
+    folder = tmp_path / "node"
+    folder.mkdir()
+    trap = tmp_path / "bare"
+    trap.mkdir()
+    (trap / "sitecustomize.py").write_text(BARE)
+    copy = folder / tool.name
+    shutil.copyfile(tool, copy)
+    return copy, {"PYTHONPATH": str(trap), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def test_one_file_answers_alone(
+    lone_copy: tuple[Path, dict[str, str]], run_tool: Callable[..., Any]
+) -> None:
+    """--help and --version answer from a single copied file."""
+    copy, environ = lone_copy
+    for option in ("--help", "--version"):
+        done = run_tool(copy, option, environ=environ, cwd=copy.parent)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.torch
+def test_one_file_proves_itself_alone(
+    lone_copy: tuple[Path, dict[str, str]], run_tool: Callable[..., Any]
+) -> None:
+    """--self-test passes from a single copied file with torch and nothing else."""
+    copy, environ = lone_copy
+    done = run_tool(copy, "--self-test", environ=environ, cwd=copy.parent)
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in copy.parent.iterdir()] == [copy.name], "something was left behind"
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_ctrl_c_keeps_what_was_measured(
+    tool: Path, read_json: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """Ctrl-C at any moment ends the toy run with status 1 and JSON that says it is not complete,
+    or too late to matter: with status 0 and the whole result. It never leaves a traceback."""
+    arguments = read_constants(tool)["PROFILES"]["toy"]
+    seconds = time_toy_run(tool, arguments, tmp_path / "whole.json")
+    for share in (0.5, 0.75, 0.95):
+        path = tmp_path / f"{share}.json"
+        process = subprocess.Popen(
+            [sys.executable, str(tool), *arguments, "--json", str(path)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            start_new_session=True,
+        )
+        time.sleep(share * seconds)
+        process.send_signal(signal.SIGINT)
+        try:
+            _, notes = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        # Python itself was still starting, or had nothing left to do but to end.
+        was_cut = process.returncode == -signal.SIGINT
+        assert was_cut or process.returncode in (0, 1), notes
+        assert was_cut or "Traceback" not in notes
+        if path.exists() and tool.stem != "env_report":
+            assert read_json(path)["complete"] is (process.returncode != 1)
+
+
+def time_toy_run(tool: Path, arguments: list[str], path: Path) -> float:
+    """The seconds that the toy run of a tool takes here."""
+    started = time.perf_counter()
+    subprocess.run(
+        [sys.executable, str(tool), *arguments, "--json", str(path)],
+        capture_output=True,
+        cwd=path.parent,
+        timeout=300,
+        check=True,
+    )
+    return time.perf_counter() - started
 
 
 def test_catalogue_lists_every_tool() -> None:
