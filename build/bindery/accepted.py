@@ -8,11 +8,11 @@ the small files beside tools (`baselines`).
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from bindery.identity import Identity, identify_finding
+from bindery.identity import Identity, Standing, identify_finding
 from bindery.model import ConfigError, Finding, Severity, Span
 from bindery.report import LineReader, write_json
 
@@ -84,9 +84,17 @@ def _find_problem(row: dict[str, object]) -> str:
     return ""
 
 
-def format_accepted(findings: Iterable[Finding], read_line: LineReader) -> str:
-    """The file that accepts these findings: one a line, in the order of their files."""
+def format_accepted(
+    findings: Iterable[Finding], read_line: LineReader, kept: Iterable[Acceptance] = ()
+) -> str:
+    """The file that accepts these findings, and keeps these of its lines: one a line, in the order
+    of their files."""
     counts = Counter(identify_finding(finding, read_line(finding.span)) for finding in findings)
+    counts.update({entry.identity: entry.count for entry in kept})
+    return _format_counts(counts)
+
+
+def _format_counts(counts: Mapping[Identity, int]) -> str:
     rows = (
         {"path": key.path, "rule": key.rule, "text": key.text, "count": count}
         for key, count in sorted(counts.items())
@@ -95,11 +103,15 @@ def format_accepted(findings: Iterable[Finding], read_line: LineReader) -> str:
 
 
 def sift_findings(
-    findings: Sequence[Finding], acceptances: Iterable[Acceptance], read_line: LineReader
+    findings: Sequence[Finding],
+    acceptances: Iterable[Acceptance],
+    read_line: LineReader,
+    moved: Mapping[str, str] | None = None,
 ) -> Sifted:
     """Part findings into those that are accepted and those that are not, and say what is gone.
 
-    Where a finding is there more often than it is accepted, the first ones pass.
+    Where a finding is there more often than it is accepted, the first ones pass. `moved` tells the
+    new paths of files: what seems gone there has most likely only moved.
     """
     entries = {entry.identity: entry for entry in acceptances}
     if not entries:  # most books: their lines need not be read
@@ -113,16 +125,90 @@ def sift_findings(
             accepted.append(finding)
         else:
             fresh.append(finding)
-    gone = [_report_gone(entries[identity], number) for identity, number in left.items() if number]
+    new = {(finding.span.path, finding.rule) for finding in fresh}
+    gone = []
+    for identity, number in left.items():
+        path = (moved or {}).get(identity.path, identity.path)
+        has_moved = (path, identity.rule) in new
+        if number:
+            gone.append(_report_gone(entries[identity], number, has_moved=has_moved))
     return Sifted(tuple(fresh), tuple(accepted), tuple(gone))
 
 
-def _report_gone(entry: Acceptance, number: int) -> Finding:
+def _report_gone(entry: Acceptance, number: int, *, has_moved: bool) -> Finding:
     rule, path = entry.identity.rule, entry.identity.path
     if number == entry.count:
         message = f"'{rule}' is accepted in '{path}', and is not there any more"
     else:
         there = entry.count - number
         message = f"'{rule}' is accepted {entry.count} times in '{path}', and is there {there}"
-    hint = f"take it out: `bindery check --write-baseline {entry.span.path}`"
+    command = f"`bindery check --write-baseline {entry.span.path}`"
+    hint = f"take it out: {command}"
+    if has_moved:
+        hint += "; if its file or its words have only changed, delete the list and write it anew: "
+        hint += f"{command}. Under `baseline` in chapters.yaml, `mv` and `format` keep it true"
     return Finding(entry.span, RULE, message, hint, Severity.WARNING)
+
+
+# --- sources that change ---
+
+
+def carry_accepted(
+    acceptances: Iterable[Acceptance],
+    before: Sequence[Standing],
+    after: Sequence[Standing],
+    map_path: Callable[[str], str],
+) -> str:
+    """The file once sources have been moved or typed otherwise, which brings no new defects: of
+    each rule in each file as many findings are accepted as before.
+
+    Both lists are in reading order. A finding is known again by its identity, else by the
+    offending text, else by its turn. What was listed and gone before stays listed.
+    """
+    left = Counter({entry.identity: entry.count for entry in acceptances})
+    groups: dict[tuple[str, str], tuple[list[tuple[Standing, bool]], list[Standing]]]
+    groups = defaultdict(lambda: ([], []))
+    for standing in before:
+        identity = standing.identity
+        is_accepted = left[identity] > 0
+        left[identity] -= is_accepted
+        moved = replace(identity, path=map_path(identity.path))
+        groups[moved.path, moved.rule][0].append((replace(standing, identity=moved), is_accepted))
+    for standing in after:
+        groups[standing.identity.path, standing.identity.rule][1].append(standing)
+    counts = Counter(
+        {replace(key, path=map_path(key.path)): number for key, number in left.items() if number}
+    )
+    for former, present in groups.values():
+        counts.update(standing.identity for standing in _find_again(former, present))
+    return _format_counts(counts)
+
+
+def _find_again(
+    before: Sequence[tuple[Standing, bool]], after: Sequence[Standing]
+) -> Iterable[Standing]:
+    """Those of `after` that are an accepted one of `before`."""
+    keys: tuple[Callable[[Standing], object], ...] = (
+        lambda standing: standing.identity,
+        lambda standing: standing.core,
+        lambda standing: None,
+    )
+    former, present = list(before), list(after)
+    for key in keys:
+        waiting: dict[object, list[bool]] = defaultdict(list)
+        for standing, is_accepted in former:
+            waiting[key(standing)].append(is_accepted)
+        unknown = []
+        for standing in present:
+            if turns := waiting[key(standing)]:
+                if turns.pop(0):
+                    yield standing
+            else:
+                unknown.append(standing)
+        taken = Counter({value: len(turns) for value, turns in waiting.items()})
+        rest = []
+        for standing, is_accepted in reversed(former):
+            if taken[key(standing)]:
+                taken[key(standing)] -= 1
+                rest.append((standing, is_accepted))
+        former, present = rest[::-1], unknown

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import sys
 import traceback
 from collections.abc import Iterable
@@ -79,12 +80,13 @@ def _stop(error: BookError, status: int) -> NoReturn:
 
 def _read_file_line(span: Span) -> str:
     """The line of a finding that came up before there was a book to read it from."""
+    path = _find_root_argument() / span.path
     try:
-        lines = (
-            (_find_root_argument() / span.path).read_text("utf-8", errors="replace").splitlines()
-        )
-    except OSError:
+        # A pipe would be waited for.
+        text = path.read_text("utf-8-sig", errors="replace") if path.is_file() else ""
+    except (OSError, ValueError):
         return ""
+    lines = text.splitlines()
     return lines[span.line - 1] if 0 < span.line <= len(lines) else ""
 
 
@@ -103,6 +105,10 @@ def main() -> None:
     # A build makes millions of objects that live to its end: looking for garbage among them takes
     # a seventh of the time and finds nothing.
     gc.disable()
+    # Names of files may be no text at all, and a terminal may not know all letters.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     asked = sys.argv[1] if len(sys.argv) > 1 else ""
     try:
         make_app([asked] if asked in VERBS else VERBS)()
@@ -118,6 +124,11 @@ def main() -> None:
     except KeyboardInterrupt:
         print("interrupted; what was there before is as it was", file=sys.stderr)
         sys.exit(130)
+    except SystemExit as stop:
+        # Typer turns Ctrl-C into an exit of its own, and says nothing.
+        if isinstance(getattr(stop.__context__, "__cause__", None), KeyboardInterrupt):
+            print("interrupted; what was there before is as it was", file=sys.stderr)
+        raise
     except Exception:  # noqa: BLE001 - nothing above it could say more than the traceback
         traceback.print_exc()
         print("this is a bug of bindery; please report it with the lines above", file=sys.stderr)

@@ -223,9 +223,10 @@ def _find_lost_continuation(code: str, commands: Sequence[Command]) -> ShellFaul
         word = command.words[0]
         if not _LONG_OPTION.match(word.text) or previous.words[0].text.startswith("-"):
             continue
-        above = code[: code.rfind("\n", 0, word.start) + 1].split("\n")[-2:-1]
-        if above and above[0].strip():
-            is_comment = above[0].lstrip().startswith("#")
+        end = code.rfind("\n", 0, word.start)
+        above = code[code.rfind("\n", 0, max(end, 0)) + 1 : max(end, 0)]
+        if above.strip():
+            is_comment = above.lstrip().startswith("#")
             return ShellFault(
                 word.start,
                 word.end,
@@ -305,7 +306,17 @@ _YAML_HINTS = {
 
 # --- JSON and TOML ---------------------------------------------------------------------------
 
-_JSON_PIECE = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|(?<!\S)#[^\n]*|/\*.*?\*/', re.DOTALL)
+# What is never closed goes to the end of its line, or of the code: to look for its end from each
+# quote anew takes for ever.
+_JSON_PIECE = re.compile(
+    r'"(?:[^"\\\n]|\\.)*+"?|//[^\n]*|(?<!\S)#[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL
+)
+
+
+def _blank_json_comment(piece: re.Match[str]) -> str:
+    is_open = piece[0].startswith("/*") and not piece[0].endswith("*/", 2)
+    is_comment = piece[0][0] != '"' and not is_open
+    return re.sub(r"[^\n]", " ", piece[0]) if is_comment else piece[0]
 
 
 def _find_in_json(code: str) -> CodeFault | None:
@@ -323,9 +334,7 @@ def _find_in_json(code: str) -> CodeFault | None:
     first = load(code)
     if first is None or _LEFT_OUT.search(code):
         return None
-    code = _JSON_PIECE.sub(
-        lambda found: found[0] if found[0][0] == '"' else re.sub(r"[^\n]", " ", found[0]), code
-    )
+    code = _JSON_PIECE.sub(_blank_json_comment, code)
     error = load(code)
     if error is None:
         return None

@@ -27,6 +27,7 @@ tell whether they are of use."""
 DEFAULT_SHELF_DAYS = 730
 DEFAULT_LINK_DAYS = 30
 DEFAULT_CLAIM_DAYS = round(18 * 365.25 / 12)
+_CENTURY = 36_525
 _DAYS = {"day": 1, "days": 1, "month": 30.4375, "months": 30.4375, "year": 365.25, "years": 365.25}
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
@@ -113,6 +114,9 @@ class Config:
     claim_days: int = DEFAULT_CLAIM_DAYS
     """Days after which a dated claim is old."""
     severities: Mapping[str, Severity] = field(default_factory=dict)
+    baseline: str = ""
+    """The file of the findings that the book lives with for now."""
+    baseline_span: Span | None = None
     tools: tuple[ToolEntry, ...] = ()
     maths: bool = False
 
@@ -124,6 +128,11 @@ class Config:
     def figures(self) -> str:
         """The folder of the plots that are drawn from views."""
         return str(PurePosixPath(self.folder, "figures"))
+
+    @property
+    def link_memory(self) -> str:
+        """What is remembered of links to the web: beside the chapters."""
+        return str(PurePosixPath(self.folder, "links.jsonl"))
 
     @property
     def identifier(self) -> str:
@@ -307,7 +316,7 @@ class _Reader:
         self._check_repeats(parts)
         name, formats = self._read_outputs(top.get("outputs"))
         schemes, link_days = self._read_link_policy(top.get("links"))
-        cover = top.get("cover")
+        cover, baseline = top.get("cover"), top.get("baseline")
         title = self._text(top.get("title"), "'title'")
         if isinstance(top.get("title"), ScalarNode) and not title:
             self._report(top["title"], "'title' is empty")
@@ -342,6 +351,8 @@ class _Reader:
             link_days=link_days,
             claim_days=self._read_claims(top.get("claims")),
             severities=self._read_rules(top.get("rules")),
+            baseline=self._path(baseline, "'baseline'") if baseline is not None else "",
+            baseline_span=self._span(baseline) if baseline is not None else None,
             tools=self._read_tools(top.get("tools")),
             maths=self._flag(top.get("maths"), "'maths'"),
         )
@@ -482,12 +493,14 @@ class _Reader:
     def _read_shelf_life(self, node: Node | None, default: int) -> int:
         text = self._text(node, "'shelf_life'", str(default))
         number, _, unit = text.partition(" ")
-        if not number.isdigit() or int(number) < 1 or (unit or "days") not in _DAYS:
+        is_number = re.fullmatch(r"[1-9][0-9]{0,4}", number) is not None
+        days = round(int(number) * _DAYS.get(unit or "days", 0)) if is_number else 0
+        if not 1 <= days <= _CENTURY:
             assert node is not None
             hint = "such as 90 days, 18 months or 2 years"
             self._report(node, f"'shelf_life' cannot be '{text}'", hint)
             return default
-        return round(int(number) * _DAYS[unit or "days"])
+        return days
 
 
 _NEEDED = "it needs `title`, and `parts` with the chapters"
@@ -497,6 +510,7 @@ _YAML_HINTS = {
 }
 # What people know by another name, mostly from other tools.
 _OTHER_NAMES = {
+    "accepted": "baseline",
     "author": "authors",
     "baseurl": "repository",
     "chapters": "parts",
@@ -527,6 +541,7 @@ _KEYS = (
     "links",
     "claims",
     "rules",
+    "baseline",
     "tools",
     "maths",
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bindery.model import Finding
 
+_NUMBER = re.compile(r"\d(?:[\d.,\s]*\d)?")
 _REACH = 40
 """Characters kept on each side of the offending text: where a paragraph is one line, a word
 changed at its other end makes no other finding."""
@@ -19,18 +20,34 @@ class Identity:
     path: str
     rule: str
     text: str
-    """Empty where a file is meant as such."""
+    """Where a file is meant as such, what is said of it, its numbers left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A finding where it stands: its identity, and the offending text alone, by which it is known
+    again where the words around it have changed."""
+
+    identity: Identity
+    core: str
 
 
 def identify_finding(finding: Finding, line: str) -> Identity:
     """The identity of a finding, given the source line that it stands in."""
     span = finding.span
     if not span.width:
-        return Identity(span.path, finding.rule, "")
+        return Identity(span.path, finding.rule, _NUMBER.sub("#", _squeeze(finding.message)))
     start = span.col - 1
     end = start + span.width
     before, after = _squeeze(line[:start])[-_REACH:], _squeeze(line[end:])[:_REACH]
     return Identity(span.path, finding.rule, f"{before}{_squeeze(line[start:end])}{after}".strip())
+
+
+def describe_standing(finding: Finding, line: str) -> Standing:
+    """Where a finding stands, given its source line."""
+    span = finding.span
+    core = line[span.col - 1 :][: span.width] if span.width else finding.message
+    return Standing(identify_finding(finding, line), _squeeze(core))
 
 
 def _squeeze(text: str) -> str:

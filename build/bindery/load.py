@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from bindery.config import ChapterEntry, Config, find_nearest
+from bindery.config import ChapterEntry, Config
 from bindery.model import Book, Chapter, Finding, Part, Span
+from bindery.nearest import find_nearest
 from bindery.parse import parse_chapter
 
 Kind = Literal["file", "folder"]
@@ -19,6 +20,10 @@ Kind = Literal["file", "folder"]
 RECORDS_FOLDER = "scripts/records"
 """Where records lie, a folder for each tool; named here so that a book without any need not load
 what validates them."""
+
+JOURNAL = ".bindery-unfinished.json"
+"""What a command that was killed while it changed files leaves in the root; named here so that a
+check need not load what changes files."""
 
 _SKIPPED_FOLDERS = frozenset(("node_modules", "__pycache__", "dist", "venv"))
 
@@ -33,6 +38,7 @@ class Tree:
         self.root = root.resolve()
         self._folders: dict[str, Mapping[str, os.DirEntry[str]]] = {}
         self._lines: dict[str, Sequence[str]] = {}
+        self._lowered: dict[str, Mapping[str, str]] = {}
 
     def list_folder(self, path: str) -> Mapping[str, os.DirEntry[str]]:
         """The entries of a folder by name; empty where there is no such folder."""
@@ -56,6 +62,13 @@ class Tree:
             return None
         return _read_kind(entry)
 
+    def is_strange(self, path: str) -> bool:
+        """Whether something stands there that is neither a file nor a folder nor a link: a pipe,
+        a socket, a device."""
+        parent, _, name = path.rpartition("/")
+        entry = self.list_folder(parent).get(name)
+        return entry is not None and not entry.is_symlink() and _read_kind(entry) is None
+
     def leaves_root(self, path: str) -> bool:
         """Whether a symbolic link on the way leads out of the root."""
         parts = path.split("/")
@@ -76,11 +89,18 @@ class Tree:
         for name in path.split("/"):
             names = self.list_folder("/".join(actual))
             match = name if name in names else None
-            match = match or next((n for n in names if n.lower() == name.lower()), None)
+            match = match or self._list_lowered("/".join(actual)).get(name.lower())
             if match is None:
                 return ""
             actual.append(match)
         return "/".join(actual)
+
+    def _list_lowered(self, folder: str) -> Mapping[str, str]:
+        """The names in a folder by their small letters; of several the first."""
+        if folder not in self._lowered:
+            names = reversed(list(self.list_folder(folder)))
+            self._lowered[folder] = {name.lower(): name for name in names}
+        return self._lowered[folder]
 
     def walk_files(self, folder: str) -> Iterator[str]:
         """All files below a folder, sorted, without hidden ones and what tools leave behind."""
@@ -97,14 +117,19 @@ class Tree:
     def read_bytes(self, path: str) -> bytes:
         return (self.root / path).read_bytes()
 
+    def read_beginning(self, path: str, size: int) -> bytes:
+        """At most so many bytes of a file."""
+        with (self.root / path).open("rb") as file:
+            return file.read(size)
+
     def read_lines(self, path: str) -> Sequence[str]:
         """The lines of a text file, read once; none of a file that cannot be read."""
         if path not in self._lines:
             try:
-                text = self.read_bytes(path).decode("utf-8", "replace")
+                text = self.read_bytes(path).decode("utf-8-sig", "replace")
             except OSError:
                 text = ""
-            self._lines[path] = text.replace("\r\n", "\n").split("\n")
+            self._lines[path] = _join_lines(text).split("\n")
         return self._lines[path]
 
 
@@ -158,6 +183,9 @@ def _read_chapter(tree: Tree, entry: ChapterEntry, config: Config) -> str | Find
     if tree.find_kind(path) == "folder":
         message = f"'{path}' is a folder, not a chapter"
         return Finding(entry.span, "missing-chapter", message, f"did you mean '{path}/README.md'?")
+    if tree.is_strange(path):
+        message = f"'{path}' is neither a file nor a folder"
+        return Finding(entry.span, "missing-chapter", message, "put a text file in its place")
     if tree.find_kind(path) != "file":
         return Finding(
             entry.span,
@@ -179,7 +207,12 @@ def _read_chapter(tree: Tree, entry: ChapterEntry, config: Config) -> str | Find
     except OSError as error:
         message = f"the chapter '{path}' cannot be read: {error.strerror}"
         return Finding(entry.span, "missing-chapter", message)
-    return source.replace("\r\n", "\n").replace("\r", "\n")
+    return _join_lines(source)
+
+
+def _join_lines(text: str) -> str:
+    """Text in which every line ends as on Unix."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _suggest_chapter(tree: Tree, path: str, config: Config) -> str:

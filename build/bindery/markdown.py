@@ -34,6 +34,10 @@ _DEFINITION = re.compile(r"\[(?P<label>(?:[^\[\]\\]|\\.)+)\]:\s*", re.DOTALL)
 _PATH = r"(?P<path>https?://[^\s()<>\]]+|[\w./%-]+\.(?:md|py|sh|png|svg|jpg|html)(?:#[\w-]+)?)"
 _OPEN_PATH = re.compile(rf"\(<?{_PATH}")
 _PATH_APART = re.compile(rf" \({_PATH}\)")
+_PROTOCOL = re.compile(r"(?:https?|mailto|xmpp)$")
+_LONG_TAIL = re.compile(r"""[?!.,:*_~'"\[\]();]{500}""")
+_KEPT = 320
+"""Characters before a sign of an address that are looked at: no mailbox has so long a name."""
 _PROSE_LINK = re.compile(r"\[([^\[\]\n]*)\]\((?=[^()\s]*\s)([^()\n]*(?:\n[^()\n]*)?)\)")
 
 
@@ -106,6 +110,7 @@ def make_parser(maths: bool = False) -> MarkdownIt:
     """Give the Markdown parser: GitHub's dialect; dollar maths only where the book asks for it."""
     parser = _Parser("commonmark")
     gfm_plugin(parser, dollarmath=maths, front_matter=True)
+    _remember_skips(parser)
     for name, first, mark in (
         ("link", "[", _mark_link),
         ("image", "!", _mark_link),
@@ -116,43 +121,94 @@ def make_parser(maths: bool = False) -> MarkdownIt:
         ("gfm_autolink_email", "@", _mark_autolink),
     ):
         _wrap_inline_rule(parser, name, first, mark)
+    _wrap_inline_rule(parser, "backticks", "`", _mark_code)
+    if maths:
+        _wrap_inline_rule(parser, "math_inline", "$", _mark_formula)
     _wrap_block_rule(parser, "reference", [], _note_definition)
     _wrap_block_rule(parser, "footnote_def", ["paragraph", "reference"], _note_footnote)
     parser.core.ruler.after("inline", "brackets", _attach_brackets)
     return parser
 
 
+def _remember_skips(parser: MarkdownIt) -> None:
+    """Have the parser ask first whether it knows where a token ends. It passes over each bracket
+    for every bracket before it, and all else that it does then is for nothing."""
+    skip = parser.inline.skipToken
+
+    def skip_known(state: StateInline) -> None:
+        end = state.cache.get(state.pos)
+        if end is None:
+            skip(state)
+        else:
+            state.pos = end
+
+    setattr(parser.inline, "skipToken", skip_known)  # noqa: B010
+
+
 # --- links, images and tags ------------------------------------------------------------------
 
 
+_MARKED = frozenset(
+    ("link_open", "image", "html_inline", "code_inline", "math_inline", "math_inline_double")
+)
+
+
 def _wrap_inline_rule(
-    parser: MarkdownIt, name: str, first: str, mark: Callable[[StateInline, int, Token], None]
+    parser: MarkdownIt, name: str, first: str, mark: Callable[[StateInline, int, int], None]
 ) -> None:
     """Have an inline rule note where in the inline text its token stands. `first` is the
     character without which the rule cannot match: looked at here, it saves most of the calls."""
     ruler = parser.inline.ruler
     rule: InlineRule = next(entry.fn for entry in ruler.__rules__ if entry.name == name)
+    is_address = name.startswith("gfm_autolink")
 
     def marked(state: StateInline, silent: bool) -> bool:
         start = state.pos
         if state.src[start] != first:
             return False
-        count = len(state.tokens)
+        if is_address and (silent or not _may_be_address(state, first)):
+            return False
+        tokens = state.tokens
+        count = len(tokens)
         if not rule(state, silent):
             if first == "[" and not silent:
                 _note_brackets(state, start)
             return False
         if not silent:
-            kinds = ("link_open", "image", "html_inline")
-            token = next((t for t in state.tokens[count:] if t.type in kinds), None)
-            if token is not None and "at" not in token.meta:
-                mark(state, start, token)
+            index = next((i for i in range(count, len(tokens)) if tokens[i].type in _MARKED), None)
+            if index is not None and "at" not in tokens[index].meta:
+                mark(state, start, index)
         return True
 
     ruler.at(name, marked)
 
 
-def _mark_link(state: StateInline, start: int, token: Token) -> None:
+def _may_be_address(state: StateInline, first: str) -> bool:
+    """Whether an address in plain text may stand here, as far as can be told cheaply. The rules
+    themselves read all the text before and behind it, and in a long paragraph never end."""
+    src, start = state.src, state.pos
+    match first:
+        case "w":
+            is_likely = src.startswith("www.", start)
+        case ":":
+            is_likely = bool(_PROTOCOL.search(src, max(start - 6, 0), start))
+        case _:
+            is_likely = start > 0 and (src[start - 1].isalnum() or src[start - 1] in ".+-_")
+    if not is_likely:
+        return False
+    is_long = not any(map(str.isspace, src[start : start + _KEPT]))
+    if is_long and _LONG_TAIL.search(src, start, state.posMax):
+        return False  # each of the signs behind an address has it read once more
+    pending = state.pending
+    if len(pending) > 2 * _KEPT:  # both parts become one text again
+        state.pending = pending[:-_KEPT]
+        state.pushPending()
+        state.pending = pending[-_KEPT:]
+    return True
+
+
+def _mark_link(state: StateInline, start: int, index: int) -> None:
+    token = state.tokens[index]
     src, helpers = state.src, state.md.helpers
     is_image = token.type == "image"
     end = state.pos
@@ -183,19 +239,31 @@ def _mark_link(state: StateInline, start: int, token: Token) -> None:
     token.meta.update(meta)
 
 
-def _mark_autolink(state: StateInline, start: int, token: Token) -> None:
-    index = state.tokens.index(token)
-    text = state.tokens[index + 1].content
-    at = state.src.rfind(text, 0, start + len(text) + 1)
+def _mark_autolink(state: StateInline, start: int, index: int) -> None:
+    token, text = state.tokens[index], state.tokens[index + 1].content
+    # Of a mailbox the rule has seen the sign first, and its name only then.
+    at = state.src.rfind(text, max(start - len(text), 0), start + len(text) + 1)
     typed = text if at >= 0 else str(token.attrs["href"])
-    at = max(at, 0)
+    at = at if at >= 0 else start
     token.meta.update(
         at=at, end=at + len(typed), typed=typed, destination=token.attrs["href"], how="autolink"
     )
 
 
-def _mark_tag(state: StateInline, start: int, token: Token) -> None:
-    token.meta["at"] = start
+def _mark_tag(state: StateInline, start: int, index: int) -> None:
+    state.tokens[index].meta["at"] = start
+
+
+def _mark_code(state: StateInline, start: int, index: int) -> None:
+    """A code span: where its text begins, behind the marks and the blank that goes with them."""
+    token = state.tokens[index]
+    width = state.pos - start - 2 * len(token.markup) - len(token.content)
+    token.meta["at"] = start + len(token.markup) + width // 2
+
+
+def _mark_formula(state: StateInline, start: int, index: int) -> None:
+    token = state.tokens[index]
+    token.meta["at"] = start + len(token.markup)
 
 
 # --- what leaves no token --------------------------------------------------------------------

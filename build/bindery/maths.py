@@ -18,6 +18,8 @@ from ziamath.zmath import Latex
 _UNKNOWN_COMMAND = re.compile(r"<m[io]>(\\[A-Za-z]+)</m[io]>")
 _FONT_SIZE = 24.0
 """Size at which ziamath draws; its lengths are divided by it to give ems."""
+_LONGEST = 2000
+"""Characters of a formula. What is longer does not fit on a page, and takes for ever to draw."""
 _WORDS = re.compile(r"[A-Z][a-z]+")
 
 
@@ -31,6 +33,7 @@ def write_mathml(latex: str, *, is_block: bool) -> str:
 
     Raises MathsError where the formula is wrong or uses a command that is not known.
     """
+    _refuse_long(latex)
     display = "block" if is_block else "inline"
     try:
         text = latex2mathml.converter.convert(latex, display=display)
@@ -49,6 +52,7 @@ def draw_maths(latex: str, *, is_block: bool) -> str:
 
     Raises MathsError where it cannot be drawn.
     """
+    _refuse_long(latex)
     try:
         drawing = Latex(latex, size=_FONT_SIZE, inline=not is_block).svg()
     except Exception as error:  # noqa: BLE001 - as above
@@ -65,6 +69,11 @@ def draw_maths(latex: str, *, is_block: bool) -> str:
     return (
         f'<img class="maths" src="data:image/svg+xml;base64,{data}" alt="{alt}" style="{style}"/>'
     )
+
+
+def _refuse_long(latex: str) -> None:
+    if len(latex) > _LONGEST:
+        raise MathsError(f"it is longer than {_LONGEST} characters")
 
 
 def _describe_error(error: Exception) -> str:

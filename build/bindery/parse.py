@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from markdown_it.token import Token
 
@@ -34,11 +34,12 @@ from bindery.model import (
     OpenReference,
     Span,
 )
-from bindery.places import Locator
+from bindery.places import Locator, Rows
 from bindery.raw_html import HIDDEN_ELEMENTS, Comment, Piece, Tag, Text, split_html, split_srcset
 from bindery.slugs import SlugCounter
 
 _FRONT_TITLE = re.compile(r"^title:[ \t]*(?P<title>\S.*)$", re.MULTILINE)
+_HEADING = re.compile("h[1-6]")
 _EXCUSE = re.compile(r"\s*bindery:\s*allow\b(?P<rest>.*)", re.DOTALL)
 _EXCUSE_PARTS = re.compile(r"\s+(?P<rule>[a-z][a-z-]*)\s+because\s+(?P<reason>\S.*)", re.DOTALL)
 
@@ -65,7 +66,7 @@ class _ChapterReader:
         for definition in notes.definitions:
             self.destinations.setdefault(definition.key, definition.destination)
         self.lines = source.split("\n")
-        self.locator = Locator(path, self.lines)
+        self.locator = Locator(self.lines)
         self.slugs = SlugCounter()
         self.anchors: list[Anchor] = []
         self.links: list[Link] = []
@@ -98,13 +99,13 @@ class _ChapterReader:
                 case "inline":
                     if in_cell and token.map is not None:
                         self.locator.enter_cell(token)
-                    self._read_inline(token, in_cell)
+                    self._read_inline(token)
                 case "math_block" | "math_block_label":
                     assert token.map is not None
                     token.meta["span"] = Span(self.path, token.map[0] + 1, 1, 2)
                 case "html_block":
                     place = self._place_in_block(token)
-                    self._read_html(token, token.content, place, tokens[index + 1 :])
+                    self._read_html(token, token.content, place, _follow(tokens, index))
         self._rank_headings()
         first = next((anchor.title for anchor in self.anchors if anchor.level == 1), "")
         first = first or _find_front_title(tokens)
@@ -173,10 +174,8 @@ class _ChapterReader:
 
     # --- inline text ---
 
-    def _read_inline(self, token: Token, in_cell: bool) -> None:
-        def place(offset: int) -> tuple[int, int]:
-            return self.locator.find_place(token, offset, in_cell)
-
+    def _read_inline(self, token: Token) -> None:
+        place = partial(self.locator.find_place, token)
         children = token.children or []
         for note in token.meta.get("brackets", ()):
             self._read_brackets(note, place)
@@ -194,10 +193,11 @@ class _ChapterReader:
                     at = child.meta.get("at", 0)
                     child.meta["span"] = Span(self.path, *place(at), len(child.content))
                     shifted = partial(_shift_place, place, at)
-                    self._read_html(child, child.content, shifted, children[index + 1 :])
+                    self._read_html(child, child.content, shifted, _follow(children, index))
                 case "math_inline" | "math_inline_double":
-                    line, col = place(max(token.content.find(child.content) - 1, 0))
-                    child.meta["span"] = Span(self.path, line, col, len(child.content) + 2)
+                    marks = len(child.markup)
+                    line, col = place(child.meta["at"] - marks)
+                    child.meta["span"] = Span(self.path, line, col, len(child.content) + 2 * marks)
 
     def _add_markdown_link(self, token: Token, place: Callable[[int], tuple[int, int]]) -> None:
         meta = token.meta
@@ -290,25 +290,14 @@ class _ChapterReader:
 
     def _place_in_block(self, token: Token) -> Callable[[int], tuple[int, int]]:
         assert token.map is not None
-        start = token.map[0]
-
-        def place(offset: int) -> tuple[int, int]:
-            before = token.content[:offset]
-            row = before.count("\n")
-            within = offset - (before.rfind("\n") + 1)
-            line = self.lines[start + row] if start + row < len(self.lines) else ""
-            text = token.content.split("\n")[row]
-            base = max(line.find(text), 0)
-            return start + row + 1, base + within + 1
-
-        return place
+        return Rows(token.content, token.map[0], self.lines).find_place
 
     def _read_html(
         self,
         token: Token,
         content: str,
         place: Callable[[int], tuple[int, int]],
-        following: Sequence[Token],
+        following: Iterable[Token],
     ) -> None:
         pieces = list(split_html(content))
         identifiers: dict[int, str] = {}
@@ -320,7 +309,7 @@ class _ChapterReader:
                 case Comment(text, start):
                     self._read_comment(text, place(start), token)
                 case Tag(closing=False) if piece.is_shown:
-                    behind = chain(pieces[index + 1 :], _split_following(following))
+                    behind = chain(_follow(pieces, index), _split_following(following))
                     sources[index] = list(self._read_srcset(piece, place))
                     identifiers |= self._read_tag(index, piece, behind, place, links, ranks)
                 case Tag():
@@ -375,7 +364,7 @@ class _ChapterReader:
         if tag.name == "img" and index not in links:  # it shows nothing, and has to be reported
             links[index] = Link("", "", span, "html-image", tag.get("alt") or "")
             self.links.append(links[index])
-        if re.fullmatch("h[1-6]", tag.name):
+        if _HEADING.fullmatch(tag.name):
             text, title, alt = _text_until(behind, tag.name)
             self.levels.append((int(tag.name[1]), ranks, index))
             return {index: self._add_heading(int(tag.name[1]), text, title, alt, span)}
@@ -431,11 +420,19 @@ class _ChapterReader:
 def _count_rows(tokens: Sequence[Token], index: int) -> int:
     """Rows of the table that opens at `index`."""
     rows = 0
-    for token in tokens[index:]:
+    for token in _follow(tokens, index):
         rows += token.type == "tr_open"
         if token.type == "table_close":
             break
     return rows
+
+
+T = TypeVar("T")
+
+
+def _follow(items: Sequence[T], index: int) -> Iterator[T]:
+    """What stands behind an index. A slice would copy it for each of thousands of tags."""
+    return (items[position] for position in range(index + 1, len(items)))
 
 
 def _shift_place(
@@ -494,6 +491,8 @@ def _text_until(pieces: Iterable[Piece], name: str) -> tuple[str, str, str]:
                 shown.append(content)
             case Tag(name=tag_name, closing=True) if tag_name == name:
                 break
+            case Tag(name=tag_name, closing=False) if _HEADING.fullmatch(tag_name):
+                break  # a heading ends where the next one begins, as browsers have it
             case Tag(name="img"):
                 alts.append(piece.get("alt") or "")
             case Tag(raw=raw) if not piece.is_shown:

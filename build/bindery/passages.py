@@ -11,6 +11,7 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from markdown_it.token import Token
@@ -43,8 +44,6 @@ class Passage:
     is_quoted: bool
     """Whether it stands in a block quote: somebody else's words."""
     _inline: Token = field(repr=False, hash=False, compare=False)
-    _row: tuple[Token, ...] = field(repr=False, hash=False, compare=False)
-    """The cells of the row up to this one; empty elsewhere."""
     _chapter: Chapter = field(repr=False, hash=False, compare=False)
 
     @property
@@ -58,17 +57,13 @@ class Passage:
         offsets = self._inline.meta.get("offsets")
         if offsets is None:  # kept, for a passage may have many findings
             offsets = self._inline.meta["offsets"] = _align(self._inline, len(self.text))
-        locator = Locator(self._chapter.path, self._chapter.lines)
-        for cell in self._row:
-            locator.enter_cell(cell)
-        is_cell = bool(self._row)
         first = offsets[start]
         last = offsets[max(end - 1, start)] + 1
         content = self._inline.content
         newline = content.find("\n", first)
         if 0 <= newline < last:
             last = newline
-        line, col = locator.find_place(self._inline, first, is_cell)
+        line, col = Locator(self._chapter.lines).find_place(self._inline, first)
         return Span(self._chapter.path, line, col, max(last - first, 1))
 
 
@@ -89,7 +84,7 @@ class Fence:
     def place(self, row: int, col: int = 0, width: int = 0) -> Span:
         """Where in the file a row of the code stands, counted from 0, and a column of it; the
         whole row without a width."""
-        rows = self.code.split("\n")
+        rows = _split_rows(self.code)
         text = rows[row] if row < len(rows) else ""
         lines = self._chapter.lines
         number = self.line + row
@@ -99,6 +94,12 @@ class Fence:
         return Span(self._chapter.path, number, base + lead + col + 1, width)
 
 
+@lru_cache(maxsize=8)
+def _split_rows(code: str) -> tuple[str, ...]:
+    """The rows of a block; asked for with each finding in it."""
+    return tuple(code.split("\n"))
+
+
 def read_passages(chapter: Chapter) -> tuple[Passage, ...]:
     """The prose of a chapter in reading order; what holds no text at all is left out."""
     return tuple(_iterate_passages(chapter))
@@ -106,7 +107,6 @@ def read_passages(chapter: Chapter) -> tuple[Passage, ...]:
 
 def _iterate_passages(chapter: Chapter) -> Iterator[Passage]:
     kind: PassageKind = "paragraph"
-    row: list[Token] = []
     quotes = 0
     for token in chapter.tokens:
         match token.type:
@@ -115,16 +115,14 @@ def _iterate_passages(chapter: Chapter) -> Iterator[Passage]:
             case "paragraph_open":
                 kind = "paragraph"
             case "tr_open":
-                kind, row = "cell", []
+                kind = "cell"
             case "tr_close":
-                kind, row = "paragraph", []
+                kind = "paragraph"
             case "blockquote_open":
                 quotes += 1
             case "blockquote_close":
                 quotes -= 1
             case "inline" if token.map is not None:
-                if kind == "cell":
-                    row.append(token)
                 text, prose, codes, formulas = _join_text(token.children or [])
                 if text.strip():
                     yield Passage(
@@ -136,7 +134,6 @@ def _iterate_passages(chapter: Chapter) -> Iterator[Passage]:
                         token.map[0] + 1,
                         quotes > 0,
                         token,
-                        tuple(row),
                         chapter,
                     )
 
@@ -223,6 +220,7 @@ def _align(inline: Token, length: int) -> list[int]:
     content = inline.content
     offsets: list[int] = []
     ends: list[int] = []  # where the links end that are open here
+    typer = _Typed(content)
     read = 0
     for child in inline.children or []:
         piece = _read_piece(child)
@@ -235,18 +233,20 @@ def _align(inline: Token, length: int) -> list[int]:
                 read = max(read, at + len(child.content))
             case "link_open":
                 ends.append(_find_link_end(child, content))
+                if child.meta.get("how") == "autolink":
+                    read = max(read, child.meta["at"])
             case "link_close":
                 read = max(read, ends.pop()) if ends else read
-            case "code_inline":
-                found = max(content.find(piece, read), read)
+            case "code_inline" | "math_inline" | "math_inline_double" if "at" in child.meta:
+                found = child.meta["at"]
                 offsets.extend(range(found, found + len(piece)))
                 read = found + len(piece)
-            case "text" if piece and (plain := _follow_plainly(content, read, piece)) is not None:
+            case "text" if piece and (plain := typer.follow_plainly(read, piece)) is not None:
                 offsets.extend(plain)
                 read = plain.stop
             case _:
                 for character in piece:
-                    found, read = _follow_character(content, read, character)
+                    found, read = typer.follow_character(read, character)
                     offsets.append(found)
     last = max(len(content) - 1, 0)
     offsets.extend([last] * (length - len(offsets)))
@@ -263,26 +263,37 @@ def _find_link_end(link: Token, content: str) -> int:
     return end
 
 
-def _follow_plainly(content: str, start: int, text: str) -> range | None:
-    """Where a text was typed as it is read, which most of it is; None where that is not certain."""
-    if "\\" in text or "&" in text:
-        return None
-    first, _ = _follow_character(content, start, text[0])
-    return range(first, first + len(text)) if content.startswith(text, first) else None
+class _Typed:
+    """Finds the text that is read in what was typed."""
 
+    def __init__(self, content: str) -> None:
+        self._content = content
+        self._absent: dict[str, int] = {}
+        """From where on a character was looked for in vain, so that it is not again."""
 
-def _follow_character(content: str, start: int, character: str) -> tuple[int, int]:
-    """Where a character of the text was typed, plainly, escaped or as an entity, and where the
-    next one is to be looked for. Marks between them are passed over."""
-    for at in range(start, len(content)):
-        typed = content[at]
-        if typed == "\\" and content[at + 1 : at + 2] == character:
-            return at + 1, at + 2
-        if typed == "&" and (entity := _ENTITY.match(content, at)):
-            if html.unescape(entity[0]) == character:
-                return at, entity.end()
-            if character != "&":
-                continue
-        if typed == character:
-            return at, at + 1
-    return start, start
+    def follow_plainly(self, start: int, text: str) -> range | None:
+        """Where a text was typed as it is read, which most of it is; None where that is not
+        certain."""
+        if "\\" in text or "&" in text:
+            return None
+        first, _ = self.follow_character(start, text[0])
+        is_typed = self._content.startswith(text, first)
+        return range(first, first + len(text)) if is_typed else None
+
+    def follow_character(self, start: int, character: str) -> tuple[int, int]:
+        """Where a character of the text was typed, plainly, escaped or as an entity, and where
+        the next one is to be looked for. Marks between them are passed over."""
+        content = self._content
+        for at in range(start, self._absent.get(character, len(content))):
+            typed = content[at]
+            if typed == "\\" and content[at + 1 : at + 2] == character:
+                return at + 1, at + 2
+            if typed == "&" and (entity := _ENTITY.match(content, at)):
+                if html.unescape(entity[0]) == character:
+                    return at, entity.end()
+                if character != "&":
+                    continue
+            if typed == character:
+                return at, at + 1
+        self._absent[character] = min(start, self._absent.get(character, start))
+        return start, start

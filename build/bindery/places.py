@@ -1,28 +1,58 @@
-"""From an offset in the text of an inline token to a line and a column of the file."""
+"""From an offset in the text of a token to a line and a column of the file.
+
+A text may have thousands of links, so all that takes a pass over it is done once and kept.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from markdown_it.token import Token
 
 
+class Rows:
+    """The lines of a text that stands in the file from a line on, behind the marks of quotes and
+    lists. `first` is counted from 0."""
+
+    def __init__(self, content: str, first: int, lines: Sequence[str]) -> None:
+        self._first = first
+        self._starts = [0]
+        self._shifts: list[int] = []
+        """What is to be added to an offset to give the column, from 0, line by line."""
+        for row, text in enumerate(content.split("\n")):
+            start = self._starts[-1]
+            self._starts.append(start + len(text) + 1)
+            if first + row < len(lines):
+                base = max(lines[first + row].find(text.strip()), 0)
+                indent = len(text) - len(text.lstrip())
+                self._shifts.append(base - indent - start)
+
+    def find_place(self, offset: int) -> tuple[int, int]:
+        """Line and column, from 1."""
+        row = bisect_right(self._starts, offset, hi=len(self._starts) - 1) - 1
+        if row >= len(self._shifts):
+            return self._first + 1, 1
+        return self._first + row + 1, max(offset + self._shifts[row], 0) + 1
+
+
 class Locator:
     """Turns an offset in the text of an inline token into a place in the file."""
 
-    def __init__(self, path: str, lines: Sequence[str]) -> None:
-        self._path = path
+    def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
         self._cell_row = -1
         self._cell_from = 0
 
     def enter_cell(self, token: Token) -> None:
-        """Cells of a row share their line: each is looked for behind the one before."""
+        """Note in a cell where it stands in its line. Cells of a row share it, so each is looked
+        for behind the one before."""
         assert token.map is not None
         if token.map[0] != self._cell_row:
             self._cell_row, self._cell_from = token.map[0], 0
-        self._cell_base = self._find_cell(self._lines[self._cell_row], token.content)
-        self._cell_from = self._cell_base + max(len(token.content), 1)
+        base = self._find_cell(self._lines[self._cell_row], token.content)
+        self._cell_from = base + max(len(token.content), 1)
+        token.meta["cell"] = base
 
     def _find_cell(self, line: str, content: str) -> int:
         for text in (content, content.replace("|", "\\|")):
@@ -31,21 +61,19 @@ class Locator:
                 return found
         return self._cell_from
 
-    def find_place(self, token: Token, offset: int, in_cell: bool) -> tuple[int, int]:
-        """Line and column, from 1, of an offset in `token.content`."""
+    def find_place(self, token: Token, offset: int) -> tuple[int, int]:
+        """Line and column, from 1, of an offset in `token.content`; of a cell, once it has been
+        entered."""
         if token.map is None:
             return 1, 1
-        if in_cell:
-            escaped = token.content.count("|", 0, offset)
-            return token.map[0] + 1, self._cell_base + offset + escaped + 1
-        before = token.content[:offset]
-        row = before.count("\n")
-        number = token.map[0] + row
-        if number >= len(self._lines):
-            return token.map[0] + 1, 1
-        inline_line = token.content.split("\n")[row]
-        stripped = inline_line.strip()
-        base = max(self._lines[number].find(stripped), 0)
-        indent = len(inline_line) - len(inline_line.lstrip())
-        within = offset - (before.rfind("\n") + 1)
-        return number + 1, max(base + within - indent, 0) + 1
+        base = token.meta.get("cell")
+        if base is not None:
+            pipes = token.meta.get("pipes")
+            if pipes is None:  # each is escaped in the file
+                pipes = [at for at, sign in enumerate(token.content) if sign == "|"]
+                token.meta["pipes"] = pipes
+            return token.map[0] + 1, base + offset + bisect_left(pipes, offset) + 1
+        rows: Rows | None = token.meta.get("rows")
+        if rows is None:
+            rows = token.meta["rows"] = Rows(token.content, token.map[0], self._lines)
+        return rows.find_place(offset)

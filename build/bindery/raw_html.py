@@ -33,19 +33,13 @@ _KEPT_ATTRIBUTES = frozenset(
     """id name href src alt title width height align valign border colspan rowspan start type open
     reversed dir lang cite datetime srcset media scope headers abbr span""".split()
 )
-# As the HTML standard splits `srcset`: an address ends at white space, or at a comma before it.
-_CANDIDATE = re.compile(
-    r"(?P<address>[^\s,]\S*?)(?:,+(?=\s|$)|(?=\s|$)\s*(?P<descriptor>[^,]*?)\s*(?:,|$))"
-)
-
-_PIECE = re.compile(
-    r"""(?P<comment><!--(?:>|->|.*?-->))
-      | <(?P<close>/)?(?P<name>[A-Za-z][A-Za-z0-9_-]*)
+_TAG = re.compile(
+    r"""<(?P<close>/)?(?P<name>[A-Za-z][A-Za-z0-9_-]*)
         (?P<attributes>(?:\s+[A-Za-z_:@][\w:.@-]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'=<>`]+))?)*)
-        \s*(?P<empty>/)?>
-      | (?P<other><[!?][^>]*>)""",
-    re.VERBOSE | re.DOTALL,
+        \s*(?P<empty>/)?>""",
+    re.VERBOSE,
 )
+_ADDRESS = re.compile(r"[^\s,]\S*")
 _ATTRIBUTE = re.compile(
     r"""\s+(?P<name>[A-Za-z_:@][\w:.@-]*)
         (?:\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s"'=<>`]+)))?""",
@@ -113,28 +107,68 @@ Piece = Tag | Text | Comment
 def split_html(fragment: str) -> Iterator[Piece]:
     """Give the pieces of a fragment in order. Nothing is lost: what is no tag is text."""
     position = 0
-    for match in _PIECE.finditer(fragment):
-        if match.start() > position:
-            yield Text(html.unescape(fragment[position : match.start()]), position)
-        position = match.end()
-        if match["comment"] is not None:
-            yield Comment(match["comment"][4:-3], match.start())
-        elif match["name"]:
-            yield Tag(
-                match["name"].lower(),
-                match[0],
-                match.start(),
-                bool(match["close"]),
-                tuple(_split_attributes(match["attributes"], match.start("attributes"))),
-            )
+    ends = _Ends(fragment)
+    start = fragment.find("<")
+    while start >= 0:
+        piece, end = _read_piece(fragment, start, ends)
+        if end > start:
+            if start > position:
+                yield Text(html.unescape(fragment[position:start]), position)
+            if piece is not None:
+                yield piece
+            position = end
+        start = fragment.find("<", max(end, start + 1))
     if position < len(fragment):
         yield Text(html.unescape(fragment[position:]), position)
 
 
+class _Ends:
+    """Finds what ends a comment or a tag, and looks for nothing twice that is not there."""
+
+    def __init__(self, fragment: str) -> None:
+        self._fragment = fragment
+        self._last = {sign: fragment.rfind(sign) for sign in ("-->", ">")}
+
+    def find(self, sign: str, start: int) -> int:
+        return self._fragment.find(sign, start) if start <= self._last[sign] else -1
+
+
+def _read_piece(fragment: str, start: int, ends: _Ends) -> tuple[Tag | Comment | None, int]:
+    """The tag or comment that begins here, and where it ends; nothing of a declaration, and an
+    end before its start where all of it is text."""
+    if fragment.startswith("<!--", start):
+        short = next((s for s in ("<!-->", "<!--->") if fragment.startswith(s, start)), "")
+        close = start + len(short) - 3 if short else ends.find("-->", start + 4)
+        if close >= 0:
+            return Comment(fragment[start + 4 : close], start), close + 3
+    if fragment.startswith(("<!", "<?"), start):
+        return None, ends.find(">", start) + 1
+    match = _TAG.match(fragment, start) if ends.find(">", start) >= 0 else None
+    if match is None:
+        return None, -1
+    tag = Tag(
+        match["name"].lower(),
+        match[0],
+        start,
+        bool(match["close"]),
+        tuple(_split_attributes(match["attributes"], match.start("attributes"))),
+    )
+    return tag, match.end()
+
+
 def split_srcset(value: str) -> Iterator[Candidate]:
-    """Give the files that a `srcset` offers, in order."""
-    for match in _CANDIDATE.finditer(value):
-        yield Candidate(match["address"], match["descriptor"] or "", match.start())
+    """Give the files that a `srcset` offers, in order. As the HTML standard has it, an address
+    ends at white space, or at a comma before it."""
+    at = 0
+    while (first := _ADDRESS.search(value, at)) is not None:
+        address = first[0].rstrip(",")
+        at = first.end()
+        descriptor = ""
+        if address == first[0]:
+            end = value.find(",", at)
+            end = len(value) if end < 0 else end
+            descriptor, at = value[at:end].strip(), end + 1
+        yield Candidate(address, descriptor, first.start())
 
 
 def _split_attributes(text: str, offset: int) -> Iterator[Attribute]:

@@ -96,7 +96,9 @@ def _is_used(code: str, start: int, end: int) -> bool:
     """Whether a command or program sets or reads the variable here."""
     before = code[code.rfind("\n", 0, start) + 1 : start]
     behind = code[end:].split("\n", 1)[0]
-    if before.endswith(("$", "${")) or re.search(r"\b(?:environ(?:\.get)?|getenv)[\[(]['\"]$", before):
+    if before.endswith(("$", "${")):
+        return True
+    if re.search(r"\b(?:environ(?:\.get)?|getenv)[\[(]['\"]$", before):
         return True
     if re.search(r"(?:\b(?:export|unset|setenv|ENV)\s+(?:\S+=\S*\s+)*|\s-e\s+|--env[= ])$", before):
         return True

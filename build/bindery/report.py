@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 
@@ -25,25 +26,49 @@ def format_finding(finding: Finding, read_line: LineReader) -> str:
     """One finding as a person reads it: place and rule, the line with a caret, what to do."""
     span = finding.span
     lines = [format_head(finding)]
-    source = show_controls(read_line(span).rstrip().replace("\r", "\N{SYMBOL FOR CARRIAGE RETURN}"))
-    source = source if span.width else ""
     margin = " " * len(str(span.line))
+    source = read_line(span).rstrip() if span.width else ""
     if source:
-        shown, start, width = _cut_around(source, span.col - 1, span.width)
-        lead = "".join("\t" if c == "\t" else " " * _cells(c) for c in shown[:start])
-        carets = "^" * max(_cells(shown[start : start + width]), 1)
+        cut, start, width = _cut_around(source, span.col - 1, span.width)
+        before, there, after = map(
+            show_hidden, (cut[:start], cut[start : start + width], cut[start + width :])
+        )
+        lead = "".join("\t" if c == "\t" else " " * _cells(c) for c in before)
+        carets = "^" * max(_cells(there), 1)
+        shown = before + there + after
         lines += [f"{margin} |", f"{span.line} | {shown}", f"{margin} | {lead}{carets}"]
     if finding.help:
-        lines.append(f"{margin} = help: {finding.help}")
+        lines.append(f"{margin} = help: {show_hidden(finding.help)}")
     return "\n".join(lines)
+
+
+# Marks that turn the direction of what follows, that nobody sees, that end a line in some places,
+# or that a terminal obeys.
+_HIDDEN = re.compile(
+    "[\x80-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e0fff]"
+)
+
+
+def show_hidden(text: str) -> str:
+    """Text in one line of which all is seen: controls as pictures, what has no picture escaped."""
+    if text.isprintable():
+        return text
+    text = text.replace("\r", "\N{SYMBOL FOR CARRIAGE RETURN}")
+    text = text.replace("\n", "\N{SYMBOL FOR NEWLINE}")
+    return _HIDDEN.sub(_escape_hidden, show_controls(text))
+
+
+def _escape_hidden(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def format_head(finding: Finding) -> str:
     """Place, severity, rule and message, in one line."""
     span = finding.span
-    return (
-        f"{span.path}:{span.line}:{span.col}: {finding.severity}[{finding.rule}]: {finding.message}"
-    )
+    place = f"{span.path}:{span.line}:{span.col}"
+    return show_hidden(f"{place}: {finding.severity}[{finding.rule}]: {finding.message}")
 
 
 def _cut_around(source: str, start: int, width: int, limit: int = 100) -> tuple[str, int, int]:
@@ -127,7 +152,9 @@ def format_github(findings: Sequence[Finding], prefix: str = "") -> str:
 def _annotate(finding: Finding, prefix: str) -> str:
     span = finding.span
     path = f"{prefix}/{span.path}" if prefix else span.path
-    message = f"{finding.message}\n{finding.help}" if finding.help else finding.message
+    message = show_hidden(finding.message)
+    if finding.help:
+        message += f"\n{show_hidden(finding.help)}"
     place = (
         f"file={_escape_property(path)},line={span.line},col={span.col},"
         f"endColumn={span.col + span.width},title={_escape_property(finding.rule)}"

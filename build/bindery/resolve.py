@@ -10,11 +10,10 @@ from __future__ import annotations
 import posixpath
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from bindery.config import find_nearest
 from bindery.destinations import Style, encode_name
 from bindery.load import Tree
 from bindery.model import (
@@ -34,6 +33,7 @@ from bindery.model import (
     ToWeb,
     WrongCase,
 )
+from bindery.nearest import find_nearest
 from bindery.parse import parse_chapter
 from bindery.slugs import slugify_heading
 
@@ -45,9 +45,8 @@ _BROKEN_SCHEME = re.compile(r"(?P<scheme>https?)[:;]?/{1,3}(?=[\w-]+\.)")
 _PATH_MARK = re.compile(r"[/.]")
 _PREFIX = "user-content-"
 _LINES_OF_FILE = re.compile(r"L\d+(C\d+)?(-L\d+(C\d+)?)?")
-_HEADING_LINE = re.compile(r"^[ \t]*#{1,6}[ \t]+(?P<text>.*?)[ \t]*#*[ \t]*$", re.MULTILINE)
-_ANCHOR_TAG = re.compile(r"<a\s[^>]*?\b(?:id|name)=[\"']?(?P<name>[^\s\"'>]+)", re.IGNORECASE)
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_HEADING_LINE = re.compile(r"^[ \t]*#{1,6}[ \t](?P<text>.*)$", re.MULTILINE)
+_ANCHOR_TAG = re.compile(r"<a\s[^<>]*?\b(?:id|name)=[\"']?(?P<name>[^\s\"'>]+)", re.IGNORECASE)
 _MARKS = re.compile(r"[`*]")
 _ARCHIVES = ("web.archive.org/", "archive.org/", "archive.ph/", "archive.is/", "archive.today/")
 
@@ -86,6 +85,20 @@ class _Asked:
     style: Style
 
 
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """The names in a folder, as those are looked for that are not there."""
+
+    shown: tuple[str, ...]
+    """Those that are not hidden."""
+    composed: Mapping[str, str]
+    """All names, by their composed letters."""
+    stems: Mapping[str, list[str]]
+    """Those that are not hidden, by their names without ending, case and hyphens."""
+    letters: Mapping[str, str]
+    """The same, by their sorted letters."""
+
+
 class _Resolver:
     def __init__(
         self,
@@ -102,7 +115,15 @@ class _Resolver:
         self.paths = dict.fromkeys(listed or self.read)
         """Those of the chapters, in reading order."""
         self.slugs: dict[str, Mapping[str, None]] = {}
+        self.folded: dict[str, Mapping[str, str]] = {}
+        """The anchors of a chapter by their small letters."""
+        self.hidden: dict[str, Mapping[str, str]] = {}
+        """Where in a chapter stand headings that are none, by the anchors that they would have."""
+        self.last_repeats: dict[tuple[str, str], str] = {}
         self.places: dict[str, list[str]] = {}
+        self.namesakes: dict[str, list[str]] = {}
+        """The chapters by the names of their files."""
+        self.folders: dict[str, _Folder] = {}
 
     def resolve(self, link: Link, chapter: Chapter) -> Resolution:
         destination = link.destination.strip()
@@ -161,8 +182,7 @@ class _Resolver:
             return NoAnchor(path, fragment, nearest, reason, elsewhere, is_chapter)
 
         lowered = fragment.lower()
-        other_case = lowered if lowered in slugs else ""
-        other_case = other_case or next((s for s in slugs if s.lower() == lowered), "")
+        other_case = lowered if lowered in slugs else self._list_folded(path).get(lowered, "")
         if other_case:
             return fail(other_case, "the case of letters counts")
         bare = fragment.removeprefix(_PREFIX)
@@ -170,15 +190,11 @@ class _Resolver:
             return fail(bare, f"'{_PREFIX}' is GitHub's own, and is not written")
         base = re.sub(r"-\d+$", "", fragment)
         if base != fragment and base in slugs:
-            last = base
-            count = 1
-            while f"{base}-{count}" in slugs:
-                last = f"{base}-{count}"
-                count += 1
+            last = self._find_last_repeat(path, base)
             return fail(last, "it lies beyond the last heading of that text")
         slugged = slugify_heading(fragment)
         nearest = slugged if slugged in slugs else find_nearest(fragment, slugs)
-        reason = _find_hidden_heading(self._read_chapter(path), slugged)
+        reason = self._find_hidden_heading(path, slugged)
         if reason or nearest == slugged:
             return fail(nearest, reason)
         other = next((p for p in self.paths if fragment in self._list_slugs(p)), "")
@@ -186,6 +202,30 @@ class _Resolver:
             return fail(nearest)
         elsewhere = f"{self._write_path(other, asked)}#{fragment}"
         return fail(nearest, f"'{other}' has it", elsewhere)
+
+    def _list_folded(self, path: str) -> Mapping[str, str]:
+        if path not in self.folded:
+            slugs = reversed(list(self._list_slugs(path)))  # the first counts
+            self.folded[path] = {slug.lower(): slug for slug in slugs}
+        return self.folded[path]
+
+    def _find_last_repeat(self, path: str, base: str) -> str:
+        """The last of the anchors `base`, `base-1`, `base-2`, ..."""
+        slugs = self._list_slugs(path)
+        if (path, base) not in self.last_repeats:
+            last = base
+            count = 1
+            while f"{base}-{count}" in slugs:
+                last = f"{base}-{count}"
+                count += 1
+            self.last_repeats[path, base] = last
+        return self.last_repeats[path, base]
+
+    def _find_hidden_heading(self, path: str, slug: str) -> str:
+        """Where a heading stands that looks as if it had this anchor, and has none."""
+        if path not in self.hidden:
+            self.hidden[path] = _list_hidden_headings(self._read_chapter(path))
+        return self.hidden[path].get(slug, "")
 
     # --- paths ---
 
@@ -280,11 +320,13 @@ class _Resolver:
                 case _:
                     pass
         parent, _, name = path.rpartition("/")
+        if self.tree.is_strange(path):
+            return NothingThere(path, reason="it is neither a file nor a folder")
         if name in self.tree.list_folder(parent):
             return NothingThere(path, reason="it is a symbolic link to nothing")
-        alike = [n for n in self.tree.list_folder(parent) if _compose(n) == _compose(name)]
-        if alike:
-            written = self._write_path(posixpath.join(parent, alike[0]), asked)
+        alike = self._look_into(parent).composed.get(_compose(name))
+        if alike is not None:
+            written = self._write_path(posixpath.join(parent, alike), asked)
             return NothingThere(path, written, "its letters are composed otherwise")
         address = _guess_address(asked.typed)
         if address:
@@ -302,20 +344,18 @@ class _Resolver:
         for guess in (turned, f"{path}.md", f"{path}/README.md"):
             if guess != path and not guess.startswith("..") and self.tree.find_kind(guess):
                 return guess
-        there = [n for n in self.tree.list_folder(parent) if not n.startswith(".")]
-        there = [n for n in there if self.tree.find_kind(posixpath.join(parent, n))]
-        same_stem = [n for n in there if _fold(posixpath.splitext(n)[0]) == _fold(stem)]
+        folder = self._look_into(parent)
+        same_stem = folder.stems.get(_fold(stem), [])
         close = find_nearest(name, same_stem) or next(iter(same_stem), "")
         # Letters that have changed places: closer than any other letters.
-        close = close or next((n for n in there if sorted(n) == sorted(name)), "")
-        close = close or find_nearest(name, there)
+        close = close or folder.letters.get("".join(sorted(name)), "")
+        close = close or find_nearest(name, folder.shown)
         # A README stands in every folder, so its name alone says little.
         elsewhere = [] if name == "README.md" else self._find_by_name(name)
         nearest = posixpath.join(parent, close) if close else ""
         nearest = nearest or find_nearest(path, elsewhere) or next(iter(elsewhere), "")
         if not nearest:
-            same_name = [p for p in self.paths if posixpath.basename(p) == name]
-            nearest = find_nearest(path, same_name)
+            nearest = find_nearest(path, self._list_namesakes(name))
         readme = f"{nearest}/README.md"
         return readme if readme in self.paths else nearest
 
@@ -325,6 +365,32 @@ class _Resolver:
             for path in self.tree.walk_files(""):
                 self.places.setdefault(posixpath.basename(path), []).append(path)
         return self.places.get(name, [])
+
+    def _list_namesakes(self, name: str) -> list[str]:
+        """All chapters that are called so."""
+        if not self.namesakes:
+            for path in self.paths:
+                self.namesakes.setdefault(posixpath.basename(path), []).append(path)
+        return self.namesakes.get(name, [])
+
+    def _look_into(self, parent: str) -> _Folder:
+        if parent not in self.folders:
+            names = self.tree.list_folder(parent)
+            shown = [
+                name
+                for name in names
+                if not name.startswith(".") and self.tree.find_kind(posixpath.join(parent, name))
+            ]
+            stems: dict[str, list[str]] = {}
+            for name in shown:
+                stems.setdefault(_fold(posixpath.splitext(name)[0]), []).append(name)
+            self.folders[parent] = _Folder(
+                tuple(shown),
+                {_compose(name): name for name in reversed(list(names))},
+                stems,
+                {"".join(sorted(name)): name for name in reversed(shown)},
+            )
+        return self.folders[parent]
 
     def _write_path(self, path: str, asked: _Asked) -> str:
         """A path as the author of a link would type it."""
@@ -371,21 +437,32 @@ def _fold(name: str) -> str:
     return re.sub(r"[-_ ]", "", name).lower()
 
 
-def _find_hidden_heading(chapter: Chapter, slug: str) -> str:
-    """Where a heading stands that looks as if it had this anchor, and has none."""
+def _list_hidden_headings(chapter: Chapter) -> Mapping[str, str]:
+    """What looks like a heading or an anchor and is none: its anchor, and where it stands."""
+    hidden: dict[str, str] = {}
     for token in chapter.tokens:
         match token.type:
             case "fence" | "code_block":
                 texts, what = [token.content], "a block of code"
             case "html_block" | "inline" if "<!--" in token.content:
-                texts, what = _COMMENT.findall(token.content), "a comment"
+                texts, what = list(_iterate_comments(token.content)), "a comment"
             case _:
                 continue
         for text in texts:
             for heading in _HEADING_LINE.finditer(text):
-                if slugify_heading(_MARKS.sub("", heading["text"])) == slug:
-                    return f"the heading of that name stands in {what}"
+                title = heading["text"].rstrip(" \t").rstrip("#").strip(" \t")
+                slug = slugify_heading(_MARKS.sub("", title))
+                hidden.setdefault(slug, f"the heading of that name stands in {what}")
             for anchor in _ANCHOR_TAG.finditer(text):
-                if anchor["name"] == slug:
-                    return f"the anchor of that name stands in {what}"
-    return ""
+                hidden.setdefault(anchor["name"], f"the anchor of that name stands in {what}")
+    return hidden
+
+
+def _iterate_comments(text: str) -> Iterator[str]:
+    start = text.find("<!--")
+    while start >= 0:
+        end = text.find("-->", start)
+        if end < 0:
+            return
+        yield text[start : end + 3]
+        start = text.find("<!--", end + 3)

@@ -80,7 +80,8 @@ def _read_rows(chapter: Chapter, start: int, lines: Sequence[str]) -> Iterator[t
     row: list[Cell] = []
     typed: list[TypedCell] = []
     line = 0
-    for token in chapter.tokens[start:]:
+    for position in range(start, len(chapter.tokens)):
+        token = chapter.tokens[position]
         match token.type:
             case "table_close":
                 return
@@ -124,8 +125,8 @@ class TableFault:
 
 
 _DELIMITER = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
-_TEXT_BLOCK = re.compile(r"<!--.*?-->|<(pre|script|style|textarea)\b.*?</\1>", re.DOTALL | re.I)
-_CODE = re.compile(r"(?<!`)(`+)(?!`)(?P<code>.+?)(?<!`)\1(?!`)")
+_TEXT_BLOCK = re.compile(r"<!--|<(?P<name>pre|script|style|textarea)\b", re.IGNORECASE)
+_TICKS = re.compile("`+")
 _SLOW_TO_SPLIT = re.compile(r"[\\`]")
 _SIGN_OF_CELL = re.compile(r"[^\s|:-]")
 
@@ -190,7 +191,7 @@ def _check_line_above(
     above = chapter.tokens[start - 1] if start else None
     if above is None or above.type != "paragraph_close" or not first:
         return
-    opening = next(t for t in reversed(chapter.tokens[:start]) if t.type == "paragraph_open")
+    opening = chapter.tokens[start - 3]  # a paragraph is three tokens
     if opening.map is None or opening.map[1] != first:
         return
     if len(split_cells(lines[first - 1])) > 1 and lines[first - 1].strip("> \t").startswith("|"):
@@ -208,9 +209,9 @@ def _check_row(
         return  # as most rows are, and a book has thousands
     cells = split_cells(line)
     if code := _find_split_code(line):
-        message = f"the pipe in {code[0]} ends the cell"
-        span = Span(chapter.path, row + 1, code.start() + 1, len(code[0]))
-        yield TableFault(span, message, f"write {_escape(code[0])}")
+        message = f"the pipe in {code.text} ends the cell"
+        span = Span(chapter.path, row + 1, code.col, len(code.text))
+        yield TableFault(span, message, f"write {_escape(code.text)}")
         return
     if len(cells) > columns:
         lost = [cell for cell in cells[columns:] if cell.text]
@@ -234,10 +235,25 @@ def _check_row(
     yield TableFault(span, message, "add the missing cells, empty ones too")
 
 
-def _find_split_code(line: str) -> re.Match[str] | None:
+def _find_split_code(line: str) -> TypedCell | None:
     """The first code span that a pipe cuts in two."""
-    spans = _CODE.finditer(line) if "`" in line else ()
-    return next((found for found in spans if _PIPE.search(found["code"])), None)
+    runs = list(_TICKS.finditer(line)) if "`" in line else []
+    following: dict[str, int] = {}
+    closing = []  # by each run of backticks the next one that is as long
+    for number in range(len(runs) - 1, -1, -1):
+        closing.append(following.get(runs[number][0], -1))
+        following[runs[number][0]] = number
+    closing.reverse()
+    number = 0
+    while number < len(runs):
+        if closing[number] < 0:
+            number += 1
+            continue
+        start, end = runs[number].start(), runs[closing[number]].end()
+        if _PIPE.search(line, runs[number].end(), runs[closing[number]].start()):
+            return TypedCell(line[start:end], start + 1)
+        number = closing[number] + 1
+    return None
 
 
 def _escape(code: str) -> str:
@@ -292,9 +308,9 @@ def _describe_delimiter(
         message = "this is shown as text, not as a table"
         return TableFault(span, message, "put an empty line above the head")
     if code := _find_split_code(lines[row - 1]):
-        span = Span(chapter.path, row, code.start() + 1, len(code[0]))
-        message = f"the pipe in {code[0]} ends the cell, so this is no table"
-        return TableFault(span, message, f"write {_escape(code[0])}")
+        span = Span(chapter.path, row, code.col, len(code.text))
+        message = f"the pipe in {code.text} ends the cell, so this is no table"
+        return TableFault(span, message, f"write {_escape(code.text)}")
     message = f"this is shown as text: the line of dashes has {_count(count)} and the head {head}"
     return TableFault(span, message, "give each cell of the head its dashes")
 
@@ -311,8 +327,7 @@ def _check_indented(chapter: Chapter, token: Token, lines: Sequence[str]) -> Ite
 
 
 def _check_html(chapter: Chapter, token: Token, lines: Sequence[str]) -> Iterator[TableFault]:
-    content = _TEXT_BLOCK.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), token.content)
-    rows = content.split("\n")
+    rows = _blank_text_blocks(token.content).split("\n")
     assert token.map is not None
     for offset, (head, delimiter) in enumerate(pairwise(rows)):
         if _is_delimiter(delimiter) and len(split_cells(head)) == len(split_cells(delimiter)):
@@ -320,3 +335,26 @@ def _check_html(chapter: Chapter, token: Token, lines: Sequence[str]) -> Iterato
             span = _span_line(chapter, lines, token.map[0] + offset)
             yield TableFault(span, message, "put an empty line above the head")
             return
+
+
+def _blank_text_blocks(content: str) -> str:
+    """HTML with blanks for comments and for elements that hold no HTML."""
+    lowered = content.lower()
+    if len(lowered) != len(content):  # a letter has become two
+        lowered = content
+    pieces: list[str] = []
+    last: dict[str, int] = {}  # where each closing mark stands last, looked up once
+    at = 0
+    while found := _TEXT_BLOCK.search(content, at):
+        closer = f"</{found['name'].lower()}>" if found["name"] else "-->"
+        if closer not in last:
+            last[closer] = lowered.rfind(closer)
+        if last[closer] < found.end():  # it is never closed
+            pieces.append(content[at : found.end()])
+            at = found.end()
+            continue
+        end = lowered.find(closer, found.end()) + len(closer)
+        pieces.append(content[at : found.start()])
+        pieces.append(re.sub(r"[^\n]", " ", content[found.start() : end]))
+        at = end
+    return "".join([*pieces, content[at:]])

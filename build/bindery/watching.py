@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -87,11 +88,24 @@ def wait_for_changes(root: Path) -> Iterator[None]:
 def _read_stamps(root: Path) -> Mapping[str, Stamp]:
     """What tells that a file has changed: its time, its size, and which file it is."""
     stamps = {}
+    own = _find_own_outputs()
     for path in Tree(root).walk_files(""):
         with contextlib.suppress(OSError):
             status = (root / path).stat()
+            if (status.st_dev, status.st_ino) in own:
+                continue  # what is printed there would have us print again
             stamps[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
     return stamps
+
+
+def _find_own_outputs() -> frozenset[tuple[int, int]]:
+    """The files that this process prints into, by device and number."""
+    found = set()
+    for stream in (1, 2):
+        with contextlib.suppress(OSError):
+            status = os.fstat(stream)
+            found.add((status.st_dev, status.st_ino))
+    return frozenset(found)
 
 
 def _list_folders(root: Path, paths: Iterable[str]) -> frozenset[Path]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.accepted import format_accepted, parse_accepted, sift_findings
-from bindery.identity import identify_finding
+from bindery.accepted import carry_accepted, format_accepted, parse_accepted, sift_findings
+from bindery.identity import Identity, Standing, identify_finding
 from bindery.model import ConfigError, Finding, Span
 from hypothesis import given
 from hypothesis import strategies as st
@@ -238,3 +239,206 @@ def test_a_parser_needs_no_file() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_accepted("{", "f.jsonl")
     assert caught.value.findings[0].span == Span("f.jsonl", 1, 1, 1)
+
+
+def test_files_as_such_are_told_apart() -> None:
+    """Two unlike findings of one rule on a file as such are two; a number in them is none."""
+    span = Span.whole("a.csv")
+    findings = [
+        Finding(span, "bad-data", message)
+        for message in ("no schema for 3 columns", "no schema for 1,4 columns", "the file is empty")
+    ]
+    assert len({identify_finding(finding, "") for finding in findings}) == 2
+    entries = parse_accepted(format_accepted(findings[:1], lambda span: ""), "f")
+    sifted = sift_findings(findings[1:], entries, lambda span: "")
+    assert (sifted.accepted, sifted.fresh) == ((findings[1],), (findings[2],))
+
+
+# --- the list that chapters.yaml names ---
+
+
+LISTED = {
+    "README.md": "# A\n\nOne and\n[two](two.md) or\n[three](three.md)\n\n[one](one.md)\n",
+    "docs/b.md": "# B\n\n[z] [back](../README.md)\n\n[o](o.md)\nand [a]\n\n[z]: z.md\n[a]: a.md\n",
+}
+
+
+@pytest.fixture
+def listed(make_book: BookMaker, run_bindery: Runner) -> Path:
+    """A book that names its list, in which all but two findings are accepted."""
+    book = make_book(LISTED, extra="baseline: accepted.jsonl\n")
+    accept_all(run_bindery, book)
+    rows = (book / "accepted.jsonl").read_text().splitlines(keepends=True)
+    kept = [row for row in rows if '"[three]' not in row and "[z] [back]" not in row]
+    assert len(kept) == len(rows) - 2
+    (book / "accepted.jsonl").write_text("".join(kept))
+    return book
+
+
+def read_fresh(run_bindery: Runner, book: Path) -> Counter[tuple[str, str]]:
+    """What the check reports, by rule and message."""
+    ended = run_bindery("check", "--format", "json", folder=book)
+    return Counter((row["rule"], row["message"]) for row in json.loads(ended.stdout))
+
+
+def test_the_list_of_the_book_is_heeded(run_bindery: Runner, make_book: BookMaker) -> None:
+    """What the named list accepts passes without an option, in the check and in builds; another
+    list given on the command line wins."""
+    book = make_book({"README.md": TWO_DEAD}, extra="baseline: accepted.jsonl\n")
+    accept_all(run_bindery, book)
+    ended = run_bindery("check", folder=book)
+    assert (ended.status, ended.stderr) == (0, "")
+    assert ended.stdout.endswith("0 errors, 0 warnings, 2 accepted\n")
+    ended = run_bindery("html", "--quiet", folder=book)
+    assert (ended.status, ended.stderr) == (0, "")
+    (book / "other.jsonl").write_text("")
+    assert run_bindery("check", "--baseline", "other.jsonl", folder=book).status == 1
+
+
+def test_an_error_that_is_not_accepted_stops_a_build(
+    run_bindery: Runner, make_book: BookMaker
+) -> None:
+    """Beside accepted errors a new one stops a build, unless it is lenient; what is gone does
+    not."""
+    book = make_book({"README.md": TWO_DEAD}, extra="baseline: accepted.jsonl\n")
+    accept_all(run_bindery, book)
+    (book / "README.md").write_text("# A\n\n[one](one.md)\n\n[three](three.md)\n")
+    ended = run_bindery("html", "--quiet", folder=book)
+    assert ended.status == 1
+    assert "'three.md'" in ended.stderr
+    assert "1 error, 1 warning, 1 accepted" in ended.stderr
+    assert run_bindery("html", "--quiet", "--lenient", folder=book).status == 0
+    (book / "README.md").write_text("# A\n\n[one](one.md)\n")
+    ended = run_bindery("html", "--quiet", folder=book)
+    assert ended.status == 0
+    assert "warning[gone-finding]" in ended.stderr
+
+
+def test_an_accepted_image_does_not_stop_an_ebook(
+    run_bindery: Runner, make_book: BookMaker
+) -> None:
+    """An image that cannot be read and is accepted is shown by its text, as in a lenient build."""
+    files = {"README.md": "# A\n\n![A text](a.png)\n", "a.png": b"none"}
+    book = make_book(files, extra="baseline: accepted.jsonl\n")
+    accept_all(run_bindery, book)
+    ended = run_bindery("pdf", "--quiet", folder=book)
+    assert ended.status == 0, ended.stderr
+
+
+def test_a_list_that_is_not_there_is_named_where_it_stands(
+    run_bindery: Runner, make_book: BookMaker
+) -> None:
+    """A named list that is missing is wrong use, shown in chapters.yaml with what to do."""
+    book = make_book({"README.md": TWO_DEAD}, extra="baseline: lists/accepted.jsonl\n")
+    for verb in ("check", "html"):
+        ended = run_bindery(verb, folder=book)
+        assert ended.status == 2
+        assert "chapters.yaml:2:11: error[config]: there is no file 'lists/acc" in ended.stderr
+        assert "bindery check --write-baseline lists/accepted.jsonl" in ended.stderr
+
+
+def test_accepted_findings_follow_a_move(run_bindery: Runner, listed: Path) -> None:
+    """After a move the same findings are accepted, under their new paths and words; moving back
+    gives the same list."""
+    before, text = read_fresh(run_bindery, listed), (listed / "accepted.jsonl").read_text()
+    ended = run_bindery("mv", "docs/b.md", "far/off/c.md", folder=listed)
+    assert ended.stdout.endswith("accepted.jsonl: the accepted findings follow\n")
+    rows = [json.loads(row) for row in (listed / "accepted.jsonl").read_text().splitlines()]
+    assert {row["path"] for row in rows} == {"README.md", "far/off/c.md"}
+    assert "[o](../../docs/o.md)" in [row["text"] for row in rows]
+    assert sum(read_fresh(run_bindery, listed).values()) == sum(before.values())
+    run_bindery("mv", "far/off/c.md", "docs/b.md", folder=listed)
+    assert (listed / "accepted.jsonl").read_text() == text
+    assert read_fresh(run_bindery, listed) == before
+
+
+def test_accepted_findings_follow_the_formatting(run_bindery: Runner, listed: Path) -> None:
+    """Where lines are joined and definitions sorted, what was accepted stays so, and nothing
+    else."""
+    before = read_fresh(run_bindery, listed)
+    assert "three.md" in str(before)
+    assert "z.md" in str(before)
+    ended = run_bindery("format", folder=listed)
+    assert ended.stdout == (
+        "README.md: 1 paragraph\ndocs/b.md: 1 paragraph, 1 list of definitions\n"
+        "accepted.jsonl: the accepted findings follow\nformatted 2 of 2 files\n"
+    )
+    assert read_fresh(run_bindery, listed) == before
+
+
+def test_the_list_itself_moves(run_bindery: Runner, listed: Path) -> None:
+    """The key follows the list to its new place, and what it accepts stays accepted."""
+    before = read_fresh(run_bindery, listed)
+    ended = run_bindery("mv", "accepted.jsonl", "lists/known.jsonl", folder=listed)
+    assert ended.status == 0, ended.stderr
+    assert "baseline: lists/known.jsonl\n" in (listed / "chapters.yaml").read_text()
+    assert read_fresh(run_bindery, listed) == before
+
+
+def test_a_list_that_may_not_be_written_stops_a_move(run_bindery: Runner, listed: Path) -> None:
+    """Where the list is read-only nothing is moved, so that it stays true."""
+    (listed / "accepted.jsonl").chmod(0o444)
+    for arguments in (("mv", "docs/b.md", "b.md"), ("format",)):
+        ended = run_bindery(*arguments, folder=listed)
+        assert ended.status == 1
+        assert "'accepted.jsonl' is read-only" in ended.stderr
+    assert (listed / "docs/b.md").read_text() == LISTED["docs/b.md"]
+
+
+def test_what_has_moved_away_is_not_called_gone_alone(
+    run_bindery: Runner, make_book: BookMaker
+) -> None:
+    """With a list that the book does not name, the help tells how to write it anew."""
+    book = make_book(LISTED)
+    accept_all(run_bindery, book)
+    run_bindery("mv", "docs/b.md", "far/c.md", folder=book)
+    ended = run_bindery("check", "--baseline", "accepted.jsonl", folder=book)
+    assert (
+        "if its file or its words have only changed, delete the list and write it" in ended.stdout
+    )
+    assert "Under `baseline` in chapters.yaml, `mv` and `format` keep it true" in ended.stdout
+
+
+def test_lines_of_other_commands_are_left_alone(run_bindery: Runner, book: Path) -> None:
+    """The check neither calls gone nor takes out what only `bindery links` could find."""
+    accept_all(run_bindery, book)
+    row = '{"path": "README.md", "rule": "web-dead", "text": "x", "count": 1}\n'
+    with (book / "accepted.jsonl").open("a") as file:
+        file.write(row)
+    assert run_bindery("check", "--baseline", "accepted.jsonl", folder=book).status == 0
+    ended = run_bindery("check", "--write-baseline", "accepted.jsonl", folder=book)
+    assert ended.stderr == "accepted.jsonl: 3 findings accepted\n"
+    assert (book / "accepted.jsonl").read_text().endswith(row)
+
+
+words = st.sampled_from(["u", "v", "w"])
+places = st.lists(st.tuples(st.sampled_from(["a.md", "b.md"]), words, words), max_size=8)
+
+
+@given(places, st.lists(words, min_size=8, max_size=8), st.data())
+def test_as_many_are_accepted_as_before(
+    rows: list[tuple[str, str, str]], others: list[str], data: st.DataObject
+) -> None:
+    """However the words around findings change and whatever moves, as many of each rule and file
+    are accepted, and without a change the same ones."""
+    before = [Standing(Identity(path, "r", f"{core} {text}"), core) for path, core, text in rows]
+    chosen = data.draw(st.lists(st.sampled_from(before), unique_by=id) if before else st.just([]))
+    counts = Counter(standing.identity for standing in chosen)
+    text = "".join(
+        json.dumps({"path": i.path, "rule": i.rule, "text": i.text, "count": n}) + "\n"
+        for i, n in sorted(counts.items())
+    )
+    entries = parse_accepted(text, "f")
+    assert carry_accepted(entries, before, before, str) == text
+    after = [
+        Standing(Identity(f"x/{path}", "r", f"{core} {other}"), core)
+        for (path, core, _), other in zip(rows, others, strict=False)
+    ]
+    carried = parse_accepted(carry_accepted(entries, before, after, lambda p: f"x/{p}"), "f")
+    for path in ("a.md", "b.md"):
+        assert sum(e.count for e in carried if e.identity.path == f"x/{path}") == sum(
+            e.count for e in entries if e.identity.path == path
+        )
+    assert Counter(e.identity for e in carried for _ in range(e.count)) <= Counter(
+        standing.identity for standing in after
+    )

@@ -105,6 +105,7 @@ def test_no_word_changes(text: str) -> None:
 LINE_PARTS = [
     *("word", "2.", "+", "#", ">", "|", "---", "`a", "b`", "*c", "d*", "[e](", "f)", "<i", "x='"),
     *("'>", "  ", "\\", "[!NOTE]", "=", "[^1]:", "[r]:", "<!--", "-->", "&", "amp;", "$x", "y$"),
+    *("$$", "$$x", "y$$", "\\\\", "%", "<br", "<a", 'title="', '">', "[^1]"),
 ]
 WRAPPED = st.lists(
     st.lists(st.sampled_from(LINE_PARTS), min_size=1, max_size=4).map(" ".join),
@@ -123,6 +124,27 @@ def test_no_paragraph_changes(text: str, mark: str) -> None:
         assert words[0] == words[1]
     assert render(formatted.text) == render(text)
     assert format_text(formatted.text).text == formatted.text
+
+
+MATHS = st.lists(
+    st.lists(
+        st.sampled_from(["a", "\\\\", "%", "&", "=", "x_1", "  ", "^", "\\frac{1}{2}"]), min_size=1
+    )
+    .map(" ".join)
+    .filter(str.strip),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(MATHS, st.sampled_from(["", "one ", "one\n"]), st.sampled_from(["", " two", "\ntwo"]))
+def test_maths_on_its_own_lines_stays(rows: list[str], before: str, behind: str) -> None:
+    """Whatever stands between two dollars over lines, not a byte of it and around it changes,
+    whether or not the book asks for maths."""
+    text = "\n".join([f"{before}$$", *rows, f"$${behind}"]) + "\n"
+    for maths in (False, True):
+        document = make_document("a.md", text, maths=maths)
+        assert format_document(document, maths=maths).text == text
 
 
 @given(MARKDOWN, st.sampled_from(["\r\n", "\r"]), st.sampled_from(["", "\ufeff"]))

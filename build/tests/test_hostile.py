@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,6 +35,41 @@ TEXTS = {
     "many old names": "Set `NCCL_ASYNC_ERROR_HANDLING`. " * 3_000 + "\n",
     "many old names in code": "```sh\n" + "export NCCL_ASYNC_ERROR_HANDLING=1\n" * 4_000 + "```\n",
     "a long ragged table": "| a | b |\n|---|---|\n" + "| 1 | 2 | 3 |\n" * 5_000,
+    "many links in a line": "[x](a.md) w " * 16_000 + "\n",
+    "much of all in a line": "[x](a.md) *w* `c` <b>t</b> ![i](p.png) <http://e.org> a &amp; b "
+    * 3_000
+    + "\n",
+    "many bare addresses": "www.a.org a@b.org https://a.org/x " * 5_000 + "\n",
+    "many colons": "http: mailto: " * 12_000 + "\n",
+    "signs behind an address": "www.a.b" + ")" * 100_000 + "\n",
+    "many images": "![](a.png) " * 16_000 + "\n",
+    "many blocks of HTML": "<p>x</p>\n\n" * 16_000,
+    "many tags in a block": "<p>\n" + '<a href="x.md">x</a>' * 8_000 + "\n</p>\n",
+    "headings without an end": "<h1>a\n\n" * 20_000,
+    "many dead anchors": "".join(
+        f"# Head word number {i}x\n\n[a](#head-wrd-numbr-{i * 7}y)\n\n" for i in range(3_000)
+    ),
+    "many dead links": "".join(f"[a](some-file-nmae-{i}.md)\n\n" for i in range(5_000)),
+    "many labels": "".join(f"[text][label {i}]\n\n" for i in range(3_000))
+    + "".join(f"\n[lable {i}x]: README.md" for i in range(3_000)),
+    "many equal headings": "# A\n\n# A-1\n\n" * 10_000 + "[a](#a-99999) " * 1_000 + "\n",
+    "many excuses": "<!-- bindery: allow dead-link because x -->\n" * 4_000,
+    "many footnotes": "".join(f"a[^{i}]\n\n[^{i}]: x\n\n" for i in range(5_000)),
+    "comments without an end": "<div><!-- a " * 16_000 + "\n",
+    "a long srcset": '<img src="a.png" alt="a" srcset="' + "," * 100_000 + 'x">\n',
+    "many opening brackets": "[" * 50_000 + "\n",
+    "code over two lines": "`a\nb` c " * 20_000 + "\n",
+    "addresses with escapes": "https://a.org/%C3%A9%C3%A8 " * 6_000 + "\n",
+    "backticks in a table": "| a |\n|---|\n| " + "`a ``b " * 20_000 + " |\n",
+    "a wide table": "|" + "[a](b.md)|" * 2_000 + "\n|" + "-|" * 2_000 + "\n",
+    "texts without an end in HTML": "<div>\n" + "<pre>|" * 30_000 + "\n",
+    "comments without an end in JSON": "```json\n" + "/*" * 60_000 + "\n```\n",
+    "quotes without an end in JSON": '```json\n"' + '\\"' * 60_000 + "\n```\n",
+    "a prompt without an end": "```console\n$ ls '\n" + "out\n" * 20_000 + "```\n",
+    "brackets in a command": "```bash\necho " + "[" * 60_000 + "\n```\n",
+    "braces in a command": "```bash\necho {" + "," * 60_000 + "\n```\n",
+    "deep arithmetic": "```bash\n" + "((" * 10_000 + "\n```\n",
+    "options on lines of their own": "```bash\n" + "a\n\n--bc\n" * 15_000 + "```\n",
 }
 
 
@@ -40,13 +78,114 @@ TEXTS = {
 def test_the_check_ends(name: str, make_book: BookMaker, child_environment: dict[str, str]) -> None:
     """It ends with its findings, or without any, and never with a bug of ours."""
     book = make_book({"README.md": f"# T\n\n{TEXTS[name]}"})
-    ended = subprocess.run(
-        [sys.executable, "-m", "bindery", "check"],
+    ended = _check(book, child_environment)
+    assert ended.returncode in (0, 1), ended.stderr
+    assert ended.stderr == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "formula", ["$" * 20_000, "$a " * 20_000, "$" + "{" * 20_000 + "$"], ids=("signs", "as", "deep")
+)
+def test_the_check_of_formulas_ends(
+    formula: str, make_book: BookMaker, child_environment: dict[str, str]
+) -> None:
+    """Dollars without number cannot make it run for ever."""
+    book = make_book({"README.md": f"# T\n\n{formula}\n"}, extra="maths: true\n")
+    ended = _check(book, child_environment)
+    assert ended.returncode in (0, 1), ended.stderr
+
+
+def test_names_of_files_may_be_no_text(
+    make_book: BookMaker, child_environment: dict[str, str]
+) -> None:
+    """A name that is not UTF-8, or holds an end of line or an escape, is shown and harms nothing,
+    in every format and on a terminal that knows ASCII only."""
+    book = make_book({"README.md": "# T\n\n[a](gone.md)\n", "sub/README.md": "# S\n"})
+    for name in (b"bad\xff.txt", b"bad\xff.md", b"nl\nx.png", b"esc\x1b[31m.png", b"sub/y\xff.py"):
+        Path(os.fsdecode(os.fsencode(book) + b"/" + name)).write_bytes(b"")
+    environment = child_environment | {"PYTHONIOENCODING": "ascii"}
+    for output in ("text", "json", "sarif", "github"):
+        ended = _check(book, environment, "--format", output)
+        assert ended.returncode == 1, ended.stderr
+        assert "\x1b" not in ended.stdout
+        if output in ("json", "sarif"):
+            json.loads(ended.stdout)
+
+
+@pytest.mark.parametrize("name", ["chapters.yaml", "README.md", "a.png"])
+def test_pipes_are_not_waited_for(
+    name: str, make_book: BookMaker, child_environment: dict[str, str]
+) -> None:
+    """A pipe in the place of a file is a finding."""
+    book = make_book({"README.md": "# T\n\n![a](a.png)\n", "a.png": ""})
+    (book / name).unlink()
+    os.mkfifo(book / name)
+    ended = _check(book, child_environment)
+    assert ended.returncode == (2 if name == "chapters.yaml" else 1), ended.stderr
+    assert "is no file" in ended.stderr or "neither a file nor a folder" in ended.stdout
+
+
+@pytest.mark.parametrize("text", ["x: " + "[" * 1_500, "x: " + "{a: " * 1_500])
+def test_deep_settings_are_refused(
+    text: str, make_book: BookMaker, child_environment: dict[str, str]
+) -> None:
+    """Brackets without number in chapters.yaml are an error with its line."""
+    book = make_book({"README.md": "# T\n"}, extra=f"{text}\n")
+    ended = _check(book, child_environment)
+    assert ended.returncode == 2, ended.stderr
+    assert "nested too deep" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "place"),
+    [
+        ("# T\r\r[a](gone.md)\r", "README.md:3:5: "),
+        ("\ufeff# T [a](gone.md)\n", "README.md:1:9: "),
+        ("# T\n\n\u202e[a](g\u200bone.md)\n", "README.md:3:6: "),
+        ("# T\n\n\x1b\x9b[a](gone.md)\n", "README.md:3:7: "),
+    ],
+    ids=("old ends of lines", "byte order mark", "hidden", "escapes"),
+)
+def test_a_report_shows_every_sign(
+    source: str, place: str, make_book: BookMaker, child_environment: dict[str, str]
+) -> None:
+    """The source line is shown, its place is exact, and no sign in it is obeyed or hidden."""
+    book = make_book({"README.md": ""})
+    (book / "README.md").write_bytes(source.encode())
+    ended = _check(book, child_environment)
+    assert ended.stdout.startswith(place)
+    assert " | " in ended.stdout
+    assert all(
+        sign == "\n" or sign.isprintable() for sign in ended.stdout.partition("\nchecked")[0]
+    )
+
+
+@pytest.mark.parametrize("target", ["", " "])
+def test_references_to_nothing_are_refused(
+    target: str, make_book: BookMaker, child_environment: dict[str, str]
+) -> None:
+    """`bindery refs` without a target says what it takes."""
+    book = make_book({"README.md": "# T\n"})
+    ended = _run(book, child_environment, "refs", target)
+    assert ended.returncode == 2
+    assert "the target is empty" in ended.stderr
+
+
+def _check(
+    book: Path, environment: dict[str, str], *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    return _run(book, environment, "check", *arguments)
+
+
+def _run(
+    book: Path, environment: dict[str, str], *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bindery", *arguments],
         cwd=book,
-        env=child_environment,
+        env=environment,
         capture_output=True,
         text=True,
         timeout=LONG_ENOUGH,
     )
-    assert ended.returncode in (0, 1), ended.stderr
-    assert ended.stderr == ""

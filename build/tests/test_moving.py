@@ -311,6 +311,30 @@ def test_the_old_address_leads_to_the_new_one(book: Path, run_bindery: Runner) -
     assert "../g.html" in page
 
 
+def test_a_plain_list_of_chapters_follows(make_book: BookMaker, run_bindery: Runner) -> None:
+    """The list that `bindery import` reads names the new path; comments and line ends stay."""
+    text = "  a.md # first\r\n# a.md\r\n\r\nsub/b.md\t\n./a.md"
+    root = make_book({"a.md": "# A\n", "sub/b.md": "# B\n", "chapters-md.txt": text.encode()})
+    ended = run_bindery("mv", "a.md", "sub/c.md", folder=root)
+    assert ended.stdout == "moved a.md to sub/c.md: chapters-md.txt, chapters.yaml\n"
+    expected = "  sub/c.md # first\r\n# a.md\r\n\r\nsub/b.md\t\nsub/c.md"
+    assert (root / "chapters-md.txt").read_bytes() == expected.encode()
+
+
+def test_lists_beside_the_chapters_follow(make_book: BookMaker) -> None:
+    """Paths in a plain list start from its folder, and go on doing so where that folder moves."""
+    listed = "title: A\nfolder: book\nparts:\n- chapters: [a.md, sub/b.md]\n"
+    files = {"chapters.yaml": listed, "book/a.md": "# A\n", "book/sub/b.md": "# B\n"}
+    root = make_book({**files, "book/chapters-md.txt": "a.md\nsub/b.md\n"})
+    before = read_tree(root)
+    move(root, "book/sub", "book/part")
+    assert (root / "book/chapters-md.txt").read_text() == "a.md\npart/b.md\n"
+    move(root, "book/part", "book/sub")
+    assert read_tree(root) == before
+    move(root, "book/chapters-md.txt", "lists/chapters-md.txt")
+    assert (root / "lists/chapters-md.txt").read_text() == "../book/a.md\n../book/sub/b.md\n"
+
+
 # --- generated parts ---
 
 

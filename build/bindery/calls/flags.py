@@ -11,7 +11,7 @@ import ast
 import itertools
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -87,28 +87,43 @@ def _leave_out_strangers(source: str) -> str:
     """The source without the functions and classes that have nothing to do with a parser. Most of
     a tool is such, and takes long to parse."""
     blocks: list[str] = []
+    decorators: list[str] = []
     for block in _TOP_LEVEL.split(source):
-        if blocks and blocks[-1].startswith("@") and not _DEFINITION.match(blocks[-1]):
-            blocks[-1] += block
+        if block.startswith("@"):
+            decorators.append(block)
         else:
-            blocks.append(block)
+            blocks.append("".join([*decorators, block]))
+            decorators.clear()
+    blocks += decorators
     definitions = [_DEFINITION.match(block) for block in blocks]
     words = [
         set(_WORD.findall(block)) if definitions[i] else set() for i, block in enumerate(blocks)
     ]
-    telling, kept = set(_TELLING), -1
-    while len(telling) != kept:
-        kept = len(telling)
-        telling |= {
-            found["name"]
-            for found, used in zip(definitions, words, strict=True)
-            if found and used & telling
-        }
+    telling = _spread(
+        _TELLING,
+        ((found["name"], used) for found, used in zip(definitions, words, strict=True) if found),
+    )
     return "".join(
         block
         for block, found in zip(blocks, definitions, strict=True)
         if not found or found["name"] in telling
     )
+
+
+def _spread(seeds: Iterable[str], uses: Iterable[tuple[str, Iterable[str]]]) -> set[str]:
+    """The seeds, what uses one of them, what uses that, and so on."""
+    users: dict[str, list[str]] = {}
+    for name, used in uses:
+        for one in used:
+            users.setdefault(one, []).append(name)
+    reached = set(seeds)
+    waiting = list(reached)
+    while waiting:
+        for user in users.get(waiting.pop(), ()):
+            if user not in reached:
+                reached.add(user)
+                waiting.append(user)
+    return reached
 
 
 def _parse(source: str) -> ast.Module | None:
@@ -156,11 +171,16 @@ class _Drafted:
     rivals: int = 0
 
     def finish(self) -> Parser:
-        commands = self.commands
+        """What has been drafted. A command of several names is finished once, for commands of
+        commands would be as many as the names multiplied."""
+        commands: dict[str, Parser] | None = None
+        if self.commands is not None:
+            finished = {id(one): one.finish() for one in set(self.commands.values())}
+            commands = {name: finished[id(one)] for name, one in self.commands.items()}
         return Parser(
             tuple(self.options),
             tuple(self.positionals),
-            None if commands is None else {name: one.finish() for name, one in commands.items()},
+            commands,
             self.is_command_required,
             self.is_open,
             self.takes_abbreviations,
@@ -279,12 +299,7 @@ class _Interpreter:
             }
             for name, node in self.functions.items()
         }
-        telling = {name for name, names in uses.items() if names & _TELLING}
-        while True:
-            more = {name for name, names in uses.items() if names & telling} | telling
-            if more == telling:
-                return frozenset(telling)
-            telling = more
+        return frozenset(_spread(_TELLING, uses.items()) & uses.keys())
 
     def _find_mattering(self, names: frozenset[str]) -> set[ast.AST]:
         """The nodes that have to do with a parser, or hold one that has."""
@@ -454,7 +469,7 @@ class _Interpreter:
             case ast.JoinedStr(values=parts):
                 texts = [self._evaluate(part, values) for part in parts]
                 known = all(isinstance(text, str) for text in texts)
-                return _bound("".join(texts)) if known else _UNKNOWN
+                return self._bound("".join(texts)) if known else _UNKNOWN
             case ast.FormattedValue(value=inner, conversion=-1, format_spec=None):
                 value = self._evaluate(inner, values)
                 return str(value) if isinstance(value, str | int | float) else _UNKNOWN
@@ -463,9 +478,8 @@ class _Interpreter:
             case ast.Call():
                 return self._call(node, values)
             case ast.BinOp():
-                return _compute(
-                    self._evaluate(node.left, values), node.op, self._evaluate(node.right, values)
-                )
+                left = self._evaluate(node.left, values)
+                return self._bound(_compute(left, node.op, self._evaluate(node.right, values)))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 value = self._evaluate(operand, values)
                 return -value if isinstance(value, int | float) else _UNKNOWN
@@ -500,7 +514,16 @@ class _Interpreter:
                 items.extend(value)
             else:
                 items.append(value)
-        return items
+        return self._bound(items)
+
+    def _bound(self, value: Any) -> Any:
+        """A value, unless it is so long that sources could have us fill the memory with it. What
+        it takes to make it counts as steps."""
+        if isinstance(value, str | list | tuple):
+            self.steps += len(value) // 100
+            if len(value) > _LONGEST:
+                return _UNKNOWN
+        return value
 
     def _read_dict(self, node: ast.Dict, values: _Values) -> Any:
         known: dict[Any, Any] = {}
@@ -564,11 +587,13 @@ class _Interpreter:
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         arguments = self._refuse_parsers(node, values)
         if name in _PLAIN_FUNCTIONS and function is _UNKNOWN and not node.keywords:
+            if name in ("str", "sorted") and not all(map(_is_plain, _flatten(arguments))):
+                return _UNKNOWN
             try:
                 value = _PLAIN_FUNCTIONS[name](*arguments)
                 if name == "range" and len(value) > _LONGEST:
                     return _UNKNOWN
-                return _bound(value if isinstance(value, str | int | dict) else list(value))
+                return self._bound(value if isinstance(value, str | int | dict) else list(value))
             except (TypeError, ValueError, OverflowError, _Unknowable):
                 return _UNKNOWN
         return _UNKNOWN
@@ -603,11 +628,14 @@ class _Interpreter:
         arguments = [self._evaluate(one, values) for one in node.args]
         if any(value is _UNKNOWN for value in arguments):
             return None
+        if not _is_small_work(owner, name, arguments):
+            return _UNKNOWN
         try:
             value = getattr(owner, name)(*arguments)
         except (TypeError, ValueError, LookupError, AttributeError):
             return None
-        return _bound(value if isinstance(value, str | int | list | tuple) else list(value or ()))
+        known = value if isinstance(value, str | int | list | tuple) else list(value or ())
+        return self._bound(known)
 
     def _spoil(self, target: ast.expr, values: _Values) -> None:
         if isinstance(target, ast.Name):
@@ -812,18 +840,40 @@ def _as_load(target: ast.expr) -> ast.expr:
     return ast.Name(target.id) if isinstance(target, ast.Name) else ast.Constant(...)
 
 
-def _bound(value: Any) -> Any:
-    """No source can have us fill the memory."""
-    is_long = isinstance(value, str | list | tuple) and len(value) > _LONGEST
-    return _UNKNOWN if is_long else value
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float)
+
+
+def _flatten(arguments: Sequence[Any]) -> Iterable[Any]:
+    """The arguments, those of lists one by one."""
+    for argument in arguments:
+        if isinstance(argument, list | tuple | dict):
+            yield from argument
+        else:
+            yield argument
+
+
+def _is_small_work(owner: Any, name: str, arguments: Sequence[Any]) -> bool:
+    """Whether a method of a plain value ends soon: lists of lists may hold each other so that to
+    compare them takes for ever, and a text may be put into itself."""
+    if not isinstance(owner, str):
+        return all(map(_is_plain, arguments))
+    if name == "join":
+        texts = arguments[0] if arguments and isinstance(arguments[0], list | tuple) else ()
+        length = sum(len(text) for text in texts if isinstance(text, str))
+        return length + len(owner) * len(texts) <= _LONGEST
+    if name == "replace":
+        added = len(arguments[1]) if len(arguments) > 1 and isinstance(arguments[1], str) else 0
+        return (len(owner) + 1) * (added + 1) <= 100 * _LONGEST
+    return True
 
 
 def _compute(left: Any, operator: ast.operator, right: Any) -> Any:
     if isinstance(operator, ast.Add):
         if isinstance(left, tuple | list) and isinstance(right, tuple | list):
-            return _bound([*left, *right])
+            return [*left, *right]
         if isinstance(left, str) and isinstance(right, str):
-            return _bound(left + right)
+            return left + right
     if isinstance(operator, ast.BitOr) and isinstance(left, dict) and isinstance(right, dict):
         return left | right
     return _UNKNOWN

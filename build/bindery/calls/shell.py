@@ -6,6 +6,7 @@ is a word of its own, and is no fault.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,11 +18,12 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]\n]*\])?\+?=")
 _LETTERS = re.compile(r"[^\s;&|<>()\\'\"$`]+")
 _TO_LOOK_AT = re.compile(r"[\"\\$`]")
 _PLACEHOLDER = re.compile(r"<[A-Za-z_][^<>\n`$;&\"']*(?<! )>(?![&>])")
+_PARENTHESIS = re.compile("[()]")
 _REDIRECTION = re.compile(r"(?:\d+|\{\w+\})?(?:<<<|<<-?|<>|<&|>>|>&|>\||&>>|&>|<|>)")
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])")
 _ELLIPSIS = re.compile(r"\[?(?:\.{3}|…)\]?")
-_OPTIONAL = re.compile(r"\[[^\]\s]*[A-Za-z][^\]]*\]?|[^\[]*[A-Za-z.…]\]")
-_GLOB = re.compile(r"[*?]|\[[^\]]+\]|\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_OPTIONAL = re.compile(r"\[[^\]\sA-Za-z]*[A-Za-z][^\]]*\]?|[^\[]*[A-Za-z.…]\]")
+_GLOB = re.compile(r"[*?]|\[[^\]]{1,99}\]|\{(?=[^{}]{0,99}?(?:,|\.\.))[^{}]{0,200}\}")
 
 _OPENERS = frozenset(("if", "for", "while", "until", "case", "select", "{", "function"))
 _CLOSERS = frozenset(("then", "elif", "else", "fi", "do", "done", "esac", "}", "in"))
@@ -114,14 +116,12 @@ def iterate_prompted(text: str) -> Iterator[tuple[int, str]]:
         start = offsets[index] + prompt.end()
         while lines[index].endswith("\\") and index + 1 < len(lines):
             index += 1
-        last = index
-        while _is_unfinished(text[start : offsets[last + 1] - 1]):
-            last += 1
-            if last == len(lines) or _PROMPT.match(lines[last]):
-                break
-        else:
-            if read_shell(text[start : offsets[last + 1] - 1]).fault is None:
-                index = last
+        following = index + 1
+        if _is_unfinished(text[start : offsets[following] - 1]):
+            while following < len(lines) and not _PROMPT.match(lines[following]):
+                following += 1
+            end = _find_first_end(text[start : offsets[following] - 1])
+            index += text.count("\n", offsets[index + 1] - 1, start + end)
         yield start, text[start : offsets[index + 1] - 1]
         index += 1
 
@@ -129,6 +129,15 @@ def iterate_prompted(text: str) -> Iterator[tuple[int, str]]:
 def _is_unfinished(text: str) -> bool:
     fault = read_shell(text).fault
     return fault is not None and fault.message.endswith(_OPEN_END)
+
+
+def _find_first_end(text: str) -> int:
+    """Where the line ends on which the first commands of a text do; 0 where they have no end."""
+    reader = _Reader(text)
+    with contextlib.suppress(_Broken, RecursionError):
+        reader.read_script()
+        reader.first_end = len(text) if reader.first_end < 0 else reader.first_end
+    return max(reader.first_end, 0)
 
 
 _OPEN_END = "is never closed"
@@ -163,6 +172,9 @@ class _Reader:
         self.at = 0
         self.commands: list[Command] = []
         self.heredocs: list[_Heredoc] = []
+        self.first_end = -1
+        """Where the first line ends on which no command is open."""
+        self._closings: dict[int, int] | None = None
 
     def read_script(self) -> None:
         self._read_list(frozenset())
@@ -228,6 +240,7 @@ class _Reader:
             if self.at >= len(self.text):
                 return count
             if self.text[self.at] == "\n":
+                self._note_end(closers)
                 continue
             if self.text.startswith((";;", ";&"), self.at):
                 if ";;" in closers:
@@ -235,11 +248,20 @@ class _Reader:
                 self._break_at_token()
             if self.text[self.at] in ";&":
                 self.at += 1
+                self._skip_blank()
+                self._note_end(closers)
                 continue
             # Behind a compound command a closing word needs no semicolon.
             if (self.text[self.at] == ")" and ")" in closers) or self._peek_token() in closers:
                 return count
             self._break_at_token()
+
+    def _note_end(self, closers: frozenset[str]) -> None:
+        """At the end of a line outside of all brackets: nothing is open but perhaps heredocs."""
+        if not closers and self.first_end < 0 and self.text[self.at : self.at + 1] == "\n":
+            self.at += 1
+            self._read_heredocs()
+            self.first_end = self.at - 1
 
     def _read_and_or(self) -> None:
         while True:
@@ -309,17 +331,25 @@ class _Reader:
 
     def _skip_arithmetic(self) -> bool:
         """Pass over `(( ... ))`; false where the two parentheses are two subshells."""
-        depth, at = 0, self.at
-        while at < len(self.text):
-            depth += {"(": 1, ")": -1}.get(self.text[at], 0)
-            at += 1
-            if depth == 0:
-                if self.text[at - 2 : at] != "))":
-                    return False
-                self.at = at
-                return True
-        self._break(self.at, self.at + 2, f"'((' {_OPEN_END}", "close it with '))'")
-        return False
+        end = self._find_closing(self.at)
+        if end < 0:
+            self._break(self.at, self.at + 2, f"'((' {_OPEN_END}", "close it with '))'")
+        if self.text[end - 1] != ")":
+            return False
+        self.at = end + 1
+        return True
+
+    def _find_closing(self, start: int) -> int:
+        """The parenthesis that closes the one that stands here, or -1, whatever lies between."""
+        if self._closings is None:  # once for all of them: they may be nested a thousand deep
+            self._closings = {}
+            waiting: list[int] = []
+            for found in _PARENTHESIS.finditer(self.text):
+                if found[0] == "(":
+                    waiting.append(found.start())
+                elif waiting:
+                    self._closings[waiting.pop()] = found.start()
+        return self._closings.get(start, -1)
 
     def _read_enclosed(self, opening: str, closing: str, start: int) -> None:
         self.at += 1
@@ -776,10 +806,7 @@ class _Reader:
                 if self._read_word() is None:
                     self._break_at_token()
         if is_pattern and before and before[-1] in "@?*+!~(^|":
-            depth = 0
-            while self.at < len(self.text):
-                depth += {"(": 1, ")": -1}.get(self.text[self.at], 0)
-                self.at += 1
-                if depth == 0:
-                    return True
+            end = self._find_closing(self.at)
+            self.at = end + 1 if end >= 0 else len(self.text)
+            return end >= 0
         return False

@@ -39,6 +39,7 @@ from bindery.checks import (
     unclosed_region,
     undated_claim,
     undefined_reference,
+    unfinished_change,
     unknown_flag,
     unknown_record,
     unknown_view,
@@ -60,6 +61,7 @@ __all__ = ["CHECKS", "RULES", "Rule", "Scope", "check_book"]
 Check = Callable[[Scope], Iterable[Finding]]
 
 _MODULES = (
+    unfinished_change,
     missing_chapter,
     not_utf8,
     outside_book,

@@ -38,13 +38,17 @@ def check(scope: Scope) -> Iterator[Finding]:
         else:
             continue
         yield RULE.find(
-            Span.whole(path), message, f"{hint}, remove it, or name it under 'not_chapters'"
+            Span.whole(path),
+            message,
+            f"{hint}, remove it, or add it to 'not_chapters' in chapters.yaml",
         )
 
 
 def _find_targets(scope: Scope) -> tuple[set[str], set[str]]:
     """The files and the folders that links lead to, and what `chapters.yaml` names."""
-    files = {scope.config.cover, scope.config.file, *(tool.path for tool in scope.config.tools)}
+    config = scope.config
+    tools = (tool.path for tool in config.tools)
+    files = {config.cover, config.file, config.baseline, config.link_memory, *tools}
     folders: set[str] = set()
     for _, _, resolution in scope.iterate_links():
         match resolution:

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bindery.console import CLEAN, FINDINGS, WRONG_USE, Format, Root, print_findings
-from bindery.model import BookError, ConfigError, Finding, Span
+from bindery.model import BookError, ConfigError, Finding, Severity, Span
 
 if TYPE_CHECKING:
-    from bindery.accepted import Acceptance
     from bindery.identity import Identity
     from bindery.pipeline import Inspection
 
@@ -38,7 +37,11 @@ def check(
     ] = None,
     baseline: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Let pass the findings that this file lists."),
+        typer.Option(
+            metavar="FILE",
+            help="Let pass the findings that this file lists, and not those of the file that "
+            "chapters.yaml names.",
+        ),
     ] = None,
     write_baseline: Annotated[
         Path | None,
@@ -54,8 +57,17 @@ def check(
             "--watch", help="Check again whenever a file changes, and print what is new and gone."
         ),
     ] = False,
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RULE", help="Say what a rule reports and how to excuse it, and check nothing."
+        ),
+    ] = None,
 ) -> None:
     """Report everything in the sources that is false: links, anchors, images, tables."""
+    if explain is not None:
+        print(_explain_rule(explain))
+        raise typer.Exit(CLEAN)
     wanted = _Wanted(root, tuple(paths or ()), since, baseline or write_baseline)
     if write_baseline is not None:
         _refuse_parts(paths, since, baseline, watch)
@@ -89,21 +101,24 @@ class _Checked:
 
 
 def _check_once(wanted: _Wanted) -> _Checked:
+    from bindery.acceptance import is_of_check, read_accepted, read_listed
     from bindery.accepted import sift_findings
     from bindery.load import read_line
     from bindery.pipeline import inspect_book
     from bindery.selection import choose_new, find_folders, is_below, relate_paths
 
     # Read first: what is wrong with it should not have to wait for the book.
-    acceptances = _read_baseline(wanted.root, wanted.baseline) if wanted.baseline else ()
+    given = read_accepted(wanted.root, wanted.baseline) if wanted.baseline else None
     # A section may have lost its text though nothing in its own chapter leads there.
     only = relate_paths(wanted.root, wanted.paths) if wanted.since is None else ()
     inspection = inspect_book(wanted.root, since=wanted.since, only=only)
     folders = find_folders(inspection, wanted.root, wanted.paths)
+    acceptances = filter(is_of_check, read_listed(inspection.config) if given is None else given)
     sifted = sift_findings(
         [f for f in inspection.findings if is_below(f.span.path, folders)],
         [entry for entry in acceptances if is_below(entry.identity.path, folders)],
         lambda span: read_line(inspection.tree, span),
+        {move.old: move.new for move in inspection.config.moved},
     )
     fresh = sifted.fresh
     if wanted.since is not None:
@@ -112,56 +127,58 @@ def _check_once(wanted: _Wanted) -> _Checked:
     return _Checked(inspection, findings, len(sifted.accepted))
 
 
+# --- what a rule is about ---
+
+
+def _explain_rule(name: str) -> str:
+    """What a rule reports, and how its findings are excused or weighed. Raises ConfigError where
+    there is no such rule."""
+    from bindery.checks import CHECKS, RULES
+    from bindery.nearest import find_nearest
+
+    if name not in RULES:
+        nearest = find_nearest(name, RULES)
+        hint = f"did you mean '{nearest}'?" if nearest else f"they are {', '.join(sorted(RULES))}"
+        raise _refuse("--explain", f"there is no rule '{name}'", hint)
+    rule = RULES[name]
+    about = (sys.modules[CHECKS[rule].__module__].__doc__ or "").removeprefix(f"{name}: ").strip()
+    other = Severity.OFF if rule.severity is Severity.WARNING else Severity.WARNING
+    return (
+        f"{name} ({rule.severity}): {rule.summary}\n\n{about[:1].upper()}{about[1:]}\n\n"
+        "One finding passes with a comment above its block, or in its line, that says why:\n\n"
+        f"    <!-- bindery: allow {name} because REASON -->\n\n"
+        "All of them weigh otherwise with this in chapters.yaml:\n\n"
+        f"    rules:\n      {name}: {other}"
+    )
+
+
 # --- what is accepted ---
-
-
-def _read_baseline(root: Path, path: Path) -> tuple[Acceptance, ...]:
-    from bindery.accepted import parse_accepted
-
-    shown = _relate(root, path)
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        message = f"there is no file '{path}' of accepted findings"
-        raise _refuse(
-            shown, message, f"write it: `bindery check --write-baseline {path}`"
-        ) from None
-    except UnicodeDecodeError as error:
-        message = f"this is not UTF-8: byte 0x{error.object[error.start]:02x}"
-        line = error.object.count(b"\n", 0, error.start) + 1
-        hint = "save the file as UTF-8 text"
-        raise ConfigError(Finding(Span(shown, line), "config", message, hint)) from None
-    return parse_accepted(text, shown)
 
 
 def _rewrite_baseline(root: Path, path: Path) -> None:
     """Write the file of accepted findings: all of today where there is none yet, otherwise those
     of the file that are still found. So a file that is there never grows."""
+    from bindery.acceptance import is_of_check, read_accepted
     from bindery.accepted import format_accepted, sift_findings
     from bindery.load import read_line
     from bindery.pipeline import inspect_book
     from bindery.render.output import write_whole
     from bindery.report import count_noun
 
-    acceptances = _read_baseline(root, path) if path.exists() else None
+    acceptances = read_accepted(root, path) if path.exists() else None
     inspection = inspect_book(root)
 
     def read(span: Span) -> str:
         return read_line(inspection.tree, span)
 
     findings = inspection.findings
+    kept = []
     if acceptances is not None:
         findings = sift_findings(findings, acceptances, read).accepted
-    write_whole(path, format_accepted(findings, read).encode())
-    print(f"{path}: {count_noun(len(findings), 'finding')} accepted", file=sys.stderr)
-
-
-def _relate(root: Path, path: Path) -> str:
-    """A path as findings name it: relative to the root of the book where it lies there."""
-    try:
-        return path.resolve().relative_to(root.resolve()).as_posix()
-    except ValueError:
-        return str(path.resolve())
+        kept = [entry for entry in acceptances if not is_of_check(entry)]
+    write_whole(path, format_accepted(findings, read, kept).encode())
+    number = len(findings) + sum(entry.count for entry in kept)
+    print(f"{path}: {count_noun(number, 'finding')} accepted", file=sys.stderr)
 
 
 # --- again and again ---

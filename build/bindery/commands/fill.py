@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,9 +22,12 @@ def fill(
     ] = False,
 ) -> None:
     """Write the tables, values and plots that views give into the chapters, or compare them."""
+    from bindery.changes import take_back
     from bindery.pipeline import inspect_book
     from bindery.report import count_noun
 
+    if not only_check and (said := take_back(root)):
+        print(said, file=sys.stderr)
     inspection = inspect_book(root, follows=not only_check)
     if not only_check and _fill_book(inspection):
         inspection = inspect_book(root, follows=not only_check)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from bindery.console import CLEAN, FINDINGS, Root
-from bindery.model import BookError, ConfigError, Finding, Span
+from bindery.model import ConfigError, Finding, Severity, Span
 from bindery.report import count_noun
 
 if TYPE_CHECKING:
@@ -36,14 +36,20 @@ def format_sources(
     root: Root = Path(),
 ) -> None:
     """Pad tables, put each paragraph on one line, sort definitions of links; change no word."""
+    from bindery.acceptance import prepare_carrying
+    from bindery.changes import Change, change_files, report_unfinished, take_back
     from bindery.checks import RULES
     from bindery.config import load_config
     from bindery.documents import read_documents
-    from bindery.formatting.chapters import format_document
-    from bindery.load import load_book, read_line
-    from bindery.render.output import write_whole
+    from bindery.formatting.chapters import RULE, format_document
+    from bindery.load import JOURNAL, load_book, read_line
     from bindery.report import format_finding
 
+    if not only_check:
+        if said := take_back(root):
+            print(said, file=sys.stderr)
+    elif (root / JOURNAL).exists():
+        raise ConfigError(report_unfinished(root))
     config = load_config(root, RULES)
     loaded = load_book(config)
     if images:
@@ -51,38 +57,52 @@ def format_sources(
     documents = read_documents(loaded.tree, config, loaded.book.chapters)
     listed = [entry.path for entry in config.chapters]
     chosen = _choose(documents.values(), loaded.tree.root, paths, listed)
-    changed, findings = 0, 0
+    findings: list[Finding] = []
+    texts: dict[str, tuple[str, str]] = {}
+    said_of: dict[str, str] = {}
     for document in chosen:
         formatted = format_document(document, maths=config.maths)
-        for finding in formatted.findings:
-            print(format_finding(finding, lambda s: read_line(loaded.tree, s)), end="\n\n")
-            findings += 1
+        findings += formatted.findings
         if formatted.text == document.text:
             continue
-        changed += 1
-        if only_check:
-            sys.stdout.writelines(_compare(document.path, document.text, formatted.text))
+        if problem := _find_problem(loaded.tree.root, document.path):
+            findings.append(problem)
             continue
-        path = (loaded.tree.root / document.path).resolve()
-        if path.read_bytes() != document.text.encode():
-            message = f"'{document.path}' has changed meanwhile, and stays as it is"
-            raise BookError(Finding(Span.whole(document.path), "unformatted", message, "run again"))
-        mode = path.stat().st_mode
-        write_whole(path, formatted.text.encode())
-        path.chmod(mode)
+        texts[document.path] = document.text, formatted.text
         counts = {
             "table": formatted.tables,
             "paragraph": formatted.paragraphs,
             "list of definitions": formatted.definitions,
         }
         parts = (count_noun(n, noun) for noun, n in counts.items() if n)
-        print(f"{document.path}: {', '.join(parts)}")
+        said_of[document.path] = f"{document.path}: {', '.join(parts)}"
+    for finding in findings:
+        print(format_finding(finding, lambda s: read_line(loaded.tree, s)), end="\n\n")
+    if only_check:
+        for path, (before, after) in texts.items():
+            sys.stdout.writelines(_compare(path, before, after))
+    elif texts:
+        carry = prepare_carrying(config, RULE)
+        carried = change_files(loaded.tree.root, Change("format", RULE, texts), carry)
+        for said in (*said_of.values(), *(f"{p}: the accepted findings follow" for p in carried)):
+            print(said)
     verb = "would format" if only_check else "formatted"
-    print(f"{verb} {changed} of {count_noun(len(chosen), 'file')}")
-    raise typer.Exit(FINDINGS if findings or (only_check and changed) else CLEAN)
+    print(f"{verb} {len(texts)} of {count_noun(len(chosen), 'file')}")
+    raise typer.Exit(FINDINGS if findings or (only_check and texts) else CLEAN)
+
+
+def _find_problem(root: Path, path: str) -> Finding | None:
+    """Why a file may not be written where it lies."""
+    from bindery.changes import find_obstacle
+    from bindery.formatting.chapters import RULE
+
+    if obstacle := find_obstacle(root, path):
+        return Finding(Span.whole(path), RULE, *obstacle, Severity.WARNING)
+    return None
 
 
 def _shrink(config: Config, loaded: Loaded, paths: Sequence[str], *, write: bool) -> NoReturn:
+    from bindery.report import format_finding
     from bindery.resolve import resolve_book
     from bindery.shrinking import find_large, list_shown_images, shrink_images
 
@@ -101,11 +121,15 @@ def _shrink(config: Config, loaded: Loaded, paths: Sequence[str], *, write: bool
         resolved = resolve_book(loaded.book, tree, config.allowed_schemes)
         shown = list_shown_images(config, tree, resolved)
         wanted = [path for path in shown if find_large(tree, path)]
-    shrunk = shrink_images(tree, wanted, write=write)
+    problems = [problem for path in wanted if (problem := _find_problem(tree.root, path))]
+    for problem in problems:
+        print(format_finding(problem, lambda span: ""), end="\n\n")
+    locked = {problem.span.path for problem in problems}
+    shrunk = shrink_images(tree, (path for path in wanted if path not in locked), write=write)
     for image in shrunk:
         print(f"{image.path}: {image.before:,} to {image.after:,} bytes".replace(",", "\u00a0"))
     print(f"{'shrank' if write else 'would shrink'} {count_noun(len(shrunk), 'image')}")
-    raise typer.Exit(FINDINGS if shrunk and not write else CLEAN)
+    raise typer.Exit(FINDINGS if problems or (shrunk and not write) else CLEAN)
 
 
 def _choose(
@@ -113,7 +137,7 @@ def _choose(
 ) -> list[Document]:
     """The documents under the given paths. A path without any is wrong use."""
     if not paths:
-        return [document for document in documents if document.path in listed]
+        return _choose_once((d for d in documents if d.path in listed), root)
     found: dict[str, Document] = {}
     for typed in paths:
         places = {(start / typed).resolve() for start in (Path.cwd(), root)}
@@ -127,7 +151,12 @@ def _choose(
             hint = "name files or folders below the folder of the book"
             raise ConfigError(Finding(Span.whole(typed), "config", message, hint))
         found |= {document.path: document for document in under}
-    return list(found.values())
+    return _choose_once(found.values(), root)
+
+
+def _choose_once(documents: Iterable[Document], root: Path) -> list[Document]:
+    """The documents without those that are another one by a second name."""
+    return list({(root / document.path).resolve(): document for document in documents}.values())
 
 
 def _compare(path: str, before: str, after: str) -> Iterable[str]:

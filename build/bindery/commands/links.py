@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +21,7 @@ from bindery.console import (
     refuse_given,
     show_progress,
 )
+from bindery.report import count_noun
 
 _WEB_OPTIONS = ("since", "fix", "dry_run", "archive", "delay")
 
@@ -65,6 +67,11 @@ def links(
         from bindery.commands.links_external import check_web
 
         refuse_given(context, ("out",), "belongs to the built outputs", "leave out --external")
+        if fix and not dry_run:
+            from bindery.changes import take_back
+
+            if said := take_back(root):
+                print(said, file=sys.stderr)
         inspection = inspect_book(root)
         status = check_web(
             inspection,
@@ -78,6 +85,7 @@ def links(
             quiet=quiet,
         )
         raise typer.Exit(status)
+    from bindery.acceptance import sift_listed
     from bindery.edition import find_edition
     from bindery.opinions.outputs import crawl_outputs
 
@@ -87,5 +95,9 @@ def links(
     folder = find_out(root, out)
     with show_progress("links", len(inspection.book.chapters), quiet) as progress:
         findings, summary = crawl_outputs(inspection, edition, folder, progress)
-    print_findings(findings, inspection, output, summary=summary)
+    sifted = sift_listed(inspection, findings)
+    if sifted.accepted:
+        summary += f", {count_noun(len(sifted.accepted), 'finding')} of them accepted"
+    print_findings(sifted.fresh, inspection, output, summary=summary)
+    findings = list(sifted.fresh)
     raise typer.Exit(FINDINGS if findings else CLEAN)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from bindery import __version__
+from bindery.acceptance import sift_listed
 from bindery.config import Config
 from bindery.console import CLEAN, FINDINGS, Format, print_findings
 from bindery.history import find_added_lines
@@ -28,7 +29,7 @@ from bindery.web.answers import Answer
 from bindery.web.archive import WAYBACK, find_copies
 from bindery.web.findings import find_faults, summarise
 from bindery.web.manners import LEAST_DELAY, Manners
-from bindery.web.memory import DEFAULT_SHELF_LIFE, Memory, find_memory, is_fresh, open_memory
+from bindery.web.memory import DEFAULT_SHELF_LIFE, Memory, is_fresh, open_memory
 from bindery.web.mending import Mending, format_mending, plan_mending, write_mending
 from bindery.web.network import LookUp, look_up
 from bindery.web.robots import AGENT
@@ -106,7 +107,7 @@ class _Run:
         """New addresses that an earlier run has found, as they answer now."""
 
     def run(self) -> int:
-        shown = find_memory(self.inspection.config)
+        shown = self.inspection.config.link_memory
         with open_memory(self.inspection.tree.root / shown, shown) as memory:
             now = datetime.now(UTC)
             self.waiting = [
@@ -126,7 +127,8 @@ class _Run:
                 refused = self._mend(memory)
             memory.compact(address.url for address in self.gathered.addresses)
             answers = self._list_answers(memory)
-        findings = [*find_faults(self.inspection, self.addresses, answers), *refused]
+        faults = find_faults(self.inspection, self.addresses, answers)
+        findings = [*sift_listed(self.inspection, tuple(faults)).fresh, *refused]
         summary = summarise(
             answers.values(),
             asked=len(self.asked),

@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bindery.console import CLEAN, Root
+from bindery.model import ConfigError, Finding, Span
 
 
 def mv(
-    old: Annotated[str, typer.Argument(metavar="OLD", help="A file or folder of the book.")],
+    old: Annotated[str, typer.Argument(metavar="OLD", help="A file or folder of the book.")] = "",
     new: Annotated[
         str, typer.Argument(metavar="NEW", help="Its new path, or a folder that takes it in.")
-    ],
+    ] = "",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")
+    ] = False,
+    undo: Annotated[
+        bool,
+        typer.Option(
+            "--undo", help="Only take back what a command that was killed left half changed."
+        ),
     ] = False,
     root: Root = Path(),
 ) -> None:
     """Move a chapter, a folder or a file: links in and out, chapters.yaml, the old address."""
+    from bindery.acceptance import prepare_carrying
+    from bindery.changes import report_unfinished, take_back
     from bindery.checks import RULES
     from bindery.config import load_config
     from bindery.documents import read_documents
-    from bindery.load import load_book
+    from bindery.load import JOURNAL, load_book
     from bindery.moving.transfer import arrange_moves, find_path, make_plan, transfer
     from bindery.moving.wording import describe_plan, format_plan
 
+    _refuse_wrong_use(old, new, undo=undo, dry_run=dry_run)
+    if not dry_run:
+        if said := take_back(root):
+            print(said, file=sys.stderr)
+        elif undo:
+            print("there is nothing to take back")
+        if undo:
+            raise typer.Exit(CLEAN)
+    elif (root / JOURNAL).exists():
+        raise ConfigError(report_unfinished(root))
     config = load_config(root, RULES)
     loaded = load_book(config)
     folder = loaded.tree.root
@@ -38,7 +58,22 @@ def mv(
     plan = make_plan(config, loaded.tree, documents, moves)
     if dry_run:
         print(format_plan(plan, loaded.tree), end="")
-    else:
-        transfer(folder, plan)
-    print(describe_plan(plan, would=dry_run))
+        print(describe_plan(plan, would=True))
+        raise typer.Exit(CLEAN)
+    carried = transfer(folder, plan, prepare_carrying(config, "mv", moves.map))
+    print(describe_plan(plan))
+    for path in carried:
+        print(f"{moves.map(path)}: the accepted findings follow")
     raise typer.Exit(CLEAN)
+
+
+def _refuse_wrong_use(old: str, new: str, *, undo: bool, dry_run: bool) -> None:
+    """Raise ConfigError where something is missing, or where there is too much."""
+    if undo and (old or new or dry_run):
+        message = "'--undo' only takes back, and moves nothing"
+        raise ConfigError(Finding(Span.whole("--undo"), "config", message, "give it alone"))
+    if not undo and not (old and new):
+        missing = "NEW" if old else "OLD"
+        message = f"{missing} is missing: what is moved, and where to"
+        hint = "`bindery mv OLD NEW`"
+        raise ConfigError(Finding(Span.whole("mv"), "config", message, hint))

@@ -19,7 +19,7 @@ from bindery.console import (
     print_warnings,
     show_progress,
 )
-from bindery.model import ConfigError, Finding, Span
+from bindery.model import ConfigError, Finding, Severity, Span
 
 if TYPE_CHECKING:
     from bindery.edition import Edition
@@ -38,7 +38,7 @@ def html(
     """Build the site."""
     from bindery.render.html import build_site, find_clashes
 
-    inspection, edition, folder = _begin_build("html", root, out, lenient)
+    inspection, edition, folder, _ = _begin_build("html", root, out, lenient)
     if clashes := find_clashes(inspection.config):
         raise ConfigError(*clashes)
     with show_progress("site", len(inspection.book.chapters), quiet) as progress:
@@ -52,7 +52,7 @@ def pdf(
     """Build the PDF."""
     from bindery.render.pdf import STEPS, build_pdf
 
-    inspection, edition, folder = _begin_build("pdf", root, out, lenient)
+    inspection, edition, folder, lenient = _begin_build("pdf", root, out, lenient)
     path = folder / f"{inspection.config.name}.pdf"
     with show_progress("PDF", len(inspection.book.chapters) + STEPS, quiet) as progress:
         proof, findings = build_pdf(inspection, edition, path, progress, lenient=lenient)
@@ -66,7 +66,7 @@ def epub(
     """Build the EPUB."""
     from bindery.render.epub import STEPS, build_epub
 
-    inspection, edition, folder = _begin_build("epub", root, out, lenient)
+    inspection, edition, folder, lenient = _begin_build("epub", root, out, lenient)
     path = folder / f"{inspection.config.name}.epub"
     with show_progress("EPUB", len(inspection.book.chapters) + STEPS, quiet) as progress:
         proof, findings = build_epub(inspection, edition, path, progress, lenient=lenient)
@@ -76,9 +76,10 @@ def epub(
 
 def _begin_build(
     output: str, root: Path, out: Path | None, lenient: bool
-) -> tuple[Inspection, Edition, Path]:
-    """Inspect the book and stop at its errors, or where chapters.yaml does not list the output,
-    before anything is made."""
+) -> tuple[Inspection, Edition, Path, bool]:
+    """Inspect the book and stop at its errors, accepted ones aside, or where chapters.yaml does not
+    list the output, before anything is made. The last value is whether to build leniently."""
+    from bindery.acceptance import sift_listed
     from bindery.edition import find_edition
     from bindery.pipeline import inspect_book
     from bindery.render.appendix import append_appendix
@@ -88,9 +89,11 @@ def _begin_build(
         message = f"this book has no output '{output}'"
         hint = "add it to `outputs: formats:`"
         raise ConfigError(Finding(Span.whole(inspection.config.file), "config", message, hint))
-    if inspection.findings:
-        print_findings(list(inspection.findings), inspection, Format.TEXT, to_stderr=True)
-    if inspection.errors and not lenient:
+    sifted = sift_listed(inspection)
+    findings, accepted = (*sifted.fresh, *sifted.gone), len(sifted.accepted)
+    if findings:
+        print_findings(findings, inspection, Format.TEXT, accepted=accepted, to_stderr=True)
+    if any(f.severity is Severity.ERROR for f in sifted.fresh) and not lenient:
         hint = "nothing was built: mend the errors, or build anyway with --lenient"
         print(hint, file=sys.stderr)
         raise typer.Exit(FINDINGS)
@@ -98,7 +101,9 @@ def _begin_build(
         print("nothing was built: no chapter could be read", file=sys.stderr)
         raise typer.Exit(FINDINGS)
     edition = find_edition(inspection.config)
-    return append_appendix(inspection, edition), edition, find_out(root, out)
+    # What is accepted does not stop an output, an image that cannot be read as little as a link.
+    lenient = lenient or any(f.severity is Severity.ERROR for f in sifted.accepted)
+    return append_appendix(inspection, edition), edition, find_out(root, out), lenient
 
 
 def _end_build(proof: Proof, folder: Path, path: Path, root: Path) -> None:

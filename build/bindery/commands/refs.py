@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from bindery.console import CLEAN, ListAs, ListFormat, Root
+from bindery.model import ConfigError, Finding, Span
 
 
 def refs(
@@ -27,6 +28,10 @@ def refs(
     from bindery.pipeline import inspect_book
     from bindery.references import find_references, format_references, format_references_json
 
+    if not target.strip():
+        message = "the target is empty"
+        hint = "name a path, path#anchor, #anchor, an address, or a tool, record or view"
+        raise ConfigError(Finding(Span.whole("TARGET"), "config", message, hint))
     inspection = inspect_book(root)
     documents = read_documents(inspection.tree, inspection.config, inspection.book.chapters)
     found = find_references(inspection, documents, _read_path(target, inspection.tree.root))

@@ -20,6 +20,8 @@ from bindery.regions import find_quotations
 RULE = "unformatted"
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
 _HARD_BREAK = re.compile(r"(?: {2,}|\\)$")
+_BLANKS_OUTSIDE_QUOTES = re.compile(r"""("[^"]*"|'[^']*')|\s+""")
+_SET_TAG = re.compile(r"<(?:pre|textarea)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"(\d+)")
 
 
@@ -146,9 +148,24 @@ def _join_paragraphs(chapter: Chapter, *, maths: bool) -> Iterator[_Change]:
             for part, line in zip(typed, lines[first:end], strict=True)
         ):
             continue
+        if _holds_display_maths(token.content) or _holds_set_lines(token):
+            continue
         joined = _join_lines(typed, lines[first:end])
         if len(joined) < end - first:
             yield _Change(first, end, joined, "paragraph")
+
+
+def _holds_display_maths(text: str) -> bool:
+    """Whether maths between two dollars goes over lines, or does not end. GitHub shows it whether
+    or not the book asks for maths, and it is laid out to be read."""
+    parts = text.split("$$")
+    return len(parts) % 2 == 0 or any("\n" in part for part in parts[1::2])
+
+
+def _holds_set_lines(paragraph: Token) -> bool:
+    """Whether raw HTML in a paragraph shows line breaks as they are typed."""
+    children = paragraph.children or []
+    return any(c.type == "html_inline" and _SET_TAG.match(c.content) for c in children)
 
 
 def _holds_code(tokens: Sequence[Token]) -> bool:
@@ -239,7 +256,10 @@ def _flatten(token: Token) -> object:
     content = token.content
     if token.type == "inline":
         return token.type, _flatten_children(token.children or [])
-    if token.type in ("html_inline", "math_inline", "math_inline_double"):
+    if token.type == "html_inline":
+        content = _BLANKS_OUTSIDE_QUOTES.sub(lambda match: match[1] or " ", content)
+    elif token.type.startswith("math_inline") and "%" not in content:
+        # Behind a percent sign a line of maths is a comment, and ends with the line.
         content = " ".join(content.split())
     children = _flatten_children(token.children or [])
     attributes = {

@@ -1,10 +1,12 @@
-"""`chapters.yaml` after a move: exact edits at the places of its values, all else as it stands.
+"""`chapters.yaml` and plain lists of chapters after a move: exact edits at the places of paths, all
+else as it stands.
 
 Comments, quotes and order are the author's, so nothing is written anew but the paths themselves.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
@@ -15,10 +17,14 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from bindery.config import FILE_NAME, Config
+from bindery.importing import LIST_NAME
 from bindery.model import BookError, Finding, Span
 
 MapPath = Callable[[str], str]
+_FILE_KEYS = ("cover", "baseline")
+"""Keys whose value is the path of a file, relative to the root."""
 _GLOB = re.compile(r"[*?\[]")
+_ROW = re.compile(r"(?P<before>[^\S\r\n]*)(?P<path>[^#\r\n]*?)(?=[^\S\r\n]*(?:#|[\r\n]|\Z))")
 
 
 def relist_chapters(text: str, config: Config, map_path: MapPath) -> str:
@@ -67,9 +73,10 @@ def _find_paths(top: Mapping[str, Node], folder: str) -> Iterator[tuple[ScalarNo
             node = _get(chapter, "path") if isinstance(chapter, MappingNode) else chapter
             if isinstance(node, ScalarNode):
                 yield node, folder, "chapter"
-    cover = top.get("cover")
-    if isinstance(cover, ScalarNode):
-        yield cover, "", "file"
+    for key in _FILE_KEYS:
+        node = top.get(key)
+        if isinstance(node, ScalarNode):
+            yield node, "", "file"
     for pattern in _iterate_items(top.get("not_chapters")):
         if isinstance(pattern, ScalarNode):
             yield pattern, folder, "pattern"
@@ -218,8 +225,9 @@ def _prove(
                 else _map_from(entry, config.folder, map_path)
                 for entry in part["chapters"]
             ]
-        if "cover" in expected:
-            expected["cover"] = _map_from(expected["cover"], "", map_path)
+        for key in _FILE_KEYS:
+            if key in expected:
+                expected[key] = _map_from(expected[key], "", map_path)
         if "not_chapters" in expected:
             expected["not_chapters"] = [
                 _relate(
@@ -255,3 +263,30 @@ def _map_from(path: str, base: str, map_path: MapPath) -> str:
     """A path as it is typed below `base`, mapped; as it stands where it does not move."""
     whole = str(PurePosixPath(base, path))
     return _relate(map_path(whole), base) if map_path(whole) != whole else path
+
+
+# --- plain lists ---
+
+
+def list_plain_lists(config: Config) -> tuple[str, ...]:
+    """Where lists of chapters may lie that `bindery import` reads, one path a line."""
+    return tuple(dict.fromkeys(posixpath.join(base, LIST_NAME) for base in ("", config.folder)))
+
+
+def relist_paths(text: str, path: str, map_path: MapPath) -> str:
+    """The text of a plain list at `path` when each path in it, relative to its folder, has become
+    what `map_path` makes of it. Comments, blanks and line ends stay."""
+    base, new_base = posixpath.dirname(path), posixpath.dirname(map_path(path))
+
+    def relist(row: str) -> str:
+        match = _ROW.match(row)
+        if match is None or not match["path"]:
+            return row
+        typed = match["path"]
+        old = posixpath.normpath(posixpath.join(base, typed))
+        new = map_path(old)
+        if new == old and new_base == base:
+            return row
+        return f"{match['before']}{posixpath.relpath(new, new_base or '.')}{row[match.end() :]}"
+
+    return "".join(relist(row) for row in re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text))

@@ -1,8 +1,4 @@
-"""A move on the disk: what is asked for, what is refused, and putting it into effect.
-
-Everything is written under other names first. What fails is undone, and git is told of files
-that it knows.
-"""
+"""A move on the disk: what is asked for, what is refused, and putting it into effect."""
 
 from __future__ import annotations
 
@@ -10,25 +6,20 @@ import contextlib
 import os
 import posixpath
 import re
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
+from bindery.changes import Change, Texts, change_files
 from bindery.config import FILE_NAME, Config, find_nearest
 from bindery.documents import Document
 from bindery.load import RECORDS_FOLDER, Tree
-from bindery.model import BookError, ConfigError, Finding, Span
-from bindery.moving.listing import relist_chapters
+from bindery.model import ConfigError, Finding, Span
+from bindery.moving.listing import list_plain_lists, relist_chapters, relist_paths
 from bindery.moving.paths import Moves
 from bindery.moving.plan import RULE, Plan, plan_move
-from bindery.run import CommandMissingError, CommandTimeoutError, run_command
 
 _BASELINE = ".baseline.json"
 _VIEW_NAME = re.compile(r"[\w-]+")
-_GIT_SECONDS = 60.0
-_STAGED = ".bindery-making-"
 
 
 def find_path(typed: str, root: Path, here: Path, *, must_exist: bool = False) -> str:
@@ -228,111 +219,23 @@ def _refuse_broken_symlinks(tree: Tree, moves: Moves) -> None:
 
 
 def make_plan(config: Config, tree: Tree, documents: Mapping[str, Document], moves: Moves) -> Plan:
-    """The plan of some moves with what it makes of `chapters.yaml`. Raises BookError where links
-    would break."""
+    """The plan of some moves with what it makes of `chapters.yaml` and of plain lists of chapters.
+    Raises BookError where links would break."""
     text = tree.read_bytes(FILE_NAME).decode("utf-8")
     listing = {FILE_NAME: (text, relist_chapters(text, config, moves.map))}
+    for path in list_plain_lists(config):
+        with contextlib.suppress(OSError, UnicodeDecodeError):  # none, or none that we could read
+            text = tree.read_bytes(path).decode("utf-8")
+            listing[path] = text, relist_paths(text, path, moves.map)
     return plan_move(config, tree, documents, moves, listing)
 
 
 # --- on the disk ---
 
 
-def transfer(root: Path, plan: Plan) -> None:
-    """Put a plan into effect, or leave everything as it is.
-
-    Raises BookError where git refuses or a file has changed since the plan was made, OSError where
-    the disk does. Where going back fails too, copies of the old texts stay, and a note says where.
-    """
-    undo: list[Callable[[], object]] = []
-    leftovers: list[Path] = []
-    try:
-        staged = []
-        for path, text in plan.texts.items():
-            before = plan.formers[path].encode()
-            fresh, former = _stage(root, path, text.encode(), before, leftovers)
-            staged.append((fresh, former, (root / path).resolve()))
-        for fresh, former, target in staged:
-            undo.append(partial(former.replace, target))
-            fresh.replace(target)
-        for old, new in plan.moves.pairs:
-            for parent in reversed(PurePosixPath(new).parents):
-                folder = root / parent
-                if not folder.exists():
-                    folder.mkdir()
-                    undo.append(folder.rmdir)
-            undo.append(partial(_rename_back, root, new, old))
-            _rename(root, old, new)
-        for folder in sorted((root / name for name in plan.emptied), reverse=True):
-            if folder.is_dir():  # git may have taken it
-                folder.rmdir()
-                undo.append(folder.mkdir)
-    except BaseException as error:
-        if trouble := _undo(undo):
-            leftovers.clear()  # they are all that is left of the old texts
-            error.add_note(
-                f"going back failed too: {trouble}; what the files held lies in {root}/{_STAGED}*"
-            )
-        raise
-    finally:
-        for leftover in leftovers:
-            leftover.unlink(missing_ok=True)
-
-
-def _undo(steps: Sequence[Callable[[], object]]) -> Exception | None:
-    """Take back what was done, all of it that can be; what went wrong first, if anything."""
-    trouble: Exception | None = None
-    for step in reversed(steps):
-        try:
-            step()
-        except (OSError, BookError) as error:
-            trouble = trouble or error
-    return trouble
-
-
-def _stage(
-    root: Path, path: str, data: bytes, former: bytes, leftovers: list[Path]
-) -> tuple[Path, Path]:
-    """The new file under another name, and a copy of the old one. Both lie in the root, for in its
-    own folder they could move with it."""
-    target = (root / path).resolve()
-    if target.read_bytes() != former:
-        message = f"'{path}' has changed meanwhile"
-        raise BookError(Finding(Span.whole(path), RULE, message, "run this once more"))
-    staged = []
-    for content in (data, former):
-        handle, name = tempfile.mkstemp(prefix=_STAGED, dir=root)
-        leftovers.append(Path(name))
-        staged.append(Path(name))
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        shutil.copymode(target, name)
-    return staged[0], staged[1]
-
-
-def _rename_back(root: Path, new: str, old: str) -> None:
-    if (root / new).exists() and not (root / old).exists():  # it may not have come so far
-        _rename(root, new, old)
-
-
-def _rename(root: Path, old: str, new: str) -> None:
-    """Give a file or folder another path; by git, where git knows it."""
-    if not _is_tracked(root, old):
-        (root / old).rename(root / new)
-        return
-    ended = run_command(["git", "mv", "--", old, new], folder=root, timeout=_GIT_SECONDS)
-    if ended.code:
-        reason = ended.stderr.strip().splitlines()
-        message = f"git does not move '{old}': {reason[-1] if reason else 'it says no reason'}"
-        raise BookError(Finding(Span.whole(old), RULE, message, "see what git says"))
-
-
-def _is_tracked(root: Path, path: str) -> bool:
-    try:
-        command = ["git", "ls-files", "-z", "--", f":(literal){path}"]
-        ended = run_command(command, folder=root, timeout=_GIT_SECONDS)
-    except (CommandMissingError, CommandTimeoutError):
-        return False
-    return ended.code == 0 and bool(ended.stdout)
+def transfer(root: Path, plan: Plan, finish: Callable[[], Texts] | None = None) -> Texts:
+    """Put a plan into effect, or leave everything as it is; what `finish` gives belongs to it, as
+    in `change_files`, and so does what this raises."""
+    texts = {path: (plan.formers[path], text) for path, text in plan.texts.items()}
+    emptied = tuple(sorted(plan.emptied))
+    return change_files(root, Change("mv", RULE, texts, plan.moves.pairs, emptied), finish)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 
-from bindery.config import FILE_NAME
 from bindery.load import Tree
 from bindery.moving.plan import Plan
 from bindery.report import count_noun
@@ -19,8 +18,7 @@ def describe_plan(plan: Plan, *, would: bool = False) -> str:
     parts = []
     if links:
         parts.append(f"{count_noun(links, 'link')} in {count_noun(len(plan.edits), 'file')}")
-    if FILE_NAME in plan.texts:
-        parts.append(FILE_NAME)
+    parts += sorted(path for path in plan.texts if path not in plan.edits)
     lines = [f"{verb} {old} to {new}{along}: {', '.join(parts) or 'no other file changes'}"]
     for note in (*plan.notes, *plan.mentions):
         lines.append(f"{note.span.path}:{note.span.line}:{note.span.col}: {note.message}")

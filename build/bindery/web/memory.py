@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO, Any, get_args
 
 from bindery.config import DEFAULT_LINK_DAYS, Config
@@ -21,17 +21,11 @@ from bindery.model import ConfigError, Finding, Span
 from bindery.render.output import write_whole
 from bindery.web.answers import VERDICTS, AnchorState, Answer
 
-FILE_NAME = "links.jsonl"
 DEFAULT_SHELF_LIFE = timedelta(days=DEFAULT_LINK_DAYS)
 _SHORT_SHELF_LIFE = timedelta(days=1)
 """Of bad news, which may be over tomorrow."""
 _FAULTS = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 _ANCHOR_STATES = get_args(AnchorState)
-
-
-def find_memory(config: Config) -> str:
-    """The path of the memory: beside the chapters."""
-    return str(PurePosixPath(config.folder, FILE_NAME))
 
 
 def read_memory(tree: Tree, config: Config) -> Mapping[str, Answer]:
@@ -40,7 +34,7 @@ def read_memory(tree: Tree, config: Config) -> Mapping[str, Answer]:
 
     Raises ConfigError where a line is no answer.
     """
-    path = find_memory(config)
+    path = config.link_memory
     if tree.find_kind(path) != "file":
         return {}
     return parse_memory(path, tree.read_bytes(path))

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from bindery.changes import Change, change_files, find_obstacle
 from bindery.documents import Edit, apply_edits, read_source
 from bindery.model import Chapter, Finding, Link, Severity, Span, ToWeb
 from bindery.parse import parse_chapter
 from bindery.pipeline import Inspection
-from bindery.render.output import write_whole
 from bindery.web.addresses import find_place
 
 RULE = "web-moved"
@@ -57,6 +57,9 @@ def plan_mending(inspection: Inspection, targets: Mapping[str, str]) -> Mending:
                 links[link] = targets[old.url]
         if not links:
             continue
+        if obstacle := find_obstacle(inspection.tree.root, chapter.path):
+            findings.append(_refuse(Span.whole(chapter.path), *obstacle))
+            continue
         text = _read_text(inspection.tree.root / chapter.path)
         if read_source(text) != chapter.source:
             message = f"'{chapter.path}' has changed meanwhile, so it stays as it is"
@@ -81,10 +84,11 @@ def plan_mending(inspection: Inspection, targets: Mapping[str, str]) -> Mending:
 
 
 def write_mending(root: Path, mending: Mending) -> None:
-    """Put the new texts in place, each whole."""
-    for path, (_, after) in mending.texts.items():
-        # Through a symbolic link it is the file behind it that is written.
-        write_whole((root / path).resolve(), after.encode())
+    """Put the new texts in place, all of them or none.
+
+    Raises BookError where one has changed since, and OSError where the disk does."""
+    if mending.texts:
+        change_files(root, Change("links --external --fix", RULE, mending.texts))
 
 
 def format_mending(mending: Mending) -> str:

@@ -1,0 +1,499 @@
+"""Changes of several files: all of it or nothing, whenever and however the process is ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from bindery.changes import JOURNAL, Change, change_files, find_obstacle, take_back
+from bindery.model import BookError, ConfigError
+from bindery.pipeline import inspect_book
+from bindery.web.mending import plan_mending, write_mending
+
+if TYPE_CHECKING:
+    from conftest import BookMaker, Runner
+
+FILES = {
+    "README.md": "# Book\n\n[one](docs/one.md) and\n[two](docs/two.md)\n",
+    "docs/one.md": "# One\n\n[two](two.md)\nand [gone](gone.md)\n",
+    "docs/two.md": "# Two\n\n[one](one.md)\n",
+    "docs/notes.txt": "notes\n",
+}
+MOVE = Change(
+    "mv",
+    "refused-move",
+    {
+        "README.md": (FILES["README.md"], "# Book\n\n[one](far/off/one.md)\n"),
+        "docs/one.md": (FILES["docs/one.md"], "# One\n\n[two](../../docs/two.md)\n"),
+    },
+    (("docs/one.md", "far/off/one.md"), ("docs/notes.txt", "far/notes.txt")),
+)
+
+
+def read_tree(root: Path) -> dict[str, bytes | None]:
+    """Every file of a folder, and its folders as None."""
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes() if path.is_file() else None
+        for path in root.rglob("*")
+        if ".git" not in path.relative_to(root).parts
+    }
+
+
+def git(root: Path, *arguments: str) -> str:
+    identity = ["-c", "user.name=A", "-c", "user.email=a@b.c"]
+    command = ["git", *identity, *arguments]
+    return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
+
+
+# --- killed at each step ---
+
+
+KILLED_AT_EACH_STEP = """
+import os, signal, sys
+from pathlib import Path
+import typer
+import bindery.acceptance, bindery.moving.transfer, bindery.moving.wording, bindery.pipeline
+import bindery.formatting.chapters, bindery.documents
+from bindery.changes import JOURNAL, take_back
+from bindery.commands.format import format_sources
+from bindery.commands.mv import mv
+
+STEPS = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "subprocess.Popen"}
+
+def read_tree():
+    return {
+        str(path): path.read_bytes() if path.is_file() else None
+        for path in root.rglob("*")
+        if ".git" not in path.relative_to(root).parts
+    }
+
+def die_at(step):
+    count = 0
+    def see(event, arguments):
+        nonlocal count
+        writes = event == "open" and ".bindery-" in str(arguments[0]) and arguments[2] & 3
+        if event in STEPS or writes:
+            count += 1
+            if count == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+    sys.addaudithook(see)
+
+def is_killed(act, step):
+    child = os.fork()
+    if child == 0:
+        os.chdir(root)
+        sys.stdout = sys.stderr = open(os.devnull, "w")
+        die_at(step)
+        try:
+            act()
+        except typer.Exit:
+            pass
+        os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+def change():
+    mv("docs", "far/off/docs", root=root) if verb == "mv" else format_sources(root=root)
+
+verb, root = sys.argv[1], Path(sys.argv[2])
+before = read_tree()
+step = undone = 0
+while is_killed(change, step := step + 1):
+    undone += (root / JOURNAL).exists()
+    # Going back is killed as well, at one step after the other, until it comes to its end.
+    back = 0
+    while is_killed(lambda: take_back(root), back := back + 1):
+        pass
+    assert read_tree() == before, step
+assert read_tree() != before
+print(undone)
+"""
+
+
+def make_listed(make_book: BookMaker, *, known_to_git: bool) -> Path:
+    """A book with a list of accepted findings that moves and formatting rewrite."""
+    root = make_book(FILES, extra="baseline: accepted.jsonl\n")
+    row = {"path": "docs/one.md", "rule": "dead-link", "text": "and [gone](gone.md)", "count": 1}
+    (root / "accepted.jsonl").write_text(f"{json.dumps(row)}\n")
+    if known_to_git:
+        git(root, "init", "--quiet")
+        git(root, "add", ".")
+        git(root, "commit", "--quiet", "--message", "start")
+    return root
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("verb", "known_to_git"), [("mv", False), ("mv", True), ("format", False)])
+def test_killed_at_any_step_all_goes_back(
+    make_book: BookMaker, child_environment: dict[str, str], verb: str, known_to_git: bool
+) -> None:
+    """Killed before any of its steps, a change is taken back by the next command, byte for byte,
+    though that one is killed at each of its steps too."""
+    root = make_listed(make_book, known_to_git=known_to_git)
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED_AT_EACH_STEP, verb, str(root)],
+        env=child_environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert int(ended.stdout) >= 8
+    assert not list(root.rglob(".bindery-*"))
+    if known_to_git:
+        assert "R  docs/notes.txt -> far/off/docs/notes.txt" in git(root, "status", "--short")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["mv", "format"])
+def test_killed_at_any_moment_all_goes_back(
+    make_book: BookMaker, child_environment: dict[str, str], verb: str
+) -> None:
+    """Killed at random moments, a change is done, or the next command takes it back."""
+    text = "# C\n\none\ntwo [x](/docs/c1.md)\n"
+    chapters = {f"docs/c{number}.md": text for number in range(100)}
+    files = {"README.md": "# A\n", **chapters}
+    command = [sys.executable, "-m", "bindery"]
+    command += ["mv", "docs", "text"] if verb == "mv" else ["format"]
+
+    def start(root: Path) -> subprocess.Popen[bytes]:
+        """The command, when it has begun to change files."""
+        null = subprocess.DEVNULL
+        process = subprocess.Popen(
+            command, cwd=root, env=child_environment, stdout=null, stderr=null
+        )
+        while not (root / JOURNAL).exists() and process.poll() is None:
+            time.sleep(0.001)
+        return process
+
+    whole = make_book(files, name="whole")
+    process = start(whole)
+    began = time.monotonic()
+    assert process.wait(timeout=60) == 0
+    seconds = time.monotonic() - began
+
+    root = make_book(files)
+    before = read_tree(root)
+    moments = random.Random(verb)
+    undone = 0
+    for number in range(8):
+        process = start(root)
+        time.sleep(seconds * moments.uniform(0, 0.8))
+        process.kill()
+        process.wait()
+        undone += (root / JOURNAL).exists()
+        take_back(root)
+        if read_tree(root) != before:
+            assert read_tree(root) == read_tree(whole)
+            root = make_book(files, name=f"again{number}")
+    assert undone >= 2
+    assert not list(root.rglob(".bindery-*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_takes_all_back(make_book: BookMaker, number: signal.Signals) -> None:
+    """Asked to stop while it waits or between two steps, a change goes back by itself."""
+    root = make_book(FILES)
+    before = read_tree(root)
+
+    def wait_for_signal() -> dict[str, tuple[str, str]]:
+        assert (root / "far/off/one.md").exists()
+        threading.Timer(0.1, os.kill, (os.getpid(), number)).start()
+        time.sleep(20)
+        return {}
+
+    former = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt):
+        change_files(root, MOVE, wait_for_signal)
+    assert read_tree(root) == before
+    assert signal.getsignal(number) is former
+
+
+@pytest.mark.slow
+def test_a_command_that_is_ended_leaves_all_as_it_was(
+    make_book: BookMaker, child_environment: dict[str, str]
+) -> None:
+    """`bindery mv` that gets SIGTERM in the middle leaves everything as it was, and ends as if by
+    Ctrl-C."""
+    chapters = {f"docs/c{n}.md": f"# C\n\n[x](/docs/c{n // 2}.md)\n" for n in range(100)}
+    root = make_book({"README.md": "# A\n", **chapters})
+    before = read_tree(root)
+    command = [sys.executable, "-m", "bindery", "mv", "docs", "text"]
+    process = subprocess.Popen(
+        command, cwd=root, env=child_environment, stderr=subprocess.PIPE, text=True
+    )
+    while not (root / JOURNAL).exists() and process.poll() is None:
+        time.sleep(0.001)
+    process.terminate()
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, "Traceback" in said) == (130, False)
+    assert read_tree(root) == before
+
+
+# --- what cannot be done, and what cannot be undone ---
+
+
+def kill_in_the_middle(root: Path) -> None:
+    """Make the move up to its end, and leave the journal as if the process had been killed."""
+    journal = ""
+
+    def keep() -> dict[str, tuple[str, str]]:
+        nonlocal journal
+        journal = (root / JOURNAL).read_text()
+        return {}
+
+    change_files(root, MOVE, keep)
+    (root / JOURNAL).write_text(journal)
+
+
+def test_the_next_command_takes_back_and_goes_on(make_book: BookMaker, run_bindery: Runner) -> None:
+    """A move that finds a half one undoes it in one line, and is made itself."""
+    root = make_book(FILES)
+    kill_in_the_middle(root)
+    ended = run_bindery("mv", "docs/two.md", "two.md", folder=root)
+    assert ended.status == 0, ended.stderr
+    assert ended.stderr == (
+        "`bindery mv` was ended before it was done; "
+        "took it back, the move of docs/one.md to far/off/one.md\n"
+    )
+    assert (root / "docs/one.md").exists()
+    assert not (root / "far").exists()
+    assert "[two](two.md)" in (root / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "arguments", [("mv", "docs/two.md", "two.md", "--dry-run"), ("format", "--check"), ("html",)]
+)
+def test_what_must_not_write_says_what_to_do(
+    make_book: BookMaker, run_bindery: Runner, arguments: tuple[str, ...]
+) -> None:
+    """What only shows or builds takes nothing back, and does not go on either."""
+    root = make_book(FILES)
+    kill_in_the_middle(root)
+    before = read_tree(root)
+    ended = run_bindery(*arguments, folder=root)
+    assert ended.status in (1, 2)
+    assert "the book is half changed" in ended.stderr
+    assert "take it back with `bindery mv --undo`" in ended.stderr
+    assert read_tree(root) == before
+
+
+def test_an_edit_since_then_is_kept(make_book: BookMaker, run_bindery: Runner) -> None:
+    """A file that the author has edited since is never overwritten, and is named."""
+    root = make_book(FILES)
+    before = read_tree(root)
+    kill_in_the_middle(root)
+    (root / "far/off/one.md").write_text("mine\n")
+    ended = run_bindery("mv", "--undo", folder=root)
+    assert ended.status == 1
+    assert (
+        "docs/one.md:1:1: error[unfinished-change]: 'docs/one.md' has been edited" in ended.stderr
+    )
+    assert read_tree(root) == {**before, "docs/one.md": b"mine\n"}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda root: (root / "docs/one.md").write_text("new\n"), "both are there"),
+        (lambda root: (root / "far/off/one.md").unlink(), "neither is there"),
+    ],
+)
+def test_a_move_that_cannot_be_taken_back_changes_nothing(
+    make_book: BookMaker, run_bindery: Runner, spoil: Callable[[Path], object], says: str
+) -> None:
+    """Where the way back is blocked, nothing is touched, and the way out is named."""
+    root = make_book(FILES)
+    kill_in_the_middle(root)
+    spoil(root)
+    before = read_tree(root)
+    ended = run_bindery("mv", "--undo", folder=root)
+    assert ended.status == 1
+    assert says in ended.stderr
+    assert f"or delete {JOURNAL} to keep all as it is" in ended.stderr
+    assert read_tree(root) == before
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"format": 9},
+        {"token": "../x"},
+        {"texts": [{"path": "../out.md", "before": "a", "after": "b"}]},
+        {"texts": [{"path": "a.md", "before": 1, "after": "b"}]},
+        {"moves": [["README.md", ".git/hooks/x"]]},
+        {"made": ["/somewhere"]},
+        None,
+    ],
+)
+def test_a_journal_of_somebody_else_does_nothing(
+    make_book: BookMaker, run_bindery: Runner, edit: dict[str, object] | None
+) -> None:
+    """A journal that is none of ours, or that leads out of the book, is refused and touches
+    nothing."""
+    root = make_book(FILES)
+    kill_in_the_middle(root)
+    row = json.loads((root / JOURNAL).read_text())
+    (root / JOURNAL).write_text("[" if edit is None else json.dumps({**row, **edit}))
+    before = read_tree(root)
+    ended = run_bindery("mv", "--undo", folder=root)
+    assert ended.status == 2
+    assert "this is no journal of a change that can be taken back" in ended.stderr
+    assert read_tree(root) == before
+    assert "[unfinished-change]: this is no journal" in run_bindery("check", folder=root).stdout
+
+
+def test_a_step_that_fails_takes_all_back(make_book: BookMaker) -> None:
+    """Where a folder is in the way at the last moment, everything goes back."""
+    root = make_book(FILES)
+    before = read_tree(root)
+
+    def fail() -> dict[str, tuple[str, str]]:
+        raise BookError
+
+    with pytest.raises(BookError):
+        change_files(root, MOVE, fail)
+    assert read_tree(root) == before
+
+
+def test_one_at_a_time(make_book: BookMaker) -> None:
+    """While a change is under way, another process may neither change nor take back."""
+    root = make_book(FILES)
+
+    def try_another() -> dict[str, tuple[str, str]]:
+        for attempt in (lambda: take_back(root), lambda: change_files(root, MOVE)):
+            with pytest.raises(ConfigError, match="another bindery is changing files"):
+                attempt()
+        return {}
+
+    change_files(root, MOVE, try_another)
+    assert (root / "far/off/one.md").exists()
+
+
+def test_late_edits_stop_a_change(make_book: BookMaker) -> None:
+    """What has been edited since the plan was made is not overwritten."""
+    root = make_book({**FILES, "README.md": "mine\n"})
+    before = read_tree(root)
+    with pytest.raises(BookError, match="has changed meanwhile"):
+        change_files(root, MOVE)
+    assert read_tree(root) == before
+
+
+# --- what may not be written ---
+
+
+def test_files_that_are_locked_or_elsewhere_are_passed_over(
+    make_book: BookMaker, run_bindery: Runner, tmp_path: Path
+) -> None:
+    """Formatting writes neither through a link out of the book nor into a read-only file, says so,
+    and does the rest."""
+    root = make_book({"README.md": "a\nb\n", "locked.md": "a\nb\n", "out/x.md": "a\nb\n"})
+    (root / "out").rename(tmp_path / "elsewhere")
+    (root / "out").symlink_to(tmp_path / "elsewhere")
+    (root / "locked.md").chmod(0o444)
+    ended = run_bindery("format", folder=root)
+    assert ended.status == 1
+    assert "'out/x.md' leads out of the book, and stays as it is" in ended.stdout
+    assert "'locked.md' is read-only, and stays as it is" in ended.stdout
+    assert ended.stdout.endswith("formatted 1 of 3 files\n")
+    assert (root / "README.md").read_text() == "a b\n"
+    assert (root / "locked.md").read_text() == (tmp_path / "elsewhere/x.md").read_text() == "a\nb\n"
+
+
+def test_a_move_into_locked_files_is_refused(make_book: BookMaker, run_bindery: Runner) -> None:
+    """Where a link stands in a read-only file, nothing is moved; without one it may move itself."""
+    root = make_book(FILES)
+    (root / "README.md").chmod(0o444)
+    before = read_tree(root)
+    ended = run_bindery("mv", "docs/one.md", "one.md", folder=root)
+    assert ended.status == 1
+    assert "error[refused-move]: 'README.md' is read-only" in ended.stderr
+    assert "`chmod u+w README.md` first" in ended.stderr
+    assert read_tree(root) == before
+    (root / "docs/notes.txt").chmod(0o444)
+    assert run_bindery("mv", "docs/notes.txt", "notes.txt", folder=root).status == 0
+
+
+def test_a_move_past_a_link_out_of_the_book_is_refused(
+    make_book: BookMaker, run_bindery: Runner, tmp_path: Path
+) -> None:
+    """Where a link to what moves stands in a file outside the book, nothing is moved."""
+    root = make_book({"README.md": "# A\n", "out/x.md": "# X\n\n[a](../README.md)\n"})
+    (root / "out").rename(tmp_path / "elsewhere")
+    (root / "out").symlink_to(tmp_path / "elsewhere")
+    before = read_tree(root)
+    ended = run_bindery("mv", "README.md", "a.md", folder=root)
+    assert ended.status == 1
+    assert "error[refused-move]: 'out/x.md' leads out of the book" in ended.stderr
+    assert read_tree(root) == before
+
+
+def test_an_image_that_is_locked_stays(make_book: BookMaker, run_bindery: Runner) -> None:
+    """A read-only image is not shrunk, and is named."""
+    root = make_book({"README.md": "# A\n", "a.png": b"none"})
+    (root / "a.png").chmod(0o444)
+    ended = run_bindery("format", "--images", "a.png", folder=root)
+    assert ended.status == 1
+    assert "'a.png' is read-only, and stays as it is" in ended.stdout
+
+
+def test_new_addresses_are_not_written_into_locked_files(make_book: BookMaker) -> None:
+    """`links --external --fix` names a read-only chapter, and writes the others."""
+    old, new = "https://example.org/old", "https://example.org/new"
+    root = make_book({"a.md": f"# A\n\n<{old}>\n", "b.md": f"# B\n\n<{old}>\n"})
+    (root / "a.md").chmod(0o444)
+    mending = plan_mending(inspect_book(root), {old: new})
+    write_mending(root, mending)
+    assert [finding.message for finding in mending.findings] == [
+        "'a.md' is read-only, and stays as it is"
+    ]
+    assert old in (root / "a.md").read_text()
+    assert new in (root / "b.md").read_text()
+    assert (root / "b.md").stat().st_mode & 0o777 == 0o644
+
+
+def test_permissions_and_names_are_kept(make_book: BookMaker, run_bindery: Runner) -> None:
+    """A chapter that is also a symbolic link inside the book is written once, where it lies."""
+    root = make_book({"README.md": "# A\n", "a.md": "a\nb\n", "b.md": ""})
+    (root / "b.md").unlink()
+    (root / "b.md").symlink_to("a.md")
+    (root / "a.md").chmod(0o750)
+    ended = run_bindery("format", folder=root)
+    assert ended.stdout.endswith("formatted 1 of 2 files\n"), ended.stderr
+    assert (root / "b.md").is_symlink()
+    assert (root / "a.md").read_text() == "a b\n"
+    assert (root / "a.md").stat().st_mode & 0o777 == 0o750
+    assert find_obstacle(root, "b.md") is None
+
+
+def test_one_file_cannot_become_two(make_book: BookMaker) -> None:
+    """Two names of one file with two texts to write stop the change."""
+    root = make_book({"a.md": "a\n"})
+    (root / "b.md").symlink_to("a.md")
+    change = Change("mv", "refused-move", {"a.md": ("a\n", "1\n"), "b.md": ("a\n", "2\n")})
+    with pytest.raises(BookError, match="is another name of a file"):
+        change_files(root, change)
+    assert (root / "a.md").read_text() == "a\n"
+
+
+def test_old_leftovers_are_swept(make_book: BookMaker) -> None:
+    """What a process that was killed long ago has left beside chapters goes; what is new stays."""
+    root = make_book(FILES)
+    old, new = root / "docs/.bindery-making-abcd1234", root / ".bindery-making-efgh5678"
+    for path in (old, new):
+        path.touch()
+    os.utime(old, (0, 0))
+    (root / f"{JOURNAL}.part").touch()
+    assert take_back(root) == ""
+    assert not old.exists()
+    assert new.exists()
+    assert not (root / f"{JOURNAL}.part").exists()
