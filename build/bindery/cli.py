@@ -9,15 +9,14 @@ import gc
 import io
 import sys
 import traceback
-from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
-import typer
+import click
 
 from bindery import __version__
-from bindery.console import BUG, CLEAN, FINDINGS, WRONG_USE
+from bindery.console import BUG, FINDINGS, WRONG_USE
 from bindery.model import BookError, ConfigError, Severity, Span
 
 VERBS = {
@@ -39,33 +38,41 @@ VERBS = {
 """Each verb with its module in `bindery.commands` and its function there."""
 
 
-def make_app(verbs: Iterable[str] = VERBS) -> typer.Typer:
-    """The command line with these verbs. Each of them costs some hundredths of a second, most of
-    which Typer needs to read its options."""
-    app = typer.Typer(
-        name="bindery",
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    app.callback(invoke_without_command=True)(start)
-    for verb in verbs:
-        module, function = VERBS[verb]
+class _Verbs(click.Group):
+    """The verbs, each loaded when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            from bindery.nearest import find_nearest
+
+            nearest = find_nearest(cmd_name, VERBS)
+            ctx.fail(
+                f"There is no command '{cmd_name}'."
+                + (f" Did you mean '{nearest}'?" if nearest else "")
+            )
+        module, function = VERBS[cmd_name]
         command = getattr(import_module(f"bindery.commands.{module}"), function)
-        settings = {"allow_extra_args": True} if verb == "run" else None
-        app.command(name=verb, context_settings=settings)(command)
-    return app
+        assert isinstance(command, click.Command)
+        return command
 
 
-def start(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
-) -> None:
+@click.group(
+    cls=_Verbs,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "show_default": True,
+        "max_content_width": 100,
+    },
+    no_args_is_help=True,
+)
+@click.version_option(
+    __version__, message="bindery %(version)s", help="Print the version and stop."
+)
+def bindery() -> None:
     """Bind a book of GitHub Markdown into a site, a PDF and an EPUB, every link checked."""
-    if version:
-        print(f"bindery {__version__}")
-        raise typer.Exit(CLEAN)
 
 
 def _stop(error: BookError, status: int) -> NoReturn:
@@ -109,9 +116,12 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    asked = sys.argv[1] if len(sys.argv) > 1 else ""
     try:
-        make_app([asked] if asked in VERBS else VERBS)()
+        # Of an exit status that a command asks for click gives back the number.
+        sys.exit(bindery.main(prog_name="bindery", standalone_mode=False))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(WRONG_USE)
     except ConfigError as error:
         _stop(error, WRONG_USE)
     except BookError as error:
@@ -121,14 +131,9 @@ def main() -> None:
         reason = (error.strerror or str(error)).lower()
         print(f"{path}: cannot be read or written: {reason}", file=sys.stderr)
         sys.exit(WRONG_USE)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort):
         print("interrupted; what was there before is as it was", file=sys.stderr)
         sys.exit(130)
-    except SystemExit as stop:
-        # Typer turns Ctrl-C into an exit of its own, and says nothing.
-        if isinstance(getattr(stop.__context__, "__cause__", None), KeyboardInterrupt):
-            print("interrupted; what was there before is as it was", file=sys.stderr)
-        raise
     except Exception:  # noqa: BLE001 - nothing above it could say more than the traceback
         traceback.print_exc()
         print("this is a bug of bindery; please report it with the lines above", file=sys.stderr)

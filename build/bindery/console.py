@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, TypeVar
 
-import typer
+import click
 
 from bindery.model import ConfigError, Finding, Span
 
@@ -36,17 +36,39 @@ class ListFormat(enum.StrEnum):
     JSON = "json"
 
 
-ListAs = Annotated[ListFormat, typer.Option("--format", help="How it is printed.")]
-Root = Annotated[
-    Path, typer.Option("--root", metavar="DIR", help="The folder that holds chapters.yaml.")
-]
-Out = Annotated[
-    Path | None, typer.Option("--out", metavar="DIR", help="Where outputs go; dist/ by default.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+F = TypeVar("F", bound=Callable[..., object])
 
 
-def refuse_given(context: typer.Context, names: Iterable[str], problem: str, hint: str) -> None:
+def _offer(values: type[enum.StrEnum], parameter: str, help_text: str) -> Callable[[F], F]:
+    return click.option(
+        "--format",
+        parameter,
+        type=click.Choice([str(value) for value in values]),
+        default=str(next(iter(values))),
+        callback=lambda _context, _parameter, value: values(value),
+        help=help_text,
+    )
+
+
+format_option = _offer(Format, "output", "How findings are printed.")
+list_format_option = _offer(ListFormat, "output", "How it is printed.")
+root_option = click.option(
+    "--root",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    metavar="DIR",
+    help="The folder that holds chapters.yaml.",
+)
+out_option = click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where outputs go; dist/ by default.",
+)
+quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress bar.")
+
+
+def refuse_given(context: click.Context, names: Iterable[str], problem: str, hint: str) -> None:
     """Raise ConfigError where one of the options was given on the command line."""
     for name in names:
         source = context.get_parameter_source(name)

@@ -61,7 +61,6 @@ def git(root: Path, *arguments: str) -> str:
 KILLED_AT_EACH_STEP = """
 import os, signal, sys
 from pathlib import Path
-import typer
 import bindery.acceptance, bindery.moving.transfer, bindery.moving.wording, bindery.pipeline
 import bindery.formatting.chapters, bindery.documents
 from bindery.changes import JOURNAL, take_back
@@ -96,13 +95,16 @@ def is_killed(act, step):
         die_at(step)
         try:
             act()
-        except typer.Exit:
+        except SystemExit:
             pass
         os._exit(0)
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 def change():
-    mv("docs", "far/off/docs", root=root) if verb == "mv" else format_sources(root=root)
+    if verb == "mv":
+        mv.callback("docs", "far/off/docs", False, False, root)
+    else:
+        format_sources.callback((), False, False, root)
 
 verb, root = sys.argv[1], Path(sys.argv[2])
 before = read_tree()

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from bindery.console import CLEAN, FINDINGS, WRONG_USE, Format, Root, print_findings
+from bindery.console import (
+    CLEAN,
+    FINDINGS,
+    WRONG_USE,
+    Format,
+    format_option,
+    print_findings,
+    root_option,
+)
 from bindery.model import BookError, ConfigError, Finding, Severity, Span
 
 if TYPE_CHECKING:
@@ -19,66 +27,65 @@ if TYPE_CHECKING:
     from bindery.pipeline import Inspection
 
 
+@click.command("check")
+@click.argument("paths", nargs=-1, help="Only findings in these files and folders.")
+@root_option
+@format_option
+@click.option(
+    "--since",
+    metavar="REV",
+    help="Only findings in lines that were added or changed since this revision of git, "
+    "and sections that have lost most of their text since then.",
+)
+@click.option(
+    "--baseline",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Let pass the findings that this file lists, and not those of the file that "
+    "chapters.yaml names.",
+)
+@click.option(
+    "--write-baseline",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write all findings of today into this file; if it is there already, only take "
+    "out of it what is gone. Then check as with --baseline.",
+)
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Check again whenever a file changes, and print what is new and gone.",
+)
+@click.option(
+    "--explain",
+    metavar="RULE",
+    help="Say what a rule reports and how to excuse it, and check nothing.",
+)
 def check(
-    paths: Annotated[
-        list[str] | None, typer.Argument(help="Only findings in these files and folders.")
-    ] = None,
-    root: Root = Path(),
-    output: Annotated[
-        Format, typer.Option("--format", help="How findings are printed.")
-    ] = Format.TEXT,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REV",
-            help="Only findings in lines that were added or changed since this revision of git, "
-            "and sections that have lost most of their text since then.",
-        ),
-    ] = None,
-    baseline: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Let pass the findings that this file lists, and not those of the file that "
-            "chapters.yaml names.",
-        ),
-    ] = None,
-    write_baseline: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write all findings of today into this file; if it is there already, only take "
-            "out of it what is gone. Then check as with --baseline.",
-        ),
-    ] = None,
-    watch: Annotated[
-        bool,
-        typer.Option(
-            "--watch", help="Check again whenever a file changes, and print what is new and gone."
-        ),
-    ] = False,
-    explain: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RULE", help="Say what a rule reports and how to excuse it, and check nothing."
-        ),
-    ] = None,
+    paths: tuple[str, ...],
+    root: Path,
+    output: Format,
+    since: str | None,
+    baseline: Path | None,
+    write_baseline: Path | None,
+    watch: bool,
+    explain: str | None,
 ) -> None:
     """Report everything in the sources that is false: links, anchors, images, tables."""
     if explain is not None:
         print(_explain_rule(explain))
-        raise typer.Exit(CLEAN)
-    wanted = _Wanted(root, tuple(paths or ()), since, baseline or write_baseline)
+        raise SystemExit(CLEAN)
+    wanted = _Wanted(root, paths, since, baseline or write_baseline)
     if write_baseline is not None:
         _refuse_parts(paths, since, baseline, watch)
         _rewrite_baseline(root, write_baseline)
     if watch:
         if output is not Format.TEXT:
             raise _refuse("--watch", f"'--watch' has no format '{output}'", "leave --format out")
-        raise typer.Exit(_watch_book(wanted))
+        raise SystemExit(_watch_book(wanted))
     checked = _check_once(wanted)
     print_findings(checked.findings, checked.inspection, output, accepted=checked.accepted)
-    raise typer.Exit(FINDINGS if checked.findings else CLEAN)
+    raise SystemExit(FINDINGS if checked.findings else CLEAN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +269,7 @@ def _print_trouble(root: Path, error: BookError | OSError) -> None:
 
 
 def _refuse_parts(
-    paths: list[str] | None, since: str | None, baseline: Path | None, watch: bool
+    paths: Sequence[str], since: str | None, baseline: Path | None, watch: bool
 ) -> None:
     """A file that was written from a part of the findings would lack the others."""
     given = {

@@ -3,35 +3,59 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
-from bindery.console import CLEAN, FINDINGS, WRONG_USE, ListAs, ListFormat, Root, read_amount
+from bindery.console import (
+    CLEAN,
+    FINDINGS,
+    WRONG_USE,
+    ListFormat,
+    list_format_option,
+    read_amount,
+    root_option,
+)
 
 
+@click.command("compare")
+@click.argument(
+    "target",
+    metavar="RECORD",
+    help="A record of the book, or a file that a tool wrote with --json.",
+)
+@click.option(
+    "--against",
+    default="",
+    metavar="NAME",
+    show_default=False,
+    help="Only with this record of the book.",
+)
+@click.option(
+    "--tolerance", default="5%", metavar="SHARE", help="The least that may differ: 5% or 0.05."
+)
+@click.option(
+    "--facts",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="JSON of env_report.py on the machine of the run.",
+)
+@click.option(
+    "--hardware",
+    default="",
+    metavar="TEXT",
+    show_default=False,
+    help="The hardware of the run: '8 x NVIDIA H200'.",
+)
+@list_format_option
+@root_option
 def compare(
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="RECORD", help="A record of the book, or a file that a tool wrote with --json."
-        ),
-    ],
-    against: Annotated[
-        str, typer.Option(metavar="NAME", help="Only with this record of the book.")
-    ] = "",
-    tolerance: Annotated[
-        str, typer.Option(metavar="SHARE", help="The least that may differ: 5% or 0.05.")
-    ] = "5%",
-    facts: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="JSON of env_report.py on the machine of the run."),
-    ] = None,
-    hardware: Annotated[
-        str, typer.Option(metavar="TEXT", help="The hardware of the run: '8 x NVIDIA H200'.")
-    ] = "",
-    output: ListAs = ListFormat.TEXT,
-    root: Root = Path(),
+    target: str,
+    against: str,
+    tolerance: str,
+    facts: Path | None,
+    hardware: str,
+    output: ListFormat,
+    root: Path,
 ) -> None:
     """Compare a run with the newest record that is like it. 1: worse than expected; 2: nothing
     is like it, and why."""
@@ -51,11 +75,11 @@ def compare(
             print(json.dumps({"record": None, "sentences": error.reasons}, indent=1))
         else:
             print("\n".join(("nothing to compare with", *error.reasons)))
-        raise typer.Exit(WRONG_USE) from None
+        raise SystemExit(WRONG_USE) from None
     if output is ListFormat.JSON:
         document = verdicts.make_document(comparison, share)
         print(json.dumps(document, indent=1, ensure_ascii=False))
     else:
         sentences = "\n".join(verdicts.write_sentences(comparison))
         print(f"{sentences}\n\n{verdicts.format_cells(verdicts.make_cells(comparison))}")
-    raise typer.Exit(FINDINGS if comparison.is_worse else CLEAN)
+    raise SystemExit(FINDINGS if comparison.is_worse else CLEAN)

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from bindery.console import CLEAN, FINDINGS, Format, Root, print_findings
+from bindery.console import (
+    CLEAN,
+    FINDINGS,
+    Format,
+    print_findings,
+    root_option,
+)
 from bindery.model import Severity
 
 if TYPE_CHECKING:
     from bindery.pipeline import Inspection
 
 
+@click.command("fill")
+@root_option
+@click.option(
+    "--check", "only_check", is_flag=True, help="Compare, and write nothing; `check` looks deeper."
+)
 def fill(
-    root: Root = Path(),
-    only_check: Annotated[
-        bool, typer.Option("--check", help="Compare, and write nothing; `check` looks deeper.")
-    ] = False,
+    root: Path,
+    only_check: bool,
 ) -> None:
     """Write the tables, values and plots that views give into the chapters, or compare them."""
     from bindery.changes import take_back
@@ -44,7 +53,7 @@ def fill(
     errors = sum(finding.severity is Severity.ERROR for finding in chosen)
     summary = f"compared {', '.join(counts)}: {count_noun(errors, 'error')}"
     print_findings(chosen, inspection, Format.TEXT, summary=summary)
-    raise typer.Exit(FINDINGS if chosen else CLEAN)
+    raise SystemExit(FINDINGS if chosen else CLEAN)
 
 
 def _fill_book(inspection: Inspection) -> bool:

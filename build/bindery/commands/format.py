@@ -5,11 +5,15 @@ from __future__ import annotations
 import difflib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-import typer
+import click
 
-from bindery.console import CLEAN, FINDINGS, Root
+from bindery.console import (
+    CLEAN,
+    FINDINGS,
+    root_option,
+)
 from bindery.model import ConfigError, Finding, Severity, Span
 from bindery.report import count_noun
 
@@ -21,19 +25,20 @@ if TYPE_CHECKING:
     from bindery.load import Loaded
 
 
+@click.command("format")
+@click.argument(
+    "paths", nargs=-1, help="Markdown files and folders; the chapters of the book by default."
+)
+@click.option(
+    "--check", "only_check", is_flag=True, help="Show what would change, and write nothing."
+)
+@click.option("--images", is_flag=True, help="Shrink images: large ones, or PATHS.")
+@root_option
 def format_sources(
-    paths: Annotated[
-        list[str] | None,
-        typer.Argument(help="Markdown files and folders; the chapters of the book by default."),
-    ] = None,
-    only_check: Annotated[
-        bool, typer.Option("--check", help="Show what would change, and write nothing.")
-    ] = False,
-    images: Annotated[
-        bool,
-        typer.Option("--images", help="Shrink images: large ones, or PATHS."),
-    ] = False,
-    root: Root = Path(),
+    paths: tuple[str, ...],
+    only_check: bool,
+    images: bool,
+    root: Path,
 ) -> None:
     """Pad tables, put each paragraph on one line, sort definitions of links; change no word."""
     from bindery.acceptance import prepare_carrying
@@ -53,7 +58,7 @@ def format_sources(
     config = load_config(root, RULES)
     loaded = load_book(config)
     if images:
-        _shrink(config, loaded, paths or [], write=not only_check)
+        _shrink(config, loaded, paths, write=not only_check)
     documents = read_documents(loaded.tree, config, loaded.book.chapters)
     listed = [entry.path for entry in config.chapters]
     chosen = _choose(documents.values(), loaded.tree.root, paths, listed)
@@ -88,7 +93,7 @@ def format_sources(
             print(said)
     verb = "would format" if only_check else "formatted"
     print(f"{verb} {len(texts)} of {count_noun(len(chosen), 'file')}")
-    raise typer.Exit(FINDINGS if findings or (only_check and texts) else CLEAN)
+    raise SystemExit(FINDINGS if findings or (only_check and texts) else CLEAN)
 
 
 def _find_problem(root: Path, path: str) -> Finding | None:
@@ -129,7 +134,7 @@ def _shrink(config: Config, loaded: Loaded, paths: Sequence[str], *, write: bool
     for image in shrunk:
         print(f"{image.path}: {image.before:,} to {image.after:,} bytes".replace(",", "\u00a0"))
     print(f"{'shrank' if write else 'would shrink'} {count_noun(len(shrunk), 'image')}")
-    raise typer.Exit(FINDINGS if problems or (shrunk and not write) else CLEAN)
+    raise SystemExit(FINDINGS if problems or (shrunk and not write) else CLEAN)
 
 
 def _choose(

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 from bindery.model import ConfigError, Finding, Span
 
 
+@click.command("import")
+@click.argument(
+    "folder", type=click.Path(path_type=Path), metavar="DIR", help="The folder of the book."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where to write; DIR/chapters.yaml by default.",
+)
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
 def import_book(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the book.")],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FILE", help="Where to write; DIR/chapters.yaml by default."),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    folder: Path,
+    out: Path | None,
+    force: bool,
 ) -> None:
     """Write chapters.yaml for a book that has a chapters-md.txt."""
     from bindery.importing import import_chapter_list

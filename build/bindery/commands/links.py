@@ -5,20 +5,20 @@ from __future__ import annotations
 import sys
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 from bindery.console import (
     CLEAN,
     FINDINGS,
     Format,
-    Out,
-    Quiet,
-    Root,
     find_out,
+    format_option,
+    out_option,
     print_findings,
+    quiet_option,
     refuse_given,
+    root_option,
     show_progress,
 )
 from bindery.report import count_noun
@@ -26,38 +26,46 @@ from bindery.report import count_noun
 _WEB_OPTIONS = ("since", "fix", "dry_run", "archive", "delay")
 
 
+@click.command("links")
+@root_option
+@out_option
+@quiet_option
+@format_option
+@click.option(
+    "--external",
+    is_flag=True,
+    help="Ask the web about every link of the book, politely, and remember.",
+)
+@click.option(
+    "--since",
+    default="",
+    metavar="REV",
+    show_default=False,
+    help="Web: only links on lines that are new since then.",
+)
+@click.option("--fix", is_flag=True, help="Web: write new addresses into the chapters.")
+@click.option("--dry-run", is_flag=True, help="Web: show what --fix would change.")
+@click.option("--archive", is_flag=True, help="Web: look for copies of dead pages in the archive.")
+@click.option(
+    "--delay",
+    type=float,
+    default=1.0,
+    metavar="SECONDS",
+    help="Web: least time between two requests of a host.",
+)
+@click.pass_context
 def links(
-    context: typer.Context,
-    root: Root = Path(),
-    out: Out = None,
-    quiet: Quiet = False,
-    output: Annotated[
-        Format, typer.Option("--format", help="How findings are printed.")
-    ] = Format.TEXT,
-    external: Annotated[
-        bool,
-        typer.Option(
-            "--external", help="Ask the web about every link of the book, politely, and remember."
-        ),
-    ] = False,
-    since: Annotated[
-        str,
-        typer.Option(metavar="REV", help="Web: only links on lines that are new since then."),
-    ] = "",
-    fix: Annotated[
-        bool, typer.Option("--fix", help="Web: write new addresses into the chapters.")
-    ] = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Web: show what --fix would change."),
-    ] = False,
-    archive: Annotated[
-        bool, typer.Option("--archive", help="Web: look for copies of dead pages in the archive.")
-    ] = False,
-    delay: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", help="Web: least time between two requests of a host."),
-    ] = 1.0,
+    context: click.Context,
+    root: Path,
+    out: Path | None,
+    quiet: bool,
+    output: Format,
+    external: bool,
+    since: str,
+    fix: bool,
+    dry_run: bool,
+    archive: bool,
+    delay: float,
 ) -> None:
     """Hold every link of the built outputs against its source, with linkchecker as a second
     opinion; with --external ask the web instead."""
@@ -84,7 +92,7 @@ def links(
             output=output,
             quiet=quiet,
         )
-        raise typer.Exit(status)
+        raise SystemExit(status)
     from bindery.acceptance import sift_listed
     from bindery.edition import find_edition
     from bindery.opinions.outputs import crawl_outputs
@@ -100,4 +108,4 @@ def links(
         summary += f", {count_noun(len(sifted.accepted), 'finding')} of them accepted"
     print_findings(sifted.fresh, inspection, output, summary=summary)
     findings = list(sifted.fresh)
-    raise typer.Exit(FINDINGS if findings else CLEAN)
+    raise SystemExit(FINDINGS if findings else CLEAN)

@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
-from bindery.console import CLEAN, Root
+from bindery.console import (
+    CLEAN,
+    root_option,
+)
 from bindery.model import ConfigError, Finding, Span
 
 
+@click.command("mv")
+@click.argument("old", metavar="OLD", required=False, help="A file or folder of the book.")
+@click.argument(
+    "new", metavar="NEW", required=False, help="Its new path, or a folder that takes it in."
+)
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@click.option(
+    "--undo", is_flag=True, help="Only take back what a command that was killed left half changed."
+)
+@root_option
 def mv(
-    old: Annotated[str, typer.Argument(metavar="OLD", help="A file or folder of the book.")] = "",
-    new: Annotated[
-        str, typer.Argument(metavar="NEW", help="Its new path, or a folder that takes it in.")
-    ] = "",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")
-    ] = False,
-    undo: Annotated[
-        bool,
-        typer.Option(
-            "--undo", help="Only take back what a command that was killed left half changed."
-        ),
-    ] = False,
-    root: Root = Path(),
+    old: str,
+    new: str,
+    dry_run: bool,
+    undo: bool,
+    root: Path,
 ) -> None:
     """Move a chapter, a folder or a file: links in and out, chapters.yaml, the old address."""
     from bindery.acceptance import prepare_carrying
@@ -45,7 +48,7 @@ def mv(
         elif undo:
             print("there is nothing to take back")
         if undo:
-            raise typer.Exit(CLEAN)
+            raise SystemExit(CLEAN)
     elif (root / JOURNAL).exists():
         raise ConfigError(report_unfinished(root))
     config = load_config(root, RULES)
@@ -59,12 +62,12 @@ def mv(
     if dry_run:
         print(format_plan(plan, loaded.tree), end="")
         print(describe_plan(plan, would=True))
-        raise typer.Exit(CLEAN)
+        raise SystemExit(CLEAN)
     carried = transfer(folder, plan, prepare_carrying(config, "mv", moves.map))
     print(describe_plan(plan))
     for path in carried:
         print(f"{moves.map(path)}: the accepted findings follow")
-    raise typer.Exit(CLEAN)
+    raise SystemExit(CLEAN)
 
 
 def _refuse_wrong_use(old: str, new: str, *, undo: bool, dry_run: bool) -> None:

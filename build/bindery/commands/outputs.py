@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from bindery.console import (
     FINDINGS,
     Format,
-    Out,
-    Quiet,
-    Root,
     find_out,
+    out_option,
     print_findings,
     print_warnings,
+    quiet_option,
+    root_option,
     show_progress,
 )
 from bindery.model import ConfigError, Finding, Severity, Span
@@ -27,13 +27,21 @@ if TYPE_CHECKING:
     from bindery.render.completeness import Proof
 
 
-Lenient = Annotated[
-    bool, typer.Option("--lenient", help="Build in spite of errors, and list them.")
-]
+lenient_option = click.option(
+    "--lenient", is_flag=True, help="Build in spite of errors, and list them."
+)
 
 
+@click.command("html")
+@root_option
+@out_option
+@lenient_option
+@quiet_option
 def html(
-    root: Root = Path(), out: Out = None, lenient: Lenient = False, quiet: Quiet = False
+    root: Path,
+    out: Path | None,
+    lenient: bool,
+    quiet: bool,
 ) -> None:
     """Build the site."""
     from bindery.render.html import build_site, find_clashes
@@ -46,8 +54,16 @@ def html(
     _end_build(proof, folder, folder / "site", root)
 
 
+@click.command("pdf")
+@root_option
+@out_option
+@lenient_option
+@quiet_option
 def pdf(
-    root: Root = Path(), out: Out = None, lenient: Lenient = False, quiet: Quiet = False
+    root: Path,
+    out: Path | None,
+    lenient: bool,
+    quiet: bool,
 ) -> None:
     """Build the PDF."""
     from bindery.render.pdf import STEPS, build_pdf
@@ -60,8 +76,16 @@ def pdf(
     _end_build(proof, folder, path, root)
 
 
+@click.command("epub")
+@root_option
+@out_option
+@lenient_option
+@quiet_option
 def epub(
-    root: Root = Path(), out: Out = None, lenient: Lenient = False, quiet: Quiet = False
+    root: Path,
+    out: Path | None,
+    lenient: bool,
+    quiet: bool,
 ) -> None:
     """Build the EPUB."""
     from bindery.render.epub import STEPS, build_epub
@@ -96,10 +120,10 @@ def _begin_build(
     if any(f.severity is Severity.ERROR for f in sifted.fresh) and not lenient:
         hint = "nothing was built: mend the errors, or build anyway with --lenient"
         print(hint, file=sys.stderr)
-        raise typer.Exit(FINDINGS)
+        raise SystemExit(FINDINGS)
     if not inspection.book.chapters:
         print("nothing was built: no chapter could be read", file=sys.stderr)
-        raise typer.Exit(FINDINGS)
+        raise SystemExit(FINDINGS)
     edition = find_edition(inspection.config)
     # What is accepted does not stop an output, an image that cannot be read as little as a link.
     lenient = lenient or any(f.severity is Severity.ERROR for f in sifted.accepted)

@@ -4,29 +4,42 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
-from bindery.console import CLEAN, FINDINGS, ListAs, ListFormat, Root
+from bindery.console import (
+    CLEAN,
+    FINDINGS,
+    ListFormat,
+    list_format_option,
+    root_option,
+)
 
 
+@click.command("records")
+@click.argument("name", metavar="[NAME]", required=False, help="One record, shown in full.")
+@click.option("--stale", is_flag=True, help="Only stale ones; exit status 1 if there are any.")
+@click.option("--unused", is_flag=True, help="Only unused ones; exit status 1 if there are any.")
+@click.option(
+    "--tool", default="", metavar="TOOL", show_default=False, help="Only those of this tool."
+)
+@click.option(
+    "--machine",
+    default="",
+    metavar="TEXT",
+    show_default=False,
+    help="Only those whose machine or hardware has this.",
+)
+@list_format_option
+@root_option
 def records(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="One record, shown in full.")
-    ] = None,
-    stale: Annotated[
-        bool, typer.Option("--stale", help="Only stale ones; exit status 1 if there are any.")
-    ] = False,
-    unused: Annotated[
-        bool, typer.Option("--unused", help="Only unused ones; exit status 1 if there are any.")
-    ] = False,
-    tool: Annotated[str, typer.Option(metavar="TOOL", help="Only those of this tool.")] = "",
-    machine: Annotated[
-        str, typer.Option(metavar="TEXT", help="Only those whose machine or hardware has this.")
-    ] = "",
-    output: ListAs = ListFormat.TEXT,
-    root: Root = Path(),
+    name: str | None,
+    stale: bool,
+    unused: bool,
+    tool: str,
+    machine: str,
+    output: ListFormat,
+    root: Path,
 ) -> None:
     """List the records of runs: what was measured when and on what, and whether it still holds."""
     from bindery import record_list
@@ -51,4 +64,4 @@ def records(
     if output is ListFormat.JSON:
         text = record_list.format_list_json(listed)
     sys.stdout.write(text)
-    raise typer.Exit(FINDINGS if (stale or unused) and listed and name is None else CLEAN)
+    raise SystemExit(FINDINGS if (stale or unused) and listed and name is None else CLEAN)

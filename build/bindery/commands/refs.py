@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
-from bindery.console import CLEAN, ListAs, ListFormat, Root
+from bindery.console import (
+    CLEAN,
+    ListFormat,
+    list_format_option,
+    root_option,
+)
 from bindery.model import ConfigError, Finding, Span
 
 
+@click.command("refs")
+@click.argument(
+    "target",
+    metavar="TARGET",
+    help="A path, path#anchor, #anchor, an address, or the name of a tool, record or view.",
+)
+@list_format_option
+@root_option
 def refs(
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="TARGET",
-            help="A path, path#anchor, #anchor, an address, or the name of a tool, record or view.",
-        ),
-    ],
-    output: ListAs = ListFormat.TEXT,
-    root: Root = Path(),
+    target: str,
+    output: ListFormat,
+    root: Path,
 ) -> None:
     """Show who refers to a file, an anchor, a tool, a record, a view or an address."""
     from bindery.documents import read_documents
@@ -39,7 +45,7 @@ def refs(
         sys.stdout.write(format_references_json(found))
     else:
         sys.stdout.write(format_references(found, target))
-    raise typer.Exit(CLEAN)
+    raise SystemExit(CLEAN)
 
 
 def _read_path(target: str, root: Path) -> str:

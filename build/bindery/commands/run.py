@@ -6,11 +6,16 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
-import typer
+import click
 
-from bindery.console import Quiet, Root, read_amount, refuse_given
+from bindery.console import (
+    quiet_option,
+    read_amount,
+    refuse_given,
+    root_option,
+)
 from bindery.model import BookError, ConfigError, Finding, Span
 
 if TYPE_CHECKING:
@@ -22,90 +27,131 @@ Via = Literal["sbatch", "submitit"]
 Runtime = Literal["pyxis", "apptainer"]
 
 
+@click.command("run", context_settings={"allow_extra_args": True})
+@click.argument("tool", required=False, help="A tool that chapters.yaml names.")
+@click.option("--profile", default="toy", help="Which set of arguments: toy or full.")
+@click.option(
+    "--timeout", default="1h", metavar="TIME", help="The run is ended after it: 90, 10m, 2h."
+)
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    help="The run is ended above it: 8, 8GiB, 500MiB. Nine tenths of what is free else.",
+)
+@click.option(
+    "--output", default="16MiB", metavar="SIZE", help="The run is ended when it has printed more."
+)
+@click.option(
+    "--ranks", type=click.IntRange(min=1), help="Ranks on each node, started by torchrun."
+)
+@click.option(
+    "--env", multiple=True, metavar="NAME", help="An environment variable to hand on; repeatable."
+)
+@click.option(
+    "--text",
+    multiple=True,
+    metavar="NAME",
+    help="Store what the tool prints for this text instead.",
+)
+@click.option("--texts", is_flag=True, help="Store what the tool prints for each of its texts.")
+@click.option(
+    "--on",
+    type=click.Choice(get_args(Place)),
+    default="local",
+    help="Where it runs: on this machine, or on a cluster.",
+)
+@click.option("--nodes", type=click.IntRange(min=1), default=1, help="Slurm: number of nodes.")
+@click.option("--cpus", type=click.IntRange(min=1), help="Slurm: CPUs on each node.")
+@click.option("--gpus", type=click.IntRange(min=1), help="Slurm: GPUs on each node.")
+@click.option("--partition", default="", show_default=False, help="Slurm: the partition.")
+@click.option("--account", default="", show_default=False, help="Slurm: the account.")
+@click.option("--qos", default="", show_default=False, help="Slurm: the quality of service.")
+@click.option(
+    "--sbatch",
+    multiple=True,
+    metavar="OPTION",
+    help="Slurm: a further option of sbatch; repeatable.",
+)
+@click.option(
+    "--container",
+    default="",
+    metavar="IMAGE",
+    show_default=False,
+    help="Slurm: the container that it runs in.",
+)
+@click.option(
+    "--container-runtime",
+    type=click.Choice(get_args(Runtime)),
+    help="Slurm: what starts the container.",
+)
+@click.option(
+    "--python",
+    default="",
+    metavar="PATH",
+    show_default=False,
+    help="Slurm: Python on the nodes; this one by default, python3 in a container.",
+)
+@click.option(
+    "--sweep",
+    multiple=True,
+    metavar="NAME=V1,V2",
+    help="Slurm: a task for each value, given as --NAME V; repeatable: each combination.",
+)
+@click.option(
+    "--repeat", type=click.IntRange(min=1), default=1, help="Slurm: so many tasks of each kind."
+)
+@click.option(
+    "--via",
+    type=click.Choice(get_args(Via)),
+    default="sbatch",
+    help="Slurm: how the job is submitted.",
+)
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Slurm: the folder of the run, which the nodes see too; below dist/runs/ else.",
+)
+@click.option("--no-wait", is_flag=True, help="Slurm: submit the job, and leave it to itself.")
+@click.option(
+    "--collect",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Make the records of a run that was not waited for.",
+)
+@root_option
+@quiet_option
+@click.pass_context
 def run(
-    context: typer.Context,
-    tool: Annotated[
-        str | None, typer.Argument(help="A tool that chapters.yaml names.", show_default=False)
-    ] = None,
-    profile: Annotated[str, typer.Option(help="Which set of arguments: toy or full.")] = "toy",
-    timeout: Annotated[
-        str, typer.Option(metavar="TIME", help="The run is ended after it: 90, 10m, 2h.")
-    ] = "1h",
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="The run is ended above it: 8, 8GiB, 500MiB. Nine tenths of what is free else.",
-        ),
-    ] = None,
-    output: Annotated[
-        str, typer.Option(metavar="SIZE", help="The run is ended when it has printed more.")
-    ] = "16MiB",
-    ranks: Annotated[
-        int | None, typer.Option(min=1, help="Ranks on each node, started by torchrun.")
-    ] = None,
-    env: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="An environment variable to hand on; repeatable."),
-    ] = None,
-    text: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Store what the tool prints for this text instead."),
-    ] = None,
-    texts: Annotated[
-        bool, typer.Option("--texts", help="Store what the tool prints for each of its texts.")
-    ] = False,
-    on: Annotated[
-        Place, typer.Option(help="Where it runs: on this machine, or on a cluster.")
-    ] = "local",
-    nodes: Annotated[int, typer.Option(min=1, help="Slurm: number of nodes.")] = 1,
-    cpus: Annotated[int | None, typer.Option(min=1, help="Slurm: CPUs on each node.")] = None,
-    gpus: Annotated[int | None, typer.Option(min=1, help="Slurm: GPUs on each node.")] = None,
-    partition: Annotated[str, typer.Option(help="Slurm: the partition.")] = "",
-    account: Annotated[str, typer.Option(help="Slurm: the account.")] = "",
-    qos: Annotated[str, typer.Option(help="Slurm: the quality of service.")] = "",
-    sbatch: Annotated[
-        list[str] | None,
-        typer.Option(metavar="OPTION", help="Slurm: a further option of sbatch; repeatable."),
-    ] = None,
-    container: Annotated[
-        str, typer.Option(metavar="IMAGE", help="Slurm: the container that it runs in.")
-    ] = "",
-    container_runtime: Annotated[
-        Runtime | None, typer.Option(help="Slurm: what starts the container.")
-    ] = None,
-    python: Annotated[
-        str,
-        typer.Option(
-            metavar="PATH",
-            help="Slurm: Python on the nodes; this one by default, python3 in a container.",
-        ),
-    ] = "",
-    sweep: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=V1,V2",
-            help="Slurm: a task for each value, given as --NAME V; repeatable: each combination.",
-        ),
-    ] = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Slurm: so many tasks of each kind.")] = 1,
-    via: Annotated[Via, typer.Option(help="Slurm: how the job is submitted.")] = "sbatch",
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Slurm: the folder of the run, which the nodes see too; below dist/runs/ else.",
-        ),
-    ] = None,
-    no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="Slurm: submit the job, and leave it to itself.")
-    ] = False,
-    collect: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Make the records of a run that was not waited for."),
-    ] = None,
-    root: Root = Path(),
-    quiet: Quiet = False,
+    context: click.Context,
+    tool: str | None,
+    profile: str,
+    timeout: str,
+    memory: str | None,
+    output: str,
+    ranks: int | None,
+    env: tuple[str, ...],
+    text: tuple[str, ...],
+    texts: bool,
+    on: Place,
+    nodes: int,
+    cpus: int | None,
+    gpus: int | None,
+    partition: str,
+    account: str,
+    qos: str,
+    sbatch: tuple[str, ...],
+    container: str,
+    container_runtime: Runtime | None,
+    python: str,
+    sweep: tuple[str, ...],
+    repeat: int,
+    via: Via,
+    folder: Path | None,
+    no_wait: bool,
+    collect: Path | None,
+    root: Path,
+    quiet: bool,
 ) -> None:
     """Run a companion tool within limits and leave a record. Arguments behind -- go to the tool."""
     if on == "local":
@@ -163,7 +209,7 @@ def run(
             plan,
             request,
             (lambda _line: None) if quiet else lambda line: print(line, file=sys.stderr),
-            tasks=_read_tasks(sweep or [], repeat),
+            tasks=_read_tasks(sweep, repeat),
             folder=folder,
             via=via,
             waits=not no_wait,

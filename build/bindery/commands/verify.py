@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
-from bindery.console import Root
+from bindery.console import (
+    root_option,
+)
 from bindery.model import BookError
 
 
+@click.command("verify")
+@click.argument("tools", nargs=-1, help="Tools of the book; all of them if none is named.")
+@root_option
 def verify(
-    tools: Annotated[
-        list[str] | None, typer.Argument(help="Tools of the book; all of them if none is named.")
-    ] = None,
-    root: Root = Path(),
+    tools: tuple[str, ...],
+    root: Path,
 ) -> None:
     """Run again what can be run again: texts to the letter, toy results in value or shape."""
     from bindery.report import count_noun
