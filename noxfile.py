@@ -60,6 +60,7 @@ NATIVE_COMMANDS = {
 TEST_PROGRAMS = {
     "chromium": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
     "default-jre-headless": ("java",),
+    "fio": ("fio",),
     "git": ("git",),
     "iproute2": ("ip",),
     "mariadb-server": ("mariadbd",),

@@ -154,6 +154,7 @@ def test_toy_profile_leaves_good_json(
     tool: Path, run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """The toy profile prints a table and leaves strict JSON that could become a record."""
+    skip_without_program(tool)
     path = tmp_path / "out.json"
     done = run_tool(tool, *read_constants(tool)["PROFILES"]["toy"], "--json", str(path))
     assert done.returncode == 0, done.stderr
@@ -277,6 +278,7 @@ def test_ctrl_c_keeps_what_was_measured(
 ) -> None:
     """Ctrl-C at any moment ends the toy run with status 1 and JSON that says it is not complete,
     or too late to matter: with status 0 and the whole result. It never leaves a traceback."""
+    skip_without_program(tool)
     arguments = read_constants(tool)["PROFILES"]["toy"]
     seconds = time_toy_run(tool, arguments, tmp_path / "whole.json")
     for share in (0.5, 0.75, 0.95):
@@ -302,6 +304,17 @@ def test_ctrl_c_keeps_what_was_measured(
         assert was_cut or "Traceback" not in notes
         if path.exists() and tool.stem != "env_report":
             assert read_json(path)["complete"] is (process.returncode != 1)
+
+
+# What a tool drives and does not bring along.
+PROGRAMS = {"fio_scan": "fio"}
+
+
+def skip_without_program(tool: Path) -> None:
+    """Skip where the program that the tool drives is not installed."""
+    program = PROGRAMS.get(tool.stem)
+    if program is not None and shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
 
 
 def time_toy_run(tool: Path, arguments: list[str], path: Path) -> float:
