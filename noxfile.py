@@ -62,7 +62,7 @@ TEST_PROGRAMS = {
     "default-jre-headless": ("java",),
     "fio": ("fio",),
     "git": ("git",),
-    "iproute2": ("ip",),
+    "iproute2": ("tc",),
     "mariadb-server": ("mariadbd",),
     "munge": ("munged",),
     "poppler-utils": ("pdftotext",),
