@@ -241,11 +241,16 @@ def _find_lost_continuation(code: str, commands: Sequence[Command]) -> ShellFaul
 # --- YAML ------------------------------------------------------------------------------------
 
 _TEMPLATE_LINE = re.compile(r"^[ \t]*\{[%#].*[%#]\}[ \t]*$", re.MULTILINE)
-_TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}")
+_TEMPLATE = re.compile(r"\{\{(?:(?!\{\{).)*?\}\}|\{%(?:(?!\{%).)*?%\}")
 _YAML_DOTS = re.compile(r"^([ \t]+|(?=.*\n[ \t]*\S))(?:\.{3}|…)[ \t]*$", re.MULTILINE)
+
+_DEEP = re.compile(r"(?:[\[{][ \t]*){200}")
+"""Brackets that the YAML parser would give up in, after a long time."""
 
 
 def _find_in_yaml(code: str) -> CodeFault | None:
+    if _DEEP.search(code):
+        return None
     # Imported here: it takes longer to load than most books take to check.
     from ruamel.yaml import YAML
     from ruamel.yaml.composer import ComposerError
@@ -361,9 +366,15 @@ def _find_in_json(code: str) -> CodeFault | None:
     return CodeFault(row, col, 1, problem, "correct it, or write '...' where something is left out")
 
 
+_LONG_KEY = re.compile(r"(?:[\w-]{1,99}\.){200}")
+"""A key of more parts than are read in a time worth waiting for."""
+
+
 def _find_in_toml(code: str) -> CodeFault | None:
     import tomllib
 
+    if _LONG_KEY.search(code):
+        return None
     try:
         tomllib.loads(code)
     except tomllib.TOMLDecodeError as error:

@@ -24,10 +24,11 @@ from bindery.comparison import (
     make_references,
     make_run,
 )
-from bindery.config import find_nearest, load_config
+from bindery.config import load_config
 from bindery.freshness import find_stale, read_methods
 from bindery.load import RECORDS_FOLDER, Tree
 from bindery.model import ConfigError, Finding, Span
+from bindery.nearest import find_nearest
 from bindery.record_list import clean_name
 from bindery.records import (
     Machine,

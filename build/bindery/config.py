@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -12,10 +11,12 @@ from typing import TypeVar
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from bindery.controls import show_controls
 from bindery.model import ConfigError, Finding, Severity, Span
+from bindery.nearest import find_nearest
 
 FILE_NAME = "chapters.yaml"
 FORMATS = ("html", "pdf", "epub")
@@ -141,12 +142,6 @@ class Config:
         return uuid.uuid5(uuid.NAMESPACE_URL, seed).urn
 
 
-def find_nearest(word: str, choices: Iterable[str]) -> str:
-    """Give the choice that looks most like `word`, or an empty string where none is close."""
-    close = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.6)
-    return close[0] if close else ""
-
-
 def load_config(root: Path, rule_ids: Iterable[str]) -> Config:
     """Read `chapters.yaml` in `root`.
 
@@ -154,8 +149,11 @@ def load_config(root: Path, rule_ids: Iterable[str]) -> Config:
     """
     path = root / FILE_NAME
     shown = path.as_posix()
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        message = f"{FILE_NAME} is no file"
+        raise ConfigError(Finding(Span.whole(shown), "config", message, "put a text file there"))
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise ConfigError(
             Finding(
@@ -176,6 +174,20 @@ def load_config(root: Path, rule_ids: Iterable[str]) -> Config:
         reason = f"{FILE_NAME} cannot be read: {error.strerror}"
         raise ConfigError(Finding(Span.whole(shown), "config", reason)) from None
     return _Reader(root, frozenset(rule_ids)).read(text)
+
+
+_DEEPEST = 50
+"""Levels of YAML, more than any key of ours needs."""
+
+
+def _find_depth(text: str) -> Span:
+    """Where YAML is nested deeper than we read."""
+    depth = 0
+    for event in YAML(typ="safe", pure=True).parse(text):
+        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+        if depth > _DEEPEST:
+            return Span(FILE_NAME, event.start_mark.line + 1, event.start_mark.column + 1)
+    return Span.whole(FILE_NAME)
 
 
 T = TypeVar("T")
@@ -207,6 +219,11 @@ class _Reader:
         except YAMLError as error:
             problem = str(error).splitlines()[0]
             raise ConfigError(Finding(Span.whole(FILE_NAME), "config", problem)) from None
+        except RecursionError:
+            message = "the YAML is nested too deep"
+            raise ConfigError(
+                Finding(_find_depth(text), "config", message, "close the brackets, or indent less")
+            ) from None
         if node is None:
             raise ConfigError(
                 Finding(Span.whole(FILE_NAME), "config", "the file is empty", _NEEDED)

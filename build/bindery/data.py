@@ -18,9 +18,9 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from bindery.arithmetic import NoArithmeticError, agrees, evaluate
-from bindery.config import find_nearest
 from bindery.load import Tree
 from bindery.model import Finding, Span
+from bindery.nearest import find_nearest
 from bindery.tables import Cell
 
 CLASSES = ("vendor", "reported", "derived", "assumed")

@@ -12,8 +12,8 @@ import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from bindery.config import find_nearest
 from bindery.model import Finding, Span
+from bindery.nearest import find_nearest
 from bindery.tables import Cell, Table, find_fault
 from bindery.views import View
 

@@ -124,7 +124,10 @@ def encode_name(name: str, style: Style) -> str:
         forbidden = forbidden | set("()")
     if style in ("bare", "angle") and html.unescape(name) != name:
         forbidden = forbidden | {"&"}
-    return "".join(quote(c, safe="") if c in forbidden or not c.isprintable() else c for c in name)
+    return "".join(
+        quote(c, safe="", errors="surrogateescape") if c in forbidden or not c.isprintable() else c
+        for c in name
+    )
 
 
 def _unescape(text: str, style: Style) -> str:

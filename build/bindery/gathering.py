@@ -8,13 +8,14 @@ from datetime import date
 from pathlib import PurePosixPath as Path
 from typing import TYPE_CHECKING
 
-from bindery.config import Config, find_nearest
+from bindery.config import Config
 from bindery.data import DataTable, load_data
 from bindery.database import EvidenceDatabase
 from bindery.evidence import Evidence
 from bindery.freshness import Staleness, find_newest, find_stale, read_methods
 from bindery.load import RECORDS_FOLDER, Tree
 from bindery.model import Finding, Span
+from bindery.nearest import find_nearest
 from bindery.plots import find_plot_fault
 from bindery.tables import Cell, Table
 from bindery.views import View, blank_quoted, parse_view

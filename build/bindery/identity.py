@@ -12,6 +12,8 @@ _REACH = 40
 """Characters kept on each side of the offending text: where a paragraph is one line, a word
 changed at its other end makes no other finding."""
 
+_READ = 50 * _REACH
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Identity:
@@ -39,7 +41,9 @@ def identify_finding(finding: Finding, line: str) -> Identity:
         return Identity(span.path, finding.rule, _NUMBER.sub("#", _squeeze(finding.message)))
     start = span.col - 1
     end = start + span.width
-    before, after = _squeeze(line[:start])[-_REACH:], _squeeze(line[end:])[:_REACH]
+    # A line may be a whole book long: no more of it is read than matters.
+    before = _squeeze(line[max(start - _READ, 0) : start])[-_REACH:]
+    after = _squeeze(line[end : end + _READ])[:_REACH]
     return Identity(span.path, finding.rule, f"{before}{_squeeze(line[start:end])}{after}".strip())
 
 

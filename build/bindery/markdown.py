@@ -23,9 +23,9 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from mdit_py_plugins.gfm import gfm_plugin
 
+from bindery.inline import InlineParser, InlineRule
 from bindery.model import BracketShape
 
-InlineRule = Callable[[StateInline, bool], bool]
 BlockRule = Callable[[StateBlock, int, int, bool], bool]
 Place = tuple[int, int]
 """Line and column, from 1."""
@@ -34,7 +34,6 @@ _DEFINITION = re.compile(r"\[(?P<label>(?:[^\[\]\\]|\\.)+)\]:\s*", re.DOTALL)
 _PATH = r"(?P<path>https?://[^\s()<>\]]+|[\w./%-]+\.(?:md|py|sh|png|svg|jpg|html)(?:#[\w-]+)?)"
 _OPEN_PATH = re.compile(rf"\(<?{_PATH}")
 _PATH_APART = re.compile(rf" \({_PATH}\)")
-_PROTOCOL = re.compile(r"(?:https?|mailto|xmpp)$")
 _LONG_TAIL = re.compile(r"""[?!.,:*_~'"\[\]();]{500}""")
 _KEPT = 320
 """Characters before a sign of an address that are looked at: no mailbox has so long a name."""
@@ -110,39 +109,24 @@ def make_parser(maths: bool = False) -> MarkdownIt:
     """Give the Markdown parser: GitHub's dialect; dollar maths only where the book asks for it."""
     parser = _Parser("commonmark")
     gfm_plugin(parser, dollarmath=maths, front_matter=True)
-    _remember_skips(parser)
-    for name, first, mark in (
-        ("link", "[", _mark_link),
-        ("image", "!", _mark_link),
-        ("autolink", "<", _mark_autolink),
-        ("html_inline", "<", _mark_tag),
-        ("gfm_autolink_www", "w", _mark_autolink),
-        ("gfm_autolink_protocol", ":", _mark_autolink),
-        ("gfm_autolink_email", "@", _mark_autolink),
+    for name, mark in (
+        ("link", _mark_link),
+        ("image", _mark_link),
+        ("autolink", _mark_autolink),
+        ("html_inline", _mark_tag),
+        ("gfm_autolink_www", _mark_autolink),
+        ("gfm_autolink_protocol", _mark_autolink),
+        ("gfm_autolink_email", _mark_autolink),
+        ("backticks", _mark_code),
+        ("math_inline", _mark_formula),
     ):
-        _wrap_inline_rule(parser, name, first, mark)
-    _wrap_inline_rule(parser, "backticks", "`", _mark_code)
-    if maths:
-        _wrap_inline_rule(parser, "math_inline", "$", _mark_formula)
+        if maths or name != "math_inline":
+            _wrap_inline_rule(parser, name, mark)
+    parser.inline = InlineParser(parser.inline)
     _wrap_block_rule(parser, "reference", [], _note_definition)
     _wrap_block_rule(parser, "footnote_def", ["paragraph", "reference"], _note_footnote)
     parser.core.ruler.after("inline", "brackets", _attach_brackets)
     return parser
-
-
-def _remember_skips(parser: MarkdownIt) -> None:
-    """Have the parser ask first whether it knows where a token ends. It passes over each bracket
-    for every bracket before it, and all else that it does then is for nothing."""
-    skip = parser.inline.skipToken
-
-    def skip_known(state: StateInline) -> None:
-        end = state.cache.get(state.pos)
-        if end is None:
-            skip(state)
-        else:
-            state.pos = end
-
-    setattr(parser.inline, "skipToken", skip_known)  # noqa: B010
 
 
 # --- links, images and tags ------------------------------------------------------------------
@@ -154,24 +138,21 @@ _MARKED = frozenset(
 
 
 def _wrap_inline_rule(
-    parser: MarkdownIt, name: str, first: str, mark: Callable[[StateInline, int, int], None]
+    parser: MarkdownIt, name: str, mark: Callable[[StateInline, int, int], None]
 ) -> None:
-    """Have an inline rule note where in the inline text its token stands. `first` is the
-    character without which the rule cannot match: looked at here, it saves most of the calls."""
+    """Have an inline rule note where in the inline text its token stands."""
     ruler = parser.inline.ruler
     rule: InlineRule = next(entry.fn for entry in ruler.__rules__ if entry.name == name)
     is_address = name.startswith("gfm_autolink")
 
     def marked(state: StateInline, silent: bool) -> bool:
         start = state.pos
-        if state.src[start] != first:
-            return False
-        if is_address and (silent or not _may_be_address(state, first)):
+        if is_address and (silent or not _may_be_address(state)):
             return False
         tokens = state.tokens
         count = len(tokens)
         if not rule(state, silent):
-            if first == "[" and not silent:
+            if name == "link" and not silent:
                 _note_brackets(state, start)
             return False
         if not silent:
@@ -183,18 +164,12 @@ def _wrap_inline_rule(
     ruler.at(name, marked)
 
 
-def _may_be_address(state: StateInline, first: str) -> bool:
+def _may_be_address(state: StateInline) -> bool:
     """Whether an address in plain text may stand here, as far as can be told cheaply. The rules
     themselves read all the text before and behind it, and in a long paragraph never end."""
     src, start = state.src, state.pos
-    match first:
-        case "w":
-            is_likely = src.startswith("www.", start)
-        case ":":
-            is_likely = bool(_PROTOCOL.search(src, max(start - 6, 0), start))
-        case _:
-            is_likely = start > 0 and (src[start - 1].isalnum() or src[start - 1] in ".+-_")
-    if not is_likely:
+    behind = src[start - 1 : start] if start else ""
+    if src[start] == "@" and not (behind.isalnum() or (behind and behind in ".+-_")):
         return False
     is_long = not any(map(str.isspace, src[start : start + _KEPT]))
     if is_long and _LONG_TAIL.search(src, start, state.posMax):

@@ -14,8 +14,8 @@ from dataclasses import astuple, dataclass, field
 from typing import Literal, get_args
 from urllib.parse import quote
 
-from bindery.config import find_nearest
 from bindery.controls import show_controls
+from bindery.nearest import find_nearest
 from bindery.report import count_noun
 from bindery.tables import Cell, Column, Table, format_cell
 

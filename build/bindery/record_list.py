@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from bindery.config import ToolEntry, find_nearest
+from bindery.config import ToolEntry
 from bindery.load import RECORDS_FOLDER
 from bindery.model import ConfigError, Finding, Span
+from bindery.nearest import find_nearest
 from bindery.report import count_noun
 
 if TYPE_CHECKING:

@@ -28,9 +28,10 @@ import psutil
 from pydantic import ValidationError
 
 from bindery.checks import RULES
-from bindery.config import Config, ToolEntry, find_nearest, load_config
+from bindery.config import Config, ToolEntry, load_config
 from bindery.constants import read_constants
 from bindery.model import BookError, ConfigError, Finding, Span
+from bindery.nearest import find_nearest
 from bindery.records import (
     CUSTOM,
     FOLDER,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from bindery.config import FILE_NAME, find_nearest
+from bindery.config import FILE_NAME
 from bindery.documents import Document, resolve_documents
 from bindery.load import RECORDS_FOLDER, Tree
 from bindery.model import (
@@ -26,6 +26,7 @@ from bindery.model import (
     ToWeb,
     WrongCase,
 )
+from bindery.nearest import find_nearest
 from bindery.passages import read_fences
 from bindery.pipeline import Inspection
 from bindery.regions import Region

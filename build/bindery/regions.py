@@ -21,9 +21,9 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from bindery.config import find_nearest
 from bindery.evidence import Evidence
 from bindery.model import Chapter, Finding, Span
+from bindery.nearest import find_nearest
 from bindery.tables import format_cell, format_markdown
 
 FILL_COMMAND = "bindery fill"

@@ -156,7 +156,7 @@ def _annotate(finding: Finding, prefix: str) -> str:
     if finding.help:
         message += f"\n{show_hidden(finding.help)}"
     place = (
-        f"file={_escape_property(path)},line={span.line},col={span.col},"
+        f"file={_escape_property(show_controls(path))},line={span.line},col={span.col},"
         f"endColumn={span.col + span.width},title={_escape_property(finding.rule)}"
     )
     return f"::{finding.severity} {place}::{_escape(message)}"

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from bindery.config import ToolEntry, find_nearest
+from bindery.config import ToolEntry
 from bindery.constants import read_constants
 from bindery.load import Tree
 from bindery.model import ConfigError, Finding, Span
+from bindery.nearest import find_nearest
 
 if TYPE_CHECKING:
     from bindery.records import Scalar

@@ -69,6 +69,8 @@ TEXTS = {
     "brackets in a command": "```bash\necho " + "[" * 60_000 + "\n```\n",
     "braces in a command": "```bash\necho {" + "," * 60_000 + "\n```\n",
     "deep arithmetic": "```bash\n" + "((" * 10_000 + "\n```\n",
+    "templates without an end": "```yaml\n" + "{{" * 30_000 + "\n```\n",
+    "a long key in TOML": "```toml\n" + "a." * 30_000 + "a = 1\n```\n",
     "options on lines of their own": "```bash\n" + "a\n\n--bc\n" * 15_000 + "```\n",
 }
 

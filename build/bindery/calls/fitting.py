@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from bindery.calls.flags import Option, Parser
 from bindery.calls.shell import Word
-from bindery.config import find_nearest
+from bindery.nearest import find_nearest
 
 # Newer Pythons take more for a negative number than older ones, `-1e-3` say.
 _NUMBER = re.compile(r"-\.?\d[\d_.eE+-]*")

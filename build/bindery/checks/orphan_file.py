@@ -6,6 +6,7 @@ command say, where a folder is linked that holds it, or where a file beside it n
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 from collections.abc import Iterator
 
@@ -22,6 +23,7 @@ _READ_AT_MOST = 200_000
 def check(scope: Scope) -> Iterator[Finding]:
     used, folders = _find_targets(scope)
     known = (*_list_fed_folders(scope), *folders)
+    beside: dict[str, list[tuple[str, bytes]]] = {}
     homes = {posixpath.dirname(chapter.path) for chapter in scope.book.chapters} - {""}
     for path in scope.tree.walk_files(scope.config.folder):
         if path in used or path.endswith(".md") or is_left_out(path, scope.config):
@@ -33,7 +35,7 @@ def check(scope: Scope) -> Iterator[Finding]:
             if posixpath.splitext(path)[0] == posixpath.splitext(scope.config.cover)[0]:
                 continue
             message, hint = f"no chapter shows '{path}'", "show it"
-        elif _is_at_home(path, homes) and not _is_named(path, scope):
+        elif _is_at_home(path, homes) and not _is_named(path, scope, beside):
             message, hint = f"no chapter links or names '{path}'", "link it"
         else:
             continue
@@ -83,8 +85,9 @@ def _is_at_home(path: str, homes: set[str]) -> bool:
     return False
 
 
-def _is_named(path: str, scope: Scope) -> bool:
-    """Whether a chapter, or a file beside, names a file; a module goes by its name alone."""
+def _is_named(path: str, scope: Scope, beside: dict[str, list[tuple[str, bytes]]]) -> bool:
+    """Whether a chapter, or a file beside, names a file; a module goes by its name alone. What
+    stands in a folder is read once, and kept in `beside`."""
     folder, name = posixpath.split(path)
     names = [name]
     if name.endswith(".py"):
@@ -92,14 +95,17 @@ def _is_named(path: str, scope: Scope) -> bool:
         names += [f"import {stem}", f"from {stem} ", f"-m {stem}"]
     if any(n in chapter.source for n in names for chapter in scope.book.chapters):
         return True
-    for beside in scope.tree.list_folder(folder):
-        other = posixpath.join(folder, beside)
-        if beside == name or beside.startswith(".") or scope.tree.find_kind(other) != "file":
+    if folder not in beside:
+        beside[folder] = list(_read_texts(folder, scope))
+    sought = [n.encode("utf-8", "surrogateescape") for n in names]
+    return any(other != name and n in text for other, text in beside[folder] for n in sought)
+
+
+def _read_texts(folder: str, scope: Scope) -> Iterator[tuple[str, bytes]]:
+    """The beginnings of the files in a folder, by their names."""
+    for name in scope.tree.list_folder(folder):
+        path = posixpath.join(folder, name)
+        if name.startswith(".") or scope.tree.find_kind(path) != "file":
             continue
-        try:
-            text = scope.tree.read_bytes(other)[:_READ_AT_MOST]
-        except OSError:
-            continue
-        if any(n.encode() in text for n in names):
-            return True
-    return False
+        with contextlib.suppress(OSError):
+            yield name, scope.tree.read_beginning(path, _READ_AT_MOST)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from bindery.config import Config
 from bindery.evidence import Evidence
@@ -11,6 +12,7 @@ from bindery.load import Tree
 from bindery.model import (
     Book,
     Chapter,
+    Definition,
     Finding,
     Link,
     Resolution,
@@ -35,10 +37,17 @@ class Rule:
 
     def find_in_link(self, chapter: Chapter, link: Link, message: str, hint: str) -> Finding:
         """A finding in a link. Where its destination stands in a definition, the advice says so."""
-        first = next((entry for entry in chapter.definitions if entry.key == link.label), None)
-        if link.label and first is not None:
+        first = _index_definitions(chapter.definitions).get(link.label) if link.label else None
+        if first is not None:
             hint += f" (defined on line {first.span.line})"
         return self.find(link.span, message, hint)
+
+
+@lru_cache(maxsize=256)
+def _index_definitions(definitions: tuple[Definition, ...]) -> Mapping[str, Definition]:
+    """Definitions by their keys; of several the first. A chapter may have thousands of both
+    definitions and dead links."""
+    return {entry.key: entry for entry in reversed(definitions)}
 
 
 @dataclass(frozen=True, slots=True)

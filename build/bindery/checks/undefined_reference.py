@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from markdown_it.common.utils import normalizeReference
 
 from bindery.checks.rule import Rule, Scope
-from bindery.config import find_nearest
 from bindery.model import Chapter, Finding, OpenReference, Severity
+from bindery.nearest import find_nearest
 
 RULE = Rule("undefined-reference", Severity.ERROR, "a link or footnote has no definition")
 
@@ -21,31 +21,50 @@ _RANGES = re.compile(r"(\w-\w)+")
 
 def check(scope: Scope) -> Iterator[Finding]:
     for chapter in scope.book.chapters:
+        labels = _Labels(chapter)
         for reference in chapter.open_references:
             if reference.shape == "footnote":
-                yield from _check_footnote(reference, chapter)
-            elif _is_meant_as_link(reference, chapter):
-                yield from _check_link(reference, chapter)
+                yield from _check_footnote(reference, labels)
+            elif _is_meant_as_link(reference, labels):
+                yield from _check_link(reference, labels)
 
 
-def _check_footnote(reference: OpenReference, chapter: Chapter) -> Iterator[Finding]:
+class _Labels:
+    """The labels of a chapter, for the many references that look for theirs."""
+
+    def __init__(self, chapter: Chapter) -> None:
+        self.footnotes = tuple(footnote.label for footnote in chapter.footnotes)
+        self.defined = {entry.label.lower(): entry.label for entry in chapter.definitions}
+        self._lowered = tuple(self.defined)
+        self.swallowed: dict[str, int] = {}
+        """The lines of definitions that are text, by their keys."""
+        for reference in chapter.open_references:
+            if reference.after == ":":
+                key = normalizeReference(reference.label)
+                self.swallowed.setdefault(key, reference.span.line)
+
+    def find_nearest(self, label: str) -> str:
+        return self.defined.get(find_nearest(label.lower(), self._lowered), "")
+
+
+def _check_footnote(reference: OpenReference, labels: _Labels) -> Iterator[Finding]:
     label = reference.label
     # In a pattern brackets of this kind stand for characters that are not wanted.
     is_repeated = reference.after in ("*", "+", "?", "{") and re.fullmatch(r"\D\w?", label)
     if is_repeated or _RANGES.fullmatch(label) or not _FOOTNOTE.fullmatch(label):
         return
-    nearest = find_nearest(label, [footnote.label for footnote in chapter.footnotes])
+    nearest = find_nearest(label, labels.footnotes)
     hint = f"did you mean '[^{nearest}]'?" if nearest else f"add a line '[^{label}]: TEXT'"
     yield RULE.find(reference.span, f"there is no footnote '[^{label}]'", hint)
 
 
-def _is_meant_as_link(reference: OpenReference, chapter: Chapter) -> bool:
+def _is_meant_as_link(reference: OpenReference, labels: _Labels) -> bool:
     """Whether brackets can be nothing else than a link: neither an index nor a placeholder."""
     text, label = reference.text, reference.label
     if re.match(r"[\w)\]}>$]", reference.before) or reference.after in ("(", "["):
         return False
     if reference.shape == "shortcut":
-        return reference.after != ":" and bool(_find_slip(label, chapter))
+        return reference.after != ":" and bool(_find_slip(label, labels))
     if not _LETTER.search(text) or len(text) == 1:
         return False
     if reference.shape == "collapsed":
@@ -53,34 +72,21 @@ def _is_meant_as_link(reference: OpenReference, chapter: Chapter) -> bool:
     return not (text.isupper() and label.isupper())
 
 
-def _check_link(reference: OpenReference, chapter: Chapter) -> Iterator[Finding]:
+def _check_link(reference: OpenReference, labels: _Labels) -> Iterator[Finding]:
     label = reference.label
-    nearest = _find_nearest_label(label, chapter)
+    nearest = labels.find_nearest(label)
     hint = f"did you mean '[{nearest}]'?" if nearest else f"add a line '[{label}]: PATH'"
-    key = normalizeReference(label)
-    swallowed = next(
-        (
-            other.span.line
-            for other in chapter.open_references
-            if other.after == ":" and normalizeReference(other.label) == key
-        ),
-        0,
-    )
+    swallowed = labels.swallowed.get(normalizeReference(label), 0)
     if swallowed:
         hint = f"put an empty line before its definition on line {swallowed}, which is text as yet"
     yield RULE.find(reference.span, f"the label '[{label}]' is not defined", hint)
 
 
-def _find_nearest_label(label: str, chapter: Chapter) -> str:
-    labels = {entry.label.lower(): entry.label for entry in chapter.definitions}
-    return labels.get(find_nearest(label.lower(), labels), "")
-
-
-def _find_slip(label: str, chapter: Chapter) -> str:
+def _find_slip(label: str, labels: _Labels) -> str:
     """The defined label that this one was meant to be: as good as the same, and letters differ,
     not numbers, for `[table 1]` and `[table 2]` are two things."""
-    nearest = _find_nearest_label(label, chapter)
-    if len(label) < 4 or not nearest:
+    nearest = labels.find_nearest(label) if len(label) >= 4 else ""
+    if not nearest:
         return ""
     left, right = label.lower(), nearest.lower()
     same_words = re.sub(r"\d+", "", left) == re.sub(r"\d+", "", right)

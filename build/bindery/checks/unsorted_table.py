@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bindery.checks.rule import Rule, Scope
-from bindery.config import find_nearest
 from bindery.model import Chapter, Finding, Severity, Span
+from bindery.nearest import find_nearest
 from bindery.sorting import DECLARATION, find_column, find_disorder, read_keys
 from bindery.table_text import TypedTable, read_tables
 

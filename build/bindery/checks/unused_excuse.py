@@ -5,17 +5,19 @@ The excuses themselves are applied in `apply_excuses`, after all other rules hav
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from bindery.checks.rule import Rule, Scope
-from bindery.config import ASKED_RULES, find_nearest
+from bindery.config import ASKED_RULES
 from bindery.model import Chapter, Excuse, Finding, Severity
+from bindery.nearest import find_nearest
 
 RULE = Rule("unused-excuse", Severity.WARNING, "an excuse excuses nothing")
 
-_COMMENTS = re.compile(r"\s*(?:<!--.*?-->\s*)+", re.DOTALL)
+_COMMENTS = re.compile(r"\s*(?:(?><!--.*?-->)\s*)++", re.DOTALL)
 _NAMED = "name the rule as its findings do, such as 'dead-link' in error[dead-link]"
 _BLOCKS = frozenset(
     """paragraph_open heading_open fence code_block html_block table_open blockquote_open
@@ -43,17 +45,30 @@ def apply_excuses(
     for chapter in chapters:
         for excuse, last in _find_reaches(chapter):
             waiting.setdefault((chapter.path, excuse.rule), []).append((last, excuse))
+    # In the order in which they begin; findings come by line, so no excuse is looked at twice
+    # before it has begun or after it has ended.
+    left: list[tuple[int, Excuse]] = []
+    begun: dict[tuple[str, str], list[tuple[int, int, Excuse]]] = {}
+    for entries in waiting.values():
+        entries.sort(key=lambda entry: entry[1].covers, reverse=True)
     for finding in findings:
-        excuses = waiting.get((finding.span.path, finding.rule), [])
+        key = (finding.span.path, finding.rule)
+        excuses, open_ones = waiting.get(key, []), begun.setdefault(key, [])
         line = finding.span.line
-        fitting = [entry for entry in excuses if entry[1].covers <= line <= entry[0]]
-        if fitting:
-            # The one that ends first: the others may still meet a finding further down.
-            excuses.remove(min(fitting, key=lambda entry: entry[0]))
+        while excuses and excuses[-1][1].covers <= line:
+            last, excuse = excuses.pop()
+            heapq.heappush(open_ones, (last, len(excuses), excuse))
+        while open_ones and open_ones[0][0] < line:
+            last, _, excuse = heapq.heappop(open_ones)
+            left.append((last, excuse))
+        if open_ones:  # the one that ends first: the others may still meet a finding further down
+            heapq.heappop(open_ones)
         else:
             yield finding
+    left += [(last, excuse) for open_ones in begun.values() for last, _, excuse in open_ones]
+    left += [entry for entries in waiting.values() for entry in entries]
     known = list(rule_ids)
-    for last, excuse in (entry for left in waiting.values() for entry in left):
+    for last, excuse in sorted(left, key=lambda entry: entry[1].span):
         if excuse.rule in ASKED_RULES or excuse.rule in silent:
             continue
         if excuse.rule in known and not last:
@@ -88,6 +103,7 @@ def _find_reaches(chapter: Chapter) -> Iterator[tuple[Excuse, int]]:
             comments[first + 1] = end
         else:
             ends[first + 1] = max(end, ends.get(first + 1, 0))
+    reached: dict[int, int] = {}  # behind the comments that begin on a line
     for excuse in chapter.excuses:
         line = excuse.covers
         if line == excuse.span.line:
@@ -96,8 +112,11 @@ def _find_reaches(chapter: Chapter) -> Iterator[tuple[Excuse, int]]:
         around = (end for first, end in containers if first <= excuse.span.line <= end)
         bound = min(around, default=line + len(chapter.lines))
         line = first_line = _skip_blank(chapter.lines, line)
+        passed = []
         while line in comments:
-            line = _skip_blank(chapter.lines, comments[line] + 1)
+            passed.append(line)
+            line = reached.get(line) or _skip_blank(chapter.lines, comments[line] + 1)
+        reached |= dict.fromkeys(passed, line)
         last = min(ends.get(line, line), bound)
         while last > line and not chapter.lines[last - 1].strip():
             last -= 1

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from bindery.changes import Change, Texts, change_files
-from bindery.config import FILE_NAME, Config, find_nearest
+from bindery.config import FILE_NAME, Config
 from bindery.documents import Document
 from bindery.load import RECORDS_FOLDER, Tree
 from bindery.model import ConfigError, Finding, Span
 from bindery.moving.listing import list_plain_lists, relist_chapters, relist_paths
 from bindery.moving.paths import Moves
 from bindery.moving.plan import RULE, Plan, plan_move
+from bindery.nearest import find_nearest
 
 _BASELINE = ".baseline.json"
 _VIEW_NAME = re.compile(r"[\w-]+")
