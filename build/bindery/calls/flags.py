@@ -80,6 +80,7 @@ def read_parser(source: str) -> Parser | None:
 
 _TOP_LEVEL = re.compile(r"^(?=[A-Za-z_@])", re.MULTILINE)
 _DEFINITION = re.compile(r"(?:@.*\n)*(?:async )?(?:def|class) (?P<name>\w+)")
+_RECORD = re.compile(r"@(?:dataclasses\.)?dataclass\b|class \w+\((?:typing\.)?NamedTuple\)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -106,7 +107,7 @@ def _leave_out_strangers(source: str) -> str:
     return "".join(
         block
         for block, found in zip(blocks, definitions, strict=True)
-        if not found or found["name"] in telling
+        if not found or found["name"] in telling or _RECORD.match(block)
     )
 
 
@@ -207,6 +208,19 @@ class _Function:
 
 
 @dataclass(eq=False)
+class _RecordClass:
+    """A NamedTuple or dataclass of the file: a tool may keep what its options are made of in it."""
+
+    fields: tuple[str, ...]
+    defaults: _Values
+
+
+@dataclass(eq=False)
+class _Instance:
+    values: _Values
+
+
+@dataclass(eq=False)
 class _Method:
     owner: _Drafted | _Group | _Subcommands
     name: str
@@ -237,6 +251,8 @@ _PLAIN_FUNCTIONS: Mapping[str, Any] = {
     "str": str, "len": len, "range": range, "zip": zip, "enumerate": enumerate,
     "reversed": reversed,
 }  # fmt: skip
+_RECORD_MARKS = frozenset(("typing.NamedTuple", "dataclasses.dataclass"))
+_OWN_MAKING = frozenset(("__init__", "__new__", "__post_init__", "__getattr__", "__getattribute__"))
 _LIMIT = 20_000
 _LONGEST = 10_000
 
@@ -447,7 +463,30 @@ class _Interpreter:
             methods = {n.name for n in statement.body if isinstance(n, ast.FunctionDef)}
             if methods <= _HARMLESS_METHODS:
                 return _Marker("argparse.ArgumentParser")
-        return _UNKNOWN
+        markers = [
+            *bases,
+            *(self._evaluate(_strip_call(d), values) for d in statement.decorator_list),
+        ]
+        is_record = any(isinstance(m, _Marker) and m.name in _RECORD_MARKS for m in markers)
+        if not is_record or _has_own_making(statement):
+            return _UNKNOWN
+        entries = [part for part in statement.body if isinstance(part, ast.AnnAssign)]
+        names = tuple(part.target.id for part in entries if isinstance(part.target, ast.Name))
+        defaults = {
+            part.target.id: self._evaluate(part.value, values)
+            for part in entries
+            if isinstance(part.target, ast.Name) and part.value is not None
+        }
+        return _RecordClass(names, defaults)
+
+    def _make_instance(self, node: ast.Call, owner: _RecordClass, values: _Values) -> Any:
+        arguments = self._refuse_parsers(node, values)
+        is_open = any(isinstance(one, ast.Starred) for one in node.args)
+        if is_open or any(keyword.arg is None for keyword in node.keywords):
+            return _UNKNOWN
+        given = dict(zip(owner.fields, arguments, strict=False))
+        named = {str(k.arg): self._evaluate(k.value, values) for k in node.keywords}
+        return _Instance(owner.defaults | given | named)
 
     # --- expressions ---
 
@@ -565,6 +604,8 @@ class _Interpreter:
             if node.attr.startswith("_"):
                 raise _Unknowable
             return _Method(owner, node.attr)
+        if isinstance(owner, _Instance):
+            return owner.values.get(node.attr, _UNKNOWN)
         return _UNKNOWN
 
     # --- calls ---
@@ -580,6 +621,8 @@ class _Interpreter:
             return _UNKNOWN
         if _is_parser_class(function):
             return self._make_parser(self._read_keywords(node, values))
+        if isinstance(function, _RecordClass):
+            return self._make_instance(node, function, values)
         if isinstance(node.func, ast.Attribute):
             plain = self._call_plain_method(node, node.func, values)
             if plain is not None:
@@ -823,6 +866,17 @@ class _Layer(dict[str, Any]):
 _BUILTIN: Mapping[str, Any] = {
     "int": _Marker("int"), "float": _Marker("float"), "str": _Marker("str"),
 }  # fmt: skip
+
+
+def _strip_call(node: ast.expr) -> ast.expr:
+    """The decorator itself, where it is called: `dataclass` of `@dataclass(frozen=True)`."""
+    return node.func if isinstance(node, ast.Call) else node
+
+
+def _has_own_making(statement: ast.ClassDef) -> bool:
+    """Whether a class makes its objects in a way of its own."""
+    names = {part.name for part in statement.body if isinstance(part, ast.FunctionDef)}
+    return bool(names & _OWN_MAKING)
 
 
 def _is_parser_class(value: Any) -> bool:
