@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -138,6 +137,8 @@ class Config:
     @property
     def identifier(self) -> str:
         """A fixed identifier of the book, the same for all its editions."""
+        import uuid  # only outputs need it
+
         seed = self.repository.url if self.repository else f"bindery:{self.title}"
         return uuid.uuid5(uuid.NAMESPACE_URL, seed).urn
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -29,6 +28,8 @@ def find_nearest(word: str, choices: Iterable[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def _compare(word: str, words: tuple[str, ...]) -> str:
+    import difflib  # a book without a slip does not need it
+
     if len(words) > _COMPARED:
         words = _find_candidates(word, words)
     close = difflib.get_close_matches(

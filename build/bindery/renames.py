@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 OUTPUT_LANGUAGES = frozenset(
     ("", "console", "log", "none", "output", "plain", "plaintext", "shell-session", "text", "txt")
@@ -51,7 +51,7 @@ def load_renames() -> Mapping[str, Rename]:
     """The variables that have been renamed, by their old names."""
     import tomllib  # only a book that may have such names needs it
 
-    text = files("bindery").joinpath("facts/renamed_variables.toml").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "facts/renamed_variables.toml").read_text(encoding="utf-8")
     entries = tomllib.loads(text)["variable"]
     return {entry["old"]: Rename(**entry) for entry in entries}
 

@@ -16,7 +16,6 @@ from bindery.table_text import Cell, TypedTable
 Reading = Callable[[str], Any]
 """What a cell counts as; None where it is nothing of that kind."""
 
-DECLARATION = re.compile(r"<!--[ \t]*sorted[ -]by:[ \t]*(?P<keys>[^\n]*?)[ \t]*-->", re.IGNORECASE)
 _DIRECTION = re.compile(r"\s+(?P<direction>descending|ascending|desc|asc)$", re.IGNORECASE)
 _NOTHING = re.compile(
     r"[-–—?.…~]*|n/?a|none|tbd|tba|unknown|not (?:disclosed|published|known|available)|"

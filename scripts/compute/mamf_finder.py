@@ -35,10 +35,23 @@ What is reported
         WRONG ANSWER   the product is not that of float64
         above peak     faster than --peak
         suspect        far slower than other rows show to be possible: see the note
+        stopped early  the search saw that it cannot be the best, and measured no further
         one sample, few samples   fewer than 4: no quartiles, so nobody knows the spread
         unsteady       the samples disagree, or the later ones with the earlier ones
         overhead       bound by launch or other overhead, not by arithmetic: a small shape
         ok             none of these
+
+Which shapes are measured (--search)
+    exhaustive     all of the grid, in an order that spreads over it
+    spread         the first of that order: an even sample, by default a twentieth of the grid
+    adaptive       a search for the best shape within a twentieth of the grid, in number and in
+                   time: an even sample first, then one shape after the other where a model of
+                   the rates expects most. The model (a Gaussian process) knows that like sizes
+                   have like rates, that multiples of 64, 128 and 256 stand out, and that shapes
+                   of as many tiles fill the device alike. A shape whose warm-up already shows
+                   that it is slower than the best ends there. The best is measured like any
+                   other row; what was not looked at may hide a better one. Default with
+                   --budget on a large grid.
 
 How to run
     one GPU         python mamf_finder.py --m_range 0 16384 1024 --n 4096 8192 --k 4096 8192
@@ -46,6 +59,7 @@ How to run
     a whole node    python mamf_finder.py --all_devices --json node.json
     ten minutes     python mamf_finder.py --m_range 0 20480 512 --n_range 0 20480 512 \
                         --k_range 0 20480 512 --budget 10m --json out.json
+    all of it       the same with --search exhaustive: days instead of minutes
     and go on       the same command with --resume out.json
     Slurm           srun --ntasks-per-node=1 --gpus-per-node=8 --signal=USR1@60 \
                         bash -c 'python mamf_finder.py --all_devices --json $SLURM_NODEID.json'
@@ -77,6 +91,7 @@ import math
 import os
 import platform
 import queue
+import random
 import re
 import signal
 import statistics
@@ -89,7 +104,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 METHOD = 1
 
 # Plain literals: a runner reads them without importing this file.
@@ -192,6 +207,21 @@ QUARTILE_SAMPLES = 4
 SUSPECT_FACTOR = 5.0
 # Times that differ by less than this factor count as the same.
 SAME_TIME_FACTOR = 1.25
+# A search looks at a twentieth of the grid; below this many shapes it would not be worth its name.
+SEARCHED_SHARE = 20
+FEWEST_EVALUATIONS = 30
+# A grid with more shapes is first searched thinned, and then in full near the best of those.
+LARGEST_GRID = 20_000
+MOST_EVALUATIONS = 1000
+# The even sample at the beginning, as a share of the shapes that are looked at.
+SAMPLED_SHARE = 0.15
+# How far behind the best the model tells shapes apart, as a natural logarithm: 61 % of it.
+LARGEST_LAG = 0.5
+# Products of the warm-up after which a shape may be given up; the first ones do not count.
+RACE_CHECKS = (8, 16, 32)
+RACE_UNCOUNTED = 3
+# Standard errors of the median between a shape's time and what the best would have taken.
+RACE_ERRORS = 2.5
 # A launch takes microseconds; a fixed cost above this is something else.
 LAUNCH_SECONDS = 1e-3
 # With more rows than this each is compared with the fastest of each region, not with every other.
@@ -537,6 +567,7 @@ def choose_verdict(row: Row, is_suspect: bool = False, is_overhead: bool = False
             ("WRONG ANSWER", not row["answer_ok"]),
             ("above peak", row["above_peak"]),
             ("suspect", is_suspect),
+            ("stopped early", row.get("stopped_early", False)),
             ("one sample", samples == 1),
             ("few samples", samples < QUARTILE_SAMPLES),
             ("unsteady", not row["steady"]),
@@ -573,7 +604,8 @@ def summarise_rows(rows: Sequence[Row], peak: float | None = None) -> dict[str, 
     summary: dict[str, Any] = {"shapes": len(rows), "usable_shapes": len(usable)}
     for statistic in ("mean", "median", "max"):
         key = f"flops_per_second_{statistic}"
-        believed = [row for row in usable if peak is None or row[key] <= peak]
+        whole = [row for row in usable if not row.get("stopped_early", False)]
+        believed = [row for row in whole if peak is None or row[key] <= peak]
         best = max(believed, key=lambda row: row[key], default=None)
         summary[f"best_by_{statistic}"] = best and {
             "flops_per_second": best[key],
@@ -621,16 +653,13 @@ def compare_devices(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def search_shapes(
-    grid: tuple[Sequence[int], Sequence[int], Sequence[int]], rows: Sequence[Row]
+    grid: tuple[Sequence[int], Sequence[int], Sequence[int]],
 ) -> Iterator[Shape]:
-    """The shapes to measure, one at a time: the one place that decides what comes next.
+    """All shapes of a grid, in steps of its length over the golden ratio.
 
-    `rows` grows while the run goes on, so that a cleverer search can look at it; this one is
-    exhaustive and does not. It walks through the grid in steps of its length over the golden
-    ratio: a run that is cut short has seen the whole grid thinly instead of one corner of it,
-    and slow heating of the device does not line up with size. The order is the same in each run.
+    A run that is cut short has seen the whole grid thinly instead of one corner of it, and slow
+    heating of the device does not line up with size. The order is the same in each run.
     """
-    del rows
     total = math.prod(len(sizes) for sizes in grid)
     stride = max(1, round(total * 0.6180339887498949))
     while math.gcd(stride, total) != 1:
@@ -639,6 +668,385 @@ def search_shapes(
         rest, k = divmod((total // 2 + step * stride) % total, len(grid[2]))
         m, n = divmod(rest, len(grid[1]))
         yield Shape(grid[0][m], grid[1][n], grid[2][k])
+
+
+class Step(NamedTuple):
+    """A shape to measure, and the rate that it has to be able to reach to be measured to the end.
+
+    Without a bar it is measured in any case; an infinite one asks for a first look only.
+    """
+
+    shape: Shape
+    bar: float | None = None
+
+
+class SearchPlan(NamedTuple):
+    """How the shapes are chosen, and how many at most."""
+
+    kind: str
+    limit: int
+    seed: int
+
+
+def choose_search(options: argparse.Namespace, shape_count: int) -> SearchPlan:
+    """The search that was asked for, or the one that fits. Raises WrongUse where none does."""
+    kind = options.search
+    if kind is None:
+        is_large = shape_count >= SEARCHED_SHARE * FEWEST_EVALUATIONS
+        kind = "adaptive" if options.budget and is_large else "exhaustive"
+    if options.evaluations is not None and kind == "exhaustive":
+        raise WrongUse("--evaluations is for --search adaptive or spread; this one is exhaustive")
+    if options.seed is not None and kind != "adaptive":
+        raise WrongUse(f"--seed is for --search adaptive, and this search is {kind}")
+    limit = shape_count
+    if kind != "exhaustive":
+        limit = options.evaluations or max(FEWEST_EVALUATIONS, shape_count // SEARCHED_SHARE)
+    return SearchPlan(kind, min(limit, shape_count), options.seed or 0)
+
+
+def measure_alignment(size: int) -> list[float]:
+    """How well a size fits tiles: its power of two, and how full its last tile would be."""
+    power = min(8, (size & -size).bit_length() - 1)
+    return [power / 4, *(4 * size / (-(-size // tile) * tile) for tile in (64, 128, 256))]
+
+
+class Traits(NamedTuple):
+    """What a landscape of rates is like."""
+
+    reach: float  # over how many octaves of a size rates are alike
+    alone: float  # share of what is peculiar to one size
+    waves: float  # share of what the number of tiles decides
+    noise: float
+
+
+# Smooth and rough landscapes, with waves that matter or do not.
+TRAITS = tuple(
+    Traits(reach, alone, waves, noise)
+    for reach, alone in ((1.0, 0.15), (2.0, 0.03))
+    for waves in (0.5, 0.1)
+    for noise in (1e-3, 1e-2)
+)
+
+
+class Surrogate:
+    """What the rates measured so far tell of the others: a Gaussian process over a grid.
+
+    Two shapes are alike as far as their sizes are alike on each axis (in size and in alignment),
+    multiplied over the axes; and as far as they have the same number of tiles of 128 x 128, so
+    that they fill the units of the device in as many waves. How much each of these counts is
+    what the traits say; choose_model takes those that explain the measurements best.
+    """
+
+    ALIGNED = 0.3  # share of alignment in how sizes are alike
+    AXIS = 0.7 / 1.7  # share of what one axis decides
+
+    def __init__(self, torch: Any, grid: Sequence[Sequence[int]], traits: Traits) -> None:
+        self.torch = torch
+        self.grid = grid
+        self.traits = traits
+        self.lengths = [len(sizes) for sizes in grid]
+        self.count = math.prod(self.lengths)
+        self.axes = [self._relate(sizes) for sizes in grid]
+        tiles = [torch.tensor([-(-size // 128) for size in sizes]) for sizes in grid[:2]]
+        self.tiles = tiles[0][:, None] * tiles[1][None, :]
+        self.places: list[int] = []
+        self.room = 0
+        self.lower = self.columns = torch.zeros(0, 0, dtype=torch.float64)
+        self.variance = torch.ones(self.count, dtype=torch.float64)
+
+    def _relate(self, sizes: Sequence[int]) -> Any:
+        torch = self.torch
+        logs = torch.tensor([math.log2(size) for size in sizes], dtype=torch.float64)
+        near = torch.exp(-0.5 * ((logs[:, None] - logs[None, :]) / self.traits.reach) ** 2)
+        fits = torch.tensor([measure_alignment(size) for size in sizes], dtype=torch.float64)
+        like = torch.exp(-0.5 * ((fits[:, None] - fits[None, :]) ** 2).sum(-1))
+        same = torch.eye(len(sizes), dtype=torch.float64)
+        alone = self.traits.alone
+        alike = (1 - self.ALIGNED - alone) * near + self.ALIGNED * like * near
+        return 1 - self.AXIS + self.AXIS * (alike + alone * same)
+
+    def _relate_to(self, place: int) -> Any:
+        rest, k = divmod(place, self.lengths[2])
+        m, n = divmod(rest, self.lengths[1])
+        pairs = self.axes[0][m][:, None] * self.axes[1][n][None, :]
+        waves = (self.tiles == self.tiles[m, n]).double()
+        pairs = (1 - self.traits.waves) * pairs + self.traits.waves * waves
+        return (pairs[:, :, None] * self.axes[2][k][None, None, :]).reshape(-1)
+
+    def _make_room(self) -> None:
+        self.room = max(64, 2 * self.room)
+        for name, width in (("lower", self.room), ("columns", self.count)):
+            held = getattr(self, name)
+            larger = self.torch.zeros(self.room, width, dtype=self.torch.float64)
+            larger[: held.shape[0], : held.shape[1]] = held
+            setattr(self, name, larger)
+
+    def learn(self, place: int) -> None:
+        """Take in that this place of the grid is measured: one more row of the Cholesky factor."""
+        known = len(self.places)
+        if known == self.room:
+            self._make_room()
+        row = self.columns[:known, place].clone()
+        diagonal = math.sqrt(max(1e-9, 1 + self.traits.noise - float(row @ row)))
+        column = (self._relate_to(place) - row @ self.columns[:known]) / diagonal
+        self.lower[known, :known] = row
+        self.lower[known, known] = diagonal
+        self.columns[known] = column
+        self.variance -= column * column
+        self.places.append(place)
+
+    def predict(self, values: Sequence[float]) -> tuple[Any, Any]:
+        """The expected value at each place of the grid, and its standard deviation.
+
+        `values` are those of the measured places, in the order in which they were learnt.
+        """
+        known = len(self.places)
+        target, centre, scale = self._scale(values)
+        lower = self.lower[:known, :known]
+        weights = self.torch.linalg.solve_triangular(lower, target, upper=False)[:, 0]
+        mean = weights @ self.columns[:known]
+        return mean * scale + centre, self.variance.clamp_min(1e-10).sqrt() * scale
+
+    def _scale(self, values: Sequence[float]) -> tuple[Any, float, float]:
+        given = self.torch.tensor(values, dtype=self.torch.float64)
+        centre, scale = float(given.mean()), float(given.std(correction=0)) + 1e-6
+        return ((given - centre) / scale)[:, None], centre, scale
+
+    def explain(self, places: Sequence[int], values: Sequence[float]) -> float:
+        """How well these traits explain values at some places: their logarithmic likelihood."""
+        torch = self.torch
+        where = torch.tensor(places)
+        k, rest = where % self.lengths[2], where // self.lengths[2]
+        m, n = rest // self.lengths[1], rest % self.lengths[1]
+        tiles = self.tiles[m, n]
+        pairs = (1 - self.traits.waves) * self.axes[0][m][:, m] * self.axes[1][n][:, n]
+        pairs += self.traits.waves * (tiles[:, None] == tiles[None, :])
+        noise = self.traits.noise * torch.eye(len(places), dtype=torch.float64)
+        lower = torch.linalg.cholesky(pairs * self.axes[2][k][:, k] + noise)
+        weights = torch.linalg.solve_triangular(lower, self._scale(values)[0], upper=False)
+        return float(-0.5 * (weights**2).sum() - lower.diagonal().log().sum())
+
+
+def choose_model(model: Surrogate, values: Sequence[float]) -> Surrogate:
+    """The model of the same measurements whose traits explain them best."""
+    others = [Surrogate(model.torch, model.grid, t) for t in TRAITS if t != model.traits]
+    best = max((model, *others), key=lambda other: other.explain(model.places, values))
+    for place in model.places if best is not model else ():
+        best.learn(place)
+    return best
+
+
+def find_expected_gain(torch: Any, mean: Any, deviation: Any) -> Any:
+    """How far each place is expected to be above 0: E[max(x, 0)] of a normal distribution."""
+    ratio = mean / deviation
+    above = 0.5 * (1 + torch.erf(ratio / math.sqrt(2)))
+    density = torch.exp(-0.5 * ratio * ratio) / math.sqrt(2 * math.pi)
+    return deviation * (ratio * above + density)
+
+
+def estimate_reach(row: Row, operations: int) -> float:
+    """The highest rate that the samples leave room for: RACE_ERRORS standard errors faster.
+
+    The standard error of a median is 1.2533 times that of a mean; a normal distribution has an
+    IQR of 1.349 standard deviations.
+    """
+    median, spread = row["seconds_median"], row["seconds_iqr"]
+    if spread is None or median <= 0:
+        return math.inf
+    error = 1.2533 * spread / 1.349 / math.sqrt(row["samples"])
+    fastest = median - RACE_ERRORS * error
+    return operations / fastest if fastest > 0 else math.inf
+
+
+def sample_evenly(seed: int, lengths: Sequence[int]) -> Iterator[int]:
+    """Places of a grid that fill it evenly, without end: a Kronecker sequence of three numbers.
+
+    The steps are the powers of the inverse of the root of x ** 4 = x + 1, which are the most
+    evenly spread in three dimensions; the seed decides where it begins.
+    """
+    begin = [random.Random(f"{seed} {axis}").random() for axis in range(3)]
+    for number in itertools.count(1):
+        place = 0
+        for axis, length in enumerate(lengths):
+            share = (begin[axis] + number / 1.2207440846057596 ** (axis + 1)) % 1.0
+            place = place * length + int(share * length)
+        yield place
+
+
+def thin_sizes(sizes: Sequence[int], count: int, near: int | None = None) -> list[int]:
+    """At most `count` of the sizes: those next to one of them, or else spread over all.
+
+    Of sizes that are spread, the one with the highest power of two stands for its neighbours.
+    """
+    ordered = sorted(sizes)
+    if len(ordered) <= count:
+        return ordered
+    if near is not None:
+        begin = min(max(0, ordered.index(near) - count // 2), len(ordered) - count)
+        return ordered[begin : begin + count]
+    bounds = [round(part * len(ordered) / count) for part in range(count + 1)]
+    groups = [ordered[low:high] for low, high in itertools.pairwise(bounds)]
+    return [max(group, key=lambda size: (size & -size, size)) for group in groups]
+
+
+def search_adaptively(
+    torch: Any,
+    grid: tuple[Sequence[int], Sequence[int], Sequence[int]],
+    rows: Sequence[Row],
+    plan: SearchPlan,
+    products: int,
+) -> Iterator[Step]:
+    """The shapes that are worth a look, one at a time; what came of it is the newest of `rows`.
+
+    `products` is how many a shape takes that is measured to the end. The search ends with the
+    plan's number of steps, or where the time spent on products reaches its share of the time
+    that the whole grid is expected to take.
+    """
+    count = math.prod(len(sizes) for sizes in grid)
+    if count <= LARGEST_GRID:
+        yield from search_grid(torch, grid, rows, plan, products)
+        return
+    width = int(LARGEST_GRID ** (1 / 3) + 0.5)
+    half = plan._replace(limit=min(MOST_EVALUATIONS, (plan.limit + 1) // 2))
+    coarse = tuple(thin_sizes(sizes, width) for sizes in grid)
+    yield from search_grid(torch, coarse, rows, half, products)
+    best = choose_best(rows)
+    if best is None:
+        return
+    fine = tuple(
+        thin_sizes(sizes, width, size) for sizes, size in zip(grid, get_shape(best), strict=True)
+    )
+    yield from search_grid(torch, fine, rows, half, products)
+
+
+def choose_best(rows: Iterable[Row]) -> Row | None:
+    """The fastest of the rows that were measured to the end and can be believed."""
+    whole = (row for row in rows if is_usable(row) and not row["stopped_early"])
+    return max(
+        (row for row in whole if not row["above_peak"]),
+        key=lambda row: row["flops_per_second_median"],
+        default=None,
+    )
+
+
+def search_grid(
+    torch: Any,
+    grid: Sequence[Sequence[int]],
+    rows: Sequence[Row],
+    plan: SearchPlan,
+    products: int,
+) -> Iterator[Step]:
+    """The steps of search_adaptively in a grid that the model can hold as a whole."""
+    model = Surrogate(torch, grid, TRAITS[0])
+    shapes = [Shape(*sizes) for sizes in itertools.product(*grid)]
+    places = {shape: place for place, shape in enumerate(shapes)}
+    operations = torch.tensor([count_operations(*shape) for shape in shapes], dtype=torch.float64)
+    known: dict[int, Row] = {}
+    closed: set[int] = set()  # also what did not fit into the memory
+
+    def read_rows() -> None:
+        known.update({places[get_shape(r)]: r for r in rows if get_shape(r) in places})
+        for place in known.keys() - closed:
+            if is_usable(known[place]):
+                model.learn(place)
+            closed.add(place)
+
+    read_rows()
+    left = plan.limit - len(known)
+    even = sample_evenly(plan.seed, model.lengths)
+    sampled = min(max(8, round(SAMPLED_SHARE * plan.limit)), left, model.count - len(known))
+    looked_at: set[int] = set()
+    while len(looked_at) < sampled:
+        place = next(even) if looked_at else model.count - 1  # the largest shape comes first
+        if place not in closed:
+            looked_at.add(place)
+            yield Step(shapes[place], math.inf)
+            read_rows()
+            closed.add(place)
+        elif not looked_at:
+            looked_at.add(place)
+    left -= sampled
+    chosen_at = 0.0
+    while left > 0 and model.places:
+        leader = choose_best(known.values())
+        best = leader["flops_per_second_median"] if leader else 0.0
+        rivals = [
+            place
+            for place, row in known.items()
+            if place in looked_at
+            and is_usable(row)
+            and row["stopped_early"]
+            and estimate_reach(row, row["operations"]) > best
+        ]
+        fastest = max(known[place]["flops_per_second_median"] for place in model.places)
+        values = [estimate_lag(known[place], fastest) for place in model.places]
+        if len(values) >= chosen_at:
+            model = choose_model(model, values)
+            chosen_at = 1.25 * len(values)
+        mean, deviation = model.predict(values)
+        seconds = products * operations / (fastest * torch.exp(mean.clamp(-LARGEST_LAG, 0.05)))
+        if rivals:
+            place = max(rivals, key=lambda rival: known[rival]["flops_per_second_median"])
+            looked_at.discard(place)
+        else:
+            gain = find_expected_gain(
+                torch, mean - math.log((best or fastest) / fastest), deviation
+            )
+            gain[torch.tensor(sorted(closed))] = -1.0
+            place = int(gain.argmax())
+            if place in closed:
+                return
+        spent = count_seconds(known.values(), products)
+        if best and spent + float(seconds[place]) > 0.95 * float(seconds.sum()) / SEARCHED_SHARE:
+            return
+        left -= 1
+        yield Step(shapes[place], best)
+        read_rows()
+        closed.add(place)
+
+
+def estimate_lag(row: Row, best: float) -> float:
+    """The logarithm of a rate over the best one, cut off where it no longer matters."""
+    return max(-LARGEST_LAG, math.log(row["flops_per_second_median"] / best))
+
+
+def count_seconds(rows: Iterable[Row], products: int) -> float:
+    """Seconds of the products that these rows took, of those that were given up as of others."""
+    return sum(
+        row["seconds_median"]
+        * (row["samples"] + RACE_UNCOUNTED if row["stopped_early"] else products)
+        for row in rows
+    )
+
+
+def plan_steps(
+    torch: Any,
+    grid: tuple[Sequence[int], Sequence[int], Sequence[int]],
+    rows: Sequence[Row],
+    plan: SearchPlan,
+    products: int,
+) -> Iterator[Step]:
+    """What to measure, one step after the other; `rows` grows while the run goes on."""
+    if plan.kind == "adaptive":
+        yield from search_adaptively(torch, grid, rows, plan, products)
+        return
+    known = {get_shape(row) for row in rows}
+    for shape in itertools.islice(search_shapes(grid), plan.limit):
+        if shape not in known:
+            yield Step(shape)
+
+
+def describe_search(
+    plan: SearchPlan, grid: Sequence[Sequence[int]], rows: Sequence[Row], products: int
+) -> dict[str, Any]:
+    """What the search did, for the JSON: shapes and product time, of how many."""
+    return {
+        **plan._asdict(),
+        "grid_shapes": math.prod(len(sizes) for sizes in grid),
+        "shapes": len(rows),
+        "shapes_stopped_early": sum(row["stopped_early"] for row in rows),
+        "product_seconds": count_seconds(rows, products),
+    }
 
 
 def find_environment_traps(
@@ -1076,19 +1484,31 @@ def measure_shape(
     flush: Any,
     stop: StopSign,
     sampler: Sampler | None,
+    bar: float | None = None,
 ) -> Row:
-    """One row of results. Raises Stopped, and what torch raises where memory does not suffice."""
+    """One row of results. Raises Stopped, and what torch raises where memory does not suffice.
+
+    With a bar it may end in the warm-up, where that shows that the shape does not reach it.
+    """
     problem = Problem(device, shape, settings.dtype, settings.fast_accumulation)
-    time_products(device, problem, flush, settings.warmup_iterations, stop)
+    operations = count_operations(*shape)
+
+    def time_more(count: int) -> list[float]:
+        return time_products(device, problem, flush, count, stop)
+
     begin = time.monotonic()
-    seconds = time_products(device, problem, flush, settings.iterations, stop)
+    seconds = race(time_more, operations, settings.warmup_iterations, bar)
+    is_stopped = seconds is not None
+    if seconds is None:
+        begin = time.monotonic()
+        seconds = time_more(settings.iterations)
     samples = sampler.between(begin, time.monotonic()) if sampler else []
     error = measure_error(device.torch, problem)
-    operations = count_operations(*shape)
     row: Row = {**shape._asdict(), "dtype": settings.dtype, "device": device.name}
     row["operations"] = operations
     row |= summarise_seconds(seconds, operations)
     row["steady"] = is_steady(row)
+    row["stopped_early"] = is_stopped
     row["answer_ok"] = error <= ERROR_LIMITS[settings.dtype]
     row["answer_error"] = error if math.isfinite(error) else None
     row |= judge_peak(row, settings.peak_flops_per_second)
@@ -1098,6 +1518,27 @@ def measure_shape(
     row["verdict_reason"] = None
     row["resumed"] = False
     return row
+
+
+def race(
+    time_more: Callable[[int], list[float]], operations: int, warmups: int, bar: float | None
+) -> list[float] | None:
+    """Warm a shape up; the seconds so far where they show that it does not reach the bar.
+
+    None where it may reach it, or where there is no bar or no warm-up to tell from. `time_more`
+    takes so many more products and gives their seconds.
+    """
+    ends = [count for count in RACE_CHECKS if count <= warmups]
+    if bar is None or not ends:
+        time_more(warmups)
+        return None
+    seconds: list[float] = []
+    for end in dict.fromkeys((*ends, warmups)):
+        seconds += time_more(end - len(seconds))
+        counted = seconds[RACE_UNCOUNTED:]
+        if estimate_reach(summarise_seconds(counted, operations), operations) < bar:
+            return counted
+    return None
 
 
 def judge_peak(row: Row, peak: float | None) -> Row:
@@ -1132,6 +1573,7 @@ class Plan(NamedTuple):
 
     settings: Settings
     grid: tuple[list[int], list[int], list[int]]
+    search: SearchPlan
     json_path: Path | None
     label: str | None
 
@@ -1139,6 +1581,18 @@ class Plan(NamedTuple):
     def shape_count(self) -> int:
         """Number of different shapes of the grid."""
         return math.prod(len(sizes) for sizes in self.grid)
+
+
+def write_document(path: Path, document: Mapping[str, Any]) -> None:
+    """Write the JSON whole: under another name, then moved. Raises WrongUse where it cannot be."""
+    text = json.dumps(document, indent=1, allow_nan=False) + "\n"
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 class Journal:
@@ -1157,11 +1611,23 @@ class Journal:
         self.header: dict[str, Any] = {}
         self.devices: list[dict[str, Any]] = []
         self.skipped: list[list[int]] = []
-        self.planned = plan.shape_count
+        self.planned = plan.search.limit
         self.complete = False
         self.failure: str | None = None
         self.comparison: dict[str, Any] | None = None
         self.written = 0.0
+
+    @property
+    def products(self) -> int:
+        """Products that a shape takes which is measured to the end."""
+        return self.plan.settings.warmup_iterations + self.plan.settings.iterations
+
+    def take(self, row: Row) -> None:
+        """Keep a row; one of the same shape, which was only looked at, gives way to it."""
+        if row["stopped_early"] or any(known["stopped_early"] for known in self.rows):
+            shape = get_shape(row)
+            self.rows[:] = [known for known in self.rows if get_shape(known) != shape]
+        self.rows.append(row)
 
     def to_document(self) -> dict[str, Any]:
         """The JSON document: base units, no NaN."""
@@ -1181,6 +1647,7 @@ class Journal:
             "details": {
                 "header": self.header,
                 "settings": settings._asdict(),
+                "search": describe_search(self.plan.search, self.plan.grid, rows, self.products),
                 "shapes_planned": self.planned,
                 "shapes_skipped": self.skipped,
                 "summary": summarise_rows(rows, settings.peak_flops_per_second),
@@ -1194,13 +1661,7 @@ class Journal:
         path = self.plan.json_path
         if path is None or (not force and time.monotonic() - self.written < JSON_EVERY_SECONDS):
             return
-        text = json.dumps(self.to_document(), indent=1, allow_nan=False) + "\n"
-        partial = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            partial.write_text(text, encoding="utf-8")
-            partial.replace(path)
-        except OSError as error:
-            raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
+        write_document(path, self.to_document())
         self.written = time.monotonic()
 
 
@@ -1254,6 +1715,7 @@ def read_resumed(path: Path, label: str, header: dict[str, Any], settings: Setti
         row |= judge_peak(row, settings.peak_flops_per_second)
         if row["samples"] < QUARTILE_SAMPLES:  # earlier versions wrote an IQR
             row |= {"seconds_iqr": None, "spread": None, "steady": None}
+        row.setdefault("stopped_early", False)
         row["resumed"] = True
     return rows
 
@@ -1266,8 +1728,9 @@ def write_note(text: str) -> None:
 class Progress:
     """A line on the terminal that is rewritten, or now and then a line in a log."""
 
-    def __init__(self, total: int, is_quiet: bool = False) -> None:
+    def __init__(self, total: int, noun: str, is_quiet: bool = False) -> None:
         self.total = total
+        self.noun = noun
         self.is_quiet = is_quiet
         self.on_terminal = sys.stderr.isatty()
         self.shown = time.monotonic()
@@ -1276,7 +1739,7 @@ class Progress:
         """Tell how far the run is."""
         if self.is_quiet:
             return
-        line = f"{done}/{self.total} shapes, {text}"
+        line = f"{done}/{self.total} {self.noun}, {text}"
         if self.on_terminal:
             print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
         elif time.monotonic() - self.shown > 30:
@@ -1351,7 +1814,8 @@ def run_device(
     device.set_float32_mode(settings.dtype)
     if options.worker:
         device.name = options.worker
-    plan = Plan(settings, grid, options.json, options.worker)
+    search = choose_search(options, math.prod(len(sizes) for sizes in grid))
+    plan = Plan(settings, grid, search, options.json, options.worker)
     journal = Journal(plan, command, origin)
     journal.header = describe_run(device, settings)
     journal.caveats += find_environment_traps(
@@ -1373,38 +1837,35 @@ def run_device(
     torch.manual_seed(0)
     sampler = start_sampler(device)
     journal.caveats += device.caveats
-    progress = Progress(plan.shape_count, is_quiet=options.worker is not None)
+    progress = Progress(journal.planned, "shapes", is_quiet=options.worker is not None)
     if wait_for_start:
         wait_for_start()
     try:
         flush = torch.empty(journal.header["flush_bytes"], dtype=torch.uint8, device=device.device)
-        done = {get_shape(row) for row in journal.rows}
-        if len(done) < plan.shape_count:
+        if len(journal.rows) < journal.planned:
             warm_up(device, grid, settings, stop)
-        for shape in search_shapes(grid, journal.rows):
-            if shape in done:
-                continue
+        for shape, bar in plan_steps(torch, grid, journal.rows, search, journal.products):
             stop.check()
             row = None
             if device.has_room(Problem.estimate_bytes(shape, settings.dtype)):
                 try:
-                    row = measure_shape(device, shape, settings, flush, stop, sampler)
+                    row = measure_shape(device, shape, settings, flush, stop, sampler, bar)
                 except RuntimeError as error:
                     if not is_out_of_memory(error):
                         raise
             if row is None:
                 journal.skipped.append(list(shape))
                 continue
-            journal.rows.append(row)
+            journal.take(row)
             journal.write(force=False)
             rate = row["flops_per_second_median"] or 0.0
             text = f"{device.name} {format_shape(row)}: {rate / 1e12:.4g} TFLOPS"
             progress.show(len(journal.rows), text)
             if report:
-                report(len(journal.rows), plan.shape_count, text)
-        journal.complete = len(journal.rows) == plan.shape_count
+                report(len(journal.rows), journal.planned, text)
+        journal.complete = not journal.skipped
     except Stopped as stopped:
-        journal.caveats.append(f"{stopped}, after {len(journal.rows)} of {plan.shape_count} shapes")
+        journal.caveats.append(f"{stopped}, after {len(journal.rows)} of {journal.planned} shapes")
     except (RuntimeError, NotImplementedError) as error:
         reason = str(error).strip().splitlines()[0] if str(error) else type(error).__name__
         journal.failure = f"{device.name} failed at {settings.dtype} products: {reason}"
@@ -1413,6 +1874,8 @@ def run_device(
         progress.close()
         if sampler:
             sampler.done.set()
+    if search.kind != "exhaustive":
+        journal.caveats.append(explain_search(search, plan.shape_count, journal.rows, device.name))
     if journal.skipped:
         journal.caveats.append(
             f"{len(journal.skipped)} shapes were left out because {device.name} has no memory "
@@ -1430,6 +1893,17 @@ def run_device(
     judge_rows(journal.rows)
     journal.write()
     return journal
+
+
+def explain_search(plan: SearchPlan, shape_count: int, rows: Sequence[Row], name: str) -> str:
+    """What was not looked at, in one sentence."""
+    seed = f", seed {plan.seed}" if plan.kind == "adaptive" else ""
+    stopped = sum(row["stopped_early"] for row in rows)
+    given_up = f", {stopped} of them only until they were hopeless" if stopped else ""
+    return (
+        f"{plan.kind} search on {name}{seed}: {len(rows)} of {shape_count} shapes were measured"
+        f"{given_up}; the best is the best of these, and the means are theirs"
+    )
 
 
 def list_devices(options: argparse.Namespace) -> list[str]:
@@ -1452,11 +1926,13 @@ def list_devices(options: argparse.Namespace) -> list[str]:
 
 
 def make_worker_arguments(
-    options: argparse.Namespace, name: str, label: str, path: Path
+    options: argparse.Namespace, search: SearchPlan, name: str, label: str, path: Path
 ) -> list[str]:
     """The command line of the process that measures one device."""
     arguments = ["--device", name, "--worker", label, "--json", str(path)]
-    arguments += ["--dtype", options.dtype]
+    arguments += ["--dtype", options.dtype, "--search", search.kind]
+    arguments += ["--evaluations", str(search.limit)] if search.kind != "exhaustive" else []
+    arguments += ["--seed", str(search.seed)] if search.kind == "adaptive" else []
     for size in ("m", "n", "k"):
         for option in (size, f"{size}_range"):
             if getattr(options, option) is not None:
@@ -1540,9 +2016,10 @@ def run_workers(
     labels = [f"{n}#{names[:i].count(n)}" if names.count(n) > 1 else n for i, n in enumerate(names)]
     tier = "cpu" if all(name == "cpu" for name in names) else "accelerator"
     settings, grid = choose_settings(options, tier)
-    plan = Plan(settings, grid, options.json, None)
+    search = choose_search(options, math.prod(len(sizes) for sizes in grid))
+    plan = Plan(settings, grid, search, options.json, None)
     journal = Journal(plan, command, origin)
-    journal.planned = plan.shape_count * len(names)
+    journal.planned = search.limit * len(names)
     threads = None
     if names.count("cpu") > 1:
         threads = max(1, (os.cpu_count() or 1) // names.count("cpu"))
@@ -1551,7 +2028,7 @@ def run_workers(
         workers: list[Worker] = []
         for name, label in zip(names, labels, strict=True):
             path = Path(folder) / f"{re.sub('[^a-z0-9]', '_', label)}.json"
-            arguments = make_worker_arguments(options, name, label, path)
+            arguments = make_worker_arguments(options, search, name, label, path)
             is_cpu = name == "cpu"
             workers.append(Worker(label, arguments, Path(folder), threads if is_cpu else None))
         try:
@@ -1571,7 +2048,7 @@ def run_workers(
             f"{stop.reason}, after {len(journal.rows)} of {journal.planned} shapes"
         )
     journal.failure = "; ".join(failures) or None
-    journal.complete = not failures and len(journal.rows) == journal.planned
+    journal.complete = journal.complete and not failures
     journal.write()
     return journal
 
@@ -1584,7 +2061,7 @@ def follow_workers(
     running = {worker.label for worker in workers}
     done: dict[str, int] = {}
     told = False
-    progress = Progress(journal.planned)
+    progress = Progress(journal.planned, "shapes")
     while running:
         try:
             stop.check()
@@ -1622,8 +2099,10 @@ def collect_workers(workers: list[Worker], journal: Journal, failures: list[str]
     if all(worker.process.returncode == 2 for worker in workers):
         words = workers[0].read_last_words()
         raise WrongUse(words.removeprefix("mamf_finder.py: error: "))
+    journal.complete = True
     for worker in workers:
         document = worker.read_document()
+        journal.complete &= document is not None and document["complete"]
         if document is None or worker.process.returncode != 0:
             failures.append(f"{worker.label} failed: {worker.read_last_words()}")
         if document is None:
@@ -1851,7 +2330,7 @@ def find_remarks(journal: Journal) -> list[str]:
     """What a reader should know about the quality of the numbers, and what to try."""
     remarks = []
     rows = journal.rows
-    unsteady = [row for row in rows if row["steady"] is False]
+    unsteady = [row for row in rows if row["steady"] is False and not row.get("stopped_early")]
     if unsteady:
         worst = max(unsteady, key=lambda row: (row["spread"] or 0.0, abs(row["drift"] or 0.0)))
         drift = "" if worst["drift"] is None else f", drift {100 * worst['drift']:+.0f} %"
@@ -2453,6 +2932,22 @@ def build_parser() -> argparse.ArgumentParser:
         type=parse_duration,
         metavar="DURATION",
         help="end after this wall-clock time with the results so far: 90s, 10m, 1h30m",
+    )
+    search = parser.add_argument_group("search")
+    search.add_argument(
+        "--search",
+        choices=("adaptive", "exhaustive", "spread"),
+        help="all shapes, an even sample of them, or a search for the best within a twentieth of "
+        "the grid (default: exhaustive, and adaptive for a large grid with --budget)",
+    )
+    search.add_argument(
+        "--evaluations",
+        type=parse_count,
+        metavar="N",
+        help="shapes that adaptive and spread look at (default: a twentieth of the grid)",
+    )
+    search.add_argument(
+        "--seed", type=parse_count_or_none, metavar="N", help="where adaptive begins (default: 0)"
     )
     devices = parser.add_argument_group("devices").add_mutually_exclusive_group()
     devices.add_argument("--device", metavar="DEVICE", help="cuda:1, xpu, cpu (default: the first)")

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from bindery.checks.rule import Rule, Scope
 from bindery.model import Chapter, Finding, Severity, Span
 from bindery.nearest import find_nearest
-from bindery.sorting import DECLARATION, find_column, find_disorder, read_keys
 from bindery.table_text import TypedTable, read_tables
+
+_DECLARATION = re.compile(r"<!--[ \t]*sorted[ -]by:[ \t]*(?P<keys>[^\n]*?)[ \t]*-->", re.IGNORECASE)
 
 RULE = Rule("unsorted-table", Severity.WARNING, "a table is not in the order it declares")
 
 
 def check(scope: Scope) -> Iterator[Finding]:
     for chapter in scope.book.chapters:
-        if not DECLARATION.search(chapter.source):
+        if not _DECLARATION.search(chapter.source):
             continue
         tables = {table.index: table for table in read_tables(chapter)}
         for index, token in enumerate(chapter.tokens):
             if token.type != "html_block" or token.map is None:
                 continue
-            found = DECLARATION.search(token.content)
+            found = _DECLARATION.search(token.content)
             if found is None:
                 continue
             row = token.map[0] + token.content.count("\n", 0, found.start())
@@ -47,6 +49,9 @@ def _find_table_below(
 
 
 def _check_table(table: TypedTable, typed: str, span: Span) -> Iterator[Finding]:
+    # Imported here: few books declare an order.
+    from bindery.sorting import find_column, find_disorder, read_keys
+
     headings = [cell.text for cell in table.head]
     keys = read_keys(typed, headings)
     unknown = [key for key in keys if find_column(key.column, headings) is None]
