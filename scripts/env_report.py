@@ -655,7 +655,7 @@ def read_amd_commands(caveats: list[str]) -> list[Facts] | None:
     return None
 
 
-def import_torch(caveats: list[str]) -> Any:
+def load_torch(caveats: list[str]) -> Any:
     """The torch module, or None with a caveat where it is installed and does not import."""
     if importlib.util.find_spec("torch") is None:
         return None
@@ -866,7 +866,7 @@ def make_label(cpu: Facts, accelerators: list[Facts]) -> str:
 def collect_report(with_torch: bool = True, with_hostname: bool = False) -> Facts:
     """The whole report as plain values, ready for JSON."""
     caveats: list[str] = []
-    torch = import_torch(caveats) if with_torch else None
+    torch = load_torch(caveats) if with_torch else None
     cpu = read_cpu(caveats)
     memory = read_memory(caveats)
     if contradiction := find_memory_contradiction(memory, cpu["numa"]):
