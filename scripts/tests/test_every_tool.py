@@ -221,9 +221,9 @@ def test_what_tools_share_is_the_same_text(tools: list[Path]) -> None:
     assert not unlike, "\n".join(unlike)
 
 
-# Raises for every package that is neither Python's nor torch's own.
+# Raises for every installed package that is neither Python's nor torch's own.
 BARE = """
-import importlib.abc, sys
+import importlib.abc, importlib.machinery, sys
 KNOWN = set(sys.stdlib_module_names) | set(
     "torch torchgen functorch typing_extensions sympy mpmath networkx jinja2 markupsafe fsspec "
     "filelock triton nvidia cuda setuptools pkg_resources _distutils_hack distutils".split()
@@ -231,7 +231,9 @@ KNOWN = set(sys.stdlib_module_names) | set(
 class Bare(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if path is None and name not in KNOWN and name not in sys.argv[0]:
-            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+            found = importlib.machinery.PathFinder.find_spec(name)
+            if found is not None and "site-packages" in (found.origin or ""):
+                raise ModuleNotFoundError(f"No module named '{name}'", name=name)
 sys.meta_path.insert(0, Bare())
 """
 
