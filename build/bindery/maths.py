@@ -9,11 +9,15 @@ from __future__ import annotations
 import base64
 import html
 import re
+import warnings
 from functools import cache
 from xml.etree import ElementTree
 
 import latex2mathml.converter
-from ziamath.zmath import Latex
+
+with warnings.catch_warnings():  # it finds its font in an old way
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from ziamath.zmath import Latex
 
 _UNKNOWN_COMMAND = re.compile(r"<m[io]>(\\[A-Za-z]+)</m[io]>")
 _FONT_SIZE = 24.0
