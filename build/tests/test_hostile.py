@@ -51,7 +51,7 @@ TEXTS = {
     ),
     "many dead links": "".join(f"[a](some-file-nmae-{i}.md)\n\n" for i in range(5_000)),
     "many labels": "".join(f"[text][label {i}]\n\n" for i in range(3_000))
-    + "".join(f"\n[lable {i}x]: README.md" for i in range(3_000)),
+    + "".join(f"\n[lebal {i}x]: README.md" for i in range(3_000)),
     "many equal headings": "# A\n\n# A-1\n\n" * 10_000 + "[a](#a-99999) " * 1_000 + "\n",
     "many excuses": "<!-- bindery: allow dead-link because x -->\n" * 4_000,
     "many footnotes": "".join(f"a[^{i}]\n\n[^{i}]: x\n\n" for i in range(5_000)),
