@@ -31,6 +31,10 @@ def read_accepted(root: Path, path: Path, place: Span | None = None) -> tuple[Ac
         hint = f"write it: `bindery check --write-baseline {path if place is None else shown}`"
         where = Span.whole(shown) if place is None else place
         raise ConfigError(Finding(where, "config", message, hint)) from None
+    except IsADirectoryError:
+        where = Span.whole(shown) if place is None else place
+        hint = "name a file, such as accepted.jsonl"
+        raise ConfigError(Finding(where, "config", f"'{shown}' is a folder", hint)) from None
     except UnicodeDecodeError as error:
         message = f"this is not UTF-8: byte 0x{error.object[error.start]:02x}"
         line = error.object.count(b"\n", 0, error.start) + 1

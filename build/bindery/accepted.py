@@ -59,7 +59,7 @@ def parse_accepted(text: str, path: str) -> tuple[Acceptance, ...]:
 def _parse_line(line: str, span: Span) -> Acceptance:
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         row = None
     if not isinstance(row, dict):
         message = "this line is no accepted finding: it is not a JSON object"

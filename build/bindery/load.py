@@ -25,7 +25,7 @@ JOURNAL = ".bindery-unfinished.json"
 """What a command that was killed while it changed files leaves in the root; named here so that a
 check need not load what changes files."""
 
-_SKIPPED_FOLDERS = frozenset(("node_modules", "__pycache__", "dist", "venv"))
+SKIPPED_FOLDERS = frozenset(("node_modules", "__pycache__", "dist", "venv"))
 
 
 class Tree:
@@ -109,7 +109,7 @@ class Tree:
                 continue
             path = f"{folder}/{name}" if folder else name
             if entry.is_dir(follow_symlinks=False):
-                if name not in _SKIPPED_FOLDERS:
+                if name not in SKIPPED_FOLDERS:
                     yield from self.walk_files(path)
             elif _read_kind(entry) == "file":
                 yield path

@@ -134,6 +134,7 @@ def test_other_chapters_keep_what_is_accepted(run_bindery: Runner, make_book: Bo
     [
         ("<<<<<<< ours", "it is not a JSON object"),
         ("[1]", "it is not a JSON object"),
+        ("[" * 100_000, "it is not a JSON object"),
         ('{"path": "a.md", "rule": "x", "text": ""}', "'count' is missing"),
         ('{"path": "a.md", "rule": "x", "text": "", "count": 1, "line": 3}', "no key 'line'"),
         ('{"path": 1, "rule": "x", "text": "", "count": 1}', "'path' is not a text"),

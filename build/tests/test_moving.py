@@ -335,6 +335,17 @@ def test_lists_beside_the_chapters_follow(make_book: BookMaker) -> None:
     assert (root / "lists/chapters-md.txt").read_text() == "../book/a.md\n../book/sub/b.md\n"
 
 
+def test_a_name_that_a_plain_list_cannot_hold_is_refused(
+    make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """What follows # is a comment in a plain list."""
+    root = make_book({"a.md": "# A\n", "chapters-md.txt": "a.md\n"})
+    ended = run_bindery("mv", "a.md", "a#1.md", folder=root)
+    assert ended.status == 2
+    assert "'chapters-md.txt' cannot name 'a#1.md'" in ended.stderr
+    assert (root / "chapters-md.txt").read_text() == "a.md\n"
+
+
 # --- generated parts ---
 
 
@@ -433,6 +444,12 @@ def test_code_that_names_the_old_path_is_shown(book: Path, run_bindery: Runner) 
         ("/etc/hostname", "x", "lies outside the folder"),
         ("docs/guide.md", "docs/b.md/g.md", "'docs/b.md' is a file, not a folder"),
         ("docs/guide.md", "docs/guide.txt", "a chapter, and its name ends in .md"),
+        ("docs/guide.md", "dist/site/guide.md", "no file of a book can lie in 'dist'"),
+        ("docs/guide.md", ".cache/guide.md", "no file of a book can lie in '.cache'"),
+        ("docs/guide.md", ".git/guide.md", "no file of a book can lie in '.git'"),
+        ("docs/guide.md", "gu\x1bide.md", "holds a character that nobody sees"),
+        ("docs/guide.md", "gu\nide.md", "holds a character that nobody sees"),
+        (".git", "x", "'.git' belongs to git"),
     ],
 )
 def test_a_move_that_cannot_be_is_refused(

@@ -141,8 +141,14 @@ def _explain_rule(name: str) -> str:
     """What a rule reports, and how its findings are excused or weighed. Raises ConfigError where
     there is no such rule."""
     from bindery.checks import CHECKS, RULES
+    from bindery.config import ASKED_RULES
     from bindery.nearest import find_nearest
 
+    if name in ASKED_RULES:
+        return (
+            f"{name}: what the web answered, reported by `bindery links --external`\n\n"
+            f"Under `rules` in chapters.yaml it can be weighed or turned off: `{name}: off`."
+        )
     if name not in RULES:
         nearest = find_nearest(name, RULES)
         hint = f"did you mean '{nearest}'?" if nearest else f"they are {', '.join(sorted(RULES))}"
@@ -172,6 +178,8 @@ def _rewrite_baseline(root: Path, path: Path) -> None:
     from bindery.render.output import write_whole
     from bindery.report import count_noun
 
+    if path.exists() and not path.is_file():
+        raise _refuse("--write-baseline", f"'{path}' is no file", "name one, or a new one")
     acceptances = read_accepted(root, path) if path.exists() else None
     inspection = inspect_book(root)
 

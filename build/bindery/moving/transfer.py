@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from bindery.changes import Change, Texts, change_files
 from bindery.config import FILE_NAME, Config
 from bindery.documents import Document
-from bindery.load import RECORDS_FOLDER, Tree
+from bindery.load import RECORDS_FOLDER, SKIPPED_FOLDERS, Tree
 from bindery.model import ConfigError, Finding, Span
 from bindery.moving.listing import list_plain_lists, relist_chapters, relist_paths
 from bindery.moving.paths import Moves
@@ -61,9 +61,11 @@ def arrange_moves(config: Config, tree: Tree, old: str, new: str, *, into: bool 
     A folder that exists takes OLD in, as `mv` has it. What stands beside a tool for its own
     comparison, and the plots of a view, come along. Raises ConfigError where this would break.
     """
-    if not old or old == FILE_NAME or ".git" in old.split("/"):
+    if not old or old == FILE_NAME:
         what = f"'{old}'" if old else "the root"
         raise _refuse(old or ".", f"{what} cannot be moved", f"{FILE_NAME} marks the root")
+    if ".git" in old.split("/"):
+        raise _refuse(old, f"'{old}' belongs to git", "choose a file or folder of the book")
     kind = tree.find_kind(old)
     if kind is None:
         nearest = find_nearest(old, tree.walk_files(""))
@@ -74,8 +76,7 @@ def arrange_moves(config: Config, tree: Tree, old: str, new: str, *, into: bool 
         new = posixpath.join(new, name)
     if old == new:
         raise _refuse(old, f"'{old}' lies there already")
-    if ".git" in new.split("/"):
-        raise _refuse(new, "what lies in '.git' belongs to git", "choose another folder")
+    _refuse_place(config, tree, new)
     if new.startswith(f"{old}/"):
         raise _refuse(new, f"'{old}' cannot be moved into itself")
     if os.path.lexists(tree.root / new):
@@ -96,6 +97,22 @@ def arrange_moves(config: Config, tree: Tree, old: str, new: str, *, into: bool 
     _refuse_tools(config, tree, moves)
     _refuse_broken_symlinks(tree, moves)
     return moves
+
+
+def _refuse_place(config: Config, tree: Tree, new: str) -> None:
+    """Raise ConfigError for a new path at which a file of the book would be lost."""
+    if not new.isprintable():
+        message = f"'{new}' holds a character that nobody sees"
+        raise _refuse(new, message, "choose a name without it")
+    for name in new.split("/")[:-1]:
+        if name in SKIPPED_FOLDERS or name in (".git", ".cache"):
+            what = "git and programs keep their own files there"
+            message = f"no file of a book can lie in '{name}': {what}"
+            raise _refuse(new, message, "choose another folder")
+    if "#" in new:
+        for path in filter(tree.find_kind, list_plain_lists(config)):
+            message = f"'{path}' cannot name '{new}': what follows # is a comment there"
+            raise _refuse(new, message, "choose a name without #")
 
 
 def _refuse_fixed(config: Config, tree: Tree, old: str, new: str) -> None:
