@@ -157,7 +157,7 @@ def test_a_broken_file_is_told_with_its_line(
         assert (ended.status, ended.stdout) == (2, "")
         assert ended.stderr.startswith("accepted.jsonl:3:1: error[config]: ")
         assert message in ended.stderr
-        assert f"3 | {line}" in ended.stderr
+        assert f"3 | {line[:60]}" in ended.stderr
 
 
 def test_a_missing_file_is_wrong_use(run_bindery: Runner, book: Path) -> None:
