@@ -24,6 +24,8 @@ _FONT_SIZE = 24.0
 """Size at which ziamath draws; its lengths are divided by it to give ems."""
 _LONGEST = 2000
 """Characters of a formula. What is longer does not fit on a page, and takes for ever to draw."""
+_BRACES = re.compile(r"\\.|%[^\n]*|[{}]", re.DOTALL)
+"""Braces, and what has none that count: those behind a backslash or in a remark."""
 _WORDS = re.compile(r"[A-Z][a-z]+")
 
 
@@ -37,7 +39,7 @@ def write_mathml(latex: str, *, is_block: bool) -> str:
 
     Raises MathsError where the formula is wrong or uses a command that is not known.
     """
-    _refuse_long(latex)
+    _refuse_unfit(latex)
     display = "block" if is_block else "inline"
     try:
         text = latex2mathml.converter.convert(latex, display=display)
@@ -56,7 +58,7 @@ def draw_maths(latex: str, *, is_block: bool) -> str:
 
     Raises MathsError where it cannot be drawn.
     """
-    _refuse_long(latex)
+    _refuse_unfit(latex)
     try:
         drawing = Latex(latex, size=_FONT_SIZE, inline=not is_block).svg()
     except Exception as error:  # noqa: BLE001 - as above
@@ -75,9 +77,18 @@ def draw_maths(latex: str, *, is_block: bool) -> str:
     )
 
 
-def _refuse_long(latex: str) -> None:
+def _refuse_unfit(latex: str) -> None:
+    """Raises MathsError for what the typesetters take for ever over, fail without a word for, or
+    set as if it were whole."""
     if len(latex) > _LONGEST:
         raise MathsError(f"it is longer than {_LONGEST} characters")
+    depth = 0
+    for brace in _BRACES.findall(latex):
+        depth += (brace == "{") - (brace == "}")
+        if depth < 0:
+            raise MathsError("a brace is closed that was not opened")
+    if depth:
+        raise MathsError("a brace is not closed")
 
 
 def _describe_error(error: Exception) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import heapq
+import posixpath
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -14,6 +16,10 @@ _CANDIDATES = 8
 _VOTES = 300
 _LONGEST = 200
 """Letters; a longer word is no slip of the pen, and takes long to compare."""
+_SHORT = 5
+"""Letters of the name of a file, ending aside: where there are no more, the ending alone makes
+two names look alike."""
+_ENDING = re.compile(r"\.[A-Za-z]\w*$")
 
 
 def find_nearest(word: str, choices: Iterable[str]) -> str:
@@ -33,9 +39,43 @@ def _compare(word: str, words: tuple[str, ...]) -> str:
     if len(words) > _COMPARED:
         words = _find_candidates(word, words)
     close = difflib.get_close_matches(
-        word, [w for w in words if len(w) <= _LONGEST], n=1, cutoff=_CUTOFF
+        word,
+        [w for w in words if len(w) <= _LONGEST and _may_be_meant(word, w)],
+        n=1,
+        cutoff=_CUTOFF,
     )
     return close[0] if close else ""
+
+
+def _may_be_meant(word: str, choice: str) -> bool:
+    """Whether a word may be a slip for a choice: for a short name of a file there are few.
+
+    One slip of the pen, or letters left out at its end; but another number is another file.
+    """
+    name = posixpath.basename(word).lower()
+    if not _ENDING.search(name):
+        return True
+    stem = _ENDING.sub("", name)
+    other = _ENDING.sub("", posixpath.basename(choice).lower())
+    if len(stem) > _SHORT or stem == other:
+        return True
+    if re.sub(r"\D", "", stem) != re.sub(r"\D", "", other):
+        return False
+    return _is_one_slip(stem, other) or (len(stem) > 2 and other.startswith(stem))
+
+
+def _is_one_slip(first: str, second: str) -> bool:
+    """Whether one letter is too many, missing or another, or two have changed places. Of one or
+    two letters another one makes another word."""
+    start = len(posixpath.commonprefix((first, second)))
+    first, second = first[start:], second[start:]
+    end = len(posixpath.commonprefix((first[::-1], second[::-1])))
+    kept = start + end
+    one, other = first[: len(first) - end], second[: len(second) - end]
+    if len(one) + len(other) <= 1:
+        return kept > 0
+    is_other_letter = len(one) == len(other) == 1 and kept > 1
+    return is_other_letter or (len(one) == 2 and one == other[::-1])
 
 
 def _find_candidates(word: str, words: tuple[str, ...]) -> tuple[str, ...]:

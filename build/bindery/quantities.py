@@ -224,10 +224,15 @@ def _judge_bytes(amount: _Amount) -> Slip | None:
             right = f"{prefix if prefix == 'k' else capital}{amount.binary}{base}"
             return amount.slip("has a plural before its time", amount.write(right))
         near = f"{before[-40:]} {behind[:40]}"
-        if base == "B" and not behind.lstrip().startswith("of ") and _SPEED.search(near):
-            right = f"{capital}{amount.binary}Bps"
-            return amount.slip("is a rate without its time", amount.write(right))
-        return None
+        if behind.lstrip().startswith("of ") or _is_memory(before, behind):
+            return None
+        if not _SPEED.search(near):
+            return None
+        prefix = f"{capital}{amount.binary}"
+        advice = amount.write(f"{prefix}{base}ps")
+        if base == "b":
+            advice += f" for bits, '{amount.number}{amount.gap}{prefix}Bps' for bytes"
+        return amount.slip("is a rate without its time", advice)
     is_memory = base == "b" and _is_memory(before, behind)
     if amount.binary:
         right = f"{capital}iB"
@@ -259,7 +264,10 @@ def _judge_rate(amount: _Amount) -> Slip | None:
         decimal = f"{amount.value * 1.024 ** (1 + 'KMGTP'.index(capital)):.4g}"
         advice = f"rates are decimal: write '{decimal}{amount.gap}{prefix}{base}{unit}'"
         return amount.slip("is a rate with a binary prefix", advice)
-    if prefix in "mgtp" or rate in ("PS", "Ps", "/S"):
+    if prefix not in "mgtp" and rate == "/S":
+        right = f"{prefix}{base}{unit}"
+        return amount.slip(f"is not how {right} is written", amount.write(right))
+    if prefix in "mgtp" or rate in ("PS", "Ps"):
         bits = f"{amount.number}{amount.gap}{capital}b{unit}"
         advice = f"{amount.write(f'{capital}B{unit}')} for bytes or '{bits}' for bits"
         return amount.slip("does not say whether it counts bits or bytes", advice)

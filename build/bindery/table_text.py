@@ -264,9 +264,10 @@ def _escape(code: str) -> str:
 
 
 def _check_paragraph(chapter: Chapter, start: int, lines: Sequence[str]) -> Iterator[TableFault]:
-    block = chapter.tokens[start].map
+    tokens = chapter.tokens
+    block = tokens[start].map
     assert block is not None
-    content = chapter.tokens[start + 1].content.split("\n")
+    content = tokens[start + 1].content.split("\n")
     rows = range(block[0], min(block[0] + len(content), len(lines)))
     for row, text in zip(rows, content, strict=False):
         if _is_delimiter(text):
@@ -274,8 +275,11 @@ def _check_paragraph(chapter: Chapter, start: int, lines: Sequence[str]) -> Iter
             return
     is_row = [text.strip().startswith("|") and len(split_cells(text)) > 1 for text in content]
     ends = [text.strip().endswith("|") for text in content]
-    behind_table = start and chapter.tokens[start - 1].type == "table_close"
+    behind_table = start and tokens[start - 1].type == "table_close"
     if behind_table and all(is_row) and all(ends):
+        below = tokens[start + 3 : start + 4]  # a paragraph is three tokens
+        if any(t.type == "table_open" and t.map and t.map[0] == block[1] for t in below):
+            return  # the table below reports its head over several lines
         message = "the empty line above ends the table, so this is shown as text"
         hint = "take the empty line out, or give this table a head of its own"
         yield TableFault(_span_line(chapter, lines, block[0]), message, hint)

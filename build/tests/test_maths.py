@@ -50,7 +50,11 @@ def test_a_drawing_stands_on_the_line() -> None:
     [
         (r"\nocommand x", r"there is no command \nocommand"),
         (r"\left( x", "extra left or missing right"),
-        ("{", "no available tokens"),
+        ("{", "a brace is not closed"),
+        (r"x = \frac{1", "a brace is not closed"),
+        (r"\frac{1}{2", "a brace is not closed"),
+        ("a}", "a brace is closed that was not opened"),
+        (r"\{ a \\ b \}", ""),
         ("^", "missing super script or subscript"),
         (r"\frac{a}{b}", ""),
         (r"\sum_{i=0}^{n} x_i \le \sqrt{2}", ""),

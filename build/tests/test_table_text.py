@@ -68,6 +68,14 @@ def test_tables_in_lists_and_quotes_are_looked_at(source: str) -> None:
     assert source.split("\n")[fault.span.line - 1][fault.span.col - 1] in "|-"
 
 
+def test_a_head_of_two_lines_is_told_once() -> None:
+    """Behind a table and an empty line, such a head is no row that the table above has lost."""
+    source = f"{HEAD}| a | 1 |\n\n| Name | Memory |\n| | GB |\n| --- | --- |\n| b | 2 |\n"
+    (fault,) = find_table_faults(parse_chapter("a.md", source))
+    assert fault.span.line == 5
+    assert fault.message.startswith("the head of a table has one line")
+
+
 def test_cells_are_what_a_reader_sees() -> None:
     """Cells come without their marks, and with their place."""
     source = f"{HEAD}| **[A](b.md)** `c` | \\~1 &amp; 2<br> |\n"

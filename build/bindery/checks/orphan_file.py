@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from bindery.checks.rule import Rule, Scope
 from bindery.load import RECORDS_FOLDER, is_left_out
-from bindery.model import Finding, Severity, Span, ToFile, WrongCase
+from bindery.model import Finding, Outside, Severity, Span, ToFile, WrongCase
 
 RULE = Rule("orphan-file", Severity.WARNING, "nothing in the book points to a file of its folder")
 
@@ -57,6 +57,8 @@ def _find_targets(scope: Scope) -> tuple[set[str], set[str]]:
             case ToFile(path=path, is_folder=True):
                 folders.add(path)
             case ToFile(path=path) | WrongCase(target=ToFile(path=path)):
+                files.add(path)
+            case Outside(path=path, through_link=True):  # shown, though outside-book tells of it
                 files.add(path)
             case _:
                 pass

@@ -85,6 +85,10 @@ def _write(value: float, decimals: int, has_commas: bool = False) -> str:
         return f"{int(value):{comma}d}" if abs(value) < 10**18 else f"{value:.4g}"
     if abs(value) < 10.0 ** (2 - decimals) or abs(value) >= 1e16:
         return f"{value:.3g}"
+    if not decimals and abs(value) < 1000:
+        short = f"{value:.5g}"  # 100.05 is not 100
+        is_exact = math.isclose(float(short), value, rel_tol=1e-12)
+        return short if is_exact else f"{value:.4g}"
     if not decimals:
-        return f"{round(value):{comma}d}" if abs(value) >= 1000 else f"{value:.4g}"
+        return f"{round(value):{comma}d}"
     return f"{value:{comma}.{decimals}f}"

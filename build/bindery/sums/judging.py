@@ -90,6 +90,8 @@ def judge_sides(left: Cut, right: Cut, sign: str, counted: str) -> Verdict:
         return outcome
     if first.is_loose or second.is_loose or _is_key(first, second):
         return Verdict.UNJUDGED
+    if right.is_factor and not _is_ratio(first):
+        return Verdict.UNJUDGED
     has_hidden_unit = not has_scale(second.node) and bool(counted or has_scale(first.node))
     if has_hidden_unit and _agrees_but_for_scale(first.node, second.node):
         return Verdict.UNJUDGED
@@ -117,6 +119,21 @@ def _is_key(left: Side, right: Side) -> bool:
     except NoValueError:
         return False
     return measure_distance(left.node.value, value) > math.log(2)
+
+
+def _is_ratio(side: Side) -> bool:
+    """Whether a side is one number over another of its kind, so that `5x` behind it is so many
+    times and no unknown: `100 s / 25 s`."""
+    match side.node:
+        case Binary("/", over, under) if not side.labels:
+            if find_typed_number(over) is None or find_typed_number(under) is None:
+                return False
+        case _:
+            return False
+    try:
+        return not evaluate(side.node, Reading(units=True)).dimension
+    except NoValueError:
+        return False
 
 
 def _agrees_but_for_scale(left: Node, right: Node) -> bool:
@@ -200,7 +217,8 @@ def _weigh(left: Node, right: Node, is_rough: bool) -> Verdict:
     operators = count_operators(left) + count_operators(right)
     if holds_bare:
         is_eightfold = all(_is_eightfold(ratio) for ratio in ratios)
-        if is_measured and (not operators or (is_eightfold and not _has_eight(left, right))):
+        is_wrong_eightfold = is_eightfold and not _has_eight(left, right)
+        if is_measured and (not operators or is_wrong_eightfold or _adds_units(left, right)):
             return Verdict.FAILS
         return Verdict.HOLDS
     if is_explained or (is_odd and not is_measured) or _is_of_computers(left, right):
@@ -222,6 +240,30 @@ def _counts_times(left: Node, right: Node) -> bool:
 
 def _is_eightfold(ratio: float) -> bool:
     return any(math.isclose(ratio, wanted, rel_tol=0.005) for wanted in (8, 0.125))
+
+
+def _adds_units(left: Node, right: Node) -> bool:
+    """Whether amounts in several units of one kind make an amount of that kind, so that their bare
+    numbers say nothing: 12 GB + 500 MB = 512 GB."""
+    whole, total = (right, left) if find_typed_number(right) is not None else (left, right)
+    terms = _list_terms(total)
+    units = [node.unit for node in (whole, *terms) if isinstance(node, Measured)]
+    if len(units) <= len(terms) or any(find_typed_number(term) is None for term in terms):
+        return False
+    if any(unit.is_billion for unit in units):
+        return False  # 7B parameters of a byte each, and 1 GB: 8 GB
+    kinds = {unit.dimension for unit in units}
+    sizes = {unit.size for unit in units[1:]}
+    return len(kinds) == 1 and () not in kinds and len(sizes) > 1
+
+
+def _list_terms(node: Node) -> list[Node]:
+    """What a sum or difference is made of; a tree that is neither is its only term."""
+    match node:
+        case Binary("+" | "-", left, right):
+            return [*_list_terms(left), *_list_terms(right)]
+        case _:
+            return [node]
 
 
 def _has_eight(left: Node, right: Node) -> bool:

@@ -25,6 +25,8 @@ class Cut:
     """The token behind it."""
     is_bare_before: bool = True
     """Whether no word stands directly before it that may speak of its first number."""
+    is_factor: bool = False
+    """Whether an `x` behind it makes it so many times, if what it is the result of is a ratio."""
 
 
 class _Edge(enum.Enum):
@@ -99,9 +101,10 @@ def find_right(
         side = read_side(tokens[start:end])
         if side is None or side.has_remark_behind:
             continue
-        loose = side.is_loose or edge is _Edge.LOOSE
+        is_factor = edge is _Edge.LOOSE and _is_factor(tokens, end)
+        loose = side.is_loose or (edge is _Edge.LOOSE and not is_factor)
         side = replace(side, is_loose=loose, is_rough=side.is_rough or is_rough)
-        cuts.append(Cut(side, start, end))
+        cuts.append(Cut(side, start, end, is_factor=is_factor))
     return cuts
 
 
@@ -242,6 +245,35 @@ def _judge_end(tokens: Sequence[Token], end: int, codes: Sequence[tuple[int, int
             return _Edge.CLEAN if token.is_new_line else _Edge.LOOSE
         case _:
             return _Edge.NONE
+
+
+def _is_factor(tokens: Sequence[Token], end: int) -> bool:
+    """Whether an `x` is glued to a number that ends there, and nothing near says that it is an
+    unknown: neither what stands behind it nor another variable."""
+    if end == len(tokens) or tokens[end].text not in ("x", "X"):
+        return False
+    if tokens[end].start != tokens[end - 1].end or tokens[end - 1].kind is not Kind.NUMBER:
+        return False
+    if end + 1 < len(tokens):
+        follows = tokens[end + 1]
+        is_word = follows.kind is Kind.WORD and len(follows.text) > 1
+        is_stop = follows.kind is Kind.MARK and follows.text in _STOPS
+        if not (is_word or is_stop or follows.kind in (Kind.COMMA, Kind.CLOSE)):
+            return False
+    return not any(_is_unknown(tokens, index) for index in range(len(tokens)) if index != end)
+
+
+def _is_unknown(tokens: Sequence[Token], index: int) -> bool:
+    """Whether a token is a letter that stands for a number: not the one of `2x faster`, but that
+    of `2x = 4`."""
+    token = tokens[index]
+    if token.kind is not Kind.WORD or token.text.lower() not in ("x", "y", "z", "n"):
+        return False
+    before = tokens[index - 1] if index else None
+    follows = tokens[index + 1] if index + 1 < len(tokens) else None
+    if before is None or before.kind is not Kind.NUMBER or before.end != token.start:
+        return True
+    return follows is not None and follows.kind in (Kind.RELATION, Kind.OPERATOR)
 
 
 def _is_plural(token: Token) -> bool:

@@ -81,7 +81,7 @@ _TOKEN = re.compile(
     """,
     re.X | re.S,
 )
-_TIMES_SIGN = re.compile(r"(?P<gap>[ \u00a0]*)[xX](?=(?P<behind>\s*)[\d(√$~.])")
+_TIMES_SIGN = re.compile(r"(?P<gap>[ \u00a0]*)[xX](?=(?P<behind>\s*)(?:[\d(√$~]|\.\d))")
 
 
 @dataclass(frozen=True, slots=True)
