@@ -87,7 +87,7 @@ def tests(session: nox.Session) -> None:
     session.install(TORCH)
     # Not editable: the tests meet the package as a user gets it, styles and fonts included.
     session.install(".[plots,slurm,watch]", *group("tests", "outputs"))
-    session.run("python", "-m", "pytest", *arguments)
+    run_tests(session, arguments)
 
 
 @nox.session(default=False)
@@ -95,7 +95,7 @@ def tests_toolchain(session: nox.Session) -> None:
     """Pass the tests that need no torch: quicker, and on any Python from 3.11."""
     arguments = prepare_tests(session)
     session.install("-e", ".[plots,slurm,watch]", *group("tests", "outputs"))
-    session.run("python", "-m", "pytest", "-m", "not torch", *arguments)
+    run_tests(session, arguments, "not torch")
 
 
 @nox.session
@@ -259,6 +259,14 @@ def prepare_tests(session: nox.Session) -> list[str]:
         ]
         install_debian_packages(session, missing, f"sudo apt-get install --yes {' '.join(missing)}")
     return [argument for argument in session.posargs if argument != "--system"]
+
+
+def run_tests(session: nox.Session, arguments: list[str], marks: str = "") -> None:
+    """Run the quick tests on all cores, then the slow ones one by one: some of these measure."""
+    quick, slow = (" and ".join(filter(None, (marks, mark))) for mark in ("not slow", "slow"))
+    session.run("python", "-m", "pytest", "-n", "auto", "-m", quick, *arguments)
+    # 5: among the tests that were asked for is none that is slow.
+    session.run("python", "-m", "pytest", "-m", slow, *arguments, success_codes=[0, 5])
 
 
 def ensure_native_libraries(session: nox.Session) -> None:

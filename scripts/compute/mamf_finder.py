@@ -953,19 +953,20 @@ def search_grid(
 
     read_rows()
     left = plan.limit - len(known)
-    even = sample_evenly(plan.seed, model.lengths)
-    sampled = min(max(8, round(SAMPLED_SHARE * plan.limit)), left, model.count - len(known))
-    looked_at: set[int] = set()
-    while len(looked_at) < sampled:
-        place = next(even) if looked_at else model.count - 1  # the largest shape comes first
-        if place not in closed:
-            looked_at.add(place)
-            yield Step(shapes[place], math.inf)
-            read_rows()
-            closed.add(place)
-        elif not looked_at:
-            looked_at.add(place)
-    left -= sampled
+    looked_at = {place for place, row in known.items() if row["stopped_early"]}
+    sampled = min(max(8, round(SAMPLED_SHARE * plan.limit)), plan.limit, model.count) - len(known)
+    # The largest shape comes first: it is often near the best.
+    sample = itertools.chain([model.count - 1], sample_evenly(plan.seed, model.lengths))
+    while sampled > 0:
+        place = next(sample)
+        if place in closed:
+            continue
+        sampled -= 1
+        left -= 1
+        yield Step(shapes[place], math.inf)
+        read_rows()
+        closed.add(place)
+        looked_at.add(place)
     chosen_at = 0.0
     while left > 0 and model.places:
         leader = choose_best(known.values())
@@ -1007,7 +1008,7 @@ def search_grid(
 
 def estimate_lag(row: Row, best: float) -> float:
     """The logarithm of a rate over the best one, cut off where it no longer matters."""
-    return max(-LARGEST_LAG, math.log(row["flops_per_second_median"] / best))
+    return max(-LARGEST_LAG, math.log(float(row["flops_per_second_median"]) / best))
 
 
 def count_seconds(rows: Iterable[Row], products: int) -> float:
@@ -3075,7 +3076,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:  # in a self-test: a run listens for signals itself
         print("stopped", file=sys.stderr)
         return 1
-    return 1 if problems or stop.by_signal else 0
+    return 1 if problems or (stop.by_signal and not journal.complete) else 0
 
 
 if __name__ == "__main__":

@@ -221,20 +221,19 @@ def test_what_tools_share_is_the_same_text(tools: list[Path]) -> None:
     assert not unlike, "\n".join(unlike)
 
 
-# Raises for every installed package that is neither Python's nor torch's own.
+# Finds no package but Python's and torch's own, as on a machine that has no other.
 BARE = """
-import importlib.abc, importlib.machinery, sys
+import importlib.machinery, sys
 KNOWN = set(sys.stdlib_module_names) | set(
     "torch torchgen functorch typing_extensions sympy mpmath networkx jinja2 markupsafe fsspec "
     "filelock triton nvidia cuda setuptools pkg_resources _distutils_hack distutils".split()
 )
-class Bare(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if path is None and name not in KNOWN and name not in sys.argv[0]:
-            found = importlib.machinery.PathFinder.find_spec(name)
-            if found is not None and "site-packages" in (found.origin or ""):
-                raise ModuleNotFoundError(f"No module named '{name}'", name=name)
-sys.meta_path.insert(0, Bare())
+class Bare(importlib.machinery.PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        known = name in KNOWN or name.startswith("_sysconfigdata") or name in sys.argv[0]
+        return super().find_spec(name, path, target) if path is not None or known else None
+sys.meta_path[:] = [Bare if f is importlib.machinery.PathFinder else f for f in sys.meta_path]
 """
 
 
