@@ -47,9 +47,9 @@ TEXTS = {
     "many tags in a block": "<p>\n" + '<a href="x.md">x</a>' * 8_000 + "\n</p>\n",
     "headings without an end": "<h1>a\n\n" * 20_000,
     "many dead anchors": "".join(
-        f"# Head word number {i}x\n\n[a](#head-wrd-numbr-{i * 7}y)\n\n" for i in range(3_000)
+        f"# Head word number {i}x\n\n[a](#head-wxrd-nxmber-{i * 7}y)\n\n" for i in range(3_000)
     ),
-    "many dead links": "".join(f"[a](some-file-nmae-{i}.md)\n\n" for i in range(5_000)),
+    "many dead links": "".join(f"[a](some-fxle-name-{i}.md)\n\n" for i in range(5_000)),
     "many labels": "".join(f"[text][label {i}]\n\n" for i in range(3_000))
     + "".join(f"\n[lebal {i}x]: README.md" for i in range(3_000)),
     "many equal headings": "# A\n\n# A-1\n\n" * 10_000 + "[a](#a-99999) " * 1_000 + "\n",
