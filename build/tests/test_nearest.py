@@ -12,7 +12,7 @@ from bindery.nearest import find_nearest
         ("intor.md", "intro.md"),
         ("log.md", "long.md"),
         ("long.md", "log.md"),
-        ("nome.md", "name.md"),
+        ("nxme.md", "name.md"),
         ("net.md", "network.md"),
         ("here/io.md", "there/io.md"),
         ("network/READNE.md", "network/README.md"),

@@ -127,7 +127,9 @@ def test_a_host_that_comes_back_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize(
-    "wait", ["3600", format_datetime(datetime.now(UTC) + timedelta(days=1), usegmt=True)]
+    "wait",
+    ["3600", format_datetime(datetime.now(UTC) + timedelta(days=1), usegmt=True)],
+    ids=("seconds", "date"),
 )
 def test_a_host_that_wants_more_time_is_left_for_today(wait: str) -> None:
     """A Retry-After beyond our patience ends the questions to that host at once."""
