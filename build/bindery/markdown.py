@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 from markdown_it import MarkdownIt
@@ -34,7 +34,8 @@ _DEFINITION = re.compile(r"\[(?P<label>(?:[^\[\]\\]|\\.)+)\]:\s*", re.DOTALL)
 _PATH = r"(?P<path>https?://[^\s()<>\]]+|[\w./%-]+\.(?:md|py|sh|png|svg|jpg|html)(?:#[\w-]+)?)"
 _OPEN_PATH = re.compile(rf"\(<?{_PATH}")
 _PATH_APART = re.compile(rf" \({_PATH}\)")
-_LONG_TAIL = re.compile(r"""[?!.,:*_~'"\[\]();]{500}""")
+_TAIL = 500
+_LONG_TAIL = re.compile(rf"""[?!.,:*_~'"\[\]();]{{{_TAIL},}}""")
 _KEPT = 320
 """Characters before a sign of an address that are looked at: no mailbox has so long a name."""
 _PROSE_LINK = re.compile(r"\[([^\[\]\n]*)\]\((?=[^()\s]*\s)([^()\n]*(?:\n[^()\n]*)?)\)")
@@ -172,7 +173,9 @@ def _may_be_address(state: StateInline) -> bool:
     if src[start] == "@" and not (behind.isalnum() or (behind and behind in ".+-_")):
         return False
     is_long = not any(map(str.isspace, src[start : start + _KEPT]))
-    if is_long and _LONG_TAIL.search(src, start, state.posMax):
+    if is_long and any(
+        min(end, state.posMax) - max(begin, start) >= _TAIL for begin, end in _find_tails(src)
+    ):
         return False  # each of the signs behind an address has it read once more
     pending = state.pending
     if len(pending) > 2 * _KEPT:  # both parts become one text again
@@ -180,6 +183,12 @@ def _may_be_address(state: StateInline) -> bool:
         state.pushPending()
         state.pending = pending[-_KEPT:]
     return True
+
+
+@lru_cache(maxsize=1)
+def _find_tails(src: str) -> list[tuple[int, int]]:
+    """Where many signs that may end an address stand in a row; asked often of the same text."""
+    return [found.span() for found in _LONG_TAIL.finditer(src)]
 
 
 def _mark_link(state: StateInline, start: int, index: int) -> None:

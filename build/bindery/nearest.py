@@ -29,7 +29,13 @@ def find_nearest(word: str, choices: Iterable[str]) -> str:
     """
     if not 0 < len(word) <= _LONGEST:
         return ""
-    return _compare(word, tuple(choices))
+    return _compare(word, _keep_one(tuple(choices)))
+
+
+@lru_cache(maxsize=16)
+def _keep_one(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The same list for equal ones, so that a thousand questions keep one list of words."""
+    return words
 
 
 @lru_cache(maxsize=4096)

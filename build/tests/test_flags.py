@@ -56,7 +56,9 @@ def test_options_are_those_that_help_lists(path: Path) -> None:
 
 RECORD = "class Asked(NamedTuple):\n    name: str\n    short: str = '-s'\n"
 RECORDED = "from typing import NamedTuple\n" + RECORD
-DATACLASS = "@dataclass(frozen=True)\n" + RECORD.replace("(NamedTuple)", "")
+DATACLASS = "from dataclasses import dataclass\n@dataclass(frozen=True)\n" + RECORD.replace(
+    "(NamedTuple)", ""
+)
 LOOP = "for one in ASKED:\n    parser.add_argument(f'--{one.name}', one.short)"
 
 BODIES = {
@@ -64,7 +66,7 @@ BODIES = {
         *("--a", "-s"),
         *("--b", "-t"),
     ],
-    f"from dataclasses import dataclass\n{DATACLASS}ASKED = [Asked('a')]\n{LOOP}": ["--a", "-s"],
+    f"{DATACLASS}ASKED = [Asked('a')]\n{LOOP}": ["--a", "-s"],
     "parser.add_argument('--a', '-b')": ["--a", "-b"],
     "for name in ('x', 'y'):\n    parser.add_argument(f'--{name}_size')": ["--x_size", "--y_size"],
     "for name, kind in {'x': int, 'y': str}.items():\n    parser.add_argument('--' + name)": [
@@ -141,6 +143,9 @@ UNKNOWABLE = [
     "NAMES = ['a']\nNAMES.append(input())\nfor n in NAMES:\n    parser.add_argument('--' + n)\n",
     "parser.add_argument('--a')\nif input():\n    parser = argparse.ArgumentParser()\n",
     f"{RECORDED}ASKED = [Asked(*input())]\n{LOOP}\n",
+    f"{RECORDED}class More(Asked):\n    help: str\nASKED = [More('a', '-b', 'x')]\n{LOOP}\n",
+    f"{DATACLASS.replace('(frozen=True)', '')}ASKED = [Asked('a')]\nASKED[0].name = 'b'\n{LOOP}\n",
+    f"{DATACLASS}    of: ClassVar[int] = 3\nASKED = [Asked('a')]\n{LOOP}\n",
     f"{RECORDED}    def __new__(cls, name): return input()\nASKED = [Asked('a')]\n{LOOP}\n",
 ]
 

@@ -42,6 +42,11 @@ TEXTS = {
     "many bare addresses": "www.a.org a@b.org https://a.org/x " * 5_000 + "\n",
     "many colons": "http: mailto: " * 12_000 + "\n",
     "signs behind an address": "www.a.b" + ")" * 100_000 + "\n",
+    "addresses without blanks": "a@" * 40_000
+    + "\n\n"
+    + "http:" * 16_000
+    + "\n\n"
+    + "a@b.c" * 16_000,
     "many images": "![](a.png) " * 16_000 + "\n",
     "many blocks of HTML": "<p>x</p>\n\n" * 16_000,
     "many tags in a block": "<p>\n" + '<a href="x.md">x</a>' * 8_000 + "\n</p>\n",

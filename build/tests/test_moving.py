@@ -445,6 +445,7 @@ def test_code_that_names_the_old_path_is_shown(book: Path, run_bindery: Runner) 
         ("docs/guide.md", "docs/b.md/g.md", "'docs/b.md' is a file, not a folder"),
         ("docs/guide.md", "docs/guide.txt", "a chapter, and its name ends in .md"),
         ("docs/guide.md", "dist/site/guide.md", "no file of a book can lie in 'dist'"),
+        ("docs", "dist", "no file of a book can lie in 'dist'"),
         ("docs/guide.md", ".cache/guide.md", "no file of a book can lie in '.cache'"),
         ("docs/guide.md", ".git/guide.md", "no file of a book can lie in '.git'"),
         ("docs/guide.md", "gu\x1bide.md", "holds a character that nobody sees"),

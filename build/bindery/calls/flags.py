@@ -11,7 +11,7 @@ import ast
 import itertools
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -209,7 +209,8 @@ class _Function:
 
 @dataclass(eq=False)
 class _RecordClass:
-    """A NamedTuple or dataclass of the file: a tool may keep what its options are made of in it."""
+    """A NamedTuple or frozen dataclass of the file: a tool may keep what its options are made of in
+    it, and nothing changes it later."""
 
     fields: tuple[str, ...]
     defaults: _Values
@@ -251,7 +252,6 @@ _PLAIN_FUNCTIONS: Mapping[str, Any] = {
     "str": str, "len": len, "range": range, "zip": zip, "enumerate": enumerate,
     "reversed": reversed,
 }  # fmt: skip
-_RECORD_MARKS = frozenset(("typing.NamedTuple", "dataclasses.dataclass"))
 _OWN_MAKING = frozenset(("__init__", "__new__", "__post_init__", "__getattr__", "__getattribute__"))
 _LIMIT = 20_000
 _LONGEST = 10_000
@@ -463,12 +463,7 @@ class _Interpreter:
             methods = {n.name for n in statement.body if isinstance(n, ast.FunctionDef)}
             if methods <= _HARMLESS_METHODS:
                 return _Marker("argparse.ArgumentParser")
-        markers = [
-            *bases,
-            *(self._evaluate(_strip_call(d), values) for d in statement.decorator_list),
-        ]
-        is_record = any(isinstance(m, _Marker) and m.name in _RECORD_MARKS for m in markers)
-        if not is_record or _has_own_making(statement):
+        if not _is_record(statement, bases, values, self._evaluate):
             return _UNKNOWN
         entries = [part for part in statement.body if isinstance(part, ast.AnnAssign)]
         names = tuple(part.target.id for part in entries if isinstance(part.target, ast.Name))
@@ -868,15 +863,41 @@ _BUILTIN: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-def _strip_call(node: ast.expr) -> ast.expr:
-    """The decorator itself, where it is called: `dataclass` of `@dataclass(frozen=True)`."""
-    return node.func if isinstance(node, ast.Call) else node
+def _is_record(
+    statement: ast.ClassDef,
+    bases: Sequence[Any],
+    values: _Values,
+    evaluate: Callable[[ast.expr, _Values], Any],
+) -> bool:
+    """Whether a class is a plain NamedTuple or frozen dataclass, whose fields are its own."""
+    methods = {part.name for part in statement.body if isinstance(part, ast.FunctionDef)}
+    if methods & _OWN_MAKING or not all(map(_is_plain_field, statement.body)):
+        return False
+    if not statement.decorator_list:
+        return [_name_marker(base) for base in bases] == ["typing.NamedTuple"]
+    decorator = statement.decorator_list[0]
+    if bases or len(statement.decorator_list) > 1 or not isinstance(decorator, ast.Call):
+        return False
+    settings = {keyword.arg: keyword.value for keyword in decorator.keywords}
+    frozen = settings.get("frozen")
+    return (
+        _name_marker(evaluate(decorator.func, values)) == "dataclasses.dataclass"
+        and settings.keys() <= {"frozen", "slots", "eq", "order", "repr"}
+        and isinstance(frozen, ast.Constant)
+        and frozen.value is True
+    )
 
 
-def _has_own_making(statement: ast.ClassDef) -> bool:
-    """Whether a class makes its objects in a way of its own."""
-    names = {part.name for part in statement.body if isinstance(part, ast.FunctionDef)}
-    return bool(names & _OWN_MAKING)
+def _is_plain_field(part: ast.stmt) -> bool:
+    """Whether a line of a class is no field, or one that is given when an object is made."""
+    if not isinstance(part, ast.AnnAssign):
+        return True
+    is_special = re.search(r"ClassVar|InitVar|KW_ONLY", ast.unparse(part.annotation))
+    return not is_special and not isinstance(part.value, ast.Call)
+
+
+def _name_marker(value: Any) -> str:
+    return value.name if isinstance(value, _Marker) else ""
 
 
 def _is_parser_class(value: Any) -> bool:

@@ -149,6 +149,10 @@ def _explain_rule(name: str) -> str:
             f"{name}: what the web answered, reported by `bindery links --external`\n\n"
             f"Under `rules` in chapters.yaml it can be weighed or turned off: `{name}: off`."
         )
+    if name == "gone-finding":
+        return f"{name}: what the list of accepted findings names, and is not there any more"
+    if name == "second-opinion":
+        return f"{name}: an output and its source do not agree on a link, says `bindery links`"
     if name not in RULES:
         nearest = find_nearest(name, RULES)
         hint = f"did you mean '{nearest}'?" if nearest else f"they are {', '.join(sorted(RULES))}"

@@ -76,7 +76,7 @@ def arrange_moves(config: Config, tree: Tree, old: str, new: str, *, into: bool 
         new = posixpath.join(new, name)
     if old == new:
         raise _refuse(old, f"'{old}' lies there already")
-    _refuse_place(config, tree, new)
+    _refuse_place(config, tree, new, is_folder=kind == "folder")
     if new.startswith(f"{old}/"):
         raise _refuse(new, f"'{old}' cannot be moved into itself")
     if os.path.lexists(tree.root / new):
@@ -99,12 +99,13 @@ def arrange_moves(config: Config, tree: Tree, old: str, new: str, *, into: bool 
     return moves
 
 
-def _refuse_place(config: Config, tree: Tree, new: str) -> None:
+def _refuse_place(config: Config, tree: Tree, new: str, *, is_folder: bool) -> None:
     """Raise ConfigError for a new path at which a file of the book would be lost."""
     if not new.isprintable():
         message = f"'{new}' holds a character that nobody sees"
         raise _refuse(new, message, "choose a name without it")
-    for name in new.split("/")[:-1]:
+    names = new.split("/")
+    for name in names if is_folder else names[:-1]:
         if name in SKIPPED_FOLDERS or name in (".git", ".cache"):
             what = "git and programs keep their own files there"
             message = f"no file of a book can lie in '{name}': {what}"
