@@ -12,18 +12,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from bindery.acceptance import sift_listed
+from bindery.changes import Change, change_files
 from bindery.commands.links_external import Web, Wishes, ask_web, check_web
 from bindery.config import load_config
 from bindery.console import Format
-from bindery.load import Tree
+from bindery.load import JOURNAL, Tree
 from bindery.model import ConfigError
 from bindery.pipeline import inspect_book
 from bindery.web.answers import Answer as Verdict
 from bindery.web.manners import Manners
 from bindery.web.memory import format_memory, open_memory, parse_memory, read_memory
 from faulty_server import PROXY_VARIABLES, Answer, FaultyServer, allow_loopback, redirect, serve
+
+if TYPE_CHECKING:
+    from conftest import Runner
 
 HASTY = Manners(delay=0.0, back_off=0.01, limit=2.0, patience=2.0)
 WEB = Web(HASTY, allow_loopback)
@@ -405,6 +411,72 @@ def test_a_chapter_that_changed_meanwhile_stays(
         assert ask_web(inspection, Wishes(fix=True, quiet=True), WEB) == 1
         assert (root / "a.md").read_text("utf-8") == changed
         assert "'a.md' has changed meanwhile" in capsys.readouterr().out
+
+
+# --- accepted findings, and changes that were not finished ---
+
+LISTED = "baseline: accepted.jsonl\n"
+
+
+def test_accepted_findings_follow_new_addresses(
+    make_book: BookMaker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was accepted beside an old address is accepted beside the new one."""
+    with serve() as server:
+        server.paths |= {"/a": redirect(301, "/b"), "/b": Answer()}
+        line = f"[gone](gone.md) <{server.url('/a')}>"
+        row = {"path": "a.md", "rule": "dead-link", "text": line, "count": 1}
+        files = {"a.md": f"# A\n\n{line}\n", "accepted.jsonl": f"{json.dumps(row)}\n"}
+        root = make_book(files, extra=LISTED)
+        assert sift_listed(inspect_book(root)).fresh == ()
+        assert run(root, Wishes(fix=True)) == 0
+        assert "\naccepted.jsonl: the accepted findings follow\nwrote " in capsys.readouterr().err
+        sifted = sift_listed(inspect_book(root))
+        assert (sifted.fresh, sifted.gone) == ((), ())
+        assert [finding.rule for finding in sifted.accepted] == ["dead-link"]
+        assert server.url("/b") in (root / "accepted.jsonl").read_text("utf-8")
+
+
+def test_a_broken_list_is_told_before_the_web_is_asked(make_book: BookMaker) -> None:
+    """Nobody waits for the web to learn that the list of accepted findings cannot be read."""
+    with serve() as server:
+        files = {"a.md": f"# A\n\n<{server.url('/a')}>\n", "accepted.jsonl": "<<<<<<< HEAD\n"}
+        with pytest.raises(ConfigError, match="this line is no accepted finding"):
+            run(make_book(files, extra=LISTED))
+        assert server.requests == []
+
+
+def test_a_broken_list_is_told_before_outputs_are_looked_for(
+    make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """The second opinion on outputs reads the list first as well."""
+    root = make_book({"a.md": "# A\n", "accepted.jsonl": "<<<<<<< HEAD\n"}, extra=LISTED)
+    ended = run_bindery("links", folder=root)
+    assert ended.status == 2
+    assert "accepted.jsonl:1:1: error[config]: this line is no accepted finding" in ended.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--fix", "--dry-run")])
+def test_a_half_changed_book_is_not_asked_about(
+    make_book: BookMaker, run_bindery: Runner, options: tuple[str, ...]
+) -> None:
+    """What writes no chapter takes no change back, and does not go on either."""
+    root = make_book({"a.md": "# A\n"})
+    journals: list[str] = []
+
+    def keep_journal() -> Mapping[str, tuple[str, str]]:
+        journals.append((root / JOURNAL).read_text("utf-8"))
+        return {}
+
+    change_files(root, Change("format", "format", {"a.md": ("# A\n", "# B\n")}), keep_journal)
+    (root / JOURNAL).write_text(journals[0], "utf-8")
+    ended = run_bindery("links", "--external", *options, folder=root)
+    assert ended.status == 2
+    message = "`bindery format` was ended before it was done, and the book is half changed"
+    assert message in ended.stderr
+    assert (root / "a.md").read_text("utf-8") == "# B\n"
+    assert run_bindery("links", "--external", "--fix", folder=root).status == 0
+    assert (root / "a.md").read_text("utf-8") == "# A\n"
 
 
 # --- which links, and copies of them ---

@@ -23,10 +23,10 @@ from bindery.model import ConfigError
 from bindery.pipeline import inspect_book
 from bindery.web.addresses import Address, find_host, find_reason_not_to_ask, is_on_web
 from bindery.web.answers import Answer as Verdict
-from bindery.web.fetch import Reply
+from bindery.web.fetch import Fault, Reply
 from bindery.web.manners import Manners
 from bindery.web.network import LookUp
-from bindery.web.pages import read_page
+from bindery.web.pages import read_page, read_refresh_header
 from bindery.web.robots import parse_robots
 from bindery.web.sweep import open_asker, sweep
 from faulty_server import (
@@ -211,6 +211,24 @@ def test_an_address_that_does_not_answer_is_not_the_last_word() -> None:
         assert asyncio.run(run(f"http://book.org:{server.port}/")).verdict == "live"
 
 
+def test_a_host_with_many_addresses_is_asked_in_both_ways() -> None:
+    """However many addresses of IPv6 come first, one of IPv4 is among those that are tried."""
+
+    def allow(url: str) -> str:
+        return ""
+
+    async def run(url: str) -> Verdict:
+        told: list[Verdict] = []
+        look_up = know(book_org=[*(f"::ffff:127.0.0.{n}" for n in range(3, 9)), "127.0.0.1"])
+        async with open_asker("tests", HASTY, allow, look_up) as asker:
+            await sweep(asker, [Address(url, ())], told.append)
+        return told[0]
+
+    with serve("127.0.0.1") as server:
+        server.paths["/"] = Answer()
+        assert asyncio.run(run(f"http://book.org:{server.port}/")).verdict == "live"
+
+
 def test_the_host_is_asked_by_its_name() -> None:
     """The request names the host as its author does, in the letters of the network."""
     with serve() as server:
@@ -367,6 +385,68 @@ def test_packed_pages_are_read(pack: Callable[[bytes], bytes], name: str) -> Non
     assert ask_page(page)[0].anchor == "found"
 
 
+NOWHERE = ("http://[", "http://x:99999/", "//[", "ftp://127.0.0.1/", "ws://127.0.0.1/", "data:x")
+
+
+@pytest.mark.parametrize("target", NOWHERE)
+def test_rules_that_lead_nowhere_are_none(target: str) -> None:
+    """Where robots.txt is sent to what is no address of the web, the host has no rules, and
+    nothing but the web is asked for them."""
+    with serve() as server:
+        server.paths |= {"/robots.txt": redirect(302, target), "/a": Answer(), "/b": Answer()}
+        urls = [server.url("/a"), server.url("/b")]
+        answers = ask(urls, know())
+        assert [answers[url].verdict for url in urls] == ["live", "live"]
+        assert [request.path for request in server.requests] == ["/robots.txt", "/a", "/b"]
+
+
+@pytest.mark.parametrize("target", NOWHERE)
+def test_a_page_that_leads_nowhere_is_the_only_one_that_is_lost(target: str) -> None:
+    """A redirect to what is no address of the web is told, and the next page is asked."""
+    with serve() as server:
+        server.paths |= {"/a": redirect(302, target), "/b": Answer()}
+        urls = [server.url("/a"), server.url("/b")]
+        answers = ask(urls, know())
+        assert [answers[url].verdict for url in urls] == ["unreachable", "live"]
+        assert answers[urls[0]].reason.startswith("redirects ")
+
+
+@pytest.mark.parametrize("scheme", ["ftp", "ws", "wss", "file"])
+def test_nothing_but_the_web_is_asked(scheme: str) -> None:
+    """Who asks connects to no address of another scheme, whoever wants it."""
+
+    async def run(port: int) -> Reply | Fault:
+        async with open_asker("tests", HASTY, allow_first, know()) as asker:
+            return await asker.ask("GET", f"{scheme}://127.0.0.1:{port}/a", max_bytes=9)
+
+    with serve() as server:
+        result = asyncio.run(run(server.port))
+        assert isinstance(result, Fault)
+        assert result.kind == "redirect"
+        assert server.requests == []
+
+
+def test_what_nobody_foresaw_ends_one_page_only() -> None:
+    """Where an address cannot be read in a way that nobody thought of, all others are asked."""
+
+    def allow(url: str) -> str:
+        if url.endswith("/a"):
+            raise ValueError("no such address")
+        return allow_first(url)
+
+    told: list[Verdict] = []
+
+    async def run(urls: Iterable[str]) -> None:
+        async with open_asker("tests", HASTY, allow, know()) as asker:
+            await sweep(asker, [Address(url, ()) for url in urls], told.append)
+
+    with serve() as server:
+        server.paths["/b"] = Answer()
+        asyncio.run(run([server.url("/a"), server.url("/b")]))
+    assert [answer.verdict for answer in told] == ["unreachable", "live"]
+    assert told[0].reason == "leads to what cannot be read: no such address"
+
+
 def test_two_hosts_that_send_us_to_and_fro_are_left() -> None:
     """A circle across hosts ends as one within a host does."""
     with serve() as server:
@@ -424,6 +504,19 @@ def test_a_page_is_read_in_a_time_that_its_length_explains(body: str) -> None:
     begun = time.monotonic()
     read_page(Reply("http://book.org/", 200, {}, body.encode()))
     assert time.monotonic() - begun < 5.0
+
+
+@pytest.mark.parametrize("base", ["http://[", "//[", "http://a.org/"])
+@pytest.mark.parametrize("target", ["/x", "http://["])
+def test_a_refresh_to_what_is_no_address_is_none(base: str, target: str) -> None:
+    """A page may say whatever it likes of its base and of where it sends its reader."""
+    is_whole = (base, target) == ("http://a.org/", "/x")
+    body = f'<base href="{base}"><meta http-equiv="refresh" content="0;url={target}">'
+    headers = {"refresh": f"0;url={base}"}
+    reply = Reply("http://book.org/", 200, headers, body.encode())
+    refresh = read_page(reply).refresh
+    assert (refresh.url if refresh else "") == ("http://a.org/x" if is_whole else "")
+    assert (read_refresh_header(reply) is None) is (base != "http://a.org/")
 
 
 @pytest.mark.slow

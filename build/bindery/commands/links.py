@@ -21,6 +21,7 @@ from bindery.console import (
     root_option,
     show_progress,
 )
+from bindery.model import ConfigError
 from bindery.report import count_noun
 
 _WEB_OPTIONS = ("since", "fix", "dry_run", "archive", "delay")
@@ -72,14 +73,16 @@ def links(
     from bindery.pipeline import inspect_book
 
     if external:
+        from bindery.changes import report_unfinished, take_back
         from bindery.commands.links_external import check_web
+        from bindery.load import JOURNAL
 
         refuse_given(context, ("out",), "belongs to the built outputs", "leave out --external")
         if fix and not dry_run:
-            from bindery.changes import take_back
-
             if said := take_back(root):
                 print(said, file=sys.stderr)
+        elif (root / JOURNAL).exists():
+            raise ConfigError(report_unfinished(root))
         inspection = inspect_book(root)
         status = check_web(
             inspection,
@@ -93,12 +96,13 @@ def links(
             quiet=quiet,
         )
         raise SystemExit(status)
-    from bindery.acceptance import sift_listed
+    from bindery.acceptance import read_listed, sift_listed
     from bindery.edition import find_edition
     from bindery.opinions.outputs import crawl_outputs
 
     refuse_given(context, _WEB_OPTIONS, "is for links to the web", "add --external")
     inspection = inspect_book(root)
+    read_listed(inspection.config)  # a list that is broken is told before anything is crawled
     edition = find_edition(inspection.config)
     folder = find_out(root, out)
     with show_progress("links", len(inspection.book.chapters), quiet) as progress:

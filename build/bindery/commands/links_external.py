@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from bindery import __version__
-from bindery.acceptance import sift_listed
+from bindery.acceptance import prepare_carrying, read_listed, sift_listed
+from bindery.changes import Texts
 from bindery.config import Config
 from bindery.console import CLEAN, FINDINGS, Format, print_findings
 from bindery.history import find_added_lines
@@ -30,7 +31,7 @@ from bindery.web.archive import WAYBACK, find_copies
 from bindery.web.findings import find_faults, summarise
 from bindery.web.manners import LEAST_DELAY, Manners
 from bindery.web.memory import DEFAULT_SHELF_LIFE, Memory, is_fresh, open_memory
-from bindery.web.mending import Mending, format_mending, plan_mending, write_mending
+from bindery.web.mending import RULE, Mending, format_mending, plan_mending, write_mending
 from bindery.web.network import LookUp, look_up
 from bindery.web.robots import AGENT
 from bindery.web.sweep import open_asker, sweep
@@ -107,6 +108,7 @@ class _Run:
         """New addresses that an earlier run has found, as they answer now."""
 
     def run(self) -> int:
+        read_listed(self.inspection.config)  # a list that is broken is told before the web is asked
         shown = self.inspection.config.link_memory
         with open_memory(self.inspection.tree.root / shown, shown) as memory:
             now = datetime.now(UTC)
@@ -212,17 +214,21 @@ class _Run:
                 if known and known.verdict == "live" and known.anchor != "missing":
                     targets[answer.url] = known
         mending = plan_mending(self.inspection, {old: new.url for old, new in targets.items()})
+        carried: Texts = {}
         if self.wishes.dry_run:
             is_text = self.wishes.output is Format.TEXT
             print(format_mending(mending), end="", file=sys.stdout if is_text else sys.stderr)
         else:
-            write_mending(self.inspection.tree.root, mending)
+            carry = prepare_carrying(self.inspection.config, RULE) if mending.texts else None
+            carried = write_mending(self.inspection.tree.root, mending, carry)
             for answer in targets.values():
                 memory.add(answer)
             # Places and texts are others now.
             self.inspection = inspect_book(self.inspection.config.root)
             self.gathered, self.addresses = self._choose(self.inspection)
         if not self.wishes.quiet:
+            for path in carried:
+                print(f"{path}: the accepted findings follow", file=sys.stderr)
             print(describe_mending(mending, would=self.wishes.dry_run), file=sys.stderr)
         return mending.findings
 

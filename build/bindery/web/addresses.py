@@ -75,7 +75,7 @@ def gather_addresses(inspection: Inspection, find_reason: ReasonNotToAsk | None 
         }
         for link in chapter.links:
             target = inspection.resolved.links[link]
-            if isinstance(target, ToWeb) and _leads_to_web(target.url):
+            if isinstance(target, ToWeb) and leads_to_web(target.url):
                 span = find_place(chapter, link)
                 kind = generated if span.line in lines else places
                 kind.setdefault(target.url, []).append(span)
@@ -104,6 +104,11 @@ def find_place(chapter: Chapter, link: Link) -> Span:
 def complete_url(url: str) -> str:
     """The address with the scheme that a browser would add."""
     return f"https:{url}" if url.startswith("//") else url
+
+
+def leads_to_web(url: str) -> bool:
+    """Whether an address has a scheme of the web: nothing else is ever asked."""
+    return complete_url(url).partition(":")[0].lower() in ("http", "https")
 
 
 def find_host(url: str) -> str:
@@ -199,10 +204,6 @@ def _split(url: str) -> SplitResult | None:
     return parts
 
 
-def _leads_to_web(url: str) -> bool:
-    return complete_url(url).partition(":")[0].lower() in ("http", "https")
-
-
 def _iterate_data(inspection: Inspection) -> Iterator[tuple[str, Span]]:
     """The addresses in data: cells that hold one, and the sources of rows and cells."""
     for table in inspection.evidence.data.values():
@@ -211,7 +212,7 @@ def _iterate_data(inspection: Inspection) -> Iterator[tuple[str, Span]]:
             texts = [*(c.source for c in cited), *(c.via for c in cited), *row.cells]
             urls = [text for text in texts if isinstance(text, str) and "://" in text]
             for url in dict.fromkeys(urls):
-                if _leads_to_web(url) and not any(map(str.isspace, url)):
+                if leads_to_web(url) and not any(map(str.isspace, url)):
                     yield url, _find_in_data(inspection.tree, table.path, row.line, url)
 
 

@@ -15,7 +15,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from bindery.web.addresses import ReasonNotToAsk, find_host
+from bindery.web.addresses import ReasonNotToAsk, find_host, leads_to_web
 from bindery.web.fetch import Fault, Method, Reply, fetch, open_client
 from bindery.web.manners import Manners, read_retry_after
 from bindery.web.network import (
@@ -126,8 +126,13 @@ class Asker:
             location = reply.headers.get("location")
             if location is None or not 300 <= reply.status < 400:
                 break
-            address = urljoin(address, location)
-            if self._find_reason(address):
+            # One that leads nowhere stands for no rules, as RFC 9309 has it.
+            try:
+                address = urljoin(address, location)
+                find_host(address)
+            except ValueError:
+                return Robots()
+            if not leads_to_web(address) or self._find_reason(address):
                 return Robots()
         else:
             return Robots()

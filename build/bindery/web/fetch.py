@@ -12,13 +12,14 @@ from typing import Literal
 import httpcore
 import httpx
 
-from bindery.web.addresses import write_request_url
+from bindery.web.addresses import leads_to_web, write_request_url
 from bindery.web.network import JudgedNetwork, JudgedTransport, NoHostError, PrivateHostError
 
 Method = Literal["HEAD", "GET"]
 _READ = ("text/html", "application/xhtml+xml", "text/plain", "application/json")
 """What is read; of everything else its being there is enough."""
 _BROKEN = (httpcore.NetworkError, httpcore.ProtocolError)
+_NO_ADDRESS = (httpx.InvalidURL, httpx.UnsupportedProtocol, httpcore.UnsupportedProtocol)
 
 FaultKind = Literal[
     "no-host", "connection", "timeout", "certificate", "throttled", "robots", "private", "redirect"
@@ -96,6 +97,8 @@ async def fetch(
 ) -> Reply | Fault:
     """Ask once. The body is read where it is text, or in any case, up to `max_bytes`; where it
     breaks off, the answer counts with what has come."""
+    if not leads_to_web(url):  # what connects knows further schemes
+        return Fault("redirect", f"'{url}' does not lead to the web")
     reply: Reply | None = None
     body = bytearray()
     try:
@@ -121,7 +124,7 @@ async def fetch(
         fault = Fault("no-host", str(error))
     except PrivateHostError as error:
         fault = Fault("private", str(error))
-    except (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError, ValueError) as error:
+    except (ValueError, *_NO_ADDRESS) as error:
         fault = Fault("redirect", f"'{url}' is no address that can be asked: {error}")
     except (httpx.HTTPError, OSError, zlib.error, *_BROKEN) as error:
         fault = _explain(error)

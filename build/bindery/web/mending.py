@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from bindery.changes import Change, change_files, find_obstacle
+from bindery.changes import Change, Texts, change_files, find_obstacle
 from bindery.documents import Edit, apply_edits, read_source
 from bindery.model import Chapter, Finding, Link, Severity, Span, ToWeb
 from bindery.parse import parse_chapter
@@ -83,12 +83,14 @@ def plan_mending(inspection: Inspection, targets: Mapping[str, str]) -> Mending:
     return Mending(edits, texts, tuple(findings))
 
 
-def write_mending(root: Path, mending: Mending) -> None:
-    """Put the new texts in place, all of them or none.
+def write_mending(root: Path, mending: Mending, finish: Callable[[], Texts] | None = None) -> Texts:
+    """Put the new texts in place, and with them what `finish` then gives, all of it or nothing.
+    Gives back what `finish` has changed.
 
     Raises BookError where one has changed since, and OSError where the disk does."""
-    if mending.texts:
-        change_files(root, Change("links --external --fix", RULE, mending.texts))
+    if not mending.texts:
+        return {}
+    return change_files(root, Change("links --external --fix", RULE, mending.texts), finish)
 
 
 def format_mending(mending: Mending) -> str:

@@ -13,6 +13,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import zip_longest
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -65,7 +66,7 @@ class JudgedNetwork(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         """Raises NoHostError, PrivateHostError, OSError where the name cannot be looked up just
         now, and what httpcore raises where no address answers."""
-        *others, last = (await self._find_addresses(host))[:_MOST_ADDRESSES]
+        *others, last = _mix_families(await self._find_addresses(host))[:_MOST_ADDRESSES]
         for address in others:
             try:
                 return await self._network.connect_tcp(
@@ -184,6 +185,15 @@ def refuse_proxies() -> None:
             hint = "write http://HOST:PORT; one that begins with socks5:// needs `httpx[socks]`"
             span = Span.whole(f"{name}_proxy")
             raise ConfigError(Finding(span, "config", message, hint)) from None
+
+
+def _mix_families(addresses: Iterable[str]) -> Sequence[str]:
+    """IPv6 and IPv4 by turns, the family of the first address first: a machine may have a way to
+    one of them only."""
+    families: dict[bool, list[str]] = {}
+    for address in addresses:
+        families.setdefault(":" in address, []).append(address)
+    return [address for turn in zip_longest(*families.values()) for address in turn if address]
 
 
 def _write_url(address: str) -> str:

@@ -84,7 +84,7 @@ async def read_page_within(reply: Reply, seconds: float) -> Page:
 
 def read_refresh_header(reply: Reply) -> Refresh | None:
     """The header `Refresh`, which browsers take for the element."""
-    return _read_refresh(reply.headers.get("refresh", ""), reply.url)
+    return _read_refresh(reply.headers.get("refresh", ""), reply)
 
 
 def cut_fragment(fragment: str) -> str:
@@ -138,18 +138,19 @@ def _find_refresh(root: HtmlElement, reply: Reply) -> Refresh | None:
     # Within noscript it speaks to browsers that run no scripts, and those are few.
     for element in root.xpath("//meta[@http-equiv and @content][not(ancestor::noscript)]"):
         if element.get("http-equiv").strip().lower() == "refresh":
-            refresh = _read_refresh(element.get("content"), urljoin(reply.url, base))
+            refresh = _read_refresh(element.get("content"), reply, base)
             if refresh:
                 return refresh
     return None
 
 
-def _read_refresh(text: str, base: str) -> Refresh | None:
+def _read_refresh(text: str, reply: Reply, base: str = "") -> Refresh | None:
     match = _REFRESH.fullmatch(text[:_LONGEST_REFRESH])
     if match is None or int(match["seconds"][:9]) > _MOST_SECONDS:
         return None
     try:
-        return Refresh(int(match["seconds"]), urljoin(base, match["url"].strip()))
+        start = urljoin(reply.url, base)
+        return Refresh(int(match["seconds"]), urljoin(start, match["url"].strip()))
     except ValueError:
         return None
 

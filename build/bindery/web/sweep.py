@@ -60,7 +60,11 @@ async def sweep(asker: Asker, addresses: Iterable[Address], tell: Tell) -> None:
     async def work(queue: Sequence[str]) -> None:
         for page in queue:
             wants_anchors = any(address.fragment for address in pages[page])
-            trail = await follow(asker, page, wants_anchors=wants_anchors)
+            try:
+                trail = await follow(asker, page, wants_anchors=wants_anchors)
+            except ValueError as error:
+                # An address that nobody foresaw is no reason to leave all others unasked.
+                trail = Trail((), Fault("redirect", f"leads to what cannot be read: {error}"))
             if isinstance(trail.end, Fault) and trail.end.kind == "no-host":
                 lost[page] = trail
             else:
