@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bindery.clock import read_epoch
 from bindery.config import Config
-from bindery.run import CommandMissingError, CommandTimeoutError, run_command
+from bindery.run import GIT, CommandMissingError, CommandTimeoutError, run_command
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
@@ -44,7 +44,7 @@ def find_edition(config: Config) -> Edition:
 def _ask_git(root: Path) -> tuple[str, datetime | None]:
     try:
         answer = run_command(
-            ("git", "-C", str(root), "log", "-1", "--format=%H %ct"), folder=root, timeout=20
+            (*GIT, "-C", str(root), "log", "-1", "--format=%H %ct"), folder=root, timeout=20
         )
     except (CommandMissingError, CommandTimeoutError):
         return "", None

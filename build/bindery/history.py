@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bindery.model import ConfigError, Finding, Span
-from bindery.run import CommandMissingError, CommandTimeoutError, run_command
+from bindery.run import GIT, CommandMissingError, CommandTimeoutError, run_command
 
 _SECONDS = 60.0
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(?P<first>\d+)(?:,(?P<count>\d+))? @@")
@@ -93,7 +93,7 @@ def _find_commit(root: Path, rev: str) -> str:
 def _ask_git(folder: Path, *arguments: str, must_work: bool = False) -> str:
     """What git prints; nothing where it fails, unless it has to work."""
     try:
-        ended = run_command(("git", *arguments), folder=folder, timeout=_SECONDS)
+        ended = run_command((*GIT, *arguments), folder=folder, timeout=_SECONDS)
     except (CommandMissingError, CommandTimeoutError) as error:
         reason = f"git does not answer: {error}"
         raise ConfigError(Finding(Span.whole(str(folder)), "config", reason)) from None

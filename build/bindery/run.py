@@ -24,6 +24,8 @@ from typing import IO, Literal
 
 import psutil
 
+GIT = ("git", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
+"""git as it is asked about a book: the settings of a repository from elsewhere start nothing."""
 GRACE_SECONDS = 10.0
 _MARK = "BINDERY_RUN"
 _TICK_SECONDS = 0.5

@@ -49,6 +49,13 @@ def read_tree(root: Path) -> dict[str, bytes | None]:
     }
 
 
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the key lies that journals are sealed with; that of the user stays untouched."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
 def git(root: Path, *arguments: str) -> str:
     identity = ["-c", "user.name=A", "-c", "user.email=a@b.c"]
     command = ["git", *identity, *arguments]
@@ -273,7 +280,13 @@ def test_the_next_command_takes_back_and_goes_on(make_book: BookMaker, run_binde
 
 
 @pytest.mark.parametrize(
-    "arguments", [("mv", "docs/two.md", "two.md", "--dry-run"), ("format", "--check"), ("html",)]
+    "arguments",
+    [
+        ("mv", "docs/two.md", "two.md", "--dry-run"),
+        ("format", "--check"),
+        ("fill", "--check"),
+        ("html",),
+    ],
 )
 def test_what_must_not_write_says_what_to_do(
     make_book: BookMaker, run_bindery: Runner, arguments: tuple[str, ...]
@@ -333,25 +346,240 @@ def test_a_move_that_cannot_be_taken_back_changes_nothing(
         {"texts": [{"path": "../out.md", "before": "a", "after": "b"}]},
         {"texts": [{"path": "a.md", "before": 1, "after": "b"}]},
         {"moves": [["README.md", ".git/hooks/x"]]},
+        {"moves": [["README.md", "docs/.Git/hooks/x"]]},
+        {"moves": [["README.md", "linked/x"]]},
+        {"moves": [["a.md", "b.md"], ["a.md", "c.md"]]},
+        {"moves": [["round/a.md", "b.md"]]},
+        {"moves": [["a\0.md", "b.md"]]},
+        {"made": ["\ud800/x"]},
         {"made": ["/somewhere"]},
-        None,
+        {"token": 12345678},
+        {"token": "abcd123"},
+        {"command": "\ud800"},
+        {"texts": [{"path": "README.md", "before": "\ud800", "after": "b"}]},
+        "[",
+        "[" * 100_000,
+        "9" * 10_000,
+        "null",
     ],
 )
 def test_a_journal_of_somebody_else_does_nothing(
-    make_book: BookMaker, run_bindery: Runner, edit: dict[str, object] | None
+    make_book: BookMaker, run_bindery: Runner, edit: dict[str, object] | str
 ) -> None:
     """A journal that is none of ours, or that leads out of the book, is refused and touches
     nothing."""
     root = make_book(FILES)
     kill_in_the_middle(root)
+    (root / "linked").symlink_to("docs")
+    (root / "round").symlink_to("round")
     row = json.loads((root / JOURNAL).read_text())
-    (root / JOURNAL).write_text("[" if edit is None else json.dumps({**row, **edit}))
+    (root / JOURNAL).write_text(edit if isinstance(edit, str) else json.dumps({**row, **edit}))
     before = read_tree(root)
     ended = run_bindery("mv", "--undo", folder=root)
     assert ended.status == 2
     assert "this is no journal of a change that can be taken back" in ended.stderr
     assert read_tree(root) == before
     assert "[unfinished-change]: this is no journal" in run_bindery("check", folder=root).stdout
+
+
+def bring_journal(root: Path, **edit: object) -> None:
+    """Lay a journal into a book as one who does not have the key would."""
+    row = {
+        "format": 1,
+        "command": "mv",
+        "rule": "refused-move",
+        "token": "0a1b2c3d",
+        "moves": [],
+        "made": [],
+        "emptied": [],
+        "texts": [],
+    }
+    (root / JOURNAL).write_text(json.dumps({**row, **edit}))
+
+
+@pytest.mark.parametrize(
+    "arguments", [("format",), ("fill",), ("mv", "a.md", "b.md"), ("links", "--external", "--fix")]
+)
+def test_a_journal_that_came_with_a_book_waits_for_a_word(
+    make_book: BookMaker, run_bindery: Runner, arguments: tuple[str, ...]
+) -> None:
+    """What this user has not written on this machine is taken back by `mv --undo` alone."""
+    root = make_book({"a.md": "after\n"})
+    text = {"path": "a.md", "before": "before\n", "after": "after\n"}
+    bring_journal(root, texts=[text], command="mv\x1b[2J\x9b")
+    before = read_tree(root)
+    ended = run_bindery(*arguments, folder=root)
+    assert ended.status == 2
+    assert "[unfinished-change]: this journal of a half made change was not written" in ended.stderr
+    assert "then take it back with `bindery mv --undo`" in ended.stderr
+    assert read_tree(root) == before
+    ended = run_bindery("mv", "--undo", folder=root)
+    assert (ended.status, ended.stderr.isascii()) == (0, False)
+    assert not {"\x1b", "\x9b"} & set(ended.stderr)
+    assert (root / "a.md").read_text() == "before\n"
+
+
+@pytest.mark.parametrize("spoil", ["edited", "elsewhere", "readable", "gone", "short"])
+def test_a_journal_is_ours_only_with_our_key(make_book: BookMaker, state: Path, spoil: str) -> None:
+    """A journal that was edited, that comes from another folder, or whose key is not ours alone,
+    is not believed."""
+    root = make_book(FILES)
+    kill_in_the_middle(root)
+    key = state / "bindery/journal.key"
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in key.parent.iterdir()] == ["journal.key"]
+    match spoil:
+        case "edited":
+            row = json.loads((root / JOURNAL).read_text())
+            (root / JOURNAL).write_text(json.dumps({**row, "command": "format"}))
+        case "elsewhere":
+            root = root.rename(root.with_name("other"))
+        case "readable":
+            key.chmod(0o644)
+        case "gone":
+            key.unlink()
+        case "short":
+            key.write_bytes(b"")
+    with pytest.raises(ConfigError, match="was not written by you on this machine"):
+        take_back(root)
+    assert "took it back" in take_back(root, is_asked=True)
+
+
+def test_without_a_key_only_undo_takes_back(
+    make_book: BookMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the key would lie in the book, or cannot be made, a change is made, and one that was
+    killed waits for `mv --undo`."""
+    for state in ("book/state", "file"):
+        root = make_book(FILES)
+        (root.parent / "file").touch()
+        monkeypatch.setenv("XDG_STATE_HOME", str(root.parent / state))
+        before = read_tree(root)
+        kill_in_the_middle(root)
+        with pytest.raises(ConfigError, match="was not written by you on this machine"):
+            take_back(root)
+        assert "took it back" in take_back(root, is_asked=True)
+        assert read_tree(root) == before
+
+
+def test_going_back_writes_through_no_link(
+    make_book: BookMaker, run_bindery: Runner, tmp_path: Path
+) -> None:
+    """A journal whose text is a link out of the book, or whose texts are first written to one,
+    changes nothing outside."""
+    root = make_book({"README.md": "# A\n", "b.md": "after\n"})
+    outside = tmp_path / "outside.md"
+    outside.write_text("after\n")
+    (root / "a.md").symlink_to(outside)
+    (root / ".bindery-making-0a1b2c3d").symlink_to(outside)
+    (root / f"{JOURNAL}.part").symlink_to(outside)
+    texts = [{"path": p, "before": "before\n", "after": "after\n"} for p in ("a.md", "b.md")]
+    bring_journal(root, texts=texts)
+    ended = run_bindery("mv", "--undo", folder=root)
+    assert ended.status == 1
+    assert "a.md:1:1: error[unfinished-change]: 'a.md' has been edited" in ended.stderr
+    assert (root / "b.md").read_text() == "before\n"
+    (root / f"{JOURNAL}.part").symlink_to(outside)
+    text = {"b.md": ("before\n", "now\n")}
+    change_files(root, Change("format", "unformatted", text))
+    assert outside.read_text() == "after\n"
+
+
+@pytest.mark.parametrize("target", [".git", "../outside"])
+def test_going_back_moves_nothing_past_a_link(
+    make_book: BookMaker, run_bindery: Runner, tmp_path: Path, target: str
+) -> None:
+    """Neither a link that is there nor one that an earlier move puts there leads a later one into
+    the folder of git or out of the book."""
+    root = make_book({"a.md": "# A\n", "hook": "echo\n"})
+    git(root, "init", "--quiet")
+    (tmp_path / "outside/hooks").mkdir(parents=True)
+    (root / "g").symlink_to(target)
+    git(root, "add", ".")
+    bring_journal(root, moves=[["g/hooks/pre-commit", "hook"]])
+    ended = run_bindery("mv", "--undo", folder=root)
+    assert (ended.status, "this is no journal" in ended.stderr) == (2, True)
+    (root / "g").rename(root / "x")
+    git(root, "add", ".")
+    # Going back starts with the last move.
+    bring_journal(
+        root,
+        moves=[["g/hooks/pre-commit", "hook"], ["g", "x"]],
+        made=["g/hooks/made"],
+        texts=[{"path": "g/hooks/text", "before": "b", "after": "a"}],
+    )
+    ended = run_bindery("mv", "--undo", folder=root)
+    assert ended.status == 1
+    assert (root / "g").is_symlink()
+    for path in ("g/hooks/pre-commit", "g/hooks/made", "g/hooks/text"):
+        assert f"'{path}' leads elsewhere, and was not put back" in ended.stderr
+    for folder in (root / ".git/hooks", tmp_path / "outside/hooks"):
+        assert not {"pre-commit", "made", "text"} & {path.name for path in folder.iterdir()}
+    assert (root / "hook").exists()
+
+
+def test_a_link_that_a_move_puts_in_the_way_is_named(
+    make_book: BookMaker, run_bindery: Runner, tmp_path: Path
+) -> None:
+    """What would be put back past a link that is put back before it stays, and is named."""
+    root = make_book({"a.md": "# A\n", "hook": "echo\n"})
+    (tmp_path / "outside").mkdir()
+    (root / "x").symlink_to(tmp_path / "outside")
+    bring_journal(root, moves=[["g/hook", "hook"], ["g", "x"]])
+    ended = run_bindery("mv", "--undo", folder=root)
+    assert ended.status == 1
+    assert "g/hook:1:1: error[unfinished-change]: 'g/hook' leads elsewhere" in ended.stderr
+    assert (root / "g").is_symlink()
+    assert (root / "hook").exists()
+    assert not (root / JOURNAL).exists()
+
+
+def test_going_back_puts_nothing_over_anything(make_book: BookMaker) -> None:
+    """A folder that is made anew where something is to go back keeps its place, and is named."""
+    root = make_book({"a.md": "# A\n", "x.md": "# X\n"})
+    bring_journal(root, moves=[["g", "x.md"]], emptied=["g"])
+    with pytest.raises(BookError, match="something else is at 'g'"):
+        take_back(root, is_asked=True)
+    assert (root / "x.md").read_text() == "# X\n"
+
+
+def test_what_links_lead_to_goes_back_as_well(make_book: BookMaker) -> None:
+    """A change of our own by paths with links on them is undone where those lead."""
+    root = make_book(FILES)
+    (root / "linked").symlink_to("docs")
+    (root / "two.md").symlink_to("docs/two.md")
+    before = read_tree(root)
+    texts = {
+        "linked/one.md": (FILES["docs/one.md"], "# 1\n"),
+        "two.md": (FILES["docs/two.md"], "# 2\n"),
+    }
+    change = Change("mv", "refused-move", texts, (("linked/notes.txt", "linked/far/notes.txt"),))
+
+    def fail() -> dict[str, tuple[str, str]]:
+        assert (root / "docs/far/notes.txt").exists()
+        assert (root / "docs/two.md").read_text() == "# 2\n"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        change_files(root, change, fail)
+    assert read_tree(root) == before
+    assert (root / "two.md").is_symlink()
+
+
+@pytest.mark.parametrize("name", ["missing", "empty"])
+def test_where_no_book_is_nothing_is_taken_back(
+    tmp_path: Path, run_bindery: Runner, name: str
+) -> None:
+    """`mv --undo` in a folder that is no book is wrong use, and nothing is swept there."""
+    (tmp_path / "empty").mkdir()
+    leftover = tmp_path / "empty/.bindery-making-abcd1234"
+    leftover.touch()
+    os.utime(leftover, (0, 0))
+    ended = run_bindery("mv", "--undo", "--root", str(tmp_path / name), folder=tmp_path)
+    assert ended.status == 2
+    assert "there is no chapters.yaml in the folder" in ended.stderr
+    assert take_back(tmp_path / "empty") == ""
+    assert leftover.exists()
 
 
 def test_a_step_that_fails_takes_all_back(make_book: BookMaker) -> None:

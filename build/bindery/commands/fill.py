@@ -15,7 +15,7 @@ from bindery.console import (
     print_findings,
     root_option,
 )
-from bindery.model import Severity
+from bindery.model import ConfigError, Severity
 
 if TYPE_CHECKING:
     from bindery.pipeline import Inspection
@@ -31,12 +31,16 @@ def fill(
     only_check: bool,
 ) -> None:
     """Write the tables, values and plots that views give into the chapters, or compare them."""
-    from bindery.changes import take_back
+    from bindery.changes import report_unfinished, take_back
+    from bindery.load import JOURNAL
     from bindery.pipeline import inspect_book
     from bindery.report import count_noun
 
-    if not only_check and (said := take_back(root)):
-        print(said, file=sys.stderr)
+    if not only_check:
+        if said := take_back(root):
+            print(said, file=sys.stderr)
+    elif (root / JOURNAL).exists():
+        raise ConfigError(report_unfinished(root))
     inspection = inspect_book(root, follows=not only_check)
     if not only_check and _fill_book(inspection):
         inspection = inspect_book(root, follows=not only_check)

@@ -25,8 +25,8 @@ from bindery.model import ConfigError, Finding, Span
 )
 @root_option
 def mv(
-    old: str,
-    new: str,
+    old: str | None,
+    new: str | None,
     dry_run: bool,
     undo: bool,
     root: Path,
@@ -38,12 +38,13 @@ def mv(
     from bindery.config import load_config
     from bindery.documents import read_documents
     from bindery.load import JOURNAL, load_book
+    from bindery.moving.plan import RULE
     from bindery.moving.transfer import arrange_moves, find_path, make_plan, transfer
     from bindery.moving.wording import describe_plan, format_plan
 
-    _refuse_wrong_use(old, new, undo=undo, dry_run=dry_run)
+    typed = _read_paths(old, new, undo=undo, dry_run=dry_run)
     if not dry_run:
-        if said := take_back(root):
+        if said := take_back(root, is_asked=undo):
             print(said, file=sys.stderr)
         elif undo:
             print("there is nothing to take back")
@@ -54,29 +55,33 @@ def mv(
     config = load_config(root, RULES)
     loaded = load_book(config)
     folder = loaded.tree.root
-    source = find_path(old, folder, Path.cwd(), must_exist=True)
-    target = find_path(new, folder, Path.cwd())
-    moves = arrange_moves(config, loaded.tree, source, target, into=new.endswith("/"))
+    source = find_path(typed[0], folder, Path.cwd(), must_exist=True)
+    target = find_path(typed[1], folder, Path.cwd())
+    moves = arrange_moves(config, loaded.tree, source, target, into=typed[1].endswith("/"))
     documents = read_documents(loaded.tree, config, loaded.book.chapters)
     plan = make_plan(config, loaded.tree, documents, moves)
     if dry_run:
         print(format_plan(plan, loaded.tree), end="")
         print(describe_plan(plan, would=True))
         raise SystemExit(CLEAN)
-    carried = transfer(folder, plan, prepare_carrying(config, "mv", moves.map))
+    carried = transfer(folder, plan, prepare_carrying(config, RULE, moves.map))
     print(describe_plan(plan))
     for path in carried:
         print(f"{moves.map(path)}: the accepted findings follow")
     raise SystemExit(CLEAN)
 
 
-def _refuse_wrong_use(old: str, new: str, *, undo: bool, dry_run: bool) -> None:
-    """Raise ConfigError where something is missing, or where there is too much."""
-    if undo and (old or new or dry_run):
-        message = "'--undo' only takes back, and moves nothing"
-        raise ConfigError(Finding(Span.whole("--undo"), "config", message, "give it alone"))
-    if not undo and not (old and new):
+def _read_paths(old: str | None, new: str | None, *, undo: bool, dry_run: bool) -> tuple[str, str]:
+    """The two paths as they were typed, empty with --undo. Raises ConfigError where something is
+    missing, or where there is too much."""
+    if undo:
+        if old or new or dry_run:
+            message = "'--undo' only takes back, and moves nothing"
+            raise ConfigError(Finding(Span.whole("--undo"), "config", message, "give it alone"))
+        return "", ""
+    if not (old and new):
         missing = "NEW" if old else "OLD"
         message = f"{missing} is missing: what is moved, and where to"
         hint = "`bindery mv OLD NEW`"
         raise ConfigError(Finding(Span.whole("mv"), "config", message, hint))
+    return old, new
