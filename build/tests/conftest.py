@@ -18,6 +18,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -103,6 +104,17 @@ def _rewrite(path: Path, cases: list[Case]) -> None:
         if case.actual is not None:
             lines[case.lines] = case.actual.split("\n")
     path.write_text("\n".join(lines), encoding="utf-8")
+
+
+def pytest_configure() -> None:
+    """Tests that send signals need them heeded. A shell that starts pytest in the background, or by
+    nohup, has it ignore some, and what it starts as well."""
+    for name, usual in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
+        if signal.getsignal(name) is signal.SIG_IGN:
+            signal.signal(name, usual)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,6 +24,17 @@ def find_tools() -> list[Path]:
     """Every companion tool: each Python file under scripts/ that is not a test."""
     tests = SCRIPTS / "tests"
     return sorted(p for p in SCRIPTS.rglob("*.py") if tests not in p.parents)
+
+
+def pytest_configure() -> None:
+    """Tests that send signals need them heeded. A shell that starts pytest in the background, or by
+    nohup, has it ignore some, and what it starts as well."""
+    for name, usual in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
+        if signal.getsignal(name) is signal.SIG_IGN:
+            signal.signal(name, usual)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
