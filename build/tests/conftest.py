@@ -106,24 +106,23 @@ def _rewrite(path: Path, cases: list[Case]) -> None:
     path.write_text("\n".join(lines), encoding="utf-8")
 
 
-def pytest_configure() -> None:
-    """Tests that send signals need them heeded. A shell that starts pytest in the background, or by
-    nohup, has it ignore some, and what it starts as well."""
-    for name, usual in (
-        (signal.SIGINT, signal.default_int_handler),
-        (signal.SIGHUP, signal.SIG_DFL),
-    ):
-        if signal.getsignal(name) is signal.SIG_IGN:
-            signal.signal(name, usual)
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update", action="store_true", help="write what came out over what is expected"
     )
 
 
+def heed_signals() -> None:
+    """Have signals heeded that tests send. A shell that starts pytest in the background, or by
+    nohup, has it ignore some, and what it starts as well."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    for number, handler in usual.items():
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    heed_signals()
     config.addinivalue_line("markers", "cases(name): run once for each case of a fixture file")
 
 

@@ -26,15 +26,17 @@ def find_tools() -> list[Path]:
     return sorted(p for p in SCRIPTS.rglob("*.py") if tests not in p.parents)
 
 
-def pytest_configure() -> None:
-    """Tests that send signals need them heeded. A shell that starts pytest in the background, or by
+def heed_signals() -> None:
+    """Have signals heeded that tests send. A shell that starts pytest in the background, or by
     nohup, has it ignore some, and what it starts as well."""
-    for name, usual in (
-        (signal.SIGINT, signal.default_int_handler),
-        (signal.SIGHUP, signal.SIG_DFL),
-    ):
-        if signal.getsignal(name) is signal.SIG_IGN:
-            signal.signal(name, usual)
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    for number, handler in usual.items():
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+def pytest_configure() -> None:
+    heed_signals()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
