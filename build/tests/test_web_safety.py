@@ -522,7 +522,7 @@ def test_a_refresh_to_what_is_no_address_is_none(base: str, target: str) -> None
 @pytest.mark.slow
 def test_a_page_that_takes_the_parser_minutes_cannot_be_judged() -> None:
     """The parser is not waited for longer than a host is."""
-    crowd = "".join(f"a{n}=1 " for n in range(25_000))
+    crowd = "".join(f"a{n}=1 " for n in range(50_000))
     page = Answer(body=f"<p {crowd}>{LONG}")
     with serve() as server:
         server.paths |= {"/a": page, "/b": Answer(body=f"<h1 id=there>{LONG}")}

@@ -84,6 +84,8 @@ def crawl_outputs(
             progress(name)
             tallies[name] = crawl(inspection, edition, path)
     appendix = find_appendix(inspection)
+    # What the check calls dead already needs no second opinion.
+    told = {f.span for f in inspection.findings if f.rule == "dead-link"}
     findings = [
         # The appendix has no file: the reader cannot be sent to a line of it.
         replace(finding, span=Span.whole(config.file))
@@ -91,6 +93,7 @@ def crawl_outputs(
         else finding
         for tally in tallies.values()
         for finding in tally.findings
+        if finding.span not in told
     ]
     unbuilt = [n for n in ("EPUB", "PDF") if n.lower() in config.formats and n not in tallies]
     return findings, _summarise(tallies, findings, unbuilt)
