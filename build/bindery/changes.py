@@ -13,70 +13,37 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hmac
-import json
 import os
-import re
-import secrets
 import shutil
-import signal
-import stat
-import tempfile
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from types import FrameType
-from typing import Any
 
 from bindery.config import FILE_NAME
+from bindery.journal import (
+    JOURNAL_PART,
+    RULE,
+    Change,
+    Journal,
+    Texts,
+    is_inside,
+    read_journal,
+    remove_journal,
+    sync_folder,
+    write_journal,
+)
 from bindery.load import JOURNAL, Tree
 from bindery.model import BookError, ConfigError, Finding, Span
 from bindery.render.output import sweep_leftovers
 from bindery.report import show_hidden
 from bindery.run import GIT, CommandMissingError, CommandTimeoutError, run_command
+from bindery.stops import note_signals
 
-RULE = "unfinished-change"
 UNDO = "take it back with `bindery mv --undo`"
-Texts = Mapping[str, tuple[str, str]]
-"""What files hold before and after a change, by the path that they have before it."""
-
-_PART = f"{JOURNAL}.part"
 _STAGED = ".bindery-making-"
-_FORMAT = 1
-_TOKEN = re.compile(r"[0-9a-f]{8}")
-_KEY_BYTES = 32
 _GIT_SECONDS = 60.0
 _WRITABLE = 0o222
-_ABOUT = "bindery was ended while it changed these files; `bindery mv --undo` puts them back"
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What a command changes: texts first, then the paths of files and folders."""
-
-    command: str
-    """The verb, as messages name it."""
-    rule: str
-    """By which it is reported that the change cannot be made."""
-    texts: Texts
-    moves: tuple[tuple[str, str], ...] = ()
-    emptied: tuple[str, ...] = ()
-    """Folders to take away afterwards, for nothing is left in them."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Journal:
-    """A change that is under way."""
-
-    change: Change
-    made: tuple[str, ...]
-    """Folders that are made for it, outer ones first."""
-    token: str = field(default_factory=lambda: secrets.token_hex(4))
-    """The end of the name under which each file is written first."""
-    is_own: bool = True
-    """Whether it was written by this user on this machine, for a book in this folder."""
 
 
 def change_files(root: Path, change: Change, finish: Callable[[], Texts] | None = None) -> Texts:
@@ -88,13 +55,13 @@ def change_files(root: Path, change: Change, finish: Callable[[], Texts] | None 
     where git refuses, OSError where the disk does, and ConfigError while another process is at it.
     """
     root = root.resolve()
-    with _lock(root), _note_signals() as stops:
+    with _lock(root), note_signals() as stops:
         if (root / JOURNAL).exists():
             raise ConfigError(report_unfinished(root))
         _refuse_late(root, change)
         change = _follow_links(root, change)
-        journal = _Journal(change, _list_missing_folders(root, change))
-        _write_journal(root, journal)
+        journal = Journal(change, _list_missing_folders(root, change))
+        write_journal(root, journal)
         try:
             for step in _list_steps(root, journal):
                 stops.heed()
@@ -108,7 +75,7 @@ def change_files(root: Path, change: Change, finish: Callable[[], Texts] | None 
                 places = {p: _find_real(root, change, _map(change.moves, p)) for p in late}
                 more = {_map(back, places[path]): pair for path, pair in late.items()}
                 journal = replace(journal, change=replace(change, texts={**change.texts, **more}))
-                _write_journal(root, journal)
+                write_journal(root, journal)
                 for path, (before, after) in late.items():
                     stops.heed()
                     place = root / places[path]
@@ -119,11 +86,11 @@ def change_files(root: Path, change: Change, finish: Callable[[], Texts] | None 
         except BaseException as error:
             _go_back(root, journal, error)
             raise
-        _remove_journal(root)
+        remove_journal(root)
     return late
 
 
-def _go_back(root: Path, journal: _Journal, error: BaseException) -> None:
+def _go_back(root: Path, journal: Journal, error: BaseException) -> None:
     """Undo what was done. Raises BookError where this cannot be; the journal stays then."""
     try:
         kept = _undo(root, journal)
@@ -159,11 +126,11 @@ def take_back(root: Path, *, is_asked: bool = False) -> str:
         return ""
     for folder in {root, *((root / path).parent for path in Tree(root).walk_files(""))}:
         sweep_leftovers(folder)
-    if not any(os.path.lexists(root / name) for name in (JOURNAL, _PART)):
+    if not any(os.path.lexists(root / name) for name in (JOURNAL, JOURNAL_PART)):
         return ""
-    with _lock(root), _note_signals() as stops:
-        (root / _PART).unlink(missing_ok=True)
-        journal = _read_journal(root)
+    with _lock(root), note_signals() as stops:
+        (root / JOURNAL_PART).unlink(missing_ok=True)
+        journal = read_journal(root)
         if journal is None:
             return ""
         if not journal.is_own and not is_asked:
@@ -182,7 +149,7 @@ def take_back(root: Path, *, is_asked: bool = False) -> str:
 def report_unfinished(root: Path) -> Finding:
     """The finding that says of a journal in the root what it is there for."""
     try:
-        journal = _read_journal(root)
+        journal = read_journal(root)
     except BookError as error:
         return error.findings[0]
     command = journal.change.command if journal else "mv"
@@ -265,7 +232,7 @@ def _list_missing_folders(root: Path, change: Change) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(p) for p in parents if not (root / p).exists()))
 
 
-def _list_steps(root: Path, journal: _Journal) -> Iterator[Callable[[], object]]:
+def _list_steps(root: Path, journal: Journal) -> Iterator[Callable[[], object]]:
     change = journal.change
     for path, (_, after) in change.texts.items():
         yield partial(_write_text, root / path, after, journal.token)
@@ -281,7 +248,7 @@ def _list_steps(root: Path, journal: _Journal) -> Iterator[Callable[[], object]]
 # --- after ---
 
 
-def _undo(root: Path, journal: _Journal) -> tuple[Finding, ...]:
+def _undo(root: Path, journal: Journal) -> tuple[Finding, ...]:
     """Put everything back, however far it had come, and remove the journal. Gives a finding for
     each file that has been edited since, and that stays so, and for each path that leads elsewhere
     by now; this is looked at before each step, for a step may put a link on the way of the next.
@@ -297,7 +264,7 @@ def _undo(root: Path, journal: _Journal) -> tuple[Finding, ...]:
         kept.append(Finding(Span.whole(path), RULE, message, hint))
 
     def is_kept(path: str) -> bool:
-        if _is_inside(root, path):
+        if is_inside(root, path):
             return False
         keep(path, f"'{path}' leads elsewhere, and was not put back")
         return True
@@ -314,7 +281,7 @@ def _undo(root: Path, journal: _Journal) -> tuple[Finding, ...]:
             _rename(root, new, old)
     for path, (before, after) in change.texts.items():
         for place in dict.fromkeys((path, _map(change.moves, path))):
-            if _is_inside(root, place):
+            if is_inside(root, place):
                 (root / place).with_name(f"{_STAGED}{journal.token}").unlink(missing_ok=True)
         if is_kept(path):
             continue
@@ -330,7 +297,7 @@ def _undo(root: Path, journal: _Journal) -> tuple[Finding, ...]:
             with contextlib.suppress(OSError):  # something else lies there by now
                 (root / name).rmdir()
     _sync_folders(root, change)
-    _remove_journal(root)
+    remove_journal(root)
     return tuple(kept)
 
 
@@ -406,190 +373,7 @@ def _sync_folders(root: Path, change: Change) -> None:
     """Have the disk keep the names of files, so that none is lost once the journal is gone."""
     paths = (*change.texts, *(path for pair in change.moves for path in pair))
     for folder in {(root / path).parent for path in paths}:
-        _sync_folder(folder)
-
-
-def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # not there, or of a kind that knows no such thing
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-# --- the journal ---
-
-
-def _write_journal(root: Path, journal: _Journal) -> None:
-    change = journal.change
-    row: dict[str, object] = {
-        "about": _ABOUT,
-        "format": _FORMAT,
-        "command": change.command,
-        "rule": change.rule,
-        "token": journal.token,
-        "moves": change.moves,
-        "made": journal.made,
-        "emptied": change.emptied,
-        "texts": [
-            {"path": path, "before": before, "after": after}
-            for path, (before, after) in change.texts.items()
-        ],
-    }
-    row["seal"] = _seal(root, row, _make_key(root))
-    part = root / _PART
-    part.unlink(missing_ok=True)  # it may be a link that leads elsewhere
-    try:
-        with part.open("x", encoding="ascii") as file:
-            json.dump(row, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(root / JOURNAL)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    _sync_folder(root)
-
-
-def _remove_journal(root: Path) -> None:
-    (root / JOURNAL).unlink()
-    _sync_folder(root)
-
-
-def _read_journal(root: Path) -> _Journal | None:
-    """The journal in a root, None without one. Raises ConfigError where it is none, or none that
-    stays in the book: it may have come with a book from elsewhere."""
-    root = root.resolve()
-    try:
-        if not stat.S_ISREG((root / JOURNAL).stat().st_mode):  # a pipe would be waited for
-            raise ValueError(JOURNAL)
-        row = json.loads((root / JOURNAL).read_bytes())
-        journal = _parse_journal(row)
-        if not all(_is_inside(root, path) for path in _list_paths(journal)):
-            raise ValueError(JOURNAL)
-        seal = _seal(root, row, _read_key(root))
-        is_own = bool(seal) and hmac.compare_digest(seal.encode(), str(row.get("seal")).encode())
-    except FileNotFoundError:
-        return None
-    except (ValueError, TypeError, KeyError, RuntimeError, OSError):  # RecursionError as well
-        message = "this is no journal of a change that can be taken back"
-        hint = "delete it, and see with git what has changed"
-        raise ConfigError(Finding(Span.whole(JOURNAL), RULE, message, hint)) from None
-    return replace(journal, is_own=is_own)
-
-
-def _parse_journal(row: Any) -> _Journal:
-    if row["format"] != _FORMAT or not _TOKEN.fullmatch(row["token"]):
-        raise ValueError(JOURNAL)
-    texts = {t["path"]: (t["before"], t["after"]) for t in row["texts"]}
-    moves = tuple((old, new) for old, new in row["moves"])
-    made, emptied = tuple(row["made"]), tuple(row["emptied"])
-    journal = _Journal(
-        Change(row["command"], row["rule"], texts, moves, emptied), made, row["token"]
-    )
-    for text in (row["command"], row["rule"], *_chain(texts.values())):
-        if not isinstance(text, str):
-            raise TypeError(JOURNAL)
-        text.encode()  # a lone surrogate cannot be written
-    for path in _list_paths(journal):
-        os.fsencode(path)
-    moved = [path for pair in moves for path in pair]
-    if len(set(moved)) != len(moved):  # one would be put over the other
-        raise ValueError(JOURNAL)
-    return journal
-
-
-def _chain(pairs: Iterable[tuple[object, object]]) -> Iterator[object]:
-    for pair in pairs:
-        yield from pair
-
-
-def _list_paths(journal: _Journal) -> Iterator[str]:
-    change = journal.change
-    yield from (*change.texts, *change.emptied, *journal.made)
-    for pair in change.moves:
-        yield from pair
-
-
-def _is_inside(root: Path, path: str) -> bool:
-    """Whether a path lies in the book, with no link on the way, and not in the folder of git."""
-    parts = PurePosixPath(path).parts
-    if not parts or path.startswith("/") or "\0" in path or ".." in parts or _names_git(parts):
-        return False
-    folder = root
-    for part in parts[:-1]:
-        folder /= part
-        if folder.is_symlink():
-            return False
-    # What is no link to Python can be one to the system: a mount, a junction.
-    real = folder.resolve()
-    return real.is_relative_to(root) and not _names_git(real.relative_to(root).parts)
-
-
-def _names_git(parts: Iterable[str]) -> bool:
-    return any(part.casefold() == ".git" for part in parts)
-
-
-# --- whose journal it is ---
-
-
-def _seal(root: Path, row: Mapping[str, object], key: bytes) -> str:
-    """What only who has the key can put on a journal; empty without a key."""
-    if not key:
-        return ""
-    rest = {name: value for name, value in row.items() if name != "seal"}
-    content = json.dumps(rest, sort_keys=True, separators=(",", ":")).encode("ascii")
-    return hmac.digest(key, os.fsencode(root) + b"\0" + content, "sha256").hex()
-
-
-def _find_key(root: Path) -> Path | None:
-    """Where the key belongs; None where that is in the book, which may bring one along."""
-    state = os.environ.get("XDG_STATE_HOME", "")
-    folder = Path(state if Path(state).is_absolute() else os.path.expanduser("~/.local/state"))  # noqa: PTH111
-    place = folder / "bindery" / "journal.key"
-    is_elsewhere = place.is_absolute() and not Path(os.path.realpath(place)).is_relative_to(root)
-    return place if is_elsewhere else None
-
-
-def _read_key(root: Path) -> bytes:
-    """The key of this user; empty without one that nobody else can read."""
-    place = _find_key(root)
-    if place is None:
-        return b""
-    try:
-        handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with open(handle, "rb") as file:  # noqa: PTH123
-            about = os.fstat(handle)
-            is_private = stat.S_ISREG(about.st_mode) and not about.st_mode & 0o077
-            if not is_private or about.st_uid != os.geteuid():
-                return b""
-            key = file.read(_KEY_BYTES + 1)
-    except OSError:
-        return b""
-    return key if len(key) == _KEY_BYTES else b""
-
-
-def _make_key(root: Path) -> bytes:
-    """The key of this user, made where there is none; empty where that cannot be."""
-    place = _find_key(root)
-    if place is None:
-        return b""
-    if not (key := _read_key(root)):
-        with contextlib.suppress(OSError):
-            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=place.parent)  # for the user alone
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(secrets.token_bytes(_KEY_BYTES))
-                    file.flush()
-                    os.fsync(handle)
-                os.link(name, place)  # of two at a time the first one counts
-            finally:
-                Path(name).unlink(missing_ok=True)
-            _sync_folder(place.parent)
-        key = _read_key(root)
-    return key
+        sync_folder(folder)
 
 
 # --- one at a time, and to the end ---
@@ -611,48 +395,3 @@ def _lock(root: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-class _Stops:
-    """Signals that ask us to stop: heeded between two steps, for half a step cannot be undone."""
-
-    def __init__(self) -> None:
-        self._came = False
-        self._is_eager = False
-
-    def receive(self, _number: int, _frame: FrameType | None) -> None:
-        self._came = True
-        if self._is_eager:
-            raise KeyboardInterrupt
-
-    def heed(self) -> None:
-        """Raise KeyboardInterrupt where one has come."""
-        if self._came:
-            raise KeyboardInterrupt
-
-    @contextlib.contextmanager
-    def heeded_at_once(self) -> Iterator[None]:
-        """For what takes long and changes nothing."""
-        self.heed()
-        self._is_eager = True
-        try:
-            yield
-        finally:
-            self._is_eager = False
-
-
-@contextlib.contextmanager
-def _note_signals() -> Iterator[_Stops]:
-    """Ctrl-C, SIGTERM and SIGHUP are noted instead of what they would do. Only the main thread
-    can do so; what the caller's environment ignores stays ignored."""
-    stops = _Stops()
-    former = {}
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                former[number] = signal.signal(number, stops.receive) or signal.SIG_DFL
-    try:
-        yield stops
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)

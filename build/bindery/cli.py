@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
+import os
 import sys
+import tempfile
 import traceback
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +20,7 @@ import click
 
 from bindery import __version__
 from bindery.console import BUG, FINDINGS, WRONG_USE
-from bindery.model import BookError, ConfigError, Severity, Span
+from bindery.model import BookError, ConfigError, Finding, Severity, Span
 
 VERBS = {
     "check": ("check", "check"),
@@ -85,6 +88,33 @@ def _stop(error: BookError, status: int) -> NoReturn:
     sys.exit(status)
 
 
+def _explain_trouble(error: OSError) -> BookError:
+    """What the system refused, and what to do."""
+    path = error.filename2 or error.filename
+    name = os.fsdecode(path) if isinstance(path, str | bytes) else "a file"
+    reason = (error.strerror or str(error)).lower()
+    hint = _HELP.get(error.errno or 0, "")
+    if hint and name == tempfile.gettempdir():
+        hint += ", or give another folder in the variable TMPDIR"
+    elif hint and sys.argv[1:2] and sys.argv[1] in ("html", "pdf", "epub"):
+        hint += ", or give another folder with --out"
+    message = f"cannot be read or written: {reason}"
+    return BookError(Finding(Span.whole(name), "disk", message, hint))
+
+
+_HELP = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free space there"),
+    errno.EFBIG: "allow larger files (`ulimit -f`)",
+    errno.EROFS: "mount it for writing",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "allow it to your user"),
+    **dict.fromkeys(
+        (errno.ENOTDIR, errno.EEXIST, errno.ENOENT, errno.EISDIR, errno.ENAMETOOLONG),
+        "correct the path",
+    ),
+    errno.EIO: "the disk fails: save what is on it",
+}
+
+
 def _read_file_line(span: Span) -> str:
     """The line of a finding that came up before there was a book to read it from."""
     path = _find_root_argument() / span.path
@@ -127,10 +157,7 @@ def main() -> None:
     except BookError as error:
         _stop(error, FINDINGS)
     except OSError as error:
-        path = error.filename or "a file"
-        reason = (error.strerror or str(error)).lower()
-        print(f"{path}: cannot be read or written: {reason}", file=sys.stderr)
-        sys.exit(WRONG_USE)
+        _stop(_explain_trouble(error), WRONG_USE)
     except (KeyboardInterrupt, click.Abort):
         print("interrupted; what was there before is as it was", file=sys.stderr)
         sys.exit(130)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
@@ -19,6 +19,7 @@ from bindery.nearest import find_nearest
 
 FILE_NAME = "chapters.yaml"
 FORMATS = ("html", "pdf", "epub")
+PAPERS = ("a4", "letter")
 DEFAULT_SCHEMES = ("http", "https", "mailto", "ftp")
 OUTPUT_CLASSES = ("exact", "shape", "measured")
 ASKED_RULES = ("web-anchor", "web-dead", "web-moved")
@@ -79,6 +80,8 @@ class ToolEntry:
     """What it prints and the book quotes word by word: the arguments of each text, by name."""
     shelf_days: int = DEFAULT_SHELF_DAYS
     """Days after which a record of it is old."""
+    calculators: bool = False
+    """Whether it declares calculators, of which the site makes pages that compute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,8 @@ class Config:
     version: str = ""
     newest: str = ""
     """Where a reader finds the newest edition."""
+    site: str = ""
+    """Where the site stands on the web; a site without an address has no map of itself."""
     cover: str = ""
     cover_span: Span | None = None
     folder: str = ""
@@ -107,6 +112,8 @@ class Config:
     formats: tuple[str, ...] = FORMATS
     name: str = "book"
     """File name of the ebooks, without its ending."""
+    paper: str = PAPERS[0]
+    """The paper that the PDF is laid out for."""
     repository: Repository | None = None
     allowed_schemes: tuple[str, ...] = DEFAULT_SCHEMES
     link_days: int = DEFAULT_LINK_DAYS
@@ -123,6 +130,16 @@ class Config:
     @property
     def chapters(self) -> tuple[ChapterEntry, ...]:
         return tuple(entry for part in self.parts for entry in part.chapters)
+
+    @property
+    def data(self) -> str:
+        """The folder of the published figures."""
+        return str(PurePosixPath(self.folder, "data"))
+
+    @property
+    def views(self) -> str:
+        """The folder of the views."""
+        return str(PurePosixPath(self.folder, "views"))
 
     @property
     def figures(self) -> str:
@@ -254,17 +271,14 @@ class _Reader:
         if not isinstance(node, MappingNode):
             self._report(node, f"{what} should be a mapping of keys to values")
             return {}
-        allowed = None if keys is None else list(keys)
+        allowed = None if keys is None else tuple(keys)
         entries: dict[str, Node] = {}
         for key_node, value_node in node.value:
             key = str(key_node.value)
             if key in entries:
                 self._report(key_node, f"the key '{key}' stands here twice")
             elif allowed is not None and key not in allowed:
-                nearest = _OTHER_NAMES.get(key, "")
-                nearest = nearest if nearest in allowed else find_nearest(key, allowed)
-                hint = f"did you mean '{nearest}'?" if nearest else f"keys: {', '.join(allowed)}"
-                self._report(key_node, f"{what} has no key '{key}'", hint)
+                self._report(key_node, f"{what} has no key '{key}'", _suggest_key(key, allowed))
             else:
                 entries[key] = value_node
         return entries
@@ -303,7 +317,10 @@ class _Reader:
 
     def _path(self, node: Node, what: str, base: str = "") -> str:
         """A path inside the root, with forward slashes."""
+        reported = len(self.findings)
         raw = self._text(node, what)
+        if len(self.findings) > reported:
+            return ""
         path = PurePosixPath(base, raw)
         if not raw:
             self._report(node, f"{what} is empty")
@@ -315,8 +332,10 @@ class _Reader:
         return "" if str(path) == "." else str(path)
 
     def _url(self, node: Node | None, what: str) -> str:
+        reported = len(self.findings)
         url = self._text(node, what)
-        if node is not None and not re.match(r"https?://[^\s/]+", url):
+        is_text = node is not None and len(self.findings) == reported
+        if node is not None and is_text and not re.match(r"https?://[^\s/]+", url):
             self._report(node, f"{what} should be a web address", "it begins with https://")
         return url.rstrip("/")
 
@@ -332,7 +351,7 @@ class _Reader:
         folder = self._path(top["folder"], "'folder'") if "folder" in top else ""
         parts = self._list(top.get("parts"), "'parts'", lambda item: self._read_part(item, folder))
         self._check_repeats(parts)
-        name, formats = self._read_outputs(top.get("outputs"))
+        name, formats, paper = self._read_outputs(top.get("outputs"))
         schemes, link_days = self._read_link_policy(top.get("links"))
         cover, baseline = top.get("cover"), top.get("baseline")
         title = self._text(top.get("title"), "'title'")
@@ -352,6 +371,7 @@ class _Reader:
             licence=self._text(top.get("licence"), "'licence'"),
             version=self._text(top.get("version"), "'version'"),
             newest=self._url(top.get("newest"), "'newest'"),
+            site=self._url(top.get("site"), "'site'"),
             cover=self._path(cover, "'cover'") if cover is not None else "",
             cover_span=self._span(cover) if cover is not None else None,
             folder=folder,
@@ -364,6 +384,7 @@ class _Reader:
             moved=self._read_moves(top.get("moved"), folder, parts),
             name=name,
             formats=formats,
+            paper=paper,
             repository=self._read_repository(top.get("repository")),
             allowed_schemes=schemes,
             link_days=link_days,
@@ -376,7 +397,7 @@ class _Reader:
         )
 
     def _read_part(self, node: Node, folder: str) -> PartEntry:
-        entries = self._mapping(node, "a part", ("title", "chapters"))
+        entries = self._mapping(node, "a part", _PART_KEYS)
         if isinstance(node, MappingNode) and "chapters" not in entries:
             self._report(node, "the part lists no chapters", "add the key 'chapters'")
         return PartEntry(
@@ -391,7 +412,7 @@ class _Reader:
     def _read_chapter(self, node: Node, folder: str) -> ChapterEntry:
         title, path_node = "", node
         if isinstance(node, MappingNode):
-            entries = self._mapping(node, "a chapter", ("path", "title"))
+            entries = self._mapping(node, "a chapter", _CHAPTER_KEYS)
             title = self._text(entries.get("title"), "the title of a chapter")
             if "path" not in entries:
                 self._report(node, "the chapter has no 'path'")
@@ -417,8 +438,8 @@ class _Reader:
             self._report(node, f"'{language}' is not a language tag", "such as en, de or pt-BR")
         return language
 
-    def _read_outputs(self, node: Node | None) -> tuple[str, tuple[str, ...]]:
-        entries = self._mapping(node, "'outputs'", ("name", "formats")) if node else {}
+    def _read_outputs(self, node: Node | None) -> tuple[str, tuple[str, ...], str]:
+        entries = self._mapping(node, "'outputs'", _OUTPUT_KEYS) if node else {}
         name = self._text(entries.get("name"), "'name'", "book")
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
             self._report(entries["name"], f"'{name}' is no file name", "letters, digits, . _ -")
@@ -427,12 +448,13 @@ class _Reader:
             "'formats'",
             lambda item: self._choice(item, "an output", FORMATS, "html"),
         )
-        return name, formats or FORMATS
+        paper = self._choice(entries.get("paper"), "the paper", PAPERS, PAPERS[0])
+        return name, formats or FORMATS, paper
 
     def _read_repository(self, node: Node | None) -> Repository | None:
         if node is None:
             return None
-        entries = self._mapping(node, "'repository'", ("url", "ref", "branch"))
+        entries = self._mapping(node, "'repository'", _REPOSITORY_KEYS)
         if isinstance(node, MappingNode) and "url" not in entries:
             self._report(node, "'repository' has no 'url'")
         return Repository(
@@ -442,7 +464,7 @@ class _Reader:
         )
 
     def _read_link_policy(self, node: Node | None) -> tuple[tuple[str, ...], int]:
-        entries = self._mapping(node, "'links'", ("schemes", "shelf_life")) if node else {}
+        entries = self._mapping(node, "'links'", _LINK_KEYS) if node else {}
         schemes = self._list(
             entries.get("schemes"), "'schemes'", lambda item: self._text(item, "a scheme")
         )
@@ -450,7 +472,7 @@ class _Reader:
         return schemes or DEFAULT_SCHEMES, days
 
     def _read_claims(self, node: Node | None) -> int:
-        entries = self._mapping(node, "'claims'", ("shelf_life",)) if node else {}
+        entries = self._mapping(node, "'claims'", _CLAIM_KEYS) if node else {}
         return self._read_shelf_life(entries.get("shelf_life"), DEFAULT_CLAIM_DAYS)
 
     def _read_rules(self, node: Node | None) -> Mapping[str, Severity]:
@@ -494,7 +516,9 @@ class _Reader:
             )
             texts = self._read_texts(entries.get("texts"), name)
             days = self._read_shelf_life(entries.get("shelf_life"), DEFAULT_SHELF_DAYS)
-            tools.append(ToolEntry(name, path, output, self._span(value), texts, days))
+            computes = self._flag(entries.get("calculators"), f"'calculators' of '{name}'")
+            span = self._span(value)
+            tools.append(ToolEntry(name, path, output, span, texts, days, computes))
         return tuple(tools)
 
     def _read_texts(self, node: Node | None, tool: str) -> Mapping[str, tuple[str, ...]]:
@@ -521,6 +545,18 @@ class _Reader:
         return days
 
 
+def _suggest_key(key: str, allowed: Sequence[str]) -> str:
+    """What to do about a key that is not allowed where it stands."""
+    other = _OTHER_NAMES.get(key, "")
+    if other in allowed:
+        return f"did you mean '{other}'?"
+    places = [place for place, keys in _PLACES.items() if key in keys and keys != allowed]
+    if places:
+        return f"'{key}' belongs {' or '.join(places)}"
+    nearest = find_nearest(key, allowed)
+    return f"did you mean '{nearest}'?" if nearest else f"keys: {', '.join(allowed)}"
+
+
 _NEEDED = "it needs `title`, and `parts` with the chapters"
 _YAML_HINTS = {
     "mapping values are not allowed here": "a text that holds a colon goes between quotes",
@@ -530,7 +566,7 @@ _YAML_HINTS = {
 _OTHER_NAMES = {
     "accepted": "baseline",
     "author": "authors",
-    "baseurl": "repository",
+    "baseurl": "site",
     "chapters": "parts",
     "files": "chapters",
     "lang": "language",
@@ -539,7 +575,13 @@ _OTHER_NAMES = {
     "repo": "repository",
     "toc": "parts",
 }
-_TOOL_KEYS = ("path", "output", "texts", "shelf_life")
+_PART_KEYS = ("title", "chapters")
+_CHAPTER_KEYS = ("path", "title")
+_OUTPUT_KEYS = ("name", "formats", "paper")
+_REPOSITORY_KEYS = ("url", "ref", "branch")
+_LINK_KEYS = ("schemes", "shelf_life")
+_CLAIM_KEYS = ("shelf_life",)
+_TOOL_KEYS = ("path", "output", "texts", "shelf_life", "calculators")
 _KEYS = (
     "title",
     "subtitle",
@@ -549,6 +591,7 @@ _KEYS = (
     "licence",
     "version",
     "newest",
+    "site",
     "cover",
     "folder",
     "parts",
@@ -563,3 +606,14 @@ _KEYS = (
     "tools",
     "maths",
 )
+_PLACES: Mapping[str, Sequence[str]] = {
+    "at the top, without indentation": _KEYS,
+    "below `outputs:`": _OUTPUT_KEYS,
+    "below `repository:`": _REPOSITORY_KEYS,
+    "below `links:`": _LINK_KEYS,
+    "below `claims:`": _CLAIM_KEYS,
+    "to a part": _PART_KEYS,
+    "to a chapter": _CHAPTER_KEYS,
+    "to a tool, below `tools: NAME:`": _TOOL_KEYS,
+}
+"""Where each key may stand."""

@@ -28,6 +28,11 @@ class Edition:
         return self.commit[:10]
 
     @property
+    def name(self) -> str:
+        """The edition in one word, to tell whether two outputs are of the same."""
+        return "-".join(filter(None, (self.version, self.day, self.commit)))
+
+    @property
     def day(self) -> str:
         return self.date.date().isoformat()
 
@@ -39,6 +44,19 @@ def find_edition(config: Config) -> Edition:
         commit = _read_head(config.root)
     date = read_epoch() or committed or datetime.now(UTC).replace(microsecond=0)
     return Edition(config.version, commit, date, config.newest)
+
+
+def find_changes_url(config: Config, edition: Edition) -> str:
+    """Where a reader of this edition finds what has changed since: on the site of the book, else
+    where the repository compares; empty where neither is known, or the commit is not."""
+    if not edition.commit:
+        return ""
+    commit = edition.short_commit
+    if config.site:
+        return f"{config.site}/changes/index.html?from={commit}#since-{commit}"
+    if config.repository is not None:
+        return f"{config.repository.url}/compare/{commit}...{config.repository.branch}"
+    return ""
 
 
 def _ask_git(root: Path) -> tuple[str, datetime | None]:

@@ -38,11 +38,10 @@ def gather_evidence(
 ) -> Evidence:
     """Load records and data, evaluate every view of the book, and follow the numbers of those
     that chapters quote. Without `follows` only those are followed that stale records may be in."""
-    base = f"{config.folder}/" if config.folder else ""
     findings: list[Finding] = []
     faulty: set[str] = set()
     data: dict[str, DataTable] = {}
-    for item in load_data(tree, f"{base}data"):
+    for item in load_data(tree, config.data):
         if isinstance(item, DataTable):
             data[item.name] = item
         else:
@@ -59,7 +58,7 @@ def gather_evidence(
         sources = _fill_database(database, data, records, stale, newest)
         database.lock()
         views, tables, broken = _query_views(
-            tree, f"{base}views", database, faulty, records, findings
+            tree, config.views, database, faulty, records, findings
         )
         followed = {name: views[name] for name in dict.fromkeys(quoted) if name in tables}
         for name in [name for name in followed if not tables[name].rows]:

@@ -1,13 +1,16 @@
-"""What git remembers of a book: the lines that are new since a revision, and files as they were."""
+"""What git remembers of a book: the lines that are new since a revision, files as they were, and
+what each commit changed."""
 
 from __future__ import annotations
 
 import ast
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from bindery.controls import show_controls
 from bindery.model import ConfigError, Finding, Span
 from bindery.run import GIT, CommandMissingError, CommandTimeoutError, run_command
 
@@ -67,6 +70,122 @@ def read_file_at(root: Path, rev: str, path: str) -> bytes | None:
         # read as text they would not stay what they are.
         written = _ask_git(Path(folder), f"--git-dir={store}", "unpack-file", name, must_work=True)
         return Path(folder, written.strip()).read_bytes()
+
+
+def find_last_changes(root: Path) -> Mapping[str, str]:
+    """The day, as in 2026-11-20, on which each file below `root` was last changed by a commit, by
+    path. Empty where git does not know: no repository, no git, or a clone without its history."""
+    log = ("log", "--format=%x00%cs", "--name-only", "--relative", "--no-renames", "--", ".")
+    try:
+        if _ask_git(root, "rev-parse", "--is-shallow-repository").strip() != "false":
+            return {}
+        text = _ask_git(root, "-c", "core.quotePath=false", *log)
+    except ConfigError:
+        return {}
+    days: dict[str, str] = {}
+    for entry in text.split("\0")[1:]:
+        day, *paths = entry.split("\n")
+        for path in filter(None, paths):
+            days.setdefault(_read_name(path), day)
+    return days
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit. `time` is that of the committer, as in 2026-11-20T10:30:00+01:00."""
+
+    id: str
+    time: str
+    subject: str
+
+    @property
+    def short(self) -> str:
+        """Its id as editions print it."""
+        return self.id[:10]
+
+    @property
+    def day(self) -> str:
+        return self.time[:10]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The commits that led to what is built, newest first, and the names that tags give to some.
+    A shallow clone has the newest commits only."""
+
+    commits: tuple[Commit, ...]
+    tags: Mapping[str, tuple[str, ...]]
+    """Names of tags by the id of their commit."""
+    is_shallow: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """Lines of a file that a commit took out, and those that it put in their place."""
+
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
+
+
+def read_history(root: Path) -> History | None:
+    """The commits behind a book; None where it is in no repository, or there is no git."""
+    try:
+        text = _ask_git(root, "log", "--no-show-signature", "--format=%H%x00%cI%x00%s%x00")
+        shallow = _ask_git(root, "rev-parse", "--is-shallow-repository").strip()
+        form = "--format=%(objectname) %(*objectname) %(refname:short)"
+        tags = _ask_git(root, "for-each-ref", form, "refs/tags/v*")
+    except ConfigError:
+        return None
+    fields = text.split("\0")[:-1]
+    commits = tuple(
+        Commit(fields[i].strip(), fields[i + 1], show_controls(fields[i + 2]))
+        for i in range(0, len(fields), 3)
+    )
+    names: dict[str, tuple[str, ...]] = {}
+    for line in tags.splitlines():
+        *ids, name = line.split()
+        # Of a tag with a text the second id is the commit.
+        names[ids[-1]] = (*names.get(ids[-1], ()), name)
+    return History(commits, names, shallow != "false") if commits else None
+
+
+def read_changes(root: Path, paths: Iterable[str]) -> Mapping[str, Mapping[str, Sequence[Hunk]]]:
+    """What each commit changed in files or folders below `root`, by the id of the commit and the
+    path of the file. What merges bring is told of the commits that they bring.
+
+    Raises ConfigError where git does not answer.
+    """
+    plain = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--no-show-signature")
+    marks = ("--output-indicator-new=>", "--output-indicator-old=<")
+    form = ("--format=%x00%H", "--patch", "--unified=0", "--inter-hunk-context=0", "--relative")
+    names = ("--src-prefix=a/", "--dst-prefix=b/")
+    wanted = [f":(literal){path}" for path in paths]
+    if not wanted:
+        return {}
+    text = _ask_git(root, "log", *form, *names, *plain, *marks, "--", *wanted)
+    changes: dict[str, Mapping[str, Sequence[Hunk]]] = {}
+    for entry in text.split("\0")[1:]:
+        commit, _, patch = entry.partition("\n")
+        changes[commit.strip()] = dict(_read_patch(patch))
+    return changes
+
+
+def _read_patch(patch: str) -> Iterator[tuple[str, Sequence[Hunk]]]:
+    """Each file of a patch with its hunks; none for a file that is no text."""
+    for file in re.split(r"^diff --git .*\n", patch, flags=re.MULTILINE)[1:]:
+        head, *hunks = re.split(r"^@@ .*\n", file, flags=re.MULTILINE)
+        names = re.findall(r"^(?:---|\+\+\+) (.*?)\t?$", head, flags=re.MULTILINE)
+        path = next((name for name in reversed(names) if name != "/dev/null"), "")
+        if path:
+            yield _read_name(path).removeprefix("a/"), [_read_hunk(hunk) for hunk in hunks]
+
+
+def _read_hunk(text: str) -> Hunk:
+    lines = text.split("\n")
+    return Hunk(
+        tuple(line[1:] for line in lines if line.startswith("<")),
+        tuple(line[1:] for line in lines if line.startswith(">")),
+    )
 
 
 def _find_base(root: Path, rev: str) -> str:

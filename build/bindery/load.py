@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 import os
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from bindery.config import ChapterEntry, Config
-from bindery.model import Book, Chapter, Finding, Part, Span
+from bindery.model import Anchor, Book, Chapter, Finding, Part, Span
 from bindery.nearest import find_nearest
-from bindery.parse import parse_chapter
+from bindery.parse import parse_anchors, parse_chapter
 
 Kind = Literal["file", "folder"]
 
@@ -24,6 +26,13 @@ what validates them."""
 JOURNAL = ".bindery-unfinished.json"
 """What a command that was killed while it changed files leaves in the root; named here so that a
 check need not load what changes files."""
+
+MADE_BY_US = re.compile(rb'<meta name="generator" content="bindery"\s*/?>')
+"""What the first page of a site says that bindery has built."""
+REPORT = "report.json"
+"""What lies beside the outputs of a book."""
+_HEAD = 1 << 16
+"""Bytes of a page that hold its head."""
 
 SKIPPED_FOLDERS = frozenset(("node_modules", "__pycache__", "dist", "venv"))
 
@@ -103,9 +112,11 @@ class Tree:
         return self._lowered[folder]
 
     def walk_files(self, folder: str) -> Iterator[str]:
-        """All files below a folder, sorted, without hidden ones and what tools leave behind."""
+        """All files below a folder, sorted, without hidden ones, what tools leave behind, and what
+        bindery has built there."""
+        built = self._list_outputs(folder)
         for name, entry in sorted(self.list_folder(folder).items()):
-            if name.startswith("."):
+            if name.startswith(".") or name in built:
                 continue
             path = f"{folder}/{name}" if folder else name
             if entry.is_dir(follow_symlinks=False):
@@ -113,6 +124,21 @@ class Tree:
                     yield from self.walk_files(path)
             elif _read_kind(entry) == "file":
                 yield path
+
+    def _list_outputs(self, folder: str) -> Container[str]:
+        """The names in a folder that are outputs of bindery: its report, and what that lists. A
+        site has to say so itself as well."""
+        if REPORT not in self.list_folder(folder):
+            return ()
+        try:
+            report = json.loads(self.read_bytes(f"{folder}/{REPORT}".lstrip("/")))
+            names = {REPORT, *(entry["file"] for entry in report["outputs"].values())}
+            page = f"{folder}/site/index.html".lstrip("/")
+            if "site" in names and not MADE_BY_US.search(self.read_beginning(page, _HEAD)):
+                return ()
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return ()  # it is of something else
+        return names
 
     def read_bytes(self, path: str) -> bytes:
         return (self.root / path).read_bytes()
@@ -142,14 +168,30 @@ def _read_kind(entry: os.DirEntry[str]) -> Kind | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Unparsed:
+    """The text of a chapter, parsed as far as it is asked for."""
+
+    path: str
+    source: str
+    title: str = ""
+    maths: bool = False
+
+    def parse(self) -> Chapter:
+        return parse_chapter(self.path, self.source, self.title, maths=self.maths)
+
+    def parse_anchors(self) -> tuple[Anchor, ...]:
+        return parse_anchors(self.path, self.source, maths=self.maths)
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
     """A book as read from disk, and what could not be read."""
 
     book: Book
     tree: Tree
     findings: tuple[Finding, ...]
-    listed: Mapping[str, Callable[[], Chapter]]
-    """What parses each chapter that could be read, by its path, in reading order."""
+    listed: Mapping[str, Unparsed]
+    """The text of each chapter that could be read, by its path, in reading order."""
 
 
 def load_book(config: Config, only: Container[str] | None = None) -> Loaded:
@@ -157,7 +199,7 @@ def load_book(config: Config, only: Container[str] | None = None) -> Loaded:
     read becomes a finding."""
     tree = Tree(config.root)
     findings: list[Finding] = []
-    listed: dict[str, Callable[[], Chapter]] = {}
+    listed: dict[str, Unparsed] = {}
     parts = []
     for part in config.parts:
         chapters = []
@@ -166,11 +208,9 @@ def load_book(config: Config, only: Container[str] | None = None) -> Loaded:
             if isinstance(source, Finding):
                 findings.append(source)
                 continue
-            listed[entry.path] = partial(
-                parse_chapter, entry.path, source, entry.title, maths=config.maths
-            )
+            listed[entry.path] = Unparsed(entry.path, source, entry.title, config.maths)
             if only is None or entry.path in only:
-                chapters.append(listed[entry.path]())
+                chapters.append(listed[entry.path].parse())
         parts.append(Part(part.title, tuple(chapters)))
     if config.cover and config.cover_span and tree.find_kind(config.cover) != "file":
         message = f"there is no cover image '{config.cover}'"
@@ -228,9 +268,16 @@ def _suggest_chapter(tree: Tree, path: str, config: Config) -> str:
 def is_left_out(path: str, config: Config) -> bool:
     """Whether `not_chapters` says that this file is no part of the book."""
     return any(
-        fnmatch.fnmatchcase(path, pattern) or PurePosixPath(pattern) in PurePosixPath(path).parents
+        fnmatch.fnmatchcase(path, pattern) or path.startswith(_begin_folder(pattern))
         for pattern in config.not_chapters
     )
+
+
+@cache
+def _begin_folder(pattern: str) -> str:
+    """What the paths in a folder begin with."""
+    folder = str(PurePosixPath(pattern))
+    return "" if folder == "." else f"{folder}/"
 
 
 def read_line(tree: Tree, span: Span) -> str:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Any, Literal
 
 from markdown_it import MarkdownIt
@@ -21,6 +22,7 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
+from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.gfm import gfm_plugin
 
 from bindery.inline import InlineParser, InlineRule
@@ -89,11 +91,16 @@ class Notes:
     used_footnotes: set[str] = field(default_factory=set)
 
 
-def tokenise(source: str, *, maths: bool) -> tuple[list[Token], Notes]:
-    """Give the tokens of a text, and what else it holds."""
+def tokenise(source: str, *, maths: bool, only_anchors: bool = False) -> tuple[list[Token], Notes]:
+    """Give the tokens of a text, and what else it holds.
+
+    With `only_anchors` the text is read as far as its anchors need it, and what stands in its
+    paragraphs may be missing.
+    """
     notes = Notes()
     env: dict[str, Any] = {"notes": notes}
-    tokens = make_parser(maths).parse(source, env)
+    only_anchors = only_anchors and _FAR_HEADING.search(source) is None
+    tokens = make_parser(maths, only_anchors).parse(source, env)
     refs: dict[str, int] = env.get("footnotes", {}).get("refs", {})
     notes.used_footnotes = {label[1:] for label, number in refs.items() if number >= 0}
     return tokens, notes
@@ -106,10 +113,15 @@ class _Parser(MarkdownIt):
 
 
 @cache
-def make_parser(maths: bool = False) -> MarkdownIt:
-    """Give the Markdown parser: GitHub's dialect; dollar maths only where the book asks for it."""
+def make_parser(maths: bool = False, only_anchors: bool = False) -> MarkdownIt:
+    """Give the Markdown parser: GitHub's dialect; dollar maths only where the book asks for it.
+
+    With `only_anchors` it reads no inline text but that of headings and what may hold a tag.
+    """
     parser = _Parser("commonmark")
-    gfm_plugin(parser, dollarmath=maths, front_matter=True)
+    gfm_plugin(parser, front_matter=True)
+    if maths:
+        add_maths(parser)
     for name, mark in (
         ("link", _mark_link),
         ("image", _mark_link),
@@ -127,7 +139,23 @@ def make_parser(maths: bool = False) -> MarkdownIt:
     _wrap_block_rule(parser, "reference", [], _note_definition)
     _wrap_block_rule(parser, "footnote_def", ["paragraph", "reference"], _note_footnote)
     parser.core.ruler.after("inline", "brackets", _attach_brackets)
+    if only_anchors:
+        parser.core.ruler.at("inline", _read_anchors)
     return parser
+
+
+_FAR_HEADING = re.compile(r"<h[1-6]|\[\^", re.IGNORECASE)
+"""Where the anchors depend on all of the text: the words of a raw heading stand in other tokens,
+and a footnote that nothing refers to is left out with the headings in it."""
+
+
+def _read_anchors(state: StateCore) -> None:
+    """Read the inline text of headings, and what may hold a tag."""
+    for before, token in pairwise(state.tokens):
+        if token.type == "inline":
+            token.children = []
+            if before.type == "heading_open" or "<" in token.content:
+                state.md.inline.parse(token.content, state.md, state.env, token.children)
 
 
 # --- links, images and tags ------------------------------------------------------------------
@@ -163,6 +191,29 @@ def _wrap_inline_rule(
         return True
 
     ruler.at(name, marked)
+
+
+def add_maths(parser: MarkdownIt) -> None:
+    """Have a parser read formulas between dollars where GitHub does: not where a blank stands
+    inside at a dollar, nor where a letter or a digit stands outside, for that is money."""
+    parser.use(dollarmath_plugin, allow_blank_lines=False, double_inline=True)
+    ruler = parser.inline.ruler
+    rule: InlineRule = next(entry.fn for entry in ruler.__rules__ if entry.name == "math_inline")
+
+    def read_formula(state: StateInline, silent: bool) -> bool:
+        # The rule's own ways to ask this look at the end of a text for what stands before it.
+        start, src = state.pos, state.src
+        if start and (src[start - 1].isalnum() or src[start - 1] == "$"):
+            return False
+        if not rule(state, True):
+            return False
+        text, behind = src[start : state.pos].strip("$"), src[state.pos : state.pos + 1]
+        state.pos = start
+        if text[:1].isspace() or text[-1:].isspace() or behind.isalnum() or behind == "$":
+            return False
+        return rule(state, silent)
+
+    ruler.at("math_inline", read_formula)
 
 
 def _may_be_address(state: StateInline) -> bool:

@@ -65,7 +65,15 @@ class ConfigError(BookError):
 # --- what an author wrote --------------------------------------------------------------------
 
 LinkKind = Literal[
-    "link", "image", "autolink", "reference", "html-link", "html-image", "html-source", "definition"
+    "link",
+    "image",
+    "dark-image",
+    "autolink",
+    "reference",
+    "html-link",
+    "html-image",
+    "html-source",
+    "definition",
 ]
 
 
@@ -89,12 +97,13 @@ class Link:
 
     @property
     def is_image(self) -> bool:
-        return self.kind in ("image", "html-image", "html-source")
+        return self.kind in ("image", "dark-image", "html-image", "html-source")
 
     @property
     def is_alternative(self) -> bool:
-        """Whether this is another file for an image, from `srcset`, that browsers choose."""
-        return self.kind == "html-source"
+        """Whether this is another file for an image that browsers choose: from `srcset`, or the
+        dark one of a pair."""
+        return self.kind in ("dark-image", "html-source")
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,11 +289,13 @@ class NothingThere:
 
 @dataclass(frozen=True, slots=True)
 class NoDestination:
-    """The link is empty, or its destination is prose."""
+    """The destination is none: it is empty or prose, or an address that names nobody."""
 
     reason: str
     nearest: str = ""
     """The scheme that was meant, with its colon."""
+    repair: str = ""
+    """What to do where nothing is near."""
 
 
 @dataclass(frozen=True, slots=True)

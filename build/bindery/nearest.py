@@ -54,7 +54,8 @@ def _compare(word: str, words: tuple[str, ...]) -> str:
 
 
 def _may_be_meant(word: str, choice: str) -> bool:
-    """Whether a word may be a slip for a choice: for a short name of a file there are few.
+    """Whether a word may be a slip for a choice: a folder or an ending that both share makes no
+    likeness of two names of files, and for a short name there are few.
 
     One slip of the pen, or letters left out at its end; but another number is another file.
     """
@@ -63,8 +64,12 @@ def _may_be_meant(word: str, choice: str) -> bool:
         return True
     stem = _ENDING.sub("", name)
     other = _ENDING.sub("", posixpath.basename(choice).lower())
-    if len(stem) > _SHORT or stem == other:
+    if stem == other:
         return True
+    if len(stem) > _SHORT:
+        import difflib  # as above
+
+        return difflib.SequenceMatcher(None, other, stem).ratio() >= _CUTOFF
     if re.sub(r"\D", "", stem) != re.sub(r"\D", "", other):
         return False
     return _is_one_slip(stem, other) or (len(stem) > 2 and other.startswith(stem))

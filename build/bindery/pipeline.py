@@ -87,8 +87,7 @@ def inspect_book(
 
 
 def _gather_evidence(tree: Tree, config: Config, quoted: Iterable[str], follows: bool) -> Evidence:
-    base = f"{config.folder}/" if config.folder else ""
-    if not any(map(tree.find_kind, (f"{base}views", f"{base}data", RECORDS_FOLDER))):
+    if not any(map(tree.find_kind, (config.views, config.data, RECORDS_FOLDER))):
         return Evidence()
     # Imported here: a book without evidence need not wait for what reads it.
     from bindery.gathering import gather_evidence

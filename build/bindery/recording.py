@@ -49,7 +49,7 @@ from bindery.records import (
     merge_machines,
     read_strict_json,
 )
-from bindery.render.output import write_whole
+from bindery.render.output import name_target, write_whole
 from bindery.run import Show, run_limited
 
 FACTS = "env_report"
@@ -693,7 +693,8 @@ def record_run(
     (plan.root / RUNS).mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f"{plan.tool.name}_{stamp}_", dir=plan.root / RUNS))
     try:
-        recorded = _record_run_in(folder, plan, limits, show, watch)
+        with name_target(folder):
+            recorded = _record_run_in(folder, plan, limits, show, watch)
     except BookError:
         shutil.rmtree(folder)
         raise

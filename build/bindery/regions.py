@@ -13,7 +13,6 @@ checksum of what stands between, so that an edit by hand is seen.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import posixpath
 import re
@@ -97,6 +96,8 @@ class Quotations:
 def compute_checksum(body: str) -> str:
     """Eight hexadecimal digits over the body without its indentation, so that a table has the
     same sum at top level and in a list."""
+    import hashlib  # it loads OpenSSL, and most chapters quote nothing
+
     lines = textwrap.dedent(body).strip("\n").split("\n")
     text = "\n".join(line.rstrip() for line in lines)
     return hashlib.sha256(text.encode()).hexdigest()[:8]

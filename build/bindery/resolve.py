@@ -10,12 +10,12 @@ from __future__ import annotations
 import posixpath
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
 from bindery.destinations import Style, encode_name
-from bindery.load import Tree
+from bindery.load import Tree, Unparsed
 from bindery.model import (
     Book,
     Chapter,
@@ -34,7 +34,6 @@ from bindery.model import (
     WrongCase,
 )
 from bindery.nearest import find_nearest
-from bindery.parse import parse_chapter
 from bindery.slugs import slugify_heading
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
@@ -43,6 +42,7 @@ _HOST = re.compile(r"(?:www\.[\w-]+|(?:[\w-]+\.)*[\w-]+\.(?:ai|com|dev|edu|gov|i
 _MAILBOX = re.compile(r"[^\s/@]+@[\w-]+(?:\.[\w-]+)+")
 _BROKEN_SCHEME = re.compile(r"(?P<scheme>https?)[:;]?/{1,3}(?=[\w-]+\.)")
 _PATH_MARK = re.compile(r"[/.]")
+_NO_MAILBOX = re.compile(r"mailto:[^@?]+@[\w.-]+\.\d+$", re.IGNORECASE)
 _PREFIX = "user-content-"
 _LINES_OF_FILE = re.compile(r"L\d+(C\d+)?(-L\d+(C\d+)?)?")
 _HEADING_LINE = re.compile(r"^[ \t]*#{1,6}[ \t](?P<text>.*)$", re.MULTILINE)
@@ -55,12 +55,12 @@ def resolve_book(
     book: Book,
     tree: Tree,
     schemes: tuple[str, ...],
-    listed: Mapping[str, Callable[[], Chapter]] | None = None,
+    listed: Mapping[str, Unparsed] | None = None,
 ) -> ResolvedBook:
     """Resolve every link of every chapter, and every definition that no link reads.
 
     Where `book` holds a few chapters of a book only, `listed` gives all of them in reading order;
-    one that is not held is parsed when a link asks for its anchors.
+    one that is not held is parsed for its anchors when a link asks for one.
     """
     resolver = _Resolver(book, tree, schemes, listed or {})
     links = {
@@ -105,7 +105,7 @@ class _Resolver:
         book: Book,
         tree: Tree,
         schemes: tuple[str, ...],
-        listed: Mapping[str, Callable[[], Chapter]],
+        listed: Mapping[str, Unparsed],
     ) -> None:
         self.tree = tree
         self.schemes = schemes
@@ -128,7 +128,8 @@ class _Resolver:
     def resolve(self, link: Link, chapter: Chapter) -> Resolution:
         destination = link.destination.strip()
         if not destination:
-            return NoDestination("it is empty")
+            repair = "write the path or address to which it leads, or take the link out"
+            return NoDestination("it is empty", repair=repair)
         if _SCHEME.match(destination) or destination.startswith("//"):
             return self._resolve_url(destination)
         if link.kind == "autolink":  # www. and e-mail addresses carry their scheme already
@@ -144,7 +145,8 @@ class _Resolver:
         if not asked.typed:
             return self._resolve_anchor(chapter.path, asked)
         if not _PATH_MARK.search(asked.typed) and re.search(r"\s", asked.typed):
-            return NoDestination("it is prose")
+            repair = "put a path or an address here, and the words outside of the link"
+            return NoDestination("it is prose", repair=repair)
         return self._resolve_path(asked)
 
     def _resolve_url(self, url: str) -> Resolution:
@@ -152,7 +154,8 @@ class _Resolver:
         if scheme not in self.schemes:
             nearest = find_nearest(scheme, self.schemes)
             reason = f"the scheme '{scheme}:' is not allowed in this book"
-            return NoDestination(reason, f"{nearest}:" if nearest else "")
+            repair = "link something else, or allow the scheme: 'links: schemes' in chapters.yaml"
+            return NoDestination(reason, f"{nearest}:" if nearest else "", repair)
         if scheme in ("http", "https"):
             behind = url.split(":", 1)[1] if not url.startswith("//") else url
             nested = _NESTED.search(behind)
@@ -163,9 +166,14 @@ class _Resolver:
             if rest == behind or not rest or rest.startswith("/"):
                 host = rest.lstrip("/")
                 nearest = f"{scheme}://{host}" if _HOST.match(host) else ""
-                return NoDestination("the address names no host", nearest)
+                repair = "write the whole address, such as 'https://example.org/page'"
+                return NoDestination("the address names no host", nearest, repair)
         if scheme == "mailto" and "@" not in url and "?" not in url:
-            return NoDestination("the address names no mailbox")
+            repair = "write 'mailto:' and the mail address"
+            return NoDestination("the address names no mailbox", repair=repair)
+        if _NO_MAILBOX.match(url):
+            repair = "put what is no mail address, such as a version, in a code span"
+            return NoDestination("the name of no mail host ends in a number", repair=repair)
         return ToWeb(url)
 
     # --- anchors ---
@@ -264,22 +272,22 @@ class _Resolver:
         reason = f"the file ends on line {count}"
         return NoAnchor(path, fragment, f"L{count}", reason, is_chapter=path in self.paths)
 
+    def _find_text(self, path: str) -> Unparsed:
+        """The text of a chapter, or of other Markdown."""
+        if path in self.listed:
+            return self.listed[path]
+        return Unparsed(path, "\n".join(self.tree.read_lines(path)))
+
     def _read_chapter(self, path: str) -> Chapter:
         if path not in self.read:
-            if path in self.listed:
-                self.read[path] = self.listed[path]()
-            else:
-                try:
-                    source = self.tree.read_bytes(path).decode("utf-8-sig", "replace")
-                except OSError:
-                    source = ""
-                source = source.replace("\r\n", "\n").replace("\r", "\n")
-                self.read[path] = parse_chapter(path, source)
+            self.read[path] = self._find_text(path).parse()
         return self.read[path]
 
     def _list_slugs(self, path: str) -> Mapping[str, None]:
         if path not in self.slugs:
-            self.slugs[path] = {anchor.slug: None for anchor in self._read_chapter(path).anchors}
+            chapter = self.read.get(path)
+            anchors = chapter.anchors if chapter else self._find_text(path).parse_anchors()
+            self.slugs[path] = {anchor.slug: None for anchor in anchors}
         return self.slugs[path]
 
     def _resolve_folder(self, path: str, asked: _Asked) -> Resolution:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, cast
 from bindery.config import Config
 from bindery.load import Tree
 from bindery.model import ResolvedBook, Span, ToFile
-from bindery.render.output import write_whole
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -137,6 +136,9 @@ def shrink_images(tree: Tree, paths: Iterable[str], *, write: bool) -> list[Shru
 
     Raises OSError where a file cannot be read or written.
     """
+    # Imported here: looking for large images writes nothing.
+    from bindery.render.output import write_whole
+
     shrunk = []
     for path in dict.fromkeys(paths):
         data = tree.read_bytes(path)

@@ -30,12 +30,12 @@ import hypothesis
 import pytest
 from bindery import cli
 
+pytest_plugins = ["slurm_cluster", "whole_sites"]
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BOOKS = HERE / "books"
 FIXTURES = HERE / "fixtures"
-# Test modules are imported each by itself, so what two of them share has to be on the path.
-sys.path.insert(0, str(HERE))
 
 
 # Slow machines are slow, and no failure. Where nobody looks on, texts are the same each time.

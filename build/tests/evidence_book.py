@@ -109,7 +109,7 @@ def make_record(tool: str, **changes: Any) -> str:
         "version": "0.1.0",
         "method": 1,
         "sha256": "0123456789abcdef" * 4,
-        "profile": "toy",
+        "profile": "full",
         "command": ["python", f"scripts/{tool}.py", "--name", "two words"],
         "environment": {"OMP_NUM_THREADS": "2"},
         "started": "2026-11-20T17:00:00Z",

@@ -4,26 +4,33 @@ address and a network card of its own.
 Every node is a set of namespaces (network, host name, mounts, processes). Nothing of it has a name
 outside, so two clusters on one machine cannot meet, and Slurm keeps its usual ports. When the
 first process of a node ends, the kernel ends all others of that node and removes its network: that
-is how a node dies in a test, and why nothing is left when the tests themselves are killed.
+is how a node dies in a test. The first process of the login node holds a pipe to the tests; when
+these let go of it, or are killed, it ends all that is left and removes the folder.
 
 Needs root and the Debian packages of PROGRAMS, and with accounting those of ACCOUNTING_PROGRAMS.
+
+As a pytest plugin this module marks the tests that open a cluster, so that `pytest -m slurm` runs
+these, and fails the run where something of a cluster is left at its end.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
+import functools
+import inspect
 import os
 import shutil
-import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import cluster_traces
 import pytest
+from cluster_traces import Trace, find_leftovers, find_shared, note_namespaces, wait_for_end
 
 PROGRAMS = {
     "iproute2": ("ip",),
@@ -105,16 +112,19 @@ create user slurm@localhost identified by 'slurm';
 grant all on slurm_acct_db.* to slurm@localhost;
 """
 
-# The first process of a host: it stays. That of a node also collects what has ended, which is the
-# duty of the first process of a process namespace.
+# What makes a host of new namespaces, and becomes its first process.
 HOST_START = """
 hostname "$1"
 mount --bind "$2" /etc/hosts
 ip link set lo up
 echo ready
-[ $$ -eq 1 ] || exec sleep infinity >&-
-while :; do sleep 3600 & wait $!; done
+shift 2
+exec "$@" >&-
 """
+
+# That of a node also collects what has ended, which is the duty of the first process of a process
+# namespace.
+NODE_STAYS = ("bash", "-c", "while :; do sleep 3600 & wait $!; done")
 
 
 @dataclass(frozen=True)
@@ -137,6 +147,7 @@ class Cluster:
 
     folder: Path
     nodes: tuple[str, ...]
+    trace: Trace
     has_accounting: bool = False
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     """What was started, by name; a node's first process has the name of the node."""
@@ -216,7 +227,7 @@ class Cluster:
         self._start_node(node)
         self.wait_for(lambda: self.state(node) == "idle", f"{node} did not come back")
 
-    def wait_for(self, holds: Callable[[], object], message: str, seconds: float = 30) -> None:
+    def wait_for(self, holds: Callable[[], object], message: str, seconds: float = 120) -> None:
         """Wait until something holds. Raises ClusterError with the message where it does not."""
         end = time.monotonic() + seconds
         while not holds():
@@ -248,16 +259,21 @@ class Cluster:
 
     def stop(self) -> None:
         """End every process of the cluster and remove its folder. Twice is once."""
-        if LOGIN in self.processes:
-            for process in self._find_guests():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
+        if login := self.processes.get(LOGIN):
+            self.trace = note_namespaces(self.trace)
+            assert login.stdin is not None
+            login.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                login.wait(timeout=30)
         for name in reversed(list(self.processes)):
             _end(self.processes.pop(name))
         shutil.rmtree(self.folder, ignore_errors=True)
+        wait_for_end(self.trace, 5)
 
     def _start_login(self) -> None:
-        self._start_first(LOGIN, [])
+        # Without what is installed, and whatever the environment says: it has to start.
+        guard = [sys.executable, "-IS", cluster_traces.__file__, str(self.folder)]
+        self._start_first(LOGIN, ["unshare"], guard)
         self._nsenter("ip", "link", "add", "switch", "type", "bridge")
         self._nsenter("ip", "addr", "add", "10.77.0.254/24", "dev", "switch")
         self._nsenter("ip", "link", "set", "switch", "up")
@@ -288,7 +304,8 @@ class Cluster:
     def _start_node(self, node: str) -> None:
         number = node.removeprefix("node")
         # With a process namespace of its own, everything on a node ends with its first process.
-        self._start_first(node, ["--pid", "--fork", "--kill-child=KILL", "--mount-proc"])
+        unshare = ["setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--fork"]
+        self._start_first(node, [*unshare, "--kill-child=KILL", "--mount-proc"], NODE_STAYS)
         target = str(self._find_first(node))
         with contextlib.suppress(ClusterError):  # what is left of a node that was cut
             self._nsenter("ip", "link", "delete", node)
@@ -299,14 +316,13 @@ class Cluster:
         self._nsenter("ip", "link", "set", "eth0", "up", on=node)
         self._daemon(f"slurmd {node}", node, ["slurmd", "-D", "-N", node])
 
-    def _start_first(self, name: str, more: Sequence[str]) -> None:
+    def _start_first(self, name: str, unshare: Sequence[str], stays: Sequence[str]) -> None:
         """The first process of a host, which holds its namespaces as long as it lives."""
-        command = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--uts", "--mount"]
+        namespaces = ["--net", "--uts", "--mount"]
         hosts = str(self.folder / "hosts")
-        shell = ["bash", "-ec", HOST_START, "bash", name, hosts]
         process = subprocess.Popen(
-            [*command, *more, *shell],
-            stdin=subprocess.DEVNULL,
+            [*unshare, *namespaces, "bash", "-ec", HOST_START, "bash", name, hosts, *stays],
+            stdin=subprocess.PIPE if name == LOGIN else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
@@ -324,18 +340,6 @@ class Cluster:
         if name == LOGIN:
             return process
         return int(Path(f"/proc/{process}/task/{process}/children").read_text().split()[0])
-
-    def _find_guests(self) -> list[int]:
-        """What runs on the login node: it shares the process numbers of this machine, and is known
-        by its network."""
-        first = self._find_first(LOGIN)
-        network = Path(f"/proc/{first}/ns/net").readlink()
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if (folder / "ns" / "net").readlink() == network:
-                    found.append(int(folder.name))
-        return [process for process in found if process != first]
 
     def _daemon(self, name: str, on: str, command: Sequence[str]) -> None:
         log = self.folder / "log" / f"{name.replace(' ', '.')}.out"
@@ -396,16 +400,32 @@ def find_missing_packages(*, accounting: bool = False) -> str:
     )
 
 
+@functools.cache
 def explain_refusal() -> str:
-    """Why this machine lets nobody start a cluster, or nothing where it does."""
+    """What else than packages this machine lacks to start a cluster, or nothing."""
     trial = ["unshare", "--net", "--uts", "--mount", "--pid", "--fork", "--mount-proc", "true"]
     if os.geteuid() != 0:
-        return "a Slurm cluster needs root, for namespaces"
-    if subprocess.run(trial, capture_output=True, check=False).returncode:
-        return "a Slurm cluster needs namespaces, which this machine does not give"
+        return "root, for namespaces: run the tests as root"
+    has_unshare = shutil.which("unshare") is not None
+    if has_unshare and subprocess.run(trial, capture_output=True, check=False).returncode:
+        return "namespaces, which this machine does not give"
     if not Path("/sys/fs/cgroup").is_dir():
-        return "slurmd needs /sys/fs/cgroup"
+        return "/sys/fs/cgroup to be mounted, for slurmd"
     return ""
+
+
+def skip_without_cluster(*, accounting: bool = False) -> None:
+    """Skip the test where this machine cannot start a cluster, and say all that it would take;
+    under CI=true a package that is not there is a failure."""
+    is_short = bool(find_missing_packages(accounting=accounting))
+    # All tests that are skipped say the same, so that pytest tells it once.
+    packages = find_missing_packages(accounting=True) if is_short else ""
+    install = f"apt-get install --no-install-recommends {packages}" if packages else ""
+    needs = "; and ".join(filter(None, (install, explain_refusal())))
+    if is_short and os.environ.get("CI") == "true":
+        pytest.fail(f"a Slurm cluster needs: {needs}", pytrace=False)
+    if needs:
+        pytest.skip(f"a Slurm cluster needs: {needs}")
 
 
 def start_cluster(
@@ -422,6 +442,7 @@ def start_cluster(
 
     Raises ClusterError where it does not come up.
     """
+    before = find_shared()
     # Not below pytest's folder, which only its owner may enter: munge asks for more, and a
     # socket's path has to be short.
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
@@ -455,8 +476,8 @@ def start_cluster(
             resources=f"Gres=gpu:fake:{gpus}" if gpus else "",
         )
     )
-    cluster = Cluster(folder, nodes, accounting)
-    atexit.register(cluster.stop)
+    cluster = Cluster(folder, nodes, Trace(folder, before), accounting)
+    started.append(cluster)
     try:
         cluster.start_up()
     except BaseException:
@@ -474,18 +495,52 @@ def open_cluster(
     accounting: bool = False,
     settings: Sequence[str] = (),
 ) -> Iterator[Cluster]:
-    """`start_cluster` for a `with` block. Skips the test where this machine cannot start one; under
-    CI=true a package that is not there is a failure."""
-    if missing := find_missing_packages(accounting=accounting):
-        message = f"a Slurm cluster needs: apt-get install --no-install-recommends {missing}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(message, pytrace=False)
-        pytest.skip(message)
-    if reason := explain_refusal():
-        pytest.skip(reason)
+    """`start_cluster` for a `with` block. Skips the test as `skip_without_cluster` does."""
+    skip_without_cluster(accounting=accounting)
+    if running and running[-1].get_closest_marker("slurm") is None:
+        pytest.fail("this test opens a cluster: mark it with pytest.mark.slurm", pytrace=False)
     cluster = start_cluster(count, cores=cores, gpus=gpus, accounting=accounting, settings=settings)
     try:
         yield cluster
     finally:
         cluster.stop()
-        atexit.unregister(cluster.stop)
+
+
+# --- the pytest plugin ---
+
+started: list[Cluster] = []
+"""Every cluster that this process has started."""
+
+running: list[pytest.Item] = []
+"""The tests that this process has come to; the last is the one that runs."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that open a cluster, by themselves or by a fixture named `cluster`, before
+    anything chooses among them."""
+    for item in items:
+        if isinstance(item, pytest.Function) and _opens_cluster(item):
+            item.add_marker("slurm")
+
+
+def _opens_cluster(item: pytest.Function) -> bool:
+    names = inspect.unwrap(item.function).__code__.co_names
+    return "cluster" in item.fixturenames or open_cluster.__name__ in names
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip here, in one place, so that pytest tells it in one line for all tests."""
+    running[:] = [item]
+    if item.get_closest_marker("slurm"):
+        skip_without_cluster()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _leave_nothing_of_a_cluster() -> Iterator[None]:
+    """Where the tests of this process have left something of a cluster, it is named at the end."""
+    yield
+    left = [thing for cluster in started for thing in find_leftovers(cluster.trace)]
+    if left:
+        pytest.fail(f"left of a Slurm cluster: {', '.join(left)}", pytrace=False)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -305,7 +309,8 @@ def test_a_folder_that_cannot_be_made_is_no_bug(copy_book, run_bindery: Runner) 
     book = copy_book(BOOKS / "clean")
     ended = run_bindery("html", "--out", "/proc/nothing", folder=book)
     assert ended.status == 2
-    assert "cannot be read or written" in ended.stderr
+    assert "error[disk]: cannot be read or written" in ended.stderr
+    assert "= help: correct the path, or give another folder with --out" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 
@@ -321,3 +326,81 @@ def test_an_output_that_the_book_does_not_list_is_not_built(
     assert ended.status == 2
     assert "this book has no output 'html'" in ended.stderr
     assert not (book / "dist").exists()
+
+
+_WITH_SMALL_FILES = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))
+from bindery.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        (("html", "--out", "new"), "new/site"),
+        (("pdf", "--out", "new"), tempfile.gettempdir()),
+        (("epub", "--out", "new"), "new/clean-book.epub"),
+        (("fill",), "README.md"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_a_disk_that_takes_no_more_is_told_with_the_file(
+    copy_book: Callable[[Path], Path], arguments: tuple[str, ...], path: str
+) -> None:
+    """A write that fails in the middle names what was to be made, or the folder of the engine's own
+    files, says what to do, and leaves what was there."""
+    book = copy_book(BOOKS / ("stale-output" if arguments == ("fill",) else "clean"))
+    before = {path: path.read_bytes() for path in book.rglob("*.md")}
+    command = (sys.executable, "-c", _WITH_SMALL_FILES, *arguments)
+
+    ended = subprocess.run(command, cwd=book, capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 2, ended.stderr
+    head = f"{book / path}:1:1: error[disk]: cannot be read or written: file too large"
+    assert head in ended.stderr
+    assert "= help: allow larger files (`ulimit -f`)" in ended.stderr
+    assert ("--out" in ended.stderr) == (arguments[0] in ("html", "epub"))
+    assert ("TMPDIR" in ended.stderr) == (arguments[0] == "pdf")
+    assert {path: path.read_bytes() for path in book.rglob("*.md")} == before
+    assert list(book.glob("**/.bindery-making-*")) == []
+
+
+@pytest.mark.parametrize("output", ["pdf", "epub"])
+def test_an_ebook_takes_the_place_of_an_ebook_only(
+    make_book: BookMaker, run_bindery: Runner, output: str
+) -> None:
+    """A file of that name that is something else stays; an empty one or an older ebook does not."""
+    book = make_book({"README.md": "# A\n\nText.\n"})
+    path = book / "dist" / f"book.{output}"
+    path.parent.mkdir()
+    path.write_text("my own notes")
+
+    ended = run_bindery(output, folder=book)
+
+    assert ended.status == 2
+    message = f"this file would be replaced, and it is no {output.upper()}"
+    assert f"{path}:1:1: error[config]: {message}\n  = help: move it away, or" in ended.stderr
+    assert path.read_text() == "my own notes"
+
+    path.write_text("")
+    assert run_bindery(output, folder=book).status == 0
+    assert run_bindery(output, folder=book).status == 0
+
+
+def test_a_site_without_downloads_says_so(make_book: BookMaker, run_bindery: Runner) -> None:
+    """Until the ebooks of the edition lie beside it, the build of the site names them."""
+    book = make_book({"README.md": "# A\n\nText.\n"}, extra="outputs:\n  formats: [html, epub]\n")
+    for command in (("init", "-q"), ("add", "."), ("commit", "-qm", "A book")):
+        identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+        subprocess.run(("git", *identity, *command), cwd=book, check=True)
+
+    ended = run_bindery("html", folder=book)
+    assert ended.stderr == (
+        "the front page offers no EPUB: none of this edition lies beside the site\n"
+        "  = help: build epub first, then html again\n"
+    )
+
+    assert run_bindery("epub", folder=book).status == 0
+    assert run_bindery("html", folder=book).stderr == ""

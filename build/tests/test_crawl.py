@@ -22,8 +22,8 @@ from bindery.opinions.outputs import crawl_outputs
 from bindery.pipeline import inspect_book
 from bindery.render.appendix import append_appendix
 from bindery.render.epub import build_epub
-from bindery.render.html import build_site
 from bindery.render.pdf import build_pdf
+from bindery.render.site.building import build_site
 from PIL import Image
 
 BOOKS = Path(__file__).parent / "books"
@@ -184,6 +184,7 @@ _SITE_FAULTS = {
             "README.md:3:9 error the link of the site to 'b.html#part' on the page 'index.html'",
             "README.md:3:28 error",
             "README.md:18:30 error",
+            "b.md:3:1 error a menu or a note of the site to '#part'",
         ],
     ),
     "an anchor of the same page is gone": (
@@ -228,8 +229,8 @@ _SITE_FAULTS = {
         ["README.md:1:1 error a menu or a note of the site to '#note.1'"],
     ),
     "the style sheet is gone": (
-        lambda site: (site / "style.css").unlink(),
-        ["chapters.yaml:1:1 error a menu or a note of the site to 'style.css'"],
+        lambda site: (site / "site.css").unlink(),
+        ["chapters.yaml:1:1 error a menu or a note of the site to 'site.css'"],
     ),
 }
 
@@ -244,7 +245,7 @@ def test_what_is_broken_in_a_site_is_found_at_its_place(
 
     assert len(found) == len(expected), found
     for line in expected:
-        assert any(each.startswith(line) for each in found), (line, found)
+        assert any(each.startswith(line) for each in found), f"{line}\n" + "\n".join(found)
 
 
 def test_sound_outputs_agree_with_the_source(built: Path) -> None:
@@ -354,6 +355,33 @@ def test_one_address_written_twice_is_one_place(one: str, other: str) -> None:
 def test_two_addresses_are_two_places(one: str, other: str) -> None:
     """What a server may tell apart is not one place."""
     assert fold_address(one) != fold_address(other)
+
+
+def test_openers_of_parts_and_an_index_are_around_the_text(tmp_path: Path) -> None:
+    """What a PDF lists at the beginning of a part and behind the last chapter is no text of the
+    chapter before it, also where two parts are called the same."""
+    terms = {f"word{number}": f"The meaning of word {number}." for number in range(8)}
+    texts = {
+        "a": _FIRST.replace("See", f"**{', '.join(terms)}**: see"),
+        "b": _SECOND,
+        "c": _THIRD,
+        "glossary": "# Glossary\n\n" + "".join(f"- **{t}**: {m}\n" for t, m in terms.items()),
+    }
+    texts["b"] = texts["b"].replace("README.md", "a.md")
+    root = _make_book(tmp_path / "book", **texts)
+    parts = (
+        "  - {title: P, chapters: [a.md, b.md]}\n  - {title: P, chapters: [c.md, glossary.md]}\n"
+    )
+    (root / "chapters.yaml").write_text(f"title: T\nparts:\n{parts}")
+    _build(root, root / "dist", "site PDF")
+    with pikepdf.open(root / "dist" / "book.pdf") as file, file.open_outline() as outline:
+        titles = [item.title for item in outline.root]
+    assert titles.count("P") == 2
+    assert titles[-1] == "Index"
+
+    found, summary = _crawl(root, root / "dist")
+    assert [line for line in found if "EPUB" not in line] == []
+    assert "links of the PDF" in summary
 
 
 def test_without_a_site_there_is_nothing_to_crawl(tmp_path: Path) -> None:
@@ -470,7 +498,7 @@ def test_what_is_broken_in_an_epub_is_found_at_its_place(
     found, _ = _crawl(built, copied)
 
     for line in expected:
-        assert any(each.startswith(line) for each in found), (line, found)
+        assert any(each.startswith(line) for each in found), f"{line}\n" + "\n".join(found)
     assert all(any(each.startswith(line) for line in expected) for each in found), found
 
 
@@ -568,6 +596,6 @@ def test_what_is_broken_in_a_pdf_is_found_at_its_place(
     found, _ = _crawl(built, copied)
 
     for line in expected:
-        assert any(each.startswith(line) for each in found), (line, found)
+        assert any(each.startswith(line) for each in found), f"{line}\n" + "\n".join(found)
     places = {line.partition(" ")[0] for line in expected}
     assert all(each.partition(" ")[0] in places | {"README.md:3:28"} for each in found), found

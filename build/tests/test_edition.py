@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from bindery.checks import RULES
 from bindery.config import load_config
-from bindery.edition import Edition, find_edition
+from bindery.edition import Edition, find_changes_url, find_edition
 
 if TYPE_CHECKING:
     from conftest import BookMaker
@@ -35,6 +36,24 @@ def test_the_given_date_wins(root: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     edition = find(root)
     assert (edition.day, edition.version) == ("2023-11-14", "1.2.0")
     assert edition.newest == "https://example.org/new"
+
+
+def test_changes_are_told_by_the_site_else_by_the_repository(make_book: BookMaker) -> None:
+    """An edition without a commit, and a book that names neither, lead nowhere."""
+    repository = "repository: {url: https://example.org/r, branch: main}\n"
+    found = []
+    for extra in ("", repository, f"{repository}site: https://example.org/book\n"):
+        root = make_book({"README.md": "# A\n"}, extra=extra)
+        config = load_config(root, RULES)
+        edition = find_edition(config)
+        assert find_changes_url(config, edition) == ""
+        found.append(find_changes_url(config, replace(edition, commit=COMMIT)))
+    short = COMMIT[:10]
+    assert found == [
+        "",
+        f"https://example.org/r/compare/{short}...main",
+        f"https://example.org/book/changes/index.html?from={short}#since-{short}",
+    ]
 
 
 def test_without_git_there_is_no_commit(root: Path) -> None:

@@ -248,17 +248,18 @@ def test_every_link_and_image_inside_the_book_leads_somewhere(made: Made) -> Non
 
 
 def test_contents_nest_parts_chapters_and_headings(made: Made) -> None:
-    """Both tables of contents have the same three levels, the front chapter at the top."""
+    """Both tables of contents have the same three levels, the front chapter at the top, and
+    the numbers of the chapters."""
     wanted = [
         (1, "Preface"),
         (1, 'Part "One" & more'),
-        (2, "Größe und Maß"),
+        (2, "1 Größe und Maß"),
         (3, "Set-up"),
         (3, "Set-up"),
-        (2, "Second"),
+        (2, "2 Second"),
         (3, "Set-up"),
         (1, "Part Two"),
-        (2, "Third"),
+        (2, "3 Third"),
         (3, "Another title"),
         (3, "Below"),
     ]

@@ -42,7 +42,8 @@ def test_options_are_those_that_help_lists(path: Path) -> None:
     done = subprocess.run(
         [sys.executable, path, "--help"], capture_output=True, text=True, check=True
     )
-    heads = [re.split(r"  +", line.strip())[0] for line in done.stdout.splitlines()]
+    lines = (line for line in done.stdout.splitlines() if re.match("  ?-", line))
+    heads = [re.split(r"  +", line.strip())[0] for line in lines]
     told = {
         name
         for head in heads
@@ -122,6 +123,9 @@ WHOLE = {
     "first.add_argument('--b')\nknown, rest = first.parse_known_args()\n"
     "second = argparse.ArgumentParser(parents=[first])\nsecond.add_argument('--a')\n"
     "second.parse_args(rest)\n",
+    "a main that is handed over": "import argparse, sys\ndef main():\n"
+    "    p = argparse.ArgumentParser()\n    p.add_argument('--a')\n    p.parse_args()\n"
+    "def guard(run):\n    return run()\nsys.exit(guard(main))\n",
     "a decorated main": "import argparse\n@record\ndef main():\n    p = argparse.ArgumentParser()\n"
     "    p.add_argument('--a')\n    with open('x') as f:\n        o = p.parse_args()\nmain()\n",
 }

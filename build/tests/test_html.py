@@ -22,7 +22,8 @@ from bindery.model import BookError
 from bindery.pipeline import Inspection, inspect_book
 from bindery.render.addresses import find_page
 from bindery.render.completeness import Proof, prove_site
-from bindery.render.html import SiteDialect, build_site
+from bindery.render.site.building import build_site
+from bindery.render.site.dialect import SiteDialect
 from lxml import html as lxml_html
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def small_site(make_book: BookMaker, make_site: Callable[[Path], Site]) -> Site:
 
 
 def read_article(page: str) -> str:
-    match = re.search(r"<article>\n(.*?)\s*</article>", page, re.DOTALL)
+    match = re.search(r"<article[^>]*>\n(.*?)\s*</article>", page, re.DOTALL)
     assert match
     return match[1]
 
@@ -99,14 +100,14 @@ def test_a_page_holds_the_chapter(small_site: Site) -> None:
     )
     article = read_article(small_site.read_page("index.html"))
     assert '<a href="network/index.html#bus-bandwidth" class="book">network</a>' in article
-    assert '<img id="figure.1" src="images/a.svg" alt="Drawing"/>' in article
+    assert '<img id="figure.1" src="images/a.svg" alt="Drawing" class="drawing"/>' in article
     assert (small_site.folder / "images/a.svg").read_text() == DRAWING
 
 
 def test_pages_lead_to_each_other(small_site: Site) -> None:
     """Every page has the menu with its own place marked, and leads to the next and the former."""
     first, second = (small_site.read_page(page) for page in ("index.html", "network/index.html"))
-    assert '<a href="index.html" aria-current="page">Preface</a>' in first
+    assert '<a href="index.html" aria-current="page"><small>1</small> Preface</a>' in first
     assert re.search(r'rel="next" href="network/index.html"', first)
     assert re.search(r'rel="prev" href="../index.html"', second)
     assert 'rel="prev"' not in first
@@ -177,7 +178,7 @@ def test_a_book_without_a_preface_gets_contents(
     """Where no chapter stands at the top, the first page lists the chapters."""
     site = make_site(make_book({"a/README.md": "# One\n", "b/README.md": "# Two\n"}))
     article = read_article(site.read_page("index.html"))
-    assert '<li><a href="a/index.html">One</a></li>' in article
+    assert '<li><a href="a/index.html"><small>1</small> One</a></li>' in article
 
 
 def test_two_chapters_of_one_page_are_refused(make_book: BookMaker, run_bindery: Runner) -> None:
@@ -264,7 +265,7 @@ def test_a_whole_site_lacks_nothing(small_site: Site) -> None:
         (r"(?s)<pre.*</pre>", "", "code_blocks", "code.1"),
         (r"<img[^>]*>", "", "figures", "figure.1"),
         (r"#bus-bandwidth", "#", "links", "network/index.html#bus-bandwidth"),
-        (r"(?s)<article>.*</article>", "", "headings", "preface"),
+        (r"(?s)<article[^>]*>.*</article>", "", "headings", "preface"),
     ],
 )
 def test_the_proof_sees_what_is_lost(
@@ -289,7 +290,7 @@ def test_an_incomplete_site_is_not_put_in_place(
 ) -> None:
     """A build whose proof fails leaves the former site as it was."""
     before = hash_folder(small_site.folder)
-    monkeypatch.setattr("bindery.render.html.render_chapter", lambda *_: "<p>cut</p>")
+    monkeypatch.setattr("bindery.render.site.chapters.render_chapter", lambda *_: "<p>cut</p>")
     with pytest.raises(BookError):
         make_site(small_site.inspection.config.root)
     assert hash_folder(small_site.folder) == before
@@ -364,7 +365,7 @@ def test_a_build_that_is_killed_leaves_the_former_site(
         process.communicate(timeout=120)
         killed += process.returncode == -signal.SIGKILL
         assert hash_folder(site) in (old, new)
-        assert not (site / "style.css").is_symlink()
+        assert not (site / "site.css").is_symlink()
     assert killed >= 1
     finish(build())
     assert hash_folder(site) == new
@@ -378,6 +379,14 @@ def test_a_raw_table_scrolls_in_a_box(make_book: BookMaker) -> None:
     build_site(inspection, find_edition(inspection.config), book / "site", lambda name: None)
 
     page = (book / "site" / "index.html").read_text()
-    table = page[page.index('<div class="table"') : page.index("After.")]
+    table = page[page.index('<div class="table"') : page.rindex("After.")]
     assert table.count("<div") == table.count("</div>") == 1
     assert 'style="text-align: right"' in table
+
+
+def test_links_to_notes_are_none_of_the_author_s(make_book: BookMaker, run_bindery: Runner) -> None:
+    """The proof counts the links of the source, and not those to its notes and back."""
+    book = make_book({"README.md": "# A\n\nA [link](#a) and a note[^1].\n\n[^1]: Its text.\n"})
+    assert ", 1 link in 1 chapter" in run_bindery("html", folder=book).stdout
+    report = json.loads((book / "dist/report.json").read_text())
+    assert report["outputs"]["site"]["totals"]["links"] == {"source": 1, "output": 1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bindery.inline import InlineParser
+from bindery.markdown import add_maths
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -18,7 +19,9 @@ def make_parsers(maths: bool) -> tuple[MarkdownIt, MarkdownIt]:
     """The parser as it comes, and one with our inline parser."""
     first, second = MarkdownIt("commonmark"), MarkdownIt("commonmark")
     for parser in (first, second):
-        gfm_plugin(parser, dollarmath=maths, front_matter=True)
+        gfm_plugin(parser, front_matter=True)
+        if maths:
+            add_maths(parser)
     second.inline = InlineParser(second.inline)
     return first, second
 

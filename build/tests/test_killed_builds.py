@@ -15,8 +15,9 @@ from pathlib import Path
 import pikepdf
 import pytest
 
+KILLS = 5
 TEXT = "\n".join(
-    f"## Section {n}\n\n" + "A sentence with [a link](#section-1) in it. " * 40 for n in range(60)
+    f"## Section {n}\n\n" + "A sentence with [a link](#section-1) in it. " * 40 for n in range(25)
 )
 
 
@@ -61,8 +62,10 @@ def test_a_killed_build_leaves_the_former_ebook(book: Path, verb: str) -> None:
     former = hashlib.sha256(path.read_bytes()).hexdigest()
     moments = random.Random(verb)
 
-    killed = 0
-    for number in range(1, 7):
+    killed, number = 0, 0
+    while killed < KILLS:
+        number += 1
+        assert number <= 4 * KILLS  # a busy machine may have been slow at first and quick later
         epoch = 1_700_000_000 + 86_400 * number
         process = _start(book, verb, epoch)
         time.sleep(whole * moments.uniform(0.05, 0.98))
@@ -76,7 +79,6 @@ def test_a_killed_build_leaves_the_former_ebook(book: Path, verb: str) -> None:
             assert _start(book, verb, epoch).wait(timeout=120) == 0
             assert hashlib.sha256(path.read_bytes()).hexdigest() == now
             former = now
-    assert killed >= 3
 
     assert _start(book, verb, 1_800_000_000).wait(timeout=120) == 0
     assert hashlib.sha256(path.read_bytes()).hexdigest() != former

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.load import Tree
+from bindery.config import Config
+from bindery.load import Tree, is_left_out
 from bindery.pipeline import inspect_book
 
 if TYPE_CHECKING:
-    from conftest import BookMaker
+    from conftest import BookMaker, Runner
 
 SOURCE = "# Título\n\nOne [x](gone.md)\n\n| a | b |\n|---|---|\n| [y](gone.md) | 2 |\n"
 
@@ -82,3 +84,48 @@ def test_an_empty_chapter_is_a_chapter(make_book: BookMaker) -> None:
     inspection = inspect_book(make_book({"slow-links.md": ""}))
     assert inspection.findings == ()
     assert inspection.book.chapters[0].title == "Slow links"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "is_out"),
+    [
+        ("notes", "notes/a.md", True),
+        ("notes/", "notes/deep/a.md", True),
+        ("./notes", "notes/a.md", True),
+        ("notes", "notes-2/a.md", False),
+        ("*.txt.md", "notes/a.txt.md", True),
+        (".", "notes/a.md", True),
+    ],
+)
+def test_a_folder_that_is_no_part_of_the_book(pattern: str, path: str, is_out: bool) -> None:
+    """`not_chapters` names folders with or without a slash, patterns, and even everything."""
+    assert is_left_out(path, Config(Path(), "", (), not_chapters=(pattern,))) is is_out
+
+
+def test_what_bindery_has_built_is_no_part_of_the_book(tmp_path: Path) -> None:
+    """Outputs among the chapters are skipped with their report, which names them; a site of
+    something else is not, nor a file that lies beside."""
+    head = '<!DOCTYPE html><html><head><meta name="generator" content="{}"></head></html>'
+    report = json.dumps({"outputs": {"site": {"file": "site"}, "pdf": {"file": "a.pdf"}}})
+    for folder, maker in (("ours", "bindery"), ("foreign", "hand")):
+        for name in ("site/index.html", "site/a.md", "report.json", "a.pdf", "b.pdf"):
+            path = tmp_path / folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(report if name == "report.json" else head.format(maker))
+
+    assert list(Tree(tmp_path).walk_files("")) == [
+        *(f"foreign/{n}" for n in ("a.pdf", "b.pdf", "report.json", "site/a.md")),
+        "foreign/site/index.html",
+        "ours/b.pdf",
+    ]
+
+
+def test_a_book_stays_clean_when_it_is_built_among_its_chapters(
+    make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """What `--out` puts into the book is nothing that `check` reports."""
+    book = make_book({"kitchen/oven.md": "# Oven\n\nHot.\n"})
+    assert run_bindery("epub", "--out", "kitchen", folder=book).status == 0
+    assert (book / "kitchen" / "report.json").is_file()
+    ended = run_bindery("check", folder=book)
+    assert ended.stdout == "checked 0 links in 1 chapter: 0 errors, 0 warnings\n"

@@ -8,11 +8,12 @@ from xml.etree import ElementTree
 
 import pytest
 from bindery.edition import find_edition
+from bindery.markdown import make_parser
 from bindery.maths import MathsError, draw_maths, find_fault, write_mathml
 from bindery.pipeline import inspect_book
 from bindery.render.epub import build_epub
-from bindery.render.html import build_site
 from bindery.render.pdf import build_pdf
+from bindery.render.site.building import build_site
 
 TEXT = "# A\n\nInline $\\frac{1}{2}$ here.\n\n$$\nE = m c^2\n$$\n\n| a |\n|---|\n| $x_1$ |\n"
 
@@ -69,6 +70,40 @@ def test_an_unknown_command_is_never_shown_as_text() -> None:
     """The converter would print the name of a command it does not know."""
     with pytest.raises(MathsError):
         write_mathml(r"\unknown", is_block=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "formulas"),
+    [
+        ("It costs $5 and $7, not more.", []),
+        ("From $5 to $7.", []),
+        ("Between $5-$7.", []),
+        ("US$5, US$7", []),
+        ("$HOME/$PATH and $HOME", []),
+        ("a $ b $ c", []),
+        ("a $x $ b", []),
+        ("a $ x$ b", []),
+        ("the $n$th", []),
+        ("a$x$", []),
+        ("2$x$", []),
+        ("a $$ b", []),
+        ("\\$x$ and more", []),
+        ("$x", []),
+        ("It costs $5, and $x$ is free.", ["x"]),
+        ("$x$", ["x"]),
+        ("$x$ of 5", ["x"]),
+        ("$5$ of them", ["5"]),
+        ('($x$), "$y$": *$z$*-$w$.', ["x", "y", "z", "w"]),
+        ("$a \\$ b$", ["a \\$ b"]),
+        ("a $$x$$ b", ["x"]),
+        ("$a\n+ b$", ["a\n+ b"]),
+        ("| $x$ | $5 | $7 |", ["x"]),
+    ],
+)
+def test_a_formula_begins_and_ends_where_it_does_on_github(text: str, formulas: list[str]) -> None:
+    """A dollar with a blank inside, or a letter or a digit outside, is money or a variable."""
+    children = make_parser(maths=True).parseInline(text)[0].children or []
+    assert [t.content for t in children if t.type.startswith("math_inline")] == formulas
 
 
 def test_formulas_reach_every_output(tmp_path: Path) -> None:

@@ -31,6 +31,8 @@ def test_a_slip_of_the_pen_is_understood(word: str, choice: str) -> None:
         ("chap1.md", "chap2.md"),
         ("a.md", "b.md"),
         ("x.png", "y.png"),
+        ("../img/oven-dark.png", "../img/cover.png"),
+        ("figures/loss.svg.png", "figures/speedup.png"),
     ],
 )
 def test_an_ending_makes_no_likeness(word: str, choice: str) -> None:

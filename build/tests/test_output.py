@@ -81,7 +81,7 @@ def test_a_work_folder_is_gone_afterwards(tmp_path: Path) -> None:
     """A folder for parts of an output leaves nothing, also after an error."""
 
     def fail() -> None:
-        with make_work_folder(tmp_path / "dist") as work:
+        with make_work_folder(tmp_path / "dist" / "t.epub") as work:
             (work / "a").write_text("a")
             raise RuntimeError
 

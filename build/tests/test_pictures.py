@@ -4,19 +4,18 @@ plain images in the ebooks."""
 from __future__ import annotations
 
 import json
-import shutil
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from bindery.parse import parse_chapter
+from browsers import open_browser
 from validators import run_epubcheck
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PICTURE = """\
 <picture>
   <source media="(prefers-color-scheme: dark)" srcset="../figures/a-dark.svg">
@@ -68,9 +67,9 @@ def test_the_site_offers_both_files(book: Path, run_bindery: Runner) -> None:
     site = book / "dist" / "site"
     page = (site / "one" / "index.html").read_text()
     assert (
-        '<p class="figure"><picture>\n'
+        '<figure class="figure"><picture>\n'
         '  <source media="(prefers-color-scheme: dark)" srcset="../figures/a-dark.svg"/>\n'
-        '  <img id="figure.1" src="../figures/a.svg" alt="A drawing"/>\n</picture>\n\n</p>'
+        '  <img id="figure.1" src="../figures/a.svg" alt="A drawing"/>\n</picture>\n\n'
     ) in page
     assert (site / "figures" / "a-dark.svg").read_text() == draw("#0000ff")
 
@@ -126,18 +125,92 @@ def test_a_browser_shows_the_file_for_its_colours(
     book: Path, run_bindery: Runner, scheme: str, name: str
 ) -> None:
     """Chromium shows the dark file to readers who read light on dark, and the light one else."""
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is not installed (group outputs)"
-    )
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        pytest.skip("there is no Chromium on this machine")
     assert run_bindery("html", folder=book).status == 0
     address = (book / "dist" / "site" / "one" / "index.html").as_uri()
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with open_browser() as browser:
         page = browser.new_context(color_scheme=scheme).new_page()
         page.goto(address)
         shown = page.evaluate("() => [...document.images].map(i => [i.currentSrc, i.naturalWidth])")
-        browser.close()
     assert [(source.rsplit("/", 1)[1], width) for source, width in shown] == [(name, 40)]
+
+
+LIGHT = "![A drawing](../figures/a.svg#gh-light-mode-only)"
+DARK = "![A drawing](../figures/a-dark.svg#gh-dark-mode-only)"
+
+
+@pytest.mark.parametrize(
+    ("paragraph", "kinds"),
+    [
+        (f"{LIGHT}\n{DARK}", ["image", "dark-image"]),
+        (f"{DARK} {LIGHT}", ["dark-image", "image"]),
+        (f"{LIGHT}{LIGHT}{DARK}", ["image", "image", "dark-image"]),
+        (LIGHT, ["image"]),
+        (DARK, ["image"]),
+        (f"{LIGHT}, and {DARK}", ["image", "image"]),
+        (f"{DARK}{DARK}", ["image", "image"]),
+    ],
+)
+def test_only_a_pair_for_light_and_dark_is_one_image(paragraph: str, kinds: list[str]) -> None:
+    """Two images side by side, of which GitHub shows one, are a figure and its dark file; one
+    that is alone is an image like any other."""
+    chapter = parse_chapter("one/README.md", f"# One\n\n{paragraph}\n")
+    assert [link.kind for link in chapter.links] == kinds
+    assert len(chapter.inventory.figures) == kinds.count("image")
+
+
+@pytest.mark.slow
+def test_a_pair_is_a_picture_on_the_site_and_one_image_in_an_ebook(
+    book: Path, run_bindery: Runner
+) -> None:
+    """The site leaves the choice to the browser, and an ebook has the light file only."""
+    (book / "one/README.md").write_text(f"# One\n\nText.\n\n{LIGHT}\n{DARK}\n")
+    assert run_bindery("check", folder=book).status == 0
+
+    assert run_bindery("html", folder=book).status == 0
+    site = book / "dist" / "site"
+    assert (
+        '<figure class="figure"><picture><source media="(prefers-color-scheme: dark)"'
+        ' srcset="../figures/a-dark.svg"/><img id="figure.1" src="../figures/a.svg"'
+        ' alt="A drawing"/></picture>\n'
+    ) in (site / "one" / "index.html").read_text()
+    assert (site / "figures" / "a-dark.svg").is_file()
+
+    assert run_bindery("epub", folder=book).status == 0
+    with zipfile.ZipFile(book / "dist" / "trial.epub") as archive:
+        texts = {name: archive.read(name).decode("utf-8", "replace") for name in archive.namelist()}
+    assert "".join(texts.values()).count('alt="A drawing"') == 1
+    assert [text for name, text in texts.items() if name.endswith(".svg")] == [draw("#ff0000")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("output", ["html", "pdf", "epub"])
+def test_a_lenient_build_says_which_images_it_lacks(
+    book: Path, run_bindery: Runner, output: str
+) -> None:
+    """The last line and the report count the images without a file, and their text stands at their
+    places with a mark; an image on the web is none of them."""
+    text = "# One\n\nIn ![a word](gone.png) here.\n\n![An oven](gone-too.png)\n\n"
+    (book / "one/README.md").write_text(f"{text}{PICTURE}\n![far](https://example.org/a.png)\n")
+    ended = run_bindery(output, "--lenient", folder=book)
+
+    assert ended.status == 0
+    assert "complete but for 2 missing images: 1 heading" in ended.stdout
+    report = json.loads((book / "dist" / "report.json").read_text())
+    (entry,) = report["outputs"].values()
+    assert entry["missing_images"] == 2
+    if output == "html":
+        page = (book / "dist/site/one/index.html").read_text()
+        assert page.count('class="no-image">[image missing: ') == 2
+        assert "[image missing: An oven]" in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("output", "lost"), [("html", " but for 2 missing images"), ("epub", "")])
+def test_a_missing_file_for_dark_screens_is_counted_where_it_would_be_shown(
+    book: Path, run_bindery: Runner, output: str, lost: str
+) -> None:
+    """The site has such files and an ebook has none; the light one stands in either."""
+    (book / "one/README.md").write_text(f"# One\n\n{PICTURE}\nText.\n\n{LIGHT}\n{DARK}\n")
+    (book / "figures/a-dark.svg").unlink()
+    ended = run_bindery(output, "--lenient", folder=book)
+    assert f"complete{lost}: 1 heading, 0 tables, 2 figures" in ended.stdout

@@ -537,7 +537,7 @@ def test_unlike_machines_are_never_merged(other: Machine, field: str) -> None:
 # --- speed ---
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_a_thousand_records_are_read_in_a_second() -> None:
     """Reading records stays far below what a writer would wait for; usually a third of this."""
     text = (FIXTURES / "mamf_finder_schema_1.json").read_text(encoding="utf-8")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import unicodedata
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from bindery.config import DEFAULT_SCHEMES
-from bindery.load import Tree
+from bindery.load import Tree, Unparsed
 from bindery.model import (
+    Anchor,
     Book,
     Chapter,
     Link,
@@ -100,11 +100,13 @@ def test_chapters_that_are_not_held_are_asked_for_their_anchors() -> None:
     those are parsed that a link asks, and the others where an anchor is nowhere."""
     asked = []
 
-    def parse(path: str) -> Chapter:
-        asked.append(path)
-        return parse_chapter(path, (TREE / path).read_text("utf-8"))
+    class Asked(Unparsed):
+        def parse_anchors(self) -> tuple[Anchor, ...]:
+            asked.append(self.path)
+            return super().parse_anchors()
 
-    listed = {path: partial(parse, path) for path in (*CHAPTERS, HERE)}
+    sources = {path: (TREE / path).read_text("utf-8") for path in CHAPTERS}
+    listed = {path: Asked(path, sources.get(path, "")) for path in (*CHAPTERS, HERE)}
     right = "[a](../README.md#notes-1) [b](README.md) [c](../café.md)\n"
     for source in (right, f"{right}[d](#nots)\n"):
         chapter = parse_chapter(HERE, source)

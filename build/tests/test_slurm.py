@@ -436,7 +436,9 @@ class Login:
 def login(cluster: Cluster, book: Path, child_environment: dict[str, str]) -> Iterator[Login]:
     yield Login(cluster, book, child_environment)
     for job in cluster.queue():
-        cluster.ask("scancel", job.number)
+        # At once: a tool that is told to end may take all of KillWait for it.
+        cluster.run(["scancel", "--full", "--signal=KILL", job.number])
+        cluster.run(["scancel", job.number])
     cluster.wait_for(lambda: not cluster.queue(), "a job stays in the queue")
 
 

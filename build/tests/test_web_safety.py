@@ -501,9 +501,9 @@ def test_a_name_that_is_looked_up_for_ever_is_left() -> None:
 )
 def test_a_page_is_read_in_a_time_that_its_length_explains(body: str) -> None:
     """Elements within elements cost no more than others."""
-    begun = time.monotonic()
+    begun = time.process_time()
     read_page(Reply("http://book.org/", 200, {}, body.encode()))
-    assert time.monotonic() - begun < 5.0
+    assert time.process_time() - begun < 5.0
 
 
 @pytest.mark.parametrize("base", ["http://[", "//[", "http://a.org/"])

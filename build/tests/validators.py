@@ -1,8 +1,10 @@
-"""Programs from outside that look at finished ebooks; a test without them skips itself."""
+"""Programs from outside that look at finished outputs; a test without them skips itself."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -10,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from browsers import find_browser
 
 
 def run_epubcheck(path: Path) -> tuple[int, str]:
@@ -23,6 +26,31 @@ def run_epubcheck(path: Path) -> tuple[int, str]:
     command = ["java", "-jar", str(jar), "--failonwarnings", str(path)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     return ended.returncode, ended.stdout + ended.stderr
+
+
+def run_ace(path: Path, folder: Path) -> list[str]:
+    """What the accessibility checker of the DAISY consortium finds serious or critical, one line
+    each. It works in an empty folder."""
+    program = str(find_node_package("@daisy/ace-cli") / "bin/ace.js")
+    browser = find_browser()
+    environment = {
+        **{key: value for key, value in os.environ.items() if not key.startswith("XDG_")},
+        "HOME": str(folder),  # settings, logs and the profile of the browser go there
+        "PUPPETEER_EXECUTABLE_PATH": browser,
+        "ACE_TIMEOUT_INITIAL": "60000",  # milliseconds until the browser has started
+    }
+    command = ["node", program, "--silent", "--force", "--outdir", str(folder / "ace"), str(path)]
+    subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=900, check=False
+    )
+    report = json.loads((folder / "ace" / "report.json").read_text(encoding="utf-8"))
+    return [
+        f"{page['earl:testSubject']['url']}: {found['earl:test']['dct:title']}:"
+        f" {found['earl:result']['dct:description']}"
+        for page in report["assertions"]
+        for found in page["assertions"]
+        if found["earl:test"]["earl:impact"] in ("serious", "critical")
+    ]
 
 
 @dataclass(frozen=True)
@@ -50,3 +78,50 @@ def read_words(path: Path) -> list[Word]:
         elif match := re.search(r'xMin="(\S+)" yMin="\S+" xMax="(\S+)" yMax="\S+">(.*)<', line):
             words.append(Word(page, float(match[1]), float(match[2]), width, match[3]))
     return words
+
+
+def find_node_package(name: str) -> Path:
+    """The folder of an npm package of those that the session `tests` installs."""
+    folder = Path(os.environ.get("BINDERY_NODE_MODULES", "")) / name
+    if shutil.which("node") is None or not (folder / "package.json").is_file():
+        pytest.skip(f"{name} is not installed: `nox -s tests` does, where there is npm")
+    return folder
+
+
+def run_vnu(folder: Path) -> list[str]:
+    """What the Nu Html Checker finds wrong in the pages below a folder, all in one start."""
+    jar = find_node_package("vnu-jar") / "build/dist/vnu.jar"
+    if shutil.which("java") is None:
+        pytest.skip("java is not on this machine")
+    command = ["java", "-Xss8m", "-jar", str(jar), "--skip-non-html", "--format", "json"]
+    ended = subprocess.run(
+        [*command, "--stdout", "--exit-zero-always", str(folder)],
+        capture_output=True, text=True, timeout=300, check=True,
+    )  # fmt: skip
+    found = json.loads(ended.stdout)["messages"]
+    return [
+        f"{message['url']}:{message.get('lastLine')}: {message['message']}"
+        for message in found
+        if message["type"] != "info" or message.get("subType") == "warning"
+    ]
+
+
+def run_lighthouse(address: str) -> tuple[dict[str, float], list[str]]:
+    """The points of a page by category, of 100, and the audits that it does not pass whole."""
+    program = find_node_package("lighthouse") / "cli/index.js"
+    browser = find_browser()
+    flags = "--chrome-flags=--headless=new --no-sandbox"
+    ended = subprocess.run(
+        ["node", str(program), address, "--quiet", "--output=json", flags],
+        env={**os.environ, "CHROME_PATH": browser},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    report = json.loads(ended.stdout)
+    scores = {name: 100 * found["score"] for name, found in report["categories"].items()}
+    faults = [
+        f"{name}: {audit['title']} {audit.get('displayValue', '')}"
+        for name, audit in report["audits"].items()
+        if audit["score"] is not None and audit["score"] < 1
+    ]
+    return scores, faults

@@ -648,6 +648,10 @@ class _Interpreter:
                     raise _Unknowable
                 if isinstance(value, list) and any(isinstance(v, _Building) for v in value):
                     raise _Unknowable
+                if isinstance(value, _Function) and value.node.name in self.telling:
+                    # Whoever is handed a function runs it, as in `sys.exit(guard(main))`.
+                    handed = ast.Call(ast.Name(value.node.name), [], [])
+                    self._call_function(handed, value.node, values)
         return arguments
 
     def _call_plain_method(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from bindery.checks import (
     above_below,
+    bad_calculator,
     bad_data,
     bad_record,
     bad_table,
@@ -103,6 +104,7 @@ _MODULES = (
     above_below,
     wrong_arithmetic,
     unknown_flag,
+    bad_calculator,
     broken_code,
     bad_table,
     unsorted_table,

@@ -42,11 +42,12 @@ def format_sources(
 ) -> None:
     """Pad tables, put each paragraph on one line, sort definitions of links; change no word."""
     from bindery.acceptance import prepare_carrying
-    from bindery.changes import Change, change_files, report_unfinished, take_back
+    from bindery.changes import change_files, report_unfinished, take_back
     from bindery.checks import RULES
     from bindery.config import load_config
     from bindery.documents import read_documents
     from bindery.formatting.chapters import RULE, format_document
+    from bindery.journal import Change
     from bindery.load import JOURNAL, load_book, read_line
     from bindery.report import format_finding
 

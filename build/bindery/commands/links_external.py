@@ -11,10 +11,10 @@ from datetime import UTC, datetime, timedelta
 
 from bindery import __version__
 from bindery.acceptance import prepare_carrying, read_listed, sift_listed
-from bindery.changes import Texts
 from bindery.config import Config
 from bindery.console import CLEAN, FINDINGS, Format, print_findings
 from bindery.history import find_added_lines
+from bindery.journal import Texts
 from bindery.model import ConfigError, Finding, Span
 from bindery.pipeline import Inspection, inspect_book
 from bindery.report import count_noun

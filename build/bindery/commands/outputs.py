@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,11 @@ if TYPE_CHECKING:
     from bindery.edition import Edition
     from bindery.pipeline import Inspection
     from bindery.render.completeness import Proof
+    from bindery.render.site.blueprint import Download
 
+
+_BEGINNING = 128
+"""Bytes of a file that say what it is."""
 
 lenient_option = click.option(
     "--lenient", is_flag=True, help="Build in spite of errors, and list them."
@@ -44,14 +49,16 @@ def html(
     quiet: bool,
 ) -> None:
     """Build the site."""
-    from bindery.render.html import build_site, find_clashes
+    from bindery.render.site.building import build_site, find_clashes
+    from bindery.render.site.front import find_downloads
 
     inspection, edition, folder, _ = _begin_build("html", root, out, lenient)
     if clashes := find_clashes(inspection.config):
         raise ConfigError(*clashes)
     with show_progress("site", len(inspection.book.chapters), quiet) as progress:
         proof = build_site(inspection, edition, folder / "site", progress)
-    _end_build(proof, folder, folder / "site", root)
+    _end_build(proof, edition, folder, folder / "site", root)
+    _advise_downloads(find_downloads(folder, inspection.config, edition), inspection, edition)
 
 
 @click.command("pdf")
@@ -70,10 +77,11 @@ def pdf(
 
     inspection, edition, folder, lenient = _begin_build("pdf", root, out, lenient)
     path = folder / f"{inspection.config.name}.pdf"
+    _refuse_foreign(path, _is_pdf)
     with show_progress("PDF", len(inspection.book.chapters) + STEPS, quiet) as progress:
         proof, findings = build_pdf(inspection, edition, path, progress, lenient=lenient)
     print_warnings(findings, inspection)
-    _end_build(proof, folder, path, root)
+    _end_build(proof, edition, folder, path, root)
 
 
 @click.command("epub")
@@ -92,10 +100,11 @@ def epub(
 
     inspection, edition, folder, lenient = _begin_build("epub", root, out, lenient)
     path = folder / f"{inspection.config.name}.epub"
+    _refuse_foreign(path, _is_epub)
     with show_progress("EPUB", len(inspection.book.chapters) + STEPS, quiet) as progress:
         proof, findings = build_epub(inspection, edition, path, progress, lenient=lenient)
     print_warnings(findings, inspection)
-    _end_build(proof, folder, path, root)
+    _end_build(proof, edition, folder, path, root)
 
 
 def _begin_build(
@@ -130,10 +139,54 @@ def _begin_build(
     return append_appendix(inspection, edition), edition, find_out(root, out), lenient
 
 
-def _end_build(proof: Proof, folder: Path, path: Path, root: Path) -> None:
+def _advise_downloads(
+    offered: Sequence[Download], inspection: Inspection, edition: Edition
+) -> None:
+    """Say which ebooks the front page does not offer, since none of this edition lay beside it.
+    Without a commit there is no telling whether one is of this edition."""
+    there = {download.path.suffix.removeprefix(".") for download in offered}
+    missing = [f for f in inspection.config.formats if f not in {"html", *there}]
+    if missing and edition.commit:
+        names, commands = " and ".join(map(str.upper, missing)), " and ".join(missing)
+        print(
+            f"the front page offers no {names}: none of this edition lies beside the site\n"
+            f"  = help: build {commands} first, then html again",
+            file=sys.stderr,
+        )
+
+
+def _is_pdf(beginning: bytes) -> bool:
+    return beginning.startswith(b"%PDF-")
+
+
+def _is_epub(beginning: bytes) -> bool:
+    """Whether a file begins as the standard wants an EPUB to: an archive whose first file says
+    what it is."""
+    return beginning.startswith(b"PK\x03\x04") and b"mimetypeapplication/epub+zip" in beginning
+
+
+def _refuse_foreign(path: Path, is_such: Callable[[bytes], bool]) -> None:
+    """Raise ConfigError where an ebook would take the place of something else."""
+    if path.is_dir():
+        message = "the ebook would take the place of this folder"
+    elif path.exists():
+        with path.open("rb") as file:
+            beginning = file.read(_BEGINNING)
+        if not beginning or is_such(beginning):
+            return
+        kind = path.suffix.removeprefix(".").upper()
+        message = f"this file would be replaced, and it is no {kind}"
+    else:
+        return
+    hint = "move it away, or give another folder with --out"
+    raise ConfigError(Finding(Span.whole(str(path)), "config", message, hint))
+
+
+def _end_build(proof: Proof, edition: Edition, folder: Path, path: Path, root: Path) -> None:
+    from bindery.load import REPORT
     from bindery.render.completeness import write_proof
 
-    write_proof(folder / "report.json", proof)
+    write_proof(folder / REPORT, proof, edition, path.name)
     try:
         shown = path.relative_to(root.resolve())
     except ValueError:

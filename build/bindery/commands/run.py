@@ -167,7 +167,7 @@ def run(
     if text or texts:
         from bindery.verify import record_texts
 
-        paths = record_texts(root, tool, () if texts else text or ())
+        paths = record_texts(root, tool, () if texts else text)
         for path in paths:
             print(f"recorded {path}")
         if not paths:
@@ -181,7 +181,7 @@ def run(
         None if memory is None else int(read_amount("--memory", memory, parse_bytes, "GiB")),
         int(read_amount("--output", output, parse_bytes, "MiB")),
     )
-    plan = plan_run(root, tool, profile, context.args, ranks=ranks, passed=env or ())
+    plan = plan_run(root, tool, profile, context.args, ranks=ranks, passed=env)
     if on == "slurm":
         from bindery.cluster import run_on_slurm
         from bindery.jobs import Request
@@ -200,7 +200,7 @@ def run(
             partition=partition,
             account=account,
             qos=qos,
-            options=tuple(sbatch or ()),
+            options=sbatch,
             container=container,
             runtime=container_runtime,
             python=python or ("python3" if container else sys.executable),

@@ -23,7 +23,7 @@ def verify(
     from bindery.report import count_noun
     from bindery.verify import verify_tools
 
-    verified = verify_tools(root, tools or ())
+    verified = verify_tools(root, tools)
     errors = count_noun(len(verified.findings), "error")
     counts = ((verified.tools, "tool"), (verified.texts, "text"), (verified.runs, "run"))
     what = ", ".join(count_noun(number, noun) for number, noun in counts)

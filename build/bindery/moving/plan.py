@@ -52,6 +52,7 @@ RULE = "refused-move"
 _STYLES: Mapping[str, Style] = {
     "link": "bare",
     "image": "bare",
+    "dark-image": "bare",
     "definition": "bare",
     "html-link": "html",
     "html-image": "html",
@@ -225,8 +226,7 @@ def _rename_quoted(chapter: Chapter, moves: Moves, config: Config) -> Iterator[E
     names = {
         PurePosixPath(old).stem: PurePosixPath(new).stem
         for old, new in moves.pairs
-        if old.endswith(".sql")
-        and PurePosixPath(config.folder, "views") in PurePosixPath(old).parents
+        if old.endswith(".sql") and PurePosixPath(config.views) in PurePosixPath(old).parents
     }
     if not any(old != new for old, new in names.items()):
         return

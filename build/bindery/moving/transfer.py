@@ -9,9 +9,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
-from bindery.changes import Change, Texts, change_files
+from bindery.changes import change_files
 from bindery.config import FILE_NAME, Config
 from bindery.documents import Document
+from bindery.journal import Change, Texts
 from bindery.load import RECORDS_FOLDER, SKIPPED_FOLDERS, Tree
 from bindery.model import ConfigError, Finding, Span
 from bindery.moving.listing import list_plain_lists, relist_chapters, relist_paths
@@ -118,13 +119,12 @@ def _refuse_place(config: Config, tree: Tree, new: str, *, is_folder: bool) -> N
 
 def _refuse_fixed(config: Config, tree: Tree, old: str, new: str) -> None:
     """Raise ConfigError for places that bindery looks for by their names."""
-    base = f"{config.folder}/" if config.folder else ""
     fixed = {
         RECORDS_FOLDER: "records are found by it, and tables quote them by name",
         posixpath.dirname(RECORDS_FOLDER) + "/schemas": "records are checked against it",
-        f"{base}data": "views call data files by name",
-        f"{base}views": "chapters call views by name",
-        f"{base}figures": "`bindery fill` draws the plots of views there",
+        config.data: "views call data files by name",
+        config.views: "chapters call views by name",
+        config.figures: "`bindery fill` draws the plots of views there",
     }
     if config.folder and (old == config.folder or config.folder.startswith(f"{old}/")):
         hint = "rename it by hand, with `folder` in chapters.yaml"
@@ -135,15 +135,15 @@ def _refuse_fixed(config: Config, tree: Tree, old: str, new: str) -> None:
         if old == folder or folder.startswith(f"{old}/"):
             raise _refuse(old, f"'{folder}' has a fixed place: {why}")
         if not old.startswith(f"{folder}/"):
-            if new.startswith(f"{folder}/") and _is_called(tree, folder, new, base):
+            if new.startswith(f"{folder}/") and _is_called(tree, config, folder, new):
                 raise _refuse(
                     new, f"what lies in '{folder}' is found by its name", "add it by hand"
                 )
             continue
-        if folder == f"{base}views":
+        if folder == config.views:
             if old.endswith(".sql"):
                 _refuse_view(tree, folder, old, new)
-        elif _is_called(tree, folder, old, base):
+        elif _is_called(tree, config, folder, old):
             raise _refuse(old, f"'{old}' belongs where it is: {why}", _ADVICE.get(folder, ""))
 
 
@@ -161,11 +161,11 @@ def _refuse_view(tree: Tree, folder: str, old: str, new: str) -> None:
         raise _refuse(new, f"'{name}' cannot be the name of a view", hint)
 
 
-def _is_called(tree: Tree, folder: str, path: str, base: str) -> bool:
+def _is_called(tree: Tree, config: Config, folder: str, path: str) -> bool:
     """Whether a file in one of the fixed folders is found there by its name."""
-    if folder == f"{base}figures":
+    if folder == config.figures:
         name = PurePosixPath(path).stem.removesuffix("-dark")
-        return any(PurePosixPath(view).stem == name for view in tree.walk_files(f"{base}views"))
+        return any(PurePosixPath(view).stem == name for view in tree.walk_files(config.views))
     return path.endswith(_CALLED_ENDINGS.get(folder.rpartition("/")[2], ""))
 
 
@@ -175,7 +175,7 @@ def _take_along(config: Config, tree: Tree, old: str, new: str) -> Iterator[tupl
     pairs = []
     if any(tool.path == old for tool in config.tools):
         pairs = [(before.with_suffix(_BASELINE), after.with_suffix(_BASELINE))]
-    elif before.suffix == ".sql" and PurePosixPath(config.folder, "views") in before.parents:
+    elif before.suffix == ".sql" and PurePosixPath(config.views) in before.parents:
         figures = PurePosixPath(config.figures)
         pairs = [
             (figures / f"{before.stem}{ending}", figures / f"{after.stem}{ending}")

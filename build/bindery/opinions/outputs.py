@@ -48,9 +48,9 @@ from bindery.render.addresses import find_file_url, find_page, join_id, make_pre
 from bindery.render.appendix import append_appendix, find_appendix
 from bindery.render.completeness import fold_space
 from bindery.render.content import find_title_slug
-from bindery.render.html import place_file
 from bindery.render.joined import JoinedDialect
 from bindery.render.provenance_notes import write_additions
+from bindery.render.site.dialect import place_file
 from bindery.report import count_noun
 
 Progress = Callable[[str], None]
@@ -84,8 +84,6 @@ def crawl_outputs(
             progress(name)
             tallies[name] = crawl(inspection, edition, path)
     appendix = find_appendix(inspection)
-    # What the check calls dead already needs no second opinion.
-    told = {f.span for f in inspection.findings if f.rule == "dead-link"}
     findings = [
         # The appendix has no file: the reader cannot be sent to a line of it.
         replace(finding, span=Span.whole(config.file))
@@ -93,7 +91,6 @@ def crawl_outputs(
         else finding
         for tally in tallies.values()
         for finding in tally.findings
-        if finding.span not in told
     ]
     unbuilt = [n for n in ("EPUB", "PDF") if n.lower() in config.formats and n not in tallies]
     return findings, _summarise(tallies, findings, unbuilt)
@@ -341,23 +338,28 @@ def _crawl_pdf(inspection: Inspection, edition: Edition, path: Path) -> Tally:
             )
         ),
     )
-    headings = _align_headings(inspection.book.parts, links)
+    headings, back = _align_headings(inspection.book.parts, links)
     starts = {
         chapter.path: place.page
         for chapter in chapters
         if (place := _find_start(chapter, titles[chapter.path], headings, links)) is not None
     }
     added = _list_added(inspection, edition, prefixes)
-    order = sorted(set(starts.values()))
-    for page in links.pages[: order[0] - 1 if order else len(links.pages)]:
-        comparison.compare_frame(page)
+    numbers = range(len(inspection.book.parts))
+    openers = {place.page for number in numbers if (place := headings.get(("", str(number))))}
+    frames = {1, *openers, *back} - set(starts.values())
+    order = sorted({*starts.values(), *frames})
+    ends = dict(zip(order, [*(start - 1 for start in order[1:]), len(links.pages)], strict=True))
+    for begin in frames:
+        for page in links.pages[begin - 1 : ends[begin]]:
+            comparison.compare_frame(page)
     for chapter in chapters:
         first = starts.get(chapter.path)
         if first is None:
             message = "the PDF has no place for this chapter"
             comparison.add(Span.whole(chapter.path), message, "build the PDF again")
             continue
-        last = next((start for start in order if start > first), len(links.pages) + 1) - 1
+        last = ends[first]
         own = f"#{prefixes[chapter.path]}--"
         authored = {f"#{find_id(chapter.path, anchor.slug)}" for anchor in chapter.anchors}
         more = added.get(chapter.path, frozenset())
@@ -379,12 +381,13 @@ def _crawl_pdf(inspection: Inspection, edition: Edition, path: Path) -> Tally:
 
 def _align_headings(
     parts: Sequence[Part], links: PdfLinks
-) -> Mapping[tuple[str, str], PdfPlace | None]:
-    """Where the outline says that each heading stands, by chapter and anchor."""
+) -> tuple[Mapping[tuple[str, str], PdfPlace | None], set[int]]:
+    """Where the outline says that each heading stands, by chapter and anchor, a part by its number
+    from 0; and the pages where that begins which comes after the last of them, as an index does."""
     wanted: list[tuple[str, str, str]] = []
-    for part in parts:
+    for number, part in enumerate(parts):
         if part.title:  # its line must not be taken for that of a chapter of the same name
-            wanted.append(("", part.title, fold_space(part.title)))
+            wanted.append(("", str(number), fold_space(part.title)))
         wanted += (
             (chapter.path, anchor.slug, fold_space(anchor.title))
             for chapter in part.chapters
@@ -393,11 +396,14 @@ def _align_headings(
         )
     lines = [fold_space(title) for title, _ in links.outline]
     matcher = SequenceMatcher(None, [title for _, _, title in wanted], lines, autojunk=False)
-    return {
+    blocks = matcher.get_matching_blocks()
+    headings = {
         wanted[block.a + step][:2]: links.outline[block.b + step][1]
-        for block in matcher.get_matching_blocks()
+        for block in blocks
         for step in range(block.size)
     }
+    end = max((block.b + block.size for block in blocks if block.size), default=len(lines))
+    return headings, {place.page for _, place in links.outline[end:] if place is not None}
 
 
 def _find_start(

@@ -25,7 +25,10 @@ menus, contents and the rest around the text."""
 _CONTAINER = "META-INF/container.xml"
 _CONTAINER_NAMES = "{urn:oasis:names:tc:opendocument:xmlns:container}"
 _NOTES = frozenset(
-    (("sup", "note"), ("a", "back"), ("sup", "origin"), ("div", "origins"), ("details", "origins"))
+    (
+        *(("sup", "note"), ("a", "back"), ("a", "term")),
+        *(("sup", "origin"), ("div", "origins"), ("details", "origins")),
+    )
 )
 """Elements and classes of what is put around the text; an alert has the class `note` as well."""
 _REFRESH = re.compile(r"\s*\d+\s*;\s*url\s*=\s*(.+)", re.IGNORECASE)

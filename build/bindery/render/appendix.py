@@ -255,7 +255,8 @@ class _AppendixWriter:
         for told, sources in cited.items():
             yield f"- {told}:"
             for source, source_lines in sources.items():
-                yield f"    - {_write_source(source)}, {count_noun(len(source_lines), 'row')}"
+                count = count_noun(len(source_lines), "row").replace(" ", "\N{NO-BREAK SPACE}")
+                yield f"    - {_write_source(source)}, {count}"
 
     def _tell_citation(self, citation: Citation) -> str:
         """What is said of a source besides its name."""

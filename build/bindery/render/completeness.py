@@ -18,7 +18,8 @@ from typing import Any
 from lxml import html as lxml_html
 
 from bindery.controls import show_controls
-from bindery.model import BookError, Chapter, Finding, ResolvedBook, Span
+from bindery.edition import Edition
+from bindery.model import BookError, Chapter, Finding, ResolvedBook, Span, ToWeb
 from bindery.render.content import Dialect, find_title_slug
 from bindery.render.output import write_whole
 from bindery.report import count_noun
@@ -41,6 +42,8 @@ class Contents:
     links: Counter[str] = field(default_factory=Counter)
     plain_links: int = 0
     """Links to files of the repository that an output can only name, for want of an address."""
+    missing_images: int = 0
+    """Images without a file, for which their text stands, and files for another theme."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class ChapterProof:
     output: Mapping[str, int]
     lacks: tuple[Lack, ...]
     plain_links: int = 0
+    missing_images: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,9 @@ class Proof:
     def count(self, kind: str) -> int:
         return sum(chapter.output[kind] for chapter in self.chapters)
 
+    def count_missing_images(self) -> int:
+        return sum(chapter.missing_images for chapter in self.chapters)
+
     def summarise(self) -> str:
         counts = ", ".join(count_noun(self.count(kind), _NOUNS[kind]) for kind in KINDS)
         pages = f", {count_noun(self.pages, 'page')}" if self.pages is not None else ""
@@ -83,7 +90,11 @@ class Proof:
         rest = (
             f"; {count_noun(plain, 'link')} left as text for want of `repository`" if plain else ""
         )
-        return f"complete: {counts} in {count_noun(len(self.chapters), 'chapter')}{pages}{rest}"
+        lost = self.count_missing_images()
+        but = f" but for {count_noun(lost, 'missing image')}" if lost else ""
+        return (
+            f"complete{but}: {counts} in {count_noun(len(self.chapters), 'chapter')}{pages}{rest}"
+        )
 
     def raise_if_incomplete(self) -> None:
         """Raise BookError with a finding for each thing that is missing."""
@@ -114,9 +125,12 @@ def expect_contents(chapter: Chapter, resolved: ResolvedBook, dialect: Dialect) 
     title = find_title_slug(chapter)
     headings.setdefault(name(title), fold_space(chapter.title))
     links: Counter[str] = Counter()
-    plain_links = 0
+    plain_links = missing_images = 0
     for link in chapter.links:
         target = resolved.find_target(link)
+        is_shown = link.is_image and (dialect.offers_sources or not link.is_alternative)
+        if is_shown and not isinstance(target, ToWeb):
+            missing_images += target is None or dialect.write_image(target, chapter) is None
         if not link.is_image and target is not None:
             href = dialect.write_href(target, chapter)
             if href is not None:
@@ -133,6 +147,7 @@ def expect_contents(chapter: Chapter, resolved: ResolvedBook, dialect: Dialect) 
         },
         links,
         plain_links,
+        missing_images,
     )
 
 
@@ -142,9 +157,16 @@ def compare_contents(path: str, expected: Contents, found: Contents) -> ChapterP
     return ChapterProof(
         path,
         {kind: _count(getattr(expected, kind)) for kind in KINDS},
-        {kind: _count(getattr(found, kind)) for kind in KINDS},
+        {
+            # Those that outputs add, to notes and back, are none of the author's.
+            kind: (found.links & expected.links).total()
+            if kind == "links"
+            else _count(getattr(found, kind))
+            for kind in KINDS
+        },
         tuple(lacks),
         expected.plain_links,
+        expected.missing_images,
     )
 
 
@@ -174,7 +196,7 @@ def read_contents(root: Any, wanted: Contents) -> Contents:
         tag = element.tag
         if not isinstance(tag, str):
             continue
-        if element.get("class") in ADDED:
+        if element.get("class") in _ADDED_LINKS:
             added.update(element.iter())
         name = tag.rpartition("}")[2]
         identifier = element.get("id")
@@ -200,6 +222,8 @@ def read_contents(root: Any, wanted: Contents) -> Contents:
 ADDED = frozenset(("origin", "origins"))
 """Classes of what says where numbers come from. Nothing in it is the author's, so that no link of
 it can stand for one of his that was lost."""
+_ADDED_LINKS = ADDED | {"term"}
+"""A term that leads to the glossary is a word of the author's, but no link of his."""
 NOT_TEXT = frozenset(("wrap", "note", "no-image")) | ADDED
 """Classes of what outputs add: marks of broken lines, numbers of footnotes, words for images."""
 
@@ -229,8 +253,9 @@ def prove_site(
     return Proof("site", tuple(chapters))
 
 
-def write_proof(path: Path, proof: Proof) -> None:
-    """Add a proof to the report of the outputs, `dist/report.json`."""
+def write_proof(path: Path, proof: Proof, edition: Edition, name: str) -> None:
+    """Add the proof of an output of this edition to the report, `dist/report.json`; `name` is that
+    of the output beside it."""
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -238,8 +263,11 @@ def write_proof(path: Path, proof: Proof) -> None:
     outputs = report.get("outputs") if isinstance(report, dict) else None
     entries = outputs if isinstance(outputs, dict) else {}
     entries[proof.format.lower()] = {
+        "file": name,
         "complete": not proof.lacks,
+        "edition": edition.name,
         **({"pages": proof.pages} if proof.pages is not None else {}),
+        **({"missing_images": lost} if (lost := proof.count_missing_images()) else {}),
         "totals": {
             kind: {
                 "source": sum(c.source[kind] for c in proof.chapters),

@@ -8,6 +8,7 @@ raw HTML is not.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
@@ -17,8 +18,10 @@ from markdown_it.token import Token
 
 from bindery.model import Chapter, Link, ResolvedBook, Target, ToChapter, ToWeb
 from bindery.raw_html import VOID_ELEMENTS, Tag, Text
+from bindery.render.decimals import find_pads
 from bindery.render.highlighting import highlight_code, read_language
 from bindery.render.markup import escape_attribute, escape_text
+from bindery.render.paper import narrow_code
 from bindery.render.table_layout import (
     ZERO_WIDTH_SPACE,
     PageRoom,
@@ -128,6 +131,13 @@ _ENDS: Mapping[str, frozenset[str]] = {
     ),
 }
 _BARRIER = ""
+_TAKE_WIDTH: Mapping[str, str] = {
+    "alert": "alert",
+    "blockquote": "quote",
+    "bullet_list": "list",
+    "footnote_block": "list",
+    "ordered_list": "list",
+}
 _HOLD_PARAGRAPHS = frozenset((_BARRIER, "blockquote", "dd", "details", "div", "figure", "li", "td"))
 _SHORT_WORD = re.compile(r"(?<!\S)(?=\S*[-/|?\u2010\u2013\u2014]\S)(\S{2,20})(?!\S)")
 """A word that a browser would break behind such a sign, and that is short enough to be kept."""
@@ -153,6 +163,18 @@ def render_chapter(
     return _Writer(chapter, resolved, dialect, additions, web_titles).write()
 
 
+def _list_around(tokens: Sequence[Token]) -> list[str]:
+    """What is open behind these tokens and takes of the width of a line, outermost first."""
+    around: list[str] = []
+    for token in tokens:
+        kind = _TAKE_WIDTH.get(token.type.rpartition("_")[0])
+        if kind is not None and token.nesting == 1:
+            around.append(kind)
+        elif kind is not None and token.nesting == -1:
+            around.pop()
+    return around
+
+
 class _Writer:
     def __init__(
         self,
@@ -176,10 +198,13 @@ class _Writer:
         self.keeps_words = False
         """Whether short words stay whole: in tables that scroll, where columns may be narrow."""
         self.headings: list[str] = []
+        self.table_names: Counter[str] = Counter()
+        """What the boxes of tables are called so far: no two of a page are called the same."""
         self.is_in_heading = False
         self.table_addition = _NO_TABLE_ADDITION
         self.row = 0
         self.column = 0
+        self.pads: Mapping[tuple[int, int], str] = {}
 
     def write(self) -> str:
         if find_title_slug(self.chapter) == TITLE_SLUG:
@@ -296,10 +321,13 @@ class _Writer:
         self.out.append('<p class="alert-title">')
         self._push_barrier()
 
-    def _write_code(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+    def _write_code(self, token: Token, tokens: Sequence[Token], index: int) -> None:
         self._end_open_paragraph()
         language = read_language(token.info) if token.type == "fence" else ""
-        code = highlight_code(token.content, language, self.dialect.code_columns)
+        columns = self.dialect.code_columns
+        if columns is not None:
+            columns = narrow_code(columns, _list_around(tokens[:index]))
+        code = highlight_code(token.content, language, columns)
         named = f' class="language-{escape_attribute(language)}"' if language else ""
         focus = ' tabindex="0"' if self.dialect.scrolls else ""
         self.out.append(
@@ -336,8 +364,8 @@ class _Writer:
         identifier = self._id(token.meta["id"])
         if self.dialect.scrolls:
             self.keeps_words = True
-            label = escape_attribute(f"Table: {', '.join(filter(None, self.headings))}"[:120])
-            self.out.append(f'<div class="table" role="region" tabindex="0" aria-label="{label}">')
+            self.pads = find_pads(rows, _find_right_columns(tokens, index))
+            self._open_table_box(f"Table: {', '.join(filter(None, self.headings))}"[:120])
         style, group = "", ""
         if self.dialect.table_rooms is not None:
             self.table = layout_table(_add_texts(rows, added), self.dialect.table_rooms)
@@ -350,11 +378,18 @@ class _Writer:
         self.out.append(f'<table id="{identifier}"{style}{added.attributes}>{group}\n')
         self._push_barrier()
 
+    def _open_table_box(self, name: str) -> None:
+        self.table_names[name] += 1
+        count = self.table_names[name]
+        label = escape_attribute(f"{name} ({count})" if count > 1 else name)
+        self.out.append(f'<div class="table" role="region" tabindex="0" aria-label="{label}">')
+
     def _close_table(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
         self._close_raw_to_barrier()
         self.out.append("</table></div>\n" if self.dialect.scrolls else "</table>\n")
         self.table = None
         self.keeps_words = False
+        self.pads = {}
         self.table_addition = _NO_TABLE_ADDITION
 
     def _open_row(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
@@ -373,6 +408,8 @@ class _Writer:
         if self.dialect.labels_cells and token.tag == "td" and self.column < len(self.headings):
             label = f' data-label="{escape_attribute(self.headings[self.column])}"'
         added = self._find_cell_addition().attributes
+        if pad := self.pads.get((self.row, self.column)):
+            added += f' data-pad="{pad}"'
         self.out.append(f"<{token.tag}{align}{scope}{label}{added}>")
         self._push_barrier()
 
@@ -425,7 +462,7 @@ class _Writer:
             elif child.nesting == -1:
                 self._close_raw_to_barrier()
                 self.out.append(f"</{child.tag}>")
-            elif child.content:
+            elif child.content:  # a dark image has none: the light one shows it
                 self.out.append(self._escape(child.content))
 
     def _escape(self, text: str) -> str:
@@ -488,7 +525,15 @@ class _Writer:
         link: Link = token.meta["link"]
         title = token.attrs.get("title")
         extra = [("title", str(title))] if title else []
+        dark: Token | None = token.meta.get("dark")
+        srcset = self._write_srcset([(dark.meta["link"], "")]) if dark is not None else []
+        if srcset:
+            address = escape_attribute(srcset[0][1])
+            media = 'media="(prefers-color-scheme: dark)"'
+            self.out.append(f'<picture><source {media} srcset="{address}"/>')
         self._show_image(link, token.meta["id"], link.text, extra)
+        if srcset:
+            self.out.append("</picture>")
 
     def _show_image(
         self, link: Link, identifier: str, alt: str, extra: Sequence[tuple[str, str]]
@@ -498,7 +543,8 @@ class _Writer:
         element_id = self._id(identifier)
         if source is None:
             text = escape_text(alt or link.destination or "image")
-            shown = f'<span id="{element_id}" class="no-image">[{text}]</span>'
+            mark = "" if isinstance(target, ToWeb) else "image missing: "
+            shown = f'<span id="{element_id}" class="no-image">[{mark}{text}]</span>'
             if isinstance(target, ToWeb) and not self.links:
                 shown = f'<a class="web" href="{escape_attribute(target.url)}">{shown}</a>'
             self.out.append(shown)
@@ -599,7 +645,7 @@ class _Writer:
         if align in ("left", "right", "center", "justify") and name != "table":
             attributes.append(("style", f"text-align: {align}"))
         if name == "table" and self.dialect.scrolls:
-            self.out.append('<div class="table" role="region" tabindex="0" aria-label="Table">')
+            self._open_table_box("Table")
             self.raw.append(_TABLE_BOX)
         # The anchor of a heading may be empty, as GitHub makes it of punctuation alone.
         own = identifier if index in token.meta["piece_ids"] else explicit
@@ -660,6 +706,19 @@ class _Writer:
 
 _SHOWN_AS = {"center": "div", "tt": "code", "big": "span"}
 """Old elements that XHTML has no more, and what shows the same."""
+
+
+def _find_right_columns(tokens: Sequence[Token], index: int) -> list[int]:
+    """The columns of the table that opens at `index` whose cells end at the right."""
+    heads = []
+    for token in tokens[index + 1 :]:
+        if token.type == "th_open":
+            heads.append(token)
+        elif token.type == "thead_close":
+            break
+    return [
+        column for column, head in enumerate(heads) if head.attrs.get("style") == "text-align:right"
+    ]
 
 
 def _read_rows(tokens: Sequence[Token], index: int) -> list[list[str]]:
@@ -732,7 +791,7 @@ def _write_size(attributes: Mapping[str, str]) -> str:
 def _holds_images_only(token: Token) -> bool:
     """Whether a paragraph is an image, or several, alone or as links."""
     children = token.children or []
-    kinds = ("image", "softbreak", "link_open", "link_close")
+    kinds = ("image", "dark_image", "softbreak", "link_open", "link_close")
     return any(child.type == "image" for child in children) and all(
         child.type in kinds or (not child.content.strip() and child.type == "text")
         for child in children

@@ -26,12 +26,12 @@ from typing import Any
 from urllib.parse import unquote
 
 import pypandoc
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from lxml import etree
 from PIL import Image, ImageDraw, ImageFont
 
 from bindery.config import Config
-from bindery.edition import Edition
+from bindery.edition import Edition, find_changes_url
+from bindery.exhibits import Exhibit, Kind, list_exhibits, number_chapters
 from bindery.load import Tree
 from bindery.model import (
     BookError,
@@ -45,7 +45,7 @@ from bindery.model import (
     ToChapter,
 )
 from bindery.pipeline import Inspection
-from bindery.render.addresses import make_prefixes
+from bindery.render.addresses import make_prefixes, quote_fragment
 from bindery.render.completeness import (
     Contents,
     Lack,
@@ -55,6 +55,9 @@ from bindery.render.completeness import (
     read_contents,
 )
 from bindery.render.content import NOTHING_ADDED, find_title_slug, render_chapter
+from bindery.render.epub_dressing import dress_chapter
+from bindery.render.epub_pages import find_pages
+from bindery.render.frames import fill_frame
 from bindery.render.images import Prepared, gather_images, list_images, prepare_images
 from bindery.render.joined import JoinedDialect
 from bindery.render.markup import escape_attribute, escape_text
@@ -82,7 +85,10 @@ _STORED = frozenset(("png", "jpg", "jpeg", "gif"))
 _OPTION = re.compile(r"(?<!\S)--?[A-Za-z0-9][\w-]{0,28}(?![\w-])")
 _TAG = re.compile(r"(<[^>]*>)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
+_LISTS: Mapping[Kind, tuple[str, str]] = {"table": ("lot", "Tables"), "figure": ("loi", "Figures")}
+"""What the standard calls the list of each kind of exhibit, and what readers do."""
 _OPF = "{http://www.idpf.org/2007/opf}"
+_DC = "{http://purl.org/dc/elements/1.1/}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +137,7 @@ def build_epub(
     progress("images")
     cache = path.parent / ".cache" / "images"
     images, unreadable = gather_images(inspection.tree, resolved, config, cache, lenient=lenient)
-    with make_work_folder(path.parent) as work:
+    with make_work_folder(path) as work:
         shown = {path for _, path in list_images(resolved)}
         names = _stage_images((i for path, i in images.items() if path in shown), work)
         chapters = resolved.book.chapters
@@ -155,12 +161,13 @@ def build_epub(
             body = _mark_long_lines(body, chapter, dialect)
             if has_raw_markup(chapter):
                 body = tidy_markup(body, _list_ids(chapter, dialect))
-            bodies.append(_mark_notes(body, chapter, dialect))
+            bodies.append(body)
         progress("package")
         cover = _find_cover(config, edition, inspection.tree, work, path)
         packed, findings = _run_pandoc(config, edition, bodies, cover, work)
     progress("contents")
-    data = _finish(packed, inspection, edition, dialect)
+    pages = find_pages(path.with_suffix(".pdf"), edition)
+    data = _finish(packed, inspection, edition, dialect, pages)
     progress("proof")
     proof = prove_epub(resolved, dialect, data)
     proof.raise_if_incomplete()
@@ -216,20 +223,6 @@ def _mark_line(line: str, typed: str) -> str:
     if len(typed) <= _LONG_LINE:
         return line
     return f'<span class="line">{_hold_options(line)}</span>'
-
-
-def _mark_notes(body: str, chapter: Chapter, dialect: EpubDialect) -> str:
-    """Say which links are footnotes, so that readers can show them where they are called."""
-    if '<ol class="footnotes">' not in body:
-        return body
-    note = escape_attribute(dialect.write_id(chapter, "note."))
-    for plain, marked in (
-        ('<sup class="note"><a ', '<sup class="note"><a epub:type="noteref" role="doc-noteref" '),
-        ('<a class="back" ', '<a class="back" role="doc-backlink" '),
-        (f'<li id="{note}', f'<li epub:type="footnote" id="{note}'),
-    ):
-        body = body.replace(plain, marked)
-    return body
 
 
 def _hold_options(line: str) -> str:
@@ -404,6 +397,7 @@ def _describe(config: Config, edition: Edition) -> dict[str, object]:
         "edition-commit": edition.short_commit,
         "edition-day": edition.day,
         "edition-newest": edition.newest,
+        "edition-changes": find_changes_url(config, edition),
     }
     return {key: value for key, value in described.items() if value}
 
@@ -421,31 +415,64 @@ def _write_meta(value: object) -> dict[str, object]:
 # --- what pandoc leaves to be done ---
 
 
-def _finish(packed: bytes, inspection: Inspection, edition: Edition, dialect: EpubDialect) -> bytes:
-    """The package with its chapters named, its contents in parts, and true metadata; always the
-    same bytes for the same book and date."""
+def _finish(
+    packed: bytes,
+    inspection: Inspection,
+    edition: Edition,
+    dialect: EpubDialect,
+    pages: Mapping[str, int],
+) -> bytes:
+    """The package with its chapters named and dressed, its contents in parts, and true metadata;
+    always the same bytes for the same book, date and pages of the PDF."""
     config, book = inspection.config, inspection.book
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         members = {info.filename: archive.read(info) for info in archive.infolist()}
+    exhibits = {
+        dialect.write_id(dialect.chapters[exhibit.chapter], exhibit.slug): exhibit
+        for exhibit in list_exhibits(inspection)
+    }
     number = 0
+    page_list: list[Entry] = []
     for part in book.parts:
         for position, chapter in enumerate(part.chapters):
             number += 1
-            name = f"{_TEXT}/{dialect.files[chapter.path]}"
+            file = dialect.files[chapter.path]
             part_title = part.title if position == 0 else ""
-            text = members.get(name, b"").decode()
-            members[name] = _finish_chapter(text, number, chapter, part_title, dialect).encode()
-    entries = _list_entries(book.parts, dialect)
-    members[f"{_ROOT}/nav.xhtml"] = _write_contents("epub_contents.xhtml", config, entries)
-    members[f"{_ROOT}/toc.ncx"] = _write_contents("epub_toc.ncx", config, entries)
-    pages = [members[f"{_TEXT}/{name}"] for name in dialect.files.values()]
+            text = members.get(f"{_TEXT}/{file}", b"").decode()
+            text = _finish_chapter(text, number, chapter, part_title, dialect)
+            last = int(page_list[-1].title) if page_list else 0
+            dressed = dress_chapter(text, exhibits, pages, last)
+            members[f"{_TEXT}/{file}"] = dressed.text
+            page_list += (Entry(str(page), f"text/{file}#{mark}") for page, mark in dressed.pages)
+    entries = _list_entries(book.parts, number_chapters(inspection), dialect)
+    shown = {
+        "entries": entries,
+        "lists": [_list_exhibits(kind, exhibits, dialect) for kind in _LISTS],
+        "pages": page_list,
+        "cover": f"{_TEXT}/cover.xhtml" in members,
+    }
+    members[f"{_ROOT}/nav.xhtml"] = _write_contents("epub_contents.xhtml", config, shown)
+    members[f"{_ROOT}/toc.ncx"] = _write_contents("epub_toc.ncx", config, shown)
+    texts = [members[f"{_TEXT}/{name}"] for name in dialect.files.values()]
     members[f"{_ROOT}/content.opf"] = _finish_package(
         members[f"{_ROOT}/content.opf"],
         edition,
-        _Access.read(pages),
+        _Access.read(texts, members, len(page_list)),
         {name for name in dialect.files.values() if b"<math" in members[f"{_TEXT}/{name}"]},
     )
     return _pack(members, edition.date)
+
+
+def _list_exhibits(
+    kind: Kind, exhibits: Mapping[str, Exhibit], dialect: EpubDialect
+) -> tuple[str, str, list[Entry]]:
+    """The list of the tables or of the figures: what it is called, and its lines."""
+    lines = [
+        Entry(f"{e.number} {e.title}", f"text/{dialect.files[e.chapter]}#{quote_fragment(name)}")
+        for name, e in exhibits.items()
+        if e.kind == kind
+    ]
+    return (*_LISTS[kind], lines)
 
 
 def _finish_chapter(
@@ -467,11 +494,16 @@ def _finish_chapter(
     return text.replace(f'="{_NOTHING}"', '=""').replace(f"=&quot;{_NOTHING}&quot;", '=""')
 
 
-def _list_entries(parts: Sequence[Part], dialect: EpubDialect) -> list[Entry]:
-    """The contents: parts, their chapters, and the first level of headings of each."""
+def _list_entries(
+    parts: Sequence[Part], numbers: Mapping[str, str], dialect: EpubDialect
+) -> list[Entry]:
+    """The contents: parts, their chapters with their numbers, and the first level of headings of
+    each."""
     entries: list[Entry] = []
     for part in parts:
-        chapters = tuple(_list_sections(chapter, dialect) for chapter in part.chapters)
+        chapters = tuple(
+            _list_sections(chapter, numbers[chapter.path], dialect) for chapter in part.chapters
+        )
         if part.title and chapters:
             first = chapters[0].href.partition("#")[0]
             entries.append(Entry(part.title, first, chapters))
@@ -480,7 +512,7 @@ def _list_entries(parts: Sequence[Part], dialect: EpubDialect) -> list[Entry]:
     return entries
 
 
-def _list_sections(chapter: Chapter, dialect: EpubDialect) -> Entry:
+def _list_sections(chapter: Chapter, number: str, dialect: EpubDialect) -> Entry:
     title = find_title_slug(chapter)
 
     def find_href(slug: str) -> str:
@@ -492,30 +524,18 @@ def _list_sections(chapter: Chapter, dialect: EpubDialect) -> Entry:
         for anchor in chapter.anchors
         if anchor.level in (1, 2) and anchor.slug != title and anchor.title
     )
-    return Entry(chapter.title, find_href(""), sections)
+    return Entry(f"{number} {chapter.title}".lstrip(), find_href(""), sections)
 
 
-def _write_contents(template: str, config: Config, entries: Sequence[Entry]) -> bytes:
-    environment = Environment(
-        loader=PackageLoader("bindery.render"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    landmarks = (
-        ("titlepage", "text/title_page.xhtml", "Title page"),
-        ("toc", "nav.xhtml", "Contents"),
-        ("bodymatter", "text/ch001.xhtml", "Text"),
-    )
-    text = environment.get_template(template).render(
+def _write_contents(template: str, config: Config, shown: Mapping[str, Any]) -> bytes:
+    text = fill_frame(
+        template,
         title=config.title,
         language=config.language,
         identifier=config.identifier,
-        entries=entries,
-        depth=max((entry.depth for entry in entries), default=1),
-        landmarks=landmarks,
+        depth=max((entry.depth for entry in shown["entries"]), default=1),
         style="styles/stylesheet1.css",
+        **shown,
     )
     return text.encode()
 
@@ -527,17 +547,19 @@ class _Access:
     images: int
     described: int
     moving: bool
+    pages: int
+    """Pages of the PDF that have a mark."""
 
     @classmethod
-    def read(cls, pages: Iterable[bytes]) -> _Access:
+    def read(cls, texts: Iterable[bytes], members: Mapping[str, bytes], pages: int) -> _Access:
         images = [
             image
-            for page in pages
-            for image in etree.fromstring(page).iter("{http://www.w3.org/1999/xhtml}img")
+            for text in texts
+            for image in etree.fromstring(text).iter("{http://www.w3.org/1999/xhtml}img")
         ]
         described = sum(bool((image.get("alt") or "").strip()) for image in images)
-        moving = any((image.get("src") or "").endswith((".gif", ".svg")) for image in images)
-        return cls(len(images), described, moving)
+        moving = any(_may_move(name, content) for name, content in members.items())
+        return cls(len(images), described, moving, pages)
 
     @property
     def is_readable_without_sight(self) -> bool:
@@ -553,19 +575,44 @@ class _Access:
         for feature in ("displayTransformability", "readingOrder", "structuralNavigation"):
             yield "accessibilityFeature", feature
         yield "accessibilityFeature", "tableOfContents"
+        if self.pages:
+            yield "accessibilityFeature", "pageNavigation"
+            yield "accessibilityFeature", "pageBreakMarkers"
         if self.images and self.is_readable_without_sight:
             yield "accessibilityFeature", "alternativeText"
-        # Only a drawing or a GIF can move; whether one flashes, nobody has measured.
+        # Whether what moves also flashes, nobody has measured.
         yield "accessibilityHazard", "unknown" if self.moving else "none"
         yield "accessibilitySummary", self._summarise()
 
     def _summarise(self) -> str:
         text = "Text that can be resized, with headings and contents."
+        if self.pages:
+            text += (
+                " Page numbers are those of the PDF of this edition, each at the first heading,"
+                " table, figure or block of code of its page."
+            )
         if not self.images:
             return f"{text} The book shows no images."
         if self.is_readable_without_sight:
             return f"{text} Each of its {self.images} images has a description."
         return f"{text} {self.described} of its {self.images} images have a description."
+
+
+_MOVES = re.compile(
+    rb"<(?:\w+:)?(?:animate|set|script|foreignObject)|animation|@keyframes|transition"
+)
+
+
+def _may_move(name: str, content: bytes) -> bool:
+    """Whether an image is, or may be, a moving one."""
+    match name.rpartition(".")[2].lower():
+        case "svg":
+            return _MOVES.search(content) is not None
+        case "gif" | "png" | "webp":
+            with Image.open(io.BytesIO(content)) as image:
+                return bool(getattr(image, "is_animated", False))
+        case _:
+            return False
 
 
 def _finish_package(
@@ -583,8 +630,12 @@ def _finish_package(
         filter(None, (edition.version, edition.short_commit and f"({edition.short_commit})"))
     )
     claims = [*access.list_claims(), *([("version", version)] if version else [])]
-    for name, value in claims:
-        meta = etree.SubElement(metadata, f"{_OPF}meta", {"property": f"schema:{name}"})
+    properties = [(f"schema:{name}", value) for name, value in claims]
+    if access.pages:
+        identifier = metadata.findtext(f"{_DC}identifier")
+        properties.append(("pageBreakSource", f"{identifier} (PDF, edition {edition.name})"))
+    for name, value in properties:
+        meta = etree.SubElement(metadata, f"{_OPF}meta", {"property": name})
         meta.text = value
         meta.tail = "\n"
     for item in root.iter(f"{_OPF}item"):

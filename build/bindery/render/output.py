@@ -25,18 +25,32 @@ _OURS = re.compile(re.escape(_PREFIX) + r"(former-.+|[a-z0-9_]{8})")
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that it is either the old one or the new one, never half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=_PREFIX, dir=path.parent)
+    with name_target(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=_PREFIX, dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            _set_permissions(Path(name))
+            os.replace(name, path)  # noqa: PTH105 - it pairs with mkstemp
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name)  # noqa: PTH108
+            raise
+
+
+@contextlib.contextmanager
+def name_target(path: Path) -> Iterator[None]:
+    """Have an error of the disk name what was to be made: a write that fails names nothing, and
+    other errors the name that a file has before it is moved."""
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        _set_permissions(Path(name))
-        os.replace(name, path)  # noqa: PTH105 - it pairs with mkstemp
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)  # noqa: PTH108
+        yield
+    except OSError as error:
+        names = [str(name) for name in (error.filename, error.filename2) if name is not None]
+        if not names or any(_PREFIX in name for name in names):
+            error.filename, error.filename2 = str(path), None
         raise
 
 
@@ -50,30 +64,32 @@ def _set_permissions(path: Path) -> None:
 @contextlib.contextmanager
 def make_folder(path: Path) -> Iterator[Path]:
     """A folder to fill, which takes the place of `path` when the block ends without an error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    sweep_leftovers(path.parent)
-    work = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=path.parent))
-    try:
-        yield work
-        work.chmod(0o755)
-        if path.exists():
-            _exchange(work, path)
-        else:
-            work.rename(path)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    with name_target(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sweep_leftovers(path.parent)
+        work = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=path.parent))
+        try:
+            yield work
+            work.chmod(0o755)
+            if path.exists():
+                _exchange(work, path)
+            else:
+                work.rename(path)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def make_work_folder(parent: Path) -> Iterator[Path]:
-    """A folder for the parts of an output, gone when the block ends."""
-    parent.mkdir(parents=True, exist_ok=True)
-    sweep_leftovers(parent)
-    work = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-    try:
-        yield work
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+def make_work_folder(path: Path) -> Iterator[Path]:
+    """A folder for the parts of an output, beside it, gone when the block ends."""
+    with name_target(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sweep_leftovers(path.parent)
+        work = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=path.parent))
+        try:
+            yield work
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
 
 
 def sweep_leftovers(folder: Path, *, older_than: float = 3600.0) -> None:

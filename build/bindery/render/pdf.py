@@ -1,169 +1,82 @@
 """The PDF: one render of the whole book, tagged, with an outline and page numbers beside links.
 
 Chapters cannot be rendered apart and merged: tags, outline and links across chapters would be
-lost. What the engine logs becomes findings.
+lost. Only the index is, for it needs the numbers of the pages before it. What the engine logs
+becomes findings.
 """
 
 from __future__ import annotations
 
-import io
 import logging
 import re
-from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
-from urllib.request import url2pathname
 from xml.etree import ElementTree
 
-import cssselect2
-import pikepdf
-import pydyf
-import weasyprint
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from weasyprint.text.fonts import FontConfiguration
-from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherResponse, iri_to_uri
+from PIL import Image
+from weasyprint.urls import FatalURLFetchingError
 
-from bindery.edition import Edition
-from bindery.model import BookError, Chapter, Finding, ResolvedBook, Severity, Span
+from bindery.config import Config
+from bindery.edition import Edition, find_changes_url
+from bindery.exhibits import Exhibit, Kind, list_exhibits, number_chapters
+from bindery.model import BookError, Chapter, Finding, Part, ResolvedBook, Severity, Span
 from bindery.pipeline import Inspection
 from bindery.render.addresses import join_id, make_prefixes
-from bindery.render.completeness import (
-    ADDED,
-    NOT_TEXT,
-    Contents,
-    Proof,
-    compare_contents,
-    expect_contents,
-    fold_space,
-)
+from bindery.render.book_index import Subject, collect_index, write_index
+from bindery.render.completeness import Proof
 from bindery.render.content import NOTHING_ADDED, find_title_slug, render_chapter
+from bindery.render.dressing import dress
+from bindery.render.frames import fill_frame
+from bindery.render.glossary import find_glossary
 from bindery.render.images import Prepared, gather_images, list_images
 from bindery.render.joined import JoinedDialect
-from bindery.render.output import write_whole
-from bindery.render.provenance_notes import write_additions
-from bindery.render.table_layout import PageRoom
+from bindery.render.markup import escape_attribute
+from bindery.render.output import name_target, write_whole
+from bindery.render.paper import PAPERS
+from bindery.render.pdf_proof import prove_pdf
+from bindery.render.provenance_notes import write_additions, write_roman
+from bindery.render.typesetting import (
+    ClosedFetcher,
+    Typesetter,
+    find_package_folder,
+    find_page_numbers,
+    keep_log,
+    write_file,
+    write_page_numbers,
+)
 
 STEPS = 4
 """Steps of a build beyond one for each chapter."""
-CODE_COLUMNS = 94
-"""Characters of 8 pt type of fixed width (0.6 em each) in 166 mm, less padding and border."""
-# Halves of an em of the type of a table across 166 mm, or 253 mm turned.
-TABLE_ROOMS = (
-    PageRoom("normal", 110.0),
-    PageRoom("small", 120.0),
-    PageRoom("smaller", 132.0),
-    PageRoom("turned", 178.0),
-)
 Progress = Callable[[str], None]
 
-
-class ClosedFetcher(URLFetcher):  # type: ignore[misc]
-    """Fetches `data:`, files below the given folders, and images by name: nothing else, ever.
-
-    `image:NAME` stands for a prepared image. The engine makes names in the PDF from addresses,
-    and a path in them would tell where the book was built.
-    """
-
-    def __init__(self, folders: Sequence[Path], images: Iterable[Prepared] = ()) -> None:
-        super().__init__(
-            allowed_protocols=("file", "data"), allow_redirects=False, fail_on_errors=True
-        )
-        self._folders = tuple(folder.resolve() for folder in folders)
-        self._images = {image.name: image.path for image in images}
-        self.refused: list[str] = []
-        """Addresses that were asked for and not opened; the engine swallows some of the errors."""
-
-    def fetch(self, url: str, headers: dict[str, str] | None = None) -> URLFetcherResponse:
-        """Raise FatalURLFetchingError, which ends the build, for whatever is not allowed."""
-        try:
-            return self._fetch_allowed(url, headers)
-        except FatalURLFetchingError:
-            self.refused.append(url)
-            raise
-
-    def _fetch_allowed(self, url: str, headers: dict[str, str] | None) -> URLFetcherResponse:
-        parts = urlsplit(url)
-        if parts.scheme == "image" and parts.path in self._images:
-            return super().fetch(self._images[parts.path].resolve().as_uri(), headers)
-        if parts.scheme == "file":
-            path = Path(url2pathname(unquote(parts.path))).resolve()
-            if parts.netloc or not any(path.is_relative_to(f) for f in self._folders):
-                raise FatalURLFetchingError(f"'{url}' lies outside the book")
-        elif parts.scheme != "data":
-            raise FatalURLFetchingError(f"'{url}' would use the network")
-        return super().fetch(url, headers)
-
-
-class _WellFormedPage(weasyprint.HTML):  # type: ignore[misc]
-    """A page that is well-formed XML. The engine's own parser repairs what browsers would, in
-    Python, and takes ten times as long as the XML parser; what is written here needs no repair."""
-
-    def __init__(self, text: str, base_url: str, url_fetcher: ClosedFetcher) -> None:
-        root = ElementTree.fromstring(text)
-        self.base_url = base_url
-        self.url_fetcher = url_fetcher
-        self.media_type = "print"
-        self.wrapper_element = cssselect2.ElementWrapper.from_html_root(root, content_language=None)
-        self.etree_element = self.wrapper_element.etree_element
-
-
-class _LogKeeper(logging.Handler):
-    """Keeps what WeasyPrint says."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.records: list[logging.LogRecord] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(record)
-
-
-@contextmanager
-def _keep_log() -> Iterator[_LogKeeper]:
-    keeper = _LogKeeper()
-    logger = logging.getLogger("weasyprint")
-    propagated = logger.propagate
-    logger.addHandler(keeper)
-    logger.propagate = False
-    try:
-        yield keeper
-    finally:
-        logger.removeHandler(keeper)
-        logger.propagate = propagated
-
-
-@contextmanager
-def _remember_page_references() -> Iterator[None]:
-    """pydyf makes the references of all pages anew for every tag, which takes a fifth of the time
-    of a tagged book. While this lasts they are made once for each number of pages."""
-    original = pydyf.PDF.page_references
-    made: dict[int, tuple[int, tuple[bytes, ...]]] = {}
-
-    def remember(pdf: Any) -> tuple[bytes, ...]:
-        count = pdf.pages["Count"]
-        known = made.get(id(pdf))
-        if known is None or known[0] != count:
-            known = made[id(pdf)] = count, original.fget(pdf)
-        return known[1]
-
-    pydyf.PDF.page_references = property(remember)
-    try:
-        yield
-    finally:
-        pydyf.PDF.page_references = original
+_CHARACTERS_OF_PAGE = 1500
+"""Characters of text that fill a page, or fewer: a number that has more digits than the pages
+costs a space beside it, and one that has less a second layout."""
+_LISTS: Mapping[Kind, tuple[str, str]] = {
+    "table": ("tables.", "Tables"),
+    "figure": ("figures.", "Figures"),
+}
+"""Id and title of the list of each kind of exhibit."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Section:
+class _Entry:
+    """A line of a list: where it leads, and what stands before its title."""
+
     id: str
     title: str
+    number: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    id: str
+    title: str
+    entries: tuple[_Entry, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +84,21 @@ class _JoinedChapter:
     id: str
     path: str
     title: str
+    number: str
+    label: str
+    """What stands before its title: `Chapter 3`."""
     body: Markup
-    sections: tuple[_Section, ...]
+    sections: tuple[_Entry, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _JoinedPart:
     id: str
     title: str
+    label: str
+    """Its number in Roman digits; empty where it has none."""
+    has_opener: bool
+    """Whether it has a page of its own, which a part of one chapter does without."""
     chapters: tuple[_JoinedChapter, ...]
 
 
@@ -200,6 +120,7 @@ def build_pdf(
     progress("images")
     cache = path.parent / ".cache" / "images"
     images, unreadable = gather_images(inspection.tree, resolved, config, cache, lenient=lenient)
+    paper = PAPERS[config.paper]
     dialect = JoinedDialect(
         config,
         edition,
@@ -207,103 +128,52 @@ def build_pdf(
         make_prefixes(resolved.book.chapters, config.folder),
         images,
         lambda image: f"image:{image.name}",
-        code_columns=CODE_COLUMNS,
-        table_rooms=TABLE_ROOMS,
+        code_columns=paper.code_columns,
+        table_rooms=paper.table_rooms,
         draws_maths=True,
     )
-    text = _join_book(inspection, edition, dialect, progress)
+    root, subjects = _join_book(inspection, edition, dialect, progress)
     progress("pages")
-    folders = (inspection.tree.root, _find_package_folder())
-    fetcher = ClosedFetcher(folders, images.values())
+    fetcher = ClosedFetcher((inspection.tree.root, find_package_folder()), images.values())
     try:
-        with _keep_log() as log, _remember_page_references():
-            document = _lay_out_numbered(text, fetcher)
+        # The engine keeps fonts and images in files of its own.
+        with keep_log() as log, name_target(Path(tempfile.gettempdir())):
+            document = _lay_out(root, subjects, Typesetter(paper, fetcher), config)
             progress("file")
-            data = _write_file(document)
+            data = write_file(document)
     except FatalURLFetchingError as error:
         message = f"the PDF asks for what a book may not have: {error.__cause__ or error}"
         raise BookError(Finding(Span.whole(config.file), "engine-message", message)) from None
-    lost = list(_report_lost_images(log.records, fetcher.refused, resolved, images))
+    lost = list(_report_lost_images(log, fetcher.refused, resolved, images))
     if lost and not lenient:
         raise BookError(*lost)
     progress("proof")
     proof = prove_pdf(resolved, dialect, document, data)
     proof.raise_if_incomplete()
     write_whole(path, data)
-    return proof, [*unreadable, *lost, *_read_log(log.records, resolved, dialect)]
+    return proof, [*unreadable, *lost, *_read_log(log, resolved, dialect)]
 
 
-def _write_file(document: Any) -> bytes:
-    """The document as a tagged PDF. The engine writes it plain and qpdf compresses it, in a third
-    of the time and to the same bytes for the same book."""
-    plain, packed = io.BytesIO(), io.BytesIO()
-    document.write_pdf(plain, pdf_variant="pdf/ua-1", uncompressed_pdf=True)
-    with pikepdf.open(plain) as file:
-        file.save(
-            packed,
-            compress_streams=True,
-            object_stream_mode=pikepdf.ObjectStreamMode.generate,
-            deterministic_id=True,
+def _lay_out(
+    root: ElementTree.Element, subjects: Sequence[Subject], setter: Typesetter, config: Config
+) -> Any:
+    """The whole document, with the index behind the pages that it names."""
+    size = sum(len(text) for text in root.itertext())
+    document = setter.lay_out_numbered(root, size // _CHARACTERS_OF_PAGE)
+    if subjects:
+        entries = Markup(write_index(subjects, find_page_numbers(document.pages)))
+        text = fill_frame(
+            "pdf_index.html",
+            book=config,
+            entries=entries,
+            names_code=any(s.is_code for s in subjects),
         )
-    return packed.getvalue()
-
-
-def _lay_out_numbered(text: str, fetcher: ClosedFetcher) -> Any:
-    """Lay out the book, and put the numbers of pages beside the links.
-
-    The engine has `target-counter` for this, and lays out every page with a link again, some of
-    them twice, which takes a third of the time of the layout. Here each number is laid out as
-    zeros, and the real digits take their place afterwards.
-    """
-    digits = len(str(len(text) // _CHARACTERS_OF_PAGE))
-    while True:
-        document = _lay_out(text, fetcher, digits)
-        needed = len(str(len(document.pages)))
-        if needed <= digits:
-            break
-        digits = needed
-    numbers = {
-        anchor: number
-        for number, page in reversed(list(enumerate(document.pages, 1)))
-        for anchor in page.anchors
-    }
-    for page in document.pages:
-        _write_page_numbers(page._page_box, numbers, "0" * digits)
+        count = len(document.pages)
+        root = ElementTree.fromstring(text)
+        index = setter.lay_out(root, first_page=count + 1, digits=len(str(count)))
+        document = document.copy([*document.pages, *index.pages])
+    write_page_numbers(document.pages)
     return document
-
-
-_CHARACTERS_OF_PAGE = 2600
-"""Markup that fills a page, about; a guess that is only ever too low or too high by a digit."""
-_FIGURE_SPACE = "\u2007"
-
-
-def _write_page_numbers(box: Any, numbers: dict[str, int], zeros: str) -> None:
-    if box.element_tag == "a::after" and hasattr(box, "pango_layout") and zeros in box.text:
-        number = str(numbers.get(unquote(box.element.get("href", "#")[1:]), ""))
-        if box.text == zeros:  # in the contents, where numbers end at the margin
-            box.position_x += box.width * (1 - len(number) / len(zeros))
-            text = number
-        else:  # in the text, where the room of missing digits goes before the parenthesis
-            missing = len(zeros) - len(number)
-            text = box.text.replace(zeros, number)
-            if missing:
-                text = _FIGURE_SPACE * missing + text.lstrip("\N{NO-BREAK SPACE}")
-        box.text = box.pango_layout.text = text
-        return
-    for child in box.all_children():
-        _write_page_numbers(child, numbers, zeros)
-
-
-def _lay_out(text: str, fetcher: ClosedFetcher, digits: int) -> Any:
-    fonts = FontConfiguration()
-    base = f"{_find_package_folder().as_uri()}/"
-    styles = [
-        weasyprint.CSS(string=sheet, base_url=base, url_fetcher=fetcher, font_config=fonts)
-        for sheet in (_write_font_faces(), _read_style(digits))
-    ]
-    return _WellFormedPage(text, base, fetcher).render(
-        font_config=fonts, stylesheets=styles, pdf_tags=True
-    )
 
 
 # --- the document ---
@@ -311,226 +181,123 @@ def _lay_out(text: str, fetcher: ClosedFetcher, digits: int) -> Any:
 
 def _join_book(
     inspection: Inspection, edition: Edition, dialect: JoinedDialect, progress: Progress
-) -> str:
-    parts = []
+) -> tuple[ElementTree.Element, list[Subject]]:
+    """The book as one tree, dressed for paper, and the subjects of its index."""
+    config = inspection.config
+    parts = _join_parts(inspection, edition, dialect, progress)
+    exhibits = _find_exhibits(inspection, dialect, parts)
+    cover = dialect.images.get(config.cover)
+    text = fill_frame(
+        "pdf.html",
+        book=config,
+        edition=edition,
+        changes=find_changes_url(config, edition),
+        parts=parts,
+        lists=[entry for kind in _LISTS if (entry := _list_exhibits(kind, exhibits)).entries],
+        cover=f"image:{cover.name}" if cover else "",
+        cover_colour=_find_corner_colour(cover) if cover else "",
+    )
+    root = ElementTree.fromstring(text)
+    dress(root, exhibits)
+    tools = [tool.name for tool in config.tools]
+    subjects = collect_index(root, tools, find_glossary(inspection))
+    if subjects:
+        _announce_index(root)
+    return root, subjects
+
+
+def _find_corner_colour(image: Prepared) -> str:
+    """The colour that goes around a cover whose shape is not that of the paper."""
+    if image.width is None:
+        return "#ffffff"
+    with Image.open(image.path) as opened:
+        red, green, blue = opened.convert("RGB").resize((1, 1), box=(0, 0, 1, 1)).tobytes()
+    return f"#{red:02x}{green:02x}{blue:02x}"
+
+
+def _join_parts(
+    inspection: Inspection, edition: Edition, dialect: JoinedDialect, progress: Progress
+) -> list[_JoinedPart]:
+    numbers = number_chapters(inspection)
     additions = write_additions(inspection, edition, dialect, folds=False)
-    for number, part in enumerate(inspection.book.parts, 1):
+    parts: list[_JoinedPart] = []
+    count = 0
+    for position, part in enumerate(inspection.book.parts, 1):
         chapters = []
+        is_numbered = bool(part.title) and any(numbers[c.path].isdigit() for c in part.chapters)
+        count += is_numbered
         for chapter in part.chapters:
             progress(chapter.title)
             added = additions.get(chapter.path, NOTHING_ADDED)
             body = render_chapter(chapter, inspection.resolved, dialect, added)
+            number = numbers[chapter.path]
             chapters.append(
                 _JoinedChapter(
                     dialect.find_chapter_id(chapter),
                     chapter.path,
                     chapter.title,
+                    number,
+                    _write_label(number, part),
                     Markup(body),
                     tuple(_list_sections(chapter, dialect)),
                 )
             )
-        parts.append(_JoinedPart(f"part.{number}", part.title, tuple(chapters)))
-    cover = dialect.images.get(inspection.config.cover)
-    environment = Environment(
-        loader=PackageLoader("bindery.render"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    return environment.get_template("pdf.html").render(
-        book=inspection.config,
-        edition=edition,
-        parts=parts,
-        cover=f"image:{cover.name}" if cover else "",
-    )
+        parts.append(
+            _JoinedPart(
+                f"part.{position}",
+                part.title,
+                write_roman(count).upper() if is_numbered else "",
+                bool(part.title) and len(chapters) > 1,
+                tuple(chapters),
+            )
+        )
+    return parts
 
 
-def _list_sections(chapter: Chapter, dialect: JoinedDialect) -> Iterator[_Section]:
+def _write_label(number: str, part: Part) -> str:
+    if not number:
+        return ""
+    return f"Chapter {number}" if number.isdigit() else f"{part.title} {number}"
+
+
+def _list_sections(chapter: Chapter, dialect: JoinedDialect) -> Iterator[_Entry]:
     title = find_title_slug(chapter)
     for anchor in chapter.anchors:
         if anchor.title and anchor.level and anchor.level <= 2 and anchor.slug != title:
             identifier = join_id(dialect.prefixes[chapter.path], anchor.slug)
-            yield _Section(identifier, anchor.title)
+            yield _Entry(identifier, anchor.title)
 
 
-# --- styles ---
-
-_FACE = re.compile(
-    r"(?P<family>[a-z0-9-]+?)-(?P<set>latin-ext|latin|greek)-(?P<weight>\d+)-(?P<style>\w+)"
-)
-_STACKS = {
-    "serif-stack": ("source-serif-4", "'DejaVu Serif', serif"),
-    "sans": ("source-sans-3", "'DejaVu Sans', sans-serif"),
-    "mono": ("source-code-pro", "'DejaVu Sans Mono', monospace"),
-}
-
-
-@cache
-def _find_package_folder() -> Path:
-    return Path(str(resources.files("bindery.render")))
+def _find_exhibits(
+    inspection: Inspection, dialect: JoinedDialect, parts: Sequence[_JoinedPart]
+) -> dict[str, Exhibit]:
+    """The exhibits by their id in the book, without images that cannot be shown."""
+    bodies = {chapter.path: chapter.body for part in parts for chapter in part.chapters}
+    exhibits = {}
+    for exhibit in list_exhibits(inspection):
+        identifier = join_id(dialect.prefixes[exhibit.chapter], exhibit.slug)
+        if exhibit.kind == "table" or (
+            f'<img id="{escape_attribute(identifier)}"' in bodies[exhibit.chapter]
+        ):
+            exhibits[identifier] = exhibit
+    return exhibits
 
 
-def _write_font_faces() -> str:
-    """A face for each font that bindery carries. Each set of letters is a family of its own,
-    because the engine takes files of one family for the same font."""
-    faces = []
-    for font in sorted((_find_package_folder() / "fonts").glob("*.ttf")):
-        match = _FACE.fullmatch(font.stem)
-        if match:
-            faces.append(
-                f"@font-face {{ font-family: '{match['family']} {match['set']}'; "
-                f"font-weight: {match['weight']}; font-style: {match['style']}; "
-                f"src: url('{font.resolve().as_uri()}'); }}"
-            )
-    return "\n".join(faces)
+def _list_exhibits(kind: Kind, exhibits: Mapping[str, Exhibit]) -> _List:
+    entries = (
+        _Entry(identifier, exhibit.title, exhibit.number)
+        for identifier, exhibit in exhibits.items()
+        if exhibit.kind == kind
+    )
+    return _List(*_LISTS[kind], tuple(entries))
 
 
-def _read_style(digits: int) -> str:
-    """The style sheet, with stacks of fonts and room for page numbers in place of their names."""
-    style = (_find_package_folder() / "styles" / "pdf.css").read_text(encoding="utf-8")
-    style = re.sub(r"\bPAGE\b(?=[^{}]*;)", f'"{"0" * digits}"', style)
-    for name, (family, fallback) in _STACKS.items():
-        sets = ", ".join(f"'{family} {letters}'" for letters in ("latin", "latin-ext", "greek"))
-        stack = rf"\1{sets}, {fallback};"
-        style = re.sub(rf"(font(?:-family)?:[^;{{}}]*?)\b{name};", stack, style)
-    return style
-
-
-# --- the proof ---
-
-
-def prove_pdf(resolved: ResolvedBook, dialect: JoinedDialect, document: Any, data: bytes) -> Proof:
-    """Hold a PDF against the book: the text by the boxes that were laid out, and everything that
-    has an id, every link and the outline by the file itself."""
-    chapters = resolved.book.chapters
-    expected = {c.path: expect_contents(c, resolved, dialect) for c in chapters}
-    with pikepdf.open(io.BytesIO(data)) as file:
-        places = _read_destinations(file)
-        targets = _read_link_targets(file)
-        outline = Counter(_read_outline(file))
-        pages = len(file.pages)
-    reader = _BoxReader(expected)
-    for page in document.pages:
-        reader.read(page._page_box)
-    proofs = []
-    for chapter in chapters:
-        found = reader.give_contents(chapter.path, places, targets)
-        labels = {dialect.write_id(chapter, a.slug): a.title for a in chapter.anchors if a.level}
-        for identifier, text in list(found.headings.items()):
-            label = fold_space(labels.get(identifier, text))
-            outline[label] -= 1
-            if label and outline[label] < 0:  # a heading without any name has no line there
-                del found.headings[identifier]
-        proofs.append(compare_contents(chapter.path, expected[chapter.path], found))
-    return Proof("PDF", tuple(proofs), pages)
-
-
-def _read_destinations(file: pikepdf.Pdf) -> set[str]:
-    """Names that have a page."""
-    names = file.Root.get("/Names", pikepdf.Dictionary()).get("/Dests")
-    if names is None:
-        return set()
-    return {str(name) for name, _ in pikepdf.NameTree(names).items()}
-
-
-def _read_link_targets(file: pikepdf.Pdf) -> Counter[str]:
-    """How many links lead where: destinations as `#name`, addresses as they are."""
-    targets: Counter[str] = Counter()
-    for page in file.pages:
-        for annotation in page.get("/Annots", pikepdf.Array()):
-            if annotation.get("/Subtype") != "/Link":
-                continue
-            if "/Dest" in annotation:
-                targets[f"#{annotation['/Dest']}"] += 1
-            elif "/A" in annotation and "/URI" in annotation["/A"]:
-                targets[str(annotation["/A"]["/URI"])] += 1
-    return targets
-
-
-def _read_outline(file: pikepdf.Pdf) -> Iterator[str]:
-    def walk(items: Sequence[pikepdf.OutlineItem]) -> Iterator[str]:
-        for item in items:
-            yield fold_space(item.title)
-            yield from walk(item.children)
-
-    with file.open_outline() as outline:
-        yield from walk(outline.root)
-
-
-class _BoxReader:
-    """Reads what was laid out: the text of headings and code, the rows of tables, the links."""
-
-    def __init__(self, expected: dict[str, Contents]) -> None:
-        self._expected = expected
-        self._texts: dict[str, list[str]] = {}
-        self._rows: dict[str, set[int]] = {}
-        self._figures: set[str] = set()
-        self._links: dict[str, dict[int, str]] = {path: {} for path in expected}
-        self._text_ids: set[str] = set()
-        self._table_ids: set[str] = set()
-        self._figure_ids: set[str] = set()
-        for contents in expected.values():
-            self._text_ids |= contents.headings.keys() | contents.code_blocks.keys()
-            self._table_ids |= contents.tables.keys()
-            self._figure_ids |= contents.figures.keys()
-
-    def read(self, box: Any, chapter: str = "", text_id: str = "", table_id: str = "") -> None:
-        element = getattr(box, "element", None)
-        if element is not None:
-            tag = element.tag
-            if tag == "section":
-                chapter = element.get("data-path") or chapter
-            elif "::" in (box.element_tag or ""):
-                return  # page numbers are ours, not the author's
-            elif element.get("class") in NOT_TEXT:
-                text_id = ""
-                chapter = "" if element.get("class") in ADDED else chapter
-            identifier = element.get("id")
-            if identifier is not None:
-                if identifier in self._text_ids:
-                    text_id = identifier
-                    self._texts.setdefault(identifier, [])
-                elif identifier in self._table_ids:
-                    table_id = identifier
-                    self._rows.setdefault(identifier, set())
-                elif identifier in self._figure_ids:
-                    self._figures.add(identifier)
-            if tag == "tr" and table_id:
-                self._rows[table_id].add(id(element))
-            elif tag == "a" and chapter and element.get("href"):
-                self._links[chapter][id(element)] = element.get("href")
-        if text_id:
-            text = getattr(box, "text", None)
-            if text:
-                self._texts[text_id].append(text)
-        for child in box.all_children():
-            self.read(child, chapter, text_id, table_id)
-
-    def give_contents(self, chapter: str, places: set[str], targets: Container[str]) -> Contents:
-        """What of a chapter is on the pages, has its place in the file, and leads somewhere."""
-        wanted = self._expected[chapter]
-        texts = {key: fold_space("".join(pieces)) for key, pieces in self._texts.items()}
-        links: Counter[str] = Counter()
-        for href in self._links[chapter].values():
-            if href.startswith("#"):
-                name = unquote(href[1:])
-                leads = f"#{name}" in targets and name in places
-            else:
-                leads = iri_to_uri(href) in targets
-            if leads:
-                links[href] += 1
-        return Contents(
-            {k: texts[k] for k in wanted.headings if k in texts and k in places},
-            {
-                k: (len(self._rows[k]) if rows is not None else None)
-                for k, rows in wanted.tables.items()
-                if k in self._rows and k in places
-            },
-            dict.fromkeys(k for k in wanted.figures if k in self._figures and k in places),
-            {k: texts[k] for k in wanted.code_blocks if k in texts and k in places},
-            links,
-        )
+def _announce_index(root: ElementTree.Element) -> None:
+    """Add the index to the contents."""
+    contents = next(root.iter("toc"))
+    entry = ElementTree.SubElement(contents, "toci", {"class": "part"})
+    link = ElementTree.SubElement(ElementTree.SubElement(entry, "p"), "a", {"href": "#index."})
+    link.text = "Index"
 
 
 # --- what the engine said ---

@@ -116,12 +116,13 @@ def describe_age(day: date, edition: date) -> str:
     side = "before" if days > 0 else "after"
     days = abs(days)
     if days < 60:
-        count, unit = days, "day"
+        count, unit = str(days), "day"
     elif days < 730:
-        count, unit = round(days / _DAYS_OF_MONTH), "month"
+        count, unit = str(round(days / _DAYS_OF_MONTH)), "month"
     else:
-        count, unit = round(days / _DAYS_OF_MONTH / 12), "year"
-    return f"{count} {unit}{'' if count == 1 else 's'} {side} this edition"
+        years = f"{days / _DAYS_OF_MONTH / 12:.1f}"
+        count, unit = years.removesuffix(".0"), "year"
+    return f"{count} {unit}{'' if count == '1' else 's'} {side} this edition"
 
 
 def tell_failure(record: Record) -> str:

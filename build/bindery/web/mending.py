@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from bindery.changes import Change, Texts, change_files, find_obstacle
+from bindery.changes import change_files, find_obstacle
 from bindery.documents import Edit, apply_edits, read_source
+from bindery.journal import Change, Texts
 from bindery.model import Chapter, Finding, Link, Severity, Span, ToWeb
 from bindery.parse import parse_chapter
 from bindery.pipeline import Inspection

@@ -1,0 +1,263 @@
+"""The terms that a book explains: where its glossary is, what it says, and where a page uses it.
+
+The glossary is the chapter of that name; a section of that name is one for its own chapter. It may
+be written as a table, a list, paragraphs that begin with the term in bold, headings with a
+paragraph below, or a list of definitions in HTML.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from lxml import etree
+
+from bindery.pipeline import Inspection
+
+_XHTML = "{http://www.w3.org/1999/xhtml}"
+_RANKS = {f"{_XHTML}h{rank}": rank for rank in range(1, 7)}
+_NAMES = frozenset(("glossary", "glossaire", "glossar", "glosario", "glossario", "gloss\u00e1rio"))
+"""What a glossary is called, in the languages that have nearly the same word."""
+_LONGEST_TERM, _LONGEST_MEANING = 6, 300
+"""Words of a term; characters of what a page says of it."""
+_PASSED_OVER = frozenset(
+    f"{_XHTML}{name}"
+    for name in (
+        *("a", "button", "caption", "code", "details", "figcaption", "kbd", "pre", "samp"),
+        *("h1", "h2", "h3", "h4", "h5", "h6", "script", "sup", "table"),
+    )
+)
+_BOLD = (f"{_XHTML}strong", f"{_XHTML}b", f"{_XHTML}dfn")
+_SEPARATOR = re.compile(r"^\s*[:\u2013\u2014-]\s*|^\s+")
+_COLON = re.compile(r"\s*:\s+|\s+[\u2013\u2014-]\s+")
+_PARENTHESES = re.compile(r"\s*\(([^()]+)\)")
+_END_OF_SENTENCE = re.compile(r"(?<=[^\s.][.!?])\s")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A term, the other names it has, what it means, and the anchor of its explanation."""
+
+    names: tuple[str, ...]
+    meaning: str
+    anchor: str
+
+    @property
+    def name(self) -> str:
+        return self.names[0]
+
+
+def find_glossary(inspection: Inspection) -> str:
+    """The path of the chapter that explains the terms of the book; empty where it has none."""
+    for chapter in inspection.book.chapters:
+        path = PurePosixPath(chapter.path)
+        name = path.stem if path.stem.lower() not in ("readme", "index") else path.parent.name
+        if not _NAMES.isdisjoint((name.casefold(), chapter.title.casefold())):
+            return chapter.path
+    return ""
+
+
+def collect_terms(root: Any, *, is_glossary: bool) -> list[Term]:
+    """The terms that a chapter explains: all of it where it is the glossary, else its sections of
+    that name. Elements that explain one get an id where they have none."""
+    terms: dict[str, Term] = {}
+    for names, meaning, element in _read_terms(_find_blocks(root, is_glossary=is_glossary)):
+        if not names or not meaning or names[0].casefold() in terms:
+            continue
+        if element.get("id") is None:
+            element.set("id", f"term.{len(terms) + 1}")
+        terms[names[0].casefold()] = Term(names, _shorten(meaning), element.get("id"))
+    return list(terms.values())
+
+
+def mark_terms(root: Any, terms: Mapping[str, Sequence[Term]], *, is_glossary: bool) -> bool:
+    """Make the first use of each term in each section a link to its explanation that carries what
+    it says. `terms` are those of each page by its address from this one. Tells whether there is
+    a use."""
+    by_name = {
+        _fold(name): (term, f"{page}#{term.anchor}")
+        for page, listed in terms.items()
+        for term in listed
+        for name in term.names
+    }
+    if not by_name or is_glossary:
+        return False
+    longest_first = sorted(by_name, key=len, reverse=True)
+    pattern = re.compile(
+        rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})s?(?![\w-])", re.IGNORECASE
+    )
+    own = set(_find_blocks(root, is_glossary=False))
+    used: set[str] = set()
+    is_used = False
+    for element in root:
+        if element.tag in _RANKS:
+            used = set()
+        if element not in own and _is_prose(element):
+            is_used |= _mark_element(element, pattern, by_name, used)
+    return is_used
+
+
+# --- reading a glossary ---
+
+
+def _find_blocks(root: Any, *, is_glossary: bool) -> list[Any]:
+    """The blocks of a glossary: those of a whole chapter, or those below a heading of that name up
+    to the next one that is as high."""
+    if is_glossary:
+        return list(root)
+    found, rank = [], 0
+    for element in root:
+        level = _RANKS.get(element.tag)
+        if level and (not rank or level <= rank):
+            first = _read(element).casefold().split(" ")[0]
+            rank = level if level > 1 and first in _NAMES else 0
+        elif rank:
+            found.append(element)
+    return found
+
+
+def _read_terms(blocks: Iterable[Any]) -> Iterator[tuple[tuple[str, ...], str, Any]]:
+    """Names, meaning and the element of each explanation."""
+    heading = None
+    for block in blocks:
+        if block.tag in _RANKS:
+            heading = block if _RANKS[block.tag] > 1 else None
+            continue
+        for element in block.iter(f"{_XHTML}p", f"{_XHTML}li", f"{_XHTML}dt", f"{_XHTML}tr"):
+            entry = _read_entry(element)
+            if entry is not None:
+                yield *entry, element
+            elif element is block and heading is not None:
+                yield _split_names(_read(heading)), _read(element), heading
+        heading = None
+
+
+def _read_entry(element: Any) -> tuple[tuple[str, ...], str] | None:
+    """Names and meaning of an element that explains a term by itself."""
+    if element.tag == f"{_XHTML}dt":
+        following = element.getnext()
+        if following is None or following.tag != f"{_XHTML}dd":
+            return None
+        return _split_names(_read(element)), _read(following)
+    if element.tag == f"{_XHTML}tr":
+        cells = list(element)
+        if len(cells) < 2 or any(cell.tag != f"{_XHTML}td" for cell in cells):
+            return None
+        return _split_names(_read(cells[0])), _read(cells[1])
+    text, first = _read(element), next(iter(element), None)
+    if first is not None and first.tag == f"{_XHTML}p":
+        return None
+    if first is not None and first.tag in _BOLD and not (element.text or "").strip():
+        name = _read(first)
+        return _split_names(name.rstrip(":")), _SEPARATOR.sub("", text[len(name) :]).strip()
+    # In a list with room between its items the text of one is a paragraph.
+    parent = element.getparent()
+    if element.tag == f"{_XHTML}li" or (parent.tag == f"{_XHTML}li" and parent[0] is element):
+        name, colon, meaning = _cut(text)
+        if colon and len(name.split()) <= _LONGEST_TERM:
+            return _split_names(name), meaning
+    return None
+
+
+def _cut(text: str) -> tuple[str, str, str]:
+    found = _COLON.search(text)
+    if found is None:
+        return text, "", ""
+    return text[: found.start()], found[0], text[found.end() :]
+
+
+def _split_names(text: str) -> tuple[str, ...]:
+    """`HBM (high-bandwidth memory)` and `all-reduce, allreduce` are two names each."""
+    inside = _PARENTHESES.findall(text)
+    names = re.split(r",\s+|\s+/\s+", _PARENTHESES.sub("", text)) + inside
+    return tuple(dict.fromkeys(name.strip() for name in names if len(name.strip()) > 1))
+
+
+def _read(element: Any) -> str:
+    return " ".join("".join(element.itertext()).split())
+
+
+def _shorten(meaning: str) -> str:
+    """The sentences of an explanation that fit into a small box; at least the first one."""
+    kept = ""
+    for sentence in _END_OF_SENTENCE.split(meaning):
+        if kept and len(kept) + len(sentence) > _LONGEST_MEANING:
+            break
+        kept = f"{kept} {sentence}".strip()
+    return kept
+
+
+# --- marking what uses it ---
+
+
+def _fold(name: str) -> str:
+    """The form in which names are looked up: abbreviations are written in capitals only."""
+    return name if _is_abbreviation(name) else name.casefold()
+
+
+def _is_abbreviation(name: str) -> bool:
+    return sum(character.isupper() for character in name) > 1
+
+
+def _mark_element(
+    element: Any,
+    pattern: re.Pattern[str],
+    by_name: Mapping[str, tuple[Term, str]],
+    used: set[str],
+) -> bool:
+    """Mark the terms in the text below an element that are not yet used in its section."""
+    is_used = False
+    for child in [None, *element]:
+        if child is not None and _is_prose(child):
+            is_used |= _mark_element(child, pattern, by_name, used)
+        text = (element.text if child is None else child.tail) or ""
+        place = 0 if child is None else list(element).index(child) + 1
+        pieces = list(_cut_at_terms(text, pattern, by_name, used))
+        if not pieces:
+            continue
+        is_used = True
+        before = text[: pieces[0][0]]
+        if child is None:
+            element.text = before
+        else:
+            child.tail = before
+        ends = [start for start, _, _, _ in pieces[1:]] + [len(text)]
+        for (start, end, term, href), following in zip(pieces, ends, strict=True):
+            link = etree.Element(f"{_XHTML}a", {"class": "term", "href": href})
+            link.set("data-term", term.name)
+            link.set("data-meaning", term.meaning)
+            link.text, link.tail = text[start:end], text[end:following]
+            element.insert(place, link)
+            place += 1
+    return is_used
+
+
+def _is_prose(element: Any) -> bool:
+    tag = element.tag
+    return isinstance(tag, str) and tag.startswith(_XHTML) and tag not in _PASSED_OVER
+
+
+def _cut_at_terms(
+    text: str,
+    pattern: re.Pattern[str],
+    by_name: Mapping[str, tuple[Term, str]],
+    used: set[str],
+) -> Iterator[tuple[int, int, Term, str]]:
+    """Where terms stand in a text that are not used yet: start, end, term and address."""
+    for match in pattern.finditer(text):
+        name = match[0]
+        for form in (
+            name,
+            name.removesuffix("s"),
+            name.casefold(),
+            name.casefold().removesuffix("s"),
+        ):
+            if form in by_name:
+                term, href = by_name[form]
+                if term.name not in used:
+                    used.add(term.name)
+                    yield match.start(), match.end(), term, href
+                break

@@ -1,0 +1,156 @@
+"""Putting a site together: plain files that work from a disk as well as from a server."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+
+from bindery.config import Config
+from bindery.edition import Edition
+from bindery.exhibits import list_exhibits, number_chapters
+from bindery.load import MADE_BY_US, Tree
+from bindery.model import ConfigError, Finding, Span
+from bindery.pipeline import Inspection
+from bindery.render.addresses import find_page
+from bindery.render.appendix import find_appendix
+from bindery.render.completeness import Proof, prove_site
+from bindery.render.frames import open_frames
+from bindery.render.output import make_folder
+from bindery.render.site import changes, chapters, front, machines, missing, searching, shelf, tools
+from bindery.render.site.blueprint import DOWNLOADS, FRONT, Page, Progress, Site
+from bindery.render.site.dialect import SiteDialect, place_file
+from bindery.render.site.frame import describe_frame
+
+
+def find_clashes(config: Config) -> list[Finding]:
+    """Chapters that would be written to the same page."""
+    seen: dict[str, str] = {}
+    findings = []
+    for entry in config.chapters:
+        page = find_page(entry.path, config.folder).lower()
+        if page in seen:
+            message = f"'{entry.path}' and '{seen[page]}' would be the same page '{page}'"
+            findings.append(Finding(entry.span, "config", message, "rename one of them"))
+        seen.setdefault(page, entry.path)
+    return findings
+
+
+def refuse_foreign(out: Path) -> None:
+    """Raise ConfigError where a site would take the place of something else: a folder is replaced
+    only if it is empty or its `index.html` says that bindery has made it."""
+    if out.is_dir():
+        first = out / "index.html"
+        if not any(out.iterdir()):
+            return
+        if first.is_file() and MADE_BY_US.search(first.read_bytes()):
+            return
+        message = "this folder would be replaced, and it is no site that bindery has built"
+    elif out.exists():
+        message = "the site would take the place of this file"
+    else:
+        return
+    hint = "move it away, or give another folder with --out"
+    raise ConfigError(Finding(Span.whole(str(out)), "config", message, hint))
+
+
+def build_site(inspection: Inspection, edition: Edition, out: Path, progress: Progress) -> Proof:
+    """Write the site to `out`, whole or not at all. Gives the proof that nothing is missing.
+
+    Raises ConfigError where something stands there that is no site of bindery, and where a line
+    of the memory of links is no answer; BookError where the search cannot be indexed.
+    """
+    refuse_foreign(out)
+    site = _gather_site(inspection, edition, out, progress)
+    texts = _write_texts(site)
+    with make_folder(out) as work:
+        for name, text in texts.items():
+            path = work / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        for asset in (resources.files("bindery.render.site") / "static").iterdir():
+            (work / asset.name).write_bytes(asset.read_bytes())
+        for download in site.downloads:
+            (work / DOWNLOADS).mkdir(exist_ok=True)
+            shutil.copyfile(download.path, work / DOWNLOADS / download.path.name)
+        _copy_files(inspection.tree, site.dialect.used_files, work, site.config.folder)
+        for offer in (offer for tool in site.tools for offer in tool.offers):
+            target = work / offer.place
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(inspection.tree.root / offer.path, target)
+        searching.run_pagefind(work)
+        proof = prove_site(inspection.resolved, site.dialect, work, site.places)
+        proof.raise_if_incomplete()
+    return proof
+
+
+def _gather_site(inspection: Inspection, edition: Edition, out: Path, progress: Progress) -> Site:
+    config = inspection.config
+    places = {c.path: find_page(c.path, config.folder) for c in inspection.book.chapters}
+    dialect = SiteDialect(config, edition, places)
+    exhibits = list_exhibits(inspection)
+    folder = tools.find_tools_folder(config, inspection.tree)
+    return Site(
+        inspection,
+        edition,
+        dialect,
+        tuple(chapters.write_texts(inspection, edition, dialect, exhibits, progress)),
+        number_chapters(inspection),
+        exhibits,
+        tuple(tools.describe_tools(inspection, folder)),
+        folder,
+        tuple(front.find_downloads(out.parent, config, edition)),
+        changes.gather_editions(inspection, places),
+        find_appendix(inspection),
+    )
+
+
+def _write_texts(site: Site) -> dict[str, str]:
+    """Every text of the site by its place: pages, scripts, what it holds for programs."""
+    environment = open_frames()
+    pages = [*chapters.make_pages(site), *shelf.make_pages(site, environment)]
+    if all(page.place != FRONT for page in pages):
+        pages.append(front.make_contents(site))
+    pages += [*changes.make_page(site), missing.make_page(site)]
+    texts = {
+        page.place: environment.get_template(page.template).render(
+            **{**describe_frame(site, page), **page.values}
+        )
+        for page in pages
+    }
+    texts |= missing.write_moved(site, environment)
+    return {**texts, **shelf.write_scripts(site), **_write_machine_texts(site, pages)}
+
+
+def _write_machine_texts(site: Site, pages: Sequence[Page]) -> Mapping[str, str]:
+    """What the site holds for programs, the index of its search among it, by place."""
+    config, edition = site.config, site.edition
+    sources = {
+        machines.find_markdown(text.chapter, config.folder): text.chapter.source
+        for text in site.texts
+        if text.chapter is not site.appendix
+    }
+    summaries = {text.chapter.path: text.summary for text in site.texts}
+    listed = {tool.file.place: (tool.name, tool.question) for tool in site.tools}
+    texts = {
+        **sources,
+        machines.LLMS: machines.write_llms(
+            site.book, config, edition, summaries, list(sources), listed
+        ),
+        machines.LLMS_FULL: machines.write_llms_full(sources, config, edition),
+        searching.INDEX: searching.write_index(pages),
+    }
+    if config.site:
+        days = {page.place: page.changed for page in pages if page.is_listed}
+        texts[machines.SITEMAP] = machines.write_sitemap(days, config.site)
+        if site.editions:
+            texts[changes.FEED] = changes.write_feed(site.editions, config)
+    return texts
+
+
+def _copy_files(tree: Tree, files: set[str], work: Path, folder: str) -> None:
+    for path in sorted(files):
+        target = work / place_file(path, folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(tree.root / path, target)

@@ -1,0 +1,143 @@
+"""The page "What changed since your edition", and the feed of the same changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from xml.sax.saxutils import escape
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from bindery.config import Config
+from bindery.edition import Edition
+from bindery.editions import Change, Editions, PastEdition, Subject, find_editions
+from bindery.load import Tree
+from bindery.model import ToFile
+from bindery.pipeline import Inspection
+from bindery.render.addresses import find_file_url, quote_path, relate
+from bindery.render.site.blueprint import Page, Site
+from bindery.render.site.machines import find_address
+from bindery.report import count_noun
+
+PAGE, FEED = "changes/index.html", "feed.xml"
+CHANGE_LOG = "CHANGELOG.md"
+TITLE, SHORT_TITLE = "What changed since your edition", "What changed"
+_MOST_ENTRIES = 40
+"""Entries of the feed: some months of a book that is worked on."""
+
+
+def gather_editions(inspection: Inspection, places: Mapping[str, str]) -> Editions | None:
+    """The editions of a book; None where git knows nothing of it, or a chapter has the page."""
+    if PAGE in places.values():
+        return None
+    listed = {entry.path for entry in inspection.config.chapters}
+    titles = {c.path: c.title for c in inspection.book.chapters if c.path in listed}
+    return find_editions(inspection.config, titles, _read_log(inspection.tree))
+
+
+def _read_log(tree: Tree) -> str:
+    if tree.find_kind(CHANGE_LOG) != "file":
+        return ""
+    return (tree.root / CHANGE_LOG).read_text(encoding="utf-8", errors="replace")
+
+
+def render_notes(markdown: str, config: Config, edition: Edition) -> str:
+    """What the change log says of an edition as HTML, its headings a level below that of the
+    edition. Links to files of the repository lead to it, or are text."""
+    parser = MarkdownIt("commonmark", {"html": False})
+    tokens = parser.parse(markdown)
+    for token in tokens:
+        for child in token.children or ():
+            _mend_link(child, config, edition)
+    return str(parser.renderer.render(tokens, parser.options, {}))
+
+
+def _mend_link(token: Token, config: Config, edition: Edition) -> None:
+    href = str(token.attrs.get("href", ""))
+    if token.type == "image":
+        token.type, token.tag = "text", ""
+    elif token.type == "link_open" and not href.startswith(("https://", "http://")):
+        path, _, fragment = href.removeprefix("./").partition("#")
+        address = find_file_url(ToFile(path, fragment=fragment), config, edition) if path else None
+        if address:
+            token.attrs["href"] = address
+        else:
+            del token.attrs["href"]
+
+
+def describe_size(subject: Subject | Change) -> str:
+    """How much changed, in a few words."""
+    counts = (("+", subject.added), ("\N{MINUS SIGN}", subject.removed))
+    words = " ".join(f"{sign}{count:,}" for sign, count in counts if count)
+    shown = [f"{words} words"] if words else []
+    if subject.rows:
+        shown.append(count_noun(subject.rows, "row") + " of tables")
+    files = subject.files if isinstance(subject.files, int) else len(subject.files)
+    if files:
+        shown.append(count_noun(files, "file"))
+    return ", ".join(shown)
+
+
+def write_feed(editions: Editions, config: Config) -> str:
+    """The changes of chapters and of numbers as an Atom feed (RFC 4287), newest first."""
+    page = find_address(PAGE, config.site)
+    entries: dict[int, list[tuple[PastEdition, Subject, Change]]] = {}
+    for edition in editions.editions:
+        for subject in edition.subjects:
+            for change in subject.changes:
+                entries.setdefault(change.place, []).append((edition, subject, change))
+    written = []
+    for place in sorted(entries)[:_MOST_ENTRIES]:
+        commit = editions.commits[place]
+        told = "; ".join(
+            f"{s.title}: {describe_size(c) or 'changed'}" for _, s, c in entries[place]
+        )
+        written.append(
+            "<entry>\n"
+            f"<id>{escape(page)}{commit.id}</id>\n"
+            f"<title>{escape(commit.subject) or commit.short}</title>\n"
+            f"<updated>{_write_time(commit.time)}</updated>\n"
+            f'<link rel="alternate" type="text/html" href="{escape(page)}#since-{commit.short}"/>\n'
+            f"<summary>{escape(told)}</summary>\n"
+            "</entry>\n"
+        )
+    authors = config.authors or (config.title,)
+    updated = editions.commits[min(entries, default=0)].time
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'<feed xmlns="http://www.w3.org/2005/Atom" xml:lang="{escape(config.language)}">\n'
+        f"<id>{escape(config.identifier)}</id>\n"
+        f"<title>{escape(config.title)}: changes</title>\n"
+        f"<updated>{_write_time(updated)}</updated>\n"
+        f'<link rel="self" type="application/atom+xml" href="{escape(config.site)}/{FEED}"/>\n'
+        f'<link rel="alternate" type="text/html" href="{escape(page)}"/>\n'
+        + "".join(f"<author><name>{escape(author)}</name></author>\n" for author in authors)
+        + f"<generator>bindery</generator>\n{''.join(written)}</feed>\n"
+    )
+
+
+def _write_time(time: str) -> str:
+    return datetime.fromisoformat(time).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def make_page(site: Site) -> Iterator[Page]:
+    """The page of the changes, where there is something to say."""
+    editions, config = site.editions, site.config
+    if editions is None:
+        return
+    repository = config.repository
+    notes = {e.tag: render_notes(e.notes, config, site.edition) for e in editions.editions}
+    values = {
+        "editions": editions.editions,
+        "commits": editions.commits,
+        "tags": editions.tags,
+        "is_whole": editions.is_whole,
+        "describe_size": describe_size,
+        "links": {path: quote_path(relate(page, PAGE)) for path, page in site.places.items()},
+        "notes": notes,
+        "commit_url": f"{repository.url}/commit/" if repository else "",
+        "feed_href": quote_path(relate(FEED, PAGE)) if config.site else "",
+    }
+    newest = editions.commits[0].day
+    yield Page(PAGE, TITLE, "site/changes.html", values, ("changes.js",), changed=newest)

@@ -1,0 +1,99 @@
+"""What the site adds to the text of a chapter: numbers and captions of tables and figures, terms
+that say what they mean, drawings that follow the theme. Nothing of the author's is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from lxml import etree
+
+from bindery.exhibits import Exhibit
+from bindery.render.captions import caption_exhibit
+from bindery.render.glossary import Term, collect_terms, mark_terms
+from bindery.render.site.reading import UNSAID
+
+_XHTML = "{http://www.w3.org/1999/xhtml}"
+_OPEN, _CLOSE = '<article xmlns="http://www.w3.org/1999/xhtml">', "</article>"
+_PARSER = etree.XMLParser(huge_tree=True)
+_VOID = frozenset(
+    f"{_XHTML}{name}"
+    for name in "area br col embed hr img input link meta source track wbr".split()
+)
+_CELLS = tuple(f"{_XHTML}{name}" for name in ("caption", "th", "td", "figcaption", "dt", "dd"))
+_LONGEST_NAME = 24
+"""Characters of a name that is kept on a line."""
+
+
+class DressedText:
+    """The text of a chapter as a tree that is being dressed."""
+
+    def __init__(self, body: str, *, is_glossary: bool) -> None:
+        self._root: Any = etree.fromstring(f"{_OPEN}{body}{_CLOSE}", _PARSER)
+        self._is_glossary = is_glossary
+        self.terms: Sequence[Term] = collect_terms(self._root, is_glossary=is_glossary)
+        """The terms that the chapter explains."""
+
+    def caption(self, exhibits: Iterable[Exhibit]) -> None:
+        """Give the tables and figures of the chapter their numbers and titles."""
+        by_id = {exhibit.slug: exhibit for exhibit in exhibits}
+        for element in list(self._root.iter(f"{_XHTML}table", f"{_XHTML}img")):
+            exhibit = by_id.get(element.get("id", ""))
+            if exhibit is None:
+                continue
+            caption_exhibit(element, exhibit)
+            box = element.getparent()
+            if element.tag == f"{_XHTML}table" and box.get("role") == "region":
+                box.set("aria-label", f"{exhibit.label}: {exhibit.title}")
+
+    def mark_tables(self) -> None:
+        """Mark tables whose rows begin with short names, which stay on a line, and the notes below
+        tables: paragraphs that are stressed as a whole."""
+        for table in self._root.iter(f"{_XHTML}table"):
+            rows = [row for row in table.iter(f"{_XHTML}tr") if len(row)]
+            if all(len("".join(row[0].itertext()).strip()) <= _LONGEST_NAME for row in rows):
+                table.set("class", "named")
+            box = table.getparent()
+            following = (box if box.get("role") == "region" else table).getnext()
+            while following is not None and _is_stressed(following):
+                following.set("class", "table-note")
+                following = following.getnext()
+
+    def mark_terms(self, terms: Mapping[str, Sequence[Term]]) -> bool:
+        """Mark the terms of the glossaries; tells whether there are any."""
+        return mark_terms(self._root, terms, is_glossary=self._is_glossary)
+
+    def mark_drawings(self, sources: Iterable[str]) -> None:
+        """Mark the images with these addresses as drawings that know one theme only. Where an
+        author gives a picture for each theme, these are left as they are."""
+        known = frozenset(sources)
+        for image in self._root.iter(f"{_XHTML}img"):
+            if image.get("src") in known and image.getparent().tag != f"{_XHTML}picture":
+                image.set("class", "drawing")
+
+    def part_words(self) -> None:
+        """Mark what the search passes over, numbers of notes and where numbers come from, and part
+        the text of each cell and caption from what follows it."""
+        for element in self._root.iter(f"{_XHTML}sup", f"{_XHTML}details"):
+            if element.get("class") in UNSAID:
+                element.set("data-pagefind-ignore", "")
+        for element in self._root.iter(*_CELLS):
+            element.tail = element.tail or "\n"
+
+    def write(self) -> str:
+        """The text as XHTML that HTML parsers read alike."""
+        for element in self._root.iter():
+            if not len(element) and element.text is None and element.tag not in _VOID:
+                element.text = ""  # closed by a tag of its own
+        written = etree.tostring(self._root, encoding="unicode")
+        return str(written)[len(_OPEN) : -len(_CLOSE)]
+
+
+def _is_stressed(element: Any) -> bool:
+    """Whether an element is a paragraph of which every word is stressed."""
+    return (
+        element.tag == f"{_XHTML}p"
+        and [child.tag for child in element] == [f"{_XHTML}em"]
+        and not (element.text or "").strip()
+        and not (element[0].tail or "").strip()
+    )

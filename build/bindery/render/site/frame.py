@@ -1,0 +1,124 @@
+"""What stands around the text of a page: menu, addresses, the ways to mend it."""
+
+from __future__ import annotations
+
+import posixpath
+from urllib.parse import urlencode
+
+from bindery.config import Config
+from bindery.edition import Edition
+from bindery.model import Chapter, ToFile
+from bindery.render.addresses import quote_path, relate
+from bindery.render.site import changes
+from bindery.render.site.blueprint import FRONT, Page, PageLink, Site
+from bindery.render.site.dialect import place_file
+from bindery.render.site.machines import find_address
+from bindery.render.site.tools import find_calculator
+
+SCRIPTS = ("site.js", "search.js")
+"""Those of every page."""
+
+
+def describe_frame(site: Site, page: Page) -> dict[str, object]:
+    """What a page shows around its text. What the page itself says goes before it."""
+    config, here = site.config, page.place
+    up = relate(FRONT, here).removesuffix(FRONT)
+    card = f"{config.site}/{quote_path(place_file(config.cover, config.folder))}"
+    return {
+        "book": config,
+        "edition": site.edition,
+        "language": config.language,
+        "menu": _list_menu(site, here),
+        "home": quote_path(f"{up}{FRONT}"),
+        "root": quote_path(up),
+        "address": find_address(here, config.site) if config.site else "",
+        "card": card if config.site and has_cover(site) else "",
+        "feed": relate(changes.FEED, here) if site.editions and config.site else "",
+        "changes": _link_changes(site, here),
+        "title": page.title,
+        "part": "",
+        "scripts": (*SCRIPTS, *page.scripts),
+        "summary": config.description,
+        "is_front": here == FRONT,
+        "sections": (),
+        "weight": 1,
+        "number": "",
+        "minutes": 0,
+        "changed": "",
+        "before": None,
+        "after": None,
+        "edit": "",
+        "report": "",
+        "markdown": "",
+    }
+
+
+def has_cover(site: Site) -> bool:
+    """Whether the book has a cover that can be shown."""
+    cover = site.config.cover
+    return bool(cover) and site.inspection.tree.find_kind(cover) == "file"
+
+
+def link_cover(site: Site, here: str) -> str:
+    """The address of the cover, which is copied beside the pages; empty where there is none."""
+    if not has_cover(site):
+        return ""
+    cover = site.config.cover
+    site.dialect.write_image(ToFile(cover), site.book.chapters[0])
+    return quote_path(relate(place_file(cover, site.config.folder), here))
+
+
+def _list_menu(site: Site, here: str) -> list[tuple[str, list[PageLink]]]:
+    menu = [
+        (part.title, [site.link_chapter(chapter, here) for chapter in part.chapters])
+        for part in site.book.parts
+    ]
+    if site.tools:
+        menu.append(("Tools", list(_list_tools(site, here))))
+    return menu
+
+
+def _list_tools(site: Site, here: str) -> list[PageLink]:
+    """What the menu has of the tools: their catalogue, and the page itself where it is one of
+    them. All of them would be longer than the chapters."""
+    catalogue = site.catalogue
+    links = [PageLink(quote_path(relate(catalogue, here)), "Tools by question", catalogue == here)]
+    for page in site.tools:
+        if page.calculators:
+            href = f"{quote_path(relate(page.place, here))}#calculators"
+            links.append(PageLink(href, "Calculators"))
+    for page in site.tools:
+        titles = {find_calculator(page, one): one.title for one in page.calculators}
+        titles[page.place] = page.name
+        if here in titles:
+            own = quote_path(posixpath.basename(here))
+            links.append(PageLink(own, titles[here], is_here=True))
+    return links
+
+
+def _link_changes(site: Site, here: str) -> PageLink | None:
+    if site.editions is None:
+        return None
+    return PageLink(relate(changes.PAGE, here), changes.SHORT_TITLE, here == changes.PAGE)
+
+
+def find_edit_url(config: Config, path: str) -> str:
+    """Where a file is edited on the web; empty where the book names no repository."""
+    repository = config.repository
+    if repository is None:
+        return ""
+    return f"{repository.url}/edit/{repository.branch}/{quote_path(path)}"
+
+
+def write_report_url(config: Config, edition: Edition, chapter: Chapter) -> str:
+    """Where an error of a chapter is reported, with what is needed to find it filled in; empty
+    where the book names no repository. A script of the page adds section and selected words."""
+    repository = config.repository
+    if repository is None:
+        return ""
+    lines = [f"Chapter: {chapter.path}"]
+    if edition.version:
+        lines.append(f"Version: {edition.version}")
+    lines.append(f"Edition: {edition.day}{f', commit {edition.commit}' if edition.commit else ''}")
+    asked = {"title": f"Error in {chapter.title!r}", "body": "\n".join(lines) + "\n\n"}
+    return f"{repository.url}/issues/new?{urlencode(asked)}"

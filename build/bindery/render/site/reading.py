@@ -1,0 +1,91 @@
+"""What a page says when it is read as plain text: its sections, its length, its first sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lxml import html as lxml_html
+
+from bindery.render.completeness import ADDED
+
+WORDS_A_MINUTE = 230
+"""What adults read in silence: 238 words a minute for non-fiction (Brysbaert 2019, a review of 190
+studies), a little less because code and tables are among them."""
+_HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
+_BLOCKS = _HEADINGS | frozenset(
+    "p li td th pre dt dd blockquote caption figcaption summary div tr table ul ol".split()
+)
+_SKIPPED = frozenset(("script", "style", "template"))
+UNSAID = ADDED | {"note"}
+"""Classes of what nobody says who reads a page aloud."""
+_SPACE = re.compile(r"\s+")
+_LONGEST_SUMMARY = 160
+"""Characters that search engines show."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The text from one heading to the next."""
+
+    slug: str
+    title: str
+    text: str
+
+
+def read_sections(body: str) -> Sequence[Section]:
+    """The sections of a page from its XHTML, without what is added to its words:
+    numbers of notes, and where its numbers come from."""
+    sections: list[Section] = []
+    slug, title, pieces = "", "", list[str]()
+    for heading, text in _walk(lxml_html.fragment_fromstring(body, create_parent="article")):
+        if heading is None:
+            pieces.append(text)
+            continue
+        if slug or "".join(pieces).strip():
+            sections.append(Section(slug, title, _fold("".join(pieces))))
+        slug, title, pieces = heading, _fold(text), []
+    sections.append(Section(slug, title, _fold("".join(pieces))))
+    return sections
+
+
+def count_minutes(sections: Sequence[Section]) -> int:
+    """How long a page takes to read, in minutes; at least one."""
+    words = sum(len(section.text.split()) for section in sections)
+    return max(1, round(words / WORDS_A_MINUTE))
+
+
+def summarise_page(body: str) -> str:
+    """The first paragraph of a page, cut at a word to what search engines show."""
+    root = lxml_html.fragment_fromstring(body, create_parent="article")
+    for paragraph in root.iter("p"):
+        text = _fold("".join(text for _, text in _walk(paragraph)))
+        if text:
+            if len(text) <= _LONGEST_SUMMARY:
+                return text
+            return f"{text[: _LONGEST_SUMMARY - 1].rpartition(' ')[0]}\N{HORIZONTAL ELLIPSIS}"
+    return ""
+
+
+def _fold(text: str) -> str:
+    return _SPACE.sub(" ", text).strip()
+
+
+def _walk(element: Any) -> Iterator[tuple[str | None, str]]:
+    """The text below an element piece by piece; a heading is one piece, with its id."""
+    if element.text:
+        yield None, element.text
+    for child in element:
+        name = child.tag
+        if not isinstance(name, str) or name in _SKIPPED or child.get("class") in UNSAID:
+            pass
+        elif name in _HEADINGS and child.get("id"):
+            yield child.get("id"), "".join(text for _, text in _walk(child))
+        else:
+            yield from _walk(child)
+            if name in _BLOCKS:
+                yield None, " "
+        if child.tail:
+            yield None, child.tail

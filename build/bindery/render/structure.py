@@ -1,0 +1,216 @@
+"""The tags of the PDF as PDF/UA wants them, where the engine leaves something to do.
+
+Done before the file is written, on the engine's own objects: pieces of text become content of
+the element that holds them, what says nothing to a listener is marked as an artifact, headings
+keep to the order of levels, lists and tables hold only what they may, heads of tables say what
+they are heads of, notes have ids, and links say where they lead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pydyf
+
+ARTIFACT = "Artifact"
+"""The role of what is no content. No such element stays."""
+_GROUPS = frozenset(
+    f"/{role}" for role in ("Document", "Part", "Sect", "Div", "Art", "BlockQuote", "TOC", "L")
+)
+_HOLD_TEXT = frozenset(
+    f"/{role}"
+    for role in "P H1 H2 H3 H4 H5 H6 Span Code Link Lbl LBody Caption Note TH TD NonStruct".split()
+)
+_POINTS_OF_PIXEL = 0.75
+
+
+def mend_structure(document: Any, pdf: Any) -> None:
+    """Mend the tags of a PDF that is about to be written. Of the signature that the engine asks
+    of a finisher."""
+    _name_links(document)
+    tree = _Tree(pdf, [page.height * _POINTS_OF_PIXEL for page in document.pages])
+    tree.mend()
+
+
+def _name_links(document: Any) -> None:
+    """Give each link the words that it shows, which is what a listener is told of it."""
+    for page in document.pages:
+        for _, target, _, box in page.links:
+            annotation = getattr(box, "link_annotation", None)
+            if annotation and box.element is not None:
+                shown = box.element.get("aria-label") or "".join(box.element.itertext())
+                words = " ".join(shown.split())
+                annotation["Contents"] = pydyf.String(words or str(target))
+
+
+class _Tree:
+    """The tree of tags: a walk in reading order that writes each element anew."""
+
+    def __init__(self, pdf: Any, heights: list[float]) -> None:
+        self._pdf = pdf
+        self._root = self._find(pdf.catalog["StructTreeRoot"])
+        self._pages = {ref: n for n, ref in enumerate(pdf.page_references)}
+        self._heights = heights
+        self._owners: list[dict[int, bytes]] = [{} for _ in heights]
+        """The element of each piece of marked content, by page."""
+        self._level = 0
+        self._notes = 0
+        self._ids: list[tuple[bytes, Any, bytes]] = []
+
+    def _find(self, reference: bytes) -> Any:
+        return self._pdf.objects[int(reference.split(b" ", 1)[0])]
+
+    def mend(self) -> None:
+        top = self._find(self._root["K"][0])
+        top["K"] = pydyf.Array(self._mend_children(top, in_head=False))
+        self._write_parents()
+        self._write_ids()
+        self._mark_artifacts()
+
+    # --- elements ---
+
+    def _mend_children(self, element: Any, *, in_head: bool) -> Iterator[Any]:
+        """The children of an element as they are to be, each mended before."""
+        for kid in element["K"]:
+            if isinstance(kid, int):
+                self._own(element, kid)
+                yield kid
+                continue
+            child = self._find(kid)
+            if child["Type"] != "/StructElem":
+                yield kid
+                continue
+            yield from self._mend(child, kid, element, in_head=in_head)
+
+    def _own(self, element: Any, mark: int) -> None:
+        self._owners[self._pages[element["Pg"]]][mark] = element.reference
+
+    def _mend(self, element: Any, kid: bytes, parent: Any, *, in_head: bool) -> Iterator[Any]:
+        role = element["S"]
+        if role == f"/{ARTIFACT}" or (role == "/Figure" and "Alt" not in element):
+            self._remove(element)
+            return
+        if role == "/Table" and parent["S"] == "/Table":  # rows that stand in no body
+            role = element["S"] = "/TBody"
+        is_head = in_head or role == "/THead"
+        kids = element["K"]
+        is_bare = role == "/Span" and len(kids) == 1 and isinstance(kids[0], int)
+        if is_bare and parent["S"] in _HOLD_TEXT and parent["Pg"] == element["Pg"]:
+            element.free = "f"  # a piece of text: content of the element around it
+            self._own(parent, kids[0])
+            yield kids[0]
+            return
+        if role[:2] == "/H" and role[2:].isdigit():
+            self._level = min(int(role[2:]), self._level + 1)
+            element["S"] = f"/H{self._level}"
+        mended = pydyf.Array(self._mend_children(element, in_head=is_head))
+        element["K"] = mended
+        if not mended and role not in ("/TD", "/TH"):
+            element.free = "f"  # an anchor, a rule: nothing that could be read
+            return
+        if role == "/NonStruct":
+            if all(isinstance(k, bytes) for k in mended) and self._holds_elements(mended):
+                element.free = "f"
+                for k in mended:
+                    child = self._find(k)
+                    child["P"] = parent.reference
+                    yield k
+                return
+            if parent["S"] in _GROUPS:
+                element["S"] = "/P"
+        self._describe(element, role, parent, in_head=in_head)
+        yield from self._place(element, kid, parent)
+
+    def _holds_elements(self, kids: Any) -> bool:
+        return all(self._find(kid)["Type"] == "/StructElem" for kid in kids)
+
+    def _remove(self, element: Any) -> None:
+        """Take an element out with all that it holds; its content becomes an artifact."""
+        element.free = "f"
+        for kid in element["K"]:
+            if isinstance(kid, bytes) and self._find(kid)["Type"] == "/StructElem":
+                self._remove(self._find(kid))
+
+    def _describe(self, element: Any, role: str, parent: Any, *, in_head: bool) -> None:
+        """Add what a role has to say of itself."""
+        if role == "/TH":
+            is_first = not parent["K"] or self._find(parent["K"][0]) is element
+            scope = "Row" if is_first and not in_head else "Column"
+            element["A"]["Scope"] = f"/{scope}"
+            if "ID" in element:
+                self._ids.append((element["ID"].data, element["ID"], element.reference))
+        elif role == "/Note":
+            self._notes += 1
+            element["ID"] = pydyf.String(f"note-{self._notes}")
+            self._ids.append((element["ID"].data, element["ID"], element.reference))
+        elif role == "/Figure" and "A" in element:
+            height = self._heights[self._pages[element["Pg"]]]
+            left, top, right, bottom = (v * _POINTS_OF_PIXEL for v in element["A"]["BBox"])
+            element["A"]["BBox"] = pydyf.Array((left, height - bottom, right, height - top))
+
+    def _place(self, element: Any, kid: bytes, parent: Any) -> Iterator[bytes]:
+        """The element, inside what its parent asks for around it."""
+        role, around = element["S"], parent["S"]
+        if around == "/L" and role not in ("/LI", "/L", "/Caption"):
+            body = self._wrap(element, "LBody" if role != "/LBody" else "", parent)
+            yield self._wrap_reference(body, "LI", parent)
+        elif around == "/LI" and role not in ("/Lbl", "/LBody"):
+            yield self._wrap_reference(element, "LBody", parent)
+        elif around == "/TOCI" and role == "/Link":
+            yield self._wrap_reference(element, "P", parent)
+        else:
+            yield kid
+
+    def _wrap(self, element: Any, role: str, parent: Any) -> Any:
+        if not role:
+            return element
+        return self._find(self._wrap_reference(element, role, parent))
+
+    def _wrap_reference(self, element: Any, role: str, parent: Any) -> bytes:
+        wrapper = pydyf.Dictionary(
+            {
+                "Type": "/StructElem",
+                "S": f"/{role}",
+                "K": pydyf.Array([element.reference]),
+                "Pg": element["Pg"],
+                "P": parent.reference,
+            }
+        )
+        self._pdf.add_object(wrapper)
+        element["P"] = wrapper.reference
+        return bytes(wrapper.reference)
+
+    # --- the tables beside the tree ---
+
+    def _write_parents(self) -> None:
+        """Say of each piece of content to which element it belongs."""
+        numbers = self._find(self._root["ParentTree"])["Nums"]
+        for page, owners in enumerate(self._owners):
+            count = max(owners, default=-1) + 1
+            numbers[2 * page + 1] = pydyf.Array(owners.get(m, b"null") for m in range(count))
+
+    def _write_ids(self) -> None:
+        if not self._ids:
+            return
+        names = pydyf.Array()
+        for _, name, reference in sorted(self._ids, key=lambda entry: entry[0]):
+            names.extend((name, reference))
+        self._root["IDTree"] = pydyf.Dictionary({"Names": names})
+
+    def _mark_artifacts(self) -> None:
+        """Mark content that belongs to no element, such as running heads, as artifacts."""
+        for owners, page in zip(self._owners, self._list_pages(), strict=True):
+            stream = self._find(page["Contents"]).stream
+            marks = [
+                position
+                for position, entry in enumerate(stream)
+                if isinstance(entry, pydyf.Dictionary) and entry.get("MCID", -1) not in owners
+            ]
+            for position in reversed(marks):
+                if "MCID" in stream[position]:
+                    stream[position - 1 : position + 2] = [b"/Artifact", b"BMC"]
+
+    def _list_pages(self) -> Iterator[Any]:
+        for reference in self._pdf.page_references:
+            yield self._find(reference)

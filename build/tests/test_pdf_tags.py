@@ -1,0 +1,201 @@
+"""The structure of the PDF as PDF/UA-1 wants it, seen with pikepdf."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pikepdf
+import pytest
+from bindery.edition import find_edition
+from bindery.model import Finding
+from bindery.pipeline import inspect_book
+from bindery.render.pdf import build_pdf
+from pdf_tags import Tag, find_faults, read_tags
+from PIL import Image
+
+if TYPE_CHECKING:
+    from conftest import BookMaker
+
+HARD = """\
+# Hard
+
+##### Far too deep
+
+Text with a footnote[^1], [a link](#deep-too) and `code`:
+
+- one
+  - inside
+    1. deeper
+
+       A paragraph in it.
+- [ ] to do
+
+![](p.png)
+
+![A square](p.png)
+
+![One](p.png) ![Two](p.png)
+
+| Head | Number |
+|:-----|-------:|
+| a    | 1      |
+
+<table>
+<tr><th>Left</th><td>1</td></tr>
+<tr><th>Right</th><td>2</td></tr>
+</table>
+
+<dl><dt>Term</dt><dd>What it means.</dd></dl>
+
+> [!WARNING]
+> Mind the *gap*.
+
+```python
+print("a line that is much longer than the page is wide, so that it has to be broken somewhere")
+```
+
+> Quoted
+>
+> # Deep too
+
+---
+
+<details><summary>More</summary>
+
+Hidden text.
+
+</details>
+
+[^1]: The note, with `code`.
+"""
+
+
+def build(root: Path) -> tuple[Path, list[Finding]]:
+    inspection = inspect_book(root)
+    path = root / "dist" / "book.pdf"
+    edition = find_edition(inspection.config)
+    _, findings = build_pdf(inspection, edition, path, lambda step: None, lenient=True)
+    return path, findings
+
+
+@pytest.fixture
+def hard(make_book: BookMaker) -> Path:
+    image = io.BytesIO()
+    Image.new("RGB", (40, 30), "#336699").save(image, "PNG")
+    body = (
+        HARD
+        + "\n\n"
+        + "Words to fill the pages.\n\n" * 120
+        + "| a | b |\n|---|---|\n"
+        + "| 1 | 2 |\n" * 90
+    )
+    return make_book(
+        {"a.md": body, "b.md": "# B\n\n[Back](a.md#deep-too)\n", "p.png": image.getvalue()}
+    )
+
+
+def test_a_hard_book_has_no_fault(hard: Path) -> None:
+    """Headings that jump, lists in lists, raw tables, images without text, tables over pages: the
+    tags are in order all the same, and the engine has nothing to say."""
+    path, findings = build(hard)
+    assert [finding.message for finding in findings] == []
+    assert find_faults(path) == []
+
+
+def test_tags_say_what_things_are(hard: Path) -> None:
+    """Captions, notes, code, contents and scopes are tagged as such."""
+    path, _ = build(hard)
+    with pikepdf.open(path) as file:
+        tags = read_tags(file)
+        scopes = [str(tag.entry.A.Scope) for tag in tags.find("TH")]
+        texts = [str(tag.entry.Alt) for tag in tags.find("Figure")]
+        levels = [tag.role for tag in tags.top.walk() if tag.role in ("H1", "H2", "H3", "H5")]
+        assert len(tags.find("Note")) == 1
+        assert len(tags.find("Code")) >= 3
+        assert {tag.parent.role for tag in tags.find("Caption") if tag.parent} == {
+            "Table",
+            "Div",
+        } | set()
+        assert tags.find("TOCI")
+    assert scopes[:4] == ["/Column", "/Column", "/Row", "/Row"]
+    assert texts == ["Far too deep", "A square", "One", "Two"]
+    assert levels[:5] == ["H1", "H1", "H1", "H1", "H2"]  # contents, lists, the chapter, its heading
+
+
+def test_marks_of_broken_lines_are_not_read_out(hard: Path) -> None:
+    """The sign of a continued line, the language of code and the heads of pages are no content:
+    what a listener hears of the code is the code."""
+    path, _ = build(hard)
+    with pikepdf.open(path) as file:
+        tags = read_tags(file)
+        owned = sum(map(len, tags.owned.values()))
+        drawn = sum(page.obj.Contents.read_bytes().count(b"/MCID") for page in file.pages)
+        artifacts = sum(page.obj.Contents.read_bytes().count(b"/Artifact") for page in file.pages)
+    assert owned == drawn > 100
+    assert artifacts > len(tags.owned)
+
+
+def test_links_say_where_they_lead(hard: Path) -> None:
+    """A listener is told the words of a link, not the name of its destination."""
+    path, _ = build(hard)
+    with pikepdf.open(path) as file:
+        words = {
+            str(annotation.Contents)
+            for page in file.pages
+            for annotation in page.get("/Annots", ())
+        }
+    assert {"a link", "Back"} <= words
+    assert not any("--" in word for word in words)
+
+
+def break_tags(path: Path, change: Any) -> list[str]:
+    """The faults of a PDF after something was changed in it."""
+    with pikepdf.open(path, allow_overwriting_input=True) as file:
+        change(file, read_tags(file))
+        file.save(path)
+    return find_faults(path)
+
+
+def _drop(tag: Tag, key: str) -> None:
+    del tag.entry[key]
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda file, tags: _drop(tags.find("Figure")[0], "/Alt"), "a figure without a text"),
+        (lambda file, tags: _drop(tags.find("Note")[0], "/ID"), "a note without an id of its own"),
+        (
+            lambda file, tags: tags.find("TH")[0].entry.A.__delitem__("/Scope"),
+            "a head of a table without scope",
+        ),
+        (
+            lambda file, tags: tags.find("H2")[0].entry.__setitem__("/S", pikepdf.Name.H4),
+            "H4 after H1",
+        ),
+        (
+            lambda file, tags: tags.find("LI")[0].entry.__setitem__("/S", pikepdf.Name.P),
+            "L holds ['P']",
+        ),
+        (lambda file, tags: file.Root.__delitem__("/Lang"), "no language"),
+        (lambda file, tags: file.Root.__delitem__("/Metadata"), "no word of PDF/UA-1"),
+        (
+            lambda file, tags: [
+                tag.entry.__setitem__("/S", pikepdf.Name.TD) for tag in tags.find("TH")
+            ],
+            "a table without heads",
+        ),
+        (lambda file, tags: tags.find("TR")[1].entry.K.__delitem__(0), "rows of different lengths"),
+        (
+            lambda file, tags: tags.top.entry.K.__delitem__(len(tags.top.entry.K) - 1),
+            "content without a tag",
+        ),
+    ],
+)
+def test_the_checker_sees_faults(hard: Path, change: Any, fault: str) -> None:
+    """Each thing that is asked for is missed when it is gone."""
+    path, _ = build(hard)
+    faults = break_tags(path, change)
+    assert any(found.endswith(fault) for found in faults), faults

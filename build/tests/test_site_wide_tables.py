@@ -1,0 +1,99 @@
+"""Wide tables on a small screen, and tables with cells of several rows and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from browsers import open_browser
+
+if TYPE_CHECKING:
+    from conftest import BookMaker, Runner
+
+pytestmark = [pytest.mark.slow, pytest.mark.system]
+
+HEADS = [f"Heading number {n}" for n in range(9)]
+SOURCE = f"""# Tables
+
+| {" | ".join(HEADS)} |
+|{"---|" * 9}
+| {" | ".join(["256 CU"] * 9)} |
+
+| Narrow |
+|---|
+| a |
+
+<table>
+<thead><tr><th rowspan="2">Chip</th><th colspan="2">Memory</th></tr>
+<tr><th>GB</th><th>TB/s</th></tr>
+</thead>
+<tbody>
+<tr><td rowspan="2">a</td><td>1</td><td>2</td></tr>
+<tr><td>3</td><td>4</td></tr>
+<tr><td>b</td><td colspan="2">none</td></tr>
+</tbody>
+</table>
+"""
+
+
+@pytest.fixture
+def page(make_book: BookMaker, run_bindery: Runner) -> Iterator[Any]:
+    root = make_book({"README.md": SOURCE})
+    ended = run_bindery("html", folder=root)
+    assert ended.status == 0, ended.stderr
+    with open_browser() as browser:
+        page = browser.new_page(viewport={"width": 390, "height": 844})
+        page.goto((root / "dist/site/index.html").as_uri())
+        yield page
+
+
+def read_marks(page: Any, number: int) -> tuple[bool, bool]:
+    """Whether the first column has an edge, and whether the table fades at its end."""
+    return tuple(
+        page.evaluate(
+            """(number) => {
+                const box = document.querySelectorAll('.table')[number];
+                const [head, cell] = ['th', 'td'].map((name) =>
+                    getComputedStyle(box.querySelector(name)).boxShadow);
+                return [cell !== 'none' && head.split('px').length > 6,
+                    getComputedStyle(box).maskImage !== 'none'];
+            }""",
+            number,
+        )
+    )
+
+
+def test_a_table_says_that_it_goes_on(page: Any) -> None:
+    """It fades where it goes on, and what lies below the column that stays is seen to be cut; on
+    paper nothing is."""
+    page.wait_for_selector(".table[data-goes-on]")
+    assert read_marks(page, 0) == (False, True)
+    assert read_marks(page, 1) == (False, False)
+    box = page.locator(".table").first
+    box.evaluate("(box) => { box.scrollLeft = 60; }")
+    page.wait_for_selector(".table[data-scrolled]")
+    assert read_marks(page, 0) == (True, True)
+    page.emulate_media(media="print")
+    assert not any(read_marks(page, 0))
+    page.emulate_media(media="screen")
+    box.evaluate("(box) => { box.scrollLeft = 9999; }")
+    page.wait_for_selector(".table:not([data-goes-on])")
+    assert read_marks(page, 0) == (True, False)
+
+
+def test_a_cell_of_several_rows_is_copied_into_each(page: Any) -> None:
+    """In CSV each row has a text for each column, below the heading that it belongs to."""
+    page.evaluate(
+        """() => Object.defineProperty(navigator, 'clipboard', {
+            value: { writeText: async (text) => { window.copied = text; } },
+        })"""
+    )
+    page.get_by_role("button", name="Copy as CSV").last.click()
+    assert page.evaluate("copied").split("\n") == [
+        *("Chip,Memory,Memory", "Chip,GB,TB/s"),
+        *("a,1,2", "a,3,4", "b,none,none"),
+    ]
+    third = page.locator("tbody tr").nth(3).locator("td").first
+    assert third.inner_text() == "3"
+    assert third.evaluate("(cell) => getComputedStyle(cell).position") == "static"

@@ -1,0 +1,459 @@
+"""Every page of whole sites, in a browser: accessible, valid, quiet, small, and whole without
+scripts; what readers do with them works by mouse and by keyboard."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from browsers import open_browser
+from lxml import html as lxml_html
+from validators import run_lighthouse, run_vnu
+from whole_sites import serve_folder
+
+if TYPE_CHECKING:
+    from whole_sites import WholeSite
+
+pytestmark = pytest.mark.system
+
+# What the content of the reference book does not allow, by rule and page; nothing of ours.
+FAULTS_OF_CONTENT: dict[str, dict[str, set[str]]] = {
+    "own": {},
+    # Two tables whose author has left a heading empty.
+    "reference": {"empty-table-header": {"network/index.html"}},
+}
+# What it has none of, and tests of which pass it over.
+LACKS: dict[str, set[str]] = {
+    "own": set(),
+    "reference": {"data-number", 'form class="calculator"', 'class="yours"'},
+}
+# Chapters of tables, names and pictures alone.
+WITHOUT_PHRASES: dict[str, set[str]] = {
+    "own": set(),
+    "reference": {
+        "network/benchmarks/results/index.html",
+        "storage/benchmarks/results/hope-2023-12-20-14-37-02-331702-summary.html",
+    },
+}
+# A theme changes colours and nothing else, a width all but colours.
+COLOURS = ("color-contrast", "link-in-text-block")
+VIEWS: dict[str, tuple[int, str, dict[str, Any]]] = {
+    "light": (1280, "light", {"rules": {"target-size": {"enabled": True}}}),
+    "dark": (1280, "dark", {"runOnly": {"type": "rule", "values": list(COLOURS)}}),
+    "phone": (
+        390,
+        "dark",
+        {"rules": {"target-size": {"enabled": True}, "color-contrast": {"enabled": False}}},
+    ),
+}
+FIRST_BYTES = 150_000
+MOST_BYTES = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with open_browser() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    """The script of axe-core."""
+    package = importlib.util.find_spec("axe_playwright_python")
+    if package is None or not package.submodule_search_locations:
+        pytest.skip("the package axe-playwright-python is not installed (group outputs)")
+    return (Path(package.submodule_search_locations[0]) / "axe.min.js").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def open_tab(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Open a tab that may fetch from one place alone; at the end nothing has left that place and
+    nothing has complained."""
+    said: list[str] = []
+    contexts = []
+
+    def open_one(base: str, width: int = 1280, **options: Any) -> Any:
+        context = browser.new_context(viewport={"width": width, "height": 844}, **options)
+        contexts.append(context)
+        tab = context.new_page()
+        tab.set_default_timeout(60_000)
+        tab.on("console", lambda message: said.append(f"{tab.url}: {message.text}"))
+        tab.on("pageerror", lambda error: said.append(f"{tab.url}: {error}"))
+        tab.on("requestfailed", lambda asked: said.append(f"failed: {asked.url}"))
+        tab.on(
+            "request",
+            lambda asked: asked.url.startswith((base, "data:")) or said.append(asked.url),
+        )
+        return tab
+
+    yield open_one
+    for context in contexts:
+        context.close()
+    assert said == []
+
+
+@pytest.fixture
+def address(whole_site: WholeSite) -> Iterator[str]:
+    """Where the site is served."""
+    with serve_folder(whole_site.folder) as served:
+        yield served
+
+
+# --- every page ---
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_page_is_accessible(
+    whole_site: WholeSite, address: str, open_tab: Callable[..., Any], axe: str, view: str
+) -> None:
+    """From a server no page asks anything of another place or complains, and axe-core finds no
+    violation, in both themes and on a phone; links are large enough for a finger."""
+    width, scheme, options = VIEWS[view]
+    tab = open_tab(address, width, color_scheme=scheme)
+    found: dict[str, dict[str, list[str]]] = {}
+    # All pages in the first view; in the others, where themes and widths change all pages alike,
+    # every fourth unless BINDERY_PAGES=all asks for all.
+    is_sample = view != "light" and os.environ.get("BINDERY_PAGES") != "all"
+    for page in whole_site.pages[:: 4 if is_sample else 1]:
+        tab.goto(f"{address}/{page}")
+        tab.evaluate(axe)
+        violations = tab.evaluate(
+            "(options) => axe.run({ resultTypes: ['violations'], ...options }).then((found) =>"
+            " found.violations.map((v) => [v.id, v.nodes.map((n) => n.html.slice(0, 200))]))",
+            options,
+        )
+        for rule, elements in violations:
+            if page not in FAULTS_OF_CONTENT[whole_site.name].get(rule, ()):
+                found.setdefault(rule, {})[page] = elements
+    assert found == {}
+
+
+@pytest.mark.slow
+def test_every_page_is_valid(whole_site: WholeSite) -> None:
+    """The checker of the HTML standard finds no error, those of redirects among the pages."""
+    assert run_vnu(whole_site.folder) == []
+
+
+# What scripts make, and what they fill in: the buttons, the tips, the marks that numbers answer
+# for with scripts, the answers of calculators and the choices of a reader's hardware.
+READ = """() => {
+    for (const folded of document.querySelectorAll("details")) folded.open = true;
+    const texts = document.querySelectorAll("main :is(p, li, dt, dd, td, th, pre, h1, h2, h3)");
+    const hidden = [...texts]
+        .filter((e) => !e.checkVisibility() && !e.closest("[hidden], nav.sections") && e.innerHTML)
+        .map((e) => e.outerHTML.slice(0, 200));
+    const copy = document.body.cloneNode(true);
+    for (const sort of copy.querySelectorAll("button.sort")) sort.replaceWith(...sort.childNodes);
+    for (const made of copy.querySelectorAll(`.table-tools, button, dialog, [role=tooltip],
+        [role=status], .fault, script, noscript, a.here, sup.origin, output, code.command, p.link,
+        .yours select, svg.strip`)) made.remove();
+    const read = (e) => e.textContent.replace(/\\s+/g, " ").trim();
+    return {
+        text: read(copy),
+        cells: [...copy.querySelectorAll("td, th")].map(read),
+        links: [...copy.querySelectorAll("a[href]")].map((a) => a.getAttribute("href")),
+        instead: [...document.querySelectorAll("noscript")].map((e) => e.innerText.trim()),
+        works: document.querySelectorAll("form.calculator, div.yours").length,
+        hidden,
+    };
+}"""
+
+
+@pytest.mark.slow
+def test_every_page_is_whole_without_scripts(
+    whole_site: WholeSite, open_tab: Callable[..., Any]
+) -> None:
+    """From the disk no page asks anything of another place or complains; without scripts it has
+    the same text, cells and links, all to be seen, and says what a script would have done."""
+    base = whole_site.folder.as_uri()
+    with_scripts, without = open_tab(base), open_tab(base, java_script_enabled=False)
+    for page in whole_site.pages:
+        with_scripts.goto(f"{base}/{page}")
+        without.goto(f"{base}/{page}")
+        first, second = with_scripts.evaluate(READ), without.evaluate(READ)
+        for kind in ("text", "cells", "links"):
+            assert second[kind] == first[kind], (page, kind)
+        assert second["hidden"] == [], page
+        assert len(second["links"]) > len(whole_site.chapters)
+        assert len([text for text in second["instead"] if text]) >= second["works"], page
+
+
+def test_first_pages_are_small(
+    whole_site: WholeSite, address: str, open_tab: Callable[..., Any]
+) -> None:
+    """What a reader loads with the first page, and with the largest ones but for pictures, is
+    within bounds even where a server compresses nothing."""
+    sizes = sorted(whole_site.chapters, key=lambda page: len(whole_site.read(page)))
+    for page in ("index.html", *sizes[-3:]):
+        loaded: dict[str, int] = {}
+        tab = open_tab(address)
+        tab.on(
+            "response",
+            lambda answer, loaded=loaded: (
+                answer.request.resource_type == "image"
+                or loaded.update({answer.url: len(answer.body())})
+            ),
+        )
+        tab.goto(f"{address}/{page}", wait_until="networkidle")
+        assert any(url.endswith("site.css") for url in loaded)
+        assert sum(loaded.values()) < (FIRST_BYTES if page == "index.html" else MOST_BYTES)
+
+
+# --- the search ---
+
+
+def find_phrases(site: WholeSite) -> dict[str, str]:
+    """Six words of each chapter that stand in no other page one after the other."""
+    texts = {}
+    for page in site.pages:
+        tree = lxml_html.fromstring(site.read(page))
+        texts[page] = [
+            re.sub(r"\s+", " ", text.text_content()).strip()
+            for text in tree.xpath("//article//*[self::p or self::li][not(ancestor::details)]")
+        ]
+    found = {}
+    for chapter in site.chapters:
+        elsewhere = "\n".join(t for page in texts if page != chapter for t in texts[page])
+        runs = (run for t in texts[chapter] for run in re.findall(r"(?:[A-Za-z]{2,} ){6}", t))
+        phrase = next((run.strip() for run in runs if run not in elsewhere), None)
+        if phrase is not None:
+            found[chapter] = phrase
+    return found
+
+
+FOUND = """([base, page]) => {
+    const place = (address) => new URL(address).pathname.replace(/index\\.html$/, "");
+    const wanted = place(`${base}/${page}`);
+    const options = [...document.querySelectorAll("dialog.search [role=option]")];
+    return options.findIndex((option) => place(option.href) === wanted) + 1;
+}"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["server", "disk"])
+def test_the_search_finds_a_phrase_of_every_chapter(
+    whole_site: WholeSite, address: str, open_tab: Callable[..., Any], way: str
+) -> None:
+    """`/` opens the search wherever the book is, a phrase in quotes is found, results stand
+    by page and section, and arrows and Enter lead to the section."""
+    base = address if way == "server" else whole_site.folder.as_uri()
+    tab = open_tab(base)
+    tab.goto(f"{base}/{whole_site.chapters[0]}")
+    tab.keyboard.press("/")
+    tab.locator("dialog.search input:focus").wait_for()
+    phrases = find_phrases(whole_site)
+    wordless = set(whole_site.chapters) - set(phrases)
+    assert wordless <= WITHOUT_PHRASES[whole_site.name]
+    for page, phrase in phrases.items():
+        tab.locator("dialog.search input").fill(f'"{phrase}"')
+        tab.wait_for_function(FOUND, arg=[base, page])
+        assert tab.locator("dialog.search [role=group][aria-label]").count()
+    page = list(phrases)[-1]
+    for _ in range(tab.evaluate(FOUND, [base, page]) - 1):
+        tab.keyboard.press("ArrowDown")
+    tab.keyboard.press("Enter")
+    name = re.escape(page.removesuffix("index.html"))
+    tab.wait_for_url(re.compile(rf"/{name}(index\.html)?(#.+)?$"))
+    assert not tab.locator("dialog.search[open]").count()
+
+
+# --- what readers do, by keyboard; by mouse in test_site_reading.py ---
+
+
+def open_first(site: WholeSite, base: str, tab: Any, wanted: str, *, among: str = "") -> None:
+    """Open the first page that has what is wanted; skip where the book has none of it."""
+    pages = [page for page in site.pages if wanted in site.read(page) and page.startswith(among)]
+    if not pages:
+        assert wanted in LACKS[site.name]
+        pytest.skip(f"the {site.name} book has no {wanted}")
+    tab.goto(f"{base}/{pages[0]}")
+
+
+def keep_copies(tab: Any) -> None:
+    """What is copied is kept in the page, for a browser without a window has no clipboard."""
+    tab.evaluate(
+        """() => Object.defineProperty(navigator, "clipboard", {
+            value: { writeText: async (text) => { window.copied = text; } },
+        })"""
+    )
+
+
+def test_the_theme_is_chosen_by_keyboard(
+    whole_site: WholeSite, address: str, open_tab: Callable[..., Any]
+) -> None:
+    """Each press shows what the button says, whatever the system wants; the next page as well."""
+    tab = open_tab(address, color_scheme="dark")
+    tab.goto(f"{address}/{whole_site.largest}")
+    papers = []
+    tab.locator("button.theme").focus()
+    for theme in ("light", "dark", "as the system"):
+        tab.keyboard.press("Enter")
+        assert tab.locator("button.theme").get_attribute("aria-label") == f"Theme: {theme}"
+        papers.append(tab.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
+    assert papers[0] != papers[1] == papers[2]
+    tab.keyboard.press("Enter")
+    tab.goto(f"{address}/index.html")
+    paper = tab.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert paper == papers[0]
+
+
+def test_code_is_copied_by_keyboard(
+    whole_site: WholeSite, address: str, open_tab: Callable[..., Any]
+) -> None:
+    """The button of a block is a stop of the tab key, and Enter copies."""
+    tab = open_tab(address)
+    open_first(whole_site, address, tab, '<code class="language-python">')
+    keep_copies(tab)
+    block = tab.locator(".code:has(code.language-python)").first
+    block.locator("pre").focus()
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.className") == "copy"
+    tab.keyboard.press("Enter")
+    tab.wait_for_function("window.copied")
+    shown = block.locator("code").evaluate("e => e.textContent").replace("\u200b", "")
+    assert re.sub(r"\s", "", tab.evaluate("copied")) == re.sub(r"\s", "", shown)
+
+
+def test_tables_are_sorted_filtered_and_copied_by_keyboard(
+    whole_site: WholeSite, address: str, open_tab: Callable[..., Any]
+) -> None:
+    """Enter on a heading sorts up and down, typing filters, and what is seen is copied as CSV."""
+    tab = open_tab(address)
+    tab.goto(f"{address}/{whole_site.largest}")
+    keep_copies(tab)
+    tools = tab.locator(".table-tools:has(input)").first
+    table = tools.locator("xpath=following-sibling::*[1]").locator("table")
+    read = """(table) => [...table.tBodies[0].rows].filter((row) => !row.hidden)
+        .map((row) => [...row.cells[0].childNodes]
+            .filter((node) => !node.classList?.contains("origin"))
+            .map((node) => node.textContent).join("").trim())"""
+    before = table.evaluate(read)
+    table.locator("button.sort").first.focus()
+    tab.keyboard.press("Enter")
+    assert table.locator("th").first.get_attribute("aria-sort") == "ascending"
+    up = table.evaluate(read)
+    tab.keyboard.press("Enter")
+    assert table.locator("th").first.get_attribute("aria-sort") == "descending"
+    down = table.evaluate(read)
+    assert sorted(before) == sorted(up) == sorted(down)
+    assert len(set(before)) == 1 or up != down
+    tab.keyboard.press("Enter")
+    assert table.evaluate(read) == before
+
+    rows = table.evaluate("(table) => [...table.tBodies[0].rows].map((row) => row.textContent)")
+    word, expected = min(
+        ((name, [row for row in rows if name.lower() in row.lower()]) for name in before if name),
+        key=lambda found: len(found[1]),
+    )
+    tools.locator("input").focus()
+    tab.keyboard.type(word)
+    left = table.evaluate(read)
+    assert word in left
+    assert len(expected) <= len(left) < len(before)
+    assert tools.get_by_role("status").inner_text() == f"{len(left)} of {len(before)} rows"
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.textContent") == "Copy as CSV"
+    tab.keyboard.press("Enter")
+    tab.wait_for_function("window.copied")
+    rows = list(csv.reader(io.StringIO(tab.evaluate("copied"))))
+    assert len(rows) == 1 + len(left)
+    assert {len(row) for row in rows} == {table.locator("thead th").count()}
+
+
+@pytest.mark.parametrize("by", ["mouse", "keyboard"])
+def test_numbers_say_where_they_come_from(
+    whole_site: WholeSite, address: str, open_tab: Callable[..., Any], by: str
+) -> None:
+    """A number of a table opens its source, which names a tool or who said so."""
+    tab = open_tab(address)
+    open_first(whole_site, address, tab, "data-number")
+    number = tab.locator("td[data-number]").first
+    if by == "mouse":
+        number.hover()
+    else:
+        number.focus()
+    tip = tab.locator("[role=tooltip]").filter(has_text=re.compile(r"\w"))
+    tip.wait_for(state="visible")
+    kind = number.get_attribute("data-number")
+    assert tip.inner_text().startswith(f"{kind}: ")
+    tab.keyboard.press("Escape")
+    tip.wait_for(state="hidden")
+
+
+def test_every_calculator_answers_by_keyboard(
+    whole_site: WholeSite, address: str, open_tab: Callable[..., Any]
+) -> None:
+    """Each has answers when it is opened, refuses what is no number in a sentence, and answers
+    again; the link that it offers gives the same answers."""
+    tab = open_tab(address)
+    pages = [
+        page for page in whole_site.pages if 'form class="calculator"' in whole_site.read(page)
+    ]
+    if not pages:
+        assert 'form class="calculator"' in LACKS[whole_site.name]
+        pytest.skip("the book has no calculators")
+    for page in pages:
+        tab.goto(f"{address}/{page}")
+        read = "() => [...document.querySelectorAll('output')].map((e) => e.value)"
+        first = tab.evaluate(read)
+        assert "–" not in first, page
+        field = tab.locator("form.calculator input").first
+        start = field.input_value()
+        field.focus()
+        tab.keyboard.press("Control+a")
+        tab.keyboard.type("much")
+        said = tab.locator(".fault").inner_text()
+        assert "much" in said, page
+        assert set(tab.evaluate(read)) == {"–"}
+        assert field.get_attribute("aria-invalid") == "true"
+        tab.keyboard.press("Control+a")
+        tab.keyboard.type(start)
+        assert tab.evaluate(read) == first, page
+
+
+def test_a_record_is_dropped_beside_ours(
+    whole_site: WholeSite, address: str, open_tab: Callable[..., Any]
+) -> None:
+    """A record of ours that is dropped on a tool's page agrees with itself, in table and plot."""
+    tab = open_tab(address)
+    open_first(whole_site, address, tab, 'class="yours"')
+    page = tab.url.removeprefix(f"{address}/")
+    href = tab.locator("h2#example ~ p a").first.get_attribute("href")
+    record = (whole_site.folder / page).parent / href
+    tab.evaluate(
+        """(text) => {
+            const data = new DataTransfer();
+            data.items.add(new File([text], "yours.json", { type: "application/json" }));
+            document.querySelector(".yours").dispatchEvent(
+                new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+        }""",
+        record.read_text(encoding="utf-8"),
+    )
+    tab.locator(".verdict tbody tr").first.wait_for()
+    assert tab.evaluate("comparison.ratio") == pytest.approx(1, rel=1e-6)
+    assert tab.locator("svg.strip path.yours").count()
+
+
+# --- Lighthouse ---
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["front", "largest"])
+def test_lighthouse_has_nothing_to_say(whole_site: WholeSite, address: str, kind: str) -> None:
+    """Accessibility and best practices have 100 of 100 points, and SEO where links have words of
+    their own: the reference book has some that are called "here". Performance is no test's to say,
+    for it is that of the machine as well."""
+    page = "" if kind == "front" else whole_site.largest.removesuffix("index.html")
+    scores, faults = run_lighthouse(f"{address}/{page}")
+    del scores["performance"]
+    if whole_site.name == "reference":
+        del scores["seo"]
+    assert set(scores.values()) == {100}, faults
