@@ -43,9 +43,15 @@ Exit status: 0 done (caveats included), 1 a self-test failed or the run was stop
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":  # Ctrl-C ends in silence, also while the rest is imported
+    sys.excepthook = lambda *e: None if e[0] is KeyboardInterrupt else sys.__excepthook__(*e)
+
 import argparse
 import ast
 import csv
+import errno
 import importlib.metadata
 import importlib.util
 import io
@@ -56,7 +62,6 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -147,6 +152,10 @@ ROCM_SMI_FLAGS = (
 )
 
 Facts = dict[str, Any]
+
+
+class WrongUse(Exception):
+    """The command line asks for what this tool or this device cannot do; exit status 2."""
 
 
 def read_text(path: str | Path) -> str | None:
@@ -971,12 +980,40 @@ def format_report(report: Facts) -> str:
     return "\n".join(lines)
 
 
+def check_json_path(path: Path | None) -> None:
+    """Raises WrongUse where --json names a folder, or a file in a folder that is not there or takes
+    no files."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise WrongUse(f"--json: {path} is a folder; name a file in it")
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise WrongUse(f"--json: there is no folder {target.parent}")
+    if path.exists() and not path.is_file():  # a pipe or a device, which writing shows
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.touch()
+        partial.unlink()
+    except OSError as error:
+        raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
+
+
 def write_json(path: Path, document: Facts) -> None:
-    """Write the document whole or not at all; NaN and Infinity are refused."""
+    """Write the document whole or not at all; a pipe or a device is written to, and a symbolic
+    link followed. NaN and Infinity are refused."""
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    target = path.resolve()
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def run_self_test() -> int:
@@ -1063,25 +1100,48 @@ def main(arguments: list[str] | None = None) -> int:
         if options.json or options.with_hostname:
             parser.error("--self-test takes no other option")
         return run_self_test()
-    if options.json and not options.json.absolute().parent.is_dir():
-        parser.error(f"--json: there is no folder {options.json.parent}; make it first")
-    if options.json and options.json.is_dir():
-        parser.error(f"--json: {options.json} is a folder; name a file")
     try:
+        check_json_path(options.json)
         report = collect_report(not options.no_torch, options.with_hostname)
+    except WrongUse as error:
+        parser.error(str(error))
     except KeyboardInterrupt:
         print("stopped; nothing was written", file=sys.stderr)
         return 1
-    if options.json:
-        try:
+    try:
+        if options.json:
             write_json(options.json, report)
-        except OSError as error:
-            parser.error(f"--json: could not write {options.json}: {error.strerror}")
-    print(format_report(report))
+    except OSError as error:
+        parser.error(f"--json: could not write {options.json}: {error.strerror}")
+    finally:  # a disk that is full loses no table
+        print(format_report(report))
     for caveat in report["caveats"]:
         print(f"note: {caveat}", file=sys.stderr)
     return 0
 
 
+def run_to_stdout(run: Callable[[], int]) -> int:
+    """What `run` returns, once all that it printed is written; where stdout takes no more, a full
+    disk or a closed pipe, one line says so, and it is 1."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, by `>&-`: then nobody wants to read it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - to the end
+    try:
+        try:
+            status = run()
+        except SystemExit as ended:  # --help, --version, and wrong use
+            status = int(ended.code or 0)
+        sys.stdout.flush()
+    except OSError as error:
+        kinds = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        if error.filename is not None or error.errno not in kinds:
+            raise
+        # What still waits would be complained of again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        print(f"stdout could not be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return status
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_to_stdout(main))

@@ -50,9 +50,15 @@ Serial numbers, UUIDs and addresses are never written; a node is called as its f
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":  # Ctrl-C ends in silence, also while the rest is imported
+    sys.excepthook = lambda *e: None if e[0] is KeyboardInterrupt else sys.__excepthook__(*e)
+
 import argparse
 import contextlib
 import datetime
+import errno
 import json
 import os
 import re
@@ -60,7 +66,6 @@ import shutil
 import signal
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -216,9 +221,9 @@ def hide_folders(text: str) -> str:
 
 def make_portable_command(arguments: Sequence[str]) -> list[str]:
     """The command line as another machine would type it, without absolute paths."""
-    script = Path(__file__).resolve()
-    with contextlib.suppress(ValueError):
-        script = script.relative_to(Path.cwd().resolve())
+    script = Path(__file__)
+    with contextlib.suppress(ValueError, OSError):  # a folder that was deleted has no name
+        script = script.resolve().relative_to(Path.cwd().resolve())
     name = script.name if script.is_absolute() else script.as_posix()
     return ["python", name, *(hide_folders(argument) for argument in arguments)]
 
@@ -245,12 +250,17 @@ def format_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the JSON whole: under another name, then moved. Raises WrongUse where it cannot be."""
+    """Write the JSON whole: under another name, then moved; a pipe or a device is written to, and
+    a symbolic link followed. Raises WrongUse where it cannot be."""
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    target = path.resolve()
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
         partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        partial.replace(target)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
@@ -276,13 +286,23 @@ def make_document_head(
 
 
 def check_json_path(path: Path | None) -> None:
-    """Raises WrongUse where --json names a folder, or a file in a folder that is not there."""
+    """Raises WrongUse where --json names a folder, or a file in a folder that is not there or takes
+    no files."""
     if path is None:
         return
     if path.is_dir():
         raise WrongUse(f"--json: {path} is a folder; name a file in it")
-    if not path.resolve().parent.is_dir():
-        raise WrongUse(f"--json: there is no folder {path.resolve().parent}")
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise WrongUse(f"--json: there is no folder {target.parent}")
+    if path.exists() and not path.is_file():  # a pipe or a device, which writing shows
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.touch()
+        partial.unlink()
+    except OSError as error:
+        raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def make_row(node: str, index: int) -> Row:
@@ -751,6 +771,12 @@ def parse_node(text: str, node: str) -> list[Row]:
         seen = xids.pop(shorten_address(address), []) if address else []
         if seen or has_log:
             row["xids"] = " ".join(str(number) for number in sorted(set(seen)))
+    attached = re.search(r"^Attached GPUs\s*: (\d+)$", text, re.MULTILINE)
+    if attached and not markup and rows and len(rows) < int(attached[1]):
+        raise WrongUse(
+            f"{node}: nvidia-smi counts {attached[1]} GPUs and the text ends after {len(rows)}: "
+            "save it again"
+        )
     if xids and rows:
         # A GPU that fell off the bus is not in the list of GPUs any more.
         lost = make_row(node, max(row["gpu"] for _, row in rows) + 1)
@@ -851,8 +877,8 @@ def find_odd_ones(rows: Sequence[Row]) -> dict[tuple[str, int], list[tuple[str, 
     usual = max(dict.fromkeys(models), key=models.count, default=None)
     if usual is not None and len(models) >= FEWEST_TO_COMPARE:
         for row in rows:
-            is_rare = row["model"] in models and 2 * models.count(row["model"]) < len(models)
-            if is_rare:
+            is_other = row["model"] in models and row["model"] != usual
+            if is_other and 2 * models.count(usual) > len(models):
                 words = f"model {row['model']}, {models.count(usual)} others are {usual}"
                 odd.setdefault((row["node"], row["gpu"]), []).append(("odd", words))
     return odd
@@ -1197,14 +1223,18 @@ def main(arguments: list[str] | None = None) -> int:
             is_complete = False
         judge_gpus(rows)
         missing = find_missing(rows, nodes, options.expect)
-        if options.json:
-            head = make_document_head(
-                "gpu_health", (__version__, METHOD), make_portable_command(arguments), origin
-            )
-            body = {"complete": is_complete and bool(rows), "units": UNITS, "results": rows}
-            details = {"nodes": nodes, "missing": missing, "expected": options.expect}
-            write_document(options.json, {**head, **body, "caveats": caveats, "details": details})
-        print_report(rows, missing, caveats, options.brief)
+        try:
+            if options.json:
+                head = make_document_head(
+                    "gpu_health", (__version__, METHOD), make_portable_command(arguments), origin
+                )
+                body = {"complete": is_complete and bool(rows), "units": UNITS, "results": rows}
+                details = {"nodes": nodes, "missing": missing, "expected": options.expect}
+                write_document(
+                    options.json, {**head, **body, "caveats": caveats, "details": details}
+                )
+        finally:  # a disk that is full loses no table
+            print_report(rows, missing, caveats, options.brief)
     except WrongUse as error:
         parser.error(str(error))
     except KeyboardInterrupt:  # in a self-test: a run listens for signals itself
@@ -1214,5 +1244,28 @@ def main(arguments: list[str] | None = None) -> int:
     return 0 if is_well and is_complete else 1
 
 
+def run_to_stdout(run: Callable[[], int]) -> int:
+    """What `run` returns, once all that it printed is written; where stdout takes no more, a full
+    disk or a closed pipe, one line says so, and it is 1."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, by `>&-`: then nobody wants to read it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - to the end
+    try:
+        try:
+            status = run()
+        except SystemExit as ended:  # --help, --version, and wrong use
+            status = int(ended.code or 0)
+        sys.stdout.flush()
+    except OSError as error:
+        kinds = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        if error.filename is not None or error.errno not in kinds:
+            raise
+        # What still waits would be complained of again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        print(f"stdout could not be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return status
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_to_stdout(main))

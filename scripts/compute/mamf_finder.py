@@ -81,9 +81,15 @@ device, nothing measured, or stopped by a signal, 2 wrong use.
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":  # Ctrl-C ends in silence, also while the rest is imported
+    sys.excepthook = lambda *e: None if e[0] is KeyboardInterrupt else sys.__excepthook__(*e)
+
 import argparse
 import contextlib
 import datetime
+import errno
 import importlib.util
 import itertools
 import json
@@ -96,7 +102,6 @@ import re
 import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -1096,9 +1101,9 @@ def hide_folders(text: str) -> str:
 
 def make_portable_command(arguments: Sequence[str]) -> list[str]:
     """The command line as another machine would type it, without absolute paths."""
-    script = Path(__file__).resolve()
-    with contextlib.suppress(ValueError):
-        script = script.relative_to(Path.cwd().resolve())
+    script = Path(__file__)
+    with contextlib.suppress(ValueError, OSError):  # a folder that was deleted has no name
+        script = script.resolve().relative_to(Path.cwd().resolve())
     name = script.name if script.is_absolute() else script.as_posix()
     return ["python", name, *(hide_folders(argument) for argument in arguments)]
 
@@ -1585,14 +1590,39 @@ class Plan(NamedTuple):
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the JSON whole: under another name, then moved. Raises WrongUse where it cannot be."""
+    """Write the JSON whole: under another name, then moved; a pipe or a device is written to, and
+    a symbolic link followed. Raises WrongUse where it cannot be."""
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    target = path.resolve()
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
         partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        partial.replace(target)
     except OSError as error:
         partial.unlink(missing_ok=True)
+        raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
+
+
+def check_json_path(path: Path | None) -> None:
+    """Raises WrongUse where --json names a folder, or a file in a folder that is not there or takes
+    no files."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise WrongUse(f"--json: {path} is a folder; name a file in it")
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise WrongUse(f"--json: there is no folder {target.parent}")
+    if path.exists() and not path.is_file():  # a pipe or a device, which writing shows
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.touch()
+        partial.unlink()
+    except OSError as error:
         raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
@@ -1617,6 +1647,7 @@ class Journal:
         self.failure: str | None = None
         self.comparison: dict[str, Any] | None = None
         self.written = 0.0
+        self.unwritten: str | None = None
 
     @property
     def products(self) -> int:
@@ -1658,11 +1689,18 @@ class Journal:
         }
 
     def write(self, force: bool = True) -> None:
-        """Write the JSON file whole; without force only where the last one is seconds old."""
+        """Write the JSON file whole; without force only where the last one is seconds old.
+
+        Where it cannot be, on a disk that has filled, the run goes on, and says so at its end.
+        """
         path = self.plan.json_path
         if path is None or (not force and time.monotonic() - self.written < JSON_EVERY_SECONDS):
             return
-        write_document(path, self.to_document())
+        try:
+            write_document(path, self.to_document())
+            self.unwritten = None
+        except WrongUse as error:
+            self.unwritten = str(error)
         self.written = time.monotonic()
 
 
@@ -3017,15 +3055,12 @@ def check_options(options: argparse.Namespace) -> None:
         if getattr(options, f"{name}_range") is not None:
             start, stop, step = getattr(options, f"{name}_range")
             expand_range(start, stop, step, f"--{name}_range")
-    for name in ("json", "plot"):
-        path = getattr(options, name)
-        if path is None:
-            continue
-        if not path.absolute().parent.is_dir():
-            raise WrongUse(f"--{name}: there is no folder {path.parent}; make it first")
-        if path.is_dir():
-            raise WrongUse(f"--{name}: {path} is a folder; name a file")
+    check_json_path(options.json)
     if options.plot:
+        if not options.plot.absolute().parent.is_dir():
+            raise WrongUse(f"--plot: there is no folder {options.plot.parent}; make it first")
+        if options.plot.is_dir():
+            raise WrongUse(f"--plot: {options.plot} is a folder; name a file")
         if options.plot.suffix.lower() not in (".svg", ".png"):
             raise WrongUse(f"--plot: {options.plot} has to end in .svg or .png")
         given = [getattr(options, name) for name in ("m", "n", "k")]
@@ -3071,6 +3106,9 @@ def main(arguments: list[str] | None = None) -> int:
             print_comparison(journal.comparison, options.top)
         if options.plot and not draw_heat_map(journal.rows, options.plot):
             write_note("--plot: fewer than two shapes were measured, so there is no picture")
+        if journal.unwritten:
+            write_note(f"{journal.unwritten}; the JSON has less than the table")
+            problems += 1
     except WrongUse as error:
         parser.error(str(error))
     except KeyboardInterrupt:  # in a self-test: a run listens for signals itself
@@ -3079,5 +3117,28 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if problems or (stop.by_signal and not journal.complete) else 0
 
 
+def run_to_stdout(run: Callable[[], int]) -> int:
+    """What `run` returns, once all that it printed is written; where stdout takes no more, a full
+    disk or a closed pipe, one line says so, and it is 1."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, by `>&-`: then nobody wants to read it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - to the end
+    try:
+        try:
+            status = run()
+        except SystemExit as ended:  # --help, --version, and wrong use
+            status = int(ended.code or 0)
+        sys.stdout.flush()
+    except OSError as error:
+        kinds = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        if error.filename is not None or error.errno not in kinds:
+            raise
+        # What still waits would be complained of again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        print(f"stdout could not be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return status
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_to_stdout(main))

@@ -53,9 +53,15 @@ Seen running so far: on a CPU. The code for accelerators follows PyTorch's docum
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":  # Ctrl-C ends in silence, also while the rest is imported
+    sys.excepthook = lambda *e: None if e[0] is KeyboardInterrupt else sys.__excepthook__(*e)
+
 import argparse
 import contextlib
 import datetime
+import errno
 import json
 import math
 import os
@@ -64,7 +70,6 @@ import random
 import re
 import signal
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -257,9 +262,9 @@ def hide_folders(text: str) -> str:
 
 def make_portable_command(arguments: Sequence[str]) -> list[str]:
     """The command line as another machine would type it, without absolute paths."""
-    script = Path(__file__).resolve()
-    with contextlib.suppress(ValueError):
-        script = script.relative_to(Path.cwd().resolve())
+    script = Path(__file__)
+    with contextlib.suppress(ValueError, OSError):  # a folder that was deleted has no name
+        script = script.resolve().relative_to(Path.cwd().resolve())
     name = script.name if script.is_absolute() else script.as_posix()
     return ["python", name, *(hide_folders(argument) for argument in arguments)]
 
@@ -323,12 +328,17 @@ def is_out_of_memory(error: RuntimeError) -> bool:
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the JSON whole: under another name, then moved. Raises WrongUse where it cannot be."""
+    """Write the JSON whole: under another name, then moved; a pipe or a device is written to, and
+    a symbolic link followed. Raises WrongUse where it cannot be."""
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    target = path.resolve()
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
         partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        partial.replace(target)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
@@ -383,13 +393,23 @@ def summarise_samples_of(name: str, samples: Sequence[float]) -> Row:
 
 
 def check_json_path(path: Path | None) -> None:
-    """Raises WrongUse where --json names a folder, or a file in a folder that is not there."""
+    """Raises WrongUse where --json names a folder, or a file in a folder that is not there or takes
+    no files."""
     if path is None:
         return
     if path.is_dir():
         raise WrongUse(f"--json: {path} is a folder; name a file in it")
-    if not path.resolve().parent.is_dir():
-        raise WrongUse(f"--json: there is no folder {path.resolve().parent}")
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise WrongUse(f"--json: there is no folder {target.parent}")
+    if path.exists() and not path.is_file():  # a pipe or a device, which writing shows
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.touch()
+        partial.unlink()
+    except OSError as error:
+        raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def choose_device(torch: Any, name: str | None, local_rank: int = 0) -> Any:
@@ -402,7 +422,8 @@ def choose_device(torch: Any, name: str | None, local_rank: int = 0) -> Any:
     try:
         device = torch.device(name or present)
     except RuntimeError as error:
-        raise WrongUse(f"--device {name}: {str(error).splitlines()[0]}") from error
+        known = f"{present} or cpu" if has_accelerator else "cpu"
+        raise WrongUse(f"--device {name}: no device of torch; here it is {known}") from error
     if device.type == "cpu":
         return device
     if device.type != present:
@@ -676,6 +697,7 @@ class WidthJournal:
         self.header: dict[str, Any] = {}
         self.complete = False
         self.written = 0.0
+        self.unwritten: str | None = None
 
     def make_rows(self) -> list[Row]:
         """The rows of all widths that have samples, the narrowest first."""
@@ -687,7 +709,10 @@ class WidthJournal:
         return rows
 
     def write(self, force: bool = True) -> None:
-        """Write the JSON file; without force only where the last one is seconds old."""
+        """Write the JSON file; without force only where the last one is seconds old.
+
+        Where it cannot be, on a disk that has filled, the run goes on, and says so at its end.
+        """
         path = self.place.path
         if path is None or (not force and time.monotonic() - self.written < JSON_EVERY_SECONDS):
             return
@@ -710,7 +735,11 @@ class WidthJournal:
                 "alignments": group_alignments(rows),
             },
         }
-        write_document(path, document)
+        try:
+            write_document(path, document)
+            self.unwritten = None
+        except WrongUse as error:
+            self.unwritten = str(error)
         self.written = time.monotonic()
 
 
@@ -1003,6 +1032,9 @@ def main(arguments: list[str] | None = None) -> int:
         stop.listen()
         journal = run_search(options, make_portable_command(arguments), stop, origin)
         problems = print_report(journal, options.top)
+        if journal.unwritten:
+            write_note(f"{journal.unwritten}; the JSON has less than the table")
+            problems += 1
     except WrongUse as error:
         parser.error(str(error))
     except KeyboardInterrupt:  # in a self-test: a run listens for signals itself
@@ -1011,5 +1043,28 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if problems or (stop.by_signal and not journal.complete) else 0
 
 
+def run_to_stdout(run: Callable[[], int]) -> int:
+    """What `run` returns, once all that it printed is written; where stdout takes no more, a full
+    disk or a closed pipe, one line says so, and it is 1."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, by `>&-`: then nobody wants to read it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - to the end
+    try:
+        try:
+            status = run()
+        except SystemExit as ended:  # --help, --version, and wrong use
+            status = int(ended.code or 0)
+        sys.stdout.flush()
+    except OSError as error:
+        kinds = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        if error.filename is not None or error.errno not in kinds:
+            raise
+        # What still waits would be complained of again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        print(f"stdout could not be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return status
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_to_stdout(main))

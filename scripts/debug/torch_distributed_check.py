@@ -60,10 +60,18 @@ rank 0, or stopped by a signal, 2 wrong use.
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":  # Ctrl-C ends in silence, also while the rest is imported
+    sys.excepthook = lambda *e: None if e[0] is KeyboardInterrupt else sys.__excepthook__(*e)
+
 import argparse
 import contextlib
 import datetime
+import errno
+import itertools
 import json
+import math
 import os
 import platform
 import queue
@@ -71,7 +79,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -119,6 +126,9 @@ SOFTWARE = ("torch", "backend", "backend_version", "python")
 HARDWARE = ("device_model", "compute_capability", "device_count")
 
 Row = dict[str, Any]
+
+# Slurm itself takes no more in one range.
+MOST_HOSTS = 65536
 
 
 class WrongUse(Exception):
@@ -209,7 +219,8 @@ def choose_device(torch: Any, name: str | None, local_rank: int = 0) -> Any:
     try:
         device = torch.device(name or present)
     except RuntimeError as error:
-        raise WrongUse(f"--device {name}: {str(error).splitlines()[0]}") from error
+        known = f"{present} or cpu" if has_accelerator else "cpu"
+        raise WrongUse(f"--device {name}: no device of torch; here it is {known}") from error
     if device.type == "cpu":
         return device
     if device.type != present:
@@ -301,33 +312,61 @@ def parse_rehearsal(text: str) -> Rehearsal:
     return Rehearsal(kind, int(rank), step)
 
 
-def expand_hosts(text: str) -> list[str]:
-    """The hosts of a list as Slurm and pdsh write it: `node[01-03,7],login` has five.
-
-    Raises WrongUse where brackets do not match or a range runs backwards.
-    """
-    hosts = []
-    for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
-        hosts += expand_brackets(part.strip())
-    if not hosts or text.count("[") != text.count("]"):
-        raise WrongUse(f"'{text}' is no list of hosts: write node[01-04] or a,b,c")
-    return hosts
+def check_rehearsals(rehearsals: Iterable[Rehearsal], ranks: int) -> None:
+    """Raises WrongUse where a failure is to happen to a rank that there is not."""
+    for rehearsal in rehearsals:
+        if rehearsal.rank >= ranks:
+            there = f"ranks 0 to {ranks - 1}" if ranks > 1 else "rank 0 alone"
+            raise WrongUse(
+                f"--rehearse {rehearsal.kind}:{rehearsal.rank}: there is no rank {rehearsal.rank}, "
+                f"only {there}"
+            )
 
 
-def expand_brackets(text: str) -> list[str]:
-    """The names of one part of a host list, its brackets from left to right."""
-    found = re.search(r"\[([^\]]*)\]", text)
+def split_nodelist(text: str) -> list[str]:
+    """The parts of a list of hosts, at the commas outside of brackets. Raises WrongUse."""
+    part = r"(?:[^,\[\]\s]|\[[^\[\]\s]*\])+"
+    if not re.fullmatch(f"{part}(?:,+{part})*,*", text.strip()):
+        raise WrongUse(f"'{text}' is no list of hosts: write node[01-04,7] or a,b,c")
+    return re.findall(part, text)
+
+
+def read_number_range(text: str, item: str) -> range:
+    """`7` or `01-04` as numbers. Raises WrongUse for anything else, and for too many."""
+    found = re.fullmatch(r"(\d{1,18})(?:-(\d{1,18}))?", item, re.ASCII)
     if found is None:
-        return [text] if text else []
-    names = []
-    for item in found.group(1).split(","):
-        first, dash, last = item.partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()) or int(last or first) < int(first):
-            raise WrongUse(f"'{text}' is no list of hosts: '{item}' is no range of numbers")
-        numbers = range(int(first), int(last or first) + 1)
-        names += [str(number).zfill(len(first)) for number in numbers]
-    head, tail = text[: found.start()], text[found.end() :]
-    return [name for number in names for name in expand_brackets(f"{head}{number}{tail}")]
+        raise WrongUse(f"'{text}' is no list of hosts: '{item}' is no range of numbers")
+    first, last = int(found.group(1)), int(found.group(2) or found.group(1))
+    if last < first:
+        raise WrongUse(f"'{text}' is no list of hosts: '{item}' runs backwards")
+    if last - first >= MOST_HOSTS:
+        raise WrongUse(f"'{text}' has more than {MOST_HOSTS} hosts")
+    return range(first, last + 1)
+
+
+def expand_nodelist(text: str) -> list[str]:
+    """The hosts of a list as Slurm writes it, `node[01-03,7],login` say, in Slurm's order.
+
+    Raises WrongUse where it is none.
+    """
+    hosts: list[str] = []
+    for part in split_nodelist(text):
+        pieces = re.split(r"\[([^\]]*)\]", part)
+        texts, brackets = pieces[::2], pieces[1::2]
+        choices = []
+        for bracket in brackets:
+            items = [(item, read_number_range(part, item)) for item in bracket.split(",")]
+            width = {item: len(item.partition("-")[0]) for item, _ in items}
+            choices.append([str(n).zfill(width[item]) for item, numbers in items for n in numbers])
+        if len(hosts) + math.prod(map(len, choices)) > MOST_HOSTS:
+            raise WrongUse(f"'{text}' has more than {MOST_HOSTS} hosts")
+        # Slurm counts the last bracket fastest, then the first, the second and so on.
+        order = [*range(len(choices) - 2, -1, -1), len(choices) - 1] if choices else []
+        for numbers in itertools.product(*(choices[place] for place in order)):
+            by_place = dict(zip(order, numbers, strict=True))
+            names = [by_place[place] for place in range(len(choices))] + [""]
+            hosts.append("".join(map("".join, zip(texts, names, strict=True))))
+    return hosts
 
 
 def expand_tasks(text: str) -> list[int]:
@@ -353,11 +392,11 @@ def place_ranks(hosts: Sequence[str], tasks: Sequence[int], ranks: int) -> list[
 def read_expected_hosts(option: str | None, environ: Mapping[str, str]) -> list[str]:
     """The hosts that should be there: of --hosts, else of Slurm's step or job; else none."""
     if option:
-        return expand_hosts(option)
+        return expand_nodelist(option)
     for name in ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"):
         if environ.get(name):
             with contextlib.suppress(WrongUse):
-                return expand_hosts(environ[name])
+                return expand_nodelist(environ[name])
     return []
 
 
@@ -600,7 +639,8 @@ def open_store(place: tuple[int, int, int], timeout: float, is_second: bool = Fa
 def read_pid_space() -> str | None:
     """What two processes have in common that can see each other by their numbers."""
     try:
-        return f"{socket.gethostname()} {Path('/proc/self/ns/pid').readlink()}"
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
     except OSError:
         return None
 
@@ -783,33 +823,48 @@ def hide_folders(text: str) -> str:
 
 def make_portable_command(arguments: Sequence[str]) -> list[str]:
     """The command line as another machine would type it, without absolute paths."""
-    script = Path(__file__).resolve()
-    with contextlib.suppress(ValueError):
-        script = script.relative_to(Path.cwd().resolve())
+    script = Path(__file__)
+    with contextlib.suppress(ValueError, OSError):  # a folder that was deleted has no name
+        script = script.resolve().relative_to(Path.cwd().resolve())
     name = script.name if script.is_absolute() else script.as_posix()
     return ["python", name, *(hide_folders(argument) for argument in arguments)]
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the JSON whole: under another name, then moved. Raises WrongUse where it cannot be."""
+    """Write the JSON whole: under another name, then moved; a pipe or a device is written to, and
+    a symbolic link followed. Raises WrongUse where it cannot be."""
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    target = path.resolve()
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
         partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        partial.replace(target)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def check_json_path(path: Path | None) -> None:
-    """Raises WrongUse where --json names a folder, or a file in a folder that is not there."""
+    """Raises WrongUse where --json names a folder, or a file in a folder that is not there or takes
+    no files."""
     if path is None:
         return
     if path.is_dir():
         raise WrongUse(f"--json: {path} is a folder; name a file in it")
-    if not path.resolve().parent.is_dir():
-        raise WrongUse(f"--json: there is no folder {path.resolve().parent}")
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise WrongUse(f"--json: there is no folder {target.parent}")
+    if path.exists() and not path.is_file():  # a pipe or a device, which writing shows
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.touch()
+        partial.unlink()
+    except OSError as error:
+        raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def make_document_head(
@@ -1115,8 +1170,8 @@ def make_check_document(
     }
 
 
-def print_report(report: Report) -> None:
-    """The table to stdout; what was found, and what to do, to stderr."""
+def print_report(report: Report) -> int:
+    """The table to stdout; what was found, and what to do, to stderr. The number of problems."""
     print(format_check_table(report), flush=True)
     facts = report.outcomes[0].state.get("facts") or {}
     if facts:
@@ -1142,6 +1197,7 @@ def print_report(report: Report) -> None:
             file=sys.stderr,
         )
     sys.stderr.flush()
+    return len(report.problems)
 
 
 def find_free_port() -> int:
@@ -1417,11 +1473,11 @@ def run_check_rank(
         report.caveats.append(str(state["trouble"]))
     complete_report(report, options.timeout, address)
     head = make_document_head("torch_distributed_check", (__version__, METHOD), command, origin)
-    print_report(report)
+    problems = run_to_stdout(lambda: print_report(report))
     if options.json:
         document = make_check_document(report, head, options.timeout, not is_stopped)
         write_document(options.json, document)
-    is_good = not report.problems and not is_stopped
+    is_good = not problems and not is_stopped
     board.conclude(is_good)
     time.sleep(0.3)  # the others read it from this rank
     return 0 if is_good else 1
@@ -1474,7 +1530,7 @@ def run_self_test() -> int:
         checks.append((name, passed))
         print(f"{'ok    ' if passed else 'FAILED'} {name}", file=sys.stderr)
 
-    check("node[08-10],x is four hosts", expand_hosts("node[08-10],x")[2:] == ["node10", "x"])
+    check("node[08-10],x is four hosts", expand_nodelist("node[08-10],x")[2:] == ["node10", "x"])
     check("8(x2),4 tasks are 8, 8 and 4", expand_tasks("8(x2),4") == [8, 8, 4])
     placed = place_ranks(["a", "b"], [2, 1], 3)
     check("2 ranks on a, 1 on b", placed == ["a", "a", "b"])
@@ -1576,10 +1632,13 @@ def main(arguments: list[str] | None = None) -> int:
             return run_self_test()
         check_json_path(options.json)
         if options.hosts:
-            expand_hosts(options.hosts)
+            expand_nodelist(options.hosts)
         stop.listen()
-        if place is None:
+        if place is not None:
+            check_rehearsals(options.rehearse, place[1])
+        else:
             count = count_local_ranks(options.ranks, options.device)
+            check_rehearsals(options.rehearse, count)
             return 1 if stop.by_signal else launch_ranks(count, arguments)
         status = run_check_rank(options, place, command, stop, origin)
     except WrongUse as error:
@@ -1596,5 +1655,28 @@ def main(arguments: list[str] | None = None) -> int:
     os._exit(status)
 
 
+def run_to_stdout(run: Callable[[], int]) -> int:
+    """What `run` returns, once all that it printed is written; where stdout takes no more, a full
+    disk or a closed pipe, one line says so, and it is 1."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, by `>&-`: then nobody wants to read it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - to the end
+    try:
+        try:
+            status = run()
+        except SystemExit as ended:  # --help, --version, and wrong use
+            status = int(ended.code or 0)
+        sys.stdout.flush()
+    except OSError as error:
+        kinds = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        if error.filename is not None or error.errno not in kinds:
+            raise
+        # What still waits would be complained of again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        print(f"stdout could not be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return status
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_to_stdout(main))

@@ -37,11 +37,11 @@ What is not timed
     iteration.
 What is reported
     For each payload: the mean over the ranks of each iteration, and of these means the median,
-    spread, minimum and maximum; and the rank with the largest median, with its own bandwidth. Of a
-    broadcast and a reduce it is the slowest rank instead of the mean, because the others are done
-    before the data has arrived. A `~` before a number says that its spread leaves no digit of it
-    certain. And a verdict, the
-    first of these that applies:
+    spread, minimum and maximum. The slowest rank: the time of the rank that was last in each
+    iteration, the median of these, and behind it the rank that was last most often; so it is never
+    faster than the mean. Of a broadcast and a reduce the mean too is the slowest rank, because the
+    others are done before the data has arrived. A `~` before a number says that its spread leaves
+    no digit of it certain. And a verdict, the first of these that applies:
         WRONG ANSWER   a rank has other numbers than it should
         above peak     faster than --peak
         one sample, few samples   fewer than 4: nobody knows the spread
@@ -68,7 +68,8 @@ How to run
     is that good?   python env_report.py --json facts.json, and then --compare --facts facts.json:
                         beside recorded runs of the same hardware, ranks and payload
     Ctrl-C, SIGTERM, SIGUSR1 and the end of --budget, on any rank, end all ranks after the
-    iteration that runs, and keep what was measured. Size and rate are written by rank 0.
+    iteration that runs, and keep what was measured; a signal that comes before the ranks have met
+    ends its rank at once. Size and rate are written by rank 0.
 
 A good answer: busbw rises with the payload and stays level from some 100 MB on, near the speed of
 the slowest link on the way (NVLink within a node, the network cards between nodes); no warning of
@@ -85,9 +86,15 @@ that failed, nothing measured, or stopped by a signal, 2 wrong use.
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":  # Ctrl-C ends in silence, also while the rest is imported
+    sys.excepthook = lambda *e: None if e[0] is KeyboardInterrupt else sys.__excepthook__(*e)
+
 import argparse
 import contextlib
 import datetime
+import errno
 import importlib.util
 import json
 import math
@@ -99,7 +106,6 @@ import signal
 import socket
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -160,6 +166,7 @@ UNITS = {
     "busbw_bytes_per_second_mean": "B/s",
     "busbw_bytes_per_second_max": "B/s",
     "slowest_rank": "1",
+    "slowest_rank_share": "1",
     "slowest_rank_seconds_median": "s",
     "slowest_rank_busbw_bytes_per_second": "B/s",
     "wrong_elements": "1",
@@ -172,6 +179,7 @@ COLLECTIVES = (
 )
 # The largest whole number up to which the data type has all of them.
 DTYPES = {"float32": 2**24, "float16": 2**11, "bfloat16": 2**8}
+DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 # Here a rank may be done long before the data has arrived where it has to go.
 ROOTED = ("broadcast", "reduce")
 # Numbers that are sent unchanged: a prime below 2**8, so that all data types hold them.
@@ -196,6 +204,10 @@ LARGE_DRIFT = 0.05
 QUARTILE_SAMPLES = 4
 # Of the time, the share that is there at any size, from which on a row tells no bandwidth.
 LATENCY_SHARE = 0.5
+# A rank that is last in this share of the samples is slow; less may be chance.
+SLOW_RANK_SHARE = 0.75
+# How long a rank that has lost another one looks for who it was, and stays to be seen alive.
+LINGER_SECONDS = 1.0
 JSON_EVERY_SECONDS = 5.0
 # A fitted line that misses a point by more than this is no model of the curve.
 POOR_FIT = 0.5
@@ -237,6 +249,36 @@ class StopSign:
             self.reason = "the budget is used up"
         if self.reason is not None:
             raise Stopped(self.reason)
+
+
+class SpokenStop(StopSign):
+    """A stop sign that says at once that a signal has come: the end may take an iteration.
+
+    Until `is_early` is taken away nothing has begun that others wait for: then it raises Stopped.
+    """
+
+    def __init__(self, speaks: bool) -> None:
+        super().__init__()
+        self.speaks = speaks
+        self.is_early = False
+
+    def _receive(self, number: int, frame: Any) -> None:
+        super()._receive(number, frame)
+        if self.speaks:
+            name = signal.Signals(number).name
+            text = f"{name}: stopping after what runs now; the same signal again ends it at once\n"
+            # Not by print, whose buffer the signal may have interrupted.
+            os.write(2, text.encode())
+        if self.is_early:
+            raise Stopped(self.reason)
+
+
+class Neighbour(NamedTuple):
+    """Where a rank runs: its host, the numbering of processes there, and its own number."""
+
+    host: str
+    numbering: str
+    process: int
 
 
 class Job(NamedTuple):
@@ -552,7 +594,8 @@ def choose_device(torch: Any, name: str | None, local_rank: int = 0) -> Any:
     try:
         device = torch.device(name or present)
     except RuntimeError as error:
-        raise WrongUse(f"--device {name}: {str(error).splitlines()[0]}") from error
+        known = f"{present} or cpu" if has_accelerator else "cpu"
+        raise WrongUse(f"--device {name}: no device of torch; here it is {known}") from error
     if device.type == "cpu":
         return device
     if device.type != present:
@@ -631,6 +674,61 @@ def leave_job(job: Job) -> None:
     for name in ("SIGINT", "SIGTERM", "SIGUSR1"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
+
+
+def describe_neighbour() -> Neighbour:
+    """Where this rank runs."""
+    numbering = ""
+    with contextlib.suppress(OSError):
+        numbering = str(Path("/proc/self/ns/pid").readlink())
+    return Neighbour(socket.gethostname(), numbering, os.getpid())
+
+
+def has_ended(process: int) -> bool:
+    """Whether a process of this host has ended, also where nobody has taken note of it yet."""
+    with contextlib.suppress(OSError, IndexError):
+        status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+        return status.rpartition(")")[2].split()[0] in ("Z", "X")
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def find_ended_ranks(neighbours: Sequence[Neighbour], rank: int, seconds: float) -> list[int]:
+    """The ranks on the host of this one whose processes have ended; waits so long for the first."""
+    deadline = time.monotonic() + seconds
+    while neighbours:
+        here = neighbours[rank][:2]
+        ended = [
+            other
+            for other, place in enumerate(neighbours)
+            if other != rank and place[:2] == here and has_ended(place.process)
+        ]
+        if ended or time.monotonic() > deadline:
+            return ended
+        time.sleep(0.05)
+    return []
+
+
+def describe_rank_failure(rank: int, reason: str, ended: Sequence[int]) -> str:
+    """What made a rank fail, the ranks that ended before it first."""
+    if not ended:
+        return f"rank {rank} failed: {reason}"
+    numbers = ", ".join(map(str, ended))
+    gone = f"rank {numbers} has ended" if len(ended) == 1 else f"ranks {numbers} have ended"
+    return f"{gone}, and rank {rank} has lost it: {reason}"
+
+
+def shorten_error(error: Exception) -> str:
+    """The first line of an error, without the C++ frames below it and without addresses."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    text = re.sub(r"\[[^\]]*\.(?:cc|cpp|h):\d+\]\s*", "", lines[0])
+    text = re.sub(r"\[?(?:\d{1,3}\.){3}\d{1,3}\]?(?::\d+)?", "a host", text)
+    return text[:120]
 
 
 def gather_values(job: Job, value: Any) -> list[Any]:
@@ -813,7 +911,11 @@ def combine_ranks(by_rank: Sequence[Sequence[float]], collective: str) -> list[f
 
 
 def summarise_ranks(by_rank: Sequence[Sequence[float]], collective: str, size: int) -> Row:
-    """Statistics of all ranks together in each iteration, and the slowest rank's median."""
+    """Statistics of all ranks together in each iteration, and of the slowest in each.
+
+    Each iteration's slowest takes at least its mean, so the median of the slowest is at least that
+    of the means. `slowest_rank` is the one that was it most often, in `slowest_rank_share` of all.
+    """
     ranks = len(by_rank)
     row = summarise_samples_of("seconds", combine_ranks(by_rank, collective))
     row["steady"] = is_steady(row)
@@ -829,11 +931,16 @@ def summarise_ranks(by_rank: Sequence[Sequence[float]], collective: str, size: i
     row["busbw_bytes_per_second_median"] = bus(row["seconds_median"])
     row["busbw_bytes_per_second_mean"] = bus(row["seconds_mean"])
     row["busbw_bytes_per_second_max"] = bus(row["seconds_min"])
-    medians = [statistics.median(of_rank) for of_rank in by_rank]
-    slowest = max(range(ranks), key=lambda rank: medians[rank])
+    last = [max(range(ranks), key=of_all.__getitem__) for of_all in zip(*by_rank, strict=True)]
+    totals = [sum(of_rank) for of_rank in by_rank]
+    # Of ranks that were it as often, the one that took longer.
+    slowest = max(range(ranks), key=lambda rank: (last.count(rank), totals[rank]))
+    median = statistics.median(max(of_all) for of_all in zip(*by_rank, strict=True))
     row["slowest_rank"] = slowest
-    row["slowest_rank_seconds_median"] = medians[slowest]
-    row["slowest_rank_busbw_bytes_per_second"] = bus(medians[slowest])
+    row["slowest_rank_share"] = last.count(slowest) / len(last)
+    # Rounding in the mean of equal times must not put it above the slowest.
+    row["slowest_rank_seconds_median"] = max(median, row["seconds_median"])
+    row["slowest_rank_busbw_bytes_per_second"] = bus(row["slowest_rank_seconds_median"])
     return row
 
 
@@ -974,9 +1081,9 @@ def hide_folders(text: str) -> str:
 
 def make_portable_command(arguments: Sequence[str]) -> list[str]:
     """The command line as another machine would type it, without absolute paths."""
-    script = Path(__file__).resolve()
-    with contextlib.suppress(ValueError):
-        script = script.relative_to(Path.cwd().resolve())
+    script = Path(__file__)
+    with contextlib.suppress(ValueError, OSError):  # a folder that was deleted has no name
+        script = script.resolve().relative_to(Path.cwd().resolve())
     name = script.name if script.is_absolute() else script.as_posix()
     return ["python", name, *(hide_folders(argument) for argument in arguments)]
 
@@ -1045,7 +1152,9 @@ class BenchJournal:
         self.complete = False
         self.failure: str | None = None
         self.comparison: dict[str, Any] | None = None
+        self.neighbours: list[Neighbour] = []
         self.written = -math.inf
+        self.unwritten: str | None = None
 
     def to_document(self) -> dict[str, Any]:
         """The JSON document: base units, no NaN."""
@@ -1078,31 +1187,52 @@ class BenchJournal:
         self.written = time.monotonic()
 
     def write(self) -> None:
-        """Write the JSON file, where one is wanted."""
-        if self.path is not None:
+        """Write the JSON file, where one is wanted. Where it cannot be, on a disk that has filled,
+        the run goes on, and says so at its end."""
+        if self.path is None:
+            return
+        try:
             write_document(self.path, self.to_document())
+            self.unwritten = None
+        except WrongUse as error:
+            self.unwritten = str(error)
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the JSON whole: under another name, then moved. Raises WrongUse where it cannot be."""
+    """Write the JSON whole: under another name, then moved; a pipe or a device is written to, and
+    a symbolic link followed. Raises WrongUse where it cannot be."""
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    target = path.resolve()
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
         partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        partial.replace(target)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def check_json_path(path: Path | None) -> None:
-    """Raises WrongUse where --json names a folder, or a file in a folder that is not there."""
+    """Raises WrongUse where --json names a folder, or a file in a folder that is not there or takes
+    no files."""
     if path is None:
         return
     if path.is_dir():
         raise WrongUse(f"--json: {path} is a folder; name a file in it")
-    if not path.resolve().parent.is_dir():
-        raise WrongUse(f"--json: there is no folder {path.resolve().parent}")
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise WrongUse(f"--json: there is no folder {target.parent}")
+    if path.exists() and not path.is_file():  # a pipe or a device, which writing shows
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.touch()
+        partial.unlink()
+    except OSError as error:
+        raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def check_output_paths(json_path: Path | None, plot_path: Path | None = None) -> None:
@@ -1195,6 +1325,19 @@ def choose_sizes(options: argparse.Namespace, tier: str) -> list[int]:
     return list_sizes(smallest, options.max_size or max(largest, smallest))
 
 
+def check_payload(options: argparse.Namespace, ranks: int) -> None:
+    """Raises WrongUse where the smallest payload is less than an element, or than one per rank."""
+    size = choose_sizes(options, "cpu")[0]
+    width = DTYPE_BYTES[options.dtype]
+    for name, _, _ in list_plan(options, [size]):
+        if count_elements(name, size, width, ranks) < 1:
+            each = "" if size < width else f" for each of {ranks} ranks, as {name} needs it"
+            raise WrongUse(
+                f"a payload of {format_bytes(size)} has less than one element of {options.dtype}"
+                + each
+            )
+
+
 def list_plan(options: argparse.Namespace, sizes: Sequence[int]) -> list[tuple[str, str, int]]:
     """Collective, mode and size of each row, the large sizes last."""
     names = COLLECTIVES if "all" in options.collective else tuple(options.collective)
@@ -1206,13 +1349,23 @@ def run_bench_rank(
     options: argparse.Namespace,
     place: tuple[int, int, int],
     command: list[str],
-    stop: StopSign,
+    stop: SpokenStop,
     origin: float,
 ) -> BenchJournal:
     """Measure as one of the ranks; the journal, which rank 0 has written."""
-    torch = import_torch()
+    journal = BenchJournal(command, origin, options.json if place[0] == 0 else None)
+    try:
+        stop.is_early = True
+        stop.check()
+        torch = import_torch()
+        stop.is_early = False
+        stop.check()
+    except Stopped as stopped:
+        stop.is_early = False
+        journal.caveats.append(f"{stopped}, before the ranks had met")
+        journal.finish()
+        return journal
     job = join_job(torch, place, options.device, options.timeout)
-    journal = BenchJournal(command, origin, options.json if job.is_first else None)
     progress = Progress(0, "payloads", is_quiet=not job.is_first)
     try:
         measure_payloads(job, options, stop, journal, progress)
@@ -1221,14 +1374,20 @@ def run_bench_rank(
         # A rank that heard of it from another one ends as that one does.
         stop.by_signal = stop.by_signal or stop.reason is None
     except (RuntimeError, NotImplementedError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error) else type(error).__name__
-        journal.failure = f"rank {job.rank} failed: {reason}"
+        ended = find_ended_ranks(journal.neighbours, job.rank, LINGER_SECONDS)
+        journal.failure = describe_rank_failure(job.rank, shorten_error(error), ended)
         journal.caveats.append(journal.failure)
     finally:
         progress.close()
     journal.finish()
     if journal.failure is None:
         leave_job(job)
+    elif job.backend == "gloo" and not job.is_first:
+        # Its connections close, so that ranks that wait for this one hear of it; its process stays
+        # a while, so that they do not take it for the one that ended first.
+        with contextlib.suppress(RuntimeError, ValueError):
+            torch.distributed.destroy_process_group()
+        time.sleep(2 * LINGER_SECONDS)
     return journal
 
 
@@ -1239,7 +1398,8 @@ def measure_payloads(
     tier = "cpu" if job.device.type == "cpu" else "accelerator"
     watch = Stopwatch(job.torch, job.device)
     meeting = Meeting(job, stop)
-    hosts = gather_values(job, socket.gethostname())
+    journal.neighbours = gather_values(job, describe_neighbour())
+    hosts = [neighbour.host for neighbour in journal.neighbours]
     settings = BenchSettings(
         options.dtype,
         options.num_iterations,
@@ -1271,8 +1431,6 @@ def measure_payloads(
         )
     progress.total = journal.planned
     for name, mode, size in plan:
-        if count_elements(name, size, 4, job.size) < 1:
-            raise WrongUse(f"{format_bytes(size)} has less than one element for each rank")
         try:
             row, by_rank = measure_size(job, meeting, watch, name, mode, size, settings, room)
         except RuntimeError as error:
@@ -1356,17 +1514,23 @@ def format_bench_rows(rows: Sequence[Row]) -> str:
     for row in rows:
         doubt = estimate_doubt(row)
 
-        def show(rate: float | None, share: float | None = doubt) -> str:
-            doubted = None if share is None or rate is None else share * rate / 1e9
+        def show(rate: float | None, share: float | None = doubt, like: float | None = None) -> str:
+            doubted = None if share is None or rate is None else share * (like or rate) / 1e9
             return "-" if rate is None else format_earned(rate / 1e9, doubted)
+
+        # Rounded to the same place as busbw, it is not above that on paper either.
+        busbw, slowest = (
+            row[f"{name}_bytes_per_second{end}"]
+            for name, end in (("busbw", "_median"), ("slowest_rank_busbw", ""))
+        )
 
         lines.append(
             [
                 format_bytes(row["size_bytes"]),
                 *([row["collective"], row["mode"]] if several else []),
-                show(row["busbw_bytes_per_second_median"]),
+                show(busbw),
                 show(row["algbw_bytes_per_second_median"]),
-                f"{show(row['slowest_rank_busbw_bytes_per_second'])} ({row['slowest_rank']})",
+                f"{show(slowest, like=busbw)} ({row['slowest_rank']})",
                 format_time(row["seconds_median"]),
                 str(row["samples"]),
                 "-" if row["spread"] is None else f"{100 * row['spread']:.1f}",
@@ -1459,15 +1623,18 @@ def find_bench_remarks(journal: BenchJournal) -> list[str]:
     medians = [
         (row["slowest_rank_seconds_median"] / row["seconds_median"], row)
         for row in rows
-        if row["seconds_median"] > 0 and row["collective"] in ("all_reduce", "all_to_all", "p2p")
+        if row["seconds_median"] > 0
+        and row["slowest_rank_share"] >= SLOW_RANK_SHARE
+        and row["collective"] in ("all_reduce", "all_to_all", "p2p")
     ]
     apart = [(ratio, row) for ratio, row in medians if ratio > 1.25 and row["verdict"] == "ok"]
     if apart:
         ratio, row = max(apart, key=lambda pair: pair[0])
         remarks.append(
-            f"rank {row['slowest_rank']} took {100 * (ratio - 1):.0f} % longer than the mean rank "
-            f"for {row['collective']} of {format_bytes(row['size_bytes'])}: look at its node, and "
-            "see node_pairs.py"
+            f"rank {row['slowest_rank']} was the slowest in {100 * row['slowest_rank_share']:.0f} "
+            f"% of the samples of {row['collective']} of {format_bytes(row['size_bytes'])}; the "
+            f"slowest took {100 * (ratio - 1):.0f} % longer than the mean rank: look at its node, "
+            "and see node_pairs.py"
         )
     return remarks
 
@@ -1522,11 +1689,13 @@ def print_report(journal: BenchJournal) -> int:
             print(f"\n{format_fits(journal.fits)}")
         print(
             "\nSizes are binary (1 KiB = 1024 B), rates decimal (1 GB/s = 1000000000 B/s). "
-            f"Median over the samples of the mean over {journal.header['ranks']} ranks."
+            f"Median over the samples of the mean over {journal.header['ranks']} ranks; slowest "
+            "rank: median of the slowest in each sample (the rank that it was most often)."
         )
     problems = find_bench_problems(journal)
     for text in (*dict.fromkeys(journal.caveats), *find_bench_remarks(journal)):
-        write_note(text)
+        if text != journal.failure:  # which is a problem, below
+            write_note(text)
     for text in problems:
         print(f"problem: {text}", file=sys.stderr)
     return len(problems)
@@ -2182,8 +2351,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = build_parser()
     options = parser.parse_args(arguments)
     command = make_portable_command(arguments)
-    stop = StopSign()
     place = read_rank(os.environ)
+    # The ranks that this process starts speak for themselves.
+    stop = SpokenStop(speaks=place is not None and place[0] == 0)
     try:
         if options.self_test:
             if arguments != ["--self-test"]:
@@ -2197,7 +2367,9 @@ def main(arguments: list[str] | None = None) -> int:
             count = count_local_ranks(options.ranks, options.device)
             if place is not None or count == 1:
                 raise WrongUse("one rank has nobody to talk to; use --ranks 2, or more nodes")
+            check_payload(options, count)
             return 1 if stop.by_signal else launch_ranks(count, arguments)
+        check_payload(options, place[1])
         stop.deadline = origin + options.budget if options.budget else None
         journal = run_bench_rank(options, place, command, stop, origin)
         if place[0] != 0:
@@ -2212,6 +2384,9 @@ def main(arguments: list[str] | None = None) -> int:
             print_job_comparison(journal.comparison)
         if options.plot and journal.rows:
             draw_bandwidth(journal, options.plot)
+        if journal.unwritten:
+            write_note(f"{journal.unwritten}; the JSON has less than the table")
+            problems += 1
     except WrongUse as error:
         if place is not None and place[0] != 0:
             print(f"rank {place[0]}: {error}", file=sys.stderr)
@@ -2227,5 +2402,28 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if problems or was_stopped(journal, stop) else 0
 
 
+def run_to_stdout(run: Callable[[], int]) -> int:
+    """What `run` returns, once all that it printed is written; where stdout takes no more, a full
+    disk or a closed pipe, one line says so, and it is 1."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, by `>&-`: then nobody wants to read it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - to the end
+    try:
+        try:
+            status = run()
+        except SystemExit as ended:  # --help, --version, and wrong use
+            status = int(ended.code or 0)
+        sys.stdout.flush()
+    except OSError as error:
+        kinds = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        if error.filename is not None or error.errno not in kinds:
+            raise
+        # What still waits would be complained of again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        print(f"stdout could not be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return status
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_to_stdout(main))

@@ -56,9 +56,15 @@ signal, 2 wrong use.
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":  # Ctrl-C ends in silence, also while the rest is imported
+    sys.excepthook = lambda *e: None if e[0] is KeyboardInterrupt else sys.__excepthook__(*e)
+
 import argparse
 import contextlib
 import datetime
+import errno
 import importlib.util
 import json
 import math
@@ -70,7 +76,6 @@ import signal
 import socket
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -337,7 +342,8 @@ def choose_device(torch: Any, name: str | None, local_rank: int = 0) -> Any:
     try:
         device = torch.device(name or present)
     except RuntimeError as error:
-        raise WrongUse(f"--device {name}: {str(error).splitlines()[0]}") from error
+        known = f"{present} or cpu" if has_accelerator else "cpu"
+        raise WrongUse(f"--device {name}: no device of torch; here it is {known}") from error
     if device.type == "cpu":
         return device
     if device.type != present:
@@ -750,9 +756,9 @@ def hide_folders(text: str) -> str:
 
 def make_portable_command(arguments: Sequence[str]) -> list[str]:
     """The command line as another machine would type it, without absolute paths."""
-    script = Path(__file__).resolve()
-    with contextlib.suppress(ValueError):
-        script = script.relative_to(Path.cwd().resolve())
+    script = Path(__file__)
+    with contextlib.suppress(ValueError, OSError):  # a folder that was deleted has no name
+        script = script.resolve().relative_to(Path.cwd().resolve())
     name = script.name if script.is_absolute() else script.as_posix()
     return ["python", name, *(hide_folders(argument) for argument in arguments)]
 
@@ -781,25 +787,40 @@ def describe_device(torch: Any, device: Any) -> str:
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the JSON whole: under another name, then moved. Raises WrongUse where it cannot be."""
+    """Write the JSON whole: under another name, then moved; a pipe or a device is written to, and
+    a symbolic link followed. Raises WrongUse where it cannot be."""
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    target = path.resolve()
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
         partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        partial.replace(target)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def check_json_path(path: Path | None) -> None:
-    """Raises WrongUse where --json names a folder, or a file in a folder that is not there."""
+    """Raises WrongUse where --json names a folder, or a file in a folder that is not there or takes
+    no files."""
     if path is None:
         return
     if path.is_dir():
         raise WrongUse(f"--json: {path} is a folder; name a file in it")
-    if not path.resolve().parent.is_dir():
-        raise WrongUse(f"--json: there is no folder {path.resolve().parent}")
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise WrongUse(f"--json: there is no folder {target.parent}")
+    if path.exists() and not path.is_file():  # a pipe or a device, which writing shows
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.touch()
+        partial.unlink()
+    except OSError as error:
+        raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def check_output_paths(json_path: Path | None, plot_path: Path | None = None) -> None:
@@ -1232,7 +1253,7 @@ def main(arguments: list[str] | None = None) -> int:
             if found.failure:
                 print(found.failure, file=sys.stderr)
             return 0 if found.complete and not found.failure else 1
-        problems = print_report(found, command)
+        problems = run_to_stdout(lambda: print_report(found, command))
         if options.json:
             write_document(options.json, make_comparison_document(found, command, origin))
     except WrongUse as error:
@@ -1250,5 +1271,28 @@ def main(arguments: list[str] | None = None) -> int:
     return 0 if found.complete and not problems else 1
 
 
+def run_to_stdout(run: Callable[[], int]) -> int:
+    """What `run` returns, once all that it printed is written; where stdout takes no more, a full
+    disk or a closed pipe, one line says so, and it is 1."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, by `>&-`: then nobody wants to read it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - to the end
+    try:
+        try:
+            status = run()
+        except SystemExit as ended:  # --help, --version, and wrong use
+            status = int(ended.code or 0)
+        sys.stdout.flush()
+    except OSError as error:
+        kinds = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        if error.filename is not None or error.errno not in kinds:
+            raise
+        # What still waits would be complained of again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        print(f"stdout could not be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return status
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_to_stdout(main))

@@ -21,8 +21,8 @@ Physics
 Verdicts, the first of these that applies
     down              the cable or the other side: physical state is not LinkUp
     not active        linked, but no subnet manager has brought the port up
-    slow              a lower rate, or fewer lanes, than most ports of its kind, or than the link
-                      could do as iblinkinfo says
+    slow              a lower rate, or fewer lanes, than most ports of its kind, or than the others
+                      where none is most, or than the link could do as iblinkinfo says
     errors growing    an error counter went up between the two readings
     firmware unlike   another firmware than most cards of its type
     errors counted    counters are not 0; nobody knows since when. Read again
@@ -52,27 +52,32 @@ Seen running: on texts in the form these programs print, and with stand-ins in t
 InfiniBand hardware.
 
 Exit status: 0 no port is down, inactive, slow, growing errors or unlike, 1 one is, nothing was
-found, or stopped by a signal, 2 wrong use.
+found, a text of ibstat or ibv_devinfo ends in the middle, or stopped by a signal, 2 wrong use.
 """
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":  # Ctrl-C ends in silence, also while the rest is imported
+    sys.excepthook = lambda *e: None if e[0] is KeyboardInterrupt else sys.__excepthook__(*e)
+
 import argparse
 import contextlib
 import datetime
+import errno
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 __version__ = "0.1.0"
 METHOD = 1
@@ -171,6 +176,10 @@ MARKS = {
     "iblinkinfo": r"(?:CA|Switch): ",
 }
 BAD_VERDICTS = ("down", "not active", "slow", "errors growing", "firmware unlike")
+
+WHOLE_NUMBER = re.compile(r"0x[0-9a-fA-F]+|0|[1-9]\d*")
+GUID = re.compile(r"0x[0-9a-fA-F]{16}")
+LINK_LAYERS = ("InfiniBand", "Ethernet")
 
 LINK_LINE = re.compile(
     r"^\s*(?P<guid>0x[0-9a-fA-F]+)?\s*(?:\"(?P<name>[^\"]*)\")?\s*"
@@ -316,6 +325,7 @@ class Fabric:
 
     ports: dict[tuple[str, str | None, int], IbPort] = field(default_factory=dict)
     caveats: list[str] = field(default_factory=list)
+    cut_texts: list[str] = field(default_factory=list)
 
     def get(self, node: str, card: str | None, port: int) -> IbPort:
         """The port of that place, which is made where it is not known yet."""
@@ -357,12 +367,13 @@ def split_hosts(text: str, mark: str, name: str) -> dict[str, str]:
 
 def read_ibstat(fabric: Fabric, text: str, node: str) -> int:
     """Take in what ibstat printed on a node; the number of ports in it."""
+    note_cut_text(fabric, "ibstat", node, find_cut_card(text))
     card: dict[str, str] = {}
     name: str | None = None
     port: IbPort | None = None
     count = 0
     for line in text.splitlines():
-        if found := re.match(r"\s*CA '([^']+)'", line):
+        if found := re.match(r"\s*CA '([^']*)", line):
             name, card, port = found.group(1), {}, None
             continue
         if found := re.match(r"\s*Port (\d+):\s*$", line):
@@ -382,17 +393,79 @@ def read_ibstat(fabric: Fabric, text: str, node: str) -> int:
             port.physical_state = value
         elif key == "Rate" and (found := re.match(r"[\d.]+", value)):
             port.rate = float(found.group()) * GIGABIT
-        elif key == "Base lid":
+        elif key == "Base lid" and WHOLE_NUMBER.fullmatch(value):
             port.lid = int(value, 0)
-        elif key == "Port GUID":
+        elif key == "Port GUID" and GUID.fullmatch(value):
             port.guid = int(value, 16)
         elif key == "Link layer":
             port.link_layer = value
     return count
 
 
+def find_cut_card(text: str) -> str | None:
+    """The last card in ibstat's text, where the text ends before the last port of it does.
+
+    A card says how many ports it has, and each port tells its GUID and, but for old versions, its
+    link layer last.
+    """
+    name, told, ports, values = "", None, 0, dict[str, str]()
+    has_layers = "Link layer:" in text
+    is_named = True
+    for line in text.splitlines():
+        if found := re.fullmatch(r"CA '([^']*).*|CA?", line.strip()):
+            name, told, ports, values = found.group(1) or "without a name", None, 0, {}
+        elif re.match(r"\s*Port \d+:\s*$", line):
+            ports, values = ports + 1, {}
+        else:
+            key, colon, value = (part.strip() for part in line.partition(":"))
+            values[key] = value
+            is_named = bool(colon) or not line.strip()
+            told = int(value) if key == "Number of ports" and value.isdigit() else told
+    if not name:
+        return None
+    layer = values.get("Link layer", "" if has_layers else LINK_LAYERS[0])
+    is_whole = GUID.fullmatch(values.get("Port GUID", "")) is not None and not is_begun(layer)
+    is_last = told is not None and ports >= told and is_named
+    return None if is_last and (is_whole or not told) else name
+
+
+def is_begun(layer: str) -> bool:
+    """Whether this is the beginning of a link layer's name, and not the whole of it."""
+    return any(name != layer and name.startswith(layer) for name in LINK_LAYERS)
+
+
+def note_cut_text(fabric: Fabric, program: str, node: str, card: str | None) -> None:
+    """Remember that a text ends in the middle, where it does."""
+    if card is not None:
+        fabric.cut_texts.append(
+            f"{node}: the text of {program} ends in the middle of card {card}: what came after "
+            "that is missing"
+        )
+
+
+def find_cut_device(text: str) -> str | None:
+    """The last card in ibv_devinfo's text, where the text ends before the last port of it does."""
+    name, told, ports = "", None, 0
+    layer: str | None = None
+    for line in text.splitlines():
+        key, _, value = (part.strip() for part in line.partition(":"))
+        if key == "hca_id":
+            name, told, ports = value, None, 0
+        elif key == "phys_port_cnt" and value.isdigit():
+            told = int(value)
+        elif key == "port" and value.isdigit():
+            ports, layer = ports + 1, None
+        elif key == "link_layer":
+            layer = value
+    if not name:
+        return None
+    is_whole = layer is not None and not is_begun(layer)
+    return None if told is not None and ports >= told and (is_whole or not told) else name
+
+
 def read_ibv_devinfo(fabric: Fabric, text: str, node: str) -> int:
     """Take in what ibv_devinfo printed on a node, with or without -v; the number of ports."""
+    note_cut_text(fabric, "ibv_devinfo", node, find_cut_device(text))
     card: dict[str, str] = {}
     name: str | None = None
     port: IbPort | None = None
@@ -425,7 +498,8 @@ def read_devinfo_value(port: IbPort, key: str, value: str) -> None:
         words = "".join(word.capitalize() for word in plain.split("_"))
         port.physical_state = port.physical_state or words
     elif key == "port_lid":
-        port.lid = port.lid if port.lid is not None else int(value, 0)
+        if port.lid is None and WHOLE_NUMBER.fullmatch(value):
+            port.lid = int(value, 0)
     elif key == "link_layer":
         port.link_layer = port.link_layer or value
     elif key == "active_width" and (found := re.match(r"(\d+)X", plain)):
@@ -560,6 +634,24 @@ def find_usual(values: Iterable[Any]) -> Any:
     return max(counts, key=lambda value: (counts[value], value), default=None)
 
 
+class Usual(NamedTuple):
+    """What is usual in a group of ports, and whether it is that of more than half of them."""
+
+    value: Any
+    is_most: bool
+
+    def describe(self, shown: str) -> str:
+        """`where most have 400`; of two ports that differ nobody has the majority."""
+        return f"where {'most' if self.is_most else 'others'} have {shown}"
+
+
+def measure_usual(values: Iterable[Any]) -> Usual:
+    """What most have, or of those that as many have the largest."""
+    told = [value for value in values if value is not None]
+    usual = find_usual(told)
+    return Usual(usual, 2 * told.count(usual) > len(told))
+
+
 def judge_ports(fabric: Fabric) -> None:
     """Give each port its verdict, beside the others of its kind."""
     groups: dict[tuple[Any, ...], list[IbPort]] = {}
@@ -567,9 +659,9 @@ def judge_ports(fabric: Fabric) -> None:
         groups.setdefault((port.is_switch, port.card_type, port.link_layer), []).append(port)
     for group in groups.values():
         up = [port for port in group if is_up(port)]
-        rate = find_usual(port.rate for port in up)
-        lanes = find_usual(port.lanes for port in up)
-        firmware = find_usual(port.firmware for port in group)
+        rate = measure_usual(port.rate for port in up)
+        lanes = measure_usual(port.lanes for port in up)
+        firmware = measure_usual(port.firmware for port in group)
         for port in group:
             port.verdict, port.reason = judge_port(port, rate, lanes, firmware)
 
@@ -579,9 +671,7 @@ def is_up(port: IbPort) -> bool:
     return port.physical_state in (None, "LinkUp") and port.state in (None, "Active")
 
 
-def judge_port(
-    port: IbPort, rate: float | None, lanes: int | None, firmware: str | None
-) -> tuple[str, str | None]:
+def judge_port(port: IbPort, rate: Usual, lanes: Usual, firmware: Usual) -> tuple[str, str | None]:
     """Verdict and reason of a port, given what is usual among its kind."""
     if port.physical_state not in (None, "LinkUp") or (
         port.physical_state is None and port.state == "Down"
@@ -589,16 +679,17 @@ def judge_port(
         return "down", f"physical state {port.physical_state or 'unknown'}, state {port.state}"
     if port.state not in (None, "Active"):
         return "not active", f"linked, but state {port.state}: is a subnet manager running?"
-    if port.rate is not None and rate is not None and port.rate < rate:
-        return "slow", f"{port.rate / GIGABIT:g} Gbps, where most have {rate / GIGABIT:g}"
-    if port.lanes is not None and lanes is not None and port.lanes < lanes:
-        return "slow", f"{port.lanes} lanes, where most have {lanes}"
+    if port.rate is not None and rate.value is not None and port.rate < rate.value:
+        usual = rate.describe(f"{rate.value / GIGABIT:g}")
+        return "slow", f"{port.rate / GIGABIT:g} Gbps, {usual}"
+    if port.lanes is not None and lanes.value is not None and port.lanes < lanes.value:
+        return "slow", f"{port.lanes} lanes, {lanes.describe(str(lanes.value))}"
     if port.could_be:
         return "slow", port.could_be
     if port.growth and count_errors(port.growth):
         return "errors growing", list_errors(port.growth)
-    if port.firmware is not None and port.firmware != firmware:
-        return "firmware unlike", f"{port.firmware}, where most have {firmware}"
+    if port.firmware is not None and port.firmware != firmware.value:
+        return "firmware unlike", f"{port.firmware}, {firmware.describe(str(firmware.value))}"
     if port.counters and port.growth is None and count_errors(port.counters):
         return "errors counted", list_errors(port.counters)
     return "ok", None
@@ -792,9 +883,9 @@ def hide_folders(text: str) -> str:
 
 def make_portable_command(arguments: Sequence[str]) -> list[str]:
     """The command line as another machine would type it, without absolute paths."""
-    script = Path(__file__).resolve()
-    with contextlib.suppress(ValueError):
-        script = script.relative_to(Path.cwd().resolve())
+    script = Path(__file__)
+    with contextlib.suppress(ValueError, OSError):  # a folder that was deleted has no name
+        script = script.resolve().relative_to(Path.cwd().resolve())
     name = script.name if script.is_absolute() else script.as_posix()
     return ["python", name, *(hide_folders(argument) for argument in arguments)]
 
@@ -833,25 +924,40 @@ def parse_duration(text: str) -> float:
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the JSON whole: under another name, then moved. Raises WrongUse where it cannot be."""
+    """Write the JSON whole: under another name, then moved; a pipe or a device is written to, and
+    a symbolic link followed. Raises WrongUse where it cannot be."""
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    target = path.resolve()
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
         partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        partial.replace(target)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def check_json_path(path: Path | None) -> None:
-    """Raises WrongUse where --json names a folder, or a file in a folder that is not there."""
+    """Raises WrongUse where --json names a folder, or a file in a folder that is not there or takes
+    no files."""
     if path is None:
         return
     if path.is_dir():
         raise WrongUse(f"--json: {path} is a folder; name a file in it")
-    if not path.resolve().parent.is_dir():
-        raise WrongUse(f"--json: there is no folder {path.resolve().parent}")
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise WrongUse(f"--json: there is no folder {target.parent}")
+    if path.exists() and not path.is_file():  # a pipe or a device, which writing shows
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.touch()
+        partial.unlink()
+    except OSError as error:
+        raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def make_document_head(
@@ -1053,33 +1159,39 @@ def run_report(
     judge_ports(fabric)
     ports = sort_ports(fabric)
     caveats = list(dict.fromkeys(fabric.caveats))
-    if options.json:
-        document = make_document_head("ib_report", (__version__, METHOD), command, origin)
-        hidden = {} if options.names else number_nodes(ports)
-        document |= {
-            "complete": not stop.by_signal,
-            "units": UNITS,
-            "results": make_port_rows(ports, options.names),
-            "caveats": [replace_names(text, hidden) for text in caveats],
-            "details": {"verdicts": dict(Counter(port.verdict for port in ports))},
-        }
-        write_document(options.json, document)
-    if ports:
-        print(format_ports(ports))
+    cut_texts = list(dict.fromkeys(fabric.cut_texts))
+    try:
+        if options.json:
+            document = make_document_head("ib_report", (__version__, METHOD), command, origin)
+            hidden = {} if options.names else number_nodes(ports)
+            document |= {
+                "complete": not stop.by_signal and not cut_texts,
+                "units": UNITS,
+                "results": make_port_rows(ports, options.names),
+                "caveats": [replace_names(text, hidden) for text in (*cut_texts, *caveats)],
+                "details": {"verdicts": dict(Counter(port.verdict for port in ports))},
+            }
+            write_document(options.json, document)
+    finally:  # a disk that is full loses no table
+        if ports:
+            print(format_ports(ports))
     for text in caveats:
         write_note(text)
     counted = sum(port.verdict == "errors counted" for port in ports)
     if counted:
+        counting = "1 port has" if counted == 1 else f"{counted} ports have"
+        still = "it still does" if counted == 1 else "they still do"
         write_note(
-            f"{counted} ports have counted errors at some time: --again 60 or --later tells "
-            "whether they still do"
+            f"{counting} counted errors at some time: --again 60 or --later tells whether {still}"
         )
     bad = [port for port in ports if port.verdict in BAD_VERDICTS]
     for port in bad:
         print(f"problem: {name_place(port)}: {port.verdict}: {port.reason}", file=sys.stderr)
+    for text in cut_texts:
+        print(f"problem: {text}", file=sys.stderr)
     if not ports:
         print("problem: no port was found", file=sys.stderr)
-    return 1 if bad or not ports or stop.by_signal else 0
+    return 1 if bad or cut_texts or not ports or stop.by_signal else 0
 
 
 def replace_names(text: str, numbers: Mapping[str, str]) -> str:
@@ -1089,5 +1201,28 @@ def replace_names(text: str, numbers: Mapping[str, str]) -> str:
     return text
 
 
+def run_to_stdout(run: Callable[[], int]) -> int:
+    """What `run` returns, once all that it printed is written; where stdout takes no more, a full
+    disk or a closed pipe, one line says so, and it is 1."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, by `>&-`: then nobody wants to read it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - to the end
+    try:
+        try:
+            status = run()
+        except SystemExit as ended:  # --help, --version, and wrong use
+            status = int(ended.code or 0)
+        sys.stdout.flush()
+    except OSError as error:
+        kinds = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        if error.filename is not None or error.errno not in kinds:
+            raise
+        # What still waits would be complained of again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        print(f"stdout could not be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return status
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_to_stdout(main))

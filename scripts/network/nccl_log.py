@@ -22,8 +22,9 @@ Physics
 What is checked
     That algbw and busbw of a line follow from its size and time, within what rounding to the
     printed digits allows; that no value was wrong; that the printed average is that of the rows.
-    A line that disagrees is a finding, with its number. Where neither text nor JSON says how many
-    ranks took part, the factor cannot be checked: that is a caveat, with the ranks that would fit.
+    A line that disagrees is a finding, with its number, and never the best one. Where neither text
+    nor JSON says how many ranks took part, the factor cannot be checked: that is a caveat, with the
+    ranks that would fit. --ranks says it for such logs; one that says another number keeps it.
 What is timed
     Nothing here: the seconds are those of the log, in which nccl-tests has averaged its
     iterations. How far they scatter from run to run, a log does not say.
@@ -60,9 +61,15 @@ signal, 2 wrong use.
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":  # Ctrl-C ends in silence, also while the rest is imported
+    sys.excepthook = lambda *e: None if e[0] is KeyboardInterrupt else sys.__excepthook__(*e)
+
 import argparse
 import contextlib
 import datetime
+import errno
 import importlib.util
 import itertools
 import json
@@ -71,7 +78,6 @@ import os
 import re
 import signal
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -915,6 +921,22 @@ def check_tables(reading: Reading) -> dict[int, list[list[str]]]:
     return faults
 
 
+def give_ranks(tables: Iterable[LogTable], ranks: int) -> list[str]:
+    """Set the ranks of the tables that do not say them; which others say another number."""
+    caveats = []
+    for table in tables:
+        if table.kind != "nccl-tests":
+            continue
+        if table.ranks is None or table.ranks_are_disputed:
+            table.ranks, table.ranks_are_disputed = ranks, False
+        elif table.ranks != ranks:
+            caveats.append(
+                f"{table.source}:{table.line}: --ranks {ranks} was not used, because the log "
+                f"itself says {table.ranks}"
+            )
+    return caveats
+
+
 def make_log_rows(reading: Reading, faults: Mapping[int, list[list[str]]]) -> list[Row]:
     """The rows of the JSON, in base units, in the order of the logs."""
     rows = []
@@ -1103,7 +1125,9 @@ def format_summary(tables: Sequence[LogTable], names: Sequence[str]) -> str:
     rows = []
     for table, name in zip(tables, names, strict=True):
         sizes = sorted({row.size for row in table.rows})
-        rates = [(row.busbw.value, row.size) for row in table.rows if row.busbw is not None]
+        # A rate with wrong values, or one that does not follow from its time, is no rate.
+        right = [row for row in table.rows if row.busbw is not None and not judge_line(table, row)]
+        rates = [(row.busbw.value, row.size) for row in right if row.busbw is not None]
         best = max(rates, default=None)
         span = f"{format_rough_size(sizes[0])} to {format_rough_size(sizes[-1])}" if sizes else "-"
         rows.append(
@@ -1120,15 +1144,16 @@ def format_summary(tables: Sequence[LogTable], names: Sequence[str]) -> str:
     return format_table(headings, rows)
 
 
-def format_log_rows(rows: Sequence[Row]) -> str:
-    """All measurements."""
+def format_log_rows(tables: Sequence[LogTable], names: Sequence[str], rows: Sequence[Row]) -> str:
+    """All measurements, each under the name that its table has in the summary."""
+    labels = [name for table, name in zip(tables, names, strict=True) for _ in table.rows]
     headings = ["Algorithm", "Size", "Type", "Op", "Place", "Time [µs]", "algbw [GBps]"]
     headings += ["busbw [GBps]", "Wrong"]
     return format_table(
         headings,
         [
             [
-                str(row["algorithm"] or row["section"] or row["source"]),
+                label,
                 format_rough_size(row["size_bytes"]),
                 row["type"] or "-",
                 row["redop"] or "-",
@@ -1138,7 +1163,7 @@ def format_log_rows(rows: Sequence[Row]) -> str:
                 format_figure(row["busbw_bytes_per_second"], GIGA),
                 "-" if row["wrong"] is None else str(row["wrong"]),
             ]
-            for row in rows
+            for label, row in zip(labels, rows, strict=True)
         ],
     )
 
@@ -1257,9 +1282,9 @@ def hide_folders(text: str) -> str:
 
 def make_portable_command(arguments: Sequence[str]) -> list[str]:
     """The command line as another machine would type it, without absolute paths."""
-    script = Path(__file__).resolve()
-    with contextlib.suppress(ValueError):
-        script = script.relative_to(Path.cwd().resolve())
+    script = Path(__file__)
+    with contextlib.suppress(ValueError, OSError):  # a folder that was deleted has no name
+        script = script.resolve().relative_to(Path.cwd().resolve())
     name = script.name if script.is_absolute() else script.as_posix()
     return ["python", name, *(hide_folders(argument) for argument in arguments)]
 
@@ -1270,25 +1295,40 @@ def write_note(text: str) -> None:
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the JSON whole: under another name, then moved. Raises WrongUse where it cannot be."""
+    """Write the JSON whole: under another name, then moved; a pipe or a device is written to, and
+    a symbolic link followed. Raises WrongUse where it cannot be."""
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    target = path.resolve()
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
         partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        partial.replace(target)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def check_json_path(path: Path | None) -> None:
-    """Raises WrongUse where --json names a folder, or a file in a folder that is not there."""
+    """Raises WrongUse where --json names a folder, or a file in a folder that is not there or takes
+    no files."""
     if path is None:
         return
     if path.is_dir():
         raise WrongUse(f"--json: {path} is a folder; name a file in it")
-    if not path.resolve().parent.is_dir():
-        raise WrongUse(f"--json: there is no folder {path.resolve().parent}")
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise WrongUse(f"--json: there is no folder {target.parent}")
+    if path.exists() and not path.is_file():  # a pipe or a device, which writing shows
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.touch()
+        partial.unlink()
+    except OSError as error:
+        raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def make_document_head(
@@ -1470,7 +1510,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--ranks",
         type=parse_count,
         metavar="N",
-        help="how many ranks took part, for logs that do not say it",
+        help="how many ranks took part, for logs that do not say it; others keep their own number",
     )
     parser.add_argument("--toy", action="store_true", help="read a small log of invented figures")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the results as JSON")
@@ -1543,9 +1583,8 @@ def run_reader(
         stop.check()
     except Stopped as stopped:
         whole.caveats.append(f"{stopped}: the logs after that were not read")
-    for table in whole.tables:
-        if options.ranks and table.kind == "nccl-tests" and table.ranks is None:
-            table.ranks = options.ranks
+    if options.ranks:
+        whole.caveats += give_ranks(whole.tables, options.ranks)
     faults = check_tables(whole)
     tables = [table for table in whole.tables if table.rows]
     names = label_tables(tables)
@@ -1555,27 +1594,30 @@ def run_reader(
         comparisons, caveats = compare_tables(tables, names, base, options.band)
         whole.caveats += caveats
     rows = make_log_rows(whole, faults)
-    if options.json:
-        document = make_document_head("nccl_log", (__version__, METHOD), command, origin)
-        document |= {
-            "complete": not stop.by_signal,
-            "units": UNITS,
-            "results": rows,
-            "caveats": whole.caveats,
-            "details": {
-                "findings": [finding._asdict() for finding in whole.findings],
-                "tables": [
-                    describe_table(table, name) for table, name in zip(tables, names, strict=True)
-                ],
-                "empty_sections": [
-                    {"source": source, "line": line, "section": section}
-                    for source, line, section in whole.empty_sections
-                ],
-                "comparisons": [describe_turns(comparison) for comparison in comparisons],
-            },
-        }
-        write_document(options.json, document)
-    print_report(tables, names, rows, comparisons)
+    try:
+        if options.json:
+            document = make_document_head("nccl_log", (__version__, METHOD), command, origin)
+            document |= {
+                "complete": not stop.by_signal,
+                "units": UNITS,
+                "results": rows,
+                "caveats": whole.caveats,
+                "details": {
+                    "findings": [finding._asdict() for finding in whole.findings],
+                    "tables": [
+                        describe_table(table, name)
+                        for table, name in zip(tables, names, strict=True)
+                    ],
+                    "empty_sections": [
+                        {"source": source, "line": line, "section": section}
+                        for source, line, section in whole.empty_sections
+                    ],
+                    "comparisons": [describe_turns(comparison) for comparison in comparisons],
+                },
+            }
+            write_document(options.json, document)
+    finally:  # a disk that is full loses no table
+        print_report(tables, names, rows, comparisons)
     for text in whole.caveats:
         write_note(text)
     for finding in whole.findings:
@@ -1601,8 +1643,31 @@ def print_report(
         return
     print(format_summary(tables, names))
     print()
-    print(format_comparisons(comparisons) if comparisons else format_log_rows(rows))
+    print(format_comparisons(comparisons) if comparisons else format_log_rows(tables, names, rows))
+
+
+def run_to_stdout(run: Callable[[], int]) -> int:
+    """What `run` returns, once all that it printed is written; where stdout takes no more, a full
+    disk or a closed pipe, one line says so, and it is 1."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, by `>&-`: then nobody wants to read it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - to the end
+    try:
+        try:
+            status = run()
+        except SystemExit as ended:  # --help, --version, and wrong use
+            status = int(ended.code or 0)
+        sys.stdout.flush()
+    except OSError as error:
+        kinds = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        if error.filename is not None or error.errno not in kinds:
+            raise
+        # What still waits would be complained of again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        print(f"stdout could not be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return status
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_to_stdout(main))

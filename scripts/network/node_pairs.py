@@ -28,7 +28,9 @@ Few rounds
     With --rounds K each node is seen K times, in rounds drawn by --seed; K = 4 tells slow nodes in
     a cluster of any size, but sees only K in N - 1 of the links. --confirm adds a second stage:
     each suspect is run again with up to 3 known-good nodes, and each slow pair once more. What is
-    not slow again is reported as passing, and not blamed.
+    not slow again is reported as passing, and not blamed. A pair of two cleared nodes that is slow
+    again is a slow link, also where a node was suspected for it at first; one that is slow in the
+    second stage alone is named, to be run again.
     4,096 nodes: at an estimated 2 s a round, 4 rounds are done in seconds, all 4,095 in more than
     two hours. --plan N and --simulate N try that out without any node.
 What is timed
@@ -68,9 +70,15 @@ signal, 2 wrong use.
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":  # Ctrl-C ends in silence, also while the rest is imported
+    sys.excepthook = lambda *e: None if e[0] is KeyboardInterrupt else sys.__excepthook__(*e)
+
 import argparse
 import contextlib
 import datetime
+import errno
 import importlib.util
 import json
 import math
@@ -82,7 +90,6 @@ import signal
 import socket
 import statistics
 import subprocess
-import sys
 import threading
 import time
 from array import array
@@ -257,6 +264,12 @@ class Typical(NamedTuple):
     centre: float
     sigma: float
     line: float
+    pairs: int
+
+    @property
+    def noise(self) -> float | None:
+        """The spread as a share; None where one pair is all, which has nothing to differ from."""
+        return math.exp(self.sigma) - 1 if self.pairs > 1 else None
 
 
 def find_typical(logs: Sequence[float], slower: float, comparisons: int) -> Typical | None:
@@ -272,16 +285,17 @@ def find_typical(logs: Sequence[float], slower: float, comparisons: int) -> Typi
     margin = math.log(slower)
     deviations = statistics.NormalDist().inv_cdf(1 - FALSE_ALARMS / max(comparisons, 2))
     line = ordered[int(REFERENCE_SHARE * (len(ordered) - 1))] + margin
-    typical = Typical(ordered[0], 0.0, line)
+    typical = Typical(ordered[0], 0.0, line, 1)
     for _ in range(50):
         usual = [value for value in ordered if value <= typical.line]
         centre = statistics.median(usual)
         distances = [abs(value - centre) for value in usual]
         sigma = 1.4826 * statistics.median(distances)
         line = centre + max(margin, deviations * sigma)
-        if abs(line - typical.line) < 1e-9:
+        is_settled = abs(line - typical.line) < 1e-9
+        typical = Typical(centre, sigma, line, len(usual))
+        if is_settled:
             break
-        typical = Typical(centre, sigma, line)
     return typical
 
 
@@ -399,7 +413,10 @@ def plan_confirmation(judgement: Judgement, seed: int) -> list[list[Pair]]:
 
 
 def confirm_judgement(first: Judgement, trials: Trials) -> Judgement:
-    """The judgement after the second stage: what was slow again is blamed, the rest has passed."""
+    """The judgement after the second stage: what was slow again is blamed, the rest has passed.
+
+    A pair that was slow in the second stage alone is unclear: it was slow when last seen, once.
+    """
     assert first.typical is not None
     centre, line = first.typical.centre, first.typical.line
     with_good: dict[int, list[float]] = {}
@@ -408,9 +425,8 @@ def confirm_judgement(first: Judgement, trials: Trials) -> Judgement:
     suspects = {*first.slow_nodes, *first.dead_nodes, *(n for pair in suspicious for n in pair)}
     for index, value in enumerate(trials.logs):
         pair = (trials.first[index], trials.second[index])
-        if pair in suspicious:
-            again[pair] = value
-        else:
+        again[pair] = value
+        if pair not in suspicious:
             (node,) = suspects & set(pair)
             with_good.setdefault(node, []).append(value)
     result = Judgement(first.typical, cleared=set(first.cleared), slow_pairs=first.slow_pairs)
@@ -425,25 +441,30 @@ def confirm_judgement(first: Judgement, trials: Trials) -> Judgement:
             result.cleared.add(node)
             continue
         result.cleared.discard(node)
+    # Of a node that was not run again, because the run was stopped, the first blame is what is
+    # known.
+    result.dead_nodes |= first.dead_nodes - with_good.keys()
+    result.slow_nodes |= {n: t for n, t in first.slow_nodes.items() if n not in with_good}
     blamed = {*result.slow_nodes, *result.dead_nodes}
-    for pair in suspicious - again.keys():
-        # Its nodes are in many such pairs: what is known of it is the first measurement.
-        again[pair] = (
-            math.inf
-            if pair in first.dead_links
-            else centre + math.log(first.slow_links.get(pair) or first.unclear.get(pair, math.inf))
-        )
-    for pair in suspicious:
+    slow_before = dict(first.slow_pairs)
+    slow_again = {pair for pair, value in again.items() if value > line}
+    # Every pair that was slow in one of the stages gets its reason, so that none is lost where a
+    # node that was blamed for it is cleared.
+    for pair in [*slow_before, *sorted(slow_again - slow_before.keys())]:
         if blamed & set(pair):
             continue
-        value = again[pair]
-        if value <= line:
-            known = first.slow_links.get(pair) or first.unclear.get(pair)
-            result.passing[pair] = math.inf if known is None else known
-        elif math.isinf(value):
+        last = again.get(pair)
+        if last is None and pair in suspicious:
+            # Its nodes are in many such pairs: what is known of it is the first measurement.
+            last = slow_before[pair]
+        if last is None or last <= line:
+            result.passing[pair] = math.exp(slow_before[pair] - centre)
+        elif pair not in slow_before or not set(pair) <= result.cleared:
+            result.unclear[pair] = math.exp(last - centre)
+        elif math.isinf(last):
             result.dead_links.add(pair)
         else:
-            result.slow_links[pair] = math.exp(value - centre)
+            result.slow_links[pair] = math.exp(last - centre)
     return result
 
 
@@ -1018,7 +1039,8 @@ def choose_device(torch: Any, name: str | None, local_rank: int = 0) -> Any:
     try:
         device = torch.device(name or present)
     except RuntimeError as error:
-        raise WrongUse(f"--device {name}: {str(error).splitlines()[0]}") from error
+        known = f"{present} or cpu" if has_accelerator else "cpu"
+        raise WrongUse(f"--device {name}: no device of torch; here it is {known}") from error
     if device.type == "cpu":
         return device
     if device.type != present:
@@ -1118,25 +1140,40 @@ def launch_ranks(count: int, arguments: Sequence[str]) -> int:
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the JSON whole: under another name, then moved. Raises WrongUse where it cannot be."""
+    """Write the JSON whole: under another name, then moved; a pipe or a device is written to, and
+    a symbolic link followed. Raises WrongUse where it cannot be."""
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    target = path.resolve()
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
         partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        partial.replace(target)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def check_json_path(path: Path | None) -> None:
-    """Raises WrongUse where --json names a folder, or a file in a folder that is not there."""
+    """Raises WrongUse where --json names a folder, or a file in a folder that is not there or takes
+    no files."""
     if path is None:
         return
     if path.is_dir():
         raise WrongUse(f"--json: {path} is a folder; name a file in it")
-    if not path.resolve().parent.is_dir():
-        raise WrongUse(f"--json: there is no folder {path.resolve().parent}")
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise WrongUse(f"--json: there is no folder {target.parent}")
+    if path.exists() and not path.is_file():  # a pipe or a device, which writing shows
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.touch()
+        partial.unlink()
+    except OSError as error:
+        raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def make_document_head(
@@ -1168,9 +1205,9 @@ def hide_folders(text: str) -> str:
 
 def make_portable_command(arguments: Sequence[str]) -> list[str]:
     """The command line as another machine would type it, without absolute paths."""
-    script = Path(__file__).resolve()
-    with contextlib.suppress(ValueError):
-        script = script.relative_to(Path.cwd().resolve())
+    script = Path(__file__)
+    with contextlib.suppress(ValueError, OSError):  # a folder that was deleted has no name
+        script = script.resolve().relative_to(Path.cwd().resolve())
     name = script.name if script.is_absolute() else script.as_posix()
     return ["python", name, *(hide_folders(argument) for argument in arguments)]
 
@@ -1374,13 +1411,14 @@ def format_verdict(tournament: Tournament, hosts: Mapping[int, str], top: int) -
     """The tables of the report: the run, who is to blame, and the pairs of a small run."""
     judgement = tournament.judgement or tournament.judge()
     typical = judgement.typical
+    noise = typical.noise if typical else None
     has_seconds = bool(tournament.results)
     cells = [
         str(tournament.nodes),
         str(tournament.rounds_played),
         str(len(tournament.trials) + len(tournament.second_stage)),
         format_time(math.exp(typical.centre)) if typical and has_seconds else "-",
-        f"{100 * (math.exp(typical.sigma) - 1):.1f}" if typical else "-",
+        "-" if noise is None else f"{100 * noise:.1f}",
         f"{math.exp(typical.line - typical.centre):.2f}" if typical else "-",
         str(len(judgement.slow_nodes)),
         str(len(judgement.slow_links)),
@@ -1435,7 +1473,9 @@ def find_pair_remarks(tournament: Tournament) -> list[str]:
             f"{pairs} of {whole} links were seen ({100 * pairs / whole:.2g} %): a slow link among "
             "the others is not found"
         )
-    slow = len(judgement.slow_pairs)
+    # What was slow and passed says nothing of the network.
+    links = (judgement.slow_links, judgement.dead_links, judgement.unclear)
+    slow = sum(map(len, links))
     if slow > TWO_SPEEDS_SHARE * pairs and not judgement.slow_nodes and not judgement.dead_nodes:
         remarks.append(
             f"{slow} of {pairs} pairs are slow, and no node is to blame: the network has two "
@@ -1488,7 +1528,7 @@ def make_pairs_document(
             "rounds_played": tournament.rounds_played,
             "slower": tournament.slower,
             "is_confirmed": judgement.is_confirmed,
-            "noise": math.exp(typical.sigma) - 1 if typical else None,
+            "noise": typical.noise if typical else None,
             "slow_from_times_typical": math.exp(typical.line - typical.centre) if typical else None,
             "node_times_typical": node_times,
             "slow_nodes": sorted(judgement.slow_nodes),
@@ -1704,9 +1744,17 @@ def lead_tournament(
     if options.names:
         details["hosts"] = [hosts.get(node) for node in range(place.nodes)]
 
+    unwritten: list[str] = []
+
     def write() -> None:
-        if options.json:
-            write_document(options.json, make_pairs_document(tournament, command, origin, details))
+        # On a disk that has filled the tournament goes on.
+        unwritten.clear()
+        try:
+            if options.json:
+                document = make_pairs_document(tournament, command, origin, details)
+                write_document(options.json, document)
+        except WrongUse as error:
+            unwritten.append(str(error))
 
     absent = {node for node in range(place.nodes) if node not in hosts}
     for node in sorted(absent):
@@ -1720,7 +1768,11 @@ def lead_tournament(
     progress.close()
     store.set(f"round/{referee.number}", json.dumps({"end": True}))
     write()
-    status = finish_report(tournament, hosts, options, stop)
+    # The other ranks wait for the farewell, also where stdout takes nothing.
+    status = run_to_stdout(lambda: finish_report(tournament, hosts, options, stop))
+    for text in unwritten:
+        write_note(f"{text}; the JSON has less than the table")
+        status = 1
     say_farewell(store, place, absent | referee.stuck)
     return status
 
@@ -1963,5 +2015,28 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
 
 
+def run_to_stdout(run: Callable[[], int]) -> int:
+    """What `run` returns, once all that it printed is written; where stdout takes no more, a full
+    disk or a closed pipe, one line says so, and it is 1."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, by `>&-`: then nobody wants to read it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - to the end
+    try:
+        try:
+            status = run()
+        except SystemExit as ended:  # --help, --version, and wrong use
+            status = int(ended.code or 0)
+        sys.stdout.flush()
+    except OSError as error:
+        kinds = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        if error.filename is not None or error.errno not in kinds:
+            raise
+        # What still waits would be complained of again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        print(f"stdout could not be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return status
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_to_stdout(main))

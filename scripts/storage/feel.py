@@ -53,10 +53,16 @@ signal, 2 wrong use.
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":  # Ctrl-C ends in silence, also while the rest is imported
+    sys.excepthook = lambda *e: None if e[0] is KeyboardInterrupt else sys.__excepthook__(*e)
+
 import argparse
 import compileall
 import contextlib
 import datetime
+import errno
 import io
 import json
 import math
@@ -67,7 +73,6 @@ import shutil
 import signal
 import statistics
 import subprocess
-import sys
 import tarfile
 import tempfile
 import time
@@ -223,33 +228,48 @@ def hide_folders(text: str) -> str:
 
 def make_portable_command(arguments: Sequence[str]) -> list[str]:
     """The command line as another machine would type it, without absolute paths."""
-    script = Path(__file__).resolve()
-    with contextlib.suppress(ValueError):
-        script = script.relative_to(Path.cwd().resolve())
+    script = Path(__file__)
+    with contextlib.suppress(ValueError, OSError):  # a folder that was deleted has no name
+        script = script.resolve().relative_to(Path.cwd().resolve())
     name = script.name if script.is_absolute() else script.as_posix()
     return ["python", name, *(hide_folders(argument) for argument in arguments)]
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the JSON whole: under another name, then moved. Raises WrongUse where it cannot be."""
+    """Write the JSON whole: under another name, then moved; a pipe or a device is written to, and
+    a symbolic link followed. Raises WrongUse where it cannot be."""
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    target = path.resolve()
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
         partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        partial.replace(target)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def check_json_path(path: Path | None) -> None:
-    """Raises WrongUse where --json names a folder, or a file in a folder that is not there."""
+    """Raises WrongUse where --json names a folder, or a file in a folder that is not there or takes
+    no files."""
     if path is None:
         return
     if path.is_dir():
         raise WrongUse(f"--json: {path} is a folder; name a file in it")
-    if not path.resolve().parent.is_dir():
-        raise WrongUse(f"--json: there is no folder {path.resolve().parent}")
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise WrongUse(f"--json: there is no folder {target.parent}")
+    if path.exists() and not path.is_file():  # a pipe or a device, which writing shows
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.touch()
+        partial.unlink()
+    except OSError as error:
+        raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def make_document_head(
@@ -334,6 +354,18 @@ class Progress:
         """Leave the terminal on an empty line."""
         if self.on_terminal and not self.is_quiet:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def print_to_stdout(text: str) -> bool:
+    """Print at once; False, with a line that says so, where stdout could not be written."""
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        # Python would write once more what is left, as it ends: that goes nowhere now.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"problem: stdout could not be written: {error.strerror}", file=sys.stderr)
+        return False
+    return True
 
 
 def write_note(text: str) -> None:
@@ -1038,9 +1070,8 @@ def run_feel(options: argparse.Namespace, command: list[str], stop: StopSign, or
             bench.measure(tasks, options.module)
         caveats = list(dict.fromkeys([*caveats, *find_place_caveats(places, settings)]))
     rows = make_wait_rows(bench.samples, are_together(places))
-    if rows:
-        print(format_waits(rows, options.module))
-    elif not bench.problems:
+    is_printed = not rows or print_to_stdout(format_waits(rows, options.module))
+    if not rows and not bench.problems:
         bench.problems.append("nothing was measured")
     for text in caveats:
         write_note(text)
@@ -1054,7 +1085,7 @@ def run_feel(options: argparse.Namespace, command: list[str], stop: StopSign, or
     if options.json:
         head = make_document_head("feel", (__version__, METHOD), command, origin)
         write_document(options.json, make_feel_document(head, bench, rows, caveats))
-    return 0 if bench.complete and not bench.problems else 1
+    return 0 if bench.complete and is_printed and not bench.problems else 1
 
 
 def run_self_test() -> int:
@@ -1197,5 +1228,28 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
 
 
+def run_to_stdout(run: Callable[[], int]) -> int:
+    """What `run` returns, once all that it printed is written; where stdout takes no more, a full
+    disk or a closed pipe, one line says so, and it is 1."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, by `>&-`: then nobody wants to read it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - to the end
+    try:
+        try:
+            status = run()
+        except SystemExit as ended:  # --help, --version, and wrong use
+            status = int(ended.code or 0)
+        sys.stdout.flush()
+    except OSError as error:
+        kinds = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        if error.filename is not None or error.errno not in kinds:
+            raise
+        # What still waits would be complained of again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        print(f"stdout could not be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return status
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_to_stdout(main))

@@ -40,16 +40,21 @@ simultaneous, 2 wrong use.
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":  # Ctrl-C ends in silence, also while the rest is imported
+    sys.excepthook = lambda *e: None if e[0] is KeyboardInterrupt else sys.__excepthook__(*e)
+
 import argparse
 import contextlib
 import datetime
+import errno
 import json
 import math
 import os
 import re
-import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -110,33 +115,48 @@ def hide_folders(text: str) -> str:
 
 def make_portable_command(arguments: Sequence[str]) -> list[str]:
     """The command line as another machine would type it, without absolute paths."""
-    script = Path(__file__).resolve()
-    with contextlib.suppress(ValueError):
-        script = script.relative_to(Path.cwd().resolve())
+    script = Path(__file__)
+    with contextlib.suppress(ValueError, OSError):  # a folder that was deleted has no name
+        script = script.resolve().relative_to(Path.cwd().resolve())
     name = script.name if script.is_absolute() else script.as_posix()
     return ["python", name, *(hide_folders(argument) for argument in arguments)]
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the JSON whole: under another name, then moved. Raises WrongUse where it cannot be."""
+    """Write the JSON whole: under another name, then moved; a pipe or a device is written to, and
+    a symbolic link followed. Raises WrongUse where it cannot be."""
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    target = path.resolve()
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
         partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        partial.replace(target)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def check_json_path(path: Path | None) -> None:
-    """Raises WrongUse where --json names a folder, or a file in a folder that is not there."""
+    """Raises WrongUse where --json names a folder, or a file in a folder that is not there or takes
+    no files."""
     if path is None:
         return
     if path.is_dir():
         raise WrongUse(f"--json: {path} is a folder; name a file in it")
-    if not path.resolve().parent.is_dir():
-        raise WrongUse(f"--json: there is no folder {path.resolve().parent}")
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise WrongUse(f"--json: there is no folder {target.parent}")
+    if path.exists() and not path.is_file():  # a pipe or a device, which writing shows
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.touch()
+        partial.unlink()
+    except OSError as error:
+        raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def make_document_head(
@@ -156,6 +176,18 @@ def make_document_head(
         "started": started.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "seconds": round(seconds, 3),
     }
+
+
+def print_to_stdout(text: str) -> bool:
+    """Print at once; False, with a line that says so, where stdout could not be written."""
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        # Python would write once more what is left, as it ends: that goes nowhere now.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"problem: stdout could not be written: {error.strerror}", file=sys.stderr)
+        return False
+    return True
 
 
 def write_note(text: str) -> None:
@@ -227,7 +259,9 @@ def parse_fio_text(text: str) -> tuple[list[dict[str, Any]], list[str]]:
 
 def list_fio_jobs(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The jobs of a result; of a client and server run those of all clients, not their sum."""
-    jobs = document.get("jobs") or document.get("client_stats") or []
+    jobs = document.get("jobs") or document.get("client_stats")
+    if not isinstance(jobs, list):
+        return []
     return [job for job in jobs if isinstance(job, dict) and job.get("jobname") != "All clients"]
 
 
@@ -397,7 +431,7 @@ def read_document_rows(
     for job in list_fio_jobs(document):
         groups.setdefault((job.get("groupid"), job.get("jobname")), []).append(job)
     rows: list[Row] = []
-    problems = []
+    problems = [] if groups else [f"{source}: there is no job in this result of fio"]
     for (_, name), jobs in groups.items():
         before = len(rows)
         for direction in DIRECTIONS:
@@ -660,9 +694,9 @@ def main(arguments: list[str] | None = None) -> int:
         toy = [Source("fio-3", SAMPLE_3), Source("fio-2", SAMPLE_2)]
         sources = toy if options.toy else read_inputs(options.files)
         rows, problems, notes = read_results(sources, options.each_job)
-        if rows:
-            several = len({row["source"] for row in rows}) > 1
-            print(format_side_by_side(rows) if several else format_jobs(rows))
+        several = len({row["source"] for row in rows}) > 1
+        format_rows = format_side_by_side if several else format_jobs
+        is_printed = not rows or print_to_stdout(format_rows(rows))
         for text in notes:
             write_note(text)
         for text in problems:
@@ -684,8 +718,31 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:  # while waiting for standard input
         print("stopped", file=sys.stderr)
         return 1
-    return 1 if problems else 0
+    return 0 if is_printed and not problems else 1
+
+
+def run_to_stdout(run: Callable[[], int]) -> int:
+    """What `run` returns, once all that it printed is written; where stdout takes no more, a full
+    disk or a closed pipe, one line says so, and it is 1."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, by `>&-`: then nobody wants to read it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - to the end
+    try:
+        try:
+            status = run()
+        except SystemExit as ended:  # --help, --version, and wrong use
+            status = int(ended.code or 0)
+        sys.stdout.flush()
+    except OSError as error:
+        kinds = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        if error.filename is not None or error.errno not in kinds:
+            raise
+        # What still waits would be complained of again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        print(f"stdout could not be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return status
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_to_stdout(main))

@@ -55,9 +55,15 @@ no space, no such folder.
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":  # Ctrl-C ends in silence, also while the rest is imported
+    sys.excepthook = lambda *e: None if e[0] is KeyboardInterrupt else sys.__excepthook__(*e)
+
 import argparse
 import contextlib
 import datetime
+import errno
 import itertools
 import json
 import math
@@ -68,10 +74,9 @@ import shutil
 import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,7 +87,7 @@ METHOD = 1
 # fmt: off
 PROFILES = {
     "toy": ["--toy"],
-    "full": ["--runtime", "30s", "--repeats", "5"],
+    "full": ["--preset", "scan"],
 }
 # fmt: on
 
@@ -295,33 +300,48 @@ def hide_folders(text: str) -> str:
 
 def make_portable_command(arguments: Sequence[str]) -> list[str]:
     """The command line as another machine would type it, without absolute paths."""
-    script = Path(__file__).resolve()
-    with contextlib.suppress(ValueError):
-        script = script.relative_to(Path.cwd().resolve())
+    script = Path(__file__)
+    with contextlib.suppress(ValueError, OSError):  # a folder that was deleted has no name
+        script = script.resolve().relative_to(Path.cwd().resolve())
     name = script.name if script.is_absolute() else script.as_posix()
     return ["python", name, *(hide_folders(argument) for argument in arguments)]
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the JSON whole: under another name, then moved. Raises WrongUse where it cannot be."""
+    """Write the JSON whole: under another name, then moved; a pipe or a device is written to, and
+    a symbolic link followed. Raises WrongUse where it cannot be."""
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    target = path.resolve()
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
         partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        partial.replace(target)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def check_json_path(path: Path | None) -> None:
-    """Raises WrongUse where --json names a folder, or a file in a folder that is not there."""
+    """Raises WrongUse where --json names a folder, or a file in a folder that is not there or takes
+    no files."""
     if path is None:
         return
     if path.is_dir():
         raise WrongUse(f"--json: {path} is a folder; name a file in it")
-    if not path.resolve().parent.is_dir():
-        raise WrongUse(f"--json: there is no folder {path.resolve().parent}")
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise WrongUse(f"--json: there is no folder {target.parent}")
+    if path.exists() and not path.is_file():  # a pipe or a device, which writing shows
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.touch()
+        partial.unlink()
+    except OSError as error:
+        raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def make_document_head(
@@ -406,6 +426,18 @@ class Progress:
         """Leave the terminal on an empty line."""
         if self.on_terminal and not self.is_quiet:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def print_to_stdout(text: str) -> bool:
+    """Print at once; False, with a line that says so, where stdout could not be written."""
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        # Python would write once more what is left, as it ends: that goes nowhere now.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"problem: stdout could not be written: {error.strerror}", file=sys.stderr)
+        return False
+    return True
 
 
 def write_note(text: str) -> None:
@@ -766,7 +798,9 @@ def parse_fio_text(text: str) -> tuple[list[dict[str, Any]], list[str]]:
 
 def list_fio_jobs(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The jobs of a result; of a client and server run those of all clients, not their sum."""
-    jobs = document.get("jobs") or document.get("client_stats") or []
+    jobs = document.get("jobs") or document.get("client_stats")
+    if not isinstance(jobs, list):
+        return []
     return [job for job in jobs if isinstance(job, dict) and job.get("jobname") != "All clients"]
 
 
@@ -1070,12 +1104,21 @@ def find_scan_caveats(settings: ScanSettings, file_system: str, asked_buffered: 
     return caveats
 
 
+def advise_on_unsteady(merged: Mapping[str, Any]) -> str:
+    """What to try where the repeats of a load disagree: whole files have no run time."""
+    more = "more --repeats, larger --file_sizes" if merged["whole_files"] else "a longer --runtime"
+    return f"the repeats disagree: try {more}, or a quieter hour"
+
+
 def merge_options(options: argparse.Namespace) -> dict[str, Any]:
     """What to measure: the preset, and before it what the command line says."""
     merged = dict(PRESETS["toy" if options.toy else options.preset])
     given = {name: getattr(options, name) for name in merged if getattr(options, name) is not None}
+    # The one takes the place of the other where the preset has it; who gives both asks for both.
     if options.whole_files is None and ("runtime" in given or "ramp_time" in given):
         merged["whole_files"] = False
+    if options.whole_files:
+        merged |= {"runtime": 0.0, "ramp_time": 0.0}
     return merged | given
 
 
@@ -1144,13 +1187,17 @@ def run_scan(options: argparse.Namespace, command: list[str], stop: StopSign, or
         scan.measure(program, folder, options.keep, stop)
     rows = scan.make_rows()
     caveats += find_scan_caveats(settings, file_system, options.buffered)
-    if rows:
-        print(format_loads(rows))
+    if PRESETS[options.preset]["whole_files"] and not (merged["whole_files"] or options.toy):
+        caveats.append(
+            f"with --runtime nothing is flushed at the end: this is not the {options.preset} load, "
+            "in which each job does its file once, with an fsync"
+        )
+    is_printed = not rows or print_to_stdout(format_loads(rows))
     problems = find_load_problems(rows)
     for text in caveats:
         write_note(text)
     if any(row["verdict"] == "unsteady" for row in rows):
-        write_note("the repeats disagree: try a longer --runtime, or a quieter hour")
+        write_note(advise_on_unsteady(merged))
     if stop.reason and not scan.complete:
         write_note(f"{stop.reason}: the results so far")
     for text in problems:
@@ -1160,7 +1207,7 @@ def run_scan(options: argparse.Namespace, command: list[str], stop: StopSign, or
         facts = {"file_system": file_system, "fio": version}
         write_document(options.json, make_scan_document(rows, scan, facts, caveats, head))
     was_cut = stop.by_signal and not scan.complete
-    return 1 if problems or was_cut else 0
+    return 1 if problems or was_cut or not is_printed else 0
 
 
 # Two jobs as fio 3 writes them, made up, with a warning before and a line after it.
@@ -1303,7 +1350,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     how = parser.add_argument_group("input and output")
     how.add_argument(
-        "--engine", help="I/O engine of fio (default: the first of " + ", ".join(ENGINES)
+        "--engine", help="I/O engine of fio (default: the first of " + ", ".join(ENGINES) + ")"
     )
     how.add_argument(
         "--buffered", action="store_true", help="through the page cache, as most programs do"
@@ -1362,5 +1409,28 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
 
 
+def run_to_stdout(run: Callable[[], int]) -> int:
+    """What `run` returns, once all that it printed is written; where stdout takes no more, a full
+    disk or a closed pipe, one line says so, and it is 1."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, by `>&-`: then nobody wants to read it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - to the end
+    try:
+        try:
+            status = run()
+        except SystemExit as ended:  # --help, --version, and wrong use
+            status = int(ended.code or 0)
+        sys.stdout.flush()
+    except OSError as error:
+        kinds = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        if error.filename is not None or error.errno not in kinds:
+            raise
+        # What still waits would be complained of again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        print(f"stdout could not be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return status
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_to_stdout(main))

@@ -15,6 +15,9 @@ from typing import Any
 
 import pytest
 
+# The second is a companion tool itself: what it gives to tests, these tests use.
+pytest_plugins = ["slurm_cluster", "testing_utils"]
+
 SCRIPTS = Path(__file__).resolve().parent.parent
 
 Completed = subprocess.CompletedProcess[str]

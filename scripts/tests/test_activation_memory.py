@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,7 +43,9 @@ def study(memory: Any, *arguments: str) -> Any:
 def test_gpt3_by_hand(memory: Any) -> None:
     """GPT-3, s = 2048: 5 a s / h is 80 (Korthikanti et al. 2022), so 114 s b h bytes a layer."""
     spec = make_gpt(memory, 12288, 96)
-    assert memory.count_formula_total(spec, 1, 2048, 2) == 114 * 2048 * 12288 == 2868903936
+    plain = memory.Variant("eager", "none", False)
+    size = memory.count_formula_total(spec, (1, 2048, 2), plain)
+    assert size == 114 * 2048 * 12288 == 2868903936
     assert memory.format_memory(2868903936) == "2.67 GiB"
 
 
@@ -49,9 +53,10 @@ def test_parts_of_the_formula_by_hand(memory: Any) -> None:
     """Attention 11 s b h and 5 a s^2 b, MLP 19 s b h, two LayerNorms 4 s b h."""
     spec = make_gpt(memory, 64, 4)
     unit, matrix = 2 * 16 * 64, 4 * 16 * 16 * 2
+    plain = memory.Variant("eager", "none", False)
 
     def count(*names: str) -> int:
-        return sum(memory.count_formula_bytes(name, spec, 2, 16, 2) for name in names)
+        return sum(memory.count_formula_bytes(name, spec, (2, 16, 2), plain) for name in names)
 
     attention = ["q k v projections", *memory.FUSED, "output projection", "output dropout"]
     assert count(*attention) == 11 * unit + 5 * matrix
@@ -67,7 +72,28 @@ def test_the_formula_is_that_of_the_paper(
     """For any sizes in 16 bit: s b h (34 + 5 a s / h)."""
     spec = make_gpt(memory, heads * head_dim, heads)
     expected = 34 * sequence * batch * spec.hidden + 5 * heads * sequence**2 * batch
-    assert memory.count_formula_total(spec, batch, sequence, 2) == expected
+    plain = memory.Variant("eager", "none", False)
+    assert memory.count_formula_total(spec, (batch, sequence, 2), plain) == expected
+
+
+@pytest.mark.parametrize(
+    ("attention", "recompute", "copies"),
+    [
+        ("eager", "none", 57.0),
+        ("eager", "selective", 17.0),
+        ("eager", "full", 1.0),
+        ("sdpa", "none", 17.0),
+        ("sdpa", "selective", 17.0),
+        ("sdpa", "full", 1.0),
+    ],
+)
+def test_the_formula_of_each_variant(
+    memory: Any, attention: str, recompute: str, copies: float
+) -> None:
+    """Of GPT-3, s = 2048: 57 copies with the matrices, 17 without, 1 where all is recomputed."""
+    variant = memory.Variant(attention, recompute, False)
+    size = memory.count_formula_total(make_gpt(memory, 12288, 96), (1, 2048, 2), variant)
+    assert size / (2048 * 12288 * 2) == copies
 
 
 @pytest.mark.torch
@@ -113,6 +139,21 @@ def test_recomputation_keeps_less_and_gives_the_same_gradients(memory: Any) -> N
 
 
 @pytest.mark.torch
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_what_recomputation_keeps_has_its_place_in_the_breakdown(
+    memory: Any, attention: str
+) -> None:
+    """Full recomputation keeps the layer's input and nothing else; selective q, k and v, at the
+    operation where the attention begins."""
+    ways = ["--attention", attention, "--recompute", "full", "selective"]
+    full, selective = study(memory, "--layer", "gpt", *SMALL, *ways).breakdowns
+    assert [(p["operation"], p["copies"]) for p in full["operations"]] == [("layer input", 1.0)]
+    copies = {part["operation"]: part["copies"] for part in selective["operations"]}
+    assert copies["scores" if attention == "eager" else "attention kernel"] == 3.0
+    assert copies.get("context", 0.0) == 0.0
+
+
+@pytest.mark.torch
 def test_both_ways_of_torch_to_recompute_keep_the_same(memory: Any) -> None:
     """What the tool uses and use_reentrant=False both keep the input and nothing else."""
     torch = pytest.importorskip("torch")
@@ -120,7 +161,7 @@ def test_both_ways_of_torch_to_recompute_keep_the_same(memory: Any) -> None:
 
     x = torch.randn(4, 64, requires_grad=True)
     for is_reentrant in (True, False):
-        ears = memory.SavedTensors(torch, [], [])
+        ears = memory.SavedTensors(torch, [], [], memory.StopSign())
         with ears.listen():
             checkpoint(lambda y: y.sin().exp().tanh(), x, use_reentrant=is_reentrant)
         assert [saving.size for saving in ears.list_activations()] == [4 * 64 * 4]
@@ -152,12 +193,99 @@ def test_rmsnorm_by_hand_keeps_float32_and_the_cast(memory: Any) -> None:
 @pytest.mark.torch
 def test_operations_and_types_add_up(memory: Any) -> None:
     """The breakdown by operation and that by data type both make up the whole."""
-    found = study(memory, *SMALL, "--attention", "eager", "sdpa", "--qk_norm", "--dropout", "0.1")
+    ways = ["--attention", "eager", "sdpa", "--recompute", "none", "selective", "full"]
+    found = study(memory, *SMALL, *ways, "--qk_norm", "--dropout", "0.1")
+    assert len(found.rows) == 6
     for row, breakdown in zip(found.rows, found.breakdowns, strict=True):
         parts = breakdown["operations"]
         assert sum(part["bytes"] for part in parts) == row["saved_bytes"]
         assert sum(breakdown["by_dtype"].values()) == row["saved_bytes"]
         assert sum(part["formula_bytes"] for part in parts) == row["formula_bytes"]
+
+
+@pytest.mark.torch
+def test_sdpa_without_a_fused_kernel_is_told(memory: Any) -> None:
+    """On a CPU sdpa with dropout keeps more than eager: a caveat says so, and why; without dropout
+    there is a kernel, and none."""
+    ways = ["--layer", "gpt", *SMALL, "--sequence", "128", "--attention", "eager", "sdpa"]
+    found = study(memory, *ways)
+    eager, sdpa = found.rows
+    assert sdpa["saved_bytes"] > eager["saved_bytes"]
+    [caveat] = found.caveats
+    assert caveat.startswith("sdpa, recompute none: torch has no fused kernel for this layer here")
+    assert "keeps more than eager" in caveat
+    assert study(memory, *ways, "--dropout", "0").caveats == []
+
+
+class StopAfter:
+    """A sign that says stop when it was looked at so often."""
+
+    def __init__(self, memory: Any, looks: int) -> None:
+        self.stopped = memory.Stopped("stopped by a test")
+        self.left = looks
+
+    def check(self) -> None:
+        """Raise Stopped at the last look."""
+        self.left -= 1
+        if self.left < 0:
+            raise self.stopped
+
+
+@pytest.mark.torch
+def test_a_run_ends_between_any_two_operations(memory: Any) -> None:
+    """Wherever a run ends, in forward, in backward, or in the second run, a variant that is half
+    done is left out, and the study is not complete."""
+    arguments = ["--layer", "gpt", *SMALL, "--attention", "eager", "--recompute", "none", "full"]
+    options = memory.build_parser().parse_args(arguments)
+    memory.check_options(options)
+    counts = []
+    for looks in range(1000):
+        found = memory.study_variants(options, StopAfter(memory, looks))
+        counts.append(len(found.rows))
+        if found.complete:
+            break
+        assert found.caveats == [f"stopped by a test, after {counts[-1]} of 2 variants"]
+    assert counts == sorted(counts)
+    assert [counts.count(n) > 40 for n in (0, 1)] == [True, True]
+    assert counts[-1] == 2
+
+
+@pytest.mark.torch
+def test_a_signal_is_heard_at_once_and_keeps_no_half_variant(
+    read_json: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """SIGTERM in the middle of a variant is told at once; the JSON is not complete, status 1."""
+    path = tmp_path / "out.json"
+    arguments = ["--device", "cpu", "--layer", "gpt", "--hidden", "2048", "--heads", "16"]
+    arguments += ["--sequence", "2048", "--batch", "2", "--dtype", "float32"]
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPTS / TOOL), *arguments, "--json", str(path)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        maps = Path(f"/proc/{process.pid}/maps")
+        while "libtorch" not in maps.read_text():
+            time.sleep(0.05)
+        time.sleep(3)
+        sent = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        line = process.stderr.readline()
+        heard = time.monotonic() - sent
+        _, notes = process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.wait()
+    assert line.startswith("SIGTERM: the run stops"), line + notes
+    assert heard < 2
+    assert process.returncode == 1, notes
+    assert "Traceback" not in notes
+    document = read_json(path)
+    assert document["complete"] is False
+    assert document["results"] == []
+    assert document["caveats"] == ["stopped by SIGTERM, after 0 of 1 variants"]
 
 
 @pytest.mark.torch

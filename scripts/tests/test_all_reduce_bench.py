@@ -90,13 +90,14 @@ answer = {}
 for name, (factor, call) in loops.items():
     collective = bench.Collective(job, name, size, "float32")
     mine, straight, around = [], [], []
-    for turn in range(64):
+    for turn in range(256):
         for way in (0, 1) if turn % 2 else (1, 0):
             if way:
                 straight.append(run_straight(call, collective))
             else:
                 mine.append(run_tool(collective))
-        if turn == 1:
+        # Warm, or after 64 turns that something else on the machine has disturbed: anew.
+        if turn % 64 == 1:
             mine, straight, around = [], [], []
         if turn % 16 == 15:
             expected = factor * size / find_median(straight, name)
@@ -203,6 +204,61 @@ def test_mean_over_ranks_and_slowest_rank_by_hand(bench: Any) -> None:
     assert row["busbw_bytes_per_second_median"] == 40.0
     assert (row["slowest_rank"], row["slowest_rank_seconds_median"]) == (1, 4.0)
     assert row["slowest_rank_busbw_bytes_per_second"] == 30.0
+
+
+@given(
+    by_rank=st.integers(2, 5).flatmap(
+        lambda count: st.lists(
+            st.lists(st.floats(1e-6, 1e3), min_size=count, max_size=count), min_size=1, max_size=9
+        )
+    ),
+    collective=st.sampled_from(["all_reduce", "p2p", "broadcast"]),
+)
+@settings(deadline=None)
+def test_slowest_rank_is_never_faster_than_the_mean(
+    bench: Any, by_rank: list[list[float]], collective: str
+) -> None:
+    """Whatever the samples, the slowest takes at least the mean, in JSON and table alike."""
+    seconds = [list(of_rank) for of_rank in zip(*by_rank, strict=True)]
+    row = bench.summarise_ranks(seconds, collective, 1 << 20)
+    slowest = row["slowest_rank_busbw_bytes_per_second"]
+    assert slowest <= row["busbw_bytes_per_second_median"]
+    assert 1 / len(seconds) <= row["slowest_rank_share"] <= 1
+    row |= {"mode": "blocking", "size_bytes": 1 << 20, "collective": collective, "verdict": "ok"}
+    row |= {"share_of_peak": None}
+    cells = bench.format_bench_rows([row]).splitlines()[2].split("|")
+    busbw, shown = (cell.strip(" ~").partition(" ")[0] for cell in (cells[2], cells[4]))
+    assert float(shown) <= float(busbw)
+
+
+def test_slowest_in_turns_is_no_slow_rank(bench: Any) -> None:
+    """Ranks that are last in turns: the mean 2, the slowest 3, and nobody is named for it."""
+    row = bench.summarise_ranks([[1.0, 3.0, 1.0, 3.0], [3.0, 1.0, 3.0, 1.0]], "all_reduce", 120)
+    assert (row["seconds_median"], row["slowest_rank_seconds_median"]) == (2.0, 3.0)
+    assert row["slowest_rank_share"] == 0.5
+    for share, count in ((0.5, 0), (0.75, 1)):
+        journal = bench.BenchJournal([], 0.0, None)
+        named = {"verdict": "ok", "collective": "all_reduce", "size_bytes": 120}
+        journal.rows = [row | named | {"slowest_rank_share": share, "mode": "blocking"}]
+        found = [text for text in bench.find_bench_remarks(journal) if "node_pairs" in text]
+        assert len(found) == count
+
+
+def test_what_ended_first_is_named_first(bench: Any) -> None:
+    """A lost rank comes before the rank that lost it, without the frames of C++."""
+    error = RuntimeError("[/a/b/pair.cc:553] Connection closed by peer [127.0.0.1]:1234\nmore")
+    reason = bench.shorten_error(error)
+    assert bench.describe_rank_failure(0, reason, [2]) == (
+        "rank 2 has ended, and rank 0 has lost it: Connection closed by peer a host"
+    )
+    assert bench.describe_rank_failure(1, "no memory", []) == "rank 1 failed: no memory"
+    child = subprocess.Popen([sys.executable, "-c", "pass"])
+    me = bench.describe_neighbour()
+    ranks = [me, me._replace(process=child.pid), me._replace(host="another", process=child.pid)]
+    assert bench.find_ended_ranks(ranks, 0, 30.0) == [1]  # a zombie: nobody has waited for it
+    child.wait()
+    assert bench.has_ended(child.pid)
+    assert bench.find_ended_ranks([me, me], 0, 0.0) == []
 
 
 def test_rooted_collective_takes_as_long_as_its_slowest_rank(bench: Any) -> None:
@@ -329,9 +385,17 @@ def test_run_is_compared_with_one_of_as_many_ranks(bench: Any) -> None:
         (["--collective", "all", "p2p"], "name no other"),
         (["--facts", "x.json"], "give both"),
         (["--ranks", "1"], "nobody to talk to"),
+        (["--ranks", "3", "--min_size", "3"], "3 B has less than one element of float32"),
+        (
+            ["--ranks", "3", "--min_size", "8", "--collective", "all_reduce", "all_gather"],
+            "for each of 3 ranks, as all_gather needs it",
+        ),
+        (
+            ["--ranks", "2", "--payload_size_in_gib", "1e-12", "--dtype", "float16"],
+            "0 B has less than one element of float16",
+        ),
         (["--plot", "x.gif"], "has to end in .svg or .png"),
         (["--compare", "none.json"], "could not read"),
-        (["--self-test", "--mode", "both"], "takes no other option"),
     ],
 )
 def test_wrong_use_is_told_at_once(
@@ -340,18 +404,19 @@ def test_wrong_use_is_told_at_once(
     """What makes no sense ends with status 2 and one line, before torch is imported."""
     done = run_tool(TOOL, *arguments, environ=torch_trap)
     assert done.returncode == 2
-    assert words in done.stderr
+    assert done.stderr.count(words) == 1
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_busbw_is_that_of_a_straight_loop(tmp_path: Path, ranks: int) -> None:
     """For each collective busbw is within 3 % of a plain loop in the same job, call by call.
 
     On a busy machine the medians of both themselves are not known to 3 %: then it is within what
-    their own spread leaves open. A clock around the tool's own call agrees to 3 % in any case.
+    their own spread leaves open, at most 10 %. A clock around the tool's own call agrees to 3 % in
+    any case.
     """
     script = tmp_path / "straight.py"
     script.write_text(STRAIGHT)
@@ -362,7 +427,7 @@ def test_busbw_is_that_of_a_straight_loop(tmp_path: Path, ranks: int) -> None:
     assert set(answer) == set(COLLECTIVES)
     for name, (ratio, around, doubt) in answer.items():
         assert around == pytest.approx(1.0, abs=0.03), name
-        assert ratio == pytest.approx(1.0, abs=max(0.03, 3 * doubt)), (name, doubt)
+        assert ratio == pytest.approx(1.0, abs=min(max(0.03, 3 * doubt), 0.1)), (name, doubt)
 
 
 @pytest.mark.torch
@@ -449,6 +514,72 @@ def test_signal_to_one_rank_keeps_what_was_measured(
     assert not list(tmp_path.glob(".*"))
 
 
+def wait_for_children(process: subprocess.Popen[str], count: int) -> list[int]:
+    """The ranks that a run has started, once there are so many."""
+    path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    end = time.monotonic() + 60
+    while len(found := path.read_text().split()) < count and time.monotonic() < end:
+        time.sleep(0.02)
+    return [int(one) for one in found]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_rank_that_is_killed_is_named_first(tmp_path: Path, ranks: int) -> None:
+    """Rank 2 is killed: its name comes first, also for ranks that do not talk to it."""
+    path = tmp_path / "out.json"
+    command = [sys.executable, str(PATH), "--device", "cpu", "--ranks", str(ranks)]
+    command += ["--num_iterations", "300", "--timeout", "30s", "--json", str(path)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        children = wait_for_children(process, ranks)
+        end = time.monotonic() + 60
+        while not path.exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        os.kill(children[2], signal.SIGKILL)
+        words = process.communicate(timeout=60)[1]
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "problem: rank 2 has ended, and rank 0 has lost it: " in words
+    assert "rank 2 was ended by SIGKILL" in words
+    assert not any(f"rank {rank} failed" in words for rank in range(ranks)), words
+    assert ".cc:" not in words
+    assert json.loads(path.read_text())["complete"] is False
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("seconds", [0.6, 2.5])
+def test_ctrl_c_is_answered_at_once(tmp_path: Path, seconds: float) -> None:
+    """Ctrl-C while torch is imported or later: a word within a second or two, and JSON."""
+    path = tmp_path / "out.json"
+    command = [sys.executable, str(PATH), "--device", "cpu", "--json", str(path)]
+    process = subprocess.Popen(
+        [*command, "--num_iterations", "500"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        time.sleep(seconds)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("SIGINT: stopping after what runs now")
+        words = process.communicate(timeout=60)[1]
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.communicate(timeout=60)
+    assert process.returncode == 1, words
+    assert "Traceback" not in words
+    assert json.loads(path.read_text())["complete"] is False
+
+
 # --- a network of our own ---
 
 HOLD = "ip link set lo up && echo ready && exec sleep 600"
@@ -501,7 +632,7 @@ def two_nodes() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 @pytest.mark.torch
 @pytest.mark.system
-@pytest.mark.slow
+@pytest.mark.alone
 def test_limited_link_is_measured(
     two_nodes: Callable[..., subprocess.Popen[str]],
     tmp_path: Path,

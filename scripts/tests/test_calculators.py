@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -513,7 +513,7 @@ def write_twin(described: dict[str, Any]) -> str:
 
 
 @pytest.mark.system
-@pytest.mark.skipif(shutil.which("node") is None, reason="node is not there")
+@pytest.mark.require_program("node")
 def test_a_twin_in_another_language_gives_the_same(
     run_tool: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -557,8 +557,15 @@ def test_several_values_make_columns(run_tool: Callable[..., Any], tmp_path: Pat
     ("arguments", "message"),
     [
         ([], "name a calculator: parameters, memory"),
-        (["memory", "--parameters", "1e30"], "--parameters 1e+30: this is at most 1e+14"),
-        (["memory", "--parameters", "8B"], "'8B' is no number: write 7.5e9, 7.5G or 80Gi"),
+        (["memory", "--parameters", "1e30"], "has to be at most 1e+14, and 1e+30 was given"),
+        (["memory", "--parameters", "0"], "--parameters has to be at least 1,000,000, and 0 was"),
+        (["parameters", "--kv_heads", "7"], "heads is a multiple of kv_heads"),
+        (["kv-cache", "--kv_heads", "7"], "heads is a multiple of kv_heads"),
+        (["activations", "--tensor_ranks", "7"], "heads is a multiple of tensor_ranks"),
+        (["bubble", "--micro_batches", "3", "--chunks", "2"], "to be a multiple of stages"),
+        (["checkpoint", "--own_interval", "100d", "--devices", "10000"], "fails far more often"),
+        (["memory", "--parameters", "8GB"], "'8GB' is no number: write 7.5e9, 7.5B or 7.5G"),
+        (["transfer", "--payload_bytes", "8B"], "'8B' is no number: write 7.5e9, 7.5G or 80Gi"),
         (["memory", "--data_ranks", "2.5"], "--data_ranks 2.5: this has to be a whole number"),
         (["memory", "--zero_stage", "4"], "invalid choice: 4"),
         (["kv-cache", "--kv_heads", "64"], "at most as many key-value heads as heads"),
@@ -567,7 +574,6 @@ def test_several_values_make_columns(run_tool: Callable[..., Any], tmp_path: Pat
         (["bubble", "--stages", *map(str, range(1, 66))], "65 combinations"),
         (["flops", "--causal", "maybe"], "has to be yes or no"),
         (["--describe", "--cases", "3"], "either --describe or --cases"),
-        (["--self-test", "--seed", "3"], "--self-test takes no other option"),
     ],
 )
 def test_wrong_use_is_told(
@@ -580,6 +586,73 @@ def test_wrong_use_is_told(
     assert "Traceback" not in done.stderr
 
 
+def test_numbers_are_written_as_on_the_card_of_a_model(run_tool: Callable[..., Any]) -> None:
+    """70B parameters and 7.5T tokens are 70e9 and 7.5e12; rates have no unit but 1/s."""
+    tables = [
+        run_tool(TOOL, "loss", "--parameters", parameters, "--tokens", tokens).stdout
+        for parameters, tokens in (("70B", "7.5T"), ("70e9", "7.5e12"))
+    ]
+    assert tables[0] == tables[1] != ""
+    assert (
+        "given: parameters 70,000,000,000" in run_tool(TOOL, "memory", "--parameters", "70B").stderr
+    )
+    rate = run_tool(TOOL, "mfu", "--step_tokens", "64M", "--step_seconds", "11.7").stdout
+    assert "5.470 M/s" in rate
+
+
+def test_what_fits_together_is_not_refused(answer: Answer) -> None:
+    """Conditions on inputs hold only where they matter: pipelines without chunks, other caches."""
+    assert answer("bubble", micro_batches=3)["bubble_share"] == 7 / 10
+    assert answer("bubble", stages=4, micro_batches=8, chunks=3)["bubble_share"] == 3 / 27
+    assert answer("kv-cache", attention="mla", kv_heads=7)["values_per_layer"] == 576
+
+
+def test_an_interval_of_ones_own(answer: Answer) -> None:
+    """What a checkpoint every 10 minutes costs, beside Young's and Daly's interval."""
+    found = answer("checkpoint", own_interval=600.0)
+    # wall / work: 72000 / 600 = 120; exp(100 / 72000) = 1.0013899; exp(640 / 72000) - 1 =
+    # 0.00892851; their product 1.0729102, so 6.80 % are lost.
+    assert found["own_lost_share"] == pytest.approx(0.0680, abs=1e-4)
+    assert found["lost_share"] <= found["young_lost_share"] < found["own_lost_share"]
+    without = answer("checkpoint")
+    assert without["own_lost_share"] == without["lost_share"] == found["lost_share"]
+
+
+def test_more_than_the_peak_is_a_fault(
+    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """An MFU that needs more than the peak is printed, called a problem, and ends with status 1."""
+    path = tmp_path / "out.json"
+    done = run_tool(TOOL, "mfu", "--peak", "1T", "989T", "--json", str(path))
+    assert done.returncode == 1
+    assert "problem: column 1: more is executed than the peak of all devices" in done.stderr
+    assert done.stdout.startswith("| Model and hardware")
+    assert any("more is executed" in caveat for caveat in read_json(path)["caveats"])
+    assert run_tool(TOOL, "mfu", "--peak", "989T").returncode == 0
+
+
+def test_what_is_assumed_is_said(
+    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """Defaults are named as assumed, apart from what was given, in the note and in the JSON."""
+    path = tmp_path / "out.json"
+    done = run_tool(TOOL, "checkpoint", "--parameters", "1G", "--json", str(path))
+    assert "note: given: parameters 1,000,000,000\n" in done.stderr
+    [line] = [line for line in done.stderr.splitlines() if "assumed, for it was not given" in line]
+    assert "devices 400, " in line
+    assert "tokens_per_second 100,000 /s" in line
+    assert "parameters 1,000" not in line
+    assert "devices" in read_json(path)["details"]["assumed"]
+    assert "parameters" not in read_json(path)["details"]["assumed"]
+
+
+def test_energy_is_also_what_a_bill_has(calculators: ModuleType) -> None:
+    """1.5e11 J are 150 GJ and, over 3.6e6, 41.67 MWh; less than 1 kWh is joules alone."""
+    assert calculators.format_quantity(1.5e11, "J") == "150.0 GJ (41.67 MWh)"
+    assert calculators.format_quantity(3.6e6, "J") == "3.600 MJ (1.000 kWh)"
+    assert calculators.format_quantity(1000.0, "J") == "1.000 kJ"
+
+
 def test_durations_and_prefixes(run_tool: Callable[..., Any]) -> None:
     """`30d`, `1h30m`, `1e-5` and `400G` are read as what they say."""
     done = run_tool(TOOL, "checkpoint", "--device_mtbf", "1000d", "--restart_seconds", "1h30m")
@@ -587,3 +660,19 @@ def test_durations_and_prefixes(run_tool: Callable[..., Any]) -> None:
     assert "restart_seconds 90.00 min" in done.stderr
     done = run_tool(TOOL, "all-reduce", "--latency", "5e-6", "--bandwidth", "400G")
     assert "bandwidth 400.0 GB/s, latency 5.000 µs" in done.stderr
+
+
+def test_json_goes_where_its_path_leads(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+    """A symbolic link is followed and stays one; a device is written to and stays a device."""
+    (tmp_path / "real.json").write_text("old")
+    (tmp_path / "link.json").symlink_to("real.json")
+    done = run_tool(TOOL, "memory", "--json", str(tmp_path / "link.json"))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "link.json").is_symlink()
+    assert json.loads((tmp_path / "real.json").read_text())["complete"] is True
+    os.mkfifo(tmp_path / "pipe")
+    reader = subprocess.Popen(["cat", str(tmp_path / "pipe")], stdout=subprocess.PIPE)
+    done = run_tool(TOOL, "memory", "--json", str(tmp_path / "pipe"))
+    text, _ = reader.communicate(timeout=60)
+    assert json.loads(text)["complete"] is True
+    assert (tmp_path / "pipe").is_fifo()

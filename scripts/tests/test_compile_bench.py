@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -178,6 +179,66 @@ def test_ctrl_c_keeps_the_rows_so_far(read_json: Callable[[Path], Any], tmp_path
     assert "Traceback" not in notes
 
 
+def is_running(number: int) -> bool:
+    """Whether a process is there and has not ended; one that nobody waited for has."""
+    try:
+        status = Path(f"/proc/{number}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] not in ("Z", "X")
+
+
+@pytest.mark.torch
+def test_a_signal_ends_the_compiler_too(read_json: Callable[[Path], Any], tmp_path: Path) -> None:
+    """SIGTERM while a compiler works is told at once, ends the compiler and the run within
+    seconds, and keeps the eager row."""
+    numbers = tmp_path / "numbers"
+    compiler = tmp_path / "g++"
+    # As g++ does, it has another program do the work.
+    script = f"sleep 300 &\necho $$ $! > {numbers}.new\nmv {numbers}.new {numbers}\nwait\n"
+    compiler.write_text(f"#!/bin/sh\n{script}")
+    compiler.chmod(0o755)
+    path = tmp_path / "out.json"
+    arguments = [*SMALL, "--model", "mlp", "--json", str(path)]
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPTS / TOOL), *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **ONE_THREAD, "CXX": str(compiler), "TMPDIR": str(tmp_path)},
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while not numbers.exists():
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            time.sleep(0.1)
+        sent = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr is not None
+        notes = process.stderr.readline()
+        heard = time.monotonic() - sent
+        notes += process.communicate(timeout=60)[1]
+        ended = time.monotonic() - sent
+    finally:
+        process.kill()
+        process.wait()
+        started = numbers.read_text().split() if numbers.exists() else []
+        left = [n for n in started if is_running(int(n))]
+        for number in left:
+            os.kill(int(number), signal.SIGKILL)
+    assert notes.startswith("SIGTERM: the run stops"), notes
+    assert (heard < 2, ended < 15) == (True, True), (heard, ended)
+    assert (len(started), left) == (2, [])
+    assert process.returncode == 1, notes
+    assert "Traceback" not in notes
+    document = read_json(path)
+    assert document["complete"] is False
+    assert [row["variant"] for row in document["results"]] == ["eager"]
+    assert "stopped by SIGTERM, with 1 variants measured" in document["caveats"]
+    assert list(tmp_path.glob("compile_bench_*")) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -185,7 +246,6 @@ def test_ctrl_c_keeps_the_rows_so_far(read_json: Callable[[Path], Any], tmp_path
         (["--backend", "aot_eager", "--warm_cache"], "has no cache"),
         (["--hidden", "100"], "need a multiple of 64"),
         (["--model", "gpt"], "invalid choice"),
-        (["--self-test", "--backward"], "takes no other option"),
     ],
 )
 def test_wrong_use(

@@ -74,6 +74,16 @@ def test_a_loader_that_keeps_up_is_no_bottleneck(loader: Any) -> None:
     assert any("waiting for data takes 50 % of the time" in text for text in told)
 
 
+def test_the_share_of_waiting_is_that_of_the_row_it_names(loader: Any) -> None:
+    """Where a row with longer steps waits for less of them, the share told is named as that of the
+    recommended setting, and not as the least."""
+    fast = make_row(2, 0.2) | {"wait_share": 0.47}
+    slow = make_row(1, 0.25) | {"wait_share": 0.43}
+    told = loader.describe_recommendation([slow, fast], 100.0, False)
+    assert "with num_workers=2 waiting for data takes 47 % of the time" in told[1]
+    assert "at best" not in " ".join(told)
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.floats(1e-4, 10, allow_nan=False), min_size=1, max_size=8, unique=True))
 def test_no_setting_with_fewer_workers_is_as_good(loader: Any, seconds: list[float]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from testing_utils import execute_subprocess_async, load_json
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "training/dist_mem_usage.py"
@@ -121,14 +121,7 @@ def test_two_ranks_of_torchrun_and_two_rounds(
     path = tmp_path / "out.json"
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     tool = [str(SCRIPTS / TOOL), "--device", "cpu", "--payload", "1MiB", "--json", str(path)]
-    done = subprocess.run(
-        [*launcher, "--nproc_per_node", "2", *tool],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    execute_subprocess_async([*launcher, "--nproc_per_node", "2", *tool], timeout=120, quiet=True)
     document = read_json(path)
     assert document["complete"] is True
     steps = [(row["round"], row["step"]) for row in document["results"] if row["rank"] == 1]
@@ -180,50 +173,50 @@ def end_all(processes: list[subprocess.Popen[str]]) -> list[str]:
 
 
 @pytest.mark.torch
-def test_a_rank_that_does_not_come_is_named(usage: Any, tmp_path: Path) -> None:
+def test_a_rank_that_does_not_come_is_named(unique_port: int, tmp_path: Path) -> None:
     """Rank 1 of 2 is missing: rank 0 says so after --timeout, and keeps what it has."""
     path = tmp_path / "out.json"
-    process = start_rank(0, 2, usage.find_free_port(), "--timeout", "3s", "--json", str(path))
+    process = start_rank(0, 2, unique_port, "--timeout", "3s", "--json", str(path))
     [notes] = end_all([process])
     assert process.returncode == 1, notes
     assert "rank 0 failed: at 'store' these ranks did not come: 1" in notes
     assert "Traceback" not in notes
-    document = json.loads(path.read_text())
+    document = load_json(path)
     assert document["complete"] is False
     assert [row["step"] for row in document["results"]] == ["start", "device"]
 
 
 @pytest.mark.torch
-def test_a_rank_that_dies_is_named(usage: Any, tmp_path: Path) -> None:
+def test_a_rank_that_dies_is_named(unique_port: int, tmp_path: Path) -> None:
     """Rank 1 is killed in the middle of many rounds: rank 0 ends, and says who is missing."""
     path = tmp_path / "out.json"
-    port = usage.find_free_port()
     many = ["--rounds", "100000", "--timeout", "10s", "--json", str(path)]
-    ranks = [start_rank(rank, 2, port, *many) for rank in range(2)]
-    wait_until(port, "2/barrier/after")
+    ranks = [start_rank(rank, 2, unique_port, *many) for rank in range(2)]
+    wait_until(unique_port, "2/barrier/after")
     ranks[1].kill()
     notes, _ = end_all(ranks)
     assert ranks[0].returncode == 1, notes
     assert "rank 0 failed" in notes
     assert "ranks 1 left no numbers" in notes
     assert "Traceback" not in notes
-    assert json.loads(path.read_text())["complete"] is False
+    assert load_json(path)["complete"] is False
 
 
 @pytest.mark.torch
-def test_a_signal_to_one_rank_ends_all_with_what_they_have(usage: Any, tmp_path: Path) -> None:
+def test_a_signal_to_one_rank_ends_all_with_what_they_have(
+    unique_port: int, tmp_path: Path
+) -> None:
     """SIGTERM at rank 1 alone: both leave at the same step, and rank 0 writes all rows."""
     path = tmp_path / "out.json"
-    port = usage.find_free_port()
     many = ["--rounds", "100000", "--timeout", "30s", "--json", str(path)]
-    ranks = [start_rank(rank, 2, port, *many) for rank in range(2)]
-    wait_until(port, "2/barrier/after")
+    ranks = [start_rank(rank, 2, unique_port, *many) for rank in range(2)]
+    wait_until(unique_port, "2/barrier/after")
     ranks[1].send_signal(signal.SIGTERM)
     texts = end_all(ranks)
     assert [rank.returncode for rank in ranks] == [1, 1], texts
     assert "another rank was stopped" in texts[0]
     assert "Traceback" not in "".join(texts)
-    document = json.loads(path.read_text())
+    document = load_json(path)
     assert document["complete"] is False
     rows = {rank: [r for r in document["results"] if r["rank"] == rank] for rank in range(2)}
     assert len(rows[0]) == len(rows[1]) > 8
@@ -236,7 +229,6 @@ def test_a_signal_to_one_rank_ends_all_with_what_they_have(usage: Any, tmp_path:
         (["--rounds", "0"], "a whole number from 1"),
         (["--payload", "x"], "is no size"),
         (["--timeout", "0s"], "longer than nothing"),
-        (["--self-test", "--rounds", "1"], "--self-test takes no other option"),
     ],
 )
 def test_wrong_use_is_told(

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from testing_utils import write_file_tree
 
 GIB = 1024**3
 
@@ -204,17 +205,15 @@ def test_power_cap_in_watts_or_microwatts(env: Any) -> None:
 
 def test_cpu_topology_of_a_given_machine(env: Any, tmp_path: Path) -> None:
     """Two sockets of two cores with two threads each, on four NUMA nodes."""
+    files = {}
     for thread in range(8):
         core = thread % 4
-        folder = tmp_path / f"cpu/cpu{thread}/topology"
-        folder.mkdir(parents=True)
-        (folder / "physical_package_id").write_text(f"{core // 2}\n")
-        (folder / "core_id").write_text(f"{core % 2}\n")
+        files[f"cpu/cpu{thread}/topology/physical_package_id"] = f"{core // 2}\n"
+        files[f"cpu/cpu{thread}/topology/core_id"] = f"{core % 2}\n"
     for node in range(4):
-        folder = tmp_path / f"node/node{node}"
-        folder.mkdir(parents=True)
-        (folder / "cpulist").write_text(f"{node},{node + 4}\n")
-        (folder / "meminfo").write_text(f"Node {node} MemTotal:       1048576 kB\n")
+        files[f"node/node{node}/cpulist"] = f"{node},{node + 4}\n"
+        files[f"node/node{node}/meminfo"] = f"Node {node} MemTotal:       1048576 kB\n"
+    write_file_tree(tmp_path, files)
     cpu = env.read_cpu([], tmp_path)
     node = {"index": 3, "threads": 2, "memory_bytes": GIB}
     assert cpu["numa"][3] == node
@@ -262,10 +261,8 @@ def test_unreadable_topology_is_null_with_a_caveat(env: Any, tmp_path: Path) -> 
 )
 def test_numa_node_of_a_device(env: Any, tmp_path: Path, address: str, node: int | None) -> None:
     """The kernel tells on which NUMA node a PCI device hangs, -1 being its word for unknown."""
-    for name, text in (("0000:19:00.0", "1\n"), ("0000:20:00.0", "-1\n")):
-        folder = tmp_path / "devices" / name
-        folder.mkdir(parents=True)
-        (folder / "numa_node").write_text(text)
+    nodes = {"0000:19:00.0/numa_node": "1\n", "0000:20:00.0/numa_node": "-1\n"}
+    write_file_tree(tmp_path / "devices", nodes)
     assert env.read_device_node(address, tmp_path) == node
 
 

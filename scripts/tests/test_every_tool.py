@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import ast
+import itertools
+import json
 import os
 import re
 import shutil
@@ -129,19 +131,118 @@ def test_unknown_option_is_wrong_use(tool: Path, run_tool: Callable[..., Any]) -
     assert "Traceback" not in done.stderr
 
 
-def test_json_into_a_missing_folder_is_wrong_use(
-    tool: Path, run_tool: Callable[..., Any], tmp_path: Path, torch_trap: dict[str, str]
+def test_self_test_stands_alone(
+    tool: Path, run_tool: Callable[..., Any], torch_trap: dict[str, str]
 ) -> None:
-    """A --json path in a folder that is not there is refused before anything is measured."""
-    done = run_tool(tool, "--json", str(tmp_path / "none" / "x.json"), environ=torch_trap)
+    """An option beside --self-test would have no meaning, and is refused."""
+    done = run_tool(tool, "--self-test", "--json", "x.json", environ=torch_trap)
     assert done.returncode == 2
-    assert "there is no folder" in done.stderr
+    assert "error: --self-test takes no other option" in done.stderr
     assert "Traceback" not in done.stderr
 
 
+def test_json_that_cannot_be_written_is_wrong_use(
+    tool: Path, run_tool: Callable[..., Any], tmp_path: Path, torch_trap: dict[str, str]
+) -> None:
+    """A --json path in a folder that is not there, or takes no files, is refused before anything
+    is measured."""
+    # Nobody, root included, can make a file in /proc.
+    paths = {"there is no folder": tmp_path / "none" / "x.json", "could not write": "/proc/x.json"}
+    for words, path in paths.items():
+        arguments = [*read_constants(tool)["PROFILES"]["toy"], "--json", str(path)]
+        done = run_tool(tool, *arguments, environ=torch_trap)
+        assert done.returncode == 2
+        assert f"error: --json: {words}" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def run_onto_full_disk(tool: Path, *arguments: str, is_buffered: bool) -> Any:
+    """Run a tool with a stdout that takes nothing. What Python keeps back is written as late as
+    possible, and else every single print fails."""
+    environ = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    with Path("/dev/full").open("w") as full:
+        return subprocess.run(
+            [sys.executable, str(tool), *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=300,
+            env=environ if is_buffered else {**environ, "PYTHONUNBUFFERED": "1"},
+            check=False,
+        )
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_answer_that_cannot_be_written_is_told(tool: Path, option: str) -> None:
+    """Where stdout is a full disk, --help and --version end with status 1 and one line."""
+    done = run_onto_full_disk(tool, option, is_buffered=True)
+    assert done.returncode == 1
+    assert done.stderr == "stdout could not be written: No space left on device\n"
+
+
+# Sends Ctrl-C to the process and its kin once, when the code object that the environment names,
+# by the end of its file and its own name, is run.
+INTERRUPTION = """
+import os, signal, sys
+file, name = os.environ["INTERRUPT_AT"].split(":")
+def watch(frame, event, _):
+    if event != "call" or frame.f_code.co_name != name:
+        return
+    if not frame.f_code.co_filename.endswith(file):
+        return
+    sys.setprofile(None)
+    try:
+        os.close(os.open(os.environ["INTERRUPTED"], os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    os.kill(0, signal.SIGINT)
+sys.setprofile(watch)
+"""
+
+
+@pytest.fixture
+def run_interrupted(tmp_path: Path) -> Callable[..., tuple[Any, bool]]:
+    """Run a tool that gets Ctrl-C where a piece of code is run: how it ended, and whether it got
+    there."""
+    (tmp_path / "interruption").mkdir()
+    (tmp_path / "interruption" / "sitecustomize.py").write_text(INTERRUPTION)
+
+    def run(tool: Path, place: str, *arguments: str) -> tuple[Any, bool]:
+        mark = tmp_path / "interrupted"
+        mark.unlink(missing_ok=True)
+        environ = {"PYTHONPATH": str(tmp_path / "interruption"), "INTERRUPTED": str(mark)}
+        done = subprocess.run(
+            [sys.executable, str(tool), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={**os.environ, **environ, "INTERRUPT_AT": place},
+            start_new_session=True,
+            check=False,
+        )
+        return done, mark.exists()
+
+    return run
+
+
+def test_ctrl_c_at_the_start_is_silent(
+    tool: Path, run_interrupted: Callable[..., tuple[Any, bool]]
+) -> None:
+    """Ctrl-C while the file is still importing, or reading its command line, ends it as a shell
+    expects (status 130 there), without a word."""
+    for place in ("/argparse.py:<module>", f"/{tool.name}:build_parser"):
+        done, was_interrupted = run_interrupted(tool, place, "--version")
+        assert was_interrupted
+        assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
 @pytest.mark.torch
-def test_self_test_passes(tool: Path, run_tool: Callable[..., Any]) -> None:
-    """--self-test proves the tool on this machine."""
+def test_self_test_passes_with_all_packages(tool: Path, run_tool: Callable[..., Any]) -> None:
+    """--self-test passes too where the packages are that a tool can use and need not have; what
+    needs none is proved once, alone."""
+    found = find_imports(ast.parse(tool.read_text(encoding="utf-8")).body)
+    if found <= set(sys.stdlib_module_names) | {"torch"}:
+        return
     done = run_tool(tool, "--self-test")
     assert done.returncode == 0, done.stderr
     count, total = re.search(r"self-test: (\d+) of (\d+) checks passed", done.stderr).groups()
@@ -189,6 +290,55 @@ def test_toy_profile_leaves_good_json(
     compare = constants.get("COMPARE")
     if compare:
         assert {*compare["keys"], compare["value"], compare.get("spread")} - {None} <= columns[0]
+
+
+@pytest.mark.torch
+def test_full_disk_loses_no_results(
+    tool: Path, read_json: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """Where no print to stdout succeeds, the toy run ends with status 1 and one line that tells
+    it, and its JSON is whole: the measurement was made."""
+    skip_without_program(tool)
+    path = tmp_path / "out.json"
+    arguments = [*read_constants(tool)["PROFILES"]["toy"], "--json", str(path)]
+    done = run_onto_full_disk(tool, *arguments, is_buffered=False)
+    assert done.returncode == 1, done.stderr
+    told = [line for line in done.stderr.splitlines() if "stdout could not be written" in line]
+    assert len(told) == 1, done.stderr
+    assert told[0].endswith("stdout could not be written: No space left on device")
+    assert "Traceback" not in done.stderr
+    document = read_json(path)
+    assert document["tool"] == tool.stem
+    assert tool.stem == "env_report" or (document["complete"] is True and document["results"])
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_full_disk_under_the_json_loses_no_table(tool: Path, run_tool: Callable[..., Any]) -> None:
+    """Where the JSON cannot be written, a line tells it, the status is not 0, and the table is
+    printed all the same."""
+    skip_without_program(tool)
+    done = run_tool(tool, *read_constants(tool)["PROFILES"]["toy"], "--json", "/dev/full")
+    assert done.returncode in (1, 2), done.stderr
+    told = "--json: could not write /dev/full: No space left on device"
+    assert done.stderr.count(told) == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout.startswith("| "), done.stderr
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_ctrl_c_while_torch_is_imported_leaves_no_traceback(
+    tool: Path, run_interrupted: Callable[..., tuple[Any, bool]]
+) -> None:
+    """Ctrl-C in the seconds that the import of torch takes, in any rank, ends the run as it does
+    everywhere else."""
+    if "torch" not in find_imports(ast.parse(tool.read_text(encoding="utf-8")).body):
+        return
+    toy = read_constants(tool)["PROFILES"]["toy"]
+    done, was_interrupted = run_interrupted(tool, "/torch/__init__.py:<module>", *toy)
+    assert "Traceback" not in done.stderr
+    assert done.returncode in ((1, -signal.SIGINT) if was_interrupted else (0,)), done.stderr
 
 
 # Functions that every tool has under the same name and fills with its own matter.
@@ -261,14 +411,64 @@ def test_one_file_answers_alone(
         assert done.returncode == 0, done.stderr
 
 
+@pytest.fixture(scope="session")
+def other_pythons() -> list[str]:
+    """The newer Pythons that the tools have to start on, those of them that are on this machine."""
+    homes = [Path.home() / ".pyenv/versions", Path.home() / ".local/share/uv/python"]
+    found = []
+    for name in ("python3.12", "python3.13", "python3.14"):
+        paths = [
+            shutil.which(name),
+            *(str(p) for h in homes for p in sorted(h.glob(f"*/bin/{name}"))),
+        ]
+        answers = (
+            path
+            for path in paths
+            if path
+            and subprocess.run(
+                [path, "-c", ""], capture_output=True, timeout=60, check=False
+            ).returncode
+            == 0
+        )
+        found.extend(itertools.islice(answers, 1))
+    return found
+
+
+def test_newer_pythons_run_it(
+    tool: Path, other_pythons: list[str], lone_copy: tuple[Path, dict[str, str]]
+) -> None:
+    """--help and --version answer under each newer Python at hand, and a tool that needs no torch
+    proves itself there, without a warning."""
+    if not other_pythons:
+        pytest.skip("no Python from 3.12 to 3.14 is on this machine")
+    copy, environ = lone_copy
+    needs_torch = '"torch' in METADATA.findall(tool.read_text(encoding="utf-8"))[0]
+    options = ("--help", "--version") if needs_torch else ("--help", "--version", "--self-test")
+    for python in other_pythons:
+        for option in options:
+            done = subprocess.run(
+                [python, "-W", "error", str(copy), option],
+                capture_output=True,
+                text=True,
+                env=os.environ | environ,
+                cwd=copy.parent,
+                timeout=120,
+                check=False,
+            )
+            assert done.returncode == 0, (python, option, done.stderr)
+
+
 @pytest.mark.torch
 def test_one_file_proves_itself_alone(
     lone_copy: tuple[Path, dict[str, str]], run_tool: Callable[..., Any]
 ) -> None:
-    """--self-test passes from a single copied file with torch and nothing else."""
+    """--self-test, five checks at least, passes from a single copied file with torch alone."""
     copy, environ = lone_copy
     done = run_tool(copy, "--self-test", environ=environ, cwd=copy.parent)
     assert done.returncode == 0, done.stderr
+    count, total = re.search(r"self-test: (\d+) of (\d+) checks passed", done.stderr).groups()
+    assert count == total
+    assert int(total) >= 5
     assert [path.name for path in copy.parent.iterdir()] == [copy.name], "something was left behind"
 
 
@@ -331,16 +531,37 @@ def time_toy_run(tool: Path, arguments: list[str], path: Path) -> float:
 
 
 def test_catalogue_lists_every_tool() -> None:
-    """The catalogue has one row for each tool, linked by its path."""
+    """The catalogue has one row for each tool and batch script, linked by its path."""
     text = (SCRIPTS / "README.md").read_text(encoding="utf-8")
     tests = SCRIPTS / "tests"
     tools = {
         path.relative_to(SCRIPTS).as_posix()
-        for path in SCRIPTS.rglob("*.py")
-        if tests not in path.parents
+        for path in SCRIPTS.rglob("*")
+        if path.suffix in (".py", ".slurm", ".sbatch") and tests not in path.parents
     }
-    listed = re.findall(r"^\| \[[^\]]+\]\(([^)]+\.py)\)", text, re.MULTILINE)
+    listed = re.findall(r"^\| \[[^\]]+\]\(([^)]+\.\w+)\)", text, re.MULTILINE)
     assert sorted(listed) == sorted(tools)
+
+
+def test_catalogue_names_the_last_record() -> None:
+    """The last column of the catalogue leads to the newest record of the tool, of more than a toy
+    run where there is one; it says "none" only where there is none."""
+    text = (SCRIPTS / "README.md").read_text(encoding="utf-8")
+    for path, cell in re.findall(
+        r"^\| \[[^\]]+\]\(([^)]+\.py)\) .* \| ([^|]*) \|$", text, re.MULTILINE
+    ):
+        records = {
+            record.relative_to(SCRIPTS).as_posix(): json.loads(record.read_text(encoding="utf-8"))
+            for record in (SCRIPTS / "records" / Path(path).stem).glob("*.json")
+        }
+        whole = {name: record for name, record in records.items() if record["complete"]}
+        full = {name: record for name, record in whole.items() if record["profile"] != "toy"}
+        if not whole:
+            assert cell.startswith("none"), path
+            continue
+        last = max(full or whole, key=lambda name: whole[name]["started"])
+        assert f"]({last})" in cell, path
+        assert whole[last]["started"][:10] in cell, path
 
 
 def test_links_of_the_catalogue_lead_somewhere() -> None:

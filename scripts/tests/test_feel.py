@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "storage/feel.py"
 
-needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not there")
 TINY = ("--files", "20", "--file_bytes", "100", "--entries", "30", "--modules", "5")
 SECONDS = st.floats(min_value=1e-4, max_value=1e3)
 
@@ -42,7 +41,7 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.mark.system
-@needs_git
+@pytest.mark.require_program("git")
 def test_all_waits_are_timed_in_both_places(
     run_tool: Callable[..., Any],
     read_json: Callable[[Path], Any],
@@ -111,7 +110,7 @@ def test_torch_is_imported(
 
 
 @pytest.mark.system
-@pytest.mark.skipif(shutil.which("fincore") is None, reason="fincore is not there")
+@pytest.mark.require_program("fincore")
 def test_pages_are_really_dropped(feel: ModuleType, tmp_path: Path) -> None:
     """After drop_pages the page cache holds nothing of a file that it held before."""
     path = tmp_path / "file"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +13,10 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from testing_utils import save_json
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "storage/fio_report.py"
-
-needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not there")
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +37,7 @@ def run_fio(folder: Path, *options: str) -> str:
 
 
 @pytest.mark.system
-@needs_fio
+@pytest.mark.require_program("fio")
 def test_numbers_are_those_of_fio(
     run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
@@ -81,7 +79,7 @@ def test_numbers_are_those_of_fio(
 
 
 @pytest.mark.system
-@needs_fio
+@pytest.mark.require_program("fio")
 def test_jobs_one_after_another_stay_apart(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Jobs behind a stonewall are of two groups and are rows of their own; a pipe is read too."""
     text = run_fio(
@@ -97,7 +95,7 @@ def test_jobs_one_after_another_stay_apart(run_tool: Callable[..., Any], tmp_pat
 
 
 @pytest.mark.system
-@needs_fio
+@pytest.mark.require_program("fio")
 def test_a_job_that_really_failed_is_named(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Where the first job removes the file of the second one, the second one is a problem."""
     text = run_fio(
@@ -132,10 +130,7 @@ def make_result(**changed: Any) -> dict[str, Any]:
 
 def write_result(folder: Path, name: str, document: Any) -> str:
     """The path of a file with the result."""
-    path = folder / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(document))
-    return str(path)
+    return str(save_json(folder / name, document))
 
 
 def test_jobs_that_were_not_simultaneous_are_a_problem(
@@ -203,6 +198,21 @@ def test_files_without_results_are_a_problem(
     done = run_tool(TOOL, str(path))
     assert done.returncode == 1
     assert "none: there is no result of fio in it" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "jobs", [[], {"a": 1}, 5, None, [3], [{"jobname": "All clients", "read": {}}]]
+)
+def test_a_result_without_jobs_is_a_problem(
+    run_tool: Callable[..., Any], tmp_path: Path, jobs: Any
+) -> None:
+    """A result of fio that has no job is named, with exit status 1, never nothing at all."""
+    done = run_tool(
+        TOOL, write_result(tmp_path, "empty.json", {"fio version": "fio-3.36", "jobs": jobs})
+    )
+    assert done.returncode == 1
+    assert "problem: empty: there is no job in this result of fio" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -142,6 +142,10 @@ def test_checkpoints_are_whole_files(
     for run in document["details"]["runs"]:
         assert run["bytes"] == 2 * 4 * 2**20
         assert run["bytes_per_second"] == pytest.approx(run["bytes"] / run["seconds"])
+    assert not any("fsync" in caveat for caveat in document["caveats"])
+    timed = run_tool(TOOL, str(tmp_path), *options, "--jobs", "1", "--runtime", "1s")
+    assert timed.returncode == 0, timed.stderr
+    assert "this is not the checkpoint load" in timed.stderr
 
 
 @pytest.mark.system
@@ -257,7 +261,9 @@ def test_leftovers_of_a_kill_are_named_and_removed(
     run_tool: Callable[..., Any], tmp_path: Path
 ) -> None:
     """After SIGKILL the next run names the folder, and removes it only when asked to."""
-    process = start_scan(tmp_path, "--file_sizes", "64k", "--jobs", "2", "--iodepth", "2")
+    # One run of fio that is still going: between two there would be another one to end.
+    small = ("--file_sizes", "64k", "--jobs", "2", "--iodepth", "2")
+    process = start_scan(tmp_path, *small, "--runtime", "60s")
     tool, fio = find_owned(tmp_path)
     [folder] = tmp_path.glob(".fio_scan-*")
     process.kill()
@@ -328,6 +334,45 @@ def test_wrong_use_is_told(
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("preset", ["scan", "checkpoint", "dataset"])
+def test_whole_files_take_the_place_of_a_presets_times(scan: ModuleType, preset: str) -> None:
+    """--whole_files needs nothing but itself: only times that were given stand against it."""
+    parser = scan.build_parser()
+    load = scan.Load("read", 1 << 20, 4096, 1, 1)
+    merged = scan.merge_options(parser.parse_args(["--preset", preset, "--whole_files"]))
+    scan.check_loads([load], merged)
+    assert (merged["whole_files"], merged["runtime"], merged["ramp_time"]) == (True, 0.0, 0.0)
+    for time_option in ("--runtime", "--ramp_time"):
+        options = parser.parse_args(["--preset", preset, "--whole_files", time_option, "1s"])
+        with pytest.raises(scan.WrongUse, match="leave out --runtime and --ramp_time"):
+            scan.check_loads([load], scan.merge_options(options))
+    # A runtime alone takes the place of whole files.
+    merged = scan.merge_options(parser.parse_args(["--preset", preset, "--runtime", "5s"]))
+    assert (merged["whole_files"], merged["runtime"]) == (False, 5.0)
+
+
+@pytest.mark.system
+@needs_fio
+def test_advice_on_unsteady_whole_files_is_what_they_take(
+    run_tool: Callable[..., Any], scan: ModuleType, tmp_path: Path
+) -> None:
+    """Where whole files are unsteady the advice is no --runtime, which they do not have."""
+    sizes = ["--file_sizes", "64k", "--block_sizes", "4k", "--jobs", "1", "--iodepth", "1"]
+    advice = scan.advise_on_unsteady({"whole_files": True})
+    assert "--runtime" not in advice
+    assert "more --repeats" in advice
+    assert "a longer --runtime" in scan.advise_on_unsteady({"whole_files": False})
+    done = run_tool(TOOL, str(tmp_path), *sizes, "--whole_files", "--repeats", "5")
+    assert done.returncode == 0, done.stderr
+    assert "--runtime" not in done.stderr
+
+
+def test_help_closes_its_brackets(scan: ModuleType) -> None:
+    """Each help text of an option has as many brackets closed as opened."""
+    for action in scan.build_parser()._actions:
+        assert (action.help or "").count("(") == (action.help or "").count(")"), action.dest
 
 
 @pytest.mark.system

@@ -300,7 +300,6 @@ def test_nothing_that_names_a_machine_is_written(
         (["nowhere.txt"], "could not read nowhere.txt"),
         (["--sample", "x.txt"], "reads what is in this tool"),
         (["--expect", "0"], "whole number from 1"),
-        (["--self-test", "--brief"], "takes no other option"),
     ],
 )
 def test_wrong_use(run_tool: Callable[..., Any], arguments: list[str], complaint: str) -> None:
@@ -356,3 +355,20 @@ def test_the_commands_are_asked(
     assert document["results"][0]["verdict"] == "ok"
     assert "nvidia-smi nvlink -s: NVLink is not supported" in document["caveats"]
     assert any(caveat.startswith("dmesg could not be started") for caveat in document["caveats"])
+
+
+def test_a_text_that_ends_too_early_is_refused(health: Any) -> None:
+    """nvidia-smi says how many GPUs there are: a text that holds fewer was cut off."""
+    text = (FIXTURES / "nvidia_q.txt").read_text(encoding="utf-8")
+    with pytest.raises(health.WrongUse, match="counts 2 GPUs and the text ends after 1"):
+        health.parse_node(text[: text.index("GPU 00000000:10")], "node")
+
+
+def test_the_most_common_model_is_not_odd(health: Any) -> None:
+    """Where no model has more than half of the GPUs, none is odd for being another one."""
+    rows = [health.make_row("node", index) for index in range(5)]
+    for row, model in zip(rows, ("H100", "H100", "MI300X", "MI300X", "A100"), strict=True):
+        row["model"] = model
+    assert health.find_odd_ones(rows) == {}
+    rows[2]["model"] = "H100"
+    assert set(health.find_odd_ones(rows)) == {("node", 3), ("node", 4)}

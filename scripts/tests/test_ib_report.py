@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from testing_utils import write_file_tree
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "network/ib_report.py"
@@ -235,6 +236,64 @@ def test_one_port_unlike_the_others(
     assert reason in ports[1].reason
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"rate": "200"}, "200 Gbps, where others have 400"),
+        ({"firmware": "28.30.1000"}, "28.30.1000, where others have 28.40.1000"),
+    ],
+)
+def test_one_of_two_is_not_most(ib: Any, change: dict[str, Any], reason: str) -> None:
+    """Of two ports that differ neither is called what most have."""
+    first, second = judge(ib, {}, change)
+    assert (first.verdict, second.reason) == ("ok", reason)
+
+
+def test_text_that_ends_in_the_middle_is_known(ib: Any) -> None:
+    """Wherever ibstat's text is cut it is said, but for a cut behind a whole card."""
+    first, text = print_ibstat({}), print_ibstat({}, {"layer": "Ethernet"})
+    assert text.startswith(first)
+    old_end = text.index("\n\t\tLink layer")
+    unknowable = {0, len(first) - 1, len(first), len(text) - 1, len(text)}
+    unknowable |= set(range(old_end, old_end + 4))  # older versions end here
+    for length in range(len(text) + 1):
+        fabric = ib.Fabric()
+        ib.read_ibstat(fabric, text[:length], "node01")
+        assert bool(fabric.cut_texts) != (length in unknowable), text[:length]
+    old = text.replace("\t\tLink layer: InfiniBand\n", "").replace("\t\tLink layer: Ethernet\n", "")
+    assert ib.find_cut_card(old) is None
+    assert ib.find_cut_card(old[:-3]) == "mlx5_1"
+    assert ib.find_cut_card(text.replace("ports: 1", "ports: 0")) is None
+    devices = IBV_DEVINFO.split("hca_id:")
+    assert ib.find_cut_device(IBV_DEVINFO) is None
+    for cut in (devices[1][:-200], devices[1][:200], devices[1][:20]):
+        assert ib.find_cut_device("hca_id:" + cut) == "mlx5_0"
+
+
+def test_cut_text_is_a_problem(
+    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """A card that is lost at the end of a text is named, the run ends with 1 and is partial."""
+    text = print_ibstat({}, {})
+    (tmp_path / "node01.txt").write_text(text[: text.index("Port 1:", text.index("mlx5_1"))])
+    out = tmp_path / "out.json"
+    done = run_tool(TOOL, "--ibstat", "node01.txt", "--json", str(out), cwd=tmp_path)
+    assert done.returncode == 1
+    assert "problem: node01: the text of ibstat ends in the middle of card mlx5_1" in done.stderr
+    document = read_json(out)
+    assert document["complete"] is False
+    assert document["caveats"][0].startswith("node0: the text of ibstat ends")
+
+
+def test_one_port_is_one_port(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+    """A single port with errors is spoken of as one."""
+    texts = {"node01.txt": print_ibstat({}), "q.txt": print_perfquery(20, PortRcvErrors=3)}
+    write_file_tree(tmp_path, texts)
+    done = run_tool(TOOL, "--ibstat", "node01.txt", "--perfquery", "q.txt", cwd=tmp_path)
+    assert "note: 1 port has counted errors at some time" in done.stderr
+    assert "whether it still does" in done.stderr
+
+
 def test_unlike_cards_are_not_held_against_each_other(ib: Any) -> None:
     """An Ethernet card and an older type have rates and firmware of their own."""
     other = {"type": "MT4119", "firmware": "16.35.1000", "rate": "25", "layer": "Ethernet"}
@@ -329,18 +388,15 @@ def test_saved_texts_of_two_nodes(
     run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """Files of nodes, counters matched by LID, two readings: one table, problems, and JSON."""
-    (tmp_path / "node01.txt").write_text(print_ibstat({}, {}))
-    (tmp_path / "node02.txt").write_text(
-        print_ibstat({}, {"state": "Down", "physical": "Polling"}, first=2)
-    )
+    broken = {"state": "Down", "physical": "Polling"}
     before = "".join(print_perfquery(lid) for lid in (20, 21, 22))
     after = before.replace("Lid 22", "Lid 122").replace("Lid 21", "Lid 221")
     after = after.replace(
         "LinkDownedCounter:...............0", "LinkDownedCounter:...............2", 1
     )
     after = after.replace("Lid 122", "Lid 22").replace("Lid 221", "Lid 21")
-    (tmp_path / "before.txt").write_text(before)
-    (tmp_path / "after.txt").write_text(after)
+    nodes = {"node01.txt": print_ibstat({}, {}), "node02.txt": print_ibstat({}, broken, first=2)}
+    write_file_tree(tmp_path, nodes | {"before.txt": before, "after.txt": after})
     out = tmp_path / "out.json"
     done = run_tool(
         TOOL,
@@ -381,10 +437,13 @@ def test_programs_are_run_here(
     run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """Without files the programs are run, counters twice with --again, and growth is told."""
-    (tmp_path / "ibstat.txt").write_text(print_ibstat({}))
-    (tmp_path / "devinfo.txt").write_text(IBV_DEVINFO.partition("\n\n")[0] + "\n")
-    (tmp_path / "0").write_text(print_perfquery(20))
-    (tmp_path / "1").write_text(print_perfquery(20, SymbolErrorCounter=8))
+    texts = {
+        "ibstat.txt": print_ibstat({}),
+        "devinfo.txt": IBV_DEVINFO.partition("\n\n")[0] + "\n",
+        "0": print_perfquery(20),
+        "1": print_perfquery(20, SymbolErrorCounter=8),
+    }
+    write_file_tree(tmp_path, texts)
     environ = install_programs(
         tmp_path,
         ibstat=f"cat {tmp_path}/ibstat.txt",
@@ -422,8 +481,7 @@ def test_programs_that_fail_are_caveats(run_tool: Callable[..., Any], tmp_path: 
 
 def test_a_signal_while_waiting(read_json: Callable[[Path], Any], tmp_path: Path) -> None:
     """Ctrl-C during --again keeps the first reading, marked as partial."""
-    (tmp_path / "ibstat.txt").write_text(print_ibstat({}))
-    (tmp_path / "0").write_text(print_perfquery(20))
+    write_file_tree(tmp_path, {"ibstat.txt": print_ibstat({}), "0": print_perfquery(20)})
     environ = install_programs(
         tmp_path,
         ibstat=f"cat {tmp_path}/ibstat.txt",

@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -582,7 +583,6 @@ def test_last_level_caches_are_added_up(mamf: Any, tmp_path: Path) -> None:
         (["--plot", "a.svg", "--m", "8", "--n", "8", "--k", "8"], "one shape makes no picture"),
         (["--device", "cpu", "--all_devices"], "not allowed with"),
         (["--resume", "nowhere.json"], "there is no nowhere.json"),
-        (["--self-test", "--m", "64"], "takes no other option"),
         (["--dtype", "int4"], "invalid choice"),
         (["--dev", "cpu"], "unrecognized arguments"),
     ],
@@ -649,6 +649,7 @@ def test_what_this_machine_cannot_do_is_refused(
 
 
 @pytest.mark.torch
+@pytest.mark.alone
 def test_only_the_product_is_timed(mamf: Any) -> None:
     """A product of 20 ms is timed as 20 ms, though randomising and flushing take longer."""
     import torch
@@ -790,7 +791,13 @@ def test_output_streams(run_tool: Callable[..., Any]) -> None:
     assert all(line.startswith("| ") for line in done.stdout.splitlines() if line)
     assert "GFLOPS" in done.stdout
     assert "64x128x64" in done.stdout
-    for text in ("command: python", "torch: ", "environment: OMP_NUM_THREADS=1", "note: clocks"):
+    for text in (
+        "command: python",
+        "torch: ",
+        "environment: ",
+        "OMP_NUM_THREADS=1",
+        "note: clocks",
+    ):
         assert text in done.stderr
 
 
@@ -1311,3 +1318,24 @@ def test_a_run_says_how_it_stands(
     else:
         assert comparison["record"] is None
         assert f"verdict is '{verdict}' in yours" in done.stdout
+
+
+@pytest.mark.torch
+def test_a_disk_that_fills_costs_no_table(read_json: Callable[[Path], Any], tmp_path: Path) -> None:
+    """Where the JSON cannot be written any more the run goes on, prints its table and says so."""
+    path = tmp_path / "out.json"
+    sizes = [str(16 * number) for number in range(1, 11)]
+    command = [sys.executable, str(SCRIPTS / TOOL), "--device", "cpu", "--m", *sizes]
+    command += ["--n", "16", "32", "--k", "16", "--num_iterations", "4"]
+    command += ["--num_warmup_iterations", "1", "--accelerator_warmup_seconds", "0"]
+    command += ["--json", str(path)]
+    limit = f"ulimit -f 8; exec {shlex.join(command)}"  # in KiB: the first rows fit
+    done = subprocess.run(
+        ["bash", "-c", limit], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    assert "| " in done.stdout
+    assert "could not write" in done.stderr
+    assert "the JSON has less than the table" in done.stderr
+    assert 0 < len(read_json(path)["results"]) < 20
+    assert [file.name for file in tmp_path.iterdir()] == ["out.json"]

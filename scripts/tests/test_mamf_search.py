@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -180,17 +181,26 @@ def replay(mamf: Any, table: Table, seed: int, limit: int | None = None) -> Repl
     return Replay(share, steps / len(table.seconds), spent / whole, rows)
 
 
-# Of 50 seeds one misses the ridge where 44 x 24 tiles fill eight waves to the last unit, at two of
-# 361 pairs of m and n: nothing near them hints at it.
-MISSES = {"H100 at its power limit": 1}
+# Of the first 50 seeds this one misses the ridge where 44 x 24 tiles fill eight waves to the last
+# unit, at two of 361 pairs of m and n: nothing near them hints at it.
+MISSES = {"H100 at its power limit": {14}}
+CHOSEN = os.environ.get("BINDERY_SEEDS", "")
+"""Other seeds than the usual ones, for every landscape: `0,1,2`, or `0-49`."""
 
 
-def check_replays(mamf: Any, name: str, seeds: range) -> None:
+def list_seeds(usual: int) -> list[int]:
+    if not CHOSEN:
+        return list(range(usual))
+    ranges = (part.partition("-") for part in CHOSEN.split(","))
+    return [seed for first, _, last in ranges for seed in range(int(first), int(last or first) + 1)]
+
+
+def check_replays(mamf: Any, name: str, seeds: Sequence[int]) -> None:
     """99.5 % of the best, in a twentieth of the shapes and of the time, for each seed."""
     table = LANDSCAPES[name]()
     replays = {seed: replay(mamf, table, seed) for seed in seeds}
     missed = {seed: done.found for seed, done in replays.items() if done.found < 0.995}
-    assert len(missed) <= MISSES.get(name, 0), missed
+    assert missed.keys() <= MISSES.get(name, set()), missed
     assert min(done.found for done in replays.values()) > 0.98
     assert max(done.steps for done in replays.values()) <= 1 / 20
     assert max(done.seconds for done in replays.values()) <= 1 / 20
@@ -208,8 +218,8 @@ def test_search_finds_the_best_of_a_table(mamf: Any, name: str) -> None:
 @pytest.mark.parametrize("name", LANDSCAPES)
 def test_search_finds_the_best_for_50_seeds(mamf: Any, name: str) -> None:
     """99.5 % of the best in a twentieth of the shapes and of the time, wherever it begins: 50
-    seeds on the recorded table, ten on each computed one."""
-    check_replays(mamf, name, range(50 if name == "recorded" else 10))
+    seeds on the recorded table, ten on each computed one; all 50 with BINDERY_SEEDS=0-49."""
+    check_replays(mamf, name, list_seeds(50 if name == "recorded" else 10))
 
 
 @pytest.mark.torch

@@ -430,11 +430,11 @@ def write_logs(folder: Path) -> tuple[Path, Path]:
     return ring, tree
 
 
+@pytest.mark.require_package("matplotlib")
 def test_two_files_against_each_other(
     run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """Named files are compared at equal sizes, with crossover, JSON and a picture."""
-    pytest.importorskip("matplotlib")
     ring, tree = write_logs(tmp_path)
     out, plot = tmp_path / "out.json", tmp_path / "speed.svg"
     arguments = [f"ring={ring}", str(tree), "--against", "ring"]
@@ -510,6 +510,47 @@ def test_standard_input_and_given_ranks(run_tool: Callable[..., Any]) -> None:
     done = run_tool(TOOL, "-", "--ranks", "4", input=text)
     assert done.returncode == 1
     assert "all_reduce of 4 ranks" in done.stderr
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_given_ranks_that_the_log_contradicts_are_told(
+    run_tool: Callable[..., Any], ranks: int
+) -> None:
+    """A log that says how many ranks there are keeps its number, and a note says so."""
+    text = "# all_reduce_perf\n" + print_log(TIMES, 8)
+    done = run_tool(TOOL, "-", "--ranks", str(ranks), input=text)
+    assert done.returncode == 0, done.stderr
+    assert f"--ranks {ranks} was not used, because the log itself says 8" in done.stderr
+    assert "was not used" not in run_tool(TOOL, "-", "--ranks", "8", input=text).stderr
+
+
+def test_given_ranks_settle_a_dispute(nccl_log: Any) -> None:
+    """Where communicators of several sizes leave the ranks open, --ranks says which it is."""
+    disputed = print_log(TIMES, 8).replace("nranks 8", "nranks 2", 1)
+    (table,) = nccl_log.read_log("# all_reduce_perf\n" + disputed, "x").tables
+    assert table.ranks_are_disputed
+    assert nccl_log.give_ranks([table], 8) == []
+    assert nccl_log.find_bus_factor(table) == 1.75
+
+
+def test_a_wrong_line_is_not_the_best(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+    """The best busbw is that of a right line, and a table has one name in all tables."""
+    times = {1 << 20: [100.0, 100.0], 1 << 24: [500.0, 520.0]}
+    path = tmp_path / "noted.txt"
+    path.write_text("# all_reduce_perf\n" + print_log(times, 8))
+    done = run_tool(TOOL, str(path))
+    summary = done.stdout.splitlines()[2].split("|")
+    assert [cell.strip() for cell in summary[6:8]] == ["58.72", "16 MiB"], done.stdout
+    size, taken = 1 << 24, times[1 << 24]
+    whole, wrong = print_line(size, taken, 1.75), print_line(size, taken, 1.75, "2")
+    path.write_text(path.read_text().replace(whole, wrong))
+    done = run_tool(TOOL, str(path))
+    assert done.returncode == 1
+    assert "2 wrong values" in done.stderr
+    summary = done.stdout.splitlines()[2].split("|")
+    assert [cell.strip() for cell in summary[6:8]] == ["18.35", "1 MiB"], done.stdout
+    names = {line.split("|")[1].strip() for line in done.stdout.splitlines() if "MiB" in line}
+    assert names == {"noted"}
 
 
 def test_a_signal_keeps_what_was_read(read_json: Callable[[Path], Any], tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from testing_utils import execute_subprocess_async, write_file_tree
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "training/numa_bind.py"
@@ -32,11 +33,8 @@ def numa(load_tool: Callable[[str], Any]) -> Any:
 
 
 def write_files(root: Path, files: Mapping[str, str]) -> None:
-    """Write files by their paths under a root."""
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{text}\n")
+    """Write files by their paths under a root, as the kernel does: each ends its line."""
+    write_file_tree(root, {name: f"{text}\n" for name, text in files.items()})
 
 
 def write_machine(
@@ -415,6 +413,51 @@ def test_local_rank_of_launchers(numa: Any, environ: dict[str, str], expected: A
     assert numa.read_local_place(environ) == expected
 
 
+@pytest.mark.parametrize(
+    ("environ", "name"),
+    [
+        ({"LOCAL_RANK": "abc"}, "LOCAL_RANK is 'abc'"),
+        ({"LOCAL_RANK": "-1", "SLURM_LOCALID": "2"}, "LOCAL_RANK is '-1'"),
+        ({"LOCAL_RANK": "\u00b2"}, "LOCAL_RANK is"),
+        ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "two"}, "LOCAL_WORLD_SIZE is 'two'"),
+        ({"SLURM_LOCALID": "0.5"}, "SLURM_LOCALID is '0.5'"),
+    ],
+)
+def test_a_rank_that_is_none_is_not_guessed(numa: Any, environ: dict[str, str], name: str) -> None:
+    """A launcher's variable that holds no number is told, and not taken for rank 0."""
+    with pytest.raises(numa.WrongUse, match=f"the variable {name}"):
+        numa.read_local_place(environ)
+    assert numa.read_local_place({"LOCAL_RANK": "", "SLURM_LOCALID": "2"}) == (2, None)
+
+
+def test_a_rank_outside_of_the_ranks_is_refused(numa: Any) -> None:
+    """bind() refuses a rank that is not among the size it is given."""
+    with pytest.raises(numa.WrongUse, match="local rank 9 is not among 2"):
+        numa.bind(9, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "message"),
+    [
+        ([], {"LOCAL_RANK": "abc"}, "LOCAL_RANK is 'abc'"),
+        (["--local_rank", "9", "--ranks", "2"], {}, "local rank 9 is not among 2"),
+        (["--ranks", "2"], {"LOCAL_RANK": "2"}, "local rank 2 is not among 2"),
+        (["--strict", "--device", "3"], {"CUDA_VISIBLE_DEVICES": ""}, "no accelerator is visible"),
+        (["--device", "0"], {"CUDA_VISIBLE_DEVICES": ""}, "no accelerator is visible"),
+    ],
+)
+def test_no_program_is_started_at_a_place_that_is_not_there(
+    run_tool: Callable[..., Any], arguments: list[str], environ: dict[str, str], message: str
+) -> None:
+    """A rank or a device that does not exist ends with status 2, before the program."""
+    hidden = {"ROCR_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "LOCAL_RANK": ""}
+    program = [sys.executable, "-c", "print('started')"]
+    done = run_tool(TOOL, *arguments, "--", *program, environ={**hidden, **environ})
+    assert done.returncode == 2, done.stderr
+    assert message in " ".join(done.stderr.split())
+    assert done.stdout == ""
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.sets(st.integers(0, 300), min_size=1))
 def test_cpu_lists_come_back(numa: Any, cpus: set[int]) -> None:
@@ -586,15 +629,9 @@ def test_torchrun_starts_ranks_through_it(script: Path) -> None:
     own = sorted(os.sched_getaffinity(0))
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--no-python"]
     tool = [sys.executable, str(SCRIPTS / TOOL), "--cpu_map", f"{own[0]}/{own[-1]}"]
-    done = subprocess.run(
-        [*launcher, "--nproc_per_node", "2", *tool, str(script)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    cpus = sorted(json.loads(line)["cpus"] for line in done.stdout.splitlines() if line[:1] == "{")
+    command = [*launcher, "--nproc_per_node", "2", *tool, str(script)]
+    done = execute_subprocess_async(command, timeout=120, quiet=True)
+    cpus = sorted(json.loads(line)["cpus"] for line in done.stdout if line[:1] == "{")
     assert cpus == [[own[0]], [own[-1]]]
 
 
@@ -615,7 +652,6 @@ def test_torchrun_starts_ranks_through_it(script: Path) -> None:
         (["--show", "--device", "0", "--node_map", "0"], "a map does without it"),
         (["--omp_threads", "0", "x"], "write unset, auto, keep or a number"),
         (["--", "/no/such/program"], "could not start /no/such/program"),
-        (["--self-test", "--show"], "--self-test takes no other option"),
     ],
 )
 def test_wrong_use_is_told(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from testing_utils import execute_subprocess_async
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "network/object_vs_tensor_collectives.py"
@@ -98,9 +97,7 @@ def test_wrong_answer_is_status_1(tmp_path: Path, read_json: Callable[[Path], An
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2"]
     command += [str(script), str(SCRIPTS / TOOL), "--device", "cpu", "--payload", "8"]
     command += ["--num_iterations", "6", "--num_warmup_iterations", "0", "--json", str(path)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=120, check=False, env=dict(os.environ)
-    )
+    done = execute_subprocess_async(command, timeout=120, quiet=True, check=False)
     assert done.returncode == 1
     gather, flag = read_json(path)["results"]
     assert gather["answer_ok"] is True

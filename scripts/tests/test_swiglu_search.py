@@ -186,7 +186,6 @@ def test_ctrl_c_keeps_the_widths_so_far(read_json: Callable[[Path], Any], tmp_pa
         (["--hidden", "2", "--tp", "8"], "has fewer columns"),
         (["--window", "4", "--step", "64"], "holds no multiple of --step times --tp, 64"),
         (["--mode", "bwd"], "invalid choice"),
-        (["--self-test", "--tp", "2"], "takes no other option"),
     ],
 )
 def test_wrong_use(

@@ -51,26 +51,28 @@ def make_report(check: Any, outcomes: list[Any], hosts: list[str], tasks: list[i
         ("node[01-03,7],login", ["node01", "node02", "node03", "node7", "login"]),
         ("a,b", ["a", "b"]),
         ("r[1-2]n[8-9]x", ["r1n8x", "r1n9x", "r2n8x", "r2n9x"]),
+        # As scontrol show hostnames has it: the last bracket counts fastest, then the first.
+        ("a[1-2]b[1-2]c[1-2]", "a1b1c1 a1b1c2 a2b1c1 a2b1c2 a1b2c1 a1b2c2 a2b2c1 a2b2c2".split()),
         ("gpu-a[098-101].site", [f"gpu-a{n}.site" for n in ("098", "099", "100", "101")]),
     ],
 )
 def test_host_lists_are_expanded(check: Any, text: str, hosts: list[str]) -> None:
     """Lists in the notation of Slurm and pdsh, with leading zeros kept."""
-    assert check.expand_hosts(text) == hosts
+    assert check.expand_nodelist(text) == hosts
 
 
 @pytest.mark.parametrize("text", ["", "node[", "node[3-1]", "node[a]", "node[1-2]]"])
 def test_what_is_no_host_list_is_refused(check: Any, text: str) -> None:
     """Brackets that do not match and ranges that run backwards are wrong use."""
     with pytest.raises(check.WrongUse):
-        check.expand_hosts(text)
+        check.expand_nodelist(text)
 
 
 @given(first=st.integers(0, 5000), count=st.integers(1, 300), width=st.integers(1, 5))
 def test_range_has_all_its_hosts(check: Any, first: int, count: int, width: int) -> None:
     """A range gives each of its hosts once, in order."""
     low, high = str(first).zfill(width), str(first + count - 1).zfill(width)
-    hosts = check.expand_hosts(f"n[{low}-{high}]")
+    hosts = check.expand_nodelist(f"n[{low}-{high}]")
     assert [int(host[1:]) for host in hosts] == list(range(first, first + count))
 
 
@@ -188,6 +190,24 @@ def test_what_cannot_be_rehearsed_is_refused(check: Any, text: str) -> None:
     """An unknown failure or step is refused."""
     with pytest.raises(argparse.ArgumentTypeError):
         check.parse_rehearsal(text)
+
+
+@pytest.mark.parametrize("rehearsal", ["die:9:barrier", "absent:2", "hang:2"])
+def test_failure_of_a_rank_that_there_is_not_is_wrong_use(
+    run_tool: Callable[..., Any], torch_trap: dict[str, str], rehearsal: str
+) -> None:
+    """A failure that could never happen is refused, by the launcher and by each rank."""
+    options = ["--device", "cpu", "--rehearse", rehearsal]
+    launched = {**torch_trap, "RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}
+    for more, environ in (
+        (["--ranks", "2"], torch_trap),
+        ([], torch_trap),
+        ([], {**launched, "MASTER_ADDR": "127.0.0.1"}),
+    ):
+        done = run_tool(TOOL, *options, *more, environ=environ)
+        assert done.returncode == 2
+        number = rehearsal.split(":")[1]
+        assert f"there is no rank {number}, only ranks 0 to 1" in done.stderr
 
 
 def test_bad_host_list_is_wrong_use(

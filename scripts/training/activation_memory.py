@@ -16,7 +16,8 @@ Physics
     copies = bytes / (s b h x bytes of the data type).  Hand check: s = 2048, h = 12288, a = 96
     (GPT-3) has 5 a s / h = 80, so 114 bytes for each element, 57 copies, and with b = 1 a layer
     keeps 2.87 GB. Without the attention matrices (selective recomputation, or a fused kernel) it is
-    34 bytes, 17 copies.
+    34 bytes, 17 copies; with full recomputation the input alone, 2 bytes, 1 copy. Each row has the
+    formula's own value for its variant.
 
 What is measured
     The storages that autograd saves during forward (torch.autograd.graph.saved_tensors_hooks): each
@@ -34,7 +35,9 @@ What is not
 The layer
     Written here in plain torch, not taken from a library: --layer llama has RMSNorm, rotary
     positions, grouped k and v heads and SwiGLU; --layer gpt LayerNorm, multi-head attention, GELU,
-    biases and dropout. --attention sdpa is torch's fused kernel, eager the matrices by themselves.
+    biases and dropout. --attention eager has the matrices by themselves; sdpa leaves the kernel to
+    torch, which takes a fused one where it has one for this device, data type and dropout (on a CPU
+    none with dropout), and else one that may keep more than eager. A note tells where that is so.
     --norm rms_float32 is RMSNorm by hand in float32, as many model libraries have it. --config
     reads the sizes of a Hugging Face config.json; no library and no network are needed.
     A library's own layer may keep more: copies of k and v for each head, casts to float32.
@@ -55,15 +58,24 @@ square of the sequence: use the fused kernel before you recompute anything.
 Seen running so far: on CPUs. The path for accelerators follows PyTorch's documentation and has not
 been run on one yet; kernels of an accelerator save other things (RMSNorm and dropout save less).
 
+Ctrl-C, SIGTERM and SIGUSR1 end the run between two operations: variants that are done are kept. One
+operation of a large layer may take long on a CPU, and a second signal does not wait for it.
+
 Exit status: 0 done, 1 gradients differ, two runs differ, a layer did not fit into memory, or
 stopped by a signal, 2 wrong use.
 """
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":  # Ctrl-C ends in silence, also while the rest is imported
+    sys.excepthook = lambda *e: None if e[0] is KeyboardInterrupt else sys.__excepthook__(*e)
+
 import argparse
 import contextlib
 import datetime
+import errno
 import inspect
 import json
 import math
@@ -71,8 +83,8 @@ import os
 import platform
 import re
 import signal
-import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -191,6 +203,35 @@ class StopSign:
             raise Stopped(self.reason)
 
 
+def tell_of_signals() -> None:
+    """Say on stderr that a signal ends the run, at the moment it comes.
+
+    Python runs a handler between two calls, and one call of torch may take minutes. A thread hears
+    of a signal at once, and ends the process where the same signal comes again before the handler
+    could run.
+    """
+    if os.name != "posix":
+        return
+    listening, speaking = os.pipe()
+    os.set_blocking(speaking, False)
+    signal.set_wakeup_fd(speaking, warn_on_full_buffer=False)
+
+    def listen() -> None:
+        heard: set[str] = set()
+        while number := os.read(listening, 1):
+            name = signal.Signals(number[0]).name
+            if name not in ("SIGINT", "SIGTERM", "SIGUSR1"):
+                continue
+            if name in heard:
+                print(f"{name} again: ended without results", file=sys.stderr, flush=True)
+                os._exit(1)
+            heard.add(name)
+            text = f"{name}: the run stops after the call that is at work, with the results so far"
+            print(text, file=sys.stderr, flush=True)
+
+    threading.Thread(target=listen, daemon=True).start()
+
+
 class Spec(NamedTuple):
     """The sizes and parts of a layer."""
 
@@ -243,16 +284,26 @@ def parse_probability(text: str) -> float:
     return value
 
 
-def count_formula_bytes(
-    operation: str, spec: Spec, batch: int, sequence: int, element_bytes: int
-) -> int:
-    """What the published formula has for an operation, as if the layer were a GPT's.
+def has_formula_matrices(variant: Variant) -> bool:
+    """Whether the formula has attention matrices for a variant: a fused kernel makes none, and
+    recomputation does not keep them."""
+    return variant.attention == "eager" and variant.recompute == "none"
 
-    Multi-head attention of the layer's heads, an MLP of 4 x hidden, and dropout.
+
+def count_formula_bytes(
+    operation: str, spec: Spec, sizes: tuple[int, int, int], variant: Variant
+) -> int:
+    """What the published formula has for an operation of a variant, as if the layer were a GPT's.
+
+    Multi-head attention of the layer's heads, an MLP of 4 x hidden, and dropout. `sizes` are
+    batch, sequence and the bytes of the data type.
     """
+    batch, sequence, element_bytes = sizes
     parts = FUSED if operation == FUSED_NAME else (operation,)
     hidden_size = batch * sequence * spec.hidden
-    matrix_size = spec.heads * sequence * sequence * batch
+    if variant.recompute == "full":
+        return hidden_size * element_bytes if operation == LAYER_INPUT else 0
+    matrix_size = spec.heads * sequence * sequence * batch if has_formula_matrices(variant) else 0
     total = 0
     for part in parts:
         numbers, masks, matrices, matrix_masks = FORMULA.get(part, (0, 0, 0, 0))
@@ -261,9 +312,12 @@ def count_formula_bytes(
     return total
 
 
-def count_formula_total(spec: Spec, batch: int, sequence: int, element_bytes: int) -> int:
-    """The formula for the whole layer: in 16 bit  s b h (34 + 5 a s / h)  bytes."""
-    return sum(count_formula_bytes(name, spec, batch, sequence, element_bytes) for name in FORMULA)
+def count_formula_total(spec: Spec, sizes: tuple[int, int, int], variant: Variant) -> int:
+    """The formula for the whole layer: in 16 bit  s b h (34 + 5 a s / h)  bytes.
+
+    34 s b h  where no attention matrices are kept, and  2 s b h  with full recomputation.
+    """
+    return sum(count_formula_bytes(n, spec, sizes, variant) for n in (LAYER_INPUT, *FORMULA))
 
 
 def find_first(config: Mapping[str, Any], *names: str) -> Any:
@@ -380,8 +434,11 @@ def choose_spec(options: argparse.Namespace) -> Spec:
 class SavedTensors:
     """What autograd saves while it listens, storage by storage."""
 
-    def __init__(self, torch: Any, weights: Iterable[Any], constants: Iterable[Any]) -> None:
+    def __init__(
+        self, torch: Any, weights: Iterable[Any], constants: Iterable[Any], stop: StopSign
+    ) -> None:
         self.torch = torch
+        self.stop = stop
         self.weights = list(weights)
         self.operation = LAYER_INPUT
         self.ignored = {t.untyped_storage().data_ptr() for t in (*self.weights, *constants)}
@@ -390,7 +447,8 @@ class SavedTensors:
         self.alive: list[Any] = []
 
     def name(self, operation: str) -> None:
-        """What is saved from here on is saved by this operation."""
+        """What is saved from here on is saved by this operation. Raises Stopped."""
+        self.stop.check()
         self.operation = operation
 
     def pack(self, tensor: Any) -> Any:
@@ -402,6 +460,11 @@ class SavedTensors:
             copied = self._is_weight_copy(tensor)
             self.savings[address] = Saving(self.operation, size, dtype, copied)
             self.alive.append(tensor.detach())
+        return tensor
+
+    def unpack(self, tensor: Any) -> Any:
+        """Give a tensor back to backward, between two operations of it. Raises Stopped."""
+        self.stop.check()
         return tensor
 
     def _is_weight_copy(self, tensor: Any) -> bool:
@@ -418,7 +481,7 @@ class SavedTensors:
     @contextlib.contextmanager
     def listen(self) -> Iterator[None]:
         """Note what is saved within the block."""
-        with self.torch.autograd.graph.saved_tensors_hooks(self.pack, lambda tensor: tensor):
+        with self.torch.autograd.graph.saved_tensors_hooks(self.pack, self.unpack):
             yield
 
     def list_activations(self) -> list[Saving]:
@@ -539,9 +602,10 @@ class Layer:
             self.tell("rotary positions")
             q, k = self._rotate(q), self._rotate(k)
         if is_selective:
-            self.tell("scores" if attention == "eager" else FUSED_NAME)
             y = self._recompute(
-                lambda *qkv: self._attend(qkv[0], qkv[1], qkv[2], attention), q, k, v
+                "scores" if attention == "eager" else FUSED_NAME,
+                lambda *qkv: self._attend(qkv[0], qkv[1], qkv[2], attention),
+                *(q, k, v),
             )
         else:
             y = self._attend(q, k, v, attention)
@@ -559,18 +623,25 @@ class Layer:
         y = self._apply("down", y)
         return x + self._drop("MLP dropout", y)
 
-    def _recompute(self, work: Callable[..., Any], *given: Any) -> Any:
+    def _recompute(self, operation: str, work: Callable[..., Any], *given: Any) -> Any:
+        """What the work makes of what is given, which alone is kept: as that of the operation."""
         from torch.utils.checkpoint import checkpoint
 
         # The older of torch's two ways keeps the same bytes. The newer one, and what wraps both,
         # first import torch's compiler, which is not at work here.
-        return inspect.unwrap(checkpoint)(work, *given, use_reentrant=True)
+        tell = self.tell
+        # What is given is saved when the work is done: until then no part of it has the name.
+        self.tell = lambda part: tell(operation)
+        self.tell(operation)
+        try:
+            return inspect.unwrap(checkpoint)(work, *given, use_reentrant=True)
+        finally:
+            self.tell = tell
 
     def run_variant(self, x: Any, variant: Variant) -> Any:
         """The output of the layer as the variant has it."""
         if variant.recompute == "full":
-            self.tell(LAYER_INPUT)
-            return self._recompute(lambda given: self.run(given, variant.attention), x)
+            return self._recompute(LAYER_INPUT, lambda given: self.run(given, variant.attention), x)
         return self.run(x, variant.attention, variant.recompute == "selective")
 
 
@@ -584,14 +655,17 @@ class LayerRun(NamedTuple):
 
 
 def measure_layer(
-    torch: Any, device: Any, layer: Layer, variant: Variant, x: Any, dtype: Any
+    torch: Any, device: Any, layer: Layer, variant: Variant, x: Any, dtype: Any, stop: StopSign
 ) -> LayerRun:
-    """Run the layer forward with ears open, and backward. Raises RuntimeError without memory."""
+    """Run the layer forward with ears open, and backward.
+
+    Raises RuntimeError without memory, and Stopped.
+    """
     torch.manual_seed(1)
     x = x.detach().requires_grad_()
     for weight in layer.weights.values():
         weight.grad = None
-    ears = SavedTensors(torch, layer.weights.values(), layer.constants.values())
+    ears = SavedTensors(torch, layer.weights.values(), layer.constants.values(), stop)
     layer.tell = ears.name
     allocated = read_allocated(torch, device)
     with contextlib.ExitStack() as stack:
@@ -605,7 +679,7 @@ def measure_layer(
         grown = None if after is None else after - allocated - out.untyped_storage().nbytes()
         # x was there before, and is part of what the layer keeps.
         grown = None if grown is None else grown + x.untyped_storage().nbytes()
-    layer.tell = lambda operation: None
+    layer.tell = lambda operation: stop.check()
     out.float().pow(2).mean().backward()
     copied = sum(saving.size for saving in ears.savings.values() if saving.is_weight_copy)
     return LayerRun(ears.list_activations(), copied, grown, x.grad.float())
@@ -647,12 +721,12 @@ def explain_difference(
     device_kind: str,
     difference: float,
     has_float32: bool = False,
+    has_kernel: bool = True,
 ) -> str:
     """Why an operation keeps another amount than the published formula has; empty where no cause
-    is known. `difference` is in copies; `has_float32` tells that some of it is in float32."""
+    is known. `difference` is in copies; `has_float32` tells that some of it is in float32, and
+    `has_kernel` that sdpa took a fused kernel."""
     reasons = []
-    if variant.recompute == "full":
-        return "only the input is kept" if operation == LAYER_INPUT else "recomputed"
     is_attention = operation in FUSED or operation == FUSED_NAME
     if variant.recompute == "selective" and is_attention:
         return "q, k and v are kept, the rest is recomputed"
@@ -663,9 +737,8 @@ def explain_difference(
             wide = ", in float32" if has_float32 else ""
             reasons.append(f"kernel keeps the normalised values too{wide}")
     if operation == FUSED_NAME:
-        is_fused = difference < 0
         no_kernel = "no fused kernel for this: matrices are kept"
-        reasons.append("no matrices: q, k, v and the output" if is_fused else no_kernel)
+        reasons.append("q, k, v and the output" if has_kernel else no_kernel)
     if operation == FUSED_NAME and spec.kv_heads < spec.heads:
         reasons.append(f"k and v of {spec.kv_heads} heads")
     if spec.heads * spec.head_dim != spec.hidden and (is_attention or operation.startswith("out")):
@@ -695,6 +768,42 @@ def explain_difference(
     return "; ".join(reasons)
 
 
+def is_fused(
+    savings: Sequence[Saving], spec: Spec, sizes: tuple[int, int, int], variant: Variant
+) -> bool | None:
+    """Whether sdpa keeps less than the formula has with matrices; None where it is not asked for,
+    or recomputed."""
+    if variant.attention != "sdpa" or variant.recompute != "none":
+        return None
+    with_matrices = count_formula_bytes(
+        FUSED_NAME, spec, sizes, variant._replace(attention="eager")
+    )
+    return sum_by(savings, "operation").get(FUSED_NAME, 0) < with_matrices
+
+
+def find_kernel_caveats(study: LayerStudy) -> list[str]:
+    """Where sdpa took no fused kernel: the variants, and whether they keep more than eager."""
+    caveats = []
+    for row, breakdown in zip(study.rows, study.breakdowns, strict=True):
+        if breakdown["fused"] is not False:
+            continue
+        alike = [
+            other["saved_bytes"]
+            for other in study.rows
+            if other["attention"] == "eager"
+            and (other["recompute"], other["autocast"]) == ("none", row["autocast"])
+        ]
+        more = ""
+        if alike and row["saved_bytes"] > alike[0]:
+            kept = f"{format_memory(row['saved_bytes'])} against {format_memory(alike[0])}"
+            more = f", and keeps more than eager ({kept})"
+        caveats.append(
+            f"{breakdown['variant']}: torch has no fused kernel for this layer here{more}; "
+            "see --breakdown"
+        )
+    return caveats
+
+
 def make_breakdown(
     savings: Sequence[Saving],
     spec: Spec,
@@ -709,15 +818,15 @@ def make_breakdown(
     batch, sequence, element = sizes
     unit = batch * sequence * spec.hidden * element
     saved = sum_by(savings, "operation")
-    is_fused = variant.attention == "sdpa"
+    has_kernel = is_fused(savings, spec, sizes, variant)
     order = [LAYER_INPUT, "norm 1", "q k v projections", "q k norms", "rotary positions"]
-    order += [FUSED_NAME] if is_fused else list(FUSED)
+    order += [FUSED_NAME] if variant.attention == "sdpa" else list(FUSED)
     order += ["output projection", "output dropout", "norm 2", "MLP projections"]
     order += ["MLP activation", "MLP output", "MLP dropout"]
     rows = []
     for operation in order:
         size = saved.get(operation, 0)
-        formula = count_formula_bytes(operation, spec, batch, sequence, element)
+        formula = count_formula_bytes(operation, spec, sizes, variant)
         if not (size or formula):
             continue
         difference = (size - formula) / unit
@@ -725,7 +834,13 @@ def make_breakdown(
         why = ""
         if abs(difference) > NOTABLE_COPIES:
             why = explain_difference(
-                operation, spec, variant, device_kind, difference, "float32" in by_dtype
+                operation,
+                spec,
+                variant,
+                device_kind,
+                difference,
+                "float32" in by_dtype,
+                has_kernel is not False,
             )
         rows.append(
             {
@@ -765,7 +880,8 @@ def choose_device(torch: Any, name: str | None, local_rank: int = 0) -> Any:
     try:
         device = torch.device(name or present)
     except RuntimeError as error:
-        raise WrongUse(f"--device {name}: {str(error).splitlines()[0]}") from error
+        known = f"{present} or cpu" if has_accelerator else "cpu"
+        raise WrongUse(f"--device {name}: no device of torch; here it is {known}") from error
     if device.type == "cpu":
         return device
     if device.type != present:
@@ -803,33 +919,48 @@ def hide_folders(text: str) -> str:
 
 def make_portable_command(arguments: Sequence[str]) -> list[str]:
     """The command line as another machine would type it, without absolute paths."""
-    script = Path(__file__).resolve()
-    with contextlib.suppress(ValueError):
-        script = script.relative_to(Path.cwd().resolve())
+    script = Path(__file__)
+    with contextlib.suppress(ValueError, OSError):  # a folder that was deleted has no name
+        script = script.resolve().relative_to(Path.cwd().resolve())
     name = script.name if script.is_absolute() else script.as_posix()
     return ["python", name, *(hide_folders(argument) for argument in arguments)]
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the JSON whole: under another name, then moved. Raises WrongUse where it cannot be."""
+    """Write the JSON whole: under another name, then moved; a pipe or a device is written to, and
+    a symbolic link followed. Raises WrongUse where it cannot be."""
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    target = path.resolve()
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
         partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        partial.replace(target)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def check_json_path(path: Path | None) -> None:
-    """Raises WrongUse where --json names a folder, or a file in a folder that is not there."""
+    """Raises WrongUse where --json names a folder, or a file in a folder that is not there or takes
+    no files."""
     if path is None:
         return
     if path.is_dir():
         raise WrongUse(f"--json: {path} is a folder; name a file in it")
-    if not path.resolve().parent.is_dir():
-        raise WrongUse(f"--json: there is no folder {path.resolve().parent}")
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise WrongUse(f"--json: there is no folder {target.parent}")
+    if path.exists() and not path.is_file():  # a pipe or a device, which writing shows
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.touch()
+        partial.unlink()
+    except OSError as error:
+        raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def make_document_head(
@@ -950,7 +1081,7 @@ def study_variants(options: argparse.Namespace, stop: StopSign) -> LayerStudy:
                 layer.make_mask(device, own_dtype)
             try:
                 row, breakdown = study_variant(
-                    torch, device, layer, variant, options, references, sequence
+                    torch, device, layer, variant, options, references, sequence, stop
                 )
             except RuntimeError as error:
                 if not is_out_of_memory(error):
@@ -963,7 +1094,7 @@ def study_variants(options: argparse.Namespace, stop: StopSign) -> LayerStudy:
         study.complete = not study.failures
     except Stopped as stopped:
         study.caveats.append(f"{stopped}, after {len(study.rows)} of {len(variants)} variants")
-    study.caveats += study.failures
+    study.caveats += find_kernel_caveats(study) + study.failures
     return study
 
 
@@ -981,8 +1112,12 @@ def study_variant(
     options: argparse.Namespace,
     references: dict[tuple[str, bool], Any],
     sequence: int,
+    stop: StopSign,
 ) -> tuple[Row, dict[str, Any]]:
-    """A row of results and its breakdown. Raises RuntimeError where it does not fit into memory."""
+    """A row of results and its breakdown.
+
+    Raises RuntimeError where it does not fit into memory, and Stopped.
+    """
     spec = layer.spec
     dtype = getattr(torch, options.dtype)
     own_dtype = torch.float32 if variant.autocast else dtype
@@ -991,9 +1126,9 @@ def study_variant(
     x = x.to(device, own_dtype)
     if device.type != "cpu":
         # Libraries take workspaces at their first call, which stay allocated.
-        measure_layer(torch, device, layer, variant, x, dtype)
-    first = measure_layer(torch, device, layer, variant, x, dtype)
-    again = measure_layer(torch, device, layer, variant, x, dtype)
+        measure_layer(torch, device, layer, variant, x, dtype, stop)
+    first = measure_layer(torch, device, layer, variant, x, dtype, stop)
+    again = measure_layer(torch, device, layer, variant, x, dtype, stop)
     key = (variant.attention, variant.autocast)
     if variant.recompute == "none":
         references[key] = first.gradient
@@ -1002,7 +1137,8 @@ def study_variant(
     error = measure_gradient_error(torch, first.gradient, reference)
     element = DTYPES[options.dtype]
     saved = sum(saving.size for saving in first.savings)
-    formula = count_formula_total(spec, options.batch, sequence, element)
+    sizes = (options.batch, sequence, element)
+    formula = count_formula_total(spec, sizes, variant)
     unit = options.batch * sequence * spec.hidden * element
     row: Row = {
         "attention": variant.attention,
@@ -1031,9 +1167,9 @@ def study_variant(
         "gradient_ok": error <= GRADIENT_LIMITS[options.dtype],
     }
     row["verdict"] = choose_variant_verdict(row)
-    sizes = (options.batch, sequence, element)
     breakdown = {
         "variant": name_variant(variant),
+        "fused": is_fused(first.savings, spec, sizes, variant),
         "operations": make_breakdown(first.savings, spec, variant, sizes, device.type),
         "by_dtype": sum_by(first.savings, "dtype"),
     }
@@ -1063,7 +1199,9 @@ def print_report(study: LayerStudy, command: Sequence[str], is_long: bool) -> in
     print(f"activation_memory {__version__} (method {METHOD})", file=sys.stderr)
     print(f"command: {' '.join(command)}", file=sys.stderr)
     for name, value in study.header.items():
-        shown = " ".join(f"{k}={v}" for k, v in value.items()) if name == "spec" else value
+        shown = value
+        if name == "spec":
+            shown = " ".join(f"{k}={v}" for k, v in value.items() if v is not None)
         print(f"{name.replace('_', ' ')}: {shown}", file=sys.stderr)
     lines = []
     has_layers = any(row["all_layers_bytes"] for row in study.rows)
@@ -1129,12 +1267,21 @@ def run_self_test() -> int:
         print(f"{'ok    ' if passed else 'FAILED'} {name}", file=sys.stderr)
 
     gpt3 = Spec(12288, 96, 96, 128, 49152, 96, "layer", False, False, True, False, 0.1)
-    size = count_formula_total(gpt3, 1, 2048, 2)
-    check("GPT-3: s b h (34 + 80) bytes", size == 2048 * 12288 * 114)
-    fused = sum(count_formula_bytes(name, gpt3, 1, 2048, 2) for name in FUSED)
+    unit, sizes = 2048 * 12288, (1, 2048, 2)
+    for attention, recompute, size in (
+        ("eager", "none", 34 + 80),
+        ("sdpa", "none", 34),
+        ("eager", "selective", 34),
+        ("eager", "full", 2),
+    ):
+        variant = Variant(attention, recompute, False)
+        found = count_formula_total(gpt3, sizes, variant)
+        check(f"GPT-3, {name_variant(variant)}: {size} s b h bytes", found == size * unit)
+    plain = Variant("eager", "none", False)
+    fused = sum(count_formula_bytes(name, gpt3, sizes, plain) for name in FUSED)
     check(
         "one kernel stands for its parts",
-        fused == count_formula_bytes(FUSED_NAME, gpt3, 1, 2048, 2),
+        fused == count_formula_bytes(FUSED_NAME, gpt3, sizes, plain),
     )
     with tempfile.TemporaryDirectory(prefix="activation_") as folder:
         path = Path(folder) / "config.json"
@@ -1235,8 +1382,9 @@ def main(arguments: list[str] | None = None) -> int:
             return run_self_test()
         check_options(options)
         stop.listen()
+        tell_of_signals()
         study = study_variants(options, stop)
-        problems = print_report(study, command, options.breakdown)
+        problems = run_to_stdout(lambda: print_report(study, command, options.breakdown))
         if options.json:
             write_document(options.json, make_study_document(study, command, origin))
     except WrongUse as error:
@@ -1247,5 +1395,28 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if problems or not study.complete else 0
 
 
+def run_to_stdout(run: Callable[[], int]) -> int:
+    """What `run` returns, once all that it printed is written; where stdout takes no more, a full
+    disk or a closed pipe, one line says so, and it is 1."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, by `>&-`: then nobody wants to read it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - to the end
+    try:
+        try:
+            status = run()
+        except SystemExit as ended:  # --help, --version, and wrong use
+            status = int(ended.code or 0)
+        sys.stdout.flush()
+    except OSError as error:
+        kinds = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        if error.filename is not None or error.errno not in kinds:
+            raise
+        # What still waits would be complained of again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        print(f"stdout could not be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return status
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_to_stdout(main))

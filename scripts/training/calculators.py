@@ -24,8 +24,10 @@ What is counted and what is not
 How to run
     all questions   python calculators.py --help
     one             python calculators.py memory --parameters 7.5G --zero_stage 0 1 2 3
+    what is assumed an input that is not given has a default, and is named as assumed
     many values     several values of an input make a column for each, of two inputs all pairs
-    numbers         7.5e9, 7.5G, 80Gi (binary), durations as 90s, 10m, 1h30m, 30d
+    numbers         7.5e9, 7.5G, 80Gi (binary), durations as 90s, 10m, 1h30m, 30d; what is
+                    counted, parameters and tokens, also as 70B, 1.5T, 128K (128 000)
     a whole plan    python calculators.py parameters ..., then flops, mfu, run with what it said
     for a program   python calculators.py --describe          the registry of all calculators
                     python calculators.py --cases 100 --seed 1  rows to test another version with
@@ -35,21 +37,27 @@ A good answer: a plan in which the memory per rank leaves a tenth of the device 
 takes less time than the computing it hides behind, checkpoints cost one or two percent, and the
 assumed MFU is one that somebody has measured on such hardware.
 
-Exit status: 0 done, 1 a self-test failed, 2 wrong use.
+Exit status: 0 done, 1 a self-test failed, or an answer is beyond what is possible (more than the
+peak), 2 wrong use, also inputs that do not fit each other.
 """
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":  # Ctrl-C ends in silence, also while the rest is imported
+    sys.excepthook = lambda *e: None if e[0] is KeyboardInterrupt else sys.__excepthook__(*e)
+
 import argparse
 import contextlib
 import datetime
+import errno
 import itertools
 import json
 import math
 import os
 import random
 import re
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -63,6 +71,15 @@ METHOD = 1
 PROFILES = {
     "toy": ["memory", "--parameters", "7.5G", "--zero_stage", "0", "1", "2", "3"],
     "full": ["checkpoint", "--devices", "400", "1600", "6400", "25600"],
+    "traffic": [
+        "zero-traffic", "--parameters", "8G", "--ranks", "64", "--zero_stage", "0", "3",
+        "--bandwidth", "5e9", "10e9", "20e9", "40e9", "80e9", "160e9", "320e9", "640e9",
+    ],
+    "algorithms": [
+        "all-reduce", "--algorithm", "ring", "double-tree", "--ranks", "64", "1024",
+        "--payload_bytes", "1e3", "1e4", "1e5", "1e6", "1e7", "1e8", "1e9", "1e10",
+        "--bandwidth", "320e9", "--latency", "5e-6",
+    ],
 }
 # fmt: on
 
@@ -144,7 +161,9 @@ class Calculator(NamedTuple):
     source: str
     worked: tuple[Row, Row]
     tables: Mapping[str, Mapping[str, float]] = {}
+    # Conditions that the inputs have to meet, and those that an answer meets if it can be true.
     requires: tuple[tuple[str, str], ...] = ()
+    possible: tuple[tuple[str, str], ...] = ()
 
 
 def count_transformer_parameters(
@@ -475,6 +494,7 @@ def plan_checkpoints(
     devices: int,
     restart_seconds: float,
     tokens_per_second: float,
+    own_interval: float,
 ) -> Row:
     """Size and writing time of a checkpoint, and how often to write one.
 
@@ -483,21 +503,27 @@ def plan_checkpoints(
     independent and as likely at any time, so the job's mean time between failures is that of a
     device over their number. A checkpoint has weights, master weights and optimizer states, no
     gradients: 14 bytes for each parameter with AdamW in mixed precision. The writing blocks the
-    training. Half of an interval and its writing is lost by a failure, on average.
+    training. Half of an interval and its writing is lost by a failure, on average. The share that
+    is lost is given for Young's interval, for Daly's of higher order, and for `own_interval`, which
+    is Daly's too where it is 0.
     """
     size = parameters * bytes_per_parameter
     write = size / write_bandwidth
     mtbf = device_mtbf / devices
+    young = choose_young_interval(write, mtbf)
     interval = choose_daly_interval(write, mtbf)
+    own = own_interval if own_interval > 0 else interval
     return {
         "checkpoint_bytes": size,
         "write_seconds": write,
         "job_mtbf": mtbf,
-        "young_interval": choose_young_interval(write, mtbf),
+        "young_interval": young,
         "daly_first_interval": choose_daly_first_interval(write, mtbf, restart_seconds),
         "daly_interval": interval,
         "write_share": write / (interval + write),
+        "young_lost_share": compute_lost_share(young, write, restart_seconds, mtbf),
         "lost_share": compute_lost_share(interval, write, restart_seconds, mtbf),
+        "own_lost_share": compute_lost_share(own, write, restart_seconds, mtbf),
         "tokens_lost_by_failure": tokens_per_second * (interval + write) / 2,
     }
 
@@ -694,6 +720,10 @@ CALCULATORS = (
         ),
         requires=(
             ("kv_heads <= heads", "there are at most as many key-value heads as heads"),
+            (
+                "ceil(heads / kv_heads) == heads / kv_heads",
+                "heads share key-value heads evenly: heads is a multiple of kv_heads",
+            ),
             ("active_experts <= experts", "there are at most as many active experts as experts"),
         ),
     ),
@@ -806,6 +836,12 @@ CALCULATORS = (
                 "activation_bytes": 34_495_004_672,
             },
         ),
+        requires=(
+            (
+                "ceil(heads / tensor_ranks) == heads / tensor_ranks",
+                "tensor-parallel ranks have whole heads: heads is a multiple of tensor_ranks",
+            ),
+        ),
     ),
     Calculator(
         "kv-cache",
@@ -851,7 +887,13 @@ CALCULATORS = (
                 "cache_bytes": 17_179_869_184,
             },
         ),
-        requires=(("kv_heads <= heads", "there are at most as many key-value heads as heads"),),
+        requires=(
+            ("kv_heads <= heads", "there are at most as many key-value heads as heads"),
+            (
+                'when(attention == "gqa", ceil(heads / kv_heads) - heads / kv_heads, 0) == 0',
+                "heads share key-value heads evenly: heads is a multiple of kv_heads",
+            ),
+        ),
     ),
     Calculator(
         "flops",
@@ -965,6 +1007,12 @@ CALCULATORS = (
             },
         ),
         requires=(("hardware_flop >= model_flop", "recomputation only adds to the operations"),),
+        possible=(
+            (
+                "hfu <= 1",
+                "more is executed than the peak of all devices: one of the inputs is wrong",
+            ),
+        ),
     ),
     Calculator(
         "peak",
@@ -1089,6 +1137,12 @@ CALCULATORS = (
                 "efficiency": 0.9014084507,
             },
         ),
+        requires=(
+            (
+                "when(chunks > 1, ceil(micro_batches / stages) - micro_batches / stages, 0) == 0",
+                "interleaving (chunks above 1) needs micro_batches to be a multiple of stages",
+            ),
+        ),
     ),
     Calculator(
         "checkpoint",
@@ -1102,6 +1156,7 @@ CALCULATORS = (
             Input("devices", "devices", "1", 400, 1, 1_000_000),
             Input("restart_seconds", "time to be back at work", "s", 100.0, 0.0, 1e5),
             Input("tokens_per_second", "tokens in a second", "1/s", 1e5, 1.0, 1e10),
+            Input("own_interval", "interval of your own, 0 for none", "s", 0.0, 0.0, 1e7),
         ),
         (
             Output("checkpoint_bytes", "checkpoint", "B"),
@@ -1110,9 +1165,11 @@ CALCULATORS = (
             Output("young_interval", "interval after Young", "s"),
             Output("daly_first_interval", "interval after Daly, first order", "s"),
             Output("daly_interval", "interval after Daly, higher order", "s"),
-            Output("write_share", "share of the time that writing takes", "1"),
-            Output("lost_share", "share of the time that is lost in all", "1"),
-            Output("tokens_lost_by_failure", "tokens lost by a failure", "1"),
+            Output("write_share", "share of the time that writing takes, after Daly", "1"),
+            Output("young_lost_share", "share of the time lost in all, after Young", "1"),
+            Output("lost_share", "share of the time lost in all, after Daly", "1"),
+            Output("own_lost_share", "the same with your own interval (0: Daly's)", "1"),
+            Output("tokens_lost_by_failure", "tokens lost by a failure, after Daly", "1"),
         ),
         plan_checkpoints,
         (
@@ -1135,11 +1192,22 @@ CALCULATORS = (
                 " * expm1((daly_interval + write_seconds) / job_mtbf)"
             ),
             "lost_share = 1 - 1 / wall",
+            (
+                "young_wall = job_mtbf / young_interval * exp(restart_seconds / job_mtbf)"
+                " * expm1((young_interval + write_seconds) / job_mtbf)"
+            ),
+            "young_lost_share = 1 - 1 / young_wall",
+            "used_interval = when(own_interval > 0, own_interval, daly_interval)",
+            (
+                "own_wall = job_mtbf / used_interval * exp(restart_seconds / job_mtbf)"
+                " * expm1((used_interval + write_seconds) / job_mtbf)"
+            ),
+            "own_lost_share = 1 - 1 / own_wall",
             "tokens_lost_by_failure = tokens_per_second * (daly_interval + write_seconds) / 2",
         ),
         "Young 1974, doi:10.1145/361147.361115; Daly 2006, doi:10.1016/j.future.2004.11.016",
         (
-            {},
+            {"own_interval": 600.0},
             {
                 "checkpoint_bytes": 2_464_000_000_000,
                 "write_seconds": 40,
@@ -1148,14 +1216,19 @@ CALCULATORS = (
                 "daly_first_interval": 2361.666088,
                 "daly_interval": 2373.407407407,
                 "write_share": 0.016574077,
+                "young_lost_share": 0.0343081,
                 "lost_share": 0.0343062,
+                "own_lost_share": 0.0679559,
                 "tokens_lost_by_failure": 120_670_370.37,
             },
         ),
         requires=(
             (
-                "(daly_interval + write_seconds + restart_seconds) / job_mtbf < 100",
-                "the job fails far more often than it could write a checkpoint",
+                (
+                    "(max(daly_interval, used_interval) + write_seconds + restart_seconds)"
+                    " / job_mtbf < 100"
+                ),
+                "the job fails far more often than a checkpoint would be written",
             ),
         ),
     ),
@@ -1399,6 +1472,12 @@ def evaluate_formula(calculator: Calculator, given: Mapping[str, Any]) -> dict[s
     return names
 
 
+def format_bound(value: Any) -> str:
+    """`1,000,000`, `0.25` or `1e+14`: a number as people write it."""
+    is_short = float(value).is_integer() and abs(value) < 1e9
+    return f"{value:,.0f}" if is_short else f"{value:g}"
+
+
 def fill_inputs(calculator: Calculator, given: Mapping[str, Any]) -> dict[str, Any]:
     """All inputs, with the defaults where none is given. Raises WrongUse out of their bounds."""
     filled = {}
@@ -1408,18 +1487,19 @@ def fill_inputs(calculator: Calculator, given: Mapping[str, Any]) -> dict[str, A
             if asked.kind == "integer" and value != int(value):
                 raise WrongUse(f"--{asked.name} {value}: this has to be a whole number")
             value = int(value) if asked.kind == "integer" else float(value)
-            if asked.minimum is not None and value < asked.minimum:
-                raise WrongUse(f"--{asked.name} {value}: this is at least {asked.minimum:g}")
-            if asked.maximum is not None and value > asked.maximum:
-                raise WrongUse(f"--{asked.name} {value}: this is at most {asked.maximum:g}")
+            for word, bound, is_beyond in (
+                ("least", asked.minimum, asked.minimum is not None and value < asked.minimum),
+                ("most", asked.maximum, asked.maximum is not None and value > asked.maximum),
+            ):
+                if is_beyond:
+                    raise WrongUse(
+                        f"--{asked.name} has to be at {word} {format_bound(bound)}, and "
+                        f"{format_bound(value)} was given"
+                    )
         filled[asked.name] = value
     try:
         names = evaluate_formula(calculator, filled)
-        broken = [
-            message
-            for expression, message in calculator.requires
-            if not eval(expression, {"__builtins__": {}, **FUNCTIONS}, names)
-        ]
+        broken = find_broken(calculator.requires, names)
     except (OverflowError, ZeroDivisionError) as error:
         broken = [message for _, message in calculator.requires]
         if not broken:
@@ -1427,6 +1507,15 @@ def fill_inputs(calculator: Calculator, given: Mapping[str, Any]) -> dict[str, A
     if broken:
         raise WrongUse(f"{calculator.name}: {broken[0]}")
     return filled
+
+
+def find_broken(conditions: Sequence[tuple[str, str]], names: Mapping[str, Any]) -> list[str]:
+    """What is said of the conditions that do not hold for these values."""
+    return [
+        message
+        for expression, message in conditions
+        if not eval(expression, {"__builtins__": {}, **FUNCTIONS}, dict(names))
+    ]
 
 
 def calculate(calculator: Calculator, given: Mapping[str, Any]) -> tuple[Row, Row]:
@@ -1462,6 +1551,10 @@ def describe_calculator(calculator: Calculator) -> dict[str, Any]:
         "requires": [
             {"condition": condition, "message": message}
             for condition, message in calculator.requires
+        ],
+        "possible": [
+            {"condition": condition, "message": message}
+            for condition, message in calculator.possible
         ],
         "source": calculator.source,
         "worked": {"inputs": fill_inputs(calculator, inputs), "outputs": dict(outputs)},
@@ -1516,6 +1609,22 @@ def parse_quantity(text: str) -> float:
     return number * (1024.0 if found[3] else 1000.0) ** power
 
 
+def parse_amount(text: str) -> float:
+    """A number of things, none of which is a byte: as `parse_quantity`, and 70B and 128K as they
+    stand on the cards of models, for 70e9 and 128e3."""
+    found = re.fullmatch(r"([0-9.eE+-]+?)(?:([kKMGBTPE])|([KMGTPE]i))?", text.strip())
+    try:
+        number = float(found[1]) if found else math.nan
+    except ValueError:
+        number = math.nan
+    if found is None or not math.isfinite(number):
+        raise argparse.ArgumentTypeError(f"'{text}' is no number: write 7.5e9, 7.5B or 7.5G")
+    if found[3]:
+        return number * 1024.0 ** ("KMGTPE".index(found[3][0]) + 1)
+    power = {"K": 1, "B": 3}.get(found[2]) or "kMGTPE".index(found[2]) + 1 if found[2] else 0
+    return number * 1000.0**power
+
+
 def parse_seconds(text: str) -> float:
     """Seconds from `90`, `1e-5`, `10m`, `1h30m` or `30d`."""
     with contextlib.suppress(ValueError):
@@ -1554,33 +1663,48 @@ def hide_folders(text: str) -> str:
 
 def make_portable_command(arguments: Sequence[str]) -> list[str]:
     """The command line as another machine would type it, without absolute paths."""
-    script = Path(__file__).resolve()
-    with contextlib.suppress(ValueError):
-        script = script.relative_to(Path.cwd().resolve())
+    script = Path(__file__)
+    with contextlib.suppress(ValueError, OSError):  # a folder that was deleted has no name
+        script = script.resolve().relative_to(Path.cwd().resolve())
     name = script.name if script.is_absolute() else script.as_posix()
     return ["python", name, *(hide_folders(argument) for argument in arguments)]
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the JSON whole: under another name, then moved. Raises WrongUse where it cannot be."""
+    """Write the JSON whole: under another name, then moved; a pipe or a device is written to, and
+    a symbolic link followed. Raises WrongUse where it cannot be."""
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    target = path.resolve()
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
         partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        partial.replace(target)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def check_json_path(path: Path | None) -> None:
-    """Raises WrongUse where --json names a folder, or a file in a folder that is not there."""
+    """Raises WrongUse where --json names a folder, or a file in a folder that is not there or takes
+    no files."""
     if path is None:
         return
     if path.is_dir():
         raise WrongUse(f"--json: {path} is a folder; name a file in it")
-    if not path.resolve().parent.is_dir():
-        raise WrongUse(f"--json: there is no folder {path.resolve().parent}")
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise WrongUse(f"--json: there is no folder {target.parent}")
+    if path.exists() and not path.is_file():  # a pipe or a device, which writing shows
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.touch()
+        partial.unlink()
+    except OSError as error:
+        raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def make_document_head(
@@ -1600,6 +1724,18 @@ def make_document_head(
         "started": started.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "seconds": round(seconds, 3),
     }
+
+
+def print_to_stdout(text: str) -> bool:
+    """Print at once; False, with a line that says so, where stdout could not be written."""
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        # Python would write once more what is left, as it ends: that goes nowhere now.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"problem: stdout could not be written: {error.strerror}", file=sys.stderr)
+        return False
+    return True
 
 
 def write_note(text: str) -> None:
@@ -1631,12 +1767,27 @@ def format_significant(value: float) -> str:
     return f"{value:.{digits}f}" if digits <= 8 else f"{value:.4g}"
 
 
+def format_energy(joules: float) -> str:
+    """`150.0 GJ (41.67 MWh)`: joules, and from 1 kWh on what an electricity bill has."""
+    value, power = joules, 0
+    while abs(value) >= 1000 and power < 8:
+        value, power = value / 1000, power + 1
+    text = f"{format_significant(value)} {('', 'k', 'M', 'G', 'T', 'P', 'E', 'Z', 'Y')[power]}J"
+    hours, unit = joules / 3.6e6, "kWh"
+    for larger in ("MWh", "GWh", "TWh"):
+        if hours >= 1000:
+            hours, unit = hours / 1000, larger
+    return f"{text} ({format_significant(hours)} {unit})" if joules >= 3.6e6 else text
+
+
 def format_quantity(value: Any, unit: str) -> str:
     """A value as people read it: prefixes of 1000 for units, days and hours for long times."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
         return value
+    if unit == "J":
+        return format_energy(value)
     if unit == "s" and value >= 60:
         for seconds, name in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
             if value >= 2 * seconds or name == "min":
@@ -1651,7 +1802,7 @@ def format_quantity(value: Any, unit: str) -> str:
     while abs(value) >= 1000 and power < 8:
         value, power = value / 1000, power + 1
     prefix = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")[power]
-    return f"{format_significant(value)} {prefix}{'' if unit == '1' else unit}".rstrip()
+    return f"{format_significant(value)} {prefix}{unit.removeprefix('1')}".rstrip()
 
 
 def find_varied(cases: Sequence[tuple[Row, Row]]) -> list[str]:
@@ -1702,10 +1853,27 @@ def expand_options(calculator: Calculator, options: argparse.Namespace) -> list[
     return [dict(zip(given, values, strict=True)) for values in itertools.product(*given.values())]
 
 
+def find_faults(calculator: Calculator, cases: Sequence[tuple[Row, Row]]) -> list[str]:
+    """What is beyond the possible in the answers; each fault once, with where it is first."""
+    faults: dict[str, str] = {}
+    for number, (inputs, outputs) in enumerate(cases, 1):
+        for message in find_broken(calculator.possible, {**inputs, **outputs}):
+            place = "" if len(cases) == 1 else f"column {number}: "
+            faults.setdefault(message, f"{place}{message}")
+    return list(faults.values())
+
+
 def make_case_document(
-    calculator: Calculator, cases: Sequence[tuple[Row, Row]], command: Sequence[str], origin: float
+    calculator: Calculator,
+    cases: Sequence[tuple[Row, Row]],
+    assumed: Sequence[str],
+    command: Sequence[str],
+    origin: float,
 ) -> dict[str, Any]:
-    """The JSON document: one row for each case, with inputs and outputs."""
+    """The JSON document: one row for each case, with inputs and outputs.
+
+    `assumed` are the inputs that nobody gave.
+    """
     rows = [{"calculator": calculator.name, **inputs, **outputs} for inputs, outputs in cases]
     numbers = {
         name
@@ -1718,8 +1886,11 @@ def make_case_document(
         "complete": True,
         "units": {name: UNITS[name] for name in rows[0] if name in numbers},
         "results": rows,
-        "caveats": ["computed from formulas, nothing was measured"],
-        "details": {"calculator": describe_calculator(calculator)},
+        "caveats": [
+            "computed from formulas, nothing was measured",
+            *find_faults(calculator, cases),
+        ],
+        "details": {"calculator": describe_calculator(calculator), "assumed": list(assumed)},
     }
 
 
@@ -1813,6 +1984,8 @@ def build_parser() -> argparse.ArgumentParser:
                 parse = parse_yes
             elif asked.unit == "s":
                 parse = parse_seconds
+            elif asked.unit in ("1", "1/s"):
+                parse = parse_amount
             one.add_argument(
                 f"--{asked.name}",
                 nargs="+",
@@ -1861,20 +2034,25 @@ def main(arguments: list[str] | None = None) -> int:
             raise WrongUse(f"name a calculator: {', '.join(c.name for c in CALCULATORS)}")
         calculator = chosen[0]
         cases = [calculate(calculator, given) for given in expand_options(calculator, options)]
-        print(format_cases(calculator, cases))
+        is_printed = print_to_stdout(format_cases(calculator, cases))
         varied = find_varied(cases)
-        same = [
-            f"{name} {format_quantity(value, UNITS[name])}"
-            for name, value in cases[0][0].items()
-            if name not in varied
-        ]
-        write_note(f"with {', '.join(same)}")
+        assumed = [name for name in cases[0][0] if getattr(options, name) is None]
+        given = [name for name in cases[0][0] if name not in (*varied, *assumed)]
+        for title, names in (("given", given), ("assumed, for it was not given", assumed)):
+            if names:
+                shown = [f"{n} {format_quantity(cases[0][0][n], UNITS[n])}" for n in names]
+                write_note(f"{title}: {', '.join(shown)}")
         for line in calculator.formula:
             write_note(f"formula: {line}")
         write_note(f"source: {calculator.source}")
         if options.json:
             command = make_portable_command(arguments)
-            write_document(options.json, make_case_document(calculator, cases, command, origin))
+            document = make_case_document(calculator, cases, assumed, command, origin)
+            write_document(options.json, document)
+        faults = find_faults(calculator, cases)
+        for fault in faults:
+            print(f"problem: {fault}", file=sys.stderr)
+        return 0 if is_printed and not faults else 1
     except WrongUse as error:
         parser.error(str(error))
     except BrokenPipeError:  # the reader of --cases has seen enough
@@ -1882,5 +2060,28 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def run_to_stdout(run: Callable[[], int]) -> int:
+    """What `run` returns, once all that it printed is written; where stdout takes no more, a full
+    disk or a closed pipe, one line says so, and it is 1."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, by `>&-`: then nobody wants to read it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - to the end
+    try:
+        try:
+            status = run()
+        except SystemExit as ended:  # --help, --version, and wrong use
+            status = int(ended.code or 0)
+        sys.stdout.flush()
+    except OSError as error:
+        kinds = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        if error.filename is not None or error.errno not in kinds:
+            raise
+        # What still waits would be complained of again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        print(f"stdout could not be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return status
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_to_stdout(main))

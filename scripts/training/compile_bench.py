@@ -47,6 +47,8 @@ break-even far below the number of steps of your run; the same answer as eager w
 Where compiled is slower, the model is bound by large matrix products that were at their limit
 already, or the steps are too small: reduce-overhead is for those.
 
+Ctrl-C, SIGTERM and SIGUSR1 end the compiler too, and keep the variants that are done.
+
 Exit status: 0 done, 1 a wrong answer, a mode that failed, or stopped by a signal, 2 wrong use.
 Seen running so far: on a CPU, with the backends inductor, aot_eager and eager. The code for
 accelerators follows PyTorch's documentation.
@@ -54,9 +56,15 @@ accelerators follows PyTorch's documentation.
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":  # Ctrl-C ends in silence, also while the rest is imported
+    sys.excepthook = lambda *e: None if e[0] is KeyboardInterrupt else sys.__excepthook__(*e)
+
 import argparse
 import contextlib
 import datetime
+import errno
 import json
 import math
 import os
@@ -66,12 +74,12 @@ import shutil
 import signal
 import statistics
 import subprocess
-import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 __version__ = "0.1.0"
 METHOD = 1
@@ -179,6 +187,91 @@ class StopSign:
             raise Stopped(self.reason)
 
 
+def tell_of_signals() -> None:
+    """Say on stderr that a signal ends the run, at the moment it comes.
+
+    Python runs a handler between two calls, and one call of torch may take minutes. A thread hears
+    of a signal at once, and ends the process where the same signal comes again before the handler
+    could run.
+    """
+    if os.name != "posix":
+        return
+    listening, speaking = os.pipe()
+    os.set_blocking(speaking, False)
+    signal.set_wakeup_fd(speaking, warn_on_full_buffer=False)
+
+    def listen() -> None:
+        heard: set[str] = set()
+        while number := os.read(listening, 1):
+            name = signal.Signals(number[0]).name
+            if name not in ("SIGINT", "SIGTERM", "SIGUSR1"):
+                continue
+            if name in heard:
+                print(f"{name} again: ended without results", file=sys.stderr, flush=True)
+                os._exit(1)
+            heard.add(name)
+            text = f"{name}: the run stops after the call that is at work, with the results so far"
+            print(text, file=sys.stderr, flush=True)
+
+    threading.Thread(target=listen, daemon=True).start()
+
+
+@contextlib.contextmanager
+def end_at_once(stop: StopSign) -> Iterator[None]:
+    """Within the block a signal ends what is at work, and does not wait for the next look at the
+    sign: a compiler takes minutes. Raises Stopped."""
+    stop.check()
+    usual: dict[int, Callable[[int, Any], Any]] = {}
+
+    def interrupt(number: int, frame: Any) -> None:
+        usual[number](number, frame)
+        # Now, for a compiler's own children are nobody's once it is gone.
+        end_descendants()
+        # No library takes this for a fault of its own, which it could go on after.
+        raise KeyboardInterrupt
+
+    for name in ("SIGINT", "SIGTERM", "SIGUSR1"):
+        number = getattr(signal, name, None)
+        handler = signal.getsignal(number) if number else None
+        if number and callable(handler):
+            usual[number] = handler
+            signal.signal(number, interrupt)
+    try:
+        yield
+    except Exception:
+        stop.check()
+        raise
+    except KeyboardInterrupt:
+        stop.check()
+        raise
+    finally:
+        for number, handler in usual.items():
+            # After a signal it is the system's own again, which ends a run that hangs.
+            if signal.getsignal(number) is interrupt:
+                signal.signal(number, handler)
+
+
+def list_descendants(root: int) -> list[int]:
+    """The processes that a process started, and those that they started; none without /proc."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError):
+            # The name of the program is in brackets, and may hold anything.
+            fields = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            children.setdefault(int(fields[1]), []).append(int(path.parent.name))
+    found = [root]
+    for parent in found:
+        found += children.get(parent, [])
+    return found[1:]
+
+
+def end_descendants() -> None:
+    """End what this process has started: compilers, which would go on without it."""
+    for number in list_descendants(os.getpid()):
+        with contextlib.suppress(OSError):
+            os.kill(number, signal.SIGKILL)
+
+
 class Progress:
     """A line on the terminal that is rewritten, or now and then a line in a log."""
 
@@ -245,9 +338,9 @@ def hide_folders(text: str) -> str:
 
 def make_portable_command(arguments: Sequence[str]) -> list[str]:
     """The command line as another machine would type it, without absolute paths."""
-    script = Path(__file__).resolve()
-    with contextlib.suppress(ValueError):
-        script = script.relative_to(Path.cwd().resolve())
+    script = Path(__file__)
+    with contextlib.suppress(ValueError, OSError):  # a folder that was deleted has no name
+        script = script.resolve().relative_to(Path.cwd().resolve())
     name = script.name if script.is_absolute() else script.as_posix()
     return ["python", name, *(hide_folders(argument) for argument in arguments)]
 
@@ -313,12 +406,17 @@ def format_time(seconds: float) -> str:
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the JSON whole: under another name, then moved. Raises WrongUse where it cannot be."""
+    """Write the JSON whole: under another name, then moved; a pipe or a device is written to, and
+    a symbolic link followed. Raises WrongUse where it cannot be."""
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    target = path.resolve()
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
         partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        partial.replace(target)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
@@ -373,13 +471,23 @@ def summarise_samples_of(name: str, samples: Sequence[float]) -> Row:
 
 
 def check_json_path(path: Path | None) -> None:
-    """Raises WrongUse where --json names a folder, or a file in a folder that is not there."""
+    """Raises WrongUse where --json names a folder, or a file in a folder that is not there or takes
+    no files."""
     if path is None:
         return
     if path.is_dir():
         raise WrongUse(f"--json: {path} is a folder; name a file in it")
-    if not path.resolve().parent.is_dir():
-        raise WrongUse(f"--json: there is no folder {path.resolve().parent}")
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise WrongUse(f"--json: there is no folder {target.parent}")
+    if path.exists() and not path.is_file():  # a pipe or a device, which writing shows
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.touch()
+        partial.unlink()
+    except OSError as error:
+        raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def choose_device(torch: Any, name: str | None, local_rank: int = 0) -> Any:
@@ -392,7 +500,8 @@ def choose_device(torch: Any, name: str | None, local_rank: int = 0) -> Any:
     try:
         device = torch.device(name or present)
     except RuntimeError as error:
-        raise WrongUse(f"--device {name}: {str(error).splitlines()[0]}") from error
+        known = f"{present} or cpu" if has_accelerator else "cpu"
+        raise WrongUse(f"--device {name}: no device of torch; here it is {known}") from error
     if device.type == "cpu":
         return device
     if device.type != present:
@@ -672,7 +781,10 @@ def relate_to_eager(row: Row, eager: Row) -> None:
 
 
 def measure_warm_cache(arguments: Sequence[str], mode: str, folder: Path) -> float | None:
-    """Compile seconds of a second process that finds the compiler cache of the first one."""
+    """Compile seconds of a second process that finds the compiler cache of the first one.
+
+    None where it does not tell. Whatever ends the wait ends the process and its compilers.
+    """
     path = folder / f"{mode}.json"
     process = subprocess.Popen(
         [sys.executable, str(Path(__file__).resolve()), *arguments, "--json", str(path)],
@@ -687,7 +799,9 @@ def measure_warm_cache(arguments: Sequence[str], mode: str, folder: Path) -> flo
         return None
     finally:
         if process.poll() is None:
-            process.kill()
+            for number in (*list_descendants(process.pid), process.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
             process.wait()
     with contextlib.suppress(OSError, ValueError):
         rows = json.loads(path.read_text(encoding="utf-8"))["results"]
@@ -719,28 +833,32 @@ class CompileRun:
         self.breaks: list[str] = []
         self.failures: list[str] = []
         self.complete = False
+        self.unwritten: str | None = None
 
     def write(self) -> None:
-        """Write the JSON file where one was asked for."""
+        """Write the JSON file where one was asked for. Where it cannot be, on a disk that has
+        filled, the run goes on, and says so at its end."""
         if self.path is None:
             return
         head = make_document_head("compile_bench", (__version__, METHOD), self.command, self.origin)
-        write_document(
-            self.path,
-            {
-                **head,
-                "complete": self.complete,
-                "units": UNITS,
-                "results": self.rows,
-                "caveats": list(dict.fromkeys(self.caveats)),
-                "details": {
-                    "header": self.header,
-                    "settings": self.settings,
-                    "graph_break_reasons": self.breaks,
-                    "failures": self.failures,
-                },
+        document = {
+            **head,
+            "complete": self.complete,
+            "units": UNITS,
+            "results": self.rows,
+            "caveats": list(dict.fromkeys(self.caveats)),
+            "details": {
+                "header": self.header,
+                "settings": self.settings,
+                "graph_break_reasons": self.breaks,
+                "failures": self.failures,
             },
-        )
+        }
+        try:
+            write_document(self.path, document)
+            self.unwritten = None
+        except WrongUse as error:
+            self.unwritten = str(error)
 
 
 def explain_failure(error: BaseException) -> str:
@@ -762,22 +880,28 @@ def measure_modes(
     modes = options.modes if settings.backend == "inductor" else [settings.backend]
     progress = Progress(1 + len(modes), "variants")
     try:
-        eager = measure_variant(torch, subject, "eager", stop)
+        with end_at_once(stop):
+            eager = measure_variant(torch, subject, "eager", stop)
         eager |= {"answer_ok": True, "answer_error": 0.0, "speedup": 1.0}
         run.rows.append(eager)
-        expected = subject.compute_answer(subject.model)
         graphs: int | None = None
         breaks: int | None = None
+        with end_at_once(stop):
+            expected = subject.compute_answer(subject.model)
         try:
-            graphs, breaks, run.breaks = count_graphs(torch, subject)
+            with end_at_once(stop):
+                graphs, breaks, run.breaks = count_graphs(torch, subject)
+        except Stopped:
+            raise
         except Exception as error:  # torch raises many kinds where it cannot capture a model
             run.caveats.append(f"graph breaks could not be counted: {explain_failure(error)}")
         for number, mode in enumerate(modes, 1):
             progress.show(number, f"{mode} compiles")
             try:
-                row = measure_variant(torch, subject, mode, stop)
-                found = subject.compute_answer(compile_model(torch, subject, mode))
-                error_size = compare_answers(torch, found, expected)
+                with end_at_once(stop):
+                    row = measure_variant(torch, subject, mode, stop)
+                    found = subject.compute_answer(compile_model(torch, subject, mode))
+                    error_size = compare_answers(torch, found, expected)
             except Stopped:
                 raise
             except Exception as error:  # one mode that fails says nothing of the others
@@ -794,7 +918,8 @@ def measure_modes(
             if options.warm_cache:
                 stop.check()
                 arguments = list_warm_arguments(options, subject.device, mode)
-                row["compile_seconds_warm_cache"] = measure_warm_cache(arguments, mode, folder)
+                with end_at_once(stop):
+                    row["compile_seconds_warm_cache"] = measure_warm_cache(arguments, mode, folder)
     finally:
         progress.close()
 
@@ -834,7 +959,8 @@ def run_bench(
             "says what capturing costs, not what compiling gains"
         )
     shared = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-    with tempfile.TemporaryDirectory(prefix="compile_bench_") as folder:
+    # A compiler that was ended may still be writing.
+    with tempfile.TemporaryDirectory(prefix="compile_bench_", ignore_cleanup_errors=True) as folder:
         if shared is None:
             # An empty cache: the compile time of a first start, and nothing left behind.
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
@@ -842,10 +968,12 @@ def run_bench(
         else:
             run.caveats.append("TORCHINDUCTOR_CACHE_DIR is set: its cache may have been warm")
         try:
-            subject = Subject(torch, device, settings)
+            with end_at_once(stop):
+                subject = Subject(torch, device, settings)
             measure_modes(torch, subject, options, run, stop, Path(folder))
             run.complete = not run.failures
         except Stopped as stopped:
+            end_descendants()
             run.caveats.append(f"{stopped}, with {len(run.rows)} variants measured")
         finally:
             if shared is None:
@@ -1010,6 +1138,14 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def leave_at_once() -> NoReturn:
+    """End with status 1 now: Python would wait for threads that have more to compile."""
+    end_descendants()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1)
+
+
 def check_options(options: argparse.Namespace) -> None:
     """Raises WrongUse for what makes no sense, before anything is measured or imported."""
     check_json_path(options.json)
@@ -1036,15 +1172,44 @@ def main(arguments: list[str] | None = None) -> int:
             return run_self_test()
         check_options(options)
         stop.listen()
+        tell_of_signals()
         run = run_bench(options, make_portable_command(arguments), stop, origin)
         problems = print_report(run)
+        if run.unwritten:
+            write_note(f"{run.unwritten}; the JSON has less than the table")
+            problems += 1
     except WrongUse as error:
         parser.error(str(error))
     except KeyboardInterrupt:  # in a self-test: a run listens for signals itself
         print("stopped", file=sys.stderr)
         return 1
-    return 1 if problems or (stop.by_signal and not run.complete) else 0
+    if stop.by_signal and not run.complete:
+        leave_at_once()
+    return 1 if problems else 0
+
+
+def run_to_stdout(run: Callable[[], int]) -> int:
+    """What `run` returns, once all that it printed is written; where stdout takes no more, a full
+    disk or a closed pipe, one line says so, and it is 1."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, by `>&-`: then nobody wants to read it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - to the end
+    try:
+        try:
+            status = run()
+        except SystemExit as ended:  # --help, --version, and wrong use
+            status = int(ended.code or 0)
+        sys.stdout.flush()
+    except OSError as error:
+        kinds = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        if error.filename is not None or error.errno not in kinds:
+            raise
+        # What still waits would be complained of again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        print(f"stdout could not be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return status
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_to_stdout(main))

@@ -61,15 +61,21 @@ What NVML and nvidia-smi say is read as their documentation has it, and has not 
 
 Exit status: 0 done, or that of the program; 1 with --show: a rank has none of its near CPUs, or a
 check of the binding failed, or stopped by a signal; with --strict: the rank could not be bound; 2
-wrong use.
+wrong use, also a launcher's variable that holds no rank.
 """
 
 from __future__ import annotations
+
+import sys
+
+if __name__ == "__main__":  # Ctrl-C ends in silence, also while the rest is imported
+    sys.excepthook = lambda *e: None if e[0] is KeyboardInterrupt else sys.__excepthook__(*e)
 
 import argparse
 import contextlib
 import ctypes
 import datetime
+import errno
 import itertools
 import json
 import os
@@ -78,10 +84,9 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -563,16 +568,37 @@ def find_visible(
 
 
 def read_local_place(environ: Mapping[str, str]) -> tuple[int, int | None] | None:
-    """Local rank and number of local ranks, from the launcher's variables; None without one."""
+    """Local rank and number of local ranks, from the launcher's variables; None without one.
+
+    Raises WrongUse where such a variable is set to something else: no rank is guessed.
+    """
     for rank_name, size_name in LOCAL_RANK_NAMES:
-        if environ.get(rank_name, "").isdigit():
-            size = environ.get(size_name, "")
-            if rank_name == "SLURM_LOCALID" and not size.isdigit():
+        if environ.get(rank_name):
+            rank = read_launcher_number(environ, rank_name)
+            size: int | None = None
+            if environ.get(size_name):
+                size = read_launcher_number(environ, size_name)
+            elif rank_name == "SLURM_LOCALID":
                 # `8(x3)` is 8 tasks on each of 3 nodes; unequal nodes cannot be told apart here.
                 found = re.fullmatch(r"(\d+)(?:\(x\d+\))?", environ.get("SLURM_TASKS_PER_NODE", ""))
-                size = found.group(1) if found else ""
-            return int(environ[rank_name]), int(size) if size.isdigit() else None
+                size = int(found.group(1)) if found else None
+            return rank, size
     return None
+
+
+def read_launcher_number(environ: Mapping[str, str], name: str) -> int:
+    """The number in a launcher's variable. Raises WrongUse where it holds something else."""
+    if not re.fullmatch(r"[0-9]+", environ[name]):
+        raise WrongUse(f"the variable {name} is '{environ[name]}', which is no whole number from 0")
+    return int(environ[name])
+
+
+def check_rank(rank: int, size: int | None) -> None:
+    """Raises WrongUse where a local rank is not among so many; of an unknown number any is."""
+    if size is not None and rank >= size:
+        raise WrongUse(
+            f"local rank {rank} is not among {size}: local ranks are from 0 to {size - 1}"
+        )
 
 
 def read_allowed_nodes(procfs: Path = Path("/proc")) -> frozenset[int] | None:
@@ -626,6 +652,11 @@ def choose_device_of_rank(
 ) -> Accelerator | None:
     """The GPU of a local rank; None without any. Raises WrongUse where there are too few."""
     if not visible:
+        if settings.device is not None:
+            raise WrongUse(
+                f"--device {settings.device}: no accelerator is visible here; leave it out, or say "
+                "the CPUs with --node_map or --cpu_map"
+            )
         return None
     if len(visible) == 1 and settings.device is None:
         return visible[0]
@@ -889,11 +920,13 @@ def bind(local_rank: int | None = None, local_size: int | None = None, **setting
 
     Rank and size come from the launcher's variables where they are not given; settings are the
     fields of BindSettings. Call it before torch is imported. What cannot be bound is left as it is,
-    and `verdict` says why. Raises WrongUse for a wrong setting.
+    and `verdict` says why. Raises WrongUse for a wrong setting, and for a rank that is not among
+    the local_size that is given.
     """
     place = read_local_place(os.environ)
     if local_rank is None:
         local_rank = place[0] if place else 0
+    check_rank(local_rank, local_size)
     size = local_size or (place[1] if place else None) or 1
     chosen = BindSettings(**settings)
     plan, _ = plan_here(max(size, local_rank + 1), chosen, os.environ)
@@ -924,33 +957,48 @@ def hide_folders(text: str) -> str:
 
 def make_portable_command(arguments: Sequence[str]) -> list[str]:
     """The command line as another machine would type it, without absolute paths."""
-    script = Path(__file__).resolve()
-    with contextlib.suppress(ValueError):
-        script = script.relative_to(Path.cwd().resolve())
+    script = Path(__file__)
+    with contextlib.suppress(ValueError, OSError):  # a folder that was deleted has no name
+        script = script.resolve().relative_to(Path.cwd().resolve())
     name = script.name if script.is_absolute() else script.as_posix()
     return ["python", name, *(hide_folders(argument) for argument in arguments)]
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the JSON whole: under another name, then moved. Raises WrongUse where it cannot be."""
+    """Write the JSON whole: under another name, then moved; a pipe or a device is written to, and
+    a symbolic link followed. Raises WrongUse where it cannot be."""
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    target = path.resolve()
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
         partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        partial.replace(target)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def check_json_path(path: Path | None) -> None:
-    """Raises WrongUse where --json names a folder, or a file in a folder that is not there."""
+    """Raises WrongUse where --json names a folder, or a file in a folder that is not there or takes
+    no files."""
     if path is None:
         return
     if path.is_dir():
         raise WrongUse(f"--json: {path} is a folder; name a file in it")
-    if not path.resolve().parent.is_dir():
-        raise WrongUse(f"--json: there is no folder {path.resolve().parent}")
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise WrongUse(f"--json: there is no folder {target.parent}")
+    if path.exists() and not path.is_file():  # a pipe or a device, which writing shows
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.touch()
+        partial.unlink()
+    except OSError as error:
+        raise WrongUse(f"--json: could not write {path}: {error.strerror}") from error
 
 
 def make_document_head(
@@ -1112,31 +1160,33 @@ def show_plan(
     except Stopped as stopped:
         is_complete = False
         remarks.append(f"{stopped}, after {len(rows)} of {len(plan)} ranks")
-    if options.json:
-        head = make_document_head(
-            "numa_bind", (__version__, METHOD), make_portable_command(arguments), origin
-        )
-        topology = read_topology()
-        names = [name for name in VISIBLE_NAMES if name in os.environ]
-        nodes = {str(node.number): format_cpu_list(node.cpus) for node in topology.nodes}
-        document = {
-            **head,
-            "complete": is_complete,
-            "units": UNITS,
-            "results": rows,
-            "caveats": remarks,
-            "details": {
-                "nodes": nodes,
-                "sockets": len(set(topology.socket_of.values())),
-                "settings": {k: getattr(settings, k) for k in ("mode", "scope", "threads")},
-                "memory": settings.memory,
-                "variables_set": names,
-                "platform": f"{platform.system()} {platform.machine()}",
-                "python": platform.python_version(),
-            },
-        }
-        write_document(options.json, document)
-    problems = print_report(rows, remarks, is_complete)
+    try:
+        if options.json:
+            head = make_document_head(
+                "numa_bind", (__version__, METHOD), make_portable_command(arguments), origin
+            )
+            topology = read_topology()
+            names = [name for name in VISIBLE_NAMES if name in os.environ]
+            nodes = {str(node.number): format_cpu_list(node.cpus) for node in topology.nodes}
+            document = {
+                **head,
+                "complete": is_complete,
+                "units": UNITS,
+                "results": rows,
+                "caveats": remarks,
+                "details": {
+                    "nodes": nodes,
+                    "sockets": len(set(topology.socket_of.values())),
+                    "settings": {k: getattr(settings, k) for k in ("mode", "scope", "threads")},
+                    "memory": settings.memory,
+                    "variables_set": names,
+                    "platform": f"{platform.system()} {platform.machine()}",
+                    "python": platform.python_version(),
+                },
+            }
+            write_document(options.json, document)
+    finally:  # a disk that is full loses no table
+        problems = print_report(rows, remarks, is_complete)
     return 1 if problems or not is_complete else 0
 
 
@@ -1145,6 +1195,7 @@ def run_program(options: argparse.Namespace, program: Sequence[str]) -> int:
     settings = read_settings(options)
     place = read_local_place(os.environ)
     rank = options.local_rank if options.local_rank is not None else (place[0] if place else 0)
+    check_rank(rank, options.ranks)
     size = options.ranks or (place[1] if place else None) or 1
     plan, remarks = plan_here(max(size, rank + 1), settings, os.environ)
     binding = plan[rank]
@@ -1167,6 +1218,8 @@ def run_program(options: argparse.Namespace, program: Sequence[str]) -> int:
         command = [sys.executable, *command]
     sys.stdout.flush()
     sys.stderr.flush()
+    for name in ("SIGPIPE", "SIGXFSZ"):  # Python ignores them, and the program would inherit that
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
     try:
         os.execvp(command[0], command)
     except OSError as error:
@@ -1381,5 +1434,28 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
 
 
+def run_to_stdout(run: Callable[[], int]) -> int:
+    """What `run` returns, once all that it printed is written; where stdout takes no more, a full
+    disk or a closed pipe, one line says so, and it is 1."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, by `>&-`: then nobody wants to read it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - to the end
+    try:
+        try:
+            status = run()
+        except SystemExit as ended:  # --help, --version, and wrong use
+            status = int(ended.code or 0)
+        sys.stdout.flush()
+    except OSError as error:
+        kinds = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        if error.filename is not None or error.errno not in kinds:
+            raise
+        # What still waits would be complained of again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        print(f"stdout could not be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return status
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_to_stdout(main))

@@ -1,0 +1,582 @@
+"""The batch scripts: what every header promises, and the launchers on a real Slurm of two nodes."""
+
+from __future__ import annotations
+
+import datetime
+import mmap
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from slurm_cluster import Cluster, open_cluster
+
+SCRIPTS = Path(__file__).resolve().parent.parent
+ORCHESTRATION = SCRIPTS / "orchestration"
+LAUNCHERS = ORCHESTRATION / "launchers"
+BATCH_FILES = sorted(
+    path
+    for kind in ("*.slurm", "*.sbatch")
+    for path in SCRIPTS.rglob(kind)
+    if SCRIPTS / "tests" not in path.parents
+)
+RANKED = ("torchrun", "srun", "accelerate", "lightning")
+
+DEPRECATED = {
+    # Slurm: "included for backwards compatibility" in the manuals of sbatch and srun
+    "SLURM_JOBID": "SLURM_JOB_ID",
+    "SLURM_NNODES": "SLURM_JOB_NUM_NODES",
+    "SLURM_NODELIST": "SLURM_JOB_NODELIST",
+    "SLURM_NPROCS": "SLURM_NTASKS",
+    "SLURM_STEPID": "SLURM_STEP_ID",
+    "--cpu_bind": "--cpu-bind",
+    "--mem_bind": "--mem-bind",
+    "--tasks-per-node": "--ntasks-per-node",
+    "--whole": "nothing: it is the default without --exact",
+    "--workdir": "--chdir",
+    # PyTorch
+    "NCCL_ASYNC_ERROR_HANDLING": "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+    "NCCL_BLOCKING_WAIT": "TORCH_NCCL_BLOCKING_WAIT",
+    "NCCL_DESYNC_DEBUG": "TORCH_NCCL_DESYNC_DEBUG",
+    "PYTORCH_CUDA_ALLOC_CONF": "PYTORCH_ALLOC_CONF",
+    "PYTORCH_HIP_ALLOC_CONF": "PYTORCH_ALLOC_CONF",
+    "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "TORCH_FR_DUMP_TEMP_FILE",
+    "TORCH_NCCL_TRACE_BUFFER_SIZE": "TORCH_FR_BUFFER_SIZE",
+    "TORCH_NCCL_TRACE_CPP_STACK": "TORCH_FR_CPP_STACK",
+    "torch.distributed.launch": "torch.distributed.run",
+    "--use_env": "nothing: torchrun sets LOCAL_RANK",
+    "--use-env": "nothing: torchrun sets LOCAL_RANK",
+    # what is used beside it
+    "--fp16": "--mixed_precision fp16",
+    "HUGGINGFACE_HUB_CACHE": "HF_HUB_CACHE",
+    "HUGGING_FACE_HUB_TOKEN": "HF_TOKEN",
+    "PYTORCH_TRANSFORMERS_CACHE": "HF_HOME",
+    "TRANSFORMERS_CACHE": "HF_HOME",
+    "pytorch_lightning": "lightning",
+}
+"""Names and options that have a successor -> the successor."""
+
+
+def find_deprecated(text: str) -> list[str]:
+    """What a text uses of DEPRECATED, each with what to use in its place."""
+    return [
+        f"{old}: use {new}"
+        for old, new in DEPRECATED.items()
+        if re.search(rf"(?<![\w-]){re.escape(old)}(?![\w-])", text)
+    ]
+
+
+# --- every batch script ---
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that asks for `script` runs once for each batch script, so that none is forgotten."""
+    if "script" in metafunc.fixturenames:
+        names = [path.relative_to(SCRIPTS).as_posix() for path in BATCH_FILES]
+        metafunc.parametrize("script", BATCH_FILES, ids=names)
+
+
+def test_bash_can_read_it(script: Path) -> None:
+    """bash finds no fault in its grammar."""
+    done = subprocess.run(["bash", "-n", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.system
+def test_shellcheck_has_nothing_to_say(script: Path) -> None:
+    """Nothing in it is a known mistake."""
+    if not shutil.which("shellcheck"):
+        pytest.skip("shellcheck is not on this machine")
+    done = subprocess.run(["shellcheck", script], capture_output=True, text=True, check=False)
+    assert done.stdout == ""
+
+
+def test_header_tells_all_there_is_to_know(script: Path) -> None:
+    """It opens with its question, tells how to submit it, what a good answer looks like, what its
+    exit status means, and its licence."""
+    lines = script.read_text().splitlines()
+    assert lines[0] == "#!/bin/bash"
+    assert re.fullmatch(r"# .*\?", lines[1])
+    header = lines[: next(i for i, line in enumerate(lines) if not line.startswith("#"))]
+    for part in ("How to submit", "A good answer", "Exit status"):
+        assert [line for line in header if line.startswith(f"# {part}   ")] != [], part
+    assert header[-1] == "# SPDX-License-Identifier: Apache-2.0"
+    assert any(f"sbatch {script.name}" in line for line in header)
+    assert max(map(len, lines)) <= 100
+
+
+def test_what_readers_change_is_in_one_block(script: Path) -> None:
+    """All #SBATCH lines are in the EDIT block, which comes first, and errors end the script from
+    its first command on."""
+    lines = script.read_text().splitlines()
+    begin, end = (lines.index(f"# ==== EDIT {word} here ====") for word in ("from", "to"))
+    assert sum("==== EDIT" in line for line in lines) == 2
+    commands = [i for i, line in enumerate(lines) if line and not line.startswith("#")]
+    directives = [i for i, line in enumerate(lines) if re.match("#+SBATCH", line)]
+    assert begin < directives[0]
+    assert directives[-1] < commands[0] < end
+    assert re.fullmatch(r"set -eo pipefail( +#.*)?", lines[commands[0]])
+
+
+def test_names_are_current(script: Path) -> None:
+    """No variable, option or module that has a successor."""
+    assert find_deprecated(script.read_text()) == []
+
+
+def test_names_that_are_not_current_are_found() -> None:
+    """The search finds them as whole names, and says what to use."""
+    text = "srun --jobid=$SLURM_JOBID --cpu_bind=none; export TORCH_NCCL_BLOCKING_WAIT=1"
+    assert find_deprecated(text) == ["SLURM_JOBID: use SLURM_JOB_ID", "--cpu_bind: use --cpu-bind"]
+    assert find_deprecated("NCCL_BLOCKING_WAIT=1") == [
+        "NCCL_BLOCKING_WAIT: use TORCH_NCCL_BLOCKING_WAIT"
+    ]
+
+
+@pytest.mark.torch
+def test_torch_knows_the_variables() -> None:
+    """Each variable of torch's that a launcher sets, or suggests, is in torch's libraries."""
+    import torch
+
+    texts = "".join(path.read_text() for path in BATCH_FILES)
+    names = set(re.findall(r"\b((?:PY)?TORCH_[A-Z_]+)=", texts))
+    assert {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "PYTORCH_ALLOC_CONF"} <= names
+    libraries = Path(torch.__file__).parent / "lib"
+    missing = set(names)
+    for library in (*libraries.glob("libc10.*"), *libraries.glob("libtorch_cpu.*")):
+        with library.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+            missing -= {name for name in missing if data.find(f"\0{name}\0".encode()) >= 0}
+    assert missing == set()
+
+
+def test_ranks_are_wrapped_alike() -> None:
+    """The launchers share the text of what they share."""
+
+    def read(name: str, function: str) -> str:
+        text = (ORCHESTRATION / name).read_text()
+        (found,) = re.findall(rf"^{function}\(\) \{{\n.*?^\}}\n", text, re.MULTILINE | re.DOTALL)
+        return str(found)
+
+    plain = read("launchers/srun.slurm", "run_rank")
+    for name in ("all_reduce_bench_pyxis.sbatch", "all_reduce_bench_apptainer.sbatch"):
+        assert read(name, "run_rank") == plain
+    with_agent = read("launchers/torchrun.slurm", "run_rank")
+    checked = read("launchers/accelerate.slurm", "run_rank")
+    assert [line for line in checked.splitlines() if line not in with_agent.splitlines()] == [
+        *checked.splitlines()[1:6]
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(f"launchers/{name}.slurm" for name in (*RANKED, "example")),
+        *("all_reduce_bench_pyxis.sbatch", "all_reduce_bench_apptainer.sbatch"),
+        *("cron/daily.slurm", "cron/hourly.slurm"),
+        *("../training/fs_watchdog.slurm", "../training/slurm_status.slurm"),
+    ],
+)
+def test_outside_slurm_it_is_refused(name: str, tmp_path: Path) -> None:
+    """Whoever runs it by bash reads one line about sbatch."""
+    done = subprocess.run(
+        ["bash", ORCHESTRATION / name],
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    message = f"{Path(name).name}: no job: submit this file with sbatch\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- on a cluster ---
+
+# What a training script does first, under each launcher: find the others, and add up.
+TRAIN = """
+import os
+import sys
+
+import torch
+
+ones = torch.arange(1.0, 4.0)
+launcher = sys.argv[1]
+if launcher == "lightning":
+    from lightning.fabric import Fabric
+
+    shape = {
+        "num_nodes": int(os.environ["SLURM_JOB_NUM_NODES"]),
+        "devices": int(os.environ["SLURM_NTASKS_PER_NODE"]),
+    }
+    fabric = Fabric(accelerator="cpu", strategy="ddp", **shape)
+    fabric.launch()
+    rank, ranks = fabric.global_rank, fabric.world_size
+    total = fabric.all_reduce((rank + 1) * ones, reduce_op="sum")
+elif launcher == "accelerate":
+    from accelerate import Accelerator
+
+    accelerator = Accelerator()
+    rank, ranks = accelerator.process_index, accelerator.num_processes
+    total = accelerator.reduce((rank + 1) * ones, reduction="sum")
+else:
+    torch.distributed.init_process_group("gloo")
+    rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    total = (rank + 1) * ones
+    torch.distributed.all_reduce(total)
+print(f"rank {rank} of {ranks}: {total.tolist()} {sys.argv[2:]}")
+torch.distributed.destroy_process_group()
+"""
+
+# Rank 1 ends as it is told to; rank 0 would go on for a minute, and goes when it is asked.
+DIE = """
+import os
+import signal
+import sys
+import time
+
+rank = int(os.environ.get("RANK", os.environ["SLURM_PROCID"]))
+print("begins", flush=True)
+if rank == 1:
+    time.sleep(0.5)
+    open("died", "w").close()
+    print("last words")
+    sys.stdout.flush()
+    if sys.argv[1] == "KILL":
+        os.kill(os.getpid(), signal.SIGKILL)
+    sys.exit(int(sys.argv[1]))
+time.sleep(60)
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A job that has ended: its number, its state and exit status, its log, and when it ended."""
+
+    number: str
+    state: str
+    status: str
+    log: str
+    at: float
+
+
+@dataclass
+class Login:
+    """A user of the cluster, in a folder with programs."""
+
+    cluster: Cluster
+    folder: Path
+
+    def submit(self, script: Path, *arguments: str, options: Sequence[str] = ()) -> str:
+        # One core for each rank, where the files ask for the whole of a large node.
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        sized = ["--output=%j.log", "--gpus-per-node=1", "--cpus-per-task=1"]
+        if script.stem in ("srun", "lightning") or script.suffix == ".sbatch":
+            sized.append("--ntasks-per-node=1")
+        done = self.cluster.run(
+            ["sbatch", "--parsable", *sized, *options, script, *arguments],
+            folder=self.folder,
+            env={
+                "PATH": f"{path}:/usr/sbin",
+                "TMPDIR": str(self.folder / "tmp"),
+                "ACCELERATE_USE_CPU": "true",
+            },
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def wait(self, number: str, seconds: float = 180) -> Ended:
+        """Wait for the end of a job."""
+        facts: dict[str, str] = {}
+
+        def has_ended() -> bool:
+            text = self.cluster.ask("scontrol", "show", "job", number)
+            facts.update(part.split("=", 1) for part in text.split() if "=" in part)
+            return facts["JobState"] not in ("PENDING", "RUNNING", "COMPLETING")
+
+        self.cluster.wait_for(has_ended, f"job {number} does not end", seconds)
+        log = (self.folder / f"{number}.log").read_text()
+        at = datetime.datetime.fromisoformat(facts["EndTime"]).timestamp()
+        return Ended(number, facts["JobState"], facts["ExitCode"], log, at)
+
+    def run(self, script: Path, *arguments: str, options: Sequence[str] = ()) -> Ended:
+        return self.wait(self.submit(script, *arguments, options=options))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Two nodes of the size that the files ask for, as far as Slurm can tell."""
+    with open_cluster(2, cores=96, gpus=8) as opened:
+        yield opened
+
+
+@pytest.fixture
+def login(cluster: Cluster, tmp_path: Path) -> Iterator[Login]:
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "die.py").write_text(DIE)
+    (tmp_path / "tmp").mkdir()
+    yield Login(cluster, tmp_path)
+    for job in cluster.queue():
+        cluster.ask("scancel", job.number)
+    cluster.wait_for(lambda: not cluster.queue(), "a job stays in the queue")
+
+
+def list_left_over(folder: Path) -> list[str]:
+    """Folders that a launcher has left on a node; torch's own caches are none."""
+    names = [path.name for path in (folder / "tmp").iterdir()]
+    return [name for name in names if name.startswith(("tmp.", "torchelastic_"))]
+
+
+def find_programs(cluster: Cluster, name: str) -> str:
+    """What runs on the nodes with that name in its command line."""
+    return "".join(cluster.run(["pgrep", "-af", name], on=node).stdout for node in cluster.nodes)
+
+
+@pytest.mark.slow
+@pytest.mark.system
+@pytest.mark.torch
+@pytest.mark.parametrize("launcher", RANKED)
+def test_ranks_of_two_nodes_add_up(login: Login, launcher: str) -> None:
+    """A real job over two nodes: each rank has the sum of both, its own host before its lines, and
+    its arguments as they were given."""
+    arguments = ("train.py", launcher, "two words", "$HOME 'quoted' \"twice\"")
+    ended = login.run(LAUNCHERS / f"{launcher}.slurm", *arguments)
+    assert (ended.state, ended.status) == ("COMPLETED", "0:0"), ended.log
+    for rank in (0, 1):
+        line = f"[node{rank + 1} rank {rank}] rank {rank} of 2: [3.0, 6.0, 9.0] {[*arguments[2:]]}"
+        assert ended.log.splitlines().count(line) == 1, ended.log
+    assert not list_left_over(login.folder)
+
+
+@pytest.mark.slow
+@pytest.mark.system
+@pytest.mark.torch
+@pytest.mark.parametrize("launcher", RANKED)
+def test_a_rank_that_dies_ends_the_job(login: Login, launcher: str) -> None:
+    """Within seconds, on all nodes; its status is the status of the job, and its last words are in
+    the log."""
+    ended = login.run(LAUNCHERS / f"{launcher}.slurm", "die.py", "3")
+    assert (ended.state, ended.status) == ("FAILED", "3:0"), ended.log
+    assert "[node2 rank 1] last words\n" in ended.log
+    assert "[node1 rank 0] begins\n" in ended.log
+    assert ended.at - (login.folder / "died").stat().st_mtime < 30
+    assert find_programs(login.cluster, "die.py") == ""
+    assert not list_left_over(login.folder)
+
+
+@pytest.mark.slow
+@pytest.mark.system
+def test_a_rank_that_is_killed_ends_the_job(login: Login) -> None:
+    """A signal from outside, as from the kernel when memory runs out, is told by the status."""
+    ended = login.run(LAUNCHERS / "srun.slurm", "die.py", "KILL")
+    assert (ended.state, ended.status) == ("FAILED", "137:0"), ended.log
+    assert ended.at - (login.folder / "died").stat().st_mtime < 30
+
+
+MISMATCHES = (
+    (
+        "launchers/torchrun.slurm",
+        ("--ntasks-per-node=8",),
+        "2 nodes, but 16 tasks: give --ntasks-per-node=1, torchrun starts the ranks",
+    ),
+    (
+        "launchers/accelerate.slurm",
+        ("--ntasks-per-node=2",),
+        "2 nodes, but 4 tasks: give --ntasks-per-node=1, each starts its ranks",
+    ),
+    (
+        "launchers/accelerate.slurm",
+        ("--nodes=1",),
+        "one rank needs no launcher: run it by python, or give more --nodes or --gpus-per-node",
+    ),
+    (
+        "launchers/srun.slurm",
+        ("--ntasks-per-node=4", "--gpus-per-node=8"),
+        "4 tasks on a node, but 8 GPUs: make --ntasks-per-node and --gpus-per-node fit",
+    ),
+    (
+        "launchers/lightning.slurm",
+        ("--ntasks=3", "--ntasks-per-node=2", "--gpus-per-node=2"),
+        "3 tasks on 2 nodes of 2: give --ntasks-per-node, and not --ntasks",
+    ),
+    (
+        "launchers/lightning.slurm",
+        ("--job-name=interactive",),
+        "Lightning trains with one rank in a job named interactive: give another --job-name",
+    ),
+    (
+        "launchers/example.slurm",
+        ("--ntasks=3", "--ntasks-per-node=2"),
+        "3 tasks on 2 nodes of 2: give --ntasks-per-node, and not --ntasks",
+    ),
+    (
+        "all_reduce_bench_pyxis.sbatch",
+        ("--ntasks-per-node=2",),
+        "2 tasks on a node, but 1 GPUs: make --ntasks-per-node and --gpus-per-node fit",
+    ),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.system
+def test_nodes_and_tasks_that_do_not_fit_are_refused(login: Login) -> None:
+    """One line, before anything is started; so is a program that is not there."""
+    absent = login.submit(LAUNCHERS / "torchrun.slurm", "none.py")
+    numbers = [
+        login.submit(ORCHESTRATION / name, "die.py", "3", options=options)
+        for name, options, _ in MISMATCHES
+    ]
+    for number, (name, _, message) in zip(numbers, MISMATCHES, strict=True):
+        ended = login.wait(number)
+        assert (ended.state, ended.status) == ("FAILED", "2:0")
+        assert ended.log == f"{Path(name).name}: {message}\n"
+    assert login.wait(absent).log == f"torchrun.slurm: there is no none.py in {login.folder}\n"
+
+
+WARNED = """
+import os
+import signal
+import sys
+import time
+
+warned = []
+if os.environ["SLURM_PROCID"] == "1":
+    signal.signal(signal.SIGUSR1, lambda *_: warned.append("saved"))
+print("ready", flush=True)
+for _ in range(100):
+    time.sleep(0.1)
+    if warned or os.path.exists("others"):
+        break
+open("others", "w").close()
+print("ends", *warned)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.system
+def test_the_early_warning_reaches_who_listens(login: Login) -> None:
+    """SIGUSR1, as --signal=USR1@120 sends it: a rank with a handler hears it, and nobody dies of
+    it."""
+    (login.folder / "warned.py").write_text(WARNED)
+    number = login.submit(LAUNCHERS / "srun.slurm", "warned.py")
+    log = login.folder / f"{number}.log"
+    login.cluster.wait_for(lambda: log.exists() and log.read_text().count("ready") == 2, "no ranks")
+    login.cluster.ask("scancel", "--signal=USR1", number)
+    ended = login.wait(number)
+    assert (ended.state, ended.status) == ("COMPLETED", "0:0"), ended.log
+    assert "[node1 rank 0] ends\n" in ended.log
+    assert "[node2 rank 1] ends saved\n" in ended.log
+
+
+@pytest.mark.slow
+@pytest.mark.system
+@pytest.mark.torch
+def test_accelerate_that_starts_too_few_is_found_out(login: Login) -> None:
+    """With --cpu, accelerate starts one rank and says nothing; the job says it, and fails."""
+    text = (LAUNCHERS / "accelerate.slurm").read_text()
+    assert text.count("SPREAD=(--multi_gpu ") == 1
+    script = login.folder / "accelerate.slurm"
+    script.write_text(text.replace("SPREAD=(--multi_gpu ", "SPREAD=(--cpu "))
+    ended = login.run(script, "die.py", "0")
+    assert (ended.state, ended.status) == ("FAILED", "2:0"), ended.log
+    assert "accelerate] accelerate has started 1 of 2 ranks: see SPREAD\n" in ended.log
+    assert "begins" not in ended.log
+
+
+@pytest.mark.slow
+@pytest.mark.system
+@pytest.mark.parametrize("launcher", ["torchrun", "accelerate"])
+def test_a_node_without_room_for_logs_ends_the_job(login: Login, launcher: str) -> None:
+    """Where a node's folder for temporary files is full nothing is started, and it is said."""
+    full, nodes = login.folder / "tmp", login.cluster.nodes
+    mount = ["mount", "-t", "tmpfs", "-o", "nr_inodes=1", "tmpfs", full]
+    assert [login.cluster.run(mount, on=node).returncode for node in nodes] == [0, 0]
+    try:
+        ended = login.run(LAUNCHERS / f"{launcher}.slurm", "die.py", "0")
+    finally:
+        for node in nodes:
+            login.cluster.run(["umount", "--lazy", full], on=node)
+    assert (ended.state, ended.status) == ("FAILED", "1:0"), ended.log
+    assert "mktemp: failed to create directory" in ended.log
+    assert "begins" not in ended.log
+    assert not Path("/statuses").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.system
+def test_example_tells_what_was_given(login: Login) -> None:
+    """The numbers of the allocation, and the command's output from each node."""
+    ended = login.run(
+        LAUNCHERS / "example.slurm", "bash", "-c", "echo 'a  b'; sleep 0.5; exit $SLURM_PROCID"
+    )
+    assert (ended.state, ended.status) == ("FAILED", "1:0")
+    lines = ended.log.splitlines()
+    assert lines[:5] == [
+        f"job      {ended.number} (example) in partition main",
+        "nodes    2: node[1-2]",
+        "tasks    2, of 1 CPUs each",
+        "GPUs     1 on each node",
+        "memory   1024 MiB on each node",
+    ]
+    assert {"[node1 task 0] a  b", "[node2 task 1] a  b"} <= set(lines)
+
+
+@pytest.mark.slow
+@pytest.mark.system
+def test_slurm_can_read_every_header(login: Login) -> None:
+    """As they are in the files, with nothing given by hand: on nodes of that size each could
+    start."""
+    for path in BATCH_FILES:
+        done = login.cluster.run(["sbatch", "--test-only", path], folder=login.folder)
+        assert done.returncode == 0, done.stderr
+        assert " to start at " in done.stderr, done.stderr
+
+
+def drop_container(name: str, folder: Path) -> Path:
+    """A copy of a file that runs its ranks in no container, because there is none here."""
+    text = (ORCHESTRATION / name).read_text()
+    (container,) = re.findall(r"^CONTAINER=\(\n(?:  .*\n)+\)$", text, re.MULTILINE)
+    (folder / name).write_text(text.replace(container, "CONTAINER=()"))
+    return folder / name
+
+
+@pytest.mark.slow
+@pytest.mark.system
+@pytest.mark.torch
+def test_apptainer_file_runs_the_bench_but_for_the_container(login: Login) -> None:
+    """Over two nodes, with the arguments it prints; the JSON is there."""
+    script = drop_container("all_reduce_bench_apptainer.sbatch", login.folder)
+    text = script.read_text()
+    assert text.count("PROGRAM=(all_reduce_bench.py --json ") == 1
+    small = "PROGRAM=(all_reduce_bench.py --device cpu --max_size 64KiB --num_iterations 4 --json "
+    script.write_text(text.replace("PROGRAM=(all_reduce_bench.py --json ", small))
+    shutil.copy(SCRIPTS / "network" / "all_reduce_bench.py", login.folder)
+    ended = login.run(script)
+    assert (ended.state, ended.status) == ("COMPLETED", "0:0"), ended.log
+    assert "[node1 rank 0] | " in ended.log
+    assert (login.folder / f"all_reduce-{ended.number}.json").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.system
+def test_pyxis_file_runs_ranks_but_for_the_container(login: Login) -> None:
+    """Over two nodes; a rank that dies ends the job with its status."""
+    script = drop_container("all_reduce_bench_pyxis.sbatch", login.folder)
+    ended = login.run(script, "die.py", "3")
+    assert (ended.state, ended.status) == ("FAILED", "3:0"), ended.log
+    assert "[node2 rank 1] last words\n" in ended.log
+
+
+@pytest.mark.slow
+@pytest.mark.system
+def test_pyxis_file_needs_pyxis(login: Login) -> None:
+    """Where the plugin is not installed, srun names the option that it does not know, and the job
+    fails."""
+    ended = login.run(ORCHESTRATION / "all_reduce_bench_pyxis.sbatch", "die.py", "3")
+    assert ended.state == "FAILED", ended.log
+    assert "srun: unrecognized option '--container-image=" in ended.log
