@@ -7,8 +7,8 @@
 -- column ranks: Ranks .0
 -- column date: Date
 -- column ended: Ended
--- note: The newest whole record of each tool, profile and kind of machine.
+-- note: The newest whole record of each tool, command and kind of machine, without toy runs.
 SELECT tool, method, profile, hardware, nodes, ranks, date, ended
 FROM records
-WHERE newest AND complete
+WHERE newest AND complete AND profile <> 'toy'
 ORDER BY tool, profile, hardware, date, record

@@ -1,0 +1,19 @@
+-- title: What one Llama layer keeps for the backward pass
+-- column variant: Attention, recomputation, autocast
+-- column kept: Kept [KiB] .0
+-- column copies: Copies .2
+-- column weights: Weights cast [KiB] .0
+-- note: Measured on a CPU: bytes that autograd saves. RMSNorm, rotary positions, grouped keys and values, SwiGLU; hidden size 512, 8 heads, 2 of keys and values, MLP 1,792 wide, one sequence of 256 tokens, bfloat16 (with autocast: weights in float32).
+SELECT m.attention || ', ' || m.recompute || ', ' || CASE WHEN m.autocast THEN 'on' ELSE 'off' END AS variant,
+       m.saved_bytes / 1024.0 AS kept,
+       m.copies AS copies,
+       m.weight_copy_bytes / 1024.0 AS weights
+FROM activation_memory AS m
+JOIN records AS r ON r.record = m.record
+WHERE r.newest
+  AND r.complete
+  AND r.profile <> 'toy'
+  AND m.norm = 'rms'
+  AND m.hidden = 512
+  AND m.sequence = 256
+ORDER BY m.autocast, m.copies DESC, m.attention, m.recompute;

@@ -1,0 +1,8 @@
+-- title: Words of NVIDIA and of AMD
+-- column what: Thing
+-- column nvidia: NVIDIA
+-- column amd: AMD
+-- note: From the documentation of both, read in November 2026.
+SELECT what, nvidia, amd
+FROM accelerator_words
+ORDER BY what;

@@ -1,0 +1,18 @@
+-- title: All peers together, and one peer alone
+-- column accelerator: Accelerator
+-- column fabric: Fabric
+-- column one_way: To all peers [GBps] .1
+-- column one_way_peer: To one peer [GBps] .1
+-- column share: Share of one peer [%] .0
+-- column wiring: Wiring
+-- note: One direction. Share: derived, one peer over all peers. Wiring: switched where one peer gets everything.
+SELECT l.accelerator,
+       l.fabric,
+       l.one_way,
+       l.one_way_peer,
+       100.0 * l.one_way_peer / l.one_way AS share,
+       CASE WHEN l.one_way_peer = l.one_way THEN 'switched' ELSE 'point to point' END AS wiring
+FROM accelerator_fabric l
+JOIN accelerators a USING (accelerator)
+WHERE a.status = 'available'
+ORDER BY share DESC, l.one_way DESC, l.accelerator;

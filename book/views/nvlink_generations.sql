@@ -1,0 +1,20 @@
+-- title: Generations of NVLink
+-- column generation: Generation
+-- column accelerators: Accelerators
+-- column nvswitch: NVSwitch
+-- column link_rate: One link, one way [GBps] .0
+-- column links: Links .0
+-- column one_way: All links, one way [GBps] .0
+-- column both_ways: All links, both ways [GBps] .0
+-- column source: Source
+-- note: All links: derived, links times one link, and twice that for both directions, which is the figure of the data sheets.
+SELECT generation,
+       accelerators,
+       nvswitch,
+       link_rate,
+       links,
+       link_rate * links AS one_way,
+       2.0 * link_rate * links AS both_ways,
+       '[1](' || source || ')' || CASE unconfirmed WHEN 'yes' THEN ' unconfirmed' ELSE '' END AS source
+FROM nvlink_generations
+ORDER BY year, generation;

@@ -1,0 +1,16 @@
+-- title: What links reach
+-- column link: Link
+-- column method: Measured with
+-- column specified: Specified [GBps] .1
+-- column reached: Reached [GBps] .1
+-- column share: Share [%] .0
+-- column source: Source
+-- note: Reported, one direction, single runs of others. Share: derived.
+SELECT link,
+       method,
+       specified,
+       reached,
+       100.0 * reached / specified AS share,
+       '[1](' || source || ')' AS source
+FROM reached_links
+ORDER BY share DESC, link;
