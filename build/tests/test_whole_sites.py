@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browsers import open_browser
 from lxml import html as lxml_html
 from validators import run_lighthouse, run_vnu
 from whole_sites import serve_folder
@@ -62,12 +61,6 @@ VIEWS: tuple[tuple[str, int, str, dict[str, Any]], ...] = (
 )
 FIRST_BYTES = 150_000
 MOST_BYTES = 1_000_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
