@@ -231,7 +231,7 @@ class _Reader:
                     Span(FILE_NAME, line, col),
                     "config",
                     f"the YAML breaks off: {problem}",
-                    _YAML_HINTS.get(problem, ""),
+                    _YAML_HINTS.get(problem) or _hint_at_beginning(error),
                 )
             ) from None
         except YAMLError as error:
@@ -562,6 +562,14 @@ _YAML_HINTS = {
     "mapping values are not allowed here": "a text that holds a colon goes between quotes",
     "found character '\\t' that cannot start any token": "indent with spaces, not with tabs",
 }
+_YAML_CONTEXTS = {
+    "while parsing a flow sequence": "close the bracket that is opened in line {}",
+    "while parsing a flow mapping": "close the brace that is opened in line {}",
+    "while parsing a block mapping": "indent it like line {}, where its block begins",
+    "while parsing a block collection": "indent it like line {}, where its block begins",
+    "while scanning a quoted scalar": "close the quote that is opened in line {}",
+}
+"""What to do where the YAML breaks off inside of something, by the words for it."""
 # What people know by another name, mostly from other tools.
 _OTHER_NAMES = {
     "accepted": "baseline",
@@ -617,3 +625,9 @@ _PLACES: Mapping[str, Sequence[str]] = {
     "to a tool, below `tools: NAME:`": _TOOL_KEYS,
 }
 """Where each key may stand."""
+
+
+def _hint_at_beginning(error: MarkedYAMLError) -> str:
+    """What to do about a break inside of something that begins earlier."""
+    hint = _YAML_CONTEXTS.get(error.context or "", "")
+    return hint.format(error.context_mark.line + 1) if error.context_mark else ""

@@ -122,6 +122,7 @@ def make_parser(maths: bool = False, only_anchors: bool = False) -> MarkdownIt:
     gfm_plugin(parser, front_matter=True)
     if maths:
         add_maths(parser)
+        parser.core.ruler.after("block", "maths_fences", _read_maths_fences)
     for name, mark in (
         ("link", _mark_link),
         ("image", _mark_link),
@@ -214,6 +215,13 @@ def add_maths(parser: MarkdownIt) -> None:
         return rule(state, silent)
 
     ruler.at("math_inline", read_formula)
+
+
+def _read_maths_fences(state: StateCore) -> None:
+    """Make formulas of the blocks of code whose language is `math`, as GitHub does."""
+    for token in state.tokens:
+        if token.type == "fence" and token.info.strip() == "math":
+            token.type = "math_block"
 
 
 def _may_be_address(state: StateInline) -> bool:

@@ -118,6 +118,14 @@ def test_maths_is_read_where_the_book_asks_for_it() -> None:
     assert re.search(r'<p class="maths"><math alttext="a &lt; b".*</math></p>', text)
 
 
+def test_an_option_stays_whole() -> None:
+    """Readers would break a line behind the hyphens that it begins with; other code they may."""
+    text = render("Say `srun --export=ALL -N 2 a-b` here.\n", PlainDialect())
+    options = re.findall(r'<span class="word">([^<]*)</span>', text)
+    assert options == ["--export=ALL", "-N"]
+    assert re.sub("<[^>]*>", "", text) == "Debug\nSay srun --export=ALL -N 2 a-b here.\n"
+
+
 def test_a_table_for_paper_has_widths() -> None:
     """A table laid out for paper names the width of each column and its own share of the page."""
     text = render("| a | b |\n|---|---|\n| one | two |\n", DIALECTS["paper"])

@@ -15,6 +15,7 @@ from bindery.render.paper import PAPERS
 from bindery.render.pdf import build_pdf
 from bindery.render.typesetting import ClosedFetcher, Typesetter, find_package_folder
 from pdf_tags import count_empty_boxes, find_strange_fonts
+from validators import read_words
 
 if TYPE_CHECKING:
     from conftest import BookMaker
@@ -36,6 +37,16 @@ def test_a_table_gets_its_caption() -> None:
     assert dress_text('<table id="x"><tr/></table>', "table") == (
         f'<table id="x"><caption class="caption">{CAPTION.format("Table")}</caption><tr /></table>'
     )
+
+
+def test_a_note_below_a_table_is_marked() -> None:
+    """A paragraph that is stressed as a whole and follows a table is its note; others are not."""
+    text = dress_text(
+        "<p><em>Before</em></p><table/><p><em>One</em></p><p><em>Two</em></p>"
+        "<p><em>Words</em> of the text</p><p><em>After</em></p>"
+    )
+    notes = ElementTree.fromstring(f"<body>{text}</body>").findall("p[@class='table-note']")
+    assert ["".join(note.itertext()) for note in notes] == ["One", "Two"]
 
 
 def test_the_caption_of_the_author_gets_the_number() -> None:
@@ -143,3 +154,23 @@ def test_every_symbol_has_a_glyph_of_ours(make_book: BookMaker) -> None:
     assert [finding.message for finding in findings] == []
     assert find_strange_fonts(path) == set()
     assert count_empty_boxes(path) == 0
+
+
+def test_a_drawing_is_lettered_with_our_fonts(make_book: BookMaker) -> None:
+    """Greek, accents and signs in a drawing that asks for a generic font are in ours as well."""
+    lines = "".join(
+        f'<text y="{40 * n}" font-family="{family}" font-weight="{weight}">Wörter Łódź αβγΔ</text>'
+        for n, (family, weight) in enumerate(
+            (("sans-serif", 400), ("Nowhere, serif", 400), ("monospace", 400), ("sans-serif", 700)),
+            1,
+        )
+    )
+    drawing = f'<svg xmlns="http://www.w3.org/2000/svg" width="400" height="200">{lines}</svg>'
+    root = make_book({"a.md": "# A\n\n![Letters](a.svg)\n", "a.svg": drawing})
+    path = root / "book.pdf"
+    inspection = inspect_book(root)
+    build_pdf(inspection, find_edition(inspection.config), path, lambda step: None)
+    assert find_strange_fonts(path) == set()
+    assert count_empty_boxes(path) == 0
+    words = [word.text for word in read_words(path)]
+    assert [words.count(word) for word in ("Wörter", "Łódź", "αβγΔ")] == [4, 4, 4]

@@ -134,3 +134,28 @@ def test_dollars_are_dollars_unless_asked(tmp_path: Path) -> None:
     page = (root / "site" / "index.html").read_text()
     assert "<math" not in page
     assert "$\\frac{1}{2}$" in page
+
+
+FENCE = "# A\n\n```math\n\\frac{1}{2}\n```\n\n```python\nmath\n```\n"
+
+
+def test_a_block_of_maths_is_a_formula(tmp_path: Path) -> None:
+    """Code whose language is `math` is set as on GitHub, where the book asks for formulas."""
+    for maths, formulas in (("maths: true\n", 1), ("", 0)):
+        root = _make_book(tmp_path / f"book{formulas}", maths)
+        (root / "README.md").write_text(FENCE)
+        inspection = inspect_book(root)
+        assert inspection.findings == ()
+        build_site(inspection, find_edition(inspection.config), root / "site", lambda name: None)
+        page = (root / "site" / "index.html").read_text()
+        assert page.count("<mfrac>") == formulas
+        assert page.count("<pre") == 2 - formulas
+
+
+def test_a_broken_block_of_maths_is_found(tmp_path: Path) -> None:
+    """The finding stands where the block begins."""
+    root = _make_book(tmp_path / "book", "maths: true\n")
+    (root / "README.md").write_text("# A\n\n```math\n\\frac{1\n```\n")
+    (finding,) = inspect_book(root).findings
+    assert (finding.rule, finding.span.line) == ("broken-maths", 3)
+    assert finding.help == "mend the LaTeX"

@@ -19,7 +19,7 @@ from PIL import Image
 from validators import read_words
 
 if TYPE_CHECKING:
-    from conftest import BookMaker
+    from conftest import BookMaker, Runner
 
 COLUMNS = 9
 WIDE = "| " + " | ".join(f"Column {n}" for n in range(COLUMNS)) + " |\n" + "|---:" * COLUMNS + "|\n"
@@ -89,6 +89,17 @@ def test_paper_that_does_not_exist_is_refused(make_book: BookMaker) -> None:
         "the paper cannot be 'leter'",
         "did you mean 'letter'?",
     )
+
+
+@pytest.mark.slow
+def test_one_build_may_ask_for_another_paper(make_book: BookMaker, run_bindery: Runner) -> None:
+    """`--paper` overrules chapters.yaml, and what is no paper is refused."""
+    root = make_book({"a.md": "# A\n\nWords.\n"}, "outputs:\n  name: t\n  paper: a4\n")
+    ended = run_bindery("pdf", "--paper", "letter", folder=root)
+    assert ended.status == 0, ended.stderr
+    with pikepdf.open(root / "dist" / "t.pdf") as file:
+        assert [float(side) for side in file.pages[-1].mediabox[2:]] == [612, 792]
+    assert run_bindery("pdf", "--paper", "a3", folder=root).status == 2
 
 
 def test_a_cover_of_another_shape_is_not_cut(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import itertools
 import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -168,6 +170,31 @@ def test_page_numbers_beside_links_are_those_of_the_pages(book: Path) -> None:
     assert seen >= 3 + 8
 
 
+def test_a_short_number_beside_a_link_leaves_no_gap(book: Path) -> None:
+    """Where others are longer, what follows it in its line stands close, and the area of a link
+    is where its words are."""
+    words = "\n\n".join(["Words. " * 90] * 60)
+    text = "[A link](README.md#same), [another](../two/README.md#wide-table), and the end."
+    (book / "three.md").write_text(f"# Three\n\n## Same\n\n{text.replace('../', '')}\n\n{words}\n")
+    _, _, document = _lay_out(book)
+    assert len(document.pages) > 9
+    page = next(page for page in document.pages if "three--three" in page.anchors)
+    (line,) = (
+        box
+        for box in _walk(page._page_box)
+        if type(box).__name__ == "LineBox"
+        and any(getattr(part, "text", "") == "another" for part in _walk(box))
+    )
+    texts = [box for box in _walk(line) if hasattr(box, "pango_layout")]
+    shown = "".join(box.text for box in texts)
+    assert re.fullmatch(r"A link\xa0\(p\.\xa0\d\), another\xa0\(p\.\xa0\d\), and the end\.", shown)
+    for before, after in itertools.pairwise(texts):
+        assert after.position_x == pytest.approx(before.position_x + before.width, abs=0.01)
+    areas = [area for kind, _, area, _ in page.links if kind == "internal"]
+    begins = [box.position_x for box in texts if box.element_tag == "a"]
+    assert [area[0] for area in areas if any(abs(area[0] - x) < 0.01 for x in begins)] == begins
+
+
 def test_numbers_of_a_list_end_at_one_edge(book: Path) -> None:
     """Long titles wrap before the numbers, short ones do not move them, and no entry goes over
     two pages."""
@@ -199,12 +226,14 @@ def test_numbers_of_a_list_end_at_one_edge(book: Path) -> None:
 
 
 def test_a_wide_table_is_turned_and_no_number_is_split(book: Path) -> None:
-    """Twelve columns of numbers get a landscape page, and each number stands on one line."""
+    """Twelve columns of numbers get a landscape page of their own, and each number stands on one
+    line."""
     _, _, document = _lay_out(book)
     turned = [page for page in document.pages if page.width > page.height]
     assert len(turned) == 1
     texts = [b.text for b in _walk(turned[0]._page_box) if hasattr(b, "pango_layout")]
     assert texts.count("13580237.125") == 3
+    assert "Narrow table" not in texts, "what stands behind it is upright again"
 
 
 def test_no_text_is_wider_than_its_cell(book: Path) -> None:

@@ -77,6 +77,11 @@ def test_a_title_is_seen_once(
         for place in (".front .name", "article h1")
     ]
     assert heights[0] > 10 > heights[1]
+    lefts = [
+        page.locator(place).evaluate("(element) => element.getBoundingClientRect().left")
+        for place in (".front .name", "article p")
+    ]
+    assert lefts[0] == lefts[1], "without a cover there is no column for it"
     assert page.get_by_role("heading", name=title, level=1).count() == 1
     beyond = page.locator("nav.sections").evaluate("(nav) => nav.scrollWidth - nav.clientWidth")
     assert beyond == 0

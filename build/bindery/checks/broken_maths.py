@@ -23,7 +23,9 @@ def check(scope: Scope) -> Iterator[Finding]:
             fault = find_fault(token.content, is_block=token.type != "math_inline")
             if fault:
                 message = f"this formula cannot be set: {fault}"
-                hint = "mend the LaTeX; a dollar that is no formula is written \\$"
+                hint = "mend the LaTeX"
+                if token.markup.startswith("$"):
+                    hint += "; a dollar that is no formula is written \\$"
                 yield RULE.find(token.meta["span"], message, hint)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from bindery.config import PAPERS
 from bindery.console import (
     FINDINGS,
     Format,
@@ -64,11 +66,17 @@ def html(
 @click.command("pdf")
 @root_option
 @out_option
+@click.option(
+    "--paper",
+    type=click.Choice(PAPERS),
+    help="Lay out for this paper, whatever chapters.yaml asks for; give --out too to keep both.",
+)
 @lenient_option
 @quiet_option
 def pdf(
     root: Path,
     out: Path | None,
+    paper: str | None,
     lenient: bool,
     quiet: bool,
 ) -> None:
@@ -76,6 +84,8 @@ def pdf(
     from bindery.render.pdf import STEPS, build_pdf
 
     inspection, edition, folder, lenient = _begin_build("pdf", root, out, lenient)
+    if paper:
+        inspection = replace(inspection, config=replace(inspection.config, paper=paper))
     path = folder / f"{inspection.config.name}.pdf"
     _refuse_foreign(path, _is_pdf)
     with show_progress("PDF", len(inspection.book.chapters) + STEPS, quiet) as progress:

@@ -139,6 +139,8 @@ _TAKE_WIDTH: Mapping[str, str] = {
     "ordered_list": "list",
 }
 _HOLD_PARAGRAPHS = frozenset((_BARRIER, "blockquote", "dd", "details", "div", "figure", "li", "td"))
+_OPTION = re.compile(r"(?<!\S)-{1,2}\w\S{0,24}(?!\S)")
+"""An option in escaped code, short enough to stand on any line."""
 _SHORT_WORD = re.compile(r"(?<!\S)(?=\S*[-/|?\u2010\u2013\u2014]\S)(\S{2,20})(?!\S)")
 """A word that a browser would break behind such a sign, and that is short enough to be kept."""
 _TABLE_BOX = "div.table"
@@ -485,7 +487,12 @@ class _Writer:
         self.out.append("<br/>\n")
 
     def _write_inline_code(self, token: Token) -> None:
-        self.out.append(f"<code>{self._escape(token.content)}</code>")
+        if self.table is not None:
+            self.out.append(f"<code>{self._escape(token.content)}</code>")
+            return
+        # Readers break a line behind the hyphens that an option begins with.
+        code = _OPTION.sub(r'<span class="word">\g<0></span>', escape_text(token.content))
+        self.out.append(f"<code>{code}</code>")
 
     def _write_inline_maths(self, token: Token) -> None:
         is_block = token.type == "math_inline_double"

@@ -15,6 +15,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
 from bindery.exhibits import Exhibit
+from bindery.render.table_notes import mark_table_notes
 
 _AROUND_IMAGE = frozenset(("a", "span", "b", "i", "em", "strong", "picture", "sub", "sup"))
 _IN_FIGURE = _AROUND_IMAGE | {"img", "br", "p", "div"}
@@ -27,6 +28,8 @@ _SHARE = re.compile(r"width: ([\d.]+)%")
 def dress(root: Element, exhibits: Mapping[str, Exhibit]) -> None:
     """Dress a joined book for paper. `exhibits` are the numbered tables and figures by their id
     in the book."""
+    mark_table_notes(root)
+    _turn_back(root)
     parents = {child: parent for parent in root.iter() for child in parent}
     for element in list(parents):
         match element.tag:
@@ -50,6 +53,19 @@ def dress(root: Element, exhibits: Mapping[str, Exhibit]) -> None:
                 _keep_with_next(element)
             case _:
                 pass
+
+
+def _turn_back(root: Element) -> None:
+    """Mark what follows a table that is turned, and its notes, as the first on an upright page."""
+    for parent in root.iter():
+        is_turned = False
+        for child in parent:
+            classes = frozenset(child.get("class", "").split())
+            if child.tag == "table" and "turned" in classes:
+                is_turned = True
+            elif is_turned and classes.isdisjoint(("table-note", "origins")):
+                child.set("data-page", "upright")
+                is_turned = False
 
 
 def _name_part(section: Element) -> None:

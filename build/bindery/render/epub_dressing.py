@@ -15,6 +15,7 @@ from lxml import etree
 from bindery.exhibits import Exhibit
 from bindery.render.captions import HOLD_BLOCKS, caption_exhibit
 from bindery.render.dressing import find_language_name
+from bindery.render.table_notes import mark_table_notes
 
 _XHTML = "{http://www.w3.org/1999/xhtml}"
 _TYPE = "{http://www.idpf.org/2007/ops}type"
@@ -36,6 +37,7 @@ def dress_chapter(
     those of the PDF, both by the id of an element in the book. Pages up to `last_page` have begun
     before this chapter."""
     root = etree.fromstring(text.encode())
+    mark_table_notes(root)
     for element in list(root.iter()):
         if not isinstance(element.tag, str):  # a comment
             continue

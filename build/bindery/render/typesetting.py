@@ -23,6 +23,8 @@ import cssselect2
 import pikepdf
 import pydyf
 import weasyprint
+from weasyprint.anchors import gather_anchors
+from weasyprint.formatting_structure import boxes
 from weasyprint.layout import inline as engine_lines
 from weasyprint.pdf import tags as engine_tags
 from weasyprint.text import line_break as engine_breaks
@@ -226,14 +228,15 @@ _SHAPES_FONT = (
 @contextmanager
 def _remember_fonts() -> Iterator[None]:
     """The engine describes the font anew for each piece of text, twice, with the names of all its
-    families. While this lasts each font is described once."""
+    families. While this lasts each font is described once, and where a drawing asks for a generic
+    one it gets the whole stack."""
     original = engine_breaks.get_font_description
     made: dict[tuple[Any, ...], Any] = {}
 
     def remember(style: Any) -> Any:
         key = (tuple(style["font_family"]), *(style[name] for name in _SHAPES_FONT))
         if key not in made:
-            made[key] = original(style)
+            made[key] = original(_OtherFamilies(style, _name_families(style["font_family"])))
         return made[key]
 
     engine_breaks.get_font_description = remember
@@ -241,6 +244,28 @@ def _remember_fonts() -> Iterator[None]:
         yield
     finally:
         engine_breaks.get_font_description = original
+
+
+class _OtherFamilies:
+    """A style with other families of fonts."""
+
+    def __init__(self, style: Any, families: Sequence[str]) -> None:
+        self._style = style
+        self._families = families
+
+    def __getitem__(self, name: str) -> Any:
+        return self._families if name == "font_family" else self._style[name]
+
+
+def _name_families(asked: Sequence[str]) -> tuple[str, ...]:
+    """Families of fonts with our own in place of a generic name, so that the Greek letters of a
+    drawing are those of its Latin ones. The stacks of the style sheet have them already."""
+    named: list[str] = []
+    for name in map(str.strip, asked):
+        stack = _GENERIC_STACKS.get(name, ())
+        named += (family for family in stack if family not in asked)
+        named.append(name)
+    return tuple(named)
 
 
 class Typesetter:
@@ -303,30 +328,78 @@ def write_page_numbers(pages: Sequence[Any]) -> None:
     """
     numbers = find_page_numbers(pages)
     for page in pages:
-        _write_numbers_into(page._page_box, numbers)
+        if _write_numbers_into(page._page_box, numbers):
+            page.links.clear()
+            gather_anchors(page._page_box, {}, page.links, [], {None: []})
 
 
 _ZEROS = re.compile(r"(?<!\d)0+(?!\d)")
 _FIGURE_SPACE = "\u2007"
+_BEGIN_LEFT = frozenset(("start", "left", "justify"))
 
 
-def _write_numbers_into(box: Any, numbers: dict[str, int]) -> None:
-    if box.element_tag == "a::after":
-        match = _ZEROS.search(box.text) if hasattr(box, "pango_layout") else None
-        if match:
-            number = str(numbers.get(unquote(box.element.get("href", "#")[1:]), ""))
-            missing = len(match[0]) - len(number)
-            if box.text == match[0]:  # in the contents, where numbers end at the margin
-                box.position_x += box.width * (missing / len(match[0]))
-                text = number
-            else:  # in the text, where the room of missing digits goes before the parenthesis
-                text = box.text.replace(match[0], number)
-                if missing:
-                    text = _FIGURE_SPACE * missing + text.lstrip("\N{NO-BREAK SPACE}")
-            box.text = box.pango_layout.text = text
-            return
-    for child in box.all_children():
-        _write_numbers_into(child, numbers)
+def _write_numbers_into(box: Any, numbers: dict[str, int]) -> bool:
+    """Write the numbers below a box; tells whether anything has moved."""
+    if isinstance(box, boxes.LineBox) and box.style["text_align_all"] in _BEGIN_LEFT:
+        return _close_line_up(box, numbers, 0.0) > 0
+    found = _read_number(box, numbers)
+    if found is None:
+        moves = [_write_numbers_into(child, numbers) for child in box.all_children()]
+        return any(moves)
+    zeros, number = found
+    missing = len(zeros) - len(number)
+    if box.text == zeros:  # in the contents, where numbers end at the margin
+        box.position_x += box.width * (missing / len(zeros))
+        text = number
+    else:  # where the line cannot be closed up, the room goes before the parenthesis
+        text = box.text.replace(zeros, number)
+        if missing:
+            text = _FIGURE_SPACE * missing + text.lstrip("\N{NO-BREAK SPACE}")
+    box.text = box.pango_layout.text = text
+    return False
+
+
+def _close_line_up(box: Any, numbers: dict[str, int], moved: float) -> float:
+    """Write the numbers into a piece of a line that moves left by so much, and tell by how much
+    what follows moves: the room of zeros that are not needed goes to the end of the line."""
+    if not isinstance(box, boxes.TextBox | boxes.InlineBox | boxes.LineBox):
+        if moved:
+            box.translate(-moved, 0)
+        _write_numbers_into(box, numbers)
+        return moved
+    box.position_x -= moved
+    taken = 0.0
+    found = _read_number(box, numbers)
+    if found is not None and box.text == found[0]:
+        _write_numbers_into(box, numbers)
+    elif found is not None:
+        box.text = box.text.replace(*found)
+        taken = max(box.width - _measure_text(box), 0.0)
+    elif not isinstance(box, boxes.TextBox):
+        for child in box.children:
+            taken = _close_line_up(child, numbers, moved + taken) - moved
+    box.width -= taken
+    return moved + taken
+
+
+def _measure_text(box: Any) -> float:
+    """How wide the text of a box is, which is put into its layout."""
+    layout = box.pango_layout
+    layout.text = box.text
+    layout.reactivate(box.style)
+    width, _ = engine_breaks.line_size(layout.get_first_line()[0], box.style)
+    layout.deactivate()
+    return float(width)
+
+
+def _read_number(box: Any, numbers: dict[str, int]) -> tuple[str, str] | None:
+    """The zeros in a box and the number that belongs there, if it is that beside a link."""
+    if box.element_tag != "a::after" or not hasattr(box, "pango_layout"):
+        return None
+    zeros = _ZEROS.search(box.text)
+    if zeros is None:
+        return None
+    return zeros[0], str(numbers.get(unquote(box.element.get("href", "#")[1:]), ""))
 
 
 # --- styles ---
@@ -357,6 +430,15 @@ _GENERIC = {
 }
 """The names by which drawings, and signs that are emoji, ask for a font, so that they look the
 same on every machine."""
+
+_GENERIC_STACKS: Mapping[str, tuple[str, ...]] = {
+    _GENERIC[family]: (
+        *(f"{family} {letters}" for letters in _LETTERS),
+        *re.findall("'([^']+)'", f"{symbols}, {_SYMBOLS}"),
+    )
+    for family, symbols, _ in _STACKS.values()
+}
+"""Our families behind each generic name of a font for text."""
 
 
 @cache

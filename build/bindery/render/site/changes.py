@@ -70,7 +70,8 @@ def describe_size(subject: Subject | Change) -> str:
     """How much changed, in a few words."""
     counts = (("+", subject.added), ("\N{MINUS SIGN}", subject.removed))
     words = " ".join(f"{sign}{count:,}" for sign, count in counts if count)
-    shown = [f"{words} words"] if words else []
+    noun = "word" if subject.added + subject.removed == 1 else "words"
+    shown = [f"{words} {noun}"] if words else []
     if subject.rows:
         shown.append(count_noun(subject.rows, "row") + " of tables")
     files = subject.files if isinstance(subject.files, int) else len(subject.files)

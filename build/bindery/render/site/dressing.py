@@ -12,6 +12,7 @@ from bindery.exhibits import Exhibit
 from bindery.render.captions import caption_exhibit
 from bindery.render.glossary import Term, collect_terms, mark_terms
 from bindery.render.site.reading import UNSAID
+from bindery.render.table_notes import mark_table_notes
 
 _XHTML = "{http://www.w3.org/1999/xhtml}"
 _OPEN, _CLOSE = '<article xmlns="http://www.w3.org/1999/xhtml">', "</article>"
@@ -48,16 +49,12 @@ class DressedText:
 
     def mark_tables(self) -> None:
         """Mark tables whose rows begin with short names, which stay on a line, and the notes below
-        tables: paragraphs that are stressed as a whole."""
+        tables."""
         for table in self._root.iter(f"{_XHTML}table"):
             rows = [row for row in table.iter(f"{_XHTML}tr") if len(row)]
             if all(len("".join(row[0].itertext()).strip()) <= _LONGEST_NAME for row in rows):
                 table.set("class", "named")
-            box = table.getparent()
-            following = (box if box.get("role") == "region" else table).getnext()
-            while following is not None and _is_stressed(following):
-                following.set("class", "table-note")
-                following = following.getnext()
+        mark_table_notes(self._root)
 
     def mark_terms(self, terms: Mapping[str, Sequence[Term]]) -> bool:
         """Mark the terms of the glossaries; tells whether there are any."""
@@ -87,13 +84,3 @@ class DressedText:
                 element.text = ""  # closed by a tag of its own
         written = etree.tostring(self._root, encoding="unicode")
         return str(written)[len(_OPEN) : -len(_CLOSE)]
-
-
-def _is_stressed(element: Any) -> bool:
-    """Whether an element is a paragraph of which every word is stressed."""
-    return (
-        element.tag == f"{_XHTML}p"
-        and [child.tag for child in element] == [f"{_XHTML}em"]
-        and not (element.text or "").strip()
-        and not (element[0].tail or "").strip()
-    )

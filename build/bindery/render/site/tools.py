@@ -216,7 +216,7 @@ def show_bounds(asked: Input) -> str:
 
 def _show_bound(bound: float) -> str:
     is_short = float(bound).is_integer() and abs(bound) < 1e9
-    return f"{bound:,.0f}" if is_short else re.sub(r"e([+-])0*", r"e\1", f"{bound:g}")
+    return f"{bound:,.0f}" if is_short else re.sub(r"e\+?(-?)0*", r"e\1", f"{bound:g}")
 
 
 def _offer_record(name: str, here: str) -> Offer:

@@ -50,12 +50,35 @@
     return sections.sort((a, b) => b.score - a.score);
   }
 
-  async function askPagefind(typed) {
-    const words = splitWords(typed);
+  /* A text as letters and digits only, without accents: Pagefind takes no notice of the rest. */
+  const bare = (text) => text.normalize("NFD").toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "");
+
+  /* Whether a page has a word in some form. Where no page has it, Pagefind takes off letter after
+     letter until something fits: of the pages with `-q` it says that they answer `qqzz`. */
+  function hasWord(text, word) {
+    const stem = bare(word);
+    return text.includes(stem.slice(0, Math.max(3, Math.floor(0.6 * stem.length))));
+  }
+
+  async function findPages(typed, words) {
     const found = await pagefind.search(typed);
     // One word is where Pagefind says; for several it is asked for more, to choose among them.
     const most = words.length > 1 ? 2 * MOST_PAGES : MOST_PAGES;
     const pages = await Promise.all(found.results.slice(0, most).map((r) => r.data()));
+    return pages.filter((page) => {
+      const text = bare(`${page.meta.title} ${page.content}`);
+      return words.some((word) => hasWord(text, word));
+    });
+  }
+
+  async function askPagefind(typed) {
+    const words = splitWords(typed);
+    let pages = await findPages(typed, words);
+    if (!pages.length && words.length > 1 && !typed.includes('"')) {
+      // No page has them all: what has some of them.
+      const found = (await Promise.all(words.map((word) => findPages(word, [word])))).flat();
+      pages = [...new Map(found.map((page) => [page.url, page])).values()];
+    }
     return pages.map((page) => {
       const sections = rankSections(page, words);
       const score = words.length > 1 ? sections[0]?.score ?? 0 : 0;
@@ -205,7 +228,8 @@
     }
     field.setAttribute("aria-expanded", String(number > 0));
     field.removeAttribute("aria-activedescendant");
-    state.textContent = !typed ? "" : number ? `${number} sections in ${pages.length} pages` : `Nothing in the book says “${typed}”.`;
+    const count = (many, what) => `${many} ${what}${many === 1 ? "" : "s"}`;
+    state.textContent = !typed ? "" : number ? `${count(number, "section")} in ${count(pages.length, "page")}` : `Nothing in the book says “${typed}”.`;
     if (number) choose(0);
   }
 

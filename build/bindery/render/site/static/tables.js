@@ -4,6 +4,7 @@
 
 (() => {
   const ROWS_TO_FILTER = 8;
+  const FAR = 0.2; // of its box, by which a table goes on when all that can wrap is wrapped
   const MINUS = /[\u2212\u2013](?=\d)/g;
   const NUMBER = /^[^\d.+-]{0,3}([+-]?(?:\d{1,3}(?:[,\u202f\u00a0 ]\d{3})+|\d+)(?:\.\d+)?|[+-]?\.\d+)(?:e([+-]?\d+))?/i;
   const PREFIXES = { k: 1e3, K: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, E: 1e18, m: 1e-3, u: 1e-6, "µ": 1e-6, n: 1e-9 };
@@ -14,6 +15,15 @@
     const copy = cell.cloneNode(true);
     for (const added of copy.querySelectorAll(".origin, .note, script")) added.remove();
     return copy.textContent.replace(/\s+/g, " ").trim();
+  }
+
+  /* The same for a table outside of the book, where a link that is shown as a number leads nowhere. */
+  function readForCopy(cell) {
+    const copy = cell.cloneNode(true);
+    for (const link of copy.querySelectorAll("a.web")) {
+      if (/^\d+$/.test(link.textContent)) link.textContent = link.href;
+    }
+    return readCell(copy);
   }
 
   /* A number with its unit, so that 900 MB stands before 1 GB; null for what is none. */
@@ -49,7 +59,7 @@
       let column = 0;
       for (const cell of row.cells) {
         while (grid[top][column] !== undefined) column += 1;
-        const text = readCell(cell);
+        const text = readForCopy(cell);
         const height = Math.min(cell.rowSpan || most, most);
         for (let y = top; y < top + height; y += 1) {
           for (let x = column; x < column + cell.colSpan; x += 1) grid[y][x] = text;
@@ -67,6 +77,7 @@
   /* What of a table lies beyond its box, which its style shows. */
   function markEdges(box) {
     const beyond = box.scrollWidth - box.clientWidth - box.scrollLeft;
+    if (beyond > FAR * box.clientWidth) box.toggleAttribute("data-wide", true);
     box.toggleAttribute("data-scrolled", box.scrollLeft > 1);
     box.toggleAttribute("data-goes-on", beyond > 1);
   }
@@ -110,8 +121,10 @@
             return { row, text, number: readNumber(text) };
           });
           const sign = next === "ascending" ? 1 : -1;
-          // What is empty stays last either way.
-          keyed.sort((a, b) => (a.text && b.text ? sign : 1) * compare(a, b));
+          // What is empty, or no number among numbers, stays last either way.
+          const counts = keyed.some(({ number }) => number !== null);
+          const isKnown = ({ text, number }) => text !== "" && (!counts || number !== null);
+          keyed.sort((a, b) => (isKnown(a) && isKnown(b) ? sign : 1) * compare(a, b));
           rows = keyed.map(({ row }) => row);
         }
         body.append(...rows);
