@@ -1,7 +1,7 @@
 -- title: What published pre-training runs used
 -- column run: Run
 -- column size: Parameters [B] .0
--- column rate: Peak rate .7
+-- column rate: Peak rate, in 1e-5 .0
 -- column warmup: Warm-up
 -- column schedule: Then
 -- column batch: Batch [M tokens]
@@ -13,7 +13,7 @@
 -- note: Reported by the sources. A dash: not stated there, or not applicable.
 SELECT h.run AS run,
        h.parameters AS size,
-       h.rate AS rate,
+       100000.0 * h.rate AS rate,
        h.warmup AS warmup,
        h.schedule AS schedule,
        h.batch AS batch,

@@ -1,5 +1,5 @@
 -- title: Loss after 300 steps by Adam's epsilon
--- column epsilon: Epsilon .12
+-- column epsilon: Epsilon
 -- column loss: Held-out loss .2
 -- note: Measured in a toy: a decoder of 59,664 weights on one CPU core, a made-up language, seed 0.
 -- plot: line

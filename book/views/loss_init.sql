@@ -1,5 +1,5 @@
 -- title: Loss after 300 steps by the standard deviation of the first weights
--- column std: Standard deviation .3
+-- column std: Standard deviation
 -- column loss: Held-out loss .2
 -- note: Measured in a toy: a decoder of 59,664 weights on one CPU core, a made-up language, seed 0.
 -- plot: line

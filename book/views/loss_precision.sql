@@ -1,6 +1,6 @@
 -- title: Loss after 200 steps by what the loss is multiplied with
 -- column arm: Run
--- column scale: Loss scale .7
+-- column scale: Loss scale
 -- column loss: Held-out loss .2
 -- note: Measured in a toy: a decoder of 59,664 weights on one CPU core, a made-up language, seed 0. Weights and Adam in float32; forward and backward in the type named.
 -- plot: line

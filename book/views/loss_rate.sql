@@ -1,6 +1,6 @@
 -- title: Loss after 300 steps by learning rate
 -- column arm: Run
--- column rate: Learning rate .4
+-- column rate: Learning rate
 -- column loss: Held-out loss .2
 -- note: Measured in a toy: a decoder of 59,664 weights on one CPU core, a made-up language, seed 0.
 -- plot: line

@@ -1,14 +1,14 @@
 -- title: A sampler that begins anew at each resume
 -- column curve: Curve
--- column step: Step .0
+-- column step: Steps after the first stop .0
 -- column loss: Loss .2
--- note: Measured in a toy: a decoder of 59,664 weights on one CPU core, a made-up language, seed 0. Means of ten steps. One run stops before every 20th step from 401 to 641, and each time reads the first 20 batches again; after the last stop it reads on.
+-- note: Measured in a toy: a decoder of 59,664 weights on one CPU core, a made-up language, seed 0. Means of ten steps. One run is stopped after step 400 and then every 20 steps, 13 times, and reads the first 20 batches again each time; after the last stop it reads on.
 -- plot: line
 -- plot x: step
 -- plot y: loss
 -- plot by: curve
 SELECT c.curve AS curve,
-       c.step AS step,
+       c.step - 400 AS step,
        c.loss AS loss
 FROM (
     SELECT l.arm || ', training' AS curve, l.step AS step, l.loss AS loss

@@ -1,5 +1,5 @@
 -- title: Loss after 300 steps with and without a warm-up
--- column rate: Learning rate .4
+-- column rate: Learning rate
 -- column warm: With .2
 -- column cold: Without .2
 -- note: Measured in a toy: a decoder of 59,664 weights on one CPU core, a made-up language, seed 0.
