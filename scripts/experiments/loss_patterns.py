@@ -222,7 +222,7 @@ def get_windows(torch: Any, language: tuple[int, int], device: Any) -> tuple[Any
     return pools[0].to(device), pools[1].to(device)
 
 
-class Plan(NamedTuple):
+class TrainingPlan(NamedTuple):
     """One training run: what decides its losses, and how often they are read."""
 
     experiment: str
@@ -342,7 +342,7 @@ def compute_losses(torch: Any, weights: Any, windows: Any) -> Any:
     return losses.mean(dim=1)
 
 
-def compute_rate(plan: Plan, step: int) -> float:
+def compute_rate(plan: TrainingPlan, step: int) -> float:
     """The learning rate of a step, counted from 0."""
     rate = plan.rate
     if plan.surge is not None and plan.surge[0] <= step < plan.surge[0] + plan.surge[1]:
@@ -358,7 +358,7 @@ def compute_rate(plan: Plan, step: int) -> float:
     return rate
 
 
-def compute_batch(plan: Plan, symbols: int) -> int:
+def count_windows(plan: TrainingPlan, symbols: int) -> int:
     """Windows in the next batch, after so many symbols."""
     if plan.grows is None:
         return plan.batch
@@ -387,7 +387,7 @@ def round_to_bfloat16(torch: Any, values: Any, generator: Any | None = None) -> 
     return ((bits + noise.to(bits.device)) & -(1 << 16)).view(torch.float32)
 
 
-def restart_from(torch: Any, state: State, plan: Plan) -> State:
+def restart_from(torch: Any, state: State, plan: TrainingPlan) -> State:
     """The state after a stop: what was saved, less what the mistake of this run forgets."""
     saved = State(*(part.clone() if isinstance(part, torch.Tensor) else part for part in state))
     if plan.restart == "sampler":
@@ -401,7 +401,7 @@ def restart_from(torch: Any, state: State, plan: Plan) -> State:
 class Readings:
     """What was seen since the reading before."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: TrainingPlan) -> None:
         self.plan = plan
         self.names = ("average", "language A", "language B") if plan.mixed else (plan.arm,)
         self.seen: list[tuple[tuple[float, ...], float, float, float | None]] = []
@@ -446,7 +446,7 @@ class Readings:
 
 
 def draw_batch(
-    torch: Any, pools: Sequence[Any], plan: Plan, size: int, position: int, step: int
+    torch: Any, pools: Sequence[Any], plan: TrainingPlan, size: int, position: int, step: int
 ) -> Any:
     """The windows of this step, spoiled where the plan says so."""
     share = size // len(pools)
@@ -461,7 +461,7 @@ def draw_batch(
     return torch.cat(parts)
 
 
-def train(torch: Any, plan: Plan, device: Any, stop: StopSign) -> Iterator[Row]:
+def train(torch: Any, plan: TrainingPlan, device: Any, stop: StopSign) -> Iterator[Row]:
     """Train as the plan says; the rows of its readings, the last of them with how it ended."""
     languages = (LANGUAGE, SECOND_LANGUAGE) if plan.mixed else (LANGUAGE,)
     pools = [get_windows(torch, language, device)[0] for language in languages]
@@ -478,7 +478,7 @@ def train(torch: Any, plan: Plan, device: Any, stop: StopSign) -> Iterator[Row]:
         stop.check()
         if step in plan.stops:
             state = restart_from(torch, state, plan)
-        size = compute_batch(plan, symbols)
+        size = count_windows(plan, symbols)
         batch = draw_batch(torch, pools, plan, size, state.position, step)
         leaf = state.weights.clone().requires_grad_()
         losses = compute_losses(torch, leaf.to(dtype), batch)
@@ -519,9 +519,9 @@ def train(torch: Any, plan: Plan, device: Any, stop: StopSign) -> Iterator[Row]:
             return
 
 
-def plan_spike(seed: int) -> list[Plan]:
+def plan_spike(seed: int) -> list[TrainingPlan]:
     """Bad batches and a learning rate that is too high for a while."""
-    base = Plan("spike", "", seed=seed, steps=480, every=5, read_from=270)
+    base = TrainingPlan("spike", "", seed=seed, steps=480, every=5, read_from=270)
     return [
         base._replace(arm="undisturbed"),
         base._replace(arm="1 bad batch", pocket=(300, 1)),
@@ -530,9 +530,9 @@ def plan_spike(seed: int) -> list[Plan]:
     ]
 
 
-def plan_clip(seed: int) -> list[Plan]:
+def plan_clip(seed: int) -> list[TrainingPlan]:
     """Three answers to the same four bad batches."""
-    base = Plan("clip", "", seed=seed, steps=420, beta2=0.999, every=5, read_from=270)
+    base = TrainingPlan("clip", "", seed=seed, steps=420, beta2=0.999, every=5, read_from=270)
     base = base._replace(pocket=(300, 4))
     return [
         base._replace(arm="nothing done"),
@@ -541,15 +541,15 @@ def plan_clip(seed: int) -> list[Plan]:
     ]
 
 
-def plan_mixed(seed: int) -> list[Plan]:
+def plan_mixed(seed: int) -> list[TrainingPlan]:
     """Two languages, one of them with a pocket of bad batches."""
-    base = Plan("mixed", "", seed=seed, steps=460, every=10, read_from=200, mixed=True)
+    base = TrainingPlan("mixed", "", seed=seed, steps=460, every=10, read_from=200, mixed=True)
     return [base._replace(pocket=(320, 10), bad="noise")]
 
 
-def plan_resume(seed: int) -> list[Plan]:
+def plan_resume(seed: int) -> list[TrainingPlan]:
     """Stops and starts, and what each start forgets."""
-    base = Plan("resume", "", seed=seed, steps=800, every=10, read_from=380)
+    base = TrainingPlan("resume", "", seed=seed, steps=800, every=10, read_from=380)
     often = range(400, 660, 20)
     return [
         base._replace(arm="never stopped"),
@@ -559,20 +559,20 @@ def plan_resume(seed: int) -> list[Plan]:
     ]
 
 
-def plan_rate(seed: int) -> list[Plan]:
+def plan_rate(seed: int) -> list[TrainingPlan]:
     """Learning rates, with a warm-up of 20 steps and without one."""
     plans = []
     for rate in (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1):
-        base = Plan("rate", "", setting=rate, seed=seed, rate=rate)
+        base = TrainingPlan("rate", "", setting=rate, seed=seed, rate=rate)
         every = 10 if rate in (3e-4, 1e-2, 3e-1) else 0
         plans.append(base._replace(arm="warm-up of 20 steps", every=every))
         plans.append(base._replace(arm="no warm-up", warmup=0))
     return plans
 
 
-def plan_schedule(seed: int) -> list[Plan]:
+def plan_schedule(seed: int) -> list[TrainingPlan]:
     """What the learning rate does after its warm-up."""
-    base = Plan("schedule", "", seed=seed, steps=480, every=10, read_from=100)
+    base = TrainingPlan("schedule", "", seed=seed, steps=480, every=10, read_from=100)
     return [
         base._replace(arm="constant"),
         base._replace(arm="half a cosine", decay="cosine"),
@@ -580,9 +580,9 @@ def plan_schedule(seed: int) -> list[Plan]:
     ]
 
 
-def plan_batch(seed: int) -> list[Plan]:
+def plan_batch(seed: int) -> list[TrainingPlan]:
     """Batch sizes, each with two learning rates, until a loss is reached."""
-    base = Plan("batch", "", seed=seed, target=1.5, every=10)
+    base = TrainingPlan("batch", "", seed=seed, target=1.5, every=10)
     low, middle, high = (1e-3, 3e-3), (3e-3, 1e-2), (1e-2, 3e-2)
     sizes = {
         2: (1600, low), 4: (1000, middle), 8: (700, middle), 16: (500, middle),
@@ -595,9 +595,9 @@ def plan_batch(seed: int) -> list[Plan]:
     ]
 
 
-def plan_ramp(seed: int) -> list[Plan]:
+def plan_ramp(seed: int) -> list[TrainingPlan]:
     """The same symbols in small batches, in large ones, and in batches that grow."""
-    base = Plan("ramp", "", seed=seed, steps=10_000, symbols=1024 * 300)
+    base = TrainingPlan("ramp", "", seed=seed, steps=10_000, symbols=1024 * 300)
     return [
         base._replace(arm="batch of 4", batch=4, every=64),
         base._replace(arm="batch of 32", batch=32, every=8),
@@ -605,23 +605,23 @@ def plan_ramp(seed: int) -> list[Plan]:
     ]
 
 
-def plan_init(seed: int) -> list[Plan]:
+def plan_init(seed: int) -> list[TrainingPlan]:
     """Standard deviations of the first weights."""
     return [
-        Plan("init", "300 steps", setting=std, seed=seed, std=std)
+        TrainingPlan("init", "300 steps", setting=std, seed=seed, std=std)
         for std in (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
     ]
 
 
-def plan_epsilon(seed: int) -> list[Plan]:
+def plan_epsilon(seed: int) -> list[TrainingPlan]:
     """Values of Adam's epsilon."""
     return [
-        Plan("epsilon", "300 steps", setting=epsilon, seed=seed, epsilon=epsilon)
+        TrainingPlan("epsilon", "300 steps", setting=epsilon, seed=seed, epsilon=epsilon)
         for epsilon in (1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
     ]
 
 
-def plan_precision(seed: int) -> list[Plan]:
+def plan_precision(seed: int) -> list[TrainingPlan]:
     """Types to compute in, by what the loss is multiplied with."""
     powers = {
         "float32": (-20, 0, 20),
@@ -629,15 +629,17 @@ def plan_precision(seed: int) -> list[Plan]:
         "float16": (-20, -16, -12, -10, -8, -4, 0, 8, 16, 20),
     }
     return [
-        Plan("precision", dtype, 2.0**power, seed=seed, steps=200, dtype=dtype, scale=2.0**power)
+        TrainingPlan(
+            "precision", dtype, 2.0**power, seed=seed, steps=200, dtype=dtype, scale=2.0**power
+        )
         for dtype, chosen in powers.items()
         for power in chosen
     ]
 
 
-def plan_weights(seed: int) -> list[Plan]:
+def plan_weights(seed: int) -> list[TrainingPlan]:
     """How weights are kept between two steps."""
-    base = Plan("weights", "", seed=seed, rate=1e-3, steps=600, decay="cosine", every=20)
+    base = TrainingPlan("weights", "", seed=seed, rate=1e-3, steps=600, decay="cosine", every=20)
     return [
         base._replace(arm="float32"),
         base._replace(arm="bfloat16, to nearest", weights="bfloat16"),
@@ -645,16 +647,16 @@ def plan_weights(seed: int) -> list[Plan]:
     ]
 
 
-def plan_seeds(seed: int) -> list[Plan]:
+def plan_seeds(seed: int) -> list[TrainingPlan]:
     """Eight seeds of two settings."""
     return [
-        Plan("seeds", f"beta2 {beta2}", setting=beta2, seed=seed + number, beta2=beta2)
+        TrainingPlan("seeds", f"beta2 {beta2}", setting=beta2, seed=seed + number, beta2=beta2)
         for beta2 in (0.95, 0.98)
         for number in range(8)
     ]
 
 
-PLANS: dict[str, Callable[[int], list[Plan]]] = {
+PLANS: dict[str, Callable[[int], list[TrainingPlan]]] = {
     "spike": plan_spike,
     "clip": plan_clip,
     "mixed": plan_mixed,
@@ -1162,12 +1164,12 @@ def run_self_test() -> int:
     torch = import_torch()
     torch.set_num_threads(1)
     cpu = torch.device("cpu")
-    plan = Plan("", "", steps=100, rate=1.0, warmup=10, decay="cosine")
+    plan = TrainingPlan("", "", steps=100, rate=1.0, warmup=10, decay="cosine")
     check("half of the warm-up is half of the rate", compute_rate(plan, 4) == 0.5)
     check("after half of a cosine 0.55 of it", abs(compute_rate(plan, 55) - 0.55) < 1e-9)
     check(
         "a batch from 4 to 32 is 18 half-way",
-        compute_batch(plan._replace(batch=32, grows=(4, 100)), 50) == 18,
+        count_windows(plan._replace(batch=32, grows=(4, 100)), 50) == 18,
     )
     start = torch.tensor([1.0, -2.0])
     state = State(start, torch.zeros(2), torch.zeros(2), 0, 0)
@@ -1180,7 +1182,7 @@ def run_self_test() -> int:
     chance = torch.Generator().manual_seed(0)
     drawn = round_to_bfloat16(torch, torch.full((20000,), 1.001), chance)
     check("and on average 1.001, rounded by chance", abs(float(drawn.mean()) - 1.001) < 2e-4)
-    short = Plan("test", "short", steps=12, every=6)
+    short = TrainingPlan("test", "short", steps=12, every=6)
     rows = list(train(torch, short, cpu, StopSign()))
     check("the first loss is near ln 27", abs(rows[0]["loss"] - math.log(27)) < 0.2)
     resumed = list(train(torch, short._replace(stops=range(3, 12, 3)), cpu, StopSign()))

@@ -34,7 +34,7 @@ def train(patterns: Any, torch: Any) -> Callable[..., list[dict[str, Any]]]:
     """The rows of a short run on the CPU."""
 
     def run(**settings: Any) -> list[dict[str, Any]]:
-        plan = patterns.Plan("test", "short", **{"steps": 12, **settings})
+        plan = patterns.TrainingPlan("test", "short", **{"steps": 12, **settings})
         return list(patterns.train(torch, plan, torch.device("cpu"), patterns.StopSign()))
 
     return run
@@ -42,7 +42,7 @@ def train(patterns: Any, torch: Any) -> Callable[..., list[dict[str, Any]]]:
 
 def test_rates_by_hand(patterns: Any) -> None:
     """Warm-up of ten steps to 1, then half a cosine to 0.1, or level and linear to 0.01."""
-    plan = patterns.Plan("", "", steps=110, rate=1.0, warmup=10)
+    plan = patterns.TrainingPlan("", "", steps=110, rate=1.0, warmup=10)
     assert [patterns.compute_rate(plan, step) for step in (0, 4, 9, 109)] == [0.1, 0.5, 1.0, 1.0]
     cosine = plan._replace(decay="cosine")
     assert patterns.compute_rate(cosine, 10) == pytest.approx(1.0)
@@ -59,9 +59,9 @@ def test_rates_by_hand(patterns: Any) -> None:
 
 def test_batches_by_hand(patterns: Any) -> None:
     """From 4 to 32 over 1000 symbols: 18 half-way, 32 from the end on."""
-    plan = patterns.Plan("", "", batch=32, grows=(4, 1000))
-    assert [patterns.compute_batch(plan, seen) for seen in (0, 500, 1000, 5000)] == [4, 18, 32, 32]
-    assert patterns.compute_batch(plan._replace(grows=None), 0) == 32
+    plan = patterns.TrainingPlan("", "", batch=32, grows=(4, 1000))
+    assert [patterns.count_windows(plan, seen) for seen in (0, 500, 1000, 5000)] == [4, 18, 32, 32]
+    assert patterns.count_windows(plan._replace(grows=None), 0) == 32
 
 
 def test_languages_differ_and_repeat(patterns: Any) -> None:
