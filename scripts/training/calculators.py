@@ -80,6 +80,22 @@ PROFILES = {
         "--payload_bytes", "1e3", "1e4", "1e5", "1e6", "1e7", "1e8", "1e9", "1e10",
         "--bandwidth", "320e9", "--latency", "5e-6",
     ],
+    "optimizers": [
+        "memory", "--parameters", "8.03G", "--zero_stage", "0", "--data_ranks", "1", "--mode",
+        "adamw-fp32", "adamw-mixed", "adamw-mixed-fp32-gradients", "adamw-bf16",
+        "adamw-8bit-mixed", "adamw-8bit-bf16", "momentum-mixed", "sgd-mixed", "adafactor-mixed",
+    ],
+    "lengths": ["flops", "--sequence", "2048", "8192", "32768", "131072", "--causal", "no", "yes"],
+    "recomputation": ["flops", "--sequence", "8192", "--recompute", "none", "selective", "full"],
+    "kept": [
+        "activations", "--layers", "32", "--hidden", "4096", "--heads", "32", "--sequence", "8192",
+        "--vocab", "128256", "--tensor_ranks", "1", "--sequence_parallel", "no",
+        "--recompute", "none", "selective", "full",
+    ],
+    "accumulation": [
+        "batch", "--micro_batch", "1", "--accumulation", "1", "2", "4", "8", "16",
+        "--data_ranks", "64", "--sequence", "8192",
+    ],
 }
 # fmt: on
 
