@@ -1,19 +1,17 @@
--- title: Accumulation on a slow network
--- column accumulation: Micro-batches of a step .0
--- column sequences: Global batch, sequences .0
--- column tokens: Tokens of a step [M] .2
+-- title: A step with accumulation on a slow network
+-- column accumulation: Micro-batches .0
+-- column tokens: Tokens [M] .2
 -- column compute: Arithmetic [s] .2
 -- column network: Network [s] .2
--- column share: Network, if none is hidden [%] .0
--- column steps: Steps of 1T tokens .0
+-- column share: Network, none hidden [%] .0
+-- column steps: Steps of 1T tokens [K] .0
 -- note: Computed by the calculators, not measured: 64 ranks with one sequence of 8,192 tokens in a micro-batch, DDP of an 8B model with gradients in bf16, 40 GBps. Arithmetic: derived, 6 operations a parameter and token at an assumed 400 TFLOPS.
 SELECT b.accumulation AS accumulation,
-       b.global_batch AS sequences,
        b.step_tokens / 1e6 AS tokens,
        6.0 * t.parameters * b.step_tokens / b.data_ranks / 400e12 AS compute,
        t.traffic_seconds AS network,
        100.0 * t.traffic_seconds / (t.traffic_seconds + 6.0 * t.parameters * b.step_tokens / b.data_ranks / 400e12) AS share,
-       b.steps AS steps
+       b.steps / 1e3 AS steps
 FROM calculators AS b
 JOIN records AS r ON r.record = b.record
 JOIN calculators AS t ON t.calculator = 'zero-traffic' AND t.zero_stage = 0 AND t.bandwidth = 40e9

@@ -1,9 +1,8 @@
 -- title: Where the time of a layer can go at best
 -- column operation: Operation
 -- column kind: Kind
--- column flop: FLOP a token [M] .2
--- column bytes: Bytes a token [KiB] .1
--- column intensity: FLOP per byte .1
+-- column flop: FLOP a token [M] .1
+-- column intensity: FLOP per byte .0
 -- column flop_share: Of the FLOP [%] .2
 -- column time: At least [µs] .0
 -- column time_share: Of that time [%] .1
@@ -12,7 +11,6 @@
 SELECT q.operation AS operation,
        q.kind AS kind,
        q.flop / 1e6 AS flop,
-       q.bytes / 1024.0 AS bytes,
        q.flop / q.bytes AS intensity,
        100.0 * q.flop / SUM(q.flop) OVER () AS flop_share,
        max(q.flop * 8192 / (q.tflops * 1e12), q.bytes * 8192 / (q.bandwidth * 1e9)) * 1e6 AS time,

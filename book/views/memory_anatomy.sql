@@ -1,8 +1,8 @@
 -- title: What the memory of a training step consists of
 -- column part: Part
--- column selective: Matrices of attention recomputed [GB] .1
--- column full: Layers recomputed [GB] .1
--- note: Computed by the calculators from their formulas, not measured: 8.03 billion parameters with AdamW in mixed precision on one device, one sequence of 8,192 tokens through 32 layers of hidden size 4,096, vocabulary 128,256. Activations by the formula of a GPT layer, Korthikanti et al. 2022.
+-- column selective: Selective [GB] .1
+-- column full: Full [GB] .1
+-- note: Selective recomputation repeats the matrices of attention, full recomputation whole layers. Computed by the calculators from their formulas, not measured: 8.03 billion parameters with AdamW in mixed precision on one device, one sequence of 8,192 tokens through 32 layers of hidden size 4,096, vocabulary 128,256. Activations by the formula of a GPT layer, Korthikanti et al. 2022.
 -- plot: bar
 -- plot x: part
 -- plot y: selective, full
@@ -28,7 +28,7 @@ FROM (SELECT 1 AS place, 'weights' AS part, m.weights_bytes / 1e9 AS selective, 
       JOIN calculators AS f ON f.record = s.record AND f.recompute = 'full'
       WHERE r.newest AND r.complete AND r.profile = 'kept' AND s.recompute = 'selective'
       UNION ALL
-      SELECT 6, 'the layer that is recomputed', s.recomputed_bytes / 1e9, f.recomputed_bytes / 1e9
+      SELECT 6, 'recomputed, a layer at a time', s.recomputed_bytes / 1e9, f.recomputed_bytes / 1e9
       FROM calculators AS s JOIN records AS r ON r.record = s.record
       JOIN calculators AS f ON f.record = s.record AND f.recompute = 'full'
       WHERE r.newest AND r.complete AND r.profile = 'kept' AND s.recompute = 'selective'

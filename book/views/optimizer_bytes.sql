@@ -1,12 +1,12 @@
 -- title: Bytes of a parameter by optimizer and precision
 -- column mode: Optimizer and precision
--- column weights: Weights [B] .0
--- column gradients: Gradients [B] .0
--- column master: Master weights [B] .0
--- column states: States [B] .3
--- column bytes: A parameter [B] .3
--- column model: 8B model [GB] .1
--- note: Computed by the calculator from its formulas, not measured: bytes of each parameter, nothing sharded; the model has 8.03 billion. 8-bit states without the scales of their blocks; Adafactor without momentum, with matrices of 4,096 by 4,096.
+-- column weights: Weight [B] .0
+-- column gradients: Gradient [B] .0
+-- column master: Master [B] .0
+-- column states: States [B] .0
+-- column bytes: All [B] .0
+-- column model: 8B [GB] .1
+-- note: Computed by the calculator from its formulas, not measured: bytes of each parameter, nothing sharded; the 8B model has 8.03 billion. Master: a copy of the weights in fp32. 8-bit states without the scales of their blocks; Adafactor without momentum, 0.002 bytes for matrices of 4,096 by 4,096.
 SELECT CASE c.mode
          WHEN 'adamw-fp32' THEN 'AdamW, all in fp32'
          WHEN 'adamw-mixed' THEN 'AdamW, mixed'
