@@ -2,8 +2,8 @@
 -- column sequence: Tokens of a sequence .0
 -- column eager: Eager, copies .2
 -- column sdpa: One kernel, copies .2
--- column eager_mib: Eager, kept [MiB] .0
--- column sdpa_mib: One kernel, kept [MiB] .0
+-- column eager_mib: Eager [MiB] .0
+-- column sdpa_mib: One kernel [MiB] .0
 -- note: Measured on a CPU: bytes that autograd saves, in copies of the hidden state. A Llama layer of hidden size 512 with 8 heads, two sequences, bfloat16, no dropout.
 -- plot: line
 -- plot x: sequence
