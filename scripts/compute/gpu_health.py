@@ -32,7 +32,7 @@ Verdicts, the worst that applies
 How to run
     this node    python gpu_health.py --expect 8
     many nodes   on each:  (nvidia-smi -q; nvidia-smi nvlink -s; nvidia-smi nvlink -e; \
-                               dmesg | grep -i xid) > /shared/$(hostname).txt
+                               sudo dmesg | grep -i xid) > /shared/$(hostname).txt
                  then once:  python gpu_health.py --expect 8 /shared/*.txt
                  AMD:  (amd-smi static --json; amd-smi metric --json), or rocm-smi -a \
                                --showrasinfo --showxgmierr
@@ -72,7 +72,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 METHOD = 1
 
 # Plain literals: a runner reads them without importing this file.
@@ -132,6 +132,8 @@ COMMAND_SECONDS = 60.0
 # Others (13, 31, 43, 45 and so on) are usually the application's.
 XIDS = {
     48: ("reset", "an uncorrectable memory error"),
+    54: ("fault", "auxiliary power is not connected"),
+    62: ("reset", "its internal controller stopped"),
     63: ("reset", "a row of memory was marked for remapping"),
     64: ("fault", "a row of memory could not be remapped"),
     74: ("watch", "an NVLink error"),
@@ -139,9 +141,17 @@ XIDS = {
     92: ("watch", "many correctable memory errors"),
     94: ("reset", "a contained memory error: its job was hit"),
     95: ("reset", "an uncontained memory error"),
+    109: ("reset", "a switch of context took too long"),
     119: ("reset", "the GPU's system processor did not answer"),
     120: ("reset", "the GPU's system processor failed"),
+    121: ("watch", "an error of the link between CPU and GPU"),
+    136: ("reset", "a link could not be trained"),
     140: ("reset", "an unrecovered memory error"),
+    143: ("reset", "the GPU could not be initialised"),
+    **dict.fromkeys(range(144, 151), ("watch", "an error of NVLink 5")),
+    156: ("reset", "a resource of the GPU was retired"),
+    158: ("reset", "a fatal timeout of the GPU"),
+    172: ("watch", "an uncorrectable error of on-chip memory"),
 }
 # Throttle reasons that are not those of a healthy machine under load.
 BAD_THROTTLES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Callable
@@ -236,6 +237,21 @@ def test_xid_lines(health: Any) -> None:
     """
     assert health.parse_xids(log) == {"10:1c": [63, 48], "01:00": [94]}
     assert health.shorten_address("00000000:10:1C.0") == "10:1c"
+
+
+def test_the_xids_of_the_book_are_known(health: Any) -> None:
+    """What the table of the book calls an error of the hardware is no `ok` here."""
+    data = Path(__file__).parents[2] / "book/data/xid_codes.csv"
+    with data.open(encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    programs = {"program", "program or link", "see the other one", "see the text"}
+    hardware = {int(row["code"]) for row in rows if row["suspect"] not in programs}
+    assert hardware <= set(health.XIDS)
+    log = "\n[1] NVRM: Xid (PCI:0000:01:00): 62, pid=1, 0 0 0"
+    (row,) = health.parse_node(health.make_sample(1) + log, "node")
+    health.judge_gpus([row])
+    assert row["verdict"] == "reset"
+    assert row["reasons"] == "Xid 62: its internal controller stopped"
 
 
 @settings(deadline=None, max_examples=60)
