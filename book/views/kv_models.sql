@@ -3,11 +3,11 @@
 -- column attention: Attention
 -- column weights: Weights, bf16 [GiB] .0
 -- column weights8: Weights, fp8 [GiB] .0
--- column token: KV cache of a token, bf16 [KiB] .0
--- column sequence: KV cache of 8,192 tokens, bf16 [GiB] .2
--- column share: Tokens whose cache is as large as the bf16 weights .0
+-- column token: Cache of a token [KiB] .0
+-- column sequence: Cache of 8,192 tokens [GiB] .2
+-- column share: Tokens with as much cache as weights .0
 -- column source: Source
--- note: Derived from the shapes: layers times values of a token and layer times 2 bytes; values are twice the heads of keys and values times their size, or latent vector plus rotated key for MLA.
+-- note: Cache and, in the last column, weights in bf16. Derived from the shapes: layers times values of a token and layer times 2 bytes; values are twice the heads of keys and values times their size, or latent vector plus rotated key for MLA.
 SELECT s.model AS model,
        s.attention AS attention,
        s.parameters * 2e9 / 1073741824.0 AS weights,
