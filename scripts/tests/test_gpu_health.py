@@ -228,6 +228,20 @@ def test_a_lost_gpu_is_a_row(health: Any) -> None:
     assert health.find_missing(rows, ["node"], 8) == ["node has 7 GPUs, and 8 are asked for"]
 
 
+def test_verdicts_of_xids_are_those_of_the_book(health: Any) -> None:
+    """The table of the book and the tool say the same of each Xid."""
+    table = Path(__file__).resolve().parents[2] / "book" / "data" / "xid_codes.csv"
+    verdicts: dict[int, str] = {}
+    with table.open(encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(lines):
+            first = int(row["code"])
+            numbers = range(first, int(row["last"] or first) + 1)
+            verdicts |= dict.fromkeys(numbers, row["verdict"])
+    told = {number: verdict for number, verdict in verdicts.items() if verdict}
+    assert told == {number: verdict for number, (verdict, _) in health.XIDS.items()}
+    assert set(told.values()) <= set(health.SEVERITIES)
+
+
 def test_xid_lines(health: Any) -> None:
     """Both forms of the address, with and without the function and an instance of MIG."""
     log = """
@@ -237,21 +251,6 @@ def test_xid_lines(health: Any) -> None:
     """
     assert health.parse_xids(log) == {"10:1c": [63, 48], "01:00": [94]}
     assert health.shorten_address("00000000:10:1C.0") == "10:1c"
-
-
-def test_the_xids_of_the_book_are_known(health: Any) -> None:
-    """What the table of the book calls an error of the hardware is no `ok` here."""
-    data = Path(__file__).parents[2] / "book/data/xid_codes.csv"
-    with data.open(encoding="utf-8") as lines:
-        rows = list(csv.DictReader(lines))
-    programs = {"program", "program or link", "see the other one", "see the text"}
-    hardware = {int(row["code"]) for row in rows if row["suspect"] not in programs}
-    assert hardware <= set(health.XIDS)
-    log = "\n[1] NVRM: Xid (PCI:0000:01:00): 62, pid=1, 0 0 0"
-    (row,) = health.parse_node(health.make_sample(1) + log, "node")
-    health.judge_gpus([row])
-    assert row["verdict"] == "reset"
-    assert row["reasons"] == "Xid 62: its internal controller stopped"
 
 
 @settings(deadline=None, max_examples=60)
