@@ -161,6 +161,23 @@ def test_a_long_command_in_a_table_leaves_room(
     page.close()
 
 
+@pytest.mark.parametrize("align", ["---", "--:"])
+def test_a_table_that_fits_does_not_seem_to_go_on(
+    browser: Any, make_book: BookMaker, run_bindery: Runner, align: str
+) -> None:
+    """The arrow of the last heading, which sorts, does not make the table wider than its box."""
+    rows = "".join(f"| {'words of a row ' * 9} | {n} |\n" for n in range(9))
+    root = make_book({"README.md": f"# A\n\n| What | Source |\n|---|{align}|\n{rows}"})
+    ended = run_bindery("html", folder=root)
+    assert ended.status == 0, ended.stderr
+    page = browser.new_page(viewport={"width": 1280, "height": 844})
+    page.goto((root / "dist/site/index.html").as_uri())
+    page.locator("button.sort").last.wait_for()
+    box = page.locator(".table")
+    assert box.evaluate("(box) => box.scrollWidth - box.clientWidth") == 0
+    page.close()
+
+
 # --- where numbers come from ---
 
 TIP = "[role=tooltip]"
