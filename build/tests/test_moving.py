@@ -352,7 +352,8 @@ def test_places_in_data_follow(make_book: BookMaker, run_bindery: Runner) -> Non
         'heat,"it is warm","sub/heat.md"\r\n'
     )
     view = (
-        "-- title: Words\n-- column term: Term\n-- column meaning: Meaning\n-- column place: Where\n"
+        "-- title: Words\n-- column term: Term\n-- column meaning: Meaning\n"
+        "-- column place: Where\n"
         "SELECT term, meaning, '[here](' || place || ')' AS place FROM words ORDER BY term\n"
     )
     root = make_book(

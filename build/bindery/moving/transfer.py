@@ -16,8 +16,8 @@ from bindery.journal import Change, Texts
 from bindery.load import RECORDS_FOLDER, SKIPPED_FOLDERS, Tree
 from bindery.model import ConfigError, Finding, Span
 from bindery.moving.listing import list_plain_lists, relist_chapters, relist_paths
-from bindery.moving.places import relist_places
 from bindery.moving.paths import Moves
+from bindery.moving.places import relist_places
 from bindery.moving.plan import RULE, Plan, plan_move
 from bindery.nearest import find_nearest
 
