@@ -60,9 +60,9 @@ def collect_terms(root: Any, *, is_glossary: bool) -> list[Term]:
 
 
 def mark_terms(root: Any, terms: Mapping[str, Sequence[Term]], *, is_glossary: bool) -> bool:
-    """Make the first use of each term in each section a link to its explanation that carries what
-    it says. `terms` are those of each page by its address from this one. Tells whether there is
-    a use."""
+    """Make the first use of each term in each section, with what stands below its smaller headings,
+    a link to its explanation that carries what it says. `terms` are those of each page by its
+    address from this one. Tells whether there is a use."""
     by_name = {
         _fold(name): (term, f"{page}#{term.anchor}")
         for page, listed in terms.items()
@@ -79,7 +79,7 @@ def mark_terms(root: Any, terms: Mapping[str, Sequence[Term]], *, is_glossary: b
     used: set[str] = set()
     is_used = False
     for element in root:
-        if element.tag in _RANKS:
+        if _RANKS.get(element.tag, 3) <= 2:  # a mark under each small heading would be many
             used = set()
         if element not in own and _is_prose(element):
             is_used |= _mark_element(element, pattern, by_name, used)
