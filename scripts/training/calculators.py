@@ -80,6 +80,16 @@ PROFILES = {
         "--payload_bytes", "1e3", "1e4", "1e5", "1e6", "1e7", "1e8", "1e9", "1e10",
         "--bandwidth", "320e9", "--latency", "5e-6",
     ],
+    "kv": [
+        "kv-cache", "--attention", "mha", "gqa", "mqa", "mla", "--layers", "80", "--heads", "64",
+        "--kv_heads", "8", "--head_size", "128", "--value_bytes", "1", "2",
+        "--tokens", "1024", "8192", "32768", "131072", "--sequences", "1",
+    ],
+    "decode": [
+        "decode", "--weight_bytes", "16.06e9", "--kv_token_bytes", "131072",
+        "--context", "1024", "8192", "32768", "--memory_bandwidth", "3.35e12",
+        "--batch", "1", "2", "4", "8", "16", "32", "64", "128", "256", "512",
+    ],
 }
 # fmt: on
 
