@@ -1,6 +1,5 @@
 -- title: Tiles and waves of the products of a layer
 -- column product: Product
--- column outer: N .0
 -- column tiles: Tiles .0
 -- column waves_a: A100, waves .2
 -- column useful_a: Useful, A100 [%] .0
@@ -10,7 +9,6 @@
 -- column useful_m: Useful, MI300X [%] .0
 -- note: Derived, not measured: 8,192 tokens, one tile of 256 x 128 (assumed) on each of the 108, 132 and 304 units at a time. Waves are shown before they are rounded up. Real libraries choose tiles for each shape and device.
 SELECT q.operation AS product,
-       q.outer AS outer,
        q.tiles AS tiles,
        q.tiles / a.units AS waves_a,
        100.0 * q.tiles / (a.units * ceil(q.tiles / a.units)) AS useful_a,
