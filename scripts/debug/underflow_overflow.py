@@ -120,6 +120,7 @@ PROFILES = {
 UNITS = {"frame": "1", "batch": "1", "abs_min": "1", "abs_max": "1"}
 LOST_UNITS = {
     "scale": "1",
+    "scale_power": "1",
     "values": "1",
     "zero_share": "1",
     "subnormal_share": "1",
@@ -129,7 +130,7 @@ LOST_UNITS = {
 DTYPES = ("float16", "bfloat16", "float32")
 OUTPUTS = ("tensor", "tuple", "dict", "dataclass")
 LOST_DTYPES = ("bfloat16", "float16", "float8_e5m2", "float8_e4m3fn")
-LOST_SCALES = tuple(2.0**power for power in range(-20, 41, 2))
+LOST_POWERS = tuple(range(-20, 41, 2))
 # What wrappers put into the names of the modules in them.
 WRAPPERS = {"_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_orig_mod"}
 # Nothing nests deeper, unless it holds itself.
@@ -969,12 +970,13 @@ def make_lost_rows(options: argparse.Namespace) -> list[Row]:
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
     rows: list[Row] = []
     for name in LOST_DTYPES:
-        for scale in LOST_SCALES:
-            lost = count_lost(gradients, getattr(torch, name), scale)
+        for power in LOST_POWERS:
+            lost = count_lost(gradients, getattr(torch, name), 2.0**power)
             rows.append(
                 {
                     "dtype": name,
-                    "scale": scale,
+                    "scale": 2.0**power,
+                    "scale_power": power,
                     "values": lost.values,
                     "zero_share": lost.zero / lost.values,
                     "subnormal_share": lost.subnormal / lost.values,
@@ -993,7 +995,7 @@ def show_lost(options: argparse.Namespace, arguments: list[str]) -> int:
     lines = [
         [
             row["dtype"],
-            f"2^{math.log2(row['scale']):.0f}",
+            f"2^{row['scale_power']}",
             *(f"{row[name] * 100:.1f}" for name in shares),
         ]
         for row in rows
