@@ -1,11 +1,11 @@
 -- title: How far a format reaches
 -- column name: Format
--- column bits: Sign + exponent + mantissa
+-- column bits: Bits
 -- column largest: Largest
 -- column normal: Smallest normal
 -- column smallest: Smallest
--- column doublings: Doublings from there to the largest .1
--- note: Computed by the calculator number-format from the bits, which are reported. Below the smallest normal number digits are lost; half of the smallest is rounded to zero.
+-- column doublings: Doublings .1
+-- note: Computed by the calculator number-format from the bits of sign, exponent and mantissa, which are reported. Doublings: from the smallest to the largest. Below the smallest normal number digits are lost; half of the smallest is rounded to zero.
 SELECT f.name AS name,
        f.sign_bits || ' + ' || f.exponent_bits || ' + ' || f.mantissa_bits AS bits,
        c.largest AS largest,
