@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import random
-import shutil
 import subprocess
 import tempfile
 from collections import Counter
@@ -26,6 +25,7 @@ from bindery.parse import parse_chapter
 from bindery.pipeline import inspect_book
 from hypothesis import given
 from hypothesis import strategies as st
+from whole_sites import copy_reference_book
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -652,15 +652,8 @@ def parse_once(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 @pytest.fixture
 def large_book(tmp_path: Path, run_bindery: Runner) -> Path:
     """A copy of the reference book."""
-    named = os.environ.get("BINDERY_REFERENCE_BOOK", "")
-    source = Path(named) if named else ROOT.parent / "shared/reference/ml-engineering"
-    if not (source / "chapters-md.txt").is_file():
-        pytest.skip("no reference book; name its folder in BINDERY_REFERENCE_BOOK")
     target = tmp_path / "reference"
-    hidden = shutil.ignore_patterns(".git")
-    shutil.copytree(source, target, copy_function=shutil.copyfile, ignore=hidden)
-    for folder in (target, *(path for path in target.rglob("*") if path.is_dir())):
-        folder.chmod(0o755)
+    copy_reference_book(target)
     ended = run_bindery("import", str(target), folder=tmp_path)
     assert ended.status == 0, ended.stderr
     return target

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browsers import open_browser
 from evidence_book import EPOCH, FILES
 
 if TYPE_CHECKING:
@@ -46,12 +45,6 @@ See [the other chapter](other/README.md#section).
 DRAWING = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="2000" height="100"><path d="M0 0h2000"/></svg>'
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as running:
-        yield running
 
 
 @pytest.fixture

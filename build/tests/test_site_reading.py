@@ -15,7 +15,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from bindery.config import load_config
-from browsers import open_browser
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -102,12 +101,6 @@ In the heading they are as well.
     "light.svg": SQUARE,
     "dark.svg": SQUARE.replace("4", "6"),
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as running:
-        yield running
 
 
 @pytest.fixture

@@ -89,6 +89,16 @@ PROFILES = {
         "number-format", "--exponent_bits", "2", "3", "4", "5", "--mantissa_bits", "1", "2", "3",
         "--special", "fn", "fnuz", "finite",
     ],
+    "kv": [
+        "kv-cache", "--attention", "mha", "gqa", "mqa", "mla", "--layers", "80", "--heads", "64",
+        "--kv_heads", "8", "--head_size", "128", "--value_bytes", "1", "2",
+        "--tokens", "1024", "8192", "32768", "131072", "--sequences", "1",
+    ],
+    "decode": [
+        "decode", "--weight_bytes", "16.06e9", "--kv_token_bytes", "131072",
+        "--context", "1024", "8192", "32768", "--memory_bandwidth", "3.35e12",
+        "--batch", "1", "2", "4", "8", "16", "32", "64", "128", "256", "512",
+    ],
 }
 # fmt: on
 
