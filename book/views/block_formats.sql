@@ -4,7 +4,6 @@
 -- column block: Numbers in a block
 -- column scale: Their scale
 -- column bits: Bits a number, all told .3
--- column weights: 70B weights [GB] .1
 -- column source: Source
 -- note: Elements, blocks and scales: reported. Bits a number: bits of the element, plus those of its scales over the numbers that share them. NVFP4 also has one float32 for the whole tensor, which is nothing.
 SELECT name,
@@ -12,7 +11,6 @@ SELECT name,
        block,
        scale,
        element_bits + scale_bits * 1.0 / block + COALESCE(second_bits * 1.0 / second_block, 0) AS bits,
-       70e9 * (element_bits + scale_bits * 1.0 / block + COALESCE(second_bits * 1.0 / second_block, 0)) / 8 / 1e9 AS weights,
-       source
+       '[1](' || source || ')' AS source
 FROM block_formats
 ORDER BY bits DESC, name
