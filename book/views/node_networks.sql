@@ -7,7 +7,7 @@
 -- column frontend: Frontend [Gbps] .0
 -- column transport: Speaks
 -- column source: Source
--- note: One direction. Cards: ports times Gbps. Backend: derived, that over eight bits a byte, and over the accelerators of the node. A dash: the source does not say, or in a unit that cannot be right.
+-- note: One direction. Cards: ports times Gbps. Backend: derived, that over eight bits a byte, and over the accelerators of the node. Rows whose source is the Open Book are reported, all others are the vendors'. A dash: the source does not say, or in a unit that cannot be right.
 SELECT n.provider || ' ' || n.node AS node,
        n.accelerators || ' ' || replace(replace(replace(replace(n.accelerator, 'NVIDIA ', ''), ' SXM', ''), 'Intel ', ''), 'AWS ', '') AS accelerator,
        n.nics || ' x ' || n.nic_rate AS cards,

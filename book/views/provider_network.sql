@@ -7,7 +7,7 @@ SELECT q.number AS number,
        q.ask AS ask,
        q.demand AS demand,
        CASE WHEN q.tool IS NULL THEN 'a promise, in writing'
-            ELSE '[' || replace(replace(replace(replace(replace(replace(replace(q.tool, 'scripts/compute/', ''), 'scripts/network/', ''), 'scripts/storage/', ''), 'scripts/training/', ''), 'scripts/debug/', ''), 'scripts/orchestration/launchers/', ''), 'scripts/', '') || '](../../../' || q.tool || ')' END AS tool
+            ELSE '[' || replace(q.tool, rtrim(q.tool, replace(q.tool, '/', '')), '') || '](../../../' || q.tool || ')' END AS tool
 FROM provider_questions q
 WHERE q.part = 'network'
 ORDER BY CAST(substr(q.number, 2) AS INTEGER), q.number

@@ -1,9 +1,14 @@
 -- title: Xid codes of the NVIDIA driver
--- column code: Xid .0
+-- column code: Xid
 -- column meaning: What happened
 -- column suspect: Suspect
 -- column action: First action
--- note: Codes and first actions from [NVIDIA's catalogue](https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html) as of 29 October 2025 (vendor), shortened; the suspect is our reading of it.
-SELECT code, meaning, suspect, action
+-- column verdict: Verdict of gpu_health
+-- note: Codes and first actions from [NVIDIA's catalogue](https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html) as of 29 October 2025 (vendor), shortened. Suspect and verdict are not in the catalogue: they are this book's own reading of it.
+SELECT CASE WHEN last IS NULL THEN CAST(code AS TEXT) ELSE code || ' to ' || last END AS code,
+       meaning,
+       suspect,
+       action,
+       coalesce(verdict, 'none') AS verdict
 FROM xid_codes
-ORDER BY code;
+ORDER BY xid_codes.code;

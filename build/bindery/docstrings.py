@@ -16,10 +16,12 @@ _TYPED = re.compile(r">>> |\.\.\. |\$ |[-*|+] |\d+[.)] ")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A piece of a docstring. `kind` is `heading`, `paragraph` or `typed`."""
+    """A piece of a docstring. `kind` is `heading`, `paragraph`, `terms` or `typed`."""
 
     kind: str
     text: str
+    terms: tuple[tuple[str, str], ...] = ()
+    """Labels, and what is said of each, of a block of terms."""
 
 
 def read_docstring(source: str) -> str:
@@ -91,4 +93,26 @@ def _join(kind: str, lines: list[str]) -> Block:
     if kind == "paragraph":
         return Block(kind, " ".join(line.strip() for line in lines))
     margin = min(len(line) - len(line.lstrip()) for line in lines)
-    return Block(kind, "\n".join(line[margin:] for line in lines))
+    lines = [line[margin:] for line in lines]
+    return Block("terms" if (terms := _read_terms(lines)) else kind, "\n".join(lines), terms)
+
+
+def _read_terms(lines: list[str]) -> tuple[tuple[str, str], ...]:
+    """Labels and sentences that are set below each other in two columns; none where a line does
+    not fit, or where no sentence goes on in a second line: what is short may be a command."""
+    indents = {len(line) - len(line.lstrip()) for line in lines} - {0}
+    if len(indents) != 1 or any(line.endswith("\\") for line in lines):
+        return ()
+    column = indents.pop()
+    terms: list[tuple[str, str]] = []
+    for line in lines:
+        label, text = line[:column], line[column:]
+        if label.strip() and (label[-1] != " " or not text or text[0] == " "):
+            return ()
+        if label.strip():
+            terms.append((label.strip(), text))
+        elif not terms:
+            return ()
+        else:
+            terms[-1] = (terms[-1][0], f"{terms[-1][1]} {text}")
+    return tuple(terms) if len(terms) > 1 else ()

@@ -31,3 +31,10 @@ def open_browser() -> Iterator[Any]:
         running = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield running
         running.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One running Chromium for the tests of a file."""
+    with open_browser() as running:
+        yield running

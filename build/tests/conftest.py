@@ -30,7 +30,7 @@ import hypothesis
 import pytest
 from bindery import cli
 
-pytest_plugins = ["slurm_cluster", "whole_sites"]
+pytest_plugins = ["slurm_cluster", "whole_sites", "browsers"]
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -10,7 +10,6 @@ import json
 import math
 import random
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from bindery.calculators import read_calculators
 from bindery.translating import TranslationError, translate_functions
-from browsers import open_browser
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -32,6 +30,7 @@ POINTS = 5000
 # of the 1. All other outputs are equal bit by bit.
 OF_MATHS = {
     "loss": {"loss", "loss_of_size", "loss_of_data"},
+    "number-format": {"decimal_digits", "doublings"},
     "checkpoint": {"young_lost_share", "lost_share", "own_lost_share"},
 }
 COMPUTE = """(cases) => JSON.stringify(JSON.parse(cases).map((inputs) => {
@@ -44,12 +43,6 @@ COMPUTE = """(cases) => JSON.stringify(JSON.parse(cases).map((inputs) => {
         return [name, typeof value === "bigint" ? "int" : "float", String(value)];
     })];
 }))"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -46,6 +46,34 @@ Exit status: 0.
     ]
 
 
+def test_sentences_in_two_columns_are_terms() -> None:
+    """A label and its sentence flow; commands, and columns that do not hold, stay as typed."""
+    text = """What?
+
+All:
+    output      lines
+    --heartbeat every file has to change
+    --log       files of which one has
+                to grow
+
+    here        tool.py \\
+                --more
+    there       tool.py
+
+    a  one line
+    b    another column
+         that goes on
+"""
+    _, (heading, *blocks) = split_docstring(text)
+    assert heading == Block("heading", "All")
+    assert [block.kind for block in blocks] == ["terms", "typed", "typed"]
+    assert blocks[0].terms == (
+        ("output", "lines"),
+        ("--heartbeat", "every file has to change"),
+        ("--log", "files of which one has to grow"),
+    )
+
+
 def test_what_is_no_python_has_no_docstring() -> None:
     """A script of another language, a file with a NUL and one without a docstring give nothing."""
     for source in ("#!/bin/sh\necho 'hi\n", "a\0b", "x = 1\n", ""):

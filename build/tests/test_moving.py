@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import random
-import shutil
 import subprocess
 import tempfile
 from collections import Counter
@@ -26,6 +25,7 @@ from bindery.parse import parse_chapter
 from bindery.pipeline import inspect_book
 from hypothesis import given
 from hypothesis import strategies as st
+from whole_sites import copy_reference_book
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -335,6 +335,47 @@ def test_lists_beside_the_chapters_follow(make_book: BookMaker) -> None:
     assert read_tree(root) == before
     move(root, "book/chapters-md.txt", "lists/chapters-md.txt")
     assert (root / "lists/chapters-md.txt").read_text() == "../book/a.md\n../book/sub/b.md\n"
+
+
+def test_places_in_data_follow(make_book: BookMaker, run_bindery: Runner) -> None:
+    """A cell of the type `place` names the new path, anchor and all; the same words in other
+    columns and the line ends stay, and the table is right after it was filled."""
+    schema = (
+        "title: Words\nsource: https://example.org/a\ndate: 2026-11-20\nclass: assumed\ncolumns:\n"
+        "  term: {type: text, description: the word}\n"
+        "  meaning: {type: text, description: what it means}\n"
+        "  place: {type: place, description: where it is explained}\n"
+    )
+    rows = (
+        "term,meaning,place\r\n"
+        'chip,"in a.md, not in a.md#chips",a.md#chips\r\n'
+        'heat,"it is warm","sub/heat.md"\r\n'
+    )
+    view = (
+        "-- title: Words\n-- column term: Term\n-- column meaning: Meaning\n"
+        "-- column place: Where\n"
+        "SELECT term, meaning, '[here](' || place || ')' AS place FROM words ORDER BY term\n"
+    )
+    root = make_book(
+        {
+            "glossary.md": "# Glossary\n\n<!-- table: words -->\n<!-- /table -->\n",
+            "a.md": "# A\n\n## Chips\n\nA chip.\n",
+            "sub/heat.md": "# Heat\n\n[back](../a.md)\n",
+            "data/words.csv": rows.encode(),
+            "data/words.yaml": schema,
+            "views/words.sql": view,
+        }
+    )
+    assert run_bindery("fill", folder=root).status == 0
+    before = read_tree(root)
+    move(root, "a.md", "sub/chips.md")
+    expected = rows.replace(",a.md#chips", ",sub/chips.md#chips")
+    assert (root / "data/words.csv").read_bytes() == expected.encode()
+    assert run_bindery("fill", folder=root).status == 0
+    assert run_bindery("check", folder=root).stdout.endswith("0 errors, 0 warnings\n")
+    move(root, "sub/chips.md", "a.md")
+    run_bindery("fill", folder=root)
+    assert read_tree(root) == before
 
 
 def test_a_name_that_a_plain_list_cannot_hold_is_refused(
@@ -652,15 +693,8 @@ def parse_once(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 @pytest.fixture
 def large_book(tmp_path: Path, run_bindery: Runner) -> Path:
     """A copy of the reference book."""
-    named = os.environ.get("BINDERY_REFERENCE_BOOK", "")
-    source = Path(named) if named else ROOT.parent / "shared/reference/ml-engineering"
-    if not (source / "chapters-md.txt").is_file():
-        pytest.skip("no reference book; name its folder in BINDERY_REFERENCE_BOOK")
     target = tmp_path / "reference"
-    hidden = shutil.ignore_patterns(".git")
-    shutil.copytree(source, target, copy_function=shutil.copyfile, ignore=hidden)
-    for folder in (target, *(path for path in target.rglob("*") if path.is_dir())):
-        folder.chmod(0o755)
+    copy_reference_book(target)
     ended = run_bindery("import", str(target), folder=tmp_path)
     assert ended.status == 0, ended.stderr
     return target

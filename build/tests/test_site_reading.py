@@ -15,7 +15,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from bindery.config import load_config
-from browsers import open_browser
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -39,7 +38,8 @@ SECTIONS = "\n".join(
 PAGES = ("", "tables.html", "long.html", "found.html")
 SQUARE = '<svg xmlns="http://www.w3.org/2000/svg" width="4" height="4"><path d="M0 0h4"/></svg>'
 FILES = {
-    "README.md": "# Welcome\n\nThe quick zebra jumps.[^1]\n\n[^1]: What the *note* says.\n",
+    "README.md": "# Welcome\n\nThe quick zebra jumps.[^1] Actors act in acts, active.\n\n"
+    "[^1]: What the *note* says.\n",
     "tables.md": """# Tables
 
 A lone walrus sings.
@@ -75,7 +75,7 @@ make all
 <img src="light.svg" alt="A square">
 </picture>
 """,
-    "long.md": f"# Long\n\n{SECTIONS}\n## Last\n\nAn odd ptarmigan.\n",
+    "long.md": f"# Long\n\n{SECTIONS}\n## Last\n\nAn odd ptarmigan. ACS too.\n",
     "found.md": """# Found
 
 A gibbon, and elsewhere a heron.
@@ -102,12 +102,6 @@ In the heading they are as well.
     "light.svg": SQUARE,
     "dark.svg": SQUARE.replace("4", "6"),
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as running:
-        yield running
 
 
 @pytest.fixture
@@ -219,6 +213,14 @@ def test_sections_with_all_words_come_first(open_page: Callable[..., Any]) -> No
     assert titles[3:] == ["Numbers"]
     if page.url.startswith("file:"):
         assert read_results(open_page("index.html"), "okapi killer")[0][0] == "Numbers"
+
+
+def test_a_word_as_it_was_typed_comes_first(open_page: Callable[..., Any]) -> None:
+    """An abbreviation is found where it stands, and not first in words with the same stem."""
+    page = open_page("index.html")
+    read_results(page, "ACS")  # of which the first may be those of a part of it
+    first = "document.querySelector('dialog.search [role=option] b').textContent"
+    page.wait_for_function(f"() => {first} === 'Last'")
 
 
 def test_words_of_cells_are_found_apart(open_page: Callable[..., Any]) -> None:

@@ -3,12 +3,10 @@ page, on the screen and on paper."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browsers import open_browser
 from lxml import html as lxml_html
 
 if TYPE_CHECKING:
@@ -24,12 +22,6 @@ SOURCE = "# Words\n\n" + "\n".join(
         "[^1]: A note.\n",
     ]
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as running:
-        yield running
 
 
 @pytest.fixture

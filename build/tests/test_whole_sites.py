@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browsers import open_browser
 from lxml import html as lxml_html
 from validators import run_lighthouse, run_vnu
 from whole_sites import serve_folder
@@ -27,6 +26,11 @@ FAULTS_OF_CONTENT: dict[str, dict[str, set[str]]] = {
     "own": {},
     # Two tables whose author has left a heading empty.
     "reference": {"empty-table-header": {"network/index.html"}},
+}
+# The same by audit of Lighthouse: links that are called "here", and those two tables.
+CONTENT_FOR_LIGHTHOUSE: dict[str, set[str]] = {
+    "own": set(),
+    "reference": {"link-text", "td-has-header"},
 }
 # What it has none of, and tests of which pass it over.
 LACKS: dict[str, set[str]] = {
@@ -57,12 +61,6 @@ VIEWS: tuple[tuple[str, int, str, dict[str, Any]], ...] = (
 )
 FIRST_BYTES = 150_000
 MOST_BYTES = 1_000_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -447,14 +445,12 @@ def test_a_record_is_dropped_beside_ours(
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize("kind", ["front", "largest"])
 def test_lighthouse_has_nothing_to_say(whole_site: WholeSite, address: str, kind: str) -> None:
-    """Accessibility and best practices have 100 of 100 points, and SEO where links have words of
-    their own: the reference book has some that are called "here". Performance is no test's to say,
-    for it is that of the machine as well."""
+    """Accessibility, best practices and SEO pass whole, and performance has 95 of 100 points or
+    more, on the first page and on the largest chapter."""
     page = "" if kind == "front" else whole_site.largest.removesuffix("index.html")
-    scores, faults = run_lighthouse(f"{address}/{page}")
-    del scores["performance"]
-    if whole_site.name == "reference":
-        del scores["seo"]
-    assert set(scores.values()) == {100}, faults
+    report = run_lighthouse(f"{address}/{page}")
+    assert set(report.faults) <= CONTENT_FOR_LIGHTHOUSE[whole_site.name], report.faults
+    assert report.performance >= 95, report.slow

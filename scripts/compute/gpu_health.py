@@ -72,8 +72,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-__version__ = "0.1.0"
-METHOD = 1
+__version__ = "0.2.0"
+METHOD = 2
 
 # Plain literals: a runner reads them without importing this file.
 PROFILES = {"toy": ["--sample"], "full": []}
@@ -128,20 +128,38 @@ SRAM_LIMIT = 4
 SEVERITIES = ("fault", "reset", "watch", "odd", "ok")
 COMMAND_SECONDS = 60.0
 
-# Numbers of NVIDIA's Xid catalogue that say something of the hardware, with what they ask for.
-# Others (13, 31, 43, 45 and so on) are usually the application's.
+# Numbers of NVIDIA's Xid catalogue that say something of the hardware, with what they ask for; the
+# same verdicts stand in the book, in data/xid_codes.csv. Others (13, 31, 43, 45, 137) are usually
+# the application's.
 XIDS = {
+    32: ("watch", "a broken stream of commands: examine PCIe if it comes back"),
+    46: ("reset", "the GPU stopped processing"),
     48: ("reset", "an uncorrectable memory error"),
-    63: ("reset", "a row of memory was marked for remapping"),
-    64: ("fault", "a row of memory could not be remapped"),
-    74: ("watch", "an NVLink error"),
+    54: ("fault", "auxiliary power is not connected"),
+    62: ("reset", "the GPU's internal controller stopped"),
+    63: ("watch", "a row of memory was marked for remapping"),
+    64: ("reset", "a row of memory could not be remapped: report it"),
+    74: ("reset", "an NVLink error; the far end may be at fault"),
     79: ("fault", "the GPU has fallen off the bus"),
     92: ("watch", "many correctable memory errors"),
     94: ("reset", "a contained memory error: its job was hit"),
     95: ("reset", "an uncontained memory error"),
+    109: ("reset", "a switch of context took too long"),
+    110: ("reset", "a protection of the GPU was violated"),
     119: ("reset", "the GPU's system processor did not answer"),
     120: ("reset", "the GPU's system processor failed"),
+    121: ("watch", "corrected errors on the link between CPU and GPU"),
+    136: ("reset", "a link could not be trained"),
     140: ("reset", "an unrecovered memory error"),
+    143: ("reset", "the GPU could not be initialised"),
+    **dict.fromkeys(range(144, 151), ("watch", "an NVLink 5 error: see Xid 154 beside it")),
+    154: ("watch", "the driver recommends what the log says"),
+    155: ("reset", "an NVLink went down, if not on purpose"),
+    156: ("reset", "a resource of the GPU was retired"),
+    157: ("watch", "no resource is left for a repair: report it"),
+    158: ("reset", "a fatal timeout of the GPU"),
+    171: ("reset", "an uncorrectable error in DRAM"),
+    172: ("reset", "an uncorrectable error in SRAM"),
 }
 # Throttle reasons that are not those of a healthy machine under load.
 BAD_THROTTLES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Callable
@@ -225,6 +226,20 @@ def test_a_lost_gpu_is_a_row(health: Any) -> None:
     assert [row["verdict"] for row in rows] == ["ok"] * 7 + ["fault"]
     assert rows[-1]["model"] == "not listed"
     assert health.find_missing(rows, ["node"], 8) == ["node has 7 GPUs, and 8 are asked for"]
+
+
+def test_verdicts_of_xids_are_those_of_the_book(health: Any) -> None:
+    """The table of the book and the tool say the same of each Xid."""
+    table = Path(__file__).resolve().parents[2] / "book" / "data" / "xid_codes.csv"
+    verdicts: dict[int, str] = {}
+    with table.open(encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(lines):
+            first = int(row["code"])
+            numbers = range(first, int(row["last"] or first) + 1)
+            verdicts |= dict.fromkeys(numbers, row["verdict"])
+    told = {number: verdict for number, verdict in verdicts.items() if verdict}
+    assert told == {number: verdict for number, (verdict, _) in health.XIDS.items()}
+    assert set(told.values()) <= set(health.SEVERITIES)
 
 
 def test_xid_lines(health: Any) -> None:

@@ -141,6 +141,8 @@ _TAKE_WIDTH: Mapping[str, str] = {
 _HOLD_PARAGRAPHS = frozenset((_BARRIER, "blockquote", "dd", "details", "div", "figure", "li", "td"))
 _SHORT_WORD = re.compile(r"(?<!\S)(?=\S*[-/|?\u2010\u2013\u2014]\S)(\S{2,20})(?!\S)")
 """A word that a browser would break behind such a sign, and that is short enough to be kept."""
+_LONGEST_CODE_ON_ONE_LINE = 30
+"""Characters; a longer command in a table is broken between its words."""
 _TABLE_BOX = "div.table"
 """The box around a raw table; what closes it is the part before the dot."""
 
@@ -485,6 +487,12 @@ class _Writer:
         self.out.append("<br/>\n")
 
     def _write_inline_code(self, token: Token) -> None:
+        words = token.content.split(" ")
+        if self.keeps_words and len(words) > 1 and len(token.content) > _LONGEST_CODE_ON_ONE_LINE:
+            # A command that kept its line would press all other columns together.
+            code = " ".join(f'<span class="word">{escape_text(word)}</span>' for word in words)
+            self.out.append(f'<code class="command">{code}</code>')
+            return
         self.out.append(f"<code>{self._escape(token.content)}</code>")
 
     def _write_inline_maths(self, token: Token) -> None:

@@ -64,19 +64,13 @@ def _set_permissions(path: Path) -> None:
 @contextlib.contextmanager
 def make_folder(path: Path) -> Iterator[Path]:
     """A folder to fill, which takes the place of `path` when the block ends without an error."""
-    with name_target(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        sweep_leftovers(path.parent)
-        work = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=path.parent))
-        try:
-            yield work
-            work.chmod(0o755)
-            if path.exists():
-                _exchange(work, path)
-            else:
-                work.rename(path)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
+    with make_work_folder(path) as work:
+        yield work
+        work.chmod(0o755)
+        if path.exists():
+            _exchange(work, path)  # what it was before goes with the work folder
+        else:
+            work.rename(path)
 
 
 @contextlib.contextmanager

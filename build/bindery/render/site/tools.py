@@ -4,10 +4,8 @@ chapters that speak of it. All is read from the source and the records of a tool
 from __future__ import annotations
 
 import hashlib
-import math
 import posixpath
 import re
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,31 +19,21 @@ from bindery.load import RECORDS_FOLDER, Tree
 from bindery.model import Anchor, Span
 from bindery.pipeline import Inspection
 from bindery.render.addresses import quote_path
-from bindery.render.decimals import find_pads
 from bindery.render.highlighting import highlight_code
-from bindery.render.markup import escape_attribute, escape_text
-from bindery.report import count_noun
+from bindery.render.markup import escape_text
+from bindery.render.site.results import write_example, write_values
+from bindery.render.site.sharing import find_references, share_references
 from bindery.slugs import SlugCounter
-from bindery.tables import UNKNOWN, Cell, Column, format_cell
 from bindery.translating import TranslationError
 
 if TYPE_CHECKING:
-    from bindery.comparison import Reference
-    from bindery.records import Record, Scalar
-    from bindery.terms import Terms
+    from bindery.records import Record
 
 _FOLDERS = ("tools", "_tools")
-MOST_ROWS = 60
-"""Of an example on a page; the rest is in the file that can be downloaded."""
-_MOST_RECORDS = 6
-"""Columns of the table of values."""
-_LOG_LINES = 60
 _TAKEN = "usage records example values chapters text yours calculators tool".split()
 """Anchors of the page that are not of the docstring."""
-_CODE = re.compile(r"(`+)(.+?)\1")
-_PREFIXES = ("p", "n", "µ", "m", "", "k", "M", "G", "T", "P", "E")
-_SCALED = frozenset(("s", "B", "B/s", "FLOP", "FLOP/s", "Hz", "W", "J"))
-_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_CODE = re.compile(r"(`+)(.+?)\1|(?<![\w-])(--[a-z][\w-]*)")
+"""What stands in backticks, and options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +152,7 @@ def _describe_tool(inspection: Inspection, tool: ToolEntry, folder: str) -> Tool
         terms = read_terms(tool.name, source)
     except TermsError:
         terms = None
-    references = _find_references(inspection, records, terms)
+    references = find_references(inspection, records, terms)
     units = {key: unit for r in records.values() for key, unit in r.units.items()}
     slugs = SlugCounter()
     for taken in _TAKEN:
@@ -185,10 +173,12 @@ def _describe_tool(inspection: Inspection, tool: ToolEntry, folder: str) -> Tool
         evidence.texts.get(f"{tool.name}/help", "").rstrip(),
         newest,
         records[newest].shell_line if newest else "",
-        _write_example(tree, newest, records[newest]) if newest else Markup(),
+        write_example(tree, newest, records[newest]) if newest else Markup(),
         tuple(_list_run(inspection, name, records[name]) for name in order),
-        _write_values(references, terms, units) if terms else Markup(),
-        _share(terms, references, units, read_method(source)) if terms and references else None,
+        write_values(references, terms, units) if terms else Markup(),
+        share_references(terms, references, units, read_method(source))
+        if terms and references
+        else None,
         tuple(_find_chapters(inspection, tool, records)),
         tuple(offers),
         tuple(_read_calculators(source)) if tool.calculators else (),
@@ -285,241 +275,22 @@ def _set_blocks(blocks: Sequence[Block], slugs: SlugCounter) -> Iterable[ToolSec
         elif block.kind == "typed":
             text = highlight_code(block.text, "text")
             pieces.append(f'<div class="code"><pre tabindex="0"><code>{text}</code></pre></div>')
+        elif block.kind == "terms":
+            pairs = (
+                f"<dt>{_set_label(label)}</dt><dd>{_set_inline(said)}</dd>"
+                for label, said in block.terms
+            )
+            pieces.append(f'<dl class="terms">{"".join(pairs)}</dl>')
         else:
             pieces.append(f"<p>{_set_inline(block.text)}</p>")
     if title or pieces:
         yield ToolSection(slug, title, Markup("\n".join(pieces)))
 
 
+def _set_label(text: str) -> str:
+    """An option is code."""
+    return f"<code>{escape_text(text)}</code>" if text.startswith("-") else _set_inline(text)
+
+
 def _set_inline(text: str) -> str:
-    return _CODE.sub(r"<code>\2</code>", escape_text(text))
-
-
-# --- results ---
-
-
-def _write_example(tree: Tree, name: str, record: Record) -> Markup:
-    """The results of a record as a table; its log where it has none."""
-    if record.results:
-        return _write_results(record)
-    path = f"{posixpath.dirname(f'{RECORDS_FOLDER}/{name}')}/{record.log}"
-    if record.log is None or tree.find_kind(path) != "file":
-        return Markup("<p>The run has left no table.</p>")
-    lines = tree.read_bytes(path).decode("utf-8", "replace").rstrip().split("\n")
-    more = f"\n({count_noun(len(lines) - _LOG_LINES, 'more line')})"
-    text = "\n".join(lines[:_LOG_LINES]) + (more if len(lines) > _LOG_LINES else "")
-    return Markup(
-        f'<div class="code"><pre tabindex="0"><code>{escape_text(text)}</code></pre></div>'
-    )
-
-
-def _write_results(record: Record) -> Markup:
-    keys = list(dict.fromkeys(key for row in record.results for key in row))
-    rows = record.results[:MOST_ROWS]
-    same = {
-        key: rows[0][key]
-        for key in keys
-        if len(rows) > 1 and key in rows[0]
-        and all(key in row and _is_same(row[key], rows[0][key]) for row in rows)
-    }  # fmt: skip
-    columns: list[tuple[str, list[Cell], Column]] = []
-    for key in keys:
-        if key not in same:
-            values = [row.get(key) for row in rows]
-            columns.append((key, *_scale_column(key, values, record.units.get(key, ""))))
-    out = []
-    if same:
-        shown = []
-        for key, value in same.items():
-            (cell,), column = _scale_column(key, [value], record.units.get(key, ""))
-            unit = f" {column.unit}" if column.unit else ""
-            shown.append(f"{_name_column(key)} {_show_cell(cell, column)}{unit}")
-        out.append(f"<p>The same in all rows: {escape_text('; '.join(shown))}.</p>")
-    if columns:
-        heads = [column for _, _, column in columns]
-        body = list(zip(*(cells for _, cells, _ in columns), strict=True))
-        out.append(write_table(heads, body, f"Results of a run of {record.tool}"))
-    if len(record.results) > len(rows):
-        out.append(f"<p>The first {len(rows)} of {len(record.results)} rows.</p>")
-    return Markup("\n".join(out))
-
-
-def _is_same(left: Scalar, right: Scalar) -> bool:
-    return isinstance(left, bool) == isinstance(right, bool) and left == right
-
-
-def _name_column(key: str) -> str:
-    return key.replace("_", " ")
-
-
-def _show_cell(cell: Cell, column: Column) -> str:
-    return format_cell(cell, column).replace("\\|", "|")
-
-
-def _scale_column(key: str, values: Sequence[Scalar], unit: str) -> tuple[list[Cell], Column]:
-    """The cells of a column and its heading: base units get the prefix that most of the numbers
-    read best with."""
-    numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
-    plain: list[Cell] = [_show_flag(v) if isinstance(v, bool) else v for v in values]
-    name = _name_column(key)
-    shown = "" if unit == "1" else unit
-    if not numbers or any(isinstance(v, str) for v in plain):
-        return [None if v is None else str(v) for v in plain], Column(key, name)
-    is_whole = all(number.is_integer() for number in numbers)
-    sizes = [abs(number) for number in numbers if number]
-    middle = statistics.median(sizes) if sizes else 0.0
-    factor, prefix = 1.0, ""
-    if unit == "B" and is_whole and sizes and all(size % 1024 == 0 for size in sizes):
-        power = min(int(math.log2(min(sizes)) // 10), len(_BINARY) - 1)
-        factor, prefix = 1024.0**power, _BINARY[power]
-    elif unit in _SCALED and middle:
-        least = _PREFIXES.index("") if unit in ("B", "FLOP") else 0
-        power = math.floor(math.log10(middle) / 3 + 1e-9)
-        power = max(least - 4, min(power, len(_PREFIXES) - 5))
-        factor, prefix = 1000.0**power, _PREFIXES[power + 4]
-    scaled = [v / factor if isinstance(v, int | float) and v is not None else v for v in plain]
-    if all(not isinstance(v, float) or v.is_integer() for v in scaled):
-        return [int(v) if isinstance(v, float) else v for v in scaled], Column(
-            key, name, prefix + shown
-        )
-    digits = max(0, min(9, 3 - math.floor(math.log10(middle / factor)))) if middle else 0
-    return list(scaled), Column(key, name, prefix + shown, digits)
-
-
-def _show_flag(value: bool) -> str:
-    return "yes" if value else "no"
-
-
-def write_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]], label: str) -> str:
-    """A table in the XHTML of the site: numbers to the right, decimal points below each other."""
-    body = [[_show_cell(c, k) for c, k in zip(row, columns, strict=True)] for row in rows]
-    cells = [[column.title for column in columns], *body]
-    right = {
-        index
-        for index in range(len(columns))
-        if body and all(_is_number(row[index]) for row in body)
-    }
-    pads = find_pads(cells, right)
-    out = [
-        f'<div class="table" role="region" tabindex="0" aria-label="{escape_attribute(label)}">',
-        "<table><thead><tr>",
-    ]
-    for index, text in enumerate(cells[0]):
-        side = ' class="right"' if index in right else ""
-        out.append(f'<th{side} scope="col">{escape_text(text)}</th>\n')
-    out.append("</tr></thead><tbody>")
-    for number, row in enumerate(body, 1):
-        out.append("<tr>")
-        for index, text in enumerate(row):
-            side = ' class="right"' if index in right else ""
-            pad = f' data-pad="{pads[number, index]}"' if (number, index) in pads else ""
-            out.append(f"<td{side}{pad}>{escape_text(text)}</td>")
-        out.append("</tr>")
-    out.append("</tbody></table></div>")
-    return "".join(out)
-
-
-def _is_number(text: str) -> bool:
-    return text == UNKNOWN or re.fullmatch(r"-?\d[\d.]*(e[+-]?\d+)?", text) is not None
-
-
-# --- what can be compared ---
-
-
-def _find_references(
-    inspection: Inspection, records: Mapping[str, Record], terms: Terms | None
-) -> list[Reference]:
-    """The records that others are compared with, the newest first."""
-    if terms is None or not records:
-        return []
-    from bindery.comparison import make_references
-
-    stale = {name: entry.reason for name, entry in inspection.evidence.stale.items()}
-    references = make_references(records, terms, stale)
-    return sorted(references, key=lambda r: (r.started, r.name), reverse=True)
-
-
-def _write_values(
-    references: Sequence[Reference], terms: Terms, units: Mapping[str, str]
-) -> Markup:
-    """The values of the newest records, a column for each, a row for each key."""
-    shown = references[:_MOST_RECORDS]
-    keys = list(dict.fromkeys(key for reference in shown for key in reference.rows))[:MOST_ROWS]
-    if not keys:
-        return Markup()
-    fixed = [i for i in range(len(terms.keys)) if len({key[i] for key in keys}) == 1 < len(keys)]
-    varied = [i for i in range(len(terms.keys)) if i not in fixed]
-    columns: list[Column] = []
-    cells: list[list[Cell]] = []
-    for index in varied:
-        values = [key[index][1] for key in keys]
-        scaled, column = _scale_column(terms.keys[index], values, units.get(terms.keys[index], ""))
-        columns.append(column)
-        cells.append(scaled)
-    every: list[Scalar] = [
-        recorded.value if (recorded := reference.rows.get(key)) else None
-        for reference in shown
-        for key in keys
-    ]
-    scaled, column = _scale_column(terms.value, every, units.get(terms.value, ""))
-    for number, reference in enumerate(shown):
-        day, name = reference.started[:10], posixpath.basename(reference.name)
-        columns.append(Column(name, f"{day} {name}", column.unit, column.digits))
-        cells.append(scaled[number * len(keys) : (number + 1) * len(keys)])
-    better = "higher" if terms.higher_is_better else "lower"
-    said = f"<p><code>{escape_text(terms.value)}</code>; {better} is better."
-    if fixed:
-        same = ", ".join(f"{terms.keys[i]} {_show_key(keys[0][i][1])}" for i in fixed)
-        said += f" In all rows: {escape_text(same)}."
-    rows = list(zip(*cells, strict=True))
-    return Markup(f"{said}</p>\n" + write_table(columns, rows, f"{terms.value} by record"))
-
-
-def _show_key(value: Scalar) -> str:
-    from bindery.comparison import show_scalar
-
-    return show_scalar(value)
-
-
-def _share(
-    terms: Terms, references: Sequence[Reference], units: Mapping[str, str], method: int | None
-) -> dict[str, object]:
-    """Terms and records as the page's script reads them."""
-    from bindery.comparison import FAR, TOLERANCE
-
-    return {
-        "tool": terms.tool,
-        "method": method,
-        "keys": list(terms.keys),
-        "value": terms.value,
-        "unit": units.get(terms.value, "1"),
-        "higherIsBetter": terms.higher_is_better,
-        "spread": terms.spread,
-        "member": terms.member,
-        "trusted": {column: list(values) for column, values in terms.trusted.items()},
-        "alike": list(terms.alike),
-        "hasRanks": terms.has_ranks,
-        "tolerance": TOLERANCE,
-        "far": FAR,
-        "records": [
-            {
-                "name": reference.name,
-                "started": reference.started,
-                "method": reference.method,
-                "hardware": reference.hardware,
-                "powerLimit": reference.power_limit,
-                "nodes": reference.nodes,
-                "ranks": reference.ranks,
-                "settings": dict(reference.settings),
-                "rows": [
-                    [[value for _, value in key], recorded.value, recorded.spread]
-                    for key, recorded in reference.rows.items()
-                ],
-                "untrusted": [
-                    [[value for _, value in key], reason]
-                    for key, reason in reference.untrusted.items()
-                ],
-            }
-            for reference in references
-        ],
-    }
+    return _CODE.sub(lambda m: f"<code>{m[2] or m[3]}</code>", escape_text(text))
