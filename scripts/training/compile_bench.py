@@ -752,7 +752,7 @@ def make_variant_row(settings: CompileSettings, variant: str) -> Row:
     }
 
 
-def name_variant(backend: str) -> str:
+def name_backend(backend: str) -> str:
     """What the row of a backend without modes is called: "eager" is the model as it is."""
     return "captured" if backend == "eager" else backend
 
@@ -883,7 +883,7 @@ def measure_modes(
 ) -> None:
     """The eager row and one for each mode, into the run. Raises Stopped."""
     settings = subject.settings
-    modes = options.modes if settings.backend == "inductor" else [name_variant(settings.backend)]
+    modes = options.modes if settings.backend == "inductor" else [name_backend(settings.backend)]
     progress = Progress(1 + len(modes), "variants")
     try:
         with end_at_once(stop):
