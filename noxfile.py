@@ -233,6 +233,13 @@ def compare(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def count(session: nox.Session) -> None:
+    """Tell how much the book holds, part by part: words, tables, figures, links, numbers."""
+    session.install("-e", ".")
+    session.run("bindery", "count", *session.posargs)
+
+
+@nox.session(default=False)
 def bench(session: nox.Session) -> None:
     """Time bindery beside other book builders (arguments go to build/bench/compare.py), and the
     comparison of a book with 1,000 records."""

@@ -15,6 +15,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -43,6 +44,8 @@ from bindery.stops import note_signals
 UNDO = "take it back with `bindery mv --undo`"
 _STAGED = ".bindery-making-"
 _GIT_SECONDS = 60.0
+_LOCK_SECONDS = 2.0
+"""How long a change waits for another one to end."""
 _WRITABLE = 0o222
 
 
@@ -381,17 +384,27 @@ def _sync_folders(root: Path, change: Change) -> None:
 
 @contextlib.contextmanager
 def _lock(root: Path) -> Iterator[None]:
-    """Have the book for ourselves. A lock ends with its process, however that ends."""
+    """Have the book for ourselves. A lock ends with its process, however that ends: at the latest
+    when a program that it was about to start has begun."""
     handle = os.open(root, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            message = "another bindery is changing files of this book"
-            hint = "wait for it to end"
-            raise ConfigError(Finding(Span.whole(str(root)), RULE, message, hint)) from None
-        except OSError:  # a file system without locks
-            pass
+        with contextlib.suppress(OSError):  # a file system without locks
+            _wait_for_lock(root, handle)
         yield
     finally:
         os.close(handle)
+
+
+def _wait_for_lock(root: Path, handle: int) -> None:
+    deadline = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() < deadline:
+                time.sleep(0.05)
+                continue
+            message = "another bindery is changing files of this book"
+            hint = "wait for it to end"
+            raise ConfigError(Finding(Span.whole(str(root)), RULE, message, hint)) from None
+        return

@@ -36,6 +36,7 @@ VERBS = {
     "verify": ("verify", "verify"),
     "records": ("records", "records"),
     "compare": ("compare", "compare"),
+    "count": ("count", "count"),
     "import": ("importing", "import_book"),
 }
 """Each verb with its module in `bindery.commands` and its function there."""

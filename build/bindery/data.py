@@ -31,7 +31,7 @@ NEEDED = ("source", "date", "class")
 FORMULA = "formula"
 IDENTIFIER = re.compile(r"[a-z][a-z0-9_]*")
 
-_TYPES = ("text", "number", "integer", "date", "url", "boolean")
+_TYPES = ("text", "number", "integer", "date", "url", "boolean", "place")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _DIGITS = re.compile(r"[+-]?\d+", re.ASCII)
 _TYPES_ELSEWHERE = {"string": "text", "str": "text", "float": "number", "int": "integer"}
@@ -442,6 +442,8 @@ def _read_cell(name: str, text: str, kind: str) -> Cell:
                 raise ValueError(f"'{text}' is no date such as 2026-11-20") from None
         case "url" if not re.match(r"https?://\S+$", text):
             raise ValueError(f"'{text}' is no web address")
+        case "place" if re.match(r"[a-z]+:|[/#.]", text) or not re.fullmatch(r"\S+", text):
+            raise ValueError(f"'{text}' is no path from the folder of the chapters")
         case "boolean":
             if text not in ("yes", "no"):
                 raise ValueError(f"'{text}' is neither yes nor no")

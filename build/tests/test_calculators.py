@@ -30,6 +30,7 @@ POINTS = 5000
 # of the 1. All other outputs are equal bit by bit.
 OF_MATHS = {
     "loss": {"loss", "loss_of_size", "loss_of_data"},
+    "number-format": {"decimal_digits", "doublings"},
     "checkpoint": {"young_lost_share", "lost_share", "own_lost_share"},
 }
 COMPUTE = """(cases) => JSON.stringify(JSON.parse(cases).map((inputs) => {

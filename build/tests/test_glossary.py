@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from bindery.glossaries import find_glossary
 from bindery.pipeline import inspect_book
-from bindery.render.glossary import collect_terms, find_glossary, mark_terms
+from bindery.render.glossary import collect_terms, mark_terms
 from conftest import BookMaker
 from lxml import etree
 
@@ -111,4 +112,4 @@ def test_the_glossary_is_the_chapter_of_that_name(
 ) -> None:
     """Title, file or folder may say it, in the languages that have the word."""
     root = make_book({"README.md": "# A\n", path: f"# {title}\n"})
-    assert find_glossary(inspect_book(root)) == (path if found else "")
+    assert find_glossary(inspect_book(root).book) == (path if found else "")

@@ -337,6 +337,47 @@ def test_lists_beside_the_chapters_follow(make_book: BookMaker) -> None:
     assert (root / "lists/chapters-md.txt").read_text() == "../book/a.md\n../book/sub/b.md\n"
 
 
+def test_places_in_data_follow(make_book: BookMaker, run_bindery: Runner) -> None:
+    """A cell of the type `place` names the new path, anchor and all; the same words in other
+    columns and the line ends stay, and the table is right after it was filled."""
+    schema = (
+        "title: Words\nsource: https://example.org/a\ndate: 2026-11-20\nclass: assumed\ncolumns:\n"
+        "  term: {type: text, description: the word}\n"
+        "  meaning: {type: text, description: what it means}\n"
+        "  place: {type: place, description: where it is explained}\n"
+    )
+    rows = (
+        "term,meaning,place\r\n"
+        'chip,"in a.md, not in a.md#chips",a.md#chips\r\n'
+        'heat,"it is warm","sub/heat.md"\r\n'
+    )
+    view = (
+        "-- title: Words\n-- column term: Term\n-- column meaning: Meaning\n"
+        "-- column place: Where\n"
+        "SELECT term, meaning, '[here](' || place || ')' AS place FROM words ORDER BY term\n"
+    )
+    root = make_book(
+        {
+            "glossary.md": "# Glossary\n\n<!-- table: words -->\n<!-- /table -->\n",
+            "a.md": "# A\n\n## Chips\n\nA chip.\n",
+            "sub/heat.md": "# Heat\n\n[back](../a.md)\n",
+            "data/words.csv": rows.encode(),
+            "data/words.yaml": schema,
+            "views/words.sql": view,
+        }
+    )
+    assert run_bindery("fill", folder=root).status == 0
+    before = read_tree(root)
+    move(root, "a.md", "sub/chips.md")
+    expected = rows.replace(",a.md#chips", ",sub/chips.md#chips")
+    assert (root / "data/words.csv").read_bytes() == expected.encode()
+    assert run_bindery("fill", folder=root).status == 0
+    assert run_bindery("check", folder=root).stdout.endswith("0 errors, 0 warnings\n")
+    move(root, "sub/chips.md", "a.md")
+    run_bindery("fill", folder=root)
+    assert read_tree(root) == before
+
+
 def test_a_name_that_a_plain_list_cannot_hold_is_refused(
     make_book: BookMaker, run_bindery: Runner
 ) -> None:

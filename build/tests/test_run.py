@@ -283,7 +283,8 @@ def test_the_watcher_is_told_time_and_memory(start: Start) -> None:
     start("import time; time.sleep(1.5)", watch=lambda *usage: told.append(usage))
     assert len(told) >= 2
     assert [seconds for seconds, _ in told] == sorted(seconds for seconds, _ in told)
-    assert told[-1][1] > MIB
+    # The last look may come when the process has ended and has no memory any more.
+    assert max(memory for _, memory in told) > MIB
 
 
 def test_other_processes_of_ours_are_left_alone(start: Start) -> None:

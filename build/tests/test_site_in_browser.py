@@ -137,6 +137,47 @@ def test_short_words_of_a_table_keep_to_one_line(
     page.close()
 
 
+def test_a_long_command_in_a_table_leaves_room(
+    browser: Any, make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """A command of several words goes on in the next line of its cell, between two words; a short
+    one and a name without blanks keep theirs."""
+    long = "python scripts/tool.py --first-option one --second-option two --third-option three"
+    cells = f"`{long}` | `ls -l FOLDER` | {'words that fill a cell ' * 8}"
+    root = make_book({"README.md": f"# A\n\n| a | b | c |\n|---|---|---|\n| {cells} |\n"})
+    ended = run_bindery("html", folder=root)
+    assert ended.status == 0, ended.stderr
+    page = browser.new_page(viewport={"width": 1000, "height": 844})
+    page.goto((root / "dist/site/index.html").as_uri())
+    lines = page.evaluate(
+        """() => [...document.querySelectorAll('td code')].map(code =>
+            new Set([...code.getClientRects()].map(box => box.top)).size)"""
+    )
+    assert lines[0] > 1
+    assert lines[1] == 1
+    assert page.locator("td code").first.inner_text().split() == long.split()
+    words = page.locator("td code .word").all()
+    assert all(word.evaluate("word => word.getClientRects().length") == 1 for word in words)
+    page.close()
+
+
+@pytest.mark.parametrize("align", ["---", "--:"])
+def test_a_table_that_fits_does_not_seem_to_go_on(
+    browser: Any, make_book: BookMaker, run_bindery: Runner, align: str
+) -> None:
+    """The arrow of the last heading, which sorts, does not make the table wider than its box."""
+    rows = "".join(f"| {'words of a row ' * 9} | {n} |\n" for n in range(9))
+    root = make_book({"README.md": f"# A\n\n| What | Source |\n|---|{align}|\n{rows}"})
+    ended = run_bindery("html", folder=root)
+    assert ended.status == 0, ended.stderr
+    page = browser.new_page(viewport={"width": 1280, "height": 844})
+    page.goto((root / "dist/site/index.html").as_uri())
+    page.locator("button.sort").last.wait_for()
+    box = page.locator(".table")
+    assert box.evaluate("(box) => box.scrollWidth - box.clientWidth") == 0
+    page.close()
+
+
 # --- where numbers come from ---
 
 TIP = "[role=tooltip]"

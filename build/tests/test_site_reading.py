@@ -38,7 +38,8 @@ SECTIONS = "\n".join(
 PAGES = ("", "tables.html", "long.html", "found.html")
 SQUARE = '<svg xmlns="http://www.w3.org/2000/svg" width="4" height="4"><path d="M0 0h4"/></svg>'
 FILES = {
-    "README.md": "# Welcome\n\nThe quick zebra jumps, `-j`.[^1]\n\n[^1]: What the *note* says.\n",
+    "README.md": "# Welcome\n\nThe quick zebra jumps, `-j`.[^1] Actors act in acts, active.\n\n"
+    "[^1]: What the *note* says.\n",
     "tables.md": """# Tables
 
 A lone walrus sings.
@@ -74,7 +75,7 @@ make all
 <img src="light.svg" alt="A square">
 </picture>
 """,
-    "long.md": f"# Long\n\n{SECTIONS}\n## Last\n\nAn odd ptarmigan.\n",
+    "long.md": f"# Long\n\n{SECTIONS}\n## Last\n\nAn odd ptarmigan. ACS too.\n",
     "found.md": """# Found
 
 A gibbon, and elsewhere a heron.
@@ -211,6 +212,14 @@ def test_sections_with_all_words_come_first(open_page: Callable[..., Any]) -> No
     assert set(titles[1:3]) == {"Birds", "Found"}
     assert titles[3:] == ["Numbers"]
     assert read_results(open_page("index.html"), "okapi killer")[0][0] == "Numbers"
+
+
+def test_a_word_as_it_was_typed_comes_first(open_page: Callable[..., Any]) -> None:
+    """An abbreviation is found where it stands, and not first in words with the same stem."""
+    page = open_page("index.html")
+    read_results(page, "ACS")  # of which the first may be those of a part of it
+    first = "document.querySelector('dialog.search [role=option] b').textContent"
+    page.wait_for_function(f"() => {first} === 'Last'")
 
 
 def test_words_of_cells_are_found_apart(open_page: Callable[..., Any]) -> None:

@@ -444,7 +444,6 @@ def test_a_record_is_dropped_beside_ours(
 # --- Lighthouse ---
 
 
-@pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.parametrize("kind", ["front", "largest"])
 def test_lighthouse_has_nothing_to_say(whole_site: WholeSite, address: str, kind: str) -> None:

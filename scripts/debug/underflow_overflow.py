@@ -18,6 +18,7 @@ finite, names the module, and prints the frames before it: that is where the num
     ..., ignore=["attention_mask"])                            a mask of -inf is meant so
     ..., stop=False)                                           report the first, and go on
     detect_overflow(tensor, "after the norm")                  one tensor, anywhere
+    count_lost(gradients, torch.float16, scale=2.0**16)        what a format would lose of them
 
 What is looked at
     The largest and smallest absolute value of each tensor: of the module's own weights, of its
@@ -38,6 +39,12 @@ Whose fault
 Physics
     The largest float16 is 65504, of bfloat16 and float32 about 3.4e38, of float8_e4m3fn 448. Hand
     check: 1e4 squared is 1e8, beyond float16: activations of 1e4 are close to the end.
+What a format loses
+    count_lost multiplies, rounds to the format and counts what was not zero and is, what is
+    subnormal (has fewer digits), and what is beyond the largest number. `--demo --lost` does it
+    to the gradients of the small model, computed in float32, at loss scales from 2**-20 to 2**40.
+    Nothing is lost in a window of scales that is as much wider as the format's range is than
+    that of the gradients; where it lies is a matter of the model.
 Cost
     All frames: several kernels and one wait for the device for each module. low_overhead: one
     reduction for each output and one number for each module, kept on the device and read once for
@@ -106,13 +113,24 @@ METHOD = 1
 PROFILES = {
     "toy": ["--demo", "--device", "cpu", "--repeats", "3"],
     "full": ["--demo", "--width", "1024", "--layers", "8", "--repeats", "20"],
+    "lost": ["--demo", "--lost", "--device", "cpu"],
 }
 
 # The unit of each column of the JSON's results that holds numbers.
 UNITS = {"frame": "1", "batch": "1", "abs_min": "1", "abs_max": "1"}
+LOST_UNITS = {
+    "scale": "1",
+    "scale_power": "1",
+    "values": "1",
+    "zero_share": "1",
+    "subnormal_share": "1",
+    "too_large_share": "1",
+}
 
 DTYPES = ("float16", "bfloat16", "float32")
 OUTPUTS = ("tensor", "tuple", "dict", "dataclass")
+LOST_DTYPES = ("bfloat16", "float16", "float8_e5m2", "float8_e4m3fn")
+LOST_POWERS = tuple(range(-20, 41, 2))
 # What wrappers put into the names of the modules in them.
 WRAPPERS = {"_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_orig_mod"}
 # Nothing nests deeper, unless it holds itself.
@@ -344,6 +362,37 @@ def detect_overflow(tensor: Any, name: str, stream: TextIO | None = None) -> boo
         if reading.is_bad:
             print(f"{reading.name} has {reading.state}", file=stream or sys.stderr)
     return any(reading.is_bad for reading in readings)
+
+
+class Lost(NamedTuple):
+    """What became of numbers that were finite and not zero, when they were rounded to a format."""
+
+    values: int
+    zero: int
+    subnormal: int
+    too_large: int
+
+
+def count_lost(tensors: Iterable[Any], dtype: Any, scale: float = 1.0) -> Lost:
+    """Count what `dtype` loses of the tensors, each number multiplied with `scale` before.
+
+    `too_large` is what lies beyond the largest number: it becomes infinite, NaN or that number,
+    by format and version of torch. For one step:
+    `count_lost([p.grad for p in model.parameters() if p.grad is not None], torch.float16)`.
+    """
+    torch = import_torch()
+    limits = torch.finfo(dtype)
+    counts = [0, 0, 0, 0]
+    for tensor in tensors:
+        wide = tensor.detach().to(torch.float32)
+        kept = wide[(wide != 0) & wide.isfinite()]
+        scaled = (kept * scale).abs()
+        rounded = scaled.to(dtype).to(torch.float32)
+        counts[0] += kept.numel()
+        counts[1] += int((rounded == 0).sum())
+        counts[2] += int(((rounded > 0) & (rounded < limits.smallest_normal)).sum())
+        counts[3] += int((scaled > limits.max).sum())
+    return Lost(*counts)
 
 
 class DebugUnderflowOverflow:
@@ -908,6 +957,65 @@ def shard_model(torch: Any, model: Any, device: Any) -> None:
     fully_shard(model, mesh=mesh)
 
 
+def make_lost_rows(options: argparse.Namespace) -> list[Row]:
+    """For each format and loss scale, what is lost of the gradients of the small model."""
+    torch = import_torch()
+    device = choose_device(torch, options.device)
+    if device.type == "cpu":
+        torch.set_num_threads(1)
+    model = build_demo_model(torch, options).to(device=device, dtype=torch.float32)
+    torch.manual_seed(1)
+    tokens = torch.randint(0, 64, (4, 16), device=device)
+    model.unpack(model(tokens)).square().mean().backward()
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    rows: list[Row] = []
+    for name in LOST_DTYPES:
+        for power in LOST_POWERS:
+            lost = count_lost(gradients, getattr(torch, name), 2.0**power)
+            rows.append(
+                {
+                    "dtype": name,
+                    "scale": 2.0**power,
+                    "scale_power": power,
+                    "values": lost.values,
+                    "zero_share": lost.zero / lost.values,
+                    "subnormal_share": lost.subnormal / lost.values,
+                    "too_large_share": lost.too_large / lost.values,
+                }
+            )
+    return rows
+
+
+def show_lost(options: argparse.Namespace, arguments: list[str]) -> int:
+    """Print what formats lose of the gradients of the small model; the exit status."""
+    origin = time.monotonic()
+    rows = make_lost_rows(options)
+    headings = ["Format", "Loss scale", "Became zero, %", "Fewer digits, %", "Too large, %"]
+    shares = ("zero_share", "subnormal_share", "too_large_share")
+    lines = [
+        [
+            row["dtype"],
+            f"2^{row['scale_power']}",
+            *(f"{row[name] * 100:.1f}" for name in shares),
+        ]
+        for row in rows
+    ]
+    is_printed = print_to_stdout(format_table(headings, lines))
+    write_note(f"of {rows[0]['values']} numbers that are not zero in float32")
+    if options.json:
+        command = make_portable_command(arguments)
+        document = {
+            **make_document_head("underflow_overflow", (__version__, METHOD), command, origin),
+            "complete": True,
+            "units": LOST_UNITS,
+            "results": rows,
+            "caveats": ["a small model: where its window of scales lies says nothing of yours"],
+            "details": {"width": options.width, "layers": options.layers},
+        }
+        write_document(options.json, document)
+    return 0 if is_printed else 1
+
+
 def make_frame_rows(report: OverflowReport | None) -> list[Row]:
     """One row for each tensor of each frame; what is not finite has no number in JSON."""
     rows: list[Row] = []
@@ -1342,6 +1450,14 @@ def run_self_test() -> int:
         document = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if done.returncode:
         print(done.stderr, file=sys.stderr)
+    tiny = torch.tensor([0.0, 1.0, 2.0**-20, 2.0**-30, 70000.0])
+    lost = count_lost([tiny], torch.float16)
+    check("float16: of four one is zero, one subnormal, one too large", lost == (4, 1, 1, 1))
+    saved = count_lost([tiny[:4]], torch.float16, 2.0**15)
+    check("float16, scaled by 2**15: 2**-30 is there", saved == (3, 0, 1, 0))
+    rows = make_lost_rows(parser.parse_args(PROFILES["lost"]))
+    safe = {row["dtype"] for row in rows if row["zero_share"] == row["too_large_share"] == 0}
+    check("bfloat16 loses nothing at some scale", "bfloat16" in safe)
     made_by = document.get("details", {}).get("made_by")
     check("FSDP on two ranks: the module is named", made_by == "blocks.1.mlp.down")
     check("by both ranks", done.stderr.count("inf in output of blocks.1.mlp.down") == 2)
@@ -1359,6 +1475,9 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--demo", action="store_true", help="play an overflow planted in a model")
+    parser.add_argument(
+        "--lost", action="store_true", help="with --demo: count what formats lose of gradients"
+    )
     what = parser.add_argument_group("the model of the demonstration")
     what.add_argument("--dtype", choices=DTYPES, default="float16", help="(default: float16)")
     what.add_argument(
@@ -1407,6 +1526,8 @@ def check_options(options: argparse.Namespace) -> None:
         raise WrongUse(f"--width: at most {MOST_WIDTH}; more is no demonstration")
     if options.layers > MOST_LAYERS:
         raise WrongUse(f"--layers: at most {MOST_LAYERS}; more is no demonstration")
+    if options.lost and (options.fsdp or options.low_overhead or options.gradients):
+        raise WrongUse("--lost counts, and detects nothing: leave out the options of the detector")
     if options.low_overhead and options.gradients:
         raise WrongUse("--low_overhead looks at outputs alone: leave out --gradients")
     if options.ranks and not options.fsdp:
@@ -1429,6 +1550,8 @@ def main(arguments: list[str] | None = None) -> int:
                 raise WrongUse("--self-test takes no other option")
             return run_self_test()
         check_options(options)
+        if options.lost:
+            return show_lost(options, arguments)
         stop.listen()
         return show_overflow(options, arguments, stop)
     except WrongUse as error:

@@ -254,6 +254,79 @@ def test_rest_by_hand(answer: Answer) -> None:
     assert answer("transfer", efficiency=1.0)["transfer_seconds"] == pytest.approx(12.8)
 
 
+def test_number_formats_by_hand(answer: Answer) -> None:
+    """The largest and smallest numbers that the publications of the formats print."""
+
+    def ask(exponent_bits: int, mantissa_bits: int, special: str = "ieee") -> list[Any]:
+        found = answer(
+            "number-format",
+            exponent_bits=exponent_bits,
+            mantissa_bits=mantissa_bits,
+            special=special,
+        )
+        return [found["largest"], found["smallest_normal"], found["smallest"]]
+
+    # (2 - 2**-10) * 2**15 = 65504; 2**-14; 2**-24.
+    assert ask(5, 10) == [65504, 2.0**-14, 2.0**-24]
+    assert ask(8, 23) == [(2 - 2.0**-23) * 2.0**127, 2.0**-126, 2.0**-149]
+    assert ask(11, 52) == [1.7976931348623157e308, 2.2250738585072014e-308, 5e-324]
+    # Micikevicius et al., table 1: 57344 and 2**-16; 448 and 2**-9.
+    assert ask(5, 2) == [57344, 2.0**-14, 2.0**-16]
+    assert ask(4, 3, "fn") == [448, 2.0**-6, 2.0**-9]
+    # ml_dtypes: 240 and 57344, each with the bias larger by 1.
+    assert ask(4, 3, "fnuz") == [240, 2.0**-7, 2.0**-10]
+    assert ask(5, 2, "fnuz") == [57344, 2.0**-15, 2.0**-17]
+    # OCP Microscaling Formats 1.0, section 5.3: 28, 7.5 and 6.
+    assert ask(3, 2, "finite") == [28, 0.25, 0.0625]
+    assert ask(2, 3, "finite") == [7.5, 1, 0.125]
+    assert ask(2, 1, "finite") == [6, 1, 0.5]
+
+
+def decode(pattern: int, exponent_bits: int, mantissa_bits: int, special: str) -> float:
+    """The number that a pattern of bits without sign stands for; NaN where it is none."""
+    exponent, mantissa = divmod(pattern, 2**mantissa_bits)
+    last = 2**exponent_bits - 1
+    if special == "ieee" and exponent == last:
+        return math.nan
+    if special == "fn" and pattern == 2 ** (exponent_bits + mantissa_bits) - 1:
+        return math.nan
+    bias = 2 ** (exponent_bits - 1) - 1 + (special == "fnuz")
+    if exponent == 0:
+        return float(mantissa * 2.0 ** (1 - bias - mantissa_bits))
+    return float((2**mantissa_bits + mantissa) * 2.0 ** (exponent - bias - mantissa_bits))
+
+
+@given(st.integers(2, 6), st.integers(1, 5), st.sampled_from(["ieee", "fn", "fnuz", "finite"]))
+@FEW
+def test_number_format_laws(
+    calculators: ModuleType, exponent_bits: int, mantissa_bits: int, special: str
+) -> None:
+    """All patterns of a small format, read one by one, have these ends, steps and count."""
+    found = calculators.describe_number_format(
+        exponent_bits=exponent_bits, mantissa_bits=mantissa_bits, special=special
+    )
+    patterns = range(2 ** (exponent_bits + mantissa_bits))
+    every = [decode(one, exponent_bits, mantissa_bits, special) for one in patterns]
+    numbers = [one for one in every if not math.isnan(one)]
+    assert numbers == sorted(set(numbers))
+    assert found["largest"] == numbers[-1]
+    assert found["smallest"] == numbers[1]
+    assert found["smallest_normal"] == numbers[2**mantissa_bits]
+    assert found["distinct_values"] == 2 * len(numbers) - 1
+    if found["largest"] > 1:
+        assert numbers[numbers.index(1.0) + 1] - 1 == found["step"]
+    assert 2 ** found["doublings"] == pytest.approx(numbers[-1] / numbers[1])
+    # Half way between 1 and the next number is where rounding errs most.
+    half = 1 + found["step"] / 2
+    assert found["relative_error"] == pytest.approx((half - 1) / half)
+
+
+def test_numbers_without_a_prefix_are_short(calculators: ModuleType) -> None:
+    """The largest bfloat16 has no name among thousands."""
+    assert calculators.format_quantity(3.3895313892515355e38, "1") == "3.39e+38"
+    assert calculators.format_quantity(10**20, "1") == "100,000,000,000,000,000,000"
+
+
 @given(COUNTS, COUNTS, st.floats(min_value=1e6, max_value=1e13))
 @FEW
 def test_memory_laws(

@@ -53,6 +53,20 @@ def test_failures_are_one_line(bench: Any) -> None:
 
 
 @pytest.mark.torch
+def test_backend_eager(
+    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """The row of the backend eager is captured, and is not taken for the model as it is."""
+    path = tmp_path / "out.json"
+    done = run_tool(TOOL, *SMALL, "--backend", "eager", "--json", str(path), environ=ONE_THREAD)
+    assert done.returncode == 0, done.stderr
+    eager, captured = read_json(path)["results"]
+    assert (eager["variant"], captured["variant"]) == ("eager", "captured")
+    assert eager["compile_seconds"] is None
+    assert captured["compile_seconds"] > 0
+
+
+@pytest.mark.torch
 @pytest.mark.parametrize(("model", "is_whole"), [("mlp", True), ("block", True), ("broken", False)])
 @pytest.mark.parametrize("backward", [False, True])
 def test_each_model(

@@ -512,6 +512,33 @@ def test_loss_that_is_inf_is_told(overflow: Any, torch: Any) -> None:
         assert d.report.maker == "first"
 
 
+def test_lost_numbers_are_counted(overflow: Any, torch: Any) -> None:
+    """What was zero or infinite before is not the format's fault; scaling moves the window."""
+    # float16: half of 2**-24 is rounded to the even 0, more than that to 2**-24; 65504 is the
+    # largest. float8_e4m3fn: 2**-9 to 448.
+    numbers = torch.tensor([0.0, math.inf, 2.0**-25, 1.5 * 2.0**-25, 2.0**-14, -65504.0, 65536.0])
+    assert overflow.count_lost([numbers], torch.float16) == (5, 1, 1, 1)
+    assert overflow.count_lost([numbers], torch.float16, 2.0**11) == (5, 0, 0, 2)
+    assert overflow.count_lost([numbers], torch.bfloat16) == (5, 0, 0, 0)
+    assert overflow.count_lost([numbers[2:5], numbers[5:]], torch.float8_e4m3fn) == (5, 3, 0, 2)
+
+
+def test_shares_of_what_formats_lose(run_tool: Any, torch: Any, tmp_path: Path) -> None:
+    """More scale, less that is zero and more that is too large; bfloat16 loses nothing here."""
+    path = tmp_path / "lost.json"
+    done = run_tool(TOOL, "--demo", "--lost", "--device", "cpu", "--json", str(path))
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(path.read_text())["results"]
+    for name in ("float16", "float8_e5m2", "float8_e4m3fn"):
+        own = [row for row in rows if row["dtype"] == name]
+        zero, large = ([row[key] for row in own] for key in ("zero_share", "too_large_share"))
+        assert zero == sorted(zero, reverse=True)
+        assert large == sorted(large)
+        assert zero[0] > 0.5
+        assert large[-1] > 0.5
+    assert not any(r["zero_share"] + r["too_large_share"] for r in rows if r["dtype"] == "bfloat16")
+
+
 def test_one_tensor_is_looked_at(overflow: Any, torch: Any) -> None:
     """detect_overflow says which tensor is bad, and whether one is."""
     stream = io.StringIO()
@@ -750,6 +777,7 @@ def test_transformers_model_is_looked_through(
         (["--demo", "--plant", "embed"], "plant it at a Linear or LayerNorm, no Embedding"),
         (["--demo", "--low_overhead", "--gradients"], "looks at outputs alone"),
         (["--demo", "--ranks", "2"], "--ranks belongs to --fsdp"),
+        (["--demo", "--lost", "--fsdp"], "--lost counts, and detects nothing"),
         (["--demo", "--width", "99999999"], "--width: at most 1048576"),
         (["--demo", "--layers", "99999999"], "--layers: at most 1024"),
         (["--demo", "--checkpoint", "reentrant", "--outputs", "dict"], "tensors and tuples only"),

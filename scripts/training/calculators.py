@@ -29,6 +29,7 @@ How to run
     numbers         7.5e9, 7.5G, 80Gi (binary), durations as 90s, 10m, 1h30m, 30d; what is
                     counted, parameters and tokens, also as 70B, 1.5T, 128K (128 000)
     a whole plan    python calculators.py parameters ..., then flops, mfu, run with what it said
+    a format        python calculators.py number-format --exponent_bits 5 8 --mantissa_bits 10
     for a program   python calculators.py --describe          the registry of all calculators
                     python calculators.py --cases 100 --seed 1  rows to test another version with
     Slurm, pdsh     not needed: run it anywhere, it takes no accelerator and no torch
@@ -80,6 +81,40 @@ PROFILES = {
         "--payload_bytes", "1e3", "1e4", "1e5", "1e6", "1e7", "1e8", "1e9", "1e10",
         "--bandwidth", "320e9", "--latency", "5e-6",
     ],
+    "optimizers": [
+        "memory", "--parameters", "8.03G", "--zero_stage", "0", "--data_ranks", "1", "--mode",
+        "adamw-fp32", "adamw-mixed", "adamw-mixed-fp32-gradients", "adamw-bf16",
+        "adamw-8bit-mixed", "adamw-8bit-bf16", "momentum-mixed", "sgd-mixed", "adafactor-mixed",
+    ],
+    "lengths": ["flops", "--sequence", "2048", "8192", "32768", "131072", "--causal", "no", "yes"],
+    "recomputation": ["flops", "--sequence", "8192", "--recompute", "none", "selective", "full"],
+    "kept": [
+        "activations", "--layers", "32", "--hidden", "4096", "--heads", "32", "--sequence", "8192",
+        "--vocab", "128256", "--tensor_ranks", "1", "--sequence_parallel", "no",
+        "--recompute", "none", "selective", "full",
+    ],
+    "accumulation": [
+        "batch", "--micro_batch", "1", "--accumulation", "1", "2", "4", "8", "16",
+        "--data_ranks", "64", "--sequence", "8192",
+    ],
+    "formats": [
+        "number-format", "--exponent_bits", "5", "8", "--mantissa_bits", "2", "7", "10", "23",
+        "--special", "ieee",
+    ],
+    "small-formats": [
+        "number-format", "--exponent_bits", "2", "3", "4", "5", "--mantissa_bits", "1", "2", "3",
+        "--special", "fn", "fnuz", "finite",
+    ],
+    "kv": [
+        "kv-cache", "--attention", "mha", "gqa", "mqa", "mla", "--layers", "80", "--heads", "64",
+        "--kv_heads", "8", "--head_size", "128", "--value_bytes", "1", "2",
+        "--tokens", "1024", "8192", "32768", "131072", "--sequences", "1",
+    ],
+    "decode": [
+        "decode", "--weight_bytes", "16.06e9", "--kv_token_bytes", "131072",
+        "--context", "1024", "8192", "32768", "--memory_bandwidth", "3.35e12",
+        "--batch", "1", "2", "4", "8", "16", "32", "64", "128", "256", "512",
+    ],
 }
 # fmt: on
 
@@ -100,6 +135,8 @@ MODES = {
     "adafactor-mixed": (2.0, 2.0, 4.0, 0.0),
 }
 RECOMPUTE = ("none", "selective", "full")
+# What the last patterns of bits of a floating-point format mean, by the letters of ml_dtypes.
+SPECIAL = ("ieee", "fn", "fnuz", "finite")
 # The constants of the loss law L = E + A / N**alpha + B / D**beta.
 FITS = {
     "hoffmann-2022": (1.69, 406.4, 410.7, 0.34, 0.28),
@@ -645,6 +682,36 @@ PARAMETERS = Input("parameters", "parameters of the model", "1", 8.03e9, 1e6, 1e
 ZERO_STAGE = Input("zero_stage", "ZeRO stage", "1", 1, choices=(0, 1, 2, 3))
 RECOMPUTED = Input("recompute", "activations recomputed", "1", "none", choices=RECOMPUTE)
 PEAK = Input("peak", "peak of a device, dense", "FLOP/s", 989e12, 1e9, 1e17)
+
+
+def describe_number_format(*, exponent_bits: int, mantissa_bits: int, special: str) -> Row:
+    """Range, fineness and count of the numbers that a floating-point format has.
+
+    IEEE 754-2019, section 3.3, with a sign bit, a hidden bit and subnormal numbers: the exponent
+    has the bias 2**(e - 1) - 1, and its last value is infinity and NaN. The formats of 8 bits
+    and less reuse these patterns (Micikevicius et al. 2022, arXiv:2209.05433; OCP Microscaling
+    Formats 1.0; ml_dtypes): `fn` has no infinity, and NaN where all bits are ones; `fnuz` has one
+    NaN in the place of -0 and a bias larger by 1; `finite` has neither.
+    """
+    bias = 2 ** (exponent_bits - 1) - (0 if special == "fnuz" else 1)
+    top = 2**exponent_bits - (2 if special == "ieee" else 1) - bias
+    step = 2.0**-mantissa_bits
+    largest = (2 - step * (2 if special == "fn" else 1)) * 2.0**top
+    smallest_normal = 2.0 ** (1 - bias)
+    reserved = 2 * 2**mantissa_bits if special == "ieee" else 2 if special == "fn" else 0
+    return {
+        "number_bits": 1 + exponent_bits + mantissa_bits,
+        "bias": bias,
+        "largest": largest,
+        "smallest_normal": smallest_normal,
+        "smallest": smallest_normal * step,
+        "step": step,
+        "relative_error": step / (2 + step),
+        "decimal_digits": (mantissa_bits + 1) / math.log2(10),
+        "doublings": math.log2(largest) - math.log2(smallest_normal) + mantissa_bits,
+        "distinct_values": 2 ** (1 + exponent_bits + mantissa_bits) - 1 - reserved,
+    }
+
 
 CALCULATORS = (
     Calculator(
@@ -1443,6 +1510,60 @@ CALCULATORS = (
         "the definition",
         ({}, {"transfer_seconds": 16}),
     ),
+    Calculator(
+        "number-format",
+        "Number format",
+        "How far does a floating-point format reach, and how fine is it?",
+        (
+            Input("exponent_bits", "bits of the exponent", "1", 8, 2, 11),
+            Input("mantissa_bits", "bits of the mantissa", "1", 7, 1, 52),
+            Input("special", "what the last patterns mean", "1", "ieee", choices=SPECIAL),
+        ),
+        (
+            Output("number_bits", "bits of a number, with the sign", "1"),
+            Output("bias", "bias of the exponent", "1"),
+            Output("largest", "largest number", "1"),
+            Output("smallest_normal", "smallest with all digits", "1"),
+            Output("smallest", "smallest above zero", "1"),
+            Output("step", "from 1 to the next", "1"),
+            Output("relative_error", "error of rounding, at most, of a normal number", "1"),
+            Output("decimal_digits", "decimal digits", "1"),
+            Output("doublings", "doublings from the smallest to the largest", "1"),
+            Output("distinct_values", "different finite numbers", "1"),
+        ),
+        describe_number_format,
+        (
+            'bias = 2 ** (exponent_bits - 1) - when(special == "fnuz", 0, 1)',
+            'top = 2 ** exponent_bits - when(special == "ieee", 2, 1) - bias',
+            "number_bits = 1 + exponent_bits + mantissa_bits",
+            "step = 2 ** (0 - mantissa_bits)",
+            'largest = (2 - step * when(special == "fn", 2, 1)) * 2 ** top',
+            "smallest_normal = 2 ** (1 - bias)",
+            "smallest = smallest_normal * step",
+            "relative_error = step / (2 + step)",
+            "decimal_digits = (mantissa_bits + 1) / log2(10)",
+            "doublings = log2(largest) - log2(smallest_normal) + mantissa_bits",
+            'patterns = when(special == "ieee", 2 ** mantissa_bits, when(special == "fn", 1, 0))',
+            "distinct_values = 2 ** (1 + exponent_bits + mantissa_bits) - 1 - 2 * patterns",
+        ),
+        "IEEE 754-2019, section 3.3; Micikevicius et al. 2022, arXiv:2209.05433; OCP Microscaling "
+        "Formats 1.0; ml_dtypes, README",
+        (
+            {},
+            {
+                "number_bits": 16,
+                "bias": 127,
+                "largest": 3.3895313892515355e38,
+                "smallest_normal": 1.1754943508222875e-38,
+                "smallest": 9.183549615799121e-41,
+                "step": 0.0078125,
+                "relative_error": 0.00389105058,
+                "decimal_digits": 2.40824,
+                "doublings": 260.994353,
+                "distinct_values": 65_279,
+            },
+        ),
+    ),
 )
 
 # The unit of each column of the JSON's results that holds numbers; all calculators together.
@@ -1795,6 +1916,8 @@ def format_quantity(value: Any, unit: str) -> str:
     if unit == "s" and 0 < value < 1:
         scale, name = (1e3, "ms") if value >= 1e-3 else (1e6, "µs")
         return f"{format_significant(value * scale)} {name}"
+    if unit == "1" and abs(value) >= 1e21:
+        return f"{value:.4g}"
     if unit in ("1", "1/s") and (float(value).is_integer() or abs(value) < 1e6):
         text = f"{int(value):,}" if float(value).is_integer() else format_significant(value)
         return text if unit == "1" else f"{text} /s"

@@ -36,7 +36,8 @@ How to run
     no compiler   python compile_bench.py --backend aot_eager
                       Inductor writes C++ for a CPU and needs g++ or clang++; the backends eager and
                       aot_eager capture the graph and compile nothing: they gain nothing, but count
-                      graph breaks and find what cannot be captured
+                      graph breaks and find what cannot be captured. The row of the backend eager is
+                      called `captured`
     a break       python compile_bench.py --model broken: what a graph break looks like
     Slurm         srun --gpus=1 python compile_bench.py --json compile.json
     pdsh          pdsh -w node[01-08] 'python /shared/compile_bench.py \
@@ -751,6 +752,11 @@ def make_variant_row(settings: CompileSettings, variant: str) -> Row:
     }
 
 
+def name_backend(backend: str) -> str:
+    """What the row of a backend without modes is called: "eager" is the model as it is."""
+    return "captured" if backend == "eager" else backend
+
+
 def measure_variant(torch: Any, subject: Subject, variant: str, stop: StopSign) -> Row:
     """One row: first call, steady calls. Raises Stopped, and what torch raises."""
     settings = subject.settings
@@ -877,7 +883,7 @@ def measure_modes(
 ) -> None:
     """The eager row and one for each mode, into the run. Raises Stopped."""
     settings = subject.settings
-    modes = options.modes if settings.backend == "inductor" else [settings.backend]
+    modes = options.modes if settings.backend == "inductor" else [name_backend(settings.backend)]
     progress = Progress(1 + len(modes), "variants")
     try:
         with end_at_once(stop):

@@ -41,6 +41,7 @@ from bindery.checks import (
     undated_claim,
     undefined_reference,
     unfinished_change,
+    unglossed_term,
     unknown_flag,
     unknown_record,
     unknown_view,
@@ -108,6 +109,7 @@ _MODULES = (
     broken_code,
     bad_table,
     unsorted_table,
+    unglossed_term,
     unused_excuse,
 )
 CHECKS: Mapping[Rule, Check] = {module.RULE: module.check for module in _MODULES}

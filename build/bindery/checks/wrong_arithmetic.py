@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 RULE = Rule("wrong-arithmetic", Severity.ERROR, "a sum does not come out as stated")
 
-_TEXT_LANGUAGES = frozenset(("", "text", "txt", "plain", "plaintext", "math"))
+TEXT_LANGUAGES = frozenset(("", "text", "txt", "plain", "plaintext", "math"))
 """Fences that are no program: worked examples stand there."""
 _EMPHASIS = re.compile(r"(?<![\w)*])\*{1,3}(?=[\w(~$€£])|(?<=[\w)%])\*{1,3}(?![\w(*])")
 
@@ -32,7 +32,7 @@ def check(scope: Scope) -> Iterator[Finding]:
                 if _is_as_typed(chapter, span, statement):
                     yield from _report(scope, span, statement)
     for _, fence in scope.iterate_fences():
-        if fence.language not in _TEXT_LANGUAGES or not has_sign(fence.code):
+        if fence.language not in TEXT_LANGUAGES or not has_sign(fence.code):
             continue
         for row, line in enumerate(fence.code.split("\n")):
             for statement in read_statements(line, ((0, len(line)),)):

@@ -17,6 +17,7 @@ from bindery.load import RECORDS_FOLDER, SKIPPED_FOLDERS, Tree
 from bindery.model import ConfigError, Finding, Span
 from bindery.moving.listing import list_plain_lists, relist_chapters, relist_paths
 from bindery.moving.paths import Moves
+from bindery.moving.places import relist_places
 from bindery.moving.plan import RULE, Plan, plan_move
 from bindery.nearest import find_nearest
 
@@ -238,7 +239,7 @@ def _refuse_broken_symlinks(tree: Tree, moves: Moves) -> None:
 
 
 def make_plan(config: Config, tree: Tree, documents: Mapping[str, Document], moves: Moves) -> Plan:
-    """The plan of some moves with what it makes of `chapters.yaml` and of plain lists of chapters.
+    """The plan of some moves with what it makes of `chapters.yaml`, plain lists and places in data.
     Raises BookError where links would break."""
     text = tree.read_bytes(FILE_NAME).decode("utf-8")
     listing = {FILE_NAME: (text, relist_chapters(text, config, moves.map))}
@@ -246,6 +247,7 @@ def make_plan(config: Config, tree: Tree, documents: Mapping[str, Document], mov
         with contextlib.suppress(OSError, UnicodeDecodeError):  # none, or none that we could read
             text = tree.read_bytes(path).decode("utf-8")
             listing[path] = text, relist_paths(text, path, moves.map)
+    listing |= relist_places(tree, config, moves.map)
     return plan_move(config, tree, documents, moves, listing)
 
 

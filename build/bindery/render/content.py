@@ -143,6 +143,8 @@ _OPTION = re.compile(r"(?<!\S)-{1,2}\w\S{0,24}(?!\S)")
 """An option in escaped code, short enough to stand on any line."""
 _SHORT_WORD = re.compile(r"(?<!\S)(?=\S*[-/|?\u2010\u2013\u2014]\S)(\S{2,20})(?!\S)")
 """A word that a browser would break behind such a sign, and that is short enough to be kept."""
+_LONGEST_CODE_ON_ONE_LINE = 30
+"""Characters; a longer command in a table is broken between its words."""
 _TABLE_BOX = "div.table"
 """The box around a raw table; what closes it is the part before the dot."""
 
@@ -487,11 +489,16 @@ class _Writer:
         self.out.append("<br/>\n")
 
     def _write_inline_code(self, token: Token) -> None:
-        if self.table is not None:
-            self.out.append(f"<code>{self._escape(token.content)}</code>")
+        words = token.content.split(" ")
+        if self.keeps_words and len(words) > 1 and len(token.content) > _LONGEST_CODE_ON_ONE_LINE:
+            # A command that kept its line would press all other columns together.
+            code = " ".join(f'<span class="word">{escape_text(word)}</span>' for word in words)
+            self.out.append(f'<code class="command">{code}</code>')
             return
-        # Readers break a line behind the hyphens that an option begins with.
-        code = _OPTION.sub(r'<span class="word">\g<0></span>', escape_text(token.content))
+        if self.table is not None or self.keeps_words:
+            code = self._escape(token.content)
+        else:  # readers break a line behind the hyphens that an option begins with
+            code = _OPTION.sub(r'<span class="word">\g<0></span>', escape_text(token.content))
         self.out.append(f"<code>{code}</code>")
 
     def _write_inline_maths(self, token: Token) -> None:

@@ -10,17 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Any
 
 from lxml import etree
 
-from bindery.pipeline import Inspection
+from bindery.glossaries import GLOSSARIES, is_abbreviation, split_names
 
 _XHTML = "{http://www.w3.org/1999/xhtml}"
 _RANKS = {f"{_XHTML}h{rank}": rank for rank in range(1, 7)}
-_NAMES = frozenset(("glossary", "glossaire", "glossar", "glosario", "glossario", "gloss\u00e1rio"))
-"""What a glossary is called, in the languages that have nearly the same word."""
 _LONGEST_TERM, _LONGEST_MEANING = 6, 300
 """Words of a term; characters of what a page says of it."""
 _PASSED_OVER = frozenset(
@@ -33,7 +30,6 @@ _PASSED_OVER = frozenset(
 _BOLD = (f"{_XHTML}strong", f"{_XHTML}b", f"{_XHTML}dfn")
 _SEPARATOR = re.compile(r"^\s*[:\u2013\u2014-]\s*|^\s+")
 _COLON = re.compile(r"\s*:\s+|\s+[\u2013\u2014-]\s+")
-_PARENTHESES = re.compile(r"\s*\(([^()]+)\)")
 _END_OF_SENTENCE = re.compile(r"(?<=[^\s.][.!?])\s")
 
 
@@ -50,16 +46,6 @@ class Term:
         return self.names[0]
 
 
-def find_glossary(inspection: Inspection) -> str:
-    """The path of the chapter that explains the terms of the book; empty where it has none."""
-    for chapter in inspection.book.chapters:
-        path = PurePosixPath(chapter.path)
-        name = path.stem if path.stem.lower() not in ("readme", "index") else path.parent.name
-        if not _NAMES.isdisjoint((name.casefold(), chapter.title.casefold())):
-            return chapter.path
-    return ""
-
-
 def collect_terms(root: Any, *, is_glossary: bool) -> list[Term]:
     """The terms that a chapter explains: all of it where it is the glossary, else its sections of
     that name. Elements that explain one get an id where they have none."""
@@ -74,9 +60,9 @@ def collect_terms(root: Any, *, is_glossary: bool) -> list[Term]:
 
 
 def mark_terms(root: Any, terms: Mapping[str, Sequence[Term]], *, is_glossary: bool) -> bool:
-    """Make the first use of each term in each section a link to its explanation that carries what
-    it says. `terms` are those of each page by its address from this one. Tells whether there is
-    a use."""
+    """Make the first use of each term in each section, with what stands below its smaller headings,
+    a link to its explanation that carries what it says. `terms` are those of each page by its
+    address from this one. Tells whether there is a use."""
     by_name = {
         _fold(name): (term, f"{page}#{term.anchor}")
         for page, listed in terms.items()
@@ -93,7 +79,7 @@ def mark_terms(root: Any, terms: Mapping[str, Sequence[Term]], *, is_glossary: b
     used: set[str] = set()
     is_used = False
     for element in root:
-        if element.tag in _RANKS:
+        if _RANKS.get(element.tag, 3) <= 2:  # a mark under each small heading would be many
             used = set()
         if element not in own and _is_prose(element):
             is_used |= _mark_element(element, pattern, by_name, used)
@@ -113,7 +99,7 @@ def _find_blocks(root: Any, *, is_glossary: bool) -> list[Any]:
         level = _RANKS.get(element.tag)
         if level and (not rank or level <= rank):
             first = _read(element).casefold().split(" ")[0]
-            rank = level if level > 1 and first in _NAMES else 0
+            rank = level if level > 1 and first in GLOSSARIES else 0
         elif rank:
             found.append(element)
     return found
@@ -131,7 +117,7 @@ def _read_terms(blocks: Iterable[Any]) -> Iterator[tuple[tuple[str, ...], str, A
             if entry is not None:
                 yield *entry, element
             elif element is block and heading is not None:
-                yield _split_names(_read(heading)), _read(element), heading
+                yield split_names(_read(heading)), _read(element), heading
         heading = None
 
 
@@ -141,24 +127,24 @@ def _read_entry(element: Any) -> tuple[tuple[str, ...], str] | None:
         following = element.getnext()
         if following is None or following.tag != f"{_XHTML}dd":
             return None
-        return _split_names(_read(element)), _read(following)
+        return split_names(_read(element)), _read(following)
     if element.tag == f"{_XHTML}tr":
         cells = list(element)
         if len(cells) < 2 or any(cell.tag != f"{_XHTML}td" for cell in cells):
             return None
-        return _split_names(_read(cells[0])), _read(cells[1])
+        return split_names(_read(cells[0])), _read(cells[1])
     text, first = _read(element), next(iter(element), None)
     if first is not None and first.tag == f"{_XHTML}p":
         return None
     if first is not None and first.tag in _BOLD and not (element.text or "").strip():
         name = _read(first)
-        return _split_names(name.rstrip(":")), _SEPARATOR.sub("", text[len(name) :]).strip()
+        return split_names(name.rstrip(":")), _SEPARATOR.sub("", text[len(name) :]).strip()
     # In a list with room between its items the text of one is a paragraph.
     parent = element.getparent()
     if element.tag == f"{_XHTML}li" or (parent.tag == f"{_XHTML}li" and parent[0] is element):
         name, colon, meaning = _cut(text)
         if colon and len(name.split()) <= _LONGEST_TERM:
-            return _split_names(name), meaning
+            return split_names(name), meaning
     return None
 
 
@@ -167,13 +153,6 @@ def _cut(text: str) -> tuple[str, str, str]:
     if found is None:
         return text, "", ""
     return text[: found.start()], found[0], text[found.end() :]
-
-
-def _split_names(text: str) -> tuple[str, ...]:
-    """`HBM (high-bandwidth memory)` and `all-reduce, allreduce` are two names each."""
-    inside = _PARENTHESES.findall(text)
-    names = re.split(r",\s+|\s+/\s+", _PARENTHESES.sub("", text)) + inside
-    return tuple(dict.fromkeys(name.strip() for name in names if len(name.strip()) > 1))
 
 
 def _read(element: Any) -> str:
@@ -195,11 +174,7 @@ def _shorten(meaning: str) -> str:
 
 def _fold(name: str) -> str:
     """The form in which names are looked up: abbreviations are written in capitals only."""
-    return name if _is_abbreviation(name) else name.casefold()
-
-
-def _is_abbreviation(name: str) -> bool:
-    return sum(character.isupper() for character in name) > 1
+    return name if is_abbreviation(name) else name.casefold()
 
 
 def _mark_element(

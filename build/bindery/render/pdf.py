@@ -23,6 +23,7 @@ from weasyprint.urls import FatalURLFetchingError
 from bindery.config import Config
 from bindery.edition import Edition, find_changes_url
 from bindery.exhibits import Exhibit, Kind, list_exhibits, number_chapters
+from bindery.glossaries import find_glossary
 from bindery.model import BookError, Chapter, Finding, Part, ResolvedBook, Severity, Span
 from bindery.pipeline import Inspection
 from bindery.render.addresses import join_id, make_prefixes
@@ -31,7 +32,6 @@ from bindery.render.completeness import Proof
 from bindery.render.content import NOTHING_ADDED, find_title_slug, render_chapter
 from bindery.render.dressing import dress
 from bindery.render.frames import fill_frame
-from bindery.render.glossary import find_glossary
 from bindery.render.images import Prepared, gather_images, list_images
 from bindery.render.joined import JoinedDialect
 from bindery.render.markup import escape_attribute
@@ -200,7 +200,7 @@ def _join_book(
     root = ElementTree.fromstring(text)
     dress(root, exhibits)
     tools = [tool.name for tool in config.tools]
-    subjects = collect_index(root, tools, find_glossary(inspection))
+    subjects = collect_index(root, tools, find_glossary(inspection.book))
     if subjects:
         _announce_index(root)
     return root, subjects

@@ -8,12 +8,12 @@ from markupsafe import Markup
 
 from bindery.edition import Edition
 from bindery.exhibits import Exhibit
+from bindery.glossaries import find_glossary
 from bindery.history import find_last_changes
 from bindery.model import Anchor, Chapter, ToFile
 from bindery.pipeline import Inspection
 from bindery.render.addresses import quote_path, relate
 from bindery.render.content import NOTHING_ADDED, render_chapter
-from bindery.render.glossary import find_glossary
 from bindery.render.provenance_notes import write_additions
 from bindery.render.site import frame, front, machines
 from bindery.render.site.blueprint import FRONT, ChapterText, Page, PageLink, Progress, Site
@@ -37,7 +37,7 @@ def write_texts(
     additions = write_additions(inspection, edition, dialect, folds=True)
     titles = write_titles(inspection)
     days = find_last_changes(inspection.config.root)
-    glossary = find_glossary(inspection)
+    glossary = find_glossary(inspection.book)
     shown: dict[str, list[Exhibit]] = {}
     for exhibit in exhibits:
         shown.setdefault(exhibit.chapter, []).append(exhibit)

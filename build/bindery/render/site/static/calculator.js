@@ -136,6 +136,7 @@
       const [factor, name] = value >= 1e-3 ? [1e3, "ms"] : [1e6, "µs"];
       return `${showSignificant(value * factor)} ${name}`;
     }
+    if (unit === "1" && Math.abs(value) >= 1e21) return showGeneral(value, 4);
     const isWhole = typeof given === "bigint" || Number.isInteger(value);
     if (["1", "1/s"].includes(unit) && (isWhole || Math.abs(value) < 1e6)) {
       const text = isWhole ? group(String(BigInt(given))) : showSignificant(value);

@@ -29,6 +29,8 @@
     return engine;
   }
 
+  const findWhole = (word) => new RegExp(`(?<![\\p{L}\\p{N}])${word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}(?![\\p{L}\\p{N}])`, "iu");
+
   /* The sections of a page that Pagefind has found. It asks for all words on a page; what has them
      in a section of it comes first, and what has them in its heading before that. */
   function rankSections(page, words) {
@@ -62,9 +64,13 @@
 
   async function findPages(typed, words) {
     const found = await pagefind.search(typed);
+    const load = (from, to) => Promise.all(found.results.slice(from, to).map((r) => r.data()));
     // One word is where Pagefind says; for several it is asked for more, to choose among them.
     const most = words.length > 1 ? 2 * MOST_PAGES : MOST_PAGES;
-    const pages = await Promise.all(found.results.slice(0, most).map((r) => r.data()));
+    const pages = await load(0, most);
+    // By its stem "ACS" is found in "accelerator", and few pages have it as it was typed.
+    const alone = words.length === 1 && findWhole(words[0]);
+    if (alone && !pages.some((page) => alone.test(page.content))) pages.push(...await load(most, 5 * MOST_PAGES));
     return pages.filter((page) => {
       const text = bare(`${page.meta.title} ${page.content}`);
       return words.some((word) => hasWord(text, word));
@@ -73,6 +79,7 @@
 
   async function askPagefind(typed) {
     const words = splitWords(typed);
+    const alone = words.length === 1 && findWhole(words[0]);
     let pages = await findPages(typed, words);
     if (!pages.length && words.length > 1 && !typed.includes('"')) {
       // No page has them all: what has some of them.
@@ -81,7 +88,7 @@
     }
     return pages.map((page) => {
       const sections = rankSections(page, words);
-      const score = words.length > 1 ? sections[0]?.score ?? 0 : 0;
+      const score = alone ? Number(alone.test(page.content)) : sections[0]?.score ?? 0;
       return { title: page.meta.title, href: page.url, score, sections: sections.slice(0, MOST_SECTIONS) };
     }).sort((a, b) => b.score - a.score).slice(0, MOST_PAGES);
   }

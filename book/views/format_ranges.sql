@@ -1,0 +1,22 @@
+-- title: How far a format reaches
+-- column name: Format
+-- column bits: Bits
+-- column largest: Largest
+-- column normal: Smallest normal
+-- column smallest: Smallest
+-- column doublings: Doublings .1
+-- note: Computed by the calculator number-format from the bits of sign, exponent and mantissa, which are reported. Doublings: from the smallest to the largest. Below the smallest normal number digits are lost; half of the smallest is rounded to zero.
+SELECT f.name AS name,
+       f.sign_bits || ' + ' || f.exponent_bits || ' + ' || f.mantissa_bits AS bits,
+       c.largest AS largest,
+       c.smallest_normal AS normal,
+       c.smallest AS smallest,
+       c.doublings AS doublings
+FROM float_formats AS f
+JOIN calculators AS c ON c.exponent_bits = f.exponent_bits AND c.mantissa_bits = f.mantissa_bits AND c.special = f.special
+JOIN records AS r ON r.record = c.record
+WHERE r.newest
+  AND r.complete
+  AND r.profile IN ('formats', 'small-formats')
+  AND c.calculator = 'number-format'
+ORDER BY c.largest DESC, c.mantissa_bits DESC, f.name

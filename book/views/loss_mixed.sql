@@ -1,0 +1,19 @@
+-- title: Two languages in one run, ten batches of noise in one of them
+-- column arm: Run
+-- column step: Steps after the first noise .0
+-- column loss: Training loss .2
+-- note: Measured in a toy: a decoder of 59,664 weights on one CPU core, a made-up language, seed 0. Means of ten steps. Half of each batch is language B; for the first ten steps after 0 that half is noise.
+-- plot: line
+-- plot x: step
+-- plot y: loss
+-- plot by: arm
+SELECT l.arm AS arm,
+       l.step - 320 AS step,
+       l.loss AS loss
+FROM loss_patterns AS l
+JOIN records AS r ON r.record = l.record
+WHERE r.newest
+  AND r.complete
+  AND r.profile <> 'toy'
+  AND l.experiment = 'mixed'
+ORDER BY l.arm, l.step

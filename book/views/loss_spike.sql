@@ -1,0 +1,20 @@
+-- title: Four runs that differ in what happens at step 300
+-- column arm: Run
+-- column step: Step .0
+-- column loss: Held-out loss .2
+-- note: Measured in a toy: a decoder of 59,664 weights on one CPU core, a made-up language, seed 0. Loss of windows that no run trains on, every 5 steps.
+-- plot: line
+-- plot x: step
+-- plot y: loss
+-- plot by: arm
+-- plot log: y
+SELECT l.arm AS arm,
+       l.step AS step,
+       l.held_out_loss AS loss
+FROM loss_patterns AS l
+JOIN records AS r ON r.record = l.record
+WHERE r.newest
+  AND r.complete
+  AND r.profile <> 'toy'
+  AND l.experiment = 'spike'
+ORDER BY l.arm, l.step

@@ -1,0 +1,14 @@
+-- title: Tokens that a step of the target gives with speculative decoding
+-- column drafted: Tokens drafted .0
+-- column tokens: Expected tokens of a step .2
+-- column acceptance: Accepted
+-- note: Derived: `(1 - a**(k + 1)) / (1 - a)`, Leviathan et al. 2022. Rates of acceptance are assumed.
+-- plot: line
+-- plot x: drafted
+-- plot y: tokens
+-- plot by: acceptance
+SELECT c.drafted AS drafted,
+       (1 - pow(c.acceptance / 100.0, c.drafted + 1)) / (1 - c.acceptance / 100.0) AS tokens,
+       c.acceptance || ' %' AS acceptance
+FROM speculation_cases AS c
+ORDER BY c.acceptance, c.drafted
