@@ -313,8 +313,7 @@ def run_tests(session: nox.Session, arguments: list[str], marks: str = "") -> No
     workers = ("-n", str(count_cores() + 1))
     for mark, options in (
         ("not slow and not alone", (*workers, "--dist", "worksteal", "--durations=15")),
-        # Tests of one group share what is slow to build.
-        ("slow", (*workers, "--dist", "loadgroup", "--durations=15")),
+        ("slow", (*workers, "--dist", "worksteal", "--durations=15")),
         ("alone", ("--durations=5",)),
     ):
         command = (

@@ -45,7 +45,7 @@ class Notes:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         if self.chosen:
-            items[:] = [item for item in items if self.chosen & set(list_names(item))]
+            items[:] = [item for item in items if item.nodeid in self.chosen]
             self.is_all_there = len(items) == len(self.chosen)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -62,12 +62,6 @@ class Notes:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self.is_whole = self._is_sound and len(self._seen) == session.testscollected
-
-
-def list_names(item: pytest.Item) -> list[str]:
-    """The names by which a run may call a test: `--dist loadgroup` adds that of its group."""
-    groups = [mark.args[0] for mark in item.iter_markers("xdist_group") if mark.args]
-    return [item.nodeid, *(f"{item.nodeid}@{group}" for group in groups)]
 
 
 def run_again(names: list[str]) -> int:

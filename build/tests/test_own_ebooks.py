@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,13 @@ from bindery.render.paper import MARGIN
 from lxml import etree
 from pdf_tags import count_empty_boxes, find_faults, find_strange_fonts, read_tags
 from validators import read_words, run_ace, run_epubcheck
+from whole_sites import make_once, run_bindery_apart
 
 ROOT = Path(__file__).resolve().parents[2]
 XHTML = "{http://www.w3.org/1999/xhtml}"
 TYPE = "{http://www.idpf.org/2007/ops}type"
 
-# One group, so that the books are built once.
-pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.xdist_group("own ebooks")]
+pytestmark = [pytest.mark.slow, pytest.mark.system]
 
 
 def is_built(folder: Path) -> bool:
@@ -45,19 +44,17 @@ def is_built(folder: Path) -> bool:
 def ebooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the PDF, the EPUB that was built after it, and the report of both. What lies in
     dist/ will do, if it is of this very edition and nothing has been changed since."""
-    out = tmp_path_factory.mktemp("ebooks")
-    if is_built(ROOT / "dist"):
-        for path in (ROOT / "dist").iterdir():
-            if path.suffix in (".pdf", ".epub", ".json"):
-                shutil.copyfile(path, out / path.name)
-        return out
-    for verb in ("pdf", "epub"):
-        command = [sys.executable, "-m", "bindery", verb, "--quiet", "--lenient", "--out", str(out)]
-        ended = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False
-        )
-        assert ended.returncode == 0, ended.stderr
-    return out
+
+    def build(out: Path) -> None:
+        if is_built(ROOT / "dist"):
+            for path in (ROOT / "dist").iterdir():
+                if path.suffix in (".pdf", ".epub", ".json"):
+                    shutil.copyfile(path, out / path.name)
+            return
+        for verb in ("pdf", "epub"):
+            run_bindery_apart(verb, "--quiet", "--lenient", "--out", str(out), folder=ROOT)
+
+    return make_once(tmp_path_factory, "ebooks of the own book", build)
 
 
 @pytest.fixture

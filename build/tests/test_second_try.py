@@ -24,7 +24,6 @@ def fail_once(name, end=lambda: pytest.fail("the machine is busy")):
 """
 PASSES = "def test_holds():\n    pass\n"
 BUSY = "def test_busy():\n    fail_once('busy')\n"
-GROUP = "@pytest.mark.xdist_group('site')\n"
 BROKEN = "def test_broken():\n    pytest.fail('it is false')\n"
 CRASHES = "def test_crashes():\n    fail_once('crash', lambda: os._exit(1))\n"
 SKIPPED_LATER = """\
@@ -78,14 +77,13 @@ def run_twice(folder: Path, text: str, *arguments: str) -> subprocess.CompletedP
     ("text", "arguments", "names"),
     [
         (BUSY + PASSES, ("-n", "2", "--dist", "worksteal"), ["test_busy"]),
-        (GROUP + BUSY + PASSES, ("-n", "2", "--dist", "loadgroup"), ["test_busy"]),
         (BUSY + PASSES, (), ["test_busy"]),
         (BUSY + BROKEN, ("-k", "busy", "-p", "no:xdist"), ["test_busy"]),
         (SETUP + PASSES, ("-n", "2"), ["test_setup"]),
         (CRASHES + BUSY + PASSES, ("-n", "1"), ["test_crashes", "test_busy"]),
         (HARD_NAME, ("-n", "1"), ["test_name[a [b]::c/d.py -x \\xe9\\n]"]),
     ],
-    ids=["workers", "group", "alone", "chosen", "setup", "crash", "name"],
+    ids=["workers", "alone", "chosen", "setup", "crash", "name"],
 )
 def test_a_second_try_is_named(
     tmp_path: Path, text: str, arguments: tuple[str, ...], names: list[str]

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +62,8 @@ def copy_reference_book(target: Path) -> None:
         folder.chmod(0o755)
 
 
-def _run_bindery(*arguments: str, folder: Path) -> None:
+def run_bindery_apart(*arguments: str, folder: Path) -> None:
+    """Run the program of the package that is tested; it has to succeed."""
     package = str(Path(bindery.__file__).resolve().parents[1])
     paths = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH", ""))))
     ended = subprocess.run(
@@ -73,29 +74,41 @@ def _run_bindery(*arguments: str, folder: Path) -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
+def make_once(
+    tmp_path_factory: pytest.TempPathFactory, name: str, fill: Callable[[Path], None]
+) -> Path:
+    """A folder that is filled once for a run of tests, however many processes it has."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder = shared / name
+    with (shared / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        mark = shared / f"{name}.whole"
+        if not mark.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            fill(folder)
+            mark.touch()
+    return folder
+
+
 @pytest.fixture(scope="session", params=["own", "reference"])
 def whole_site(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> WholeSite:
     """The site of a whole book."""
-    shared = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        shared = shared.parent
-    work = shared / f"site of the {request.param} book"
-    with (shared / f"{request.param}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        root = ROOT if request.param == "own" else work / "book"
-        if not (work / "built").exists():
-            shutil.rmtree(work, ignore_errors=True)
-            work.mkdir()
-            lenient = []
-            if root != ROOT:
-                copy_reference_book(root)
-                _run_bindery("import", str(root), folder=work)
-                lenient = ["--lenient"]
-            _run_bindery("html", "--quiet", *lenient, "--out", str(work), folder=root)
-            (work / "built").touch()
-    config = load_config(root, ())
+
+    def build(work: Path) -> None:
+        root, lenient = ROOT, list[str]()
+        if request.param == "reference":
+            root, lenient = work / "book", ["--lenient"]
+            copy_reference_book(root)
+            run_bindery_apart("import", str(root), folder=work)
+        run_bindery_apart("html", "--quiet", *lenient, "--out", str(work), folder=root)
+
+    work = make_once(tmp_path_factory, f"site of the {request.param} book", build)
+    config = load_config(ROOT if request.param == "own" else work / "book", ())
     pages = tuple(find_page(entry.path, config.folder) for entry in config.chapters)
     return WholeSite(request.param, work / "site", pages)
 

@@ -53,7 +53,7 @@ How to run
                     python node_pairs.py --simulate 4096 --rounds 4 --confirm \
                         --slow-node 17:2 --slow-link 100-2000:3 --noise 0.03
     Ranks are counted node by node. A node is a number here; the report adds its host name, the
-    JSON only with --names. Ctrl-C, SIGTERM and SIGUSR1 end the run after its round.
+    JSON only with --names. Ctrl-C, SIGTERM and SIGUSR1, in any rank, end the run after its round.
 
 A good answer: no slow node, no slow link, and a spread of the typical pairs of a few percent. Take
 a slow node out and run the rest again; of a slow link look at cable, port and switch (ib_report),
@@ -861,11 +861,18 @@ class PairWorker(threading.Thread):
         return self.wait(2 * self.options.timeout + 10)
 
 
-def follow_rounds(worker: PairWorker, store: Any, place: Place) -> None:
+def tell_signal(store: Any, place: Place, stop: StopSign) -> None:
+    """Have rank 0 end the run where a signal has come to this rank."""
+    if stop.reason:
+        store.set("stop", f"rank {place.rank} was {stop.reason}")
+
+
+def follow_rounds(worker: PairWorker, store: Any, place: Place, stop: StopSign) -> None:
     """What every rank does: ask for the round, measure, answer, until the end is called."""
     number = 0
     while True:
         text = wait_for_key(store, f"round/{number}")
+        tell_signal(store, place, stop)
         order = json.loads(text)
         if "end" in order:
             return
@@ -959,6 +966,12 @@ class Referee:
             self.write()
             self.written = time.monotonic()
 
+    def check_signals(self) -> None:
+        """Raise Stopped where a signal has come, to this rank or to another."""
+        if self.stop.reason is None and self.store.check(["stop"]):
+            self.stop.reason = str(self.store.get("stop").decode())
+        self.stop.check()
+
     def collect(self, node: int, deadline: float) -> PairResult:
         """The answer of a node; that there is none where it does not come in time."""
         key = f"answer/{self.number}/{node}"
@@ -988,7 +1001,7 @@ def play_rounds(
     tournament, options = referee.tournament, referee.options
     tournament.rounds_planned = len(rounds)
     for done, number in enumerate(rounds):
-        referee.stop.check()
+        referee.check_signals()
         progress.show(done, f"{len(tournament.trials)} pairs")
         referee.call({"circle": number}, worker, place)
     if options.confirm:
@@ -997,7 +1010,7 @@ def play_rounds(
         if judgement.has_blame and not plan:
             tournament.caveats.append("--confirm: no node is known to be good, so nobody can tell")
         for pairs in plan:
-            referee.stop.check()
+            referee.check_signals()
             referee.call({"pairs": pairs}, worker, place)
     tournament.complete = True
 
@@ -1706,13 +1719,15 @@ def run_rank(
     worker = PairWorker(options, place)
     worker.start()
     worker.wait(options.timeout)
+    if place.rank:
+        tell_signal(store, place, stop)
     store.set(f"ready/{place.rank}", socket.gethostname())
     status = 0
     try:
         if place.rank == 0:
             status = lead_tournament(options, place, command, stop, origin, store, worker)
         else:
-            follow_rounds(worker, store, place)
+            follow_rounds(worker, store, place, stop)
             store.set(f"bye/{place.rank}", "1")
     except RuntimeError as error:
         print(f"rank {place.rank}: rank 0 is gone ({shorten_error(error)})", file=sys.stderr)
