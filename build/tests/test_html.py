@@ -107,7 +107,7 @@ def test_a_page_holds_the_chapter(small_site: Site) -> None:
 def test_pages_lead_to_each_other(small_site: Site) -> None:
     """Every page has the menu with its own place marked, and leads to the next and the former."""
     first, second = (small_site.read_page(page) for page in ("index.html", "network/index.html"))
-    assert '<a href="index.html" aria-current="page"><small>1</small> Preface</a>' in first
+    assert '<a href="index.html" aria-current="page"><small>1 </small>Preface</a>' in first
     assert re.search(r'rel="next" href="network/index.html"', first)
     assert re.search(r'rel="prev" href="../index.html"', second)
     assert 'rel="prev"' not in first
@@ -178,7 +178,7 @@ def test_a_book_without_a_preface_gets_contents(
     """Where no chapter stands at the top, the first page lists the chapters."""
     site = make_site(make_book({"a/README.md": "# One\n", "b/README.md": "# Two\n"}))
     article = read_article(site.read_page("index.html"))
-    assert '<li><a href="a/index.html"><small>1</small> One</a></li>' in article
+    assert '<li><a href="a/index.html"><small>1 </small>One</a></li>' in article
 
 
 def test_two_chapters_of_one_page_are_refused(make_book: BookMaker, run_bindery: Runner) -> None:

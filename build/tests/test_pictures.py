@@ -4,6 +4,7 @@ plain images in the ebooks."""
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from bindery.parse import parse_chapter
 from browsers import open_browser
+from PIL import ExifTags, Image
 from validators import run_epubcheck
 
 if TYPE_CHECKING:
@@ -214,3 +216,27 @@ def test_a_missing_file_for_dark_screens_is_counted_where_it_would_be_shown(
     (book / "figures/a-dark.svg").unlink()
     ended = run_bindery(output, "--lenient", folder=book)
     assert f"complete{lost}: 1 heading, 0 tables, 2 figures" in ended.stdout
+
+
+def test_the_site_keeps_room_for_pictures_and_loads_the_first(
+    make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """A page knows how large its pictures are before they are there, those on their side as they
+    are shown, and those further down wait until a reader comes near."""
+    root = make_book({"README.md": "# One\n\n![A](a.png)\n\n![B](b.jpg)\n\n![C](c.svg)\n"})
+    Image.new("RGB", (30, 20), "white").save(root / "a.png")
+    orientation = Image.Exif()
+    orientation[ExifTags.Base.Orientation] = 6
+    Image.new("RGB", (30, 20), "white").save(root / "b.jpg", exif=orientation)
+    (root / "c.svg").write_text(draw("#ff0000"))
+    ended = run_bindery("html", folder=root)
+    assert ended.status == 0, ended.stderr
+    page = (root / "dist/site/index.html").read_text(encoding="utf-8")
+    assert [
+        re.findall(r'\b(width|height|loading)="(\w+)"', image)
+        for image in re.findall(r'<img id="figure[^>]*>', page)
+    ] == [
+        [("width", "30"), ("height", "20")],
+        [("width", "20"), ("height", "30"), ("loading", "lazy")],
+        [("loading", "lazy")],
+    ]

@@ -124,7 +124,7 @@ def test_short_words_of_a_table_keep_to_one_line(
     assert ended.status == 0, ended.stderr
     page = browser.new_page(viewport={"width": 390, "height": 844})
     page.goto((root / "dist/site/index.html").as_uri())
-    page.add_style_tag(content=".table table { width: 100%; }")
+    page.add_style_tag(content=".table[data-wide] table { width: 100%; }")
     lines = page.evaluate(
         """() => [...document.querySelectorAll('td')].slice(0, 3).map(cell => {
             const range = document.createRange();

@@ -59,6 +59,8 @@ VIEWS: tuple[tuple[str, int, str, dict[str, Any]], ...] = (
     ("dark", 1280, "dark", {"runOnly": {"type": "rule", "values": list(COLOURS)}}),
     ("phone", 390, "dark", {"runOnly": {"type": "rule", "values": list(IN_REACH)}}),
 )
+PARTS = 3
+"""Tests that share the pages of a book, so that several processes can look at them."""
 FIRST_BYTES = 150_000
 MOST_BYTES = 1_000_000
 
@@ -110,14 +112,15 @@ def address(whole_site: WholeSite) -> Iterator[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
 def test_every_page_is_accessible(
-    whole_site: WholeSite, address: str, open_tab: Callable[..., Any], axe: str
+    whole_site: WholeSite, address: str, open_tab: Callable[..., Any], axe: str, part: int
 ) -> None:
     """From a server no page asks anything of another place or complains, and axe-core finds no
     violation, in both themes and on a phone; links are large enough for a finger."""
     tab = open_tab(address)
     found: dict[str, dict[str, list[str]]] = {}
-    for page in whole_site.pages:
+    for page in whole_site.pages[part::PARTS]:
         tab.goto(f"{address}/{page}")
         tab.evaluate(axe)
         for view, width, scheme, options in VIEWS:

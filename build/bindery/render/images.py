@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from PIL import Image, ImageFile, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 
 from bindery.config import Config
 from bindery.load import Tree
@@ -68,6 +68,21 @@ def prepare_images(
             else:
                 failed[path] = result
     return prepared, failed
+
+
+def read_sizes(tree: Tree, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Width and height in pixels of pictures as they are shown; not of drawings, and not of what
+    cannot be read."""
+    sizes = {}
+    for path in set(paths):
+        try:
+            with Image.open(tree.root / path) as image:
+                width, height = image.size
+                is_on_its_side = image.getexif().get(ExifTags.Base.Orientation, 1) >= 5
+        except (OSError, UnidentifiedImageError, Image.DecompressionBombError):
+            continue
+        sizes[path] = (height, width) if is_on_its_side else (width, height)
+    return sizes
 
 
 def _prepare(source: Path, cache: Path) -> Prepared | str:

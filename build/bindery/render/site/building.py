@@ -17,6 +17,7 @@ from bindery.render.addresses import find_page
 from bindery.render.appendix import find_appendix
 from bindery.render.completeness import Proof, prove_site
 from bindery.render.frames import open_frames
+from bindery.render.images import list_images, read_sizes
 from bindery.render.output import make_folder
 from bindery.render.site import changes, chapters, front, machines, missing, searching, shelf, tools
 from bindery.render.site.blueprint import DOWNLOADS, FRONT, Page, Progress, Site
@@ -88,7 +89,8 @@ def build_site(inspection: Inspection, edition: Edition, out: Path, progress: Pr
 def _gather_site(inspection: Inspection, edition: Edition, out: Path, progress: Progress) -> Site:
     config = inspection.config
     places = {c.path: find_page(c.path, config.folder) for c in inspection.book.chapters}
-    dialect = SiteDialect(config, edition, places)
+    paths = [path for _, path in list_images(inspection.resolved)]
+    dialect = SiteDialect(config, edition, places, read_sizes(inspection.tree, paths))
     exhibits = list_exhibits(inspection)
     folder = tools.find_tools_folder(config, inspection.tree)
     return Site(

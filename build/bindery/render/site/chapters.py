@@ -58,6 +58,7 @@ def write_texts(
             terms = {quote_path(relate(dialect.pages[glossary], here)): dressed[glossary].terms,
                      **terms}  # fmt: skip
         has_terms = text.mark_terms(terms)
+        text.delay_images()
         text.part_words()
         body = text.write()
         yield ChapterText(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bindery.config import Config
@@ -18,6 +19,8 @@ class SiteDialect:
     config: Config
     edition: Edition
     pages: dict[str, str]
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Width and height of pictures, so that a page keeps their room before they are there."""
     used_files: set[str] = field(default_factory=set)
     """Files of the repository that the pages show or offer, to be copied beside them."""
 
@@ -50,7 +53,8 @@ class SiteDialect:
     def write_image(self, target: Target, chapter: Chapter) -> ImageSource | None:
         match target:
             case ToFile(path=path, is_folder=False):
-                return ImageSource(self._offer_file(path, self.pages[chapter.path]))
+                width, height = self.sizes.get(path, (None, None))
+                return ImageSource(self._offer_file(path, self.pages[chapter.path]), width, height)
             case _:
                 return None
 

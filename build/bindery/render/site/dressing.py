@@ -68,6 +68,11 @@ class DressedText:
             if image.get("src") in known and image.getparent().tag != f"{_XHTML}picture":
                 image.set("class", "drawing")
 
+    def delay_images(self) -> None:
+        """Have all images but the first wait until a reader comes near."""
+        for image in list(self._root.iter(f"{_XHTML}img"))[1:]:
+            image.set("loading", "lazy")
+
     def part_words(self) -> None:
         """Mark what the search passes over, numbers of notes and where numbers come from, and part
         the text of each cell and caption from what follows it."""

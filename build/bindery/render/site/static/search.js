@@ -122,6 +122,8 @@
 
   function askIndex(typed) {
     const words = splitWords(typed);
+    // What stands in quotes has to be there as it was typed.
+    const phrases = [...typed.matchAll(/"([^"]+)"/g)].map((found) => found[1].trim().replace(/\s+/g, " ").toLowerCase());
     const pages = [];
     for (const [href, title, sections, weight] of window.searchIndex) {
       const parts = [];
@@ -129,6 +131,7 @@
         const [lowHead, low] = [heading.toLowerCase(), text.toLowerCase()];
         const said = words.filter((word) => lowHead.includes(word) || low.includes(word)).length;
         if (!said || 2 * said < words.length) continue;
+        if (!phrases.every((phrase) => lowHead.includes(phrase) || low.includes(phrase))) continue;
         // A section with more of the words comes first, whatever else it has.
         let score = 100 * said + (low.includes(words.join(" ")) ? 8 : 1);
         for (const word of words) {
