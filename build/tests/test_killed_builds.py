@@ -72,6 +72,8 @@ def test_a_killed_build_leaves_the_former_ebook(book: Path, verb: str) -> None:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             killed += 1
+        else:
+            whole *= 0.8  # the first run was slower than this one
         process.wait(timeout=120)
         now = hashlib.sha256(path.read_bytes()).hexdigest()
         assert _is_whole(path)

@@ -81,6 +81,10 @@ def open_tab(browser: Any) -> Iterator[Callable[..., Any]]:
     said: list[str] = []
     contexts = []
 
+    def note_failure(address: str, reason: str) -> None:
+        if reason != "net::ERR_ABORTED":  # a picture that was under way when the page was left
+            said.append(f"failed: {address}: {reason}")
+
     def open_one(base: str, width: int = 1280, **options: Any) -> Any:
         context = browser.new_context(viewport={"width": width, "height": 844}, **options)
         contexts.append(context)
@@ -88,7 +92,7 @@ def open_tab(browser: Any) -> Iterator[Callable[..., Any]]:
         tab.set_default_timeout(60_000)
         tab.on("console", lambda message: said.append(f"{tab.url}: {message.text}"))
         tab.on("pageerror", lambda error: said.append(f"{tab.url}: {error}"))
-        tab.on("requestfailed", lambda asked: said.append(f"failed: {asked.url}"))
+        tab.on("requestfailed", lambda asked: note_failure(asked.url, asked.failure))
         tab.on(
             "request",
             lambda asked: asked.url.startswith((base, "data:")) or said.append(asked.url),
