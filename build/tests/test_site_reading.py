@@ -508,7 +508,7 @@ def test_who_comes_to_an_old_or_a_wrong_address_arrives(
     page.goto(wrong)
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    assert page.url == f"{wrong}#main.text"
+    page.wait_for_url(f"{wrong}#main.text")
     assert page.get_by_role("heading", name="This page is not here").is_visible()
     page.close()
 

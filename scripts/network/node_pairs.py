@@ -1697,7 +1697,7 @@ def finish_report(
         problems.append(listed + (" ..." if len(blamed) > 5 else ""))
     if not tournament.trials.logs:
         problems.append("nothing was measured")
-    if stop.reason:
+    if stop.reason and not tournament.complete:
         problems.append(f"{stop.reason}: the verdict is on the rounds before that")
     for text in problems:
         print(f"problem: {text}", file=sys.stderr)

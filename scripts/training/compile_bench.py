@@ -217,6 +217,13 @@ def tell_of_signals() -> None:
     threading.Thread(target=listen, daemon=True).start()
 
 
+def skip_interruption(told: Any) -> None:
+    """Say nothing of an interruption where nobody can take one, as when memory is cleared away: the
+    sign is set, and the next look at it ends the run."""
+    if not isinstance(told.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(told)
+
+
 @contextlib.contextmanager
 def end_at_once(stop: StopSign) -> Iterator[None]:
     """Within the block a signal ends what is at work, and does not wait for the next look at the
@@ -237,6 +244,8 @@ def end_at_once(stop: StopSign) -> Iterator[None]:
         if number and callable(handler):
             usual[number] = handler
             signal.signal(number, interrupt)
+    hook = sys.unraisablehook
+    sys.unraisablehook = skip_interruption
     try:
         yield
     except Exception:
@@ -246,6 +255,7 @@ def end_at_once(stop: StopSign) -> Iterator[None]:
         stop.check()
         raise
     finally:
+        sys.unraisablehook = hook
         for number, handler in usual.items():
             # After a signal it is the system's own again, which ends a run that hangs.
             if signal.getsignal(number) is interrupt:
