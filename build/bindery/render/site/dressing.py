@@ -15,6 +15,8 @@ from bindery.render.site.reading import UNSAID
 from bindery.render.table_notes import mark_table_notes
 
 _XHTML = "{http://www.w3.org/1999/xhtml}"
+_IN_SIGHT = 8
+"""Blocks of a page that a reader may see at once."""
 _OPEN, _CLOSE = '<article xmlns="http://www.w3.org/1999/xhtml">', "</article>"
 _PARSER = etree.XMLParser(huge_tree=True)
 _VOID = frozenset(
@@ -69,9 +71,12 @@ class DressedText:
                 image.set("class", "drawing")
 
     def delay_images(self) -> None:
-        """Have all images but the first wait until a reader comes near."""
-        for image in list(self._root.iter(f"{_XHTML}img"))[1:]:
-            image.set("loading", "lazy")
+        """Have images wait until a reader comes near, but for one in sight at the top."""
+        images = list(self._root.iter(f"{_XHTML}img"))
+        in_sight = [image for block in self._root[:_IN_SIGHT] for image in block.iter()]
+        for number, image in enumerate(images):
+            if number or image not in in_sight:
+                image.set("loading", "lazy")
 
     def part_words(self) -> None:
         """Mark what the search passes over, numbers of notes and where numbers come from, and part
