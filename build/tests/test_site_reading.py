@@ -262,7 +262,7 @@ def test_the_theme_is_chosen_and_kept(open_page: Callable[..., Any]) -> None:
 
     def read_picture() -> str:
         image = page.locator("picture img")
-        image.evaluate("e => e.decode()")
+        page.wait_for_function("document.querySelector('picture img').currentSrc")
         return str(image.evaluate("e => e.currentSrc.split('/').at(-1)"))
 
     dark = read_paper()
