@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.pipeline import inspect_book
+from bindery.model import Finding
+from bindery.pipeline import Inspection, inspect_book
 from planting import Expected, Field, cut, iterate_kinds, plant
 from whole_sites import copy_reference_book
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 PLANTS = 80
-SEEDS = tuple(map(int, os.environ.get("BINDERY_SEEDS", "1,2").split(",")))
+SEEDS = tuple(map(int, os.environ.get("BINDERY_SEEDS", "1,2,3,4").split(",")))
 
 
 @pytest.fixture(params=["own", pytest.param("reference", marks=pytest.mark.slow)])
@@ -39,23 +41,39 @@ def book(request: pytest.FixtureRequest, tmp_path: Path, run_bindery: Runner) ->
     return target
 
 
+def count_headings(inspection: Inspection) -> dict[str, int]:
+    """The headings of each chapter."""
+    return {c.path: sum(a.level > 0 for a in c.anchors) for c in inspection.book.chapters}
+
+
+def find_cut_sections(book: Path, before: Inspection, after: Inspection) -> set[Finding]:
+    """Where the glossary leads to a section that ends too early, at a heading that was planted."""
+    former, now = count_headings(before), count_headings(after)
+    cut_up = {(book / path).resolve() for path in now if now[path] > former.get(path, 0)}
+    found = set()
+    for finding in after.findings:
+        if finding.rule == "unglossed-term" and "where this leads" in finding.message:
+            target = re.search(r"\((.+?)#", cut(book, finding))
+            if target and ((book / finding.span.path).parent / target[1]).resolve() in cut_up:
+                found.add(finding)
+    return found
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_plant_is_found_and_nothing_else(book: Path, seed: int) -> None:
     """Each plant is found by its rule, on its line, under its text, with the right answer."""
-    before = inspect_book(book).findings
+    whole = inspect_book(book)
+    before = whole.findings
     planted = plant(book, seed, PLANTS)
-    after = inspect_book(book).findings
+    spoilt = inspect_book(book)
+    after = spoilt.findings
 
     wanted = Counter((e.rule, e.path, e.row) for e in planted.expected)
     kept = Counter(
         (f.rule, f.span.path, planted.move_line(f.span.path, f.span.line)) for f in before
     )
-    # A planted heading ends the section in which it stands: the glossary finds less there.
-    found = Counter(
-        (f.rule, f.span.path, f.span.line)
-        for f in after
-        if f.rule != "unglossed-term" or "where this leads" not in f.message
-    )
+    excused = find_cut_sections(book, whole, spoilt)
+    found = Counter((f.rule, f.span.path, f.span.line) for f in after if f not in excused)
     # A rule that looks at what stands around may see less now; what is planted it may not miss.
     assert _show(wanted - found, planted) == [], "planted and not found"
     assert _show(found - wanted - kept, planted) == [], "found and not planted"

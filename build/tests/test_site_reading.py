@@ -262,7 +262,12 @@ def test_the_theme_is_chosen_and_kept(open_page: Callable[..., Any]) -> None:
 
     def read_picture() -> str:
         image = page.locator("picture img")
-        page.wait_for_function("document.querySelector('picture img').currentSrc")
+        page.wait_for_function(
+            """() => {
+                const image = document.querySelector("picture img");
+                return image.currentSrc && image.complete && image.naturalWidth > 0;
+            }"""
+        )
         return str(image.evaluate("e => e.currentSrc.split('/').at(-1)"))
 
     dark = read_paper()

@@ -26,7 +26,7 @@ SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "network/node_pairs.py"
 
 # Of the namespaces, where 400 Mbit/s are ordinary: slow enough for a processor not to matter.
-USUAL_RATE = "400mbit"
+USUAL_RATE = "100mbit"
 SLOW_RATE = "10mbit"
 # The first process of a node: it holds the namespaces as long as it lives.
 HOST_START = """
@@ -631,7 +631,7 @@ def play_four(options: Sequence[str], spoil: Callable[[Wires], None], out: Path)
 @pytest.mark.system
 @pytest.mark.alone
 def test_a_slow_node_of_a_real_network_is_named(tmp_path: Path) -> None:
-    """A node whose card sends at a fortieth of the rate is the one that is blamed."""
+    """A node whose card sends at a tenth of the rate is the one that is blamed."""
     status, table, errors, document = play_four(
         ["--confirm"], lambda wires: wires.slow_node(2), tmp_path / "out.json"
     )
