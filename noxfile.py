@@ -64,7 +64,7 @@ NATIVE_COMMANDS = {
     ' && export DYLD_FALLBACK_LIBRARY_PATH="$(brew --prefix)/lib"',
 }
 
-# Programs that the tests marked `system` drive: Debian package -> commands, one of which will do.
+# Programs that the nightly tests drive: Debian package -> commands, one of which will do.
 TEST_PROGRAMS = {
     "chromium": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
     "default-jre-headless": ("java",),
@@ -89,25 +89,43 @@ PROGRAM_FOLDERS = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sb
 
 @nox.session(venv_backend="virtualenv")
 def tests(session: nox.Session) -> None:
-    """Pass every test, those of the companion tools with torch; `-- --system` for what they drive.
+    """Run the quick tests, those of the companion tools with torch; arguments go to pytest.
 
-    `--system` (and CI=true) installs a browser, Java, PDF programs and Slurm by apt, and by npm,
-    where that is, two judges of the site; without it the tests that need one of them are skipped,
-    and say so.
+    A test that needs a program which is not here is skipped, and the last lines say what to
+    install.
     """
-    arguments = prepare_tests(session)
-    session.install(TORCH)
-    # Not editable: the tests meet the package as a user gets it, styles and fonts included.
-    session.install(".[plots,slurm,watch]", *group("tests", "outputs", "real"))
-    run_tests(session, arguments)
+    install_for_tests(session)
+    run_tests(session, "-m", "not nightly", *session.posargs)
+
+
+@nox.session(default=False, venv_backend="virtualenv")
+def tests_nightly(session: nox.Session) -> None:
+    """Run all tests with more examples, on Slurm, browsers and whole books too; arguments go to
+    pytest. As root on Debian, or in CI, this installs what they need."""
+    install_debian_programs(session)
+    install_for_tests(session)
+    install_node_packages(session)
+    session.install("pytest-repeat>=0.9")
+    session.env["BINDERY_NIGHTLY"] = "1"
+    failed = []
+    runs = [session.posargs] if session.posargs else [["--durations=30"]]
+    if not session.posargs and (changed := find_changed_tests(session)):
+        runs.append(["-m", "not nightly", "--count=20", *changed])
+    for arguments in runs:
+        try:
+            run_tests(session, *arguments)
+        except CommandFailed:  # run the repeated tests as well
+            failed.append(" ".join(arguments))
+    if failed:
+        session.error(f"failed: pytest {'; pytest '.join(failed)}")
 
 
 @nox.session(default=False)
 def tests_toolchain(session: nox.Session) -> None:
-    """Pass the tests that need no torch: quicker, and on any Python from 3.11."""
-    arguments = prepare_tests(session)
+    """Run the quick tests that need no torch: any Python from 3.11, and less to install."""
+    ensure_native_libraries(session)
     session.install("-e", ".[plots,slurm,watch]", *group("tests", "outputs"))
-    run_tests(session, arguments, "not torch")
+    run_tests(session, "-m", "not nightly and not torch", *session.posargs)
 
 
 @nox.session
@@ -271,18 +289,22 @@ def group(*names: str) -> tuple[str, ...]:
     return nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), *names)
 
 
-def prepare_tests(session: nox.Session) -> list[str]:
-    """Make the system ready for the tests; gives the arguments that are pytest's."""
+def install_for_tests(session: nox.Session) -> None:
+    """Install torch, bindery and what the tests import."""
     ensure_native_libraries(session)
-    if "--system" in session.posargs or is_ci():
-        missing = [
-            package
-            for package, commands in TEST_PROGRAMS.items()
-            if not any(shutil.which(command, path=PROGRAM_FOLDERS) for command in commands)
-        ]
-        install_debian_packages(session, missing, f"sudo apt-get install --yes {' '.join(missing)}")
-        install_node_packages(session)
-    return [argument for argument in session.posargs if argument != "--system"]
+    session.install(TORCH)
+    # Not editable: the tests meet the package as a user gets it, styles and fonts included.
+    session.install(".[plots,slurm,watch]", *group("tests", "outputs", "real"))
+
+
+def install_debian_programs(session: nox.Session) -> None:
+    """Install the programs that the nightly tests drive, where they are missing."""
+    missing = [
+        package
+        for package, commands in TEST_PROGRAMS.items()
+        if not any(shutil.which(command, path=PROGRAM_FOLDERS) for command in commands)
+    ]
+    install_debian_packages(session, missing, f"sudo apt-get install --yes {' '.join(missing)}")
 
 
 def install_node_packages(session: nox.Session) -> None:
@@ -297,40 +319,21 @@ def install_node_packages(session: nox.Session) -> None:
     session.env["BINDERY_NODE_MODULES"] = str(folder / "node_modules")
 
 
-def run_tests(session: nox.Session, arguments: list[str], marks: str = "") -> None:
-    """Run the quick tests on all cores, then the slow ones, then one by one those that measure; a
-    few that fail get a second try, as build/tests/second_try.py says.
-    A choice among the arguments, such as `-m slurm`, holds for all three."""
-    failed = []
-    if "-m" in arguments:  # of several, pytest heeds the last alone
-        place = arguments.index("-m")
-        chosen = f"({arguments[place + 1]})"
-        arguments = [*arguments[:place], *arguments[place + 2 :]]
-        marks = f"{marks} and {chosen}" if marks else chosen
-    # One more than cores, for many tests wait: for a node to die, for a rank that does not come.
-    # Each worker begins with files of its own (worksteal), so that what tests of a file share is
-    # made once; at the end who has nothing left takes from the others.
-    workers = ("-n", str(count_cores() + 1))
-    for mark, options in (
-        ("not slow and not alone", (*workers, "--dist", "worksteal", "--durations=15")),
-        ("slow", (*workers, "--dist", "worksteal", "--durations=15")),
-        ("alone", ("--durations=5",)),
-    ):
-        command = (
-            "python",
-            "build/tests/second_try.py",
-            *options,
-            "-m",
-            " and ".join(filter(None, (marks, mark))),
-        )
-        try:
-            # 5: among the tests that were asked for is none of these.
-            environment = {} if mark == "alone" else BESIDE_OTHERS
-            session.run(*command, *arguments, env=environment, success_codes=[0, 5])
-        except CommandFailed:  # the others are to be known as well
-            failed.append(mark)
-    if failed:
-        session.error(f"tests have failed among: {', '.join(failed)}")
+def run_tests(session: nox.Session, *arguments: str) -> None:
+    """Run pytest on all cores."""
+    # One worker more than cores, because some tests wait for other processes. Each begins with
+    # whole files (worksteal), so that what the tests of a file share is made once.
+    workers = ("-n", str(count_cores() + 1), "--dist", "worksteal")
+    session.run("python", "-m", "pytest", *workers, *arguments, env=BESIDE_OTHERS)
+
+
+def find_changed_tests(session: nox.Session) -> list[str]:
+    """The test files that the commits of the last day have changed."""
+    if not shutil.which("git"):
+        return []
+    command = ("git", "log", "--since=1.day", "--name-only", "--format=", "--diff-filter=AM")
+    out = session.run(*command, "--", "*/test_*.py", external=True, silent=True) or ""
+    return sorted(name for name in set(out.split()) if Path(name).is_file())
 
 
 def count_cores() -> int:

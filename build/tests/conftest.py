@@ -26,26 +26,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import bindery
-import hypothesis
 import pytest
 from bindery import cli
 
-pytest_plugins = ["slurm_cluster", "whole_sites", "browsers"]
+pytest_plugins = ["needs", "examples", "slurm_cluster", "whole_sites", "browsers"]
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BOOKS = HERE / "books"
 FIXTURES = HERE / "fixtures"
-
-
-# Slow machines are slow, and no failure. Where nobody looks on, texts are the same each time.
-hypothesis.settings.register_profile(
-    "bindery",
-    deadline=None,
-    derandomize="CI" in os.environ,
-    suppress_health_check=[hypothesis.HealthCheck.too_slow],
-)
-hypothesis.settings.load_profile("bindery")
 
 
 # --- expectations ---

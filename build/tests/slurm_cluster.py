@@ -522,6 +522,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and _opens_cluster(item):
             item.add_marker("slurm")
+            item.add_marker("nightly")
 
 
 def _opens_cluster(item: pytest.Function) -> bool:

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-# The second is a companion tool itself: what it gives to tests, these tests use.
-pytest_plugins = ["slurm_cluster", "testing_utils"]
+# The last is a companion tool itself: what it gives to tests, these tests use.
+pytest_plugins = ["needs", "examples", "slurm_cluster", "testing_utils"]
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 

@@ -1,0 +1,94 @@
+"""What a test needs of the machine: a test that lacks something is skipped, and the run ends with
+one line for each thing that is missing, which says how to install it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+LIMIT = 10
+"""Lines of the summary of what was skipped."""
+
+PACKAGES = {
+    "chromium": "chromium",
+    "du": "coreutils",
+    "fio": "fio",
+    "g++": "g++",
+    "git": "git",
+    "java": "default-jre-headless",
+    "mkfs.ext4": "e2fsprogs",
+    "mpirun": "openmpi-bin",
+    "node": "nodejs",
+    "openssl": "openssl",
+    "pdftotext": "poppler-utils",
+    "pdftoppm": "poppler-utils",
+    "pgrep": "procps",
+    "qpdf": "qpdf",
+    "setpriv": "util-linux",
+    "shellcheck": "shellcheck",
+    "sbatch": "slurm-wlm",
+    "taskset": "util-linux",
+    "tc": "iproute2",
+    "unshare": "util-linux",
+}
+"""Program -> the Debian package that has it."""
+
+
+def find_missing(thing: str) -> str | None:
+    """Why this cannot be had here and what to install; None where it is there.
+
+    A thing is a program ("git"), a Python package ("python:torch"), a path ("/sys/devices"), or
+    "root".
+    """
+    if thing == "root":
+        return None if os.geteuid() == 0 else "root is needed: run the tests as root"
+    if thing.startswith("/"):
+        return None if Path(thing).exists() else f"{thing} is missing: mount it"
+    if thing.startswith("python:"):
+        name = thing.removeprefix("python:")
+        if importlib.util.find_spec(name):
+            return None
+        return f"{name} is missing: pip install {name}"
+    if shutil.which(thing):
+        return None
+    return f"{thing} is missing: apt install {PACKAGES.get(thing, thing)}"
+
+
+def need(*things: str) -> None:
+    """Skip the test that is running, or the fixture's, where one of these things is missing."""
+    for thing in things:
+        if reason := find_missing(thing):
+            pytest.skip(reason)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "needs(*things): skip where a program or package is missing")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("needs"):
+        need(*marker.args)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List what was skipped, by reason."""
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ").splitlines()[0]
+        for report in terminalreporter.stats.get("skipped", [])
+        if isinstance(report.longrepr, tuple)
+    )
+    if not reasons:
+        return
+    terminalreporter.section("skipped")
+    shown = reasons.most_common()
+    if len(shown) > LIMIT:
+        shown = shown[: LIMIT - 1]
+        rest = sum(reasons.values()) - sum(count for _, count in shown)
+        shown.append((f"other reasons ({len(reasons) - LIMIT + 1}): pytest -rs lists them", rest))
+    for reason, count in shown:
+        terminalreporter.line(f"{count:5}  {reason}")
