@@ -33,6 +33,7 @@ VERBS = {
     "refs": ("refs", "refs"),
     "format": ("format", "format_sources"),
     "run": ("run", "run"),
+    "bundle": ("bundle", "bundle"),
     "verify": ("verify", "verify"),
     "records": ("records", "records"),
     "compare": ("compare", "compare"),

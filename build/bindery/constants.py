@@ -34,11 +34,12 @@ def read_constants(source: str) -> Mapping[str, ast.expr]:
 
 
 def read_method(source: str) -> int | None:
-    """The constant METHOD of a tool; None where it has none that is a plain whole number."""
+    """The constant METHOD of a tool, 1 for a tool without one; None where it is not a plain whole
+    number, or the source is not Python."""
     if "METHOD" not in source:
-        return None
+        return 1
     try:
-        value = read_constants(source).get("METHOD")
+        value = read_constants(source).get("METHOD", ast.Constant(1))
     except SyntaxError:
         return None
     match value:

@@ -6,7 +6,6 @@ import ast
 import contextlib
 import functools
 import getpass
-import hashlib
 import importlib.util
 import json
 import os
@@ -27,6 +26,7 @@ from typing import Any, Literal
 import psutil
 from pydantic import ValidationError
 
+from bindery.bundle import BundleError, hash_bundle
 from bindery.checks import RULES
 from bindery.config import Config, ToolEntry, load_config
 from bindery.constants import read_constants
@@ -92,6 +92,7 @@ class ToolFacts:
     version: str
     method: int
     sha256: str
+    """Of the file that `bindery bundle` makes of it."""
     profiles: Mapping[str, tuple[str, ...]]
     ranks: Mapping[str, Ranks]
     """Ranks on each node by profile; empty for a tool that is one process."""
@@ -172,13 +173,15 @@ def read_tool(root: Path, entry: ToolEntry) -> ToolFacts:
     try:
         source = (root / entry.path).read_bytes()
         text = importlib.util.decode_source(source)
-        return _ConstantReader(entry, text, source).read()
+        return _ConstantReader(entry, text, hash_bundle(root, entry.path)).read()
     except OSError as error:
         message = f"the tool '{entry.path}' cannot be read: {(error.strerror or '').lower()}"
         raise ConfigError(Finding(entry.span, "config", message)) from None
     except SyntaxError as error:
         span = Span(entry.path, error.lineno or 1, error.offset or 1)
         raise ConfigError(Finding(span, "config", f"this is not Python: {error.msg}")) from None
+    except BundleError as error:
+        raise ConfigError(Finding(Span.whole(entry.path), "config", str(error))) from None
     except UnicodeDecodeError:
         message = f"the tool '{entry.path}' is not UTF-8"
         raise ConfigError(Finding(Span.whole(entry.path), "config", message)) from None
@@ -194,10 +197,15 @@ def _find_stores(node: ast.AST) -> Iterator[ast.Name]:
         yield from _find_stores(child)
 
 
+def _rename(profile: str) -> str:
+    """`demo` for `toy`, as tools before 0.2 call it."""
+    return "demo" if profile == "toy" else profile
+
+
 class _ConstantReader:
-    def __init__(self, entry: ToolEntry, text: str, source: bytes) -> None:
+    def __init__(self, entry: ToolEntry, text: str, sha256: str) -> None:
         self.entry = entry
-        self.source = source
+        self.sha256 = sha256
         self.values = read_constants(text)
         self.lines: dict[str, int] = {}
         """Where each name is set last."""
@@ -235,7 +243,7 @@ class _ConstantReader:
             raise self._refuse("PROFILES", needed)
         if odd := [name for name in ranks if name not in profiles]:
             raise self._refuse("RANKS", f"profiles that exist, and '{odd[0]}' does not")
-        method = self._read("METHOD", None)
+        method = self._read("METHOD", 1)
         if type(method) is not int or method < 1:
             raise self._refuse("METHOD", "a whole number from 1")
         version = self._read("__version__", None)
@@ -246,9 +254,9 @@ class _ConstantReader:
             self.entry.path,
             version,
             method,
-            hashlib.sha256(self.source).hexdigest(),
-            {str(k): tuple(map(str, v)) for k, v in profiles.items()},
-            ranks,
+            self.sha256,
+            {_rename(k): tuple(map(str, v)) for k, v in profiles.items()},
+            {_rename(k): v for k, v in ranks.items()},
         )
 
     def _read(self, name: str, default: Any) -> Any:

@@ -35,6 +35,10 @@ from bindery.model import Finding, Span
 FOLDER = RECORDS_FOLDER
 SCHEMAS = "scripts/schemas"
 SCHEMA = 2
+OPTIONS_FILE = "options.json"
+"""The options of a tool, stored in the folder of its records."""
+DEMO_PROFILES = ("demo", "toy")
+"""Names of the profile that shows that a tool runs; `toy` is its name in records before 0.2."""
 HISTORY = {
     1: "results of one node; units are in the names of columns",
     2: "how the run ended, nodes and ranks, the environment that steers a run, a unit for each "
@@ -398,7 +402,7 @@ class Record(_Model):
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     """Digest of the tool's file."""
     profile: Annotated[str, Field(min_length=1)]
-    """Which of the tool's sets of arguments was used, such as toy or full; custom where arguments
+    """Which of the tool's sets of arguments was used, such as demo or full; custom where arguments
     were added to it."""
     command: Annotated[tuple[str, ...], Field(min_length=1)]
     """The command, relative to the root of the book."""
@@ -750,7 +754,7 @@ def format_record(record: Record) -> str:
 def load_records(tree: Tree) -> Iterator[tuple[str, Record] | Finding]:
     """Each record under its name `<tool>/<file>`, or the finding that keeps it out."""
     for path in tree.walk_files(FOLDER):
-        if not path.endswith(".json"):
+        if not path.endswith(".json") or path.endswith(f"/{OPTIONS_FILE}"):
             continue
         name = path.removeprefix(f"{FOLDER}/").removesuffix(".json")
         try:

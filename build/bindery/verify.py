@@ -18,6 +18,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from bindery.calls import dump_parser
 from bindery.checks import RULES
 from bindery.config import Config, ToolEntry, load_config
 from bindery.load import Tree
@@ -35,7 +36,9 @@ from bindery.recording import (
     read_tool,
 )
 from bindery.records import (
+    DEMO_PROFILES,
     FOLDER,
+    OPTIONS_FILE,
     MachineReport,
     Record,
     Scalar,
@@ -47,8 +50,8 @@ from bindery.render.output import write_whole
 from bindery.run import Ended, Show, run_limited
 
 RULE = "changed-output"
-PROFILE = "toy"
-TOY = Limits(600.0, 8 * GIB, 4 * MIB)
+PROFILE = "demo"
+DEMO = Limits(600.0, 8 * GIB, 4 * MIB)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,8 @@ def verify_tools(root: Path, names: Sequence[str] = ()) -> Verified:
         for text in entry.texts:
             texts += 1
             findings += _verify_text(root, entry, text)
+        if entry.texts:
+            findings += _verify_options(root, entry)
         if entry.output != "measured":
             runs += 1
             findings += _verify_run(root, entry, records.get(entry.name))
@@ -90,9 +95,15 @@ def find_text_path(tool: str, text: str) -> str:
     return f"{FOLDER}/{tool}/{text}.txt"
 
 
+def find_options_path(tool: str) -> str:
+    """Where the options of a tool are stored, relative to the root."""
+    return f"{FOLDER}/{tool}/{OPTIONS_FILE}"
+
+
 def record_texts(root: Path, name: str, texts: Sequence[str] = ()) -> list[str]:
-    """Store what a tool prints for these texts, or for all of its texts. Gives the paths of those
-    that have changed. Raises ConfigError for an unknown one, BookError where the tool fails."""
+    """Store what a tool prints for these texts, or for all of its texts, and its options. Gives the
+    paths of those that have changed. Raises ConfigError for an unknown one, BookError where the
+    tool fails."""
     root = root.resolve()
     config = load_config(root, RULES)
     entry = find_tool(config, name)
@@ -110,6 +121,10 @@ def record_texts(root: Path, name: str, texts: Sequence[str] = ()) -> list[str]:
         if isinstance(result, Finding):
             raise BookError(result)
         printed[find_text_path(name, text)] = result.encode()
+    options = _print_options(root, entry)
+    if isinstance(options, Finding):
+        raise BookError(options)
+    printed[find_options_path(name)] = options.encode()
     changed = [path for path, data in printed.items() if _read_bytes(root / path) != data]
     for path in changed:
         write_whole(root / path, printed[path])
@@ -118,6 +133,20 @@ def record_texts(root: Path, name: str, texts: Sequence[str] = ()) -> list[str]:
 
 def _print_text(root: Path, entry: ToolEntry, text: str) -> str | Finding:
     """What a tool prints on standard output, or how it failed."""
+    return _print(root, entry, text, entry.texts[text])
+
+
+def _print_options(root: Path, entry: ToolEntry) -> str | Finding:
+    """The options of a tool as JSON, or how it failed."""
+    return _print(root, entry, "options", (), launcher=(str(_DUMP),))
+
+
+_DUMP = Path(dump_parser.__file__)
+
+
+def _print(
+    root: Path, entry: ToolEntry, what: str, arguments: Sequence[str], launcher: Sequence[str] = ()
+) -> str | Finding:
     with tempfile.TemporaryDirectory(prefix="bindery-text-") as made:
         folder = Path(made)
         printed: list[str] = []
@@ -126,29 +155,41 @@ def _print_text(root: Path, entry: ToolEntry, text: str) -> str | Finding:
         def keep(stream: str, line: str) -> None:
             (printed if stream == "stdout" else log).append(line)
 
-        done = _run(root, entry, entry.texts[text], folder, keep)
+        done = _run(root, entry, arguments, folder, keep, launcher)
     if done.ended != "done":
-        message = f"the {text} of '{entry.name}' could not be printed: it {_explain(done)}"
+        message = f"the {what} of '{entry.name}' could not be printed: it {_explain(done)}"
         return Finding(Span.whole(entry.path), RULE, message, _quote_last("".join(log)))
     return "".join(printed)
 
 
 def _verify_text(root: Path, entry: ToolEntry, text: str) -> Iterator[Finding]:
-    path = find_text_path(entry.name, text)
+    now = _print_text(root, entry, text)
     command = f"bindery run {entry.name} --text {text}"
+    yield from _compare_stored(root, entry, text, find_text_path(entry.name, text), now, command)
+
+
+def _verify_options(root: Path, entry: ToolEntry) -> Iterator[Finding]:
+    now = _print_options(root, entry)
+    command = f"bindery run {entry.name} --texts"
+    path = find_options_path(entry.name)
+    yield from _compare_stored(root, entry, "options", path, now, command)
+
+
+def _compare_stored(
+    root: Path, entry: ToolEntry, what: str, path: str, now: str | Finding, command: str
+) -> Iterator[Finding]:
     stored = _read_bytes(root / path)
     if stored is None:
-        message = f"the {text} of '{entry.name}' is not stored"
+        message = f"the {what} of '{entry.name}' is not stored"
         yield Finding(entry.span, RULE, message, f"run `{command}`")
         return
-    now = _print_text(root, entry, text)
     if isinstance(now, Finding):
         yield now
         return
     before = stored.decode("utf-8", "replace").replace("\r\n", "\n")
     if difference := find_first_difference(before, now):
         line, said = difference
-        message = f"line {line} of the {text} of '{entry.name}' is now {said}"
+        message = f"line {line} of the {what} of '{entry.name}' is now {said}"
         hint = f"if that is meant, run `{command}`, and `bindery fill` for the chapters"
         yield Finding(Span(path, line), RULE, message, hint)
 
@@ -171,7 +212,7 @@ def find_first_difference(before: str, now: str) -> tuple[int, str] | None:
 
 
 def _verify_run(root: Path, entry: ToolEntry, newest: tuple[str, Record] | None) -> list[Finding]:
-    """Findings on the results of the toy profile."""
+    """Findings on the results of the demo profile."""
     tool = read_tool(root, entry)
     if PROFILE not in tool.profiles:
         message = f"'{entry.name}' is of the class '{entry.output}' and has no profile '{PROFILE}'"
@@ -189,7 +230,7 @@ def _verify_run(root: Path, entry: ToolEntry, newest: tuple[str, Record] | None)
         done = _run(root, entry, arguments, folder, keep, launcher)
         output = read_output(folder / "results.json")
     if done.ended != "done" or not isinstance(output, dict):
-        message = f"the toy run of '{entry.name}' {_explain(done)}"
+        message = f"the demo run of '{entry.name}' {_explain(done)}"
         message += "" if isinstance(output, dict) else " and left no results"
         return [Finding(Span.whole(entry.path), RULE, message, _quote_last("".join(log)))]
     if entry.name == FACTS:
@@ -218,7 +259,7 @@ def _verify_facts(entry: ToolEntry, output: Mapping[str, Any]) -> Iterator[Findi
 
 
 def _refuse(entry: ToolEntry, error: ValidationError) -> Finding:
-    message = f"the toy run of '{entry.name}' gave no good results: {describe_error(error)}"
+    message = f"the demo run of '{entry.name}' gave no good results: {describe_error(error)}"
     return Finding(Span.whole(entry.path), RULE, message, "see scripts/schemas/")
 
 
@@ -276,13 +317,13 @@ _TYPES = {str: "text", bool: "true or false", int: "a number", float: "a number"
 
 
 def _find_newest(config: Config) -> dict[str, tuple[str, Record]]:
-    """The newest whole toy record of each tool."""
+    """The newest whole demo record of each tool."""
     newest: dict[str, tuple[str, Record]] = {}
     for item in load_records(Tree(config.root)):
         if isinstance(item, Finding):
             continue  # `bindery check` reports it
         _, record = item
-        if record.profile == PROFILE and record.complete:
+        if record.profile in DEMO_PROFILES and record.complete:
             held = newest.get(record.tool)
             if held is None or (held[1].started, held[0]) < (record.started, item[0]):
                 newest[record.tool] = item
@@ -301,16 +342,16 @@ def _run(
         [sys.executable, *launcher, str(root / entry.path), *arguments],
         folder=folder,
         environment=choose_environment(os.environ, folder=folder),
-        seconds=TOY.seconds,
-        memory_bytes=TOY.memory_bytes or 0,
-        output_bytes=TOY.output_bytes,
+        seconds=DEMO.seconds,
+        memory_bytes=DEMO.memory_bytes or 0,
+        output_bytes=DEMO.output_bytes,
         log=folder / "verify.log",
         show=show,
     )
 
 
 def _explain(done: Ended) -> str:
-    return explain_ending(done.ended, done.code, TOY, done.peak_bytes)
+    return explain_ending(done.ended, done.code, DEMO, done.peak_bytes)
 
 
 def _quote_last(text: str) -> str:

@@ -1,6 +1,6 @@
-"""The words of a command held against the parser that will read them, by argparse's own rules.
+"""Compares the words of a command with the parser that will read them, by argparse's own rules.
 
-Whatever depends on a word that only the shell or the reader knows is left unsaid.
+What depends on a word that only the shell or the reader knows is not judged.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bindery.calls.flags import Option, Parser
 from bindery.calls.shell import Word
+from bindery.calls.stored_parsers import Option, Parser
 from bindery.nearest import find_nearest
 
 # Newer Pythons take more for a negative number than older ones, `-1e-3` say.
@@ -89,7 +89,7 @@ def _takes_over(
 ) -> bool:
     """Whether a subcommand, or an argument that takes all the rest, begins with this word."""
     before = len(reading.positional) - 1
-    fixed = all(one.least == one.most == 1 and one.is_counted for one in parser.positionals)
+    fixed = all(one.least == one.most == 1 for one in parser.positionals)
     if any(one.takes_rest for one in parser.positionals):
         reading.has_ended = before >= sum(not one.takes_rest for one in parser.positionals)
         return False
@@ -166,7 +166,7 @@ def _read_letters(
             return index
         reading.given.append((option, word))
         letters = letters[1:]
-        if option.most != 0 or not option.is_counted:
+        if option.most != 0:
             if not letters:
                 return _read_values(option, words, index, reading, has_numbers=has_numbers)
             value = letters.removeprefix("=")
@@ -197,9 +197,6 @@ def _read_values(
 ) -> int:
     name = words[index - 1]
     reading.has_ended = option.ends_run or option.takes_rest
-    if not option.is_counted:
-        reading.is_loose = True
-        return index
     count = 0
     is_blurred = False
     while index < len(words) and (option.most is None or count < option.most):
@@ -231,8 +228,6 @@ def _read_values(
 def _judge_joined(option: Option, name: str, value: str, word: Word, reading: _Reading) -> None:
     """`--name=value`."""
     reading.has_ended = option.ends_run
-    if not option.is_counted:
-        return
     if option.most == 0:
         message = f"'{name}' takes no value"
         reading.misuses.append(Misuse(word, message, f"write '{name}'"))
@@ -288,7 +283,7 @@ def _list_choices(option: Option) -> str:
 
 def _judge_positionals(parser: Parser, reading: _Reading) -> None:
     words = reading.positional
-    if parser.commands is not None or any(not one.is_counted for one in parser.positionals):
+    if parser.commands is not None:
         return
     if any(word.is_many for word in words):
         reading.is_loose = True
@@ -317,7 +312,7 @@ def _judge_missing(parser: Parser, program: Word, reading: _Reading) -> None:
     least = 0
     for one in parser.positionals:
         least += one.least
-        if one.is_counted and len(reading.positional) < least:
+        if len(reading.positional) < least:
             missing.append(one.names[0])
     if parser.commands is not None and parser.is_command_required:
         missing.append("a command")

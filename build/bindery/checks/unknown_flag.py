@@ -1,5 +1,5 @@
-"""unknown-flag: the command line of a companion tool that the tool would refuse. Its parser is
-read from its source; the tool is not run."""
+"""unknown-flag: the command line of a companion tool that the tool would refuse. Its options are
+those that `bindery run TOOL --texts` has stored; the tool is not run."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from bindery.checks.rule import Rule, Scope
+from bindery.load import RECORDS_FOLDER
 from bindery.model import Chapter, Finding, Severity, Span
 from bindery.passages import Fence, Passage
 
 if TYPE_CHECKING:
-    from bindery.calls.flags import Parser
     from bindery.calls.programs import ToolCall
+    from bindery.calls.stored_parsers import Parser
 
 RULE = Rule("unknown-flag", Severity.ERROR, "a command does not fit the tool that it calls")
 
@@ -130,14 +131,13 @@ class _Toolbox:
         return matches.pop() if len(matches) == 1 else ""
 
     def _read(self, path: str) -> Parser | None:
-        if self.tree.leaves_root(path):
+        name = next((name for name, known in self.paths.items() if known == path), None)
+        stored = f"{RECORDS_FOLDER}/{name}/options.json"
+        if name is None or self.tree.find_kind(stored) != "file":
             return None
-        try:
-            source = self.tree.read_bytes(path).decode("utf-8-sig")
-        except (OSError, UnicodeDecodeError):
-            return None
-        if "add_argument" not in source:
-            return None
-        from bindery.calls.flags import read_parser
+        from bindery.calls.stored_parsers import read_stored_parser
 
-        return read_parser(source)
+        try:
+            return read_stored_parser(self.tree.read_bytes(stored).decode())
+        except (OSError, ValueError):
+            return None  # `bindery verify` reports it

@@ -1,8 +1,8 @@
 """unused-record: a record that no table quotes, and that no later one has replaced.
 
 A record that a later whole one of the same kind has replaced is history, and may stay. What only
-the table `records` says of a record is no quotation of what was measured; but of a toy run nothing
-needs to be quoted: it shows that the tool runs.
+the table `records` says of a record is no quotation of what was measured; but a demo run
+need not be quoted: it shows that the tool runs.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from bindery.checks.rule import Rule, Scope
 from bindery.load import RECORDS_FOLDER
 from bindery.model import Finding, Severity, Span
+from bindery.records import DEMO_PROFILES
 
 RULE = Rule("unused-record", Severity.WARNING, "no table quotes a record")
 
@@ -27,8 +28,8 @@ def check(scope: Scope) -> Iterator[Finding]:
     views = {view for entry in scope.quotations.values() for view in entry.views}
     if views & (set(evidence.views) | evidence.broken) - set(evidence.provenance):
         return  # nor what a broken view quotes
-    toys = {name for name, record in evidence.records.items() if record.profile == "toy"}
-    for name in sorted(evidence.newest - quoted - toys):
+    demos = {name for name, record in evidence.records.items() if record.profile in DEMO_PROFILES}
+    for name in sorted(evidence.newest - quoted - demos):
         span = Span.whole(f"{RECORDS_FOLDER}/{name}.json")
         message = f"no table quotes the record '{name}'"
         yield RULE.find(span, message, "quote it in a view, or delete the file")

@@ -29,7 +29,7 @@ Runtime = Literal["pyxis", "apptainer"]
 
 @click.command("run", context_settings={"allow_extra_args": True})
 @click.argument("tool", required=False, help="A tool that chapters.yaml names.")
-@click.option("--profile", default="toy", help="Which set of arguments: toy or full.")
+@click.option("--profile", default="demo", help="Which set of arguments: demo or full.")
 @click.option(
     "--timeout", default="1h", metavar="TIME", help="The run is ended after it: 90, 10m, 2h."
 )

@@ -19,7 +19,7 @@ def verify(
     tools: tuple[str, ...],
     root: Path,
 ) -> None:
-    """Run again what can be run again: texts to the letter, toy results in value or shape."""
+    """Run again what can be run again: texts to the letter, demo results in value or shape."""
     from bindery.report import count_noun
     from bindery.verify import verify_tools
 

@@ -1,0 +1,141 @@
+"""Command lines: a parser whose --help is the tool's docstring, and types for sizes and times."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+
+class UsageError(Exception):
+    """The command line asks for something this tool or this machine cannot do; exit status 2."""
+
+
+class Parser(argparse.ArgumentParser):
+    """The parser of a tool. Its help is the tool's docstring and its options.
+
+    Adds --version, --json PATH and --demo. `demo` is the list of arguments that --demo stands
+    for; options given beside --demo override them. An option may be typed with underscores too
+    (`--num_iterations` for `--num-iterations`).
+    """
+
+    def __init__(
+        self,
+        doc: str | None = None,
+        *,
+        tool: str = "",
+        version: str = "",
+        method: int | None = None,
+        demo: Sequence[str] | None = None,
+        **options: Any,
+    ) -> None:
+        if tool:
+            options["prog"] = f"{tool}.py"
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(description=doc, allow_abbrev=False, **options)
+        self.demo = demo
+        self.takes_underscores = True
+        if version:
+            text = f"{tool} {version}" + (f" (method {method})" if method else "")
+            self.add_argument("--version", action="version", version=text)
+            self.add_argument("--json", metavar="PATH", help="write the results as JSON")
+        if demo is not None:
+            text = "run at toy size on a CPU and check the answers"
+            self.add_argument("--demo", action="store_true", help=text)
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Parse, with hyphens for underscores in the names of known options."""
+        given = list(sys.argv[1:] if args is None else args)
+        end = given.index("--") if "--" in given else len(given)
+        given[:end] = map(self._hyphenate, given[:end])
+        if self.demo and "--demo" in given[:end]:
+            given = [*self.demo, *given]
+        return super().parse_known_args(given, namespace)
+
+    def _hyphenate(self, argument: str) -> str:
+        name, equals, value = argument.partition("=")
+        option = name.replace("_", "-")
+        if name.startswith("--") and option in self._option_string_actions:
+            return option + equals + value
+        return argument
+
+
+def start(main: Callable[[], int | None]) -> NoReturn:
+    """Run main() and exit: its status, 2 on UsageError, 130 on Ctrl-C, 141 on a closed pipe."""
+    try:
+        status = main() or 0
+        sys.stdout.flush()
+    except UsageError as error:
+        print(f"{sys.argv[0].rpartition('/')[2]}: error: {error}", file=sys.stderr)
+        status = 2
+    except KeyboardInterrupt:
+        status = 130
+    except BrokenPipeError:
+        # As a program that leaves SIGPIPE alone would end, and without Python's own complaint.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGPIPE)
+        status = 141
+    sys.exit(status)
+
+
+def positive_int(text: str) -> int:
+    """An integer of at least 1."""
+    if not re.fullmatch(r"[1-9]\d*", text):
+        raise argparse.ArgumentTypeError(f"'{text}' is not an integer of at least 1")
+    return int(text)
+
+
+def natural_int(text: str) -> int:
+    """An integer of at least 0."""
+    if not re.fullmatch(r"\d+", text):
+        raise argparse.ArgumentTypeError(f"'{text}' is not an integer of at least 0")
+    return int(text)
+
+
+def positive_float(text: str) -> float:
+    """A finite number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
+    return value
+
+
+def size(text: str) -> int:
+    """Bytes from `32KiB`, `4GB` (decimal), `16G` (binary, as in nccl-tests) or `4096`."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKMGTP]?)(i?)(B?)", text.strip())
+    if found is None or (found[3] and not found[2]):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a size: write 32KiB, 4MB or 16GiB")
+    base = 1000 if found[4] and not found[3] else 1024
+    value = float(found[1]) * base ** " KMGTP".index(found[2].upper() or " ")
+    if value < 1 or value != int(value):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of bytes")
+    return int(value)
+
+
+def large_number(text: str) -> float:
+    """A number with a suffix: `70B`, `1.5T`, `300M`, `8192`."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)([kKMBGT]?)", text.strip())
+    if found is None:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number: write 70B, 1.5T or 8192")
+    exponent = {"": 0, "K": 3, "M": 6, "B": 9, "G": 9, "T": 12}[found[2].upper()]
+    return float(found[1]) * 10.0**exponent
+
+
+def duration(text: str) -> float:
+    """Seconds from `90`, `45s`, `10m`, `1h30m` or `2d`."""
+    pattern = r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?"
+    found = re.fullmatch(pattern, text.strip())
+    parts = [float(part or 0) for part in found.groups()] if found else [0.0] * 4
+    seconds = 86400 * parts[0] + 3600 * parts[1] + 60 * parts[2] + parts[3]
+    if seconds <= 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a duration: write 90s, 10m or 1h30m")
+    return seconds

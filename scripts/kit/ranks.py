@@ -1,0 +1,186 @@
+"""Ranks: find out which one this is, start some on this machine, meet the others, end together."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import pickle
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kit.cli import UsageError
+from kit.device import choose_device
+from kit.stop import Stop, Stopped
+
+LAUNCHERS = (
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+)
+GRACE_SECONDS = 5.0
+"""How long the other ranks have to end after one has failed."""
+
+
+class Place(NamedTuple):
+    """Where a process is among all ranks."""
+
+    rank: int
+    size: int
+    local_rank: int
+
+
+class Job(NamedTuple):
+    """A rank that has met the others: its place, its device, and what they talk through."""
+
+    torch: Any
+    device: Any
+    backend: str
+    rank: int
+    size: int
+    local_rank: int
+
+
+def read_place(environ: Mapping[str, str] = os.environ) -> Place | None:
+    """The place that torchrun, Slurm or Open MPI gave to this process; None without a launcher.
+
+    A shell inside a Slurm allocation has SLURM_PROCID too, so it counts only with MASTER_ADDR.
+    """
+    for names in LAUNCHERS:
+        if all(environ.get(name, "").isdigit() for name in names) and "MASTER_ADDR" in environ:
+            return Place(*(int(environ[name]) for name in names))
+    return None
+
+
+def launch_ranks(count: int, arguments: Sequence[str] | None = None) -> int:
+    """Run this program again as `count` ranks on this machine; the exit status of them all.
+
+    The first rank that fails is named and ends the others. Signals are passed on to all ranks.
+    """
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, *(sys.argv if arguments is None else [sys.argv[0], *arguments])]
+    ranks: list[subprocess.Popen[bytes]] = []
+
+    def pass_on(number: int, _frame: Any) -> None:
+        for process in ranks:
+            if process.poll() is None:
+                process.send_signal(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, pass_on)
+    for rank in range(count):
+        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
+        environ = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        environ |= {name: str(value) for name, value in place.items()}
+        environ.setdefault("OMP_NUM_THREADS", "1")
+        # In a session of its own, so that Ctrl-C reaches a rank once, through pass_on.
+        ranks.append(subprocess.Popen(command, env=environ, start_new_session=True))
+    failed: int | None = None
+    deadline = 0.0
+    while any(process.poll() is None for process in ranks):
+        if failed is None:
+            failed = next((rank for rank, process in enumerate(ranks) if process.returncode), None)
+            deadline = time.monotonic() + GRACE_SECONDS
+        elif time.monotonic() > deadline:
+            for process in ranks:
+                process.kill()
+        time.sleep(0.02)
+    if failed is None:
+        failed = next((rank for rank, process in enumerate(ranks) if process.returncode), None)
+    if failed is None:
+        return 0
+    status = ranks[failed].returncode
+    if status < 0:
+        print(f"rank {failed} was ended by {signal.Signals(-status).name}", file=sys.stderr)
+    elif status not in (1, 2):
+        print(f"rank {failed} ended with status {status}", file=sys.stderr)
+    return status if status in (1, 2) else 1
+
+
+def choose_backend(torch: Any, device: Any) -> str:
+    """The backend for this kind of device: gloo for a CPU, nccl for CUDA and ROCm, xccl for XPU.
+
+    Raises UsageError where this torch was built without it.
+    """
+    distributed = torch.distributed
+    if not distributed.is_available():
+        raise UsageError("this torch was built without torch.distributed")
+    backend = distributed.Backend.default_device_backend_map.get(device.type)
+    is_built = getattr(distributed, f"is_{backend}_available", lambda: True)
+    if backend is None or not is_built():
+        raise UsageError(f"torch has no backend for {device.type} here; use --device cpu")
+    return str(backend)
+
+
+def join_ranks(
+    torch: Any, place: Place, device_name: str | None = None, timeout: float = 300.0
+) -> Job:
+    """Meet the other ranks; `timeout` (seconds) bounds the meeting and each collective.
+
+    Raises UsageError where the device or its backend is missing, RuntimeError where the other
+    ranks do not come.
+    """
+    device = choose_device(torch, device_name, place.local_rank)
+    backend = choose_backend(torch, device)
+    os.environ.setdefault("MASTER_PORT", "29500")
+    # Before torch 2.8, binding the device made NCCL hang now and then (pytorch issue 153960).
+    version = tuple(map(int, re.findall(r"\d+", torch.__version__)[:2]))
+    bound = {"device_id": device} if backend == "nccl" and version >= (2, 8) else {}
+    torch.distributed.init_process_group(
+        backend,
+        init_method="env://",
+        rank=place.rank,
+        world_size=place.size,
+        timeout=datetime.timedelta(seconds=timeout),
+        **bound,
+    )
+    return Job(torch, device, backend, *place)
+
+
+def leave_ranks(job: Job) -> None:
+    """Leave the group. A rank that is gone already is no reason to fail, and a signal that comes
+    from here on is too late to matter."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)
+    with contextlib.suppress(RuntimeError, ValueError):
+        job.torch.distributed.destroy_process_group()
+
+
+def meet(job: Job, stop: Stop) -> None:
+    """A barrier of all ranks. Raises Stopped on every rank if one of them has to stop."""
+    due = int(stop.is_due())
+    flag = job.torch.full((1,), due, dtype=job.torch.int32, device=job.device)
+    job.torch.distributed.all_reduce(flag)
+    if int(flag.item()):
+        raise Stopped(stop.reason or "another rank was stopped")
+
+
+def gather(job: Job, value: Any) -> list[Any]:
+    """The value of every rank, on every rank, in rank order (all_gather_object needs NumPy)."""
+    torch, distributed = job.torch, job.torch.distributed
+    data = pickle.dumps(value)
+    length = torch.tensor([len(data)], dtype=torch.int64, device=job.device)
+    lengths = [torch.zeros_like(length) for _ in range(job.size)]
+    distributed.all_gather(lengths, length)
+    sizes = [int(one.item()) for one in lengths]
+    mine = torch.frombuffer(bytearray(data.ljust(max(sizes), b"\0")), dtype=torch.uint8)
+    theirs = [torch.empty_like(mine, device=job.device) for _ in range(job.size)]
+    distributed.all_gather(theirs, mine.to(job.device))
+    return [
+        pickle.loads(bytes(one[:size].tolist())) for size, one in zip(sizes, theirs, strict=True)
+    ]
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error, without C++ source positions and addresses of hosts."""
+    text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    text = re.sub(r"\[[^\]]*\.(?:cc|cpp|h):\d+\]\s*", "", text)
+    return re.sub(r"\[?(?:\d{1,3}\.){3}\d{1,3}\]?(?::\d+)?", "a host", text)[:120]
