@@ -85,16 +85,17 @@ def launch_ranks(count: int, arguments: Sequence[str] | None = None) -> int:
         ranks.append(subprocess.Popen(command, env=environ, start_new_session=True))
     failed: int | None = None
     deadline = 0.0
-    while any(process.poll() is None for process in ranks):
+    while True:
+        statuses = [process.poll() for process in ranks]
         if failed is None:
-            failed = next((rank for rank, process in enumerate(ranks) if process.returncode), None)
+            failed = next((rank for rank, status in enumerate(statuses) if status), None)
             deadline = time.monotonic() + GRACE_SECONDS
         elif time.monotonic() > deadline:
             for process in ranks:
                 process.kill()
+        if None not in statuses:
+            break
         time.sleep(0.02)
-    if failed is None:
-        failed = next((rank for rank, process in enumerate(ranks) if process.returncode), None)
     if failed is None:
         return 0
     status = ranks[failed].returncode

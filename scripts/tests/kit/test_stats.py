@@ -1,0 +1,59 @@
+"""Statistics and digits."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from kit.stats import earned, scaled, summarize, verdict_of_samples
+
+
+def test_summary_by_hand() -> None:
+    """1, 2, 3, 4, 10: quartiles 2 and 4, so the IQR is 2 and the spread 2/3."""
+    row = summarize("seconds", [10, 1, 2, 3, 4])
+    assert row["seconds_median"] == 3
+    assert row["seconds_mean"] == 4
+    assert row["seconds_iqr"] == 2
+    assert row["spread"] == 2 / 3
+    assert (row["seconds_min"], row["seconds_max"], row["samples"]) == (1, 10, 5)
+    assert row["steady"] is False
+
+
+def test_few_samples_have_no_spread() -> None:
+    """Below four samples nothing is known about the spread."""
+    row = summarize("seconds", [1.0, 2.0, 3.0])
+    assert (row["seconds_iqr"], row["spread"], row["steady"]) == (None, None, None)
+    assert verdict_of_samples(row) == "few samples"
+    assert verdict_of_samples(summarize("seconds", [1.0])) == "one sample"
+
+
+def test_drift_is_unsteady() -> None:
+    """Samples that grow from half to half, each half level."""
+    row = summarize("seconds", [1.0] * 5 + [1.2] * 5)
+    assert round(row["drift"], 6) == 0.2
+    assert verdict_of_samples(row) == "unsteady"
+    assert verdict_of_samples(summarize("seconds", [1.0, 1.01] * 5)) == "ok"
+
+
+def test_digits() -> None:
+    """As many as the uncertainty leaves."""
+    assert earned(123.456, 0.5) == "123.5"
+    assert earned(123.456, 5) == "123"
+    assert earned(123.456, 50) == "120"
+    assert earned(123.456, 500) == "~100"
+    assert earned(123.456) == "~120"
+    assert earned(123.456, 0) == "123.5"
+    assert earned(9.999, 0.1) == "10.0"
+    assert (earned(None), earned(0.0), earned(float("nan"))) == ("-", "0", "-")
+
+
+@given(st.floats(1e-12, 1e15), st.floats(1e-12, 1e15))
+def test_what_is_shown_is_within_the_uncertainty(value: float, doubt: float) -> None:
+    """Rounding moves a number by at most its uncertainty, or by 5 % where that is larger."""
+    shown = float(earned(value, doubt).lstrip("~"))
+    assert abs(shown - value) <= max(doubt, value) * 1.0001
+
+
+def test_a_column_of_a_row() -> None:
+    """Half of the relative spread is the uncertainty."""
+    assert scaled({"x": 2.345e9, "spread": 0.02}, "x", 1e9) == "2.35"
+    assert scaled({"x": None, "spread": 0.1}, "x") == "-"
