@@ -222,8 +222,13 @@ def fill(session: nox.Session) -> None:
 
 @nox.session(default=False, venv_backend="virtualenv")
 def run(session: nox.Session) -> None:
-    """Run a companion tool and keep its record: `nox -s run -- TOOL`."""
-    session.install(TORCH)
+    """Run a companion tool and keep its record: `nox -s run -- TOOL`.
+
+    The tool runs with a torch of this session's own. To measure another build (ROCm, another
+    CUDA), name the Python that has it: `nox -s run -- TOOL --python PATH`.
+    """
+    if not any(argument.partition("=")[0] == "--python" for argument in session.posargs):
+        session.install(TORCH)
     session.install("-e", ".[slurm]")
     session.run("bindery", "run", *session.posargs)
 

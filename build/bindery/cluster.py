@@ -32,6 +32,7 @@ from types import FrameType
 
 from pydantic import TypeAdapter, ValidationError
 
+from bindery.bundle import bundle_tool
 from bindery.config import ToolEntry
 from bindery.jobs import Job, Request, write_texts
 from bindery.model import BookError, ConfigError, Finding, Span
@@ -142,6 +143,8 @@ def write_run(
         if not option.startswith("--"):
             message = f"'{option}' is no option of sbatch"
             raise _refuse_option("--sbatch", message, "write it in full: --sbatch=--NAME=VALUE")
+    if request.gpus is None and plan.gpus:
+        request = dataclasses.replace(request, gpus=plan.gpus)
     ranks = _find_ranks(plan, request)
     order = Order(
         plan.tool.name,
@@ -173,9 +176,11 @@ def write_run(
         list_passed(plan.passed),
         extras,
     )
+    # One file each: the nodes may not see the kit.
     copies = ((plan.tool, Path(plan.tool.path).name), (plan.reporter, f"{FACTS}.py"))
     for tool, name in copies:
-        write_whole(target / name, (plan.root / tool.path).read_bytes())
+        text = bundle_tool(tool.path, lambda path: (plan.root / path).read_text(encoding="utf-8"))
+        write_whole(target / name, text.encode())
     for name, text in write_texts(job, request).items():
         write_whole(target / name, text.encode())
     for number in range(len(order.tasks)):

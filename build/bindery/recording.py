@@ -96,6 +96,9 @@ class ToolFacts:
     profiles: Mapping[str, tuple[str, ...]]
     ranks: Mapping[str, Ranks]
     """Ranks on each node by profile; empty for a tool that is one process."""
+    gpus: Mapping[str, int]
+    """GPUs on each node that a profile needs: Slurm is asked for them, and a machine without any
+    refuses the profile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,10 @@ class Plan:
     """Ranks on each node, started by torchrun; None where the tool is started by itself."""
     passed: tuple[str, ...] = ()
     """Environment variables that are handed on beside the usual ones."""
+    gpus: int = 0
+    """GPUs on each node that the profile needs."""
+    python: str = sys.executable
+    """The Python that runs the tool on this machine."""
 
     def describe_command(self, ranks: int | None = None) -> tuple[str, ...]:
         """The command as it is recorded, without any folder of this machine. `ranks` is the
@@ -238,6 +245,9 @@ class _ConstantReader:
             for value in ranks.values()
         ):
             raise self._refuse("RANKS", "a number or 'accelerators' for each profile")
+        gpus = self._read("GPUS", {})
+        if not isinstance(gpus, dict) or any(type(n) is not int or n < 1 for n in gpus.values()):
+            raise self._refuse("GPUS", "a number from 1 for each profile that needs GPUs")
         if CUSTOM in profiles:
             needed = f"without '{CUSTOM}', which a run is called that has added arguments"
             raise self._refuse("PROFILES", needed)
@@ -257,6 +267,7 @@ class _ConstantReader:
             self.sha256,
             {_rename(k): tuple(map(str, v)) for k, v in profiles.items()},
             {_rename(k): v for k, v in ranks.items()},
+            gpus,
         )
 
     def _read(self, name: str, default: Any) -> Any:
@@ -284,9 +295,10 @@ def plan_run(
     *,
     ranks: int | None = None,
     passed: Sequence[str] = (),
+    python: str = "",
 ) -> Plan:
     """A run of a tool of the book with one of its profiles, `arguments` added to it, which makes
-    the profile `custom`.
+    the profile `custom`. `python` is the interpreter that runs the tool, this one by default.
 
     Raises ConfigError for a tool or profile that does not exist.
     """
@@ -314,6 +326,8 @@ def plan_run(
         (*tool.profiles[profile], *arguments),
         ranks or tool.ranks.get(profile),
         tuple(passed),
+        tool.gpus.get(profile, 0),
+        python or sys.executable,
     )
 
 
@@ -661,7 +675,7 @@ def read_facts(plan: Plan, folder: Path, environment: Mapping[str, str]) -> Mapp
     """What env_report tells of this machine, by a run in `folder`. Raises BookError where it
     tells nothing."""
     output, log = folder / "facts.json", folder / "facts.log"
-    command = [sys.executable, str(plan.root / plan.reporter.path), "--json", str(output)]
+    command = [plan.python, str(plan.root / plan.reporter.path), "--json", str(output)]
     done = run_limited(
         command,
         folder=folder,
@@ -731,7 +745,7 @@ def _record_run_in(
         launcher = describe_launcher(ranks) if ranks is not None else ()
         tool = str(plan.root / plan.tool.path)
         done = run_limited(
-            [sys.executable, *launcher, tool, *plan.arguments, "--json", str(results)],
+            [plan.python, *launcher, tool, *plan.arguments, "--json", str(results)],
             folder=work,
             environment=environment,
             seconds=limits.seconds,
@@ -784,16 +798,14 @@ def _record_run_in(
 
 
 def count_ranks(plan: Plan, facts: Mapping[str, Any]) -> int | None:
-    """Ranks on each node, the facts of one of them being known. Raises ConfigError where a tool
-    wants one for each accelerator and there is none."""
-    if plan.ranks != "accelerators":
-        return plan.ranks
+    """Ranks on each node, the facts of one of them being known. Raises ConfigError where the
+    profile needs an accelerator and this machine has none."""
     count = len(facts.get("machine", {}).get("accelerators", ()))
-    if not count:
-        message = f"'{plan.tool.name}' starts a rank for each accelerator, and there is none"
-        hint = "say how many with --ranks, or take another profile"
-        raise ConfigError(Finding(Span.whole(plan.tool.path), "config", message, hint))
-    return count
+    if count or not (plan.gpus or plan.ranks == "accelerators"):
+        return count if plan.ranks == "accelerators" else plan.ranks
+    message = f"the profile '{plan.profile}' of '{plan.tool.name}' needs an accelerator"
+    hint = "this machine has none: use `--profile demo`, or run it on a machine that has one"
+    raise ConfigError(Finding(Span.whole(plan.tool.path), "config", message, hint))
 
 
 def _settle(limits: Limits) -> Limits:

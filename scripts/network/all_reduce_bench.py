@@ -129,6 +129,7 @@ PROFILES = {
     "full": ["--collective", "all", "--mode", "both", "--budget", "30m"],
 }
 RANKS = {"demo": 2, "full": "accelerators"}
+GPUS = {"full": 8}
 COMPARE = {
     "keys": ["collective", "mode", "dtype", "size_bytes"],
     "value": "busbw_bytes_per_second_median",

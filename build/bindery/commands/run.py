@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -89,7 +90,8 @@ Runtime = Literal["pyxis", "apptainer"]
     default="",
     metavar="PATH",
     show_default=False,
-    help="Slurm: Python on the nodes; this one by default, python3 in a container.",
+    help="Python that runs the tool, with the torch to measure; this one by default, python3 in a"
+    " container.",
 )
 @click.option(
     "--sweep",
@@ -181,7 +183,8 @@ def run(
         None if memory is None else int(read_amount("--memory", memory, parse_bytes, "GiB")),
         int(read_amount("--output", output, parse_bytes, "MiB")),
     )
-    plan = plan_run(root, tool, profile, context.args, ranks=ranks, passed=env)
+    local = python if on == "local" else ""
+    plan = plan_run(root, tool, profile, context.args, ranks=ranks, passed=env, python=local)
     if on == "slurm":
         from bindery.cluster import run_on_slurm
         from bindery.jobs import Request
@@ -220,13 +223,31 @@ def run(
         recorded = record_run(plan, limits, show=show, watch=watch)
     if recorded.record:
         print(f"recorded {recorded.record}")
+        print(_advise(root, tool, plan.profile))
     if recorded.finding:
         raise BookError(recorded.finding)
 
 
+def _advise(root: Path, tool: str, profile: str) -> str:
+    """What to do with a record that has just been made."""
+    if profile == "demo":
+        return "next: nothing; a demo record shows that the tool runs, and no table quotes it"
+    from bindery.checks import RULES
+    from bindery.config import load_config
+
+    name = re.compile(rf"\b{re.escape(tool)}\b")
+    views = load_config(root.resolve(), RULES).views
+    folder = root / views
+    reading = [path.stem for path in sorted(folder.glob("*.sql")) if name.search(path.read_text())]
+    steps = "next: read the record and its log, run `bindery fill`, and commit what changed"
+    if reading:
+        return f"{steps}; views that read {tool}: {', '.join(reading)}"
+    return f"{steps}; no view reads {tool} yet: add one to {views}/"
+
+
 # What makes sense on a cluster alone.
 _CLUSTER_OPTIONS = """nodes cpus gpus partition account qos sbatch container container_runtime
-python sweep repeat via folder no_wait""".split()
+sweep repeat via folder no_wait""".split()
 
 
 def _read_tasks(sweeps: Sequence[str], repeat: int) -> tuple[tuple[str, ...], ...]:
