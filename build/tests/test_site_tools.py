@@ -26,7 +26,8 @@ TIMER = '''\
 
 It takes a while, says `--help`.
 
-Physics
+## Physics
+
     time = work / rate
 """
 METHOD = 1
@@ -108,10 +109,10 @@ def test_a_tool_has_a_page_with_all_that_is_known_of_it(
 def test_a_tool_without_records_says_so(build: Callable[[dict[str, str]], Path]) -> None:
     """A tool that is no Python, and one of which there is only a partial record, have pages."""
     site = build(TOOL_FILES)
-    assert "Nobody has left a record" in read_text(site / "tools/plain/index.html")
+    assert "There is no record of this tool" in read_text(site / "tools/plain/index.html")
     ruler = read_text(site / "tools/ruler/index.html")
     assert "partial: timeout" in ruler
-    assert "From the newest record" not in ruler
+    assert "Output from the newest record" not in ruler
 
 
 def test_tools_are_found(build: Callable[[dict[str, str]], Path]) -> None:

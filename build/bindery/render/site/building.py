@@ -76,6 +76,10 @@ def build_site(inspection: Inspection, edition: Edition, out: Path, progress: Pr
             (work / DOWNLOADS).mkdir(exist_ok=True)
             shutil.copyfile(download.path, work / DOWNLOADS / download.path.name)
         _copy_files(inspection.tree, site.dialect.used_files, work, site.config.folder)
+        for tool in site.tools:
+            target = work / tool.file.place
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(tool.text)
         for offer in (offer for tool in site.tools for offer in tool.offers):
             target = work / offer.place
             target.parent.mkdir(parents=True, exist_ok=True)

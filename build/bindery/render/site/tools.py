@@ -3,24 +3,24 @@ chapters that speak of it. All is read from the source and the records of a tool
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from markdown_it import MarkdownIt
 from markupsafe import Markup
 
+from bindery.bundle import BundleError, bundle_tool
 from bindery.calculators import Calculator, Input, read_calculators
 from bindery.config import Config, ToolEntry
-from bindery.docstrings import Block, read_docstring, split_docstring
 from bindery.load import RECORDS_FOLDER, Tree
 from bindery.model import Anchor, Span
 from bindery.pipeline import Inspection
 from bindery.render.addresses import quote_path
-from bindery.render.highlighting import highlight_code
-from bindery.render.markup import escape_text
 from bindery.render.site.results import write_example, write_values
 from bindery.render.site.sharing import find_references, share_references
 from bindery.slugs import SlugCounter
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 _FOLDERS = ("tools", "_tools")
 _TAKEN = "usage records example values chapters text yours calculators tool".split()
 """Anchors of the page that are not of the docstring."""
-_CODE = re.compile(r"(`+)(.+?)\1|(?<![\w-])(--[a-z][\w-]*)")
-"""What stands in backticks, and options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +84,13 @@ class ToolPage:
     sha256: str
     size: str
     file: Offer
+    text: bytes
+    """The file that readers download: the tool and the kit modules it uses."""
+    is_python: bool
+    address: str
+    """Of the file on the web; empty for a site without an address."""
     about: tuple[ToolSection, ...]
-    """Its docstring: what stands before the first heading has no title."""
+    """Its docstring: what comes before the first heading has no title."""
     help: str
     newest: str
     """Name of the record that the example is from; empty where there is none."""
@@ -110,10 +113,10 @@ class ToolPage:
 
     def list_sections(self) -> list[Anchor]:
         """The sections of the page, in their order."""
-        found = [("calculators", "Calculators")] if self.calculators else []
+        found = [("example", "Example")] if self.example else []
+        found += [("calculators", "Calculators")] if self.calculators else []
         found += [(section.slug, section.title) for section in self.about if section.title]
         found += [("usage", "Usage")] if self.help else []
-        found += [("example", "Example")] if self.example else []
         found.append(("records", "Records"))
         found += [("values", "Values by record")] if self.values else []
         found += [("yours", "Your number beside ours")] if self.shared else []
@@ -143,7 +146,8 @@ def _describe_tool(inspection: Inspection, tool: ToolEntry, folder: str) -> Tool
     here = f"{folder}/{tool.name}"
     content = tree.read_bytes(tool.path)
     source = content.decode("utf-8-sig", "replace")
-    question, blocks = split_docstring(read_docstring(source))
+    text = _bundle(tree, tool.path, content)
+    question, _, about = read_docstring(source).partition("\n")
     records = {name: r for name, r in evidence.records.items() if r.tool == tool.name}
     order = sorted(records, key=lambda name: (records[name].started, name), reverse=True)
     file = Offer(tool.path, f"{here}/{posixpath.basename(tool.path)}")
@@ -158,19 +162,23 @@ def _describe_tool(inspection: Inspection, tool: ToolEntry, folder: str) -> Tool
     for taken in _TAKEN:
         slugs.assign_slug(taken)
     version = next((records[name].version for name in order), "")
-    offers = [file, *(_offer_record(name, here) for name in order)]
+    offers = [_offer_record(name, here) for name in order]
+    site = inspection.config.site
     return ToolPage(
         tool.name,
         tool.path,
         f"{here}/index.html",
         question or tool.name,
         version,
-        read_method(source),
-        hashlib.sha256(content).hexdigest(),
-        _format_size(len(content)),
+        read_method(source) if "METHOD" in source else None,
+        hashlib.sha256(text).hexdigest(),
+        _format_size(len(text)),
         file,
-        tuple(_set_blocks(blocks, slugs)),
-        evidence.texts.get(f"{tool.name}/help", "").rstrip(),
+        text,
+        tool.path.endswith(".py"),
+        f"{site.rstrip('/')}/{file.place}" if site else "",
+        tuple(_cut_sections(about, slugs)),
+        _leave_out_docstring(evidence.texts.get(f"{tool.name}/help", ""), source),
         newest,
         records[newest].shell_line if newest else "",
         write_example(tree, newest, records[newest]) if newest else Markup(),
@@ -265,32 +273,39 @@ def _find_chapters(
 # --- the docstring ---
 
 
-def _set_blocks(blocks: Sequence[Block], slugs: SlugCounter) -> Iterable[ToolSection]:
-    title, slug, pieces = "", "", list[str]()
-    for block in blocks:
-        if block.kind == "heading":
-            if title or pieces:
-                yield ToolSection(slug, title, Markup("\n".join(pieces)))
-            title, slug, pieces = block.text, slugs.assign_slug(block.text), []
-        elif block.kind == "typed":
-            text = highlight_code(block.text, "text")
-            pieces.append(f'<div class="code"><pre tabindex="0"><code>{text}</code></pre></div>')
-        elif block.kind == "terms":
-            pairs = (
-                f"<dt>{_set_label(label)}</dt><dd>{_set_inline(said)}</dd>"
-                for label, said in block.terms
-            )
-            pieces.append(f'<dl class="terms">{"".join(pairs)}</dl>')
-        else:
-            pieces.append(f"<p>{_set_inline(block.text)}</p>")
-    if title or pieces:
-        yield ToolSection(slug, title, Markup("\n".join(pieces)))
+def read_docstring(source: str) -> str:
+    """The docstring of a module; empty where it has none, or the source is not Python."""
+    try:
+        return ast.get_docstring(ast.parse(source)) or ""
+    except (SyntaxError, ValueError, RecursionError):
+        return ""
 
 
-def _set_label(text: str) -> str:
-    """An option is code."""
-    return f"<code>{escape_text(text)}</code>" if text.startswith("-") else _set_inline(text)
+def _bundle(tree: Tree, path: str, content: bytes) -> bytes:
+    """The tool as one file; as it is where it cannot be bundled, as `bindery bundle` says."""
+    if not path.endswith(".py"):
+        return content
+    try:
+        return bundle_tool(path, lambda name: tree.read_bytes(name).decode("utf-8-sig")).encode()
+    except (BundleError, OSError, SyntaxError, ValueError):
+        return content
 
 
-def _set_inline(text: str) -> str:
-    return _CODE.sub(lambda m: f"<code>{m[2] or m[3]}</code>", escape_text(text))
+def _leave_out_docstring(help_text: str, source: str) -> str:
+    """What `--help` prints, without the docstring, which has sections of its own on the page."""
+    docstring = read_docstring(source)
+    return help_text.replace(docstring, "").rstrip() if docstring else help_text.rstrip()
+
+
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+
+
+def _cut_sections(text: str, slugs: SlugCounter) -> Iterable[ToolSection]:
+    """The sections of a docstring in Markdown."""
+    first, *others = re.split(r"^## ", text, flags=re.MULTILINE)
+    if first.strip():
+        yield ToolSection("", "", Markup(_MARKDOWN.render(first)))
+    for section in others:
+        title, _, body = section.partition("\n")
+        yield ToolSection(slugs.assign_slug(title.strip()), title.strip(),
+                          Markup(_MARKDOWN.render(body)))  # fmt: skip
