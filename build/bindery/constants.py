@@ -47,3 +47,16 @@ def read_method(source: str) -> int | None:
             return method
         case _:
             return None
+
+
+def read_version(source: str) -> str:
+    """The constant __version__ of a tool; empty where it has none that is a plain text."""
+    try:
+        value = read_constants(source).get("__version__")
+    except SyntaxError:
+        return ""
+    match value:
+        case ast.Constant(value=str() as version):
+            return version
+        case _:
+            return ""

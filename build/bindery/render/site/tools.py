@@ -139,7 +139,7 @@ def describe_tools(inspection: Inspection, folder: str) -> list[ToolPage]:
 
 
 def _describe_tool(inspection: Inspection, tool: ToolEntry, folder: str) -> ToolPage:
-    from bindery.constants import read_method
+    from bindery.constants import read_method, read_version
     from bindery.terms import TermsError, read_terms
 
     tree, evidence = inspection.tree, inspection.evidence
@@ -161,7 +161,7 @@ def _describe_tool(inspection: Inspection, tool: ToolEntry, folder: str) -> Tool
     slugs = SlugCounter()
     for taken in _TAKEN:
         slugs.assign_slug(taken)
-    version = next((records[name].version for name in order), "")
+    version = read_version(source)
     offers = [_offer_record(name, here) for name in order]
     site = inspection.config.site
     return ToolPage(
