@@ -21,7 +21,7 @@ FILE_NAME = "chapters.yaml"
 FORMATS = ("html", "pdf", "epub")
 PAPERS = ("a4", "letter")
 DEFAULT_SCHEMES = ("http", "https", "mailto", "ftp")
-OUTPUT_CLASSES = ("exact", "shape", "measured")
+OUTPUT_CLASSES = ("exact", "shape", "measured", "text")
 ASKED_RULES = ("web-anchor", "web-dead", "web-moved")
 """Rules of `bindery links --external`. `check` takes them under `rules` and in excuses, and cannot
 tell whether they are of use."""

@@ -18,7 +18,7 @@ class UsageError(Exception):
 class Parser(argparse.ArgumentParser):
     """The parser of a tool. Its help is the tool's docstring and its options.
 
-    Adds --version, --json PATH and --demo. `demo` is the list of arguments that --demo stands
+    Adds --version, --json PATH (unless `json` is False) and --demo. `demo` is the list of arguments that --demo stands
     for; options given beside --demo override them. An option may be typed with underscores too
     (`--num_iterations` for `--num-iterations`).
     """
@@ -31,6 +31,7 @@ class Parser(argparse.ArgumentParser):
         version: str = "",
         method: int | None = None,
         demo: Sequence[str] | None = None,
+        json: bool = True,
         **options: Any,
     ) -> None:
         if tool:
@@ -42,6 +43,7 @@ class Parser(argparse.ArgumentParser):
         if version:
             text = f"{tool} {version}" + (f" (method {method})" if method else "")
             self.add_argument("--version", action="version", version=text)
+        if version and json:
             self.add_argument("--json", metavar="PATH", help="write the results as JSON")
         if demo is not None:
             text = "run at toy size on a CPU and check the answers"

@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+# /// script
+# requires-python = ">=3.11"
+# dependencies = []
+# ///
+r"""Is my run faster or slower than that one, and may the two be compared at all?
+
+Takes two JSON files of the same tool: what the tool wrote with `--json`, or a record of the book
+(scripts/records/). Prints your value beside the other one, row by row, and a verdict.
+
+## What is compared
+
+A tool declares which columns identify a row, which column is the answer, whether higher or lower
+is better, and which settings have to be equal. Two runs are comparable if they have the same tool,
+the same METHOD and equal settings. Everything else is refused with the reason, because a ratio of
+unlike runs means nothing.
+
+## Formulas
+
+`ratio = yours / other`. A row is `within` if the ratio differs from 1 by at most
+`margin = max(5 %, spread)`, where spread is the larger relative IQR of the two rows. Two machines
+of one kind differ by up to 5 %. A difference of more than three margins is `far`. The run is
+judged by the geometric mean of the ratios and the median margin.
+
+Rows that the tool itself did not trust (too few samples, a wrong answer) are left out and counted.
+
+## How to run
+
+    python mamf_finder.py --json mine.json
+    python compare.py mine.json other.json
+    python compare.py mine.json scripts/records/mamf_finder/h100_20261120.json
+
+## A good answer
+
+Every row is `within`, on hardware that both files name. If a whole run is below by the same factor,
+look at clocks and power limits first; if single rows are, measure them again.
+
+Exit status: 0 not worse; 1 worse than the other run by more than the margin; 2 not comparable, or
+wrong use.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import statistics
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from kit.cli import Parser, UsageError, start
+from kit.report import format_table, read_json
+from kit.stats import earned
+
+__version__ = "0.2.0"
+
+PROFILES = {"demo": ["demo", "demo"], "full": []}
+TOLERANCE = 0.05
+FAR = 3.0
+SCALES = {"FLOP/s": (1e12, "TFLOPS"), "B/s": (1e9, "GB/s"), "s": (1e-3, "ms"), "B": (2**20, "MiB")}
+DEMO: dict[str, Any] = {
+    "tool": "demo",
+    "method": 1,
+    "units": {"rate": "B/s"},
+    "results": [
+        {"size": "1 MiB", "rate": 4.0e9, "spread": 0.02, "verdict": "ok"},
+        {"size": "1 GiB", "rate": 9.0e9, "spread": 0.01, "verdict": "ok"},
+        {"size": "16 GiB", "rate": 9.5e9, "spread": None, "verdict": "one sample"},
+    ],
+    "details": {
+        "compare": {
+            "keys": ["size"],
+            "value": "rate",
+            "better": "higher",
+            "spread": "spread",
+            "trusted": {"verdict": ["ok"]},
+        }
+    },
+}
+
+
+class Pair(NamedTuple):
+    """A row of yours beside the same row of the other run."""
+
+    label: str
+    yours: float
+    other: float
+    margin: float
+
+    @property
+    def ratio(self) -> float:
+        """Yours over the other."""
+        return self.yours / self.other
+
+
+def find_terms(document: dict[str, Any]) -> dict[str, Any]:
+    """How runs of this tool are compared: from the JSON, or from the tool in this folder.
+
+    Raises UsageError for a tool that has not declared it.
+    """
+    if "compare" in document.get("details", {}):
+        return document["details"]["compare"]
+    for path in Path(__file__).resolve().parent.rglob(f"{document['tool']}.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "COMPARE":
+                return ast.literal_eval(node.value)
+    raise UsageError(f"{document['tool']} does not say how its runs are compared")
+
+
+def read_run(path: str) -> dict[str, Any]:
+    """A tool's JSON or a record. Raises UsageError for anything else."""
+    document = read_json("compare", path)
+    if not isinstance(document, dict) or not {"tool", "method", "results"} <= document.keys():
+        raise UsageError(f"{path} is not the JSON of a companion tool")
+    return document
+
+
+def find_setting(document: dict[str, Any], place: str) -> Any:
+    """The value at a dotted path, None where there is none."""
+    value: Any = document
+    for part in place.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def refuse_unlike(mine: dict[str, Any], other: dict[str, Any], terms: dict[str, Any]) -> None:
+    """Raise UsageError with all reasons why the two runs cannot be compared."""
+    differences = [
+        f"{place.rpartition('.')[2]} is {a} in yours and {b} in the other"
+        for place in ("tool", "method", *terms.get("alike", ()))
+        if (a := find_setting(mine, place)) != (b := find_setting(other, place))
+    ]
+    if differences:
+        raise UsageError("not comparable: " + "; ".join(differences))
+
+
+def index_rows(document: dict[str, Any], terms: dict[str, Any]) -> tuple[dict[tuple, Any], int]:
+    """The rows that count, by their keys, and how many were left out."""
+    trusted = terms.get("trusted", {})
+    rows = {
+        tuple(row.get(key) for key in terms["keys"]): row
+        for row in document["results"]
+        if row.get(terms["value"]) and all(row.get(c) in v for c, v in trusted.items())
+    }
+    return rows, len(document["results"]) - len(rows)
+
+
+def compare(mine: dict[str, Any], other: dict[str, Any]) -> tuple[list[Pair], dict[str, Any], int]:
+    """The rows that both runs have, how they are compared, and how many of yours are left out."""
+    terms = find_terms(mine)
+    refuse_unlike(mine, other, terms)
+    my_rows, left_out = index_rows(mine, terms)
+    other_rows, _ = index_rows(other, terms)
+    pairs = []
+    for key, row in my_rows.items():
+        if key not in other_rows:
+            left_out += 1
+            continue
+        theirs = other_rows[key]
+        spreads = [r.get(terms.get("spread")) or 0.0 for r in (row, theirs)]
+        value = terms["value"]
+        label = ", ".join(map(str, key))
+        pairs.append(Pair(label, row[value], theirs[value], max(TOLERANCE, *spreads)))
+    if not pairs:
+        raise UsageError("not comparable: no row that both runs measured well")
+    return pairs, terms, left_out
+
+
+def judge(ratio: float, margin: float) -> str:
+    """`within`, `below` or `above`, with `far` beyond three margins."""
+    if abs(ratio - 1) <= margin:
+        return "within"
+    return ("far " if abs(ratio - 1) > FAR * margin else "") + ("below" if ratio < 1 else "above")
+
+
+def name_hardware(document: dict[str, Any]) -> str:
+    """What the run was made on, as far as the file says."""
+    model = find_setting(document, "details.header.device_model")
+    machine = document.get("machine") or {}
+    accelerators = [one.get("model") for one in machine.get("accelerators") or ()]
+    cpu = (machine.get("cpu") or {}).get("model")
+    return str(accelerators[0] if accelerators else model or cpu or "unknown hardware")
+
+
+def build_parser() -> Parser:
+    """The command line."""
+    parser = Parser(__doc__, tool="compare", version=__version__, demo=PROFILES["demo"], json=False)
+    parser.add_argument("mine", help="JSON of your run")
+    parser.add_argument("other", help="JSON or record to compare it with")
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the tool; the exit status."""
+    options = build_parser().parse_args(arguments)
+    if options.demo:
+        mine, other = DEMO, DEMO
+    else:
+        mine, other = read_run(options.mine), read_run(options.other)
+    pairs, terms, left_out = compare(mine, other)
+    unit = mine.get("units", {}).get(terms["value"], "1")
+    factor, shown = SCALES.get(unit, (1.0, unit))
+    pairs.sort(key=lambda pair: -abs(math.log(pair.ratio)))
+    print(
+        format_table(
+            (
+                ", ".join(terms["keys"]),
+                f"yours, {shown}",
+                "other",
+                "ratio %",
+                "margin %",
+                "verdict",
+            ),
+            [
+                (
+                    pair.label,
+                    earned(pair.yours / factor, pair.margin * pair.yours / factor / 2),
+                    earned(pair.other / factor, pair.margin * pair.other / factor / 2),
+                    f"{100 * pair.ratio:.1f}",
+                    f"{100 * pair.margin:.0f}",
+                    judge(pair.ratio, pair.margin),
+                )
+                for pair in pairs
+            ],
+        )
+    )
+    ratio = math.exp(statistics.fmean(math.log(pair.ratio) for pair in pairs))
+    verdict = judge(ratio, statistics.median(pair.margin for pair in pairs))
+    print(
+        f"\n{verdict}: yours is at {100 * ratio:.1f} % of the other run, over {len(pairs)} rows "
+        f"({terms['better']} is better)"
+    )
+    print(f"yours: {name_hardware(mine)}; other: {name_hardware(other)}")
+    if left_out:
+        print(f"note: {left_out} rows left out: not measured well, or only in one run",
+              file=sys.stderr)  # fmt: skip
+    if not mine.get("complete", True):
+        print("note: your run is incomplete", file=sys.stderr)
+    worse = "below" if terms["better"] == "higher" else "above"
+    return int(worse in verdict)
+
+
+if __name__ == "__main__":
+    start(main)
