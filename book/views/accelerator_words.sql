@@ -6,4 +6,5 @@
 -- column source: Source
 SELECT what, nvidia, amd, gaudi, '[1](' || source || ')' AS source
 FROM accelerator_words
+WHERE gaudi IS NOT NULL
 ORDER BY what;

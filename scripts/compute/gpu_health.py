@@ -21,6 +21,8 @@ What is read, and what it means
     throttle reasons    why the clocks are held back at this moment. idle and sw_power_cap are
                         normal; heat and the hardware's own brake are not
     Xid                 what the NVIDIA driver wrote to the kernel log, by GPU
+    SXid                what it wrote about the NVSwitches of a board up to Hopper; they get a row
+                        of their own, because a line names a switch and not a GPU
     VBIOS, driver       which should be one and the same on all GPUs of a kind
 Verdicts, the worst that applies
     fault    take it out of service: the hardware or its link has failed
@@ -72,8 +74,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-__version__ = "0.2.0"
-METHOD = 2
+__version__ = "0.3.0"
+METHOD = 3
 
 # Plain literals: a runner reads them without importing this file.
 PROFILES = {"toy": ["--sample"], "full": []}
@@ -103,7 +105,16 @@ UNITS = {
     "temperature_celsius": "degC",
     "power_limit_watts": "W",
 }
-TEXTS = ("model", "vbios", "driver", "ecc_mode", "recovery_action", "throttle_reasons", "xids")
+TEXTS = (
+    "model",
+    "vbios",
+    "driver",
+    "ecc_mode",
+    "recovery_action",
+    "throttle_reasons",
+    "xids",
+    "sxids",
+)
 FLAGS = (
     *("sram_threshold_exceeded", "remap_pending", "remap_failure", "retirement_pending"),
     *("repair_pending", "unrepairable_memory"),
@@ -161,6 +172,10 @@ XIDS = {
     171: ("reset", "an uncorrectable error in DRAM"),
     172: ("reset", "an uncorrectable error in SRAM"),
 }
+# Numbers of the Fabric Manager guide that are fatal to the whole fabric, not to one GPU.
+FABRIC_SXIDS = {10003, 12020, 22003, 22011, *range(23001, 23018)}
+# What a row is called that is no GPU of the list: one that is lost, and the switches.
+LOST, SWITCH = "not listed", "NVSwitch"
 # Throttle reasons that are not those of a healthy machine under load.
 BAD_THROTTLES = {
     "hw_slowdown": "the hardware slows the clocks down (heat or power)",
@@ -619,6 +634,12 @@ def parse_xids(text: str) -> dict[str, list[int]]:
     return found
 
 
+def parse_sxids(text: str) -> list[tuple[int, bool]]:
+    """SXid numbers of a kernel log and whether each was fatal, every pair once."""
+    lines = re.findall(r"SXid \(PCI:[^)]*\): (\d+), (Fatal|Non-fatal)", text, re.IGNORECASE)
+    return sorted({(int(number), kind.lower() == "fatal") for number, kind in lines})
+
+
 def shorten_address(address: str) -> str:
     """`0a:1c` from `00000000:0A:1C.0`, `0000:0a:1c.0` and `0000:0a:1c`."""
     parts = address.lower().partition(".")[0].split(":")
@@ -799,8 +820,13 @@ def parse_node(text: str, node: str) -> list[Row]:
         # A GPU that fell off the bus is not in the list of GPUs any more.
         lost = make_row(node, max(row["gpu"] for _, row in rows) + 1)
         numbers = {number for seen in xids.values() for number in seen}
-        lost |= {"model": "not listed", "xids": " ".join(map(str, sorted(numbers)))}
+        lost |= {"model": LOST, "xids": " ".join(map(str, sorted(numbers)))}
         rows.append(("", lost))
+    sxids = parse_sxids(text)
+    if sxids and rows:
+        switch = make_row(node, max(row["gpu"] for _, row in rows) + 1)
+        words = (f"{number} {'fatal' if fatal else 'non-fatal'}" for number, fatal in sxids)
+        rows.append(("", switch | {"model": SWITCH, "sxids": ", ".join(words)}))
     if not rows:
         raise WrongUse(
             f"{node}: no GPU in this text; save nvidia-smi -q (and nvlink -s, nvlink -e), "
@@ -836,6 +862,14 @@ def find_signs(row: Row) -> list[tuple[str, str]]:
     for number in map(int, (row["xids"] or "").split()):
         severity, words = XIDS.get(number, ("", ""))
         note(severity, severity, f"Xid {number}: {words}")
+    for entry in filter(None, (row["sxids"] or "").split(", ")):
+        number, _, kind = entry.partition(" ")
+        if kind != "fatal":
+            note(True, "watch", f"SXid {number}, non-fatal: no reset by itself")
+        elif int(number) in FABRIC_SXIDS:
+            note(True, "reset", f"SXid {number}: reset all GPUs and NVSwitches, or restart")
+        else:
+            note(True, "reset", f"SXid {number}, fatal: reset the GPU of its link and its job's")
     width, widest = row["pcie_width"], row["pcie_width_max"]
     note(
         width and widest and width < widest,
@@ -891,7 +925,7 @@ def find_odd_ones(rows: Sequence[Row]) -> dict[tuple[str, int], list[tuple[str, 
             if heat and heat > middle + HOT_CELSIUS:
                 words = f"{heat:.0f} °C, the median of its kind is {middle:.0f} °C"
                 odd.setdefault((row["node"], row["gpu"]), []).append(("watch", words))
-    models = [row["model"] for row in rows if row["model"] not in (None, "not listed")]
+    models = [row["model"] for row in rows if row["model"] not in (None, LOST, SWITCH)]
     usual = max(dict.fromkeys(models), key=models.count, default=None)
     if usual is not None and len(models) >= FEWEST_TO_COMPARE:
         for row in rows:
@@ -914,7 +948,7 @@ def judge_gpus(rows: Sequence[Row]) -> None:
 
 def find_missing(rows: Sequence[Row], nodes: Sequence[str], expected: int | None) -> list[str]:
     """Nodes that do not have the GPUs that were asked for, or that most others have."""
-    listed = [row["node"] for row in rows if row["model"] != "not listed"]
+    listed = [row["node"] for row in rows if row["model"] not in (LOST, SWITCH)]
     counts = {node: listed.count(node) for node in nodes}
     found = list(counts.values())
     usual = expected or (max(found, key=found.count) if len(found) >= FEWEST_TO_COMPARE else None)
@@ -967,7 +1001,7 @@ def read_this_node(caveats: list[str], stop: StopSign) -> str:
         stop.check()
         text = run_tool(command, caveats)
         if command == ["dmesg"]:
-            lines = [line for line in text.splitlines() if "NVRM: Xid" in line]
+            lines = [line for line in text.splitlines() if re.search(r"NVRM: Xid|SXid", line)]
             text = "\n".join(["dmesg", *lines] if text else [])
         texts.append(text)
     stop.check()
@@ -994,6 +1028,9 @@ def make_sample(count: int, **changes: str) -> str:
     return "\n".join([*parts, *links])
 
 
+SAMPLE_SXID = (
+    "[1.0] nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"
+)
 # Trimmed to what is read.
 SAMPLE_GPU = """GPU 00000000:@:00.0
     Product Name                          : SAMPLE-GPU 80GB
@@ -1074,7 +1111,7 @@ def format_gpus(rows: Sequence[Row], with_reasons: bool = True) -> str:
                 f"{show_pair(row['pcie_width'], row['pcie_width_max'])}",
                 f"{show_pair(row['pcie_generation'], row['pcie_generation_max'])}",
                 show(row["throttle_reasons"]) or "none",
-                show(row["xids"]) or "none",
+                f"SXid {row['sxids']}" if row["sxids"] else show(row["xids"]) or "none",
                 f"**{row['verdict']}**" if row["verdict"] != "ok" else "ok",
                 *([row["reasons"] or "-"] if with_reasons else []),
             ]
@@ -1117,6 +1154,8 @@ def run_self_test() -> int:
         + "\n[1.0] NVRM: Xid (PCI:0000:02:00): 79, pid=1, GPU has fallen off the bus."
     )
     check("Xid 79 is a fault of the GPU at its address", judge(log) == ["ok", "fault"])
+    switch = make_sample(2) + "\n" + SAMPLE_SXID
+    check("a fatal SXid is a row of its own", judge(switch) == ["ok", "ok", "reset"])
     check("too few GPUs are named", len(find_missing(parse_node(log, "n"), ["n"], 8)) == 1)
     failed_count = sum(not passed for passed in checks)
     print(
@@ -1213,7 +1252,8 @@ def print_report(
     nodes = len({row["node"] for row in rows})
     if rows:
         ending = ": all are ok and alike" if set(verdicts) == {"ok"} and not missing else ""
-        print(f"{len(rows)} GPUs of {nodes} nodes: {', '.join(counts)}{ending}", file=sys.stderr)
+        gpus = sum(row["model"] != SWITCH for row in rows)
+        print(f"{gpus} GPUs of {nodes} nodes: {', '.join(counts)}{ending}", file=sys.stderr)
 
 
 def main(arguments: list[str] | None = None) -> int:

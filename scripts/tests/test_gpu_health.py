@@ -253,6 +253,27 @@ def test_xid_lines(health: Any) -> None:
     assert health.shorten_address("00000000:10:1C.0") == "10:1c"
 
 
+@pytest.mark.parametrize(
+    ("code", "kind", "verdict", "reason"),
+    [
+        (20034, "Fatal", "reset", "SXid 20034, fatal: reset the GPU of its link and its job's"),
+        (12020, "Fatal", "reset", "SXid 12020: reset all GPUs and NVSwitches, or restart"),
+        (12028, "Non-fatal", "watch", "SXid 12028, non-fatal: no reset by itself"),
+    ],
+)
+def test_an_nvswitch_error_is_a_row(
+    health: Any, code: int, kind: str, verdict: str, reason: str
+) -> None:
+    """The switches get one row, which is no GPU, whatever the GPUs themselves say."""
+    start = f"\n[9.1] nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): {code}, "
+    log = f"{start}{kind}, Link 46 text (First){start}Severity 0 Engine instance 46"
+    rows = health.parse_node(health.make_sample(8) + log, "node")
+    health.judge_gpus(rows)
+    assert [row["verdict"] for row in rows] == ["ok"] * 8 + [verdict]
+    assert (rows[-1]["model"], rows[-1]["reasons"]) == ("NVSwitch", reason)
+    assert health.find_missing(rows, ["node"], 8) == []
+
+
 @settings(deadline=None, max_examples=60)
 @given(st.text(max_size=300))
 def test_any_text_is_read_or_refused(health: Any, text: str) -> None:
