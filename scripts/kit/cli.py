@@ -18,10 +18,9 @@ class UsageError(Exception):
 class Parser(argparse.ArgumentParser):
     """The parser of a tool. Its help is the tool's docstring and its options.
 
-    Adds --version, --json PATH (unless `json` is False) and --demo. `demo` is the list of arguments
-    that --demo stands
-    for; options given beside --demo override them. An option may be typed with underscores too
-    (`--num_iterations` for `--num-iterations`).
+    Adds --version, --json PATH (unless `json` is False) and --demo. `demo` is the list of
+    arguments that --demo stands for; options given beside --demo override them. An option may be
+    typed with underscores too (`--num_iterations` for `--num-iterations`).
     """
 
     def __init__(
