@@ -28,7 +28,7 @@ from bindery.slurm import (
     check_wait,
     read_accounting,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from slurm_cluster import Cluster, open_cluster
 
@@ -200,7 +200,6 @@ def run_node_script(folder: Path, **environment: str) -> subprocess.CompletedPro
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0")), max_size=4))
-@settings(max_examples=25)
 def test_any_argument_reaches_the_tool_as_it_is(
     echo: Path, tmp_path_factory: pytest.TempPathFactory, arguments: list[str]
 ) -> None:
