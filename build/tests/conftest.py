@@ -219,6 +219,13 @@ def child_environment() -> dict[str, str]:
 
 
 @pytest.fixture
+def script_environment(child_environment: dict[str, str]) -> dict[str, str]:
+    """The same for a script that imports modules of these tests too."""
+    paths = os.pathsep.join((child_environment["PYTHONPATH"], str(HERE)))
+    return {**child_environment, "PYTHONPATH": paths}
+
+
+@pytest.fixture
 def start_bindery(child_environment: dict[str, str]) -> Runner:
     """Run `python -m bindery` as a process of its own, as users do."""
 

@@ -619,7 +619,7 @@ def git(root: Path, *arguments: str) -> str:
     ).stdout
 
 
-@pytest.mark.system
+@pytest.mark.needs("git")
 def test_git_is_told(book: Path) -> None:
     """A file that git knows is moved by git; one that it does not know stays unknown to it."""
     git(book, "init", "--quiet")
@@ -632,7 +632,7 @@ def test_git_is_told(book: Path) -> None:
     assert "?? pictures/" in status
 
 
-@pytest.mark.system
+@pytest.mark.needs("git")
 def test_a_move_that_git_refuses_is_undone(book: Path, run_bindery: Runner) -> None:
     """Where git cannot move, everything is as it was, and git's reason is shown."""
     git(book, "init", "--quiet")

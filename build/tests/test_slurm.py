@@ -441,8 +441,6 @@ def login(cluster: Cluster, book: Path, child_environment: dict[str, str]) -> It
     cluster.wait_for(lambda: not cluster.queue(), "a job stays in the queue")
 
 
-@pytest.mark.slow
-@pytest.mark.system
 @pytest.mark.torch
 @pytest.mark.parametrize("via", ["sbatch", "submitit"])
 def test_a_run_over_two_nodes_leaves_one_record(login: Login, via: str) -> None:
@@ -465,8 +463,6 @@ def test_a_run_over_two_nodes_leaves_one_record(login: Login, via: str) -> None:
     assert str(login.book) not in json.dumps(record) + log
 
 
-@pytest.mark.slow
-@pytest.mark.system
 @pytest.mark.torch
 def test_a_tool_of_the_book_runs_on_a_node(login: Login) -> None:
     """mamf_finder measures on one node as it does on this machine."""
@@ -477,8 +473,6 @@ def test_a_tool_of_the_book_runs_on_a_node(login: Login) -> None:
     assert (record["nodes"], record["ranks"]) == (1, 1)
 
 
-@pytest.mark.slow
-@pytest.mark.system
 @pytest.mark.parametrize(
     "how", [pytest.param("ctrl-c", marks=pytest.mark.torch), "scancel", "sigterm"]
 )
@@ -503,8 +497,6 @@ def test_a_run_that_is_cancelled_leaves_a_partial_record(login: Login, how: str)
     assert login.cluster.queue() == []
 
 
-@pytest.mark.slow
-@pytest.mark.system
 @pytest.mark.torch
 def test_a_node_that_dies_is_named(login: Login) -> None:
     """Where a node dies in mid-run, bindery says which, keeps what was measured, and comes to an
@@ -524,8 +516,6 @@ def test_a_node_that_dies_is_named(login: Login) -> None:
     assert record["exit_status"] != 0
 
 
-@pytest.mark.slow
-@pytest.mark.system
 def test_every_task_of_an_array_leaves_its_record(login: Login) -> None:
     """A sweep is one job, and each of its values one record."""
     status, out, err = login.run("counter", "--on", "slurm", "--sweep", "steps=1,2,4")
@@ -537,8 +527,6 @@ def test_every_task_of_an_array_leaves_its_record(login: Login) -> None:
     assert {record["profile"] for record in records} == {"custom"}
 
 
-@pytest.mark.slow
-@pytest.mark.system
 def test_a_task_that_fails_does_not_take_the_others_along(login: Login) -> None:
     """Each task ends for itself: with its results, with a status, by a signal, or by its limit."""
     status, out, err = login.run(
@@ -561,8 +549,6 @@ def test_a_task_that_fails_does_not_take_the_others_along(login: Login) -> None:
     assert f"its log: '{log.relative_to(login.book)}'" in err
 
 
-@pytest.mark.slow
-@pytest.mark.system
 def test_a_run_ends_when_its_time_is_up(login: Login) -> None:
     """The limit holds to the second, although Slurm counts in minutes; what the tool has is
     kept."""
@@ -575,8 +561,6 @@ def test_a_run_ends_when_its_time_is_up(login: Login) -> None:
     assert 1 <= record["seconds"] < 4
 
 
-@pytest.mark.slow
-@pytest.mark.system
 @pytest.mark.torch
 def test_unlike_nodes_make_no_record(login: Login, tmp_path: Path) -> None:
     """Numbers of a mixture of machines cannot be compared with any: here node2 has another
@@ -594,8 +578,6 @@ def test_unlike_nodes_make_no_record(login: Login, tmp_path: Path) -> None:
     assert login.records() == []
 
 
-@pytest.mark.slow
-@pytest.mark.system
 def test_a_run_can_be_collected_later(login: Login) -> None:
     """What was not waited for is collected when it has ended, once, though asked for twice, and
     though Slurm has forgotten the job."""
@@ -616,8 +598,6 @@ def test_a_run_can_be_collected_later(login: Login) -> None:
     assert first == second == (0, f"recorded {path}\n", "")
 
 
-@pytest.mark.slow
-@pytest.mark.system
 def test_accounting_knows_what_slurm_has_forgotten(
     book: Path, child_environment: dict[str, str]
 ) -> None:
@@ -634,8 +614,6 @@ def test_accounting_knows_what_slurm_has_forgotten(
     assert [record["ended"] for record in login.records()] == ["cancelled"] * 2
 
 
-@pytest.mark.slow
-@pytest.mark.system
 def test_a_silent_slurm_is_a_finding(login: Login) -> None:
     """Where the controller does not answer, bindery says so, and does not take the run for
     ended."""
@@ -653,8 +631,6 @@ def test_a_silent_slurm_is_a_finding(login: Login) -> None:
     assert time.monotonic() - began < 45
 
 
-@pytest.mark.slow
-@pytest.mark.system
 def test_the_batch_file_can_be_submitted_by_hand(login: Login) -> None:
     """job.sbatch is a plain file for sbatch, and the run that it starts can be collected."""
     plan = plan_run(login.book, "counter", "toy")
@@ -669,8 +645,6 @@ def test_the_batch_file_can_be_submitted_by_hand(login: Login) -> None:
     assert [record["ended"] for record in login.records()] == ["done"]
 
 
-@pytest.mark.slow
-@pytest.mark.system
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -692,8 +666,6 @@ def test_an_impossible_request_is_told_in_slurms_words(
     assert list((login.book / "dist/runs").iterdir()) == []
 
 
-@pytest.mark.slow
-@pytest.mark.system
 def test_a_job_that_somebody_holds_is_left_to_them(login: Login) -> None:
     """bindery says how to go on, and does not wait; a held job stays in the queue, and its run is
     collected when it was released."""
@@ -712,8 +684,6 @@ def test_a_job_that_somebody_holds_is_left_to_them(login: Login) -> None:
     assert login.run("--collect", folder)[0] == 0
 
 
-@pytest.mark.slow
-@pytest.mark.system
 def test_a_dependency_that_has_failed_is_not_waited_for(login: Login, tmp_path: Path) -> None:
     """A job that waits for one that was cancelled is taken back."""
     text = "#!/bin/sh\nsleep 60\n"
@@ -730,8 +700,6 @@ def test_a_dependency_that_has_failed_is_not_waited_for(login: Login, tmp_path: 
     assert login.cluster.queue() == []
 
 
-@pytest.mark.slow
-@pytest.mark.system
 def test_what_slurm_gives_a_job_is_in_its_record(login: Login) -> None:
     """The devices that Slurm chose steer the run, and the shape of the job is among the facts."""
     status, _, err = login.run("counter", "--on", "slurm", "--gpus", "1", "--cpus", "2")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from needs import need
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -50,6 +51,7 @@ The second takes <!-- value: times.ms[b] --><!-- /value -->, no more.
 @pytest.fixture
 def book(make_book: BookMaker, run_bindery: Runner) -> Path:
     """A book with a real run behind its table, clean, and under git."""
+    need("git")
     root = make_book(
         {
             "README.md": CHAPTER,

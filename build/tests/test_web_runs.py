@@ -27,6 +27,7 @@ from bindery.web.answers import Answer as Verdict
 from bindery.web.manners import Manners
 from bindery.web.memory import format_memory, open_memory, parse_memory, read_memory
 from faulty_server import PROXY_VARIABLES, Answer, FaultyServer, allow_loopback, redirect, serve
+from needs import need
 
 if TYPE_CHECKING:
     from conftest import Runner
@@ -71,6 +72,7 @@ def pages(server: FaultyServer) -> list[str]:
 
 def git(root: Path, *arguments: str) -> None:
     who = ("-c", "user.name=A", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
+    need("git")
     subprocess.run(["git", *who, *arguments], cwd=root, check=True, capture_output=True)
 
 

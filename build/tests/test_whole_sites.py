@@ -19,7 +19,7 @@ from whole_sites import serve_folder
 if TYPE_CHECKING:
     from whole_sites import WholeSite
 
-pytestmark = pytest.mark.system
+pytestmark = pytest.mark.nightly
 
 # What the content of the reference book does not allow, by rule and page; nothing of ours.
 FAULTS_OF_CONTENT: dict[str, dict[str, set[str]]] = {
@@ -113,7 +113,6 @@ def address(whole_site: WholeSite) -> Iterator[str]:
 # --- every page ---
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_page_is_accessible(
     whole_site: WholeSite, address: str, open_tab: Callable[..., Any], axe: str, part: int
@@ -139,7 +138,6 @@ def test_every_page_is_accessible(
     assert found == {}
 
 
-@pytest.mark.slow
 def test_every_page_is_valid(whole_site: WholeSite) -> None:
     """The checker of the HTML standard finds no error, those of redirects among the pages."""
     assert run_vnu(whole_site.folder) == []
@@ -171,7 +169,6 @@ READ = """() => {
 }"""
 
 
-@pytest.mark.slow
 def test_every_page_is_whole_without_scripts(
     whole_site: WholeSite, open_tab: Callable[..., Any]
 ) -> None:
@@ -241,7 +238,6 @@ FOUND = """([base, page]) => {
 }"""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", ["server", "disk"])
 def test_the_search_finds_a_phrase_of_every_chapter(
     whole_site: WholeSite, address: str, open_tab: Callable[..., Any], way: str
@@ -449,7 +445,6 @@ def test_a_record_is_dropped_beside_ours(
 # --- Lighthouse ---
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("kind", ["front", "largest"])
 def test_lighthouse_has_nothing_to_say(whole_site: WholeSite, address: str, kind: str) -> None:
     """Accessibility, best practices and SEO pass whole, and performance has 95 of 100 points or
