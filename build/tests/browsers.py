@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from needs import need
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -16,17 +18,17 @@ def find_browser() -> str:
     """The program of Chromium."""
     path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
-        pytest.skip("there is no Chromium on this machine")
+        need("chromium")
+    assert path is not None
     return path
 
 
 @contextmanager
 def open_browser() -> Iterator[Any]:
     """A running Chromium without a window."""
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is not installed (group outputs)"
-    )
+    need("python:playwright")
     path = find_browser()
+    playwright = importlib.import_module("playwright.sync_api")
     with playwright.sync_playwright() as driver:
         running = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield running

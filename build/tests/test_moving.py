@@ -735,7 +735,7 @@ def test_any_text_moves_or_is_refused(text: str, old: str) -> None:
         assert read_tree(root) == before or plan.notes
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_link_breaks_in_a_hundred_moves(
     large_book: Path, parse_once: Callable[[], None]
 ) -> None:
@@ -750,7 +750,7 @@ def test_no_link_breaks_in_a_hundred_moves(
     assert count_findings(large_book) == before
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures("parse_once")
 def test_any_move_can_be_taken_back(large_book: Path) -> None:
     """There and back leaves a large book as it was, byte for byte."""

@@ -6,7 +6,6 @@ import errno
 import fcntl
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -158,12 +157,10 @@ def test_containers_are_entered_on_the_nodes() -> None:
     )
 
 
-@pytest.mark.system
+@pytest.mark.needs("shellcheck")
 @pytest.mark.parametrize("ranks", [0, 8])
 def test_shellcheck_has_nothing_to_say(tmp_path: Path, ranks: int) -> None:
     """The scripts of a job are clean shell."""
-    if not shutil.which("shellcheck"):
-        pytest.skip("shellcheck is not on this machine")
     job = make_job(tmp_path / "a run", ("--size", "it's"), (), ranks=ranks)
     request = Request(seconds=60, log_bytes=1000, container="a.sif", runtime="apptainer")
     for kind in (request, Request(seconds=60, log_bytes=1000)):

@@ -16,6 +16,7 @@ import pytest
 from bindery.identity import Identity
 from bindery.model import Finding, Span
 from bindery.watching import compare_findings
+from needs import need
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -73,7 +74,7 @@ Start = Callable[..., Watcher]
 
 @pytest.fixture
 def watch(child_environment: dict[str, str]) -> Iterator[Start]:
-    pytest.importorskip("watchfiles")
+    need("python:watchfiles")
     started = []
 
     def start(book: Path, *arguments: str) -> Watcher:
@@ -136,7 +137,6 @@ def test_a_half_written_list_of_chapters_is_survived(watch: Start, book: Path) -
     assert watcher.stop() == 2
 
 
-@pytest.mark.slow
 def test_new_folders_and_data_are_watched(watch: Start, book: Path) -> None:
     """Data, and files in folders that were not there at the start, belong to the book too."""
     watcher = watch(book)
@@ -153,7 +153,7 @@ def test_new_folders_and_data_are_watched(watch: Start, book: Path) -> None:
 
 def test_wrong_use_does_not_wait(run_bindery: Runner, book: Path) -> None:
     """What is wrong from the start ends the program, as without the option."""
-    pytest.importorskip("watchfiles")
+    need("python:watchfiles")
     assert run_bindery("check", "--watch", "nowhere", folder=book).status == 2
     ended = run_bindery("check", "--watch", "--format", "json", folder=book)
     assert ended.status == 2

@@ -306,7 +306,6 @@ def test_two_runs_do_not_meet(make_book: BookMaker) -> None:
         run(root)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_is_ended_goes_on_where_it_was(
     make_book: BookMaker, child_environment: dict[str, str], kill: signal.Signals
