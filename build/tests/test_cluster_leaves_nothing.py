@@ -20,7 +20,7 @@ from cluster_traces import (
     note_namespaces,
     wait_for_end,
 )
-from slurm_cluster import skip_without_cluster
+from slurm_cluster import explain_refusal, skip_without_cluster
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -269,6 +269,8 @@ def test_nothing_of_a_cluster_stays(tmp_path: Path, how: str) -> None:
 def test_whatever_stays_is_named(tmp_path: Path) -> None:
     """A process is found by what it was told, by its mounts and by its namespaces; mounts, links,
     control groups, named networks and files by their names. What was there before is no matter."""
+    if refusal := explain_refusal():
+        pytest.skip(f"namespaces need {refusal}")
     folder = tmp_path / "slurm-planted"
     command = ["unshare", "--net", "--mount", sys.executable, "-c", PLANTED, str(folder)]
     done = subprocess.run(
