@@ -119,6 +119,7 @@ def run_limited(
     show: Show | None = None,
     watch: Callable[[float, int], None] | None = None,
     grace: float = GRACE_SECONDS,
+    now: Callable[[], float] = time.monotonic,
 ) -> Ended:
     """Run a program in a session of its own until it ends, or until a limit is reached: `seconds`
     of time, `memory_bytes` of all its processes together, `output_bytes` of what it prints.
@@ -126,7 +127,8 @@ def run_limited(
     What it prints goes to `log` as it comes, and line by line to `show`; `watch` is told the
     seconds and the bytes of memory in use, some times a second. At a limit, on Ctrl-C, SIGTERM and
     SIGHUP its processes get SIGTERM, and `grace` seconds to write what they have; then whatever is
-    left of them is killed, also what has left their session. A second Ctrl-C ends the grace.
+    left of them is killed, also what has left their session. A second Ctrl-C ends the grace. The
+    clock `now` counts all these seconds.
 
     On Linux, and in the main thread, orphans of the run become children of this process while it
     lasts, so that none is missed; elsewhere an orphan is known by its environment alone. Who starts
@@ -134,7 +136,7 @@ def run_limited(
 
     Raises CommandMissingError where there is no such program.
     """
-    started = time.monotonic()
+    started = now()
     mark = uuid.uuid4().hex
     # Not an address space limit: accelerators map far more memory than they use.
     with (
@@ -168,18 +170,18 @@ def run_limited(
             reason: How | None = None
             next_look = started
             while process.poll() is None and reason is None:
-                now = time.monotonic()
-                if now >= next_look:
+                moment = now()
+                if moment >= next_look:
                     used = family.measure(memory_bytes)
                     if watch:
-                        watch(now - started, used)
+                        watch(moment - started, used)
                     # Reading the memory of many processes must not take the time of theirs.
-                    next_look = now + max(_TICK_SECONDS, 20 * (time.monotonic() - now))
+                    next_look = moment + max(_TICK_SECONDS, 20 * (now() - moment))
                     if used > memory_bytes:
                         reason = "memory"
                 if received:
                     reason = "interrupted"
-                elif now - started > seconds:
+                elif moment - started > seconds:
                     reason = "timeout"
                 elif transcript.is_full:
                     reason = "output"
@@ -188,9 +190,9 @@ def run_limited(
             if reason is not None:
                 family.look()
                 family.tell(signal.SIGTERM)
-                until = time.monotonic() + grace
+                until = now() + grace
                 calls = len(received)
-                while time.monotonic() < until and len(received) == calls:
+                while now() < until and len(received) == calls:
                     if _wait(process, 0.05) and not family.look():
                         break
                     # What runs out of memory has no right to the rest of it.
@@ -204,7 +206,7 @@ def run_limited(
             transcript.close()
     code = process.returncode
     how = reason or ("done" if code == 0 else "failed" if code > 0 else "crashed")
-    return Ended(tuple(command), code, how, time.monotonic() - started, family.peak_bytes)
+    return Ended(tuple(command), code, how, now() - started, family.peak_bytes)
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:

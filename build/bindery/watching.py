@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,8 @@ _SETTLE_MILLISECONDS = 200
 
 Stamp = tuple[int, int, int]
 Known = Mapping[Finding, Identity]
+Watch = Callable[..., Iterable[object]]
+"""Gets folders, and gives something each time that it is time to look at their files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +49,16 @@ def _leave_out(findings: Known, others: Known) -> tuple[Finding, ...]:
     return tuple(remaining)
 
 
-def wait_for_changes(root: Path) -> Iterator[None]:
+def wait_for_changes(
+    root: Path, *, watch: Watch | None = None, sleep: Callable[[float], None] = time.sleep
+) -> Iterator[None]:
     """Yields at once, and again each time that files of the book have changed.
 
-    Hidden folders, environments and outputs are not looked at. Raises ConfigError where watchfiles
-    is not installed, and KeyboardInterrupt at Ctrl-C.
+    Hidden folders, environments and outputs are not looked at. `watch` is watchfiles.watch where
+    it is not given. Raises ConfigError where watchfiles is not installed, and KeyboardInterrupt at
+    Ctrl-C.
     """
-    try:
-        from watchfiles import watch
-    except ImportError:
-        message = "'--watch' needs the package watchfiles, which is not installed"
-        hint = "install it with `pip install 'bindery[watch]'`"
-        raise ConfigError(Finding(Span.whole("--watch"), "config", message, hint)) from None
+    watch = watch or _find_watch()
     stamps = _read_stamps(root)
     yield
     while True:
@@ -80,9 +80,19 @@ def wait_for_changes(root: Path) -> Iterator[None]:
                 if _list_folders(root, stamps) != folders:
                     break
         except FileNotFoundError:  # a folder went while the watcher was being made
-            time.sleep(_SETTLE_MILLISECONDS / 1000)
+            sleep(_SETTLE_MILLISECONDS / 1000)
             stamps = _read_stamps(root)
             yield
+
+
+def _find_watch() -> Watch:
+    try:
+        from watchfiles import watch
+    except ImportError:
+        message = "'--watch' needs the package watchfiles, which is not installed"
+        hint = "install it with `pip install 'bindery[watch]'`"
+        raise ConfigError(Finding(Span.whole("--watch"), "config", message, hint)) from None
+    return watch
 
 
 def _read_stamps(root: Path) -> Mapping[str, Stamp]:

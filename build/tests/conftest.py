@@ -16,6 +16,7 @@ A fixture file holds cases, each of them a title, an input and what is expected:
 from __future__ import annotations
 
 import gc
+import json
 import os
 import shutil
 import signal
@@ -162,6 +163,33 @@ def make_book(tmp_path: Path) -> BookMaker:
     return make
 
 
+STAND_IN = """
+import shutil
+import sys
+
+__version__ = {version!r}
+METHOD = {method!r}
+PROFILES = {{"toy": []}}
+shutil.copyfile({facts!r}, sys.argv[sys.argv.index("--json") + 1])
+"""
+
+
+@pytest.fixture(scope="session")
+def facts_tool(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A tool that tells the facts of this machine as env_report has told them once; env_report
+    itself takes two seconds to import torch."""
+    from whole_sites import make_once  # a plugin of pytest, which wants to import it first
+
+    def tell(folder: Path) -> None:
+        command = [sys.executable, str(ROOT / "scripts/env_report.py")]
+        target = str(folder / "facts.json")
+        subprocess.run([*command, "--json", target], check=True, capture_output=True, timeout=300)
+
+    path = make_once(tmp_path_factory, "facts of this machine", tell) / "facts.json"
+    facts = json.loads(path.read_text(encoding="utf-8"))
+    return STAND_IN.format(version=facts["version"], method=facts["method"], facts=str(path))
+
+
 # --- the program ---
 
 
@@ -216,6 +244,13 @@ def child_environment() -> dict[str, str]:
         "COLUMNS": "100",
         "NO_COLOR": "1",
     }
+
+
+@pytest.fixture
+def script_environment(child_environment: dict[str, str]) -> dict[str, str]:
+    """The same for a script that imports modules of these tests too."""
+    paths = os.pathsep.join((child_environment["PYTHONPATH"], str(HERE)))
+    return {**child_environment, "PYTHONPATH": paths}
 
 
 @pytest.fixture

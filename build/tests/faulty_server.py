@@ -1,7 +1,8 @@
-"""A web of its own on this machine, with every fault that the real one has.
+"""A web on this machine, with every fault that the real one has.
 
 Each address of the loopback network is a host. What a path answers is told by `Answer`; every
-request is written down with the time at which it came and the time at which it was answered.
+request is written down with the time at which it came and the time at which it was answered, by a
+clock that a test may give.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
+
+from bindery.web.asking import Clock
 
 PROXY_VARIABLES = "http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY".split()
 
@@ -63,6 +66,18 @@ class Request:
     """When the answer was ready; sending it may take a little longer."""
 
 
+class FakeTime:
+    """A time that passes only when somebody waits."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.clock = Clock(lambda: self.seconds, self._sleep)
+
+    async def _sleep(self, seconds: float) -> None:
+        self.seconds += max(seconds, 0.0)
+        await asyncio.sleep(0)
+
+
 Answers = Answer | Sequence[Answer]
 """One for each request in turn, the last one for all that follow."""
 
@@ -70,12 +85,18 @@ Answers = Answer | Sequence[Answer]
 class FaultyServer:
     """Serves the same paths on all its hosts, unless a path is given with its host."""
 
-    def __init__(self, hosts: Sequence[str], tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        hosts: Sequence[str],
+        tls: ssl.SSLContext | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.hosts = hosts
         self.paths: dict[str, Answers] = {}
         self.requests: list[Request] = []
         self.port = 0
         self._tls = tls
+        self._now = now
         self._counts: dict[str, int] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -142,11 +163,11 @@ class FaultyServer:
         agent = next((h[12:] for h in head if h.lower().startswith("user-agent:")), "")
         host = writer.get_extra_info("sockname")[0]
         asked = next((h[5:].strip() for h in head if h.lower().startswith("host:")), "")
-        request = Request(host, method, path, agent, asked, time.monotonic())
+        request = Request(host, method, path, agent, asked, self._now())
         self.requests.append(request)
         answer = self._choose(host, path)
         await asyncio.sleep(answer.seconds)
-        request.ended = time.monotonic()
+        request.ended = self._now()
         return await self._write(method, answer, writer)
 
     def _choose(self, host: str, path: str) -> Answer:
@@ -208,9 +229,11 @@ async def _drip(writer: asyncio.StreamWriter, first: bytes, more: bytes, seconds
 
 
 @contextmanager
-def serve(*hosts: str, tls: ssl.SSLContext | None = None) -> Iterator[FaultyServer]:
+def serve(
+    *hosts: str, tls: ssl.SSLContext | None = None, now: Callable[[], float] = time.monotonic
+) -> Iterator[FaultyServer]:
     """A server on these addresses of the loopback network, for as long as the block lasts."""
-    server = FaultyServer(hosts or ("127.0.0.1",), tls)
+    server = FaultyServer(hosts or ("127.0.0.1",), tls, now)
     server.start()
     try:
         yield server

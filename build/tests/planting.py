@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bindery.load import is_left_out
 from bindery.model import Chapter, Finding
-from bindery.pipeline import Inspection, inspect_book
+from bindery.pipeline import Inspection
 from plants import KINDS, Ground, Phrase, make_right_image, make_right_link, write_image, write_link
 from untruths import TRUTHS, UNTRUTHS, Claim
 
@@ -382,11 +382,11 @@ FILES: dict[str, Callable[[Ground, Path], Expected]] = {
 }
 
 
-def plant(root: Path, seed: int, plants: int) -> Field:
-    """Plant so many defects, and half as many decoys, into the book in `root`, which is changed.
-    The same seed gives the same plants."""
+def plant(inspection: Inspection, seed: int, plants: int) -> Field:
+    """Plant so many defects, and half as many decoys, into a book that was inspected, which is
+    changed. The same seed gives the same plants."""
+    root = inspection.config.root
     rng = random.Random(seed)
-    inspection = inspect_book(root)
     planted = Field(root)
     _plant_blocks(inspection, rng, planted, plants)
     for kind, make in FILES.items():

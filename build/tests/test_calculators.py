@@ -92,8 +92,7 @@ def read_amount(tool: ModuleType, text: str) -> Any:
 NAMES = [one.name for one in read_calculators(TOOL.read_text())]
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", NAMES)
 def test_a_calculator_gives_what_python_gives(browser: Any, tool: ModuleType, name: str) -> None:
     """Thousands of random inputs give the same whole numbers, and the same floats bit by bit, but
@@ -123,8 +122,7 @@ def test_a_calculator_gives_what_python_gives(browser: Any, tool: ModuleType, na
                 assert value == outputs[key], (key, inputs)
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_inputs_that_do_not_fit_are_refused_alike(browser: Any, tool: ModuleType) -> None:
     """Inputs within their bounds that break a condition get the sentence that Python gives."""
     page = browser.new_page()
@@ -156,8 +154,7 @@ def test_inputs_that_do_not_fit_are_refused_alike(browser: Any, tool: ModuleType
     assert refused > 20
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_answers_are_shown_as_the_tool_prints_them(
     browser: Any, tool: ModuleType, make_book: BookMaker, run_bindery: Runner
 ) -> None:
@@ -198,8 +195,7 @@ def test_answers_are_shown_as_the_tool_prints_them(
         assert text == tool.format_quantity(value, unit), (value, unit)
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_whole_numbers_have_no_end(browser: Any) -> None:
     """Sums, products and quotients of whole numbers beyond 2**53 are those of Python."""
     chance = random.Random(1)

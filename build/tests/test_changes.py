@@ -8,7 +8,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +18,8 @@ from bindery.changes import JOURNAL, Change, change_files, find_obstacle, take_b
 from bindery.model import BookError, ConfigError
 from bindery.pipeline import inspect_book
 from bindery.web.mending import plan_mending, write_mending
+from killing import read_tree
+from needs import need
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -40,15 +41,6 @@ MOVE = Change(
 )
 
 
-def read_tree(root: Path) -> dict[str, bytes | None]:
-    """Every file of a folder, and its folders as None."""
-    return {
-        path.relative_to(root).as_posix(): path.read_bytes() if path.is_file() else None
-        for path in root.rglob("*")
-        if ".git" not in path.relative_to(root).parts
-    }
-
-
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the key lies that journals are sealed with; that of the user stays untouched."""
@@ -57,6 +49,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def git(root: Path, *arguments: str) -> str:
+    need("git")
     identity = ["-c", "user.name=A", "-c", "user.email=a@b.c"]
     command = ["git", *identity, *arguments]
     return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
@@ -66,46 +59,14 @@ def git(root: Path, *arguments: str) -> str:
 
 
 KILLED_AT_EACH_STEP = """
-import os, signal, sys
+import os, sys
 from pathlib import Path
 import bindery.acceptance, bindery.moving.transfer, bindery.moving.wording, bindery.pipeline
 import bindery.formatting.chapters, bindery.documents
 from bindery.changes import JOURNAL, take_back
 from bindery.commands.format import format_sources
 from bindery.commands.mv import mv
-
-STEPS = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "subprocess.Popen"}
-
-def read_tree():
-    return {
-        str(path): path.read_bytes() if path.is_file() else None
-        for path in root.rglob("*")
-        if ".git" not in path.relative_to(root).parts
-    }
-
-def die_at(step):
-    count = 0
-    def see(event, arguments):
-        nonlocal count
-        writes = event == "open" and ".bindery-" in str(arguments[0]) and arguments[2] & 3
-        if event in STEPS or writes:
-            count += 1
-            if count == step:
-                os.kill(os.getpid(), signal.SIGKILL)
-    sys.addaudithook(see)
-
-def is_killed(act, step):
-    child = os.fork()
-    if child == 0:
-        os.chdir(root)
-        sys.stdout = sys.stderr = open(os.devnull, "w")
-        die_at(step)
-        try:
-            act()
-        except SystemExit:
-            pass
-        os._exit(0)
-    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+from killing import is_killed, read_tree
 
 def change():
     if verb == "mv":
@@ -114,16 +75,17 @@ def change():
         format_sources.callback((), False, False, root)
 
 verb, root = sys.argv[1], Path(sys.argv[2])
-before = read_tree()
+os.chdir(root)
+before = read_tree(root)
 step = undone = 0
-while is_killed(change, step := step + 1):
+while is_killed(change, step := step + 1, ".bindery-"):
     undone += (root / JOURNAL).exists()
     # Going back is killed as well, at one step after the other, until it comes to its end.
     back = 0
-    while is_killed(lambda: take_back(root), back := back + 1):
+    while is_killed(lambda: take_back(root), back := back + 1, ".bindery-"):
         pass
-    assert read_tree() == before, step
-assert read_tree() != before
+    assert read_tree(root) == before, step
+assert read_tree(root) != before
 print(undone)
 """
 
@@ -140,17 +102,16 @@ def make_listed(make_book: BookMaker, *, known_to_git: bool) -> Path:
     return root
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("verb", "known_to_git"), [("mv", False), ("mv", True), ("format", False)])
 def test_killed_at_any_step_all_goes_back(
-    make_book: BookMaker, child_environment: dict[str, str], verb: str, known_to_git: bool
+    make_book: BookMaker, script_environment: dict[str, str], verb: str, known_to_git: bool
 ) -> None:
     """Killed before any of its steps, a change is taken back by the next command, byte for byte,
     though that one is killed at each of its steps too."""
     root = make_listed(make_book, known_to_git=known_to_git)
     ended = subprocess.run(
         [sys.executable, "-c", KILLED_AT_EACH_STEP, verb, str(root)],
-        env=child_environment,
+        env=script_environment,
         capture_output=True,
         text=True,
         check=False,
@@ -162,7 +123,7 @@ def test_killed_at_any_step_all_goes_back(
         assert "R  docs/notes.txt -> far/off/docs/notes.txt" in git(root, "status", "--short")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("verb", ["mv", "format"])
 def test_killed_at_any_moment_all_goes_back(
     make_book: BookMaker, child_environment: dict[str, str], verb: str
@@ -210,41 +171,48 @@ def test_killed_at_any_moment_all_goes_back(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_takes_all_back(make_book: BookMaker, number: signal.Signals) -> None:
-    """Asked to stop while it waits or between two steps, a change goes back by itself."""
+    """Asked to stop between two steps, a change goes back by itself."""
     root = make_book(FILES)
     before = read_tree(root)
 
-    def wait_for_signal() -> dict[str, tuple[str, str]]:
+    def get_signal() -> dict[str, tuple[str, str]]:
         assert (root / "far/off/one.md").exists()
-        threading.Timer(0.1, os.kill, (os.getpid(), number)).start()
-        time.sleep(20)
+        os.kill(os.getpid(), number)
         return {}
 
     former = signal.getsignal(number)
     with pytest.raises(KeyboardInterrupt):
-        change_files(root, MOVE, wait_for_signal)
+        change_files(root, MOVE, get_signal)
     assert read_tree(root) == before
     assert signal.getsignal(number) is former
 
 
-@pytest.mark.slow
+TERMINATED = """
+import signal, sys
+from bindery.cli import main
+from killing import signal_at
+
+signal_at(int(sys.argv.pop()), ".bindery-", signal.SIGTERM)
+main()
+"""
+
+
 def test_a_command_that_is_ended_leaves_all_as_it_was(
-    make_book: BookMaker, child_environment: dict[str, str]
+    make_book: BookMaker, script_environment: dict[str, str]
 ) -> None:
     """`bindery mv` that gets SIGTERM in the middle leaves everything as it was, and ends as if by
     Ctrl-C."""
-    chapters = {f"docs/c{n}.md": f"# C\n\n[x](/docs/c{n // 2}.md)\n" for n in range(100)}
-    root = make_book({"README.md": "# A\n", **chapters})
+    root = make_book(FILES)
     before = read_tree(root)
-    command = [sys.executable, "-m", "bindery", "mv", "docs", "text"]
-    process = subprocess.Popen(
-        command, cwd=root, env=child_environment, stderr=subprocess.PIPE, text=True
+    ended = subprocess.run(
+        [sys.executable, "-c", TERMINATED, "mv", "docs", "text", "8"],
+        cwd=root,
+        env=script_environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    while not (root / JOURNAL).exists() and process.poll() is None:
-        time.sleep(0.001)
-    process.terminate()
-    _, said = process.communicate(timeout=60)
-    assert (process.returncode, "Traceback" in said) == (130, False)
+    assert (ended.returncode, "Traceback" in ended.stderr) == (130, False), ended.stderr
     assert read_tree(root) == before
 
 

@@ -18,6 +18,7 @@ from bindery.render.site.changes import describe_size
 from browsers import open_browser
 from lxml import etree
 from lxml import html as lxml_html
+from needs import need
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -45,11 +46,11 @@ LOG = """\
 """
 TABLE = "| a | b |\n|---|---|\n| 1 | 2 |\n"
 TITLES = {"README.md": "R", "new.md": "New", "c.md": "C"}
-pytestmark = pytest.mark.system
 
 
 def git(root: Path, *arguments: str) -> str:
     who = ("-c", "user.name=A", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
+    need("git")
     ended = subprocess.run(["git", *who, *arguments], cwd=root, check=True, capture_output=True)
     return ended.stdout.decode().strip()
 
@@ -249,7 +250,7 @@ def test_without_an_address_there_is_no_feed_and_without_git_no_page(
     assert "changes/" not in (root / "dist" / "site" / "index.html").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_reader_sees_only_what_is_newer_than_his_copy(
     book: tuple[Path, list[str]], site: Path
 ) -> None:

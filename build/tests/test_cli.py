@@ -389,6 +389,7 @@ def test_an_ebook_takes_the_place_of_an_ebook_only(
     assert run_bindery(output, folder=book).status == 0
 
 
+@pytest.mark.needs("git")
 def test_a_site_without_downloads_says_so(make_book: BookMaker, run_bindery: Runner) -> None:
     """Until the ebooks of the edition lie beside it, the build of the site names them."""
     book = make_book({"README.md": "# A\n\nText.\n"}, extra="outputs:\n  formats: [html, epub]\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,12 +20,12 @@ from cluster_traces import (
     note_namespaces,
     wait_for_end,
 )
-from slurm_cluster import skip_without_cluster
+from slurm_cluster import explain_refusal, skip_without_cluster
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root")
+pytestmark = pytest.mark.nightly
 
 SETTINGS = f"""
 [pytest]
@@ -229,8 +228,6 @@ ENDS: Mapping[str, tuple[str, int | None, int]] = {
 """What the test in the subprocess is told, the signal it gets, and the status it ends with."""
 
 
-@pytest.mark.slow
-@pytest.mark.system
 @pytest.mark.slurm
 @pytest.mark.parametrize("how", ENDS)
 def test_nothing_of_a_cluster_stays(tmp_path: Path, how: str) -> None:
@@ -268,11 +265,12 @@ def test_nothing_of_a_cluster_stays(tmp_path: Path, how: str) -> None:
     assert wait_for_end(trace, 30) == []
 
 
-@pytest.mark.system
-@needs_root
+@pytest.mark.needs("root", "unshare", "ip")
 def test_whatever_stays_is_named(tmp_path: Path) -> None:
     """A process is found by what it was told, by its mounts and by its namespaces; mounts, links,
     control groups, named networks and files by their names. What was there before is no matter."""
+    if refusal := explain_refusal():
+        pytest.skip(f"namespaces need {refusal}")
     folder = tmp_path / "slurm-planted"
     command = ["unshare", "--net", "--mount", sys.executable, "-c", PLANTED, str(folder)]
     done = subprocess.run(
@@ -297,8 +295,6 @@ def test_whatever_stays_is_named(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.slow
-@pytest.mark.system
 @pytest.mark.slurm
 def test_a_run_that_leaves_something_fails(tmp_path: Path) -> None:
     """At its end a run of pytest names what its clusters have left; a test that opens a cluster
@@ -312,8 +308,6 @@ def test_a_run_that_leaves_something_fails(tmp_path: Path) -> None:
     assert "1 failed, 1 passed, 1 error" in out
 
 
-@pytest.mark.slow
-@pytest.mark.system
 @pytest.mark.slurm
 def test_clusters_do_not_meet(tmp_path: Path) -> None:
     """Two workers each have a cluster, at the same time and with the same names and addresses;
@@ -321,86 +315,3 @@ def test_clusters_do_not_meet(tmp_path: Path) -> None:
     status, out = run_pytest(make_project(tmp_path, two=TWO), "-n", "2")
     assert status == 0, out
     assert "2 passed" in out
-
-
-@pytest.fixture
-def bare(tmp_path: Path) -> str:
-    """A PATH with what starts processes, and nothing of Slurm."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    for name in ("env", "ip", "nsenter", "setpriv", "sh", "true", "unshare"):
-        if program := shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin"):
-            (folder / name).symlink_to(program)
-    return str(folder)
-
-
-OPENS = """
-import pytest
-from slurm_cluster import open_cluster
-
-@pytest.fixture
-def cluster():
-    with open_cluster(1) as opened:
-        yield opened
-
-@pytest.mark.parametrize("number", range(3))
-def test_plain(cluster, number):
-    raise AssertionError
-
-def test_accounts():
-    with open_cluster(1, accounting=True):
-        raise AssertionError
-"""
-
-
-@pytest.mark.system
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
-def test_what_is_skipped_is_said_once(tmp_path: Path, bare: str, workers: tuple[str, ...]) -> None:
-    """Where a cluster cannot be started, one line says how many tests were left out, and what it
-    would take to run them all: the packages, and root."""
-    folder = make_project(tmp_path, plain=OPENS, more=OPENS)
-    # Nobody, to the tests; to the files of this folder still who we are.
-    before = ("unshare", "--user")
-    if subprocess.run([*before, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("this machine gives no user namespaces")
-    process = start_pytest(folder, *workers, before=before, PATH=bare)
-    out, _ = process.communicate(timeout=60)
-    assert process.returncode == 0, out
-    lines = [line for line in out.splitlines() if line.startswith("SKIPPED")]
-    (line,) = lines
-    count, _, words = line.partition(": ")
-    assert count.startswith("SKIPPED [8] ")
-    assert words.startswith("a Slurm cluster needs: apt-get install --no-install-recommends ")
-    packages = words.partition("recommends ")[2].partition(";")[0].split()
-    assert {"slurm-wlm", "slurmdbd", "mariadb-server"} <= set(packages)
-    assert words.endswith("; and root, for namespaces: run the tests as root")
-
-
-@pytest.mark.system
-def test_ci_skips_nothing_for_a_package(tmp_path: Path, bare: str) -> None:
-    """Under CI=true a package that is not installed is a failure."""
-    status, out = run_pytest(make_project(tmp_path, plain=OPENS), PATH=bare, CI="true")
-    assert status == 1
-    assert "skipped" not in out
-    assert out.count("a Slurm cluster needs: apt-get install") >= 4
-
-
-def collect(expression: str, files: list[Path]) -> set[str]:
-    """The files in which pytest finds tests by their marks."""
-    status, out = run_pytest(ROOT, "--collect-only", "-q", "-m", expression, *map(str, files))
-    assert status in (0, 5), out
-    return {line.partition("::")[0] for line in out.splitlines() if "::" in line}
-
-
-@pytest.mark.slow
-def test_the_mark_is_on_all_that_open_a_cluster() -> None:
-    """`pytest -m slurm` has tests of every file that opens a cluster, all of which are marked as
-    slow and as driving programs of the system besides."""
-    files = sorted(
-        path
-        for folder in ("build/tests", "scripts/tests")
-        for path in (ROOT / folder).glob("test_*.py")
-        if "open_cluster(" in path.read_text(encoding="utf-8")
-    )
-    assert collect("slurm", files) == {path.relative_to(ROOT).as_posix() for path in files}
-    assert collect("slurm and not (slow and system)", files) == set()

@@ -29,7 +29,7 @@ from bindery.model import ConfigError, Span
 from bindery.records import Machine, Record, ToolOutput, format_record
 from bindery.terms import Terms, TermsError, load_terms, parse_terms, read_terms
 from bindery.verdicts import make_cells, make_document, write_sentences
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
@@ -820,7 +820,6 @@ RECORDS = st.builds(
     complete=True,
     machine=None,
 )
-@settings(max_examples=300, deadline=None)
 def test_tool_and_bindery_say_the_same(
     mamf: ModuleType,
     records: list[Record],

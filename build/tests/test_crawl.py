@@ -399,7 +399,6 @@ def test_a_site_without_pages_is_no_silence(tmp_path: Path) -> None:
         _crawl(root, root / "dist")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dead-anchor", "dead-link", "directory-anchor", "nested-url"])
 def test_a_lenient_build_of_a_broken_book_agrees(tmp_path: Path, name: str) -> None:
     """Where the check finds faults, the outputs lead to the best place or show the text alone,

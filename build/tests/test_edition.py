@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -63,8 +62,7 @@ def test_without_git_there_is_no_commit(root: Path) -> None:
     assert edition.day >= "2026"
 
 
-@pytest.mark.system
-@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git on this machine")
+@pytest.mark.needs("git")
 def test_the_commit_and_its_date_are_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a repository the edition carries its commit, and is dated by it."""
     monkeypatch.setenv("GIT_COMMITTER_DATE", "2024-02-03T23:30:00-0200")

@@ -542,7 +542,7 @@ def test_progress_counts_every_step(tmp_path: Path) -> None:
     assert len(calls) == 2 + STEPS
 
 
-@pytest.mark.system
+@pytest.mark.nightly
 def test_epubcheck_finds_nothing(made: Made) -> None:
     """The validator of the EPUB standard reports no error and no warning."""
     status, report = run_epubcheck(made.path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -166,7 +165,7 @@ def test_a_query_without_end_is_stopped(
                 "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
                 "SELECT x FROM c ORDER BY x % 1000, x"
             ),
-            "the query ran longer than 3 s and was stopped",
+            "the query ran longer than 0.2 s and was stopped",
         ),
     ],
 )
@@ -175,10 +174,8 @@ def test_a_query_cannot_eat_the_machine(
 ) -> None:
     """Long patterns, long values and large sorts end in time, within bounds of memory."""
     # On a busy machine a query would come to the end of its time before that of its memory.
-    monkeypatch.setattr(database, "QUERY_SECONDS", 3.0 if "longer than 3 s" in reason else 50.0)
-    begun = time.monotonic()
+    monkeypatch.setattr(database, "QUERY_SECONDS", 0.2 if "longer than" in reason else 50.0)
     finding = ask(statement)
-    assert time.monotonic() - begun < 40
     assert isinstance(finding, Finding)
     assert finding.message == f"the query fails: {reason}"
 

@@ -319,7 +319,7 @@ def hash_folder(folder: Path) -> str:
     return digest.hexdigest()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_build_that_is_killed_leaves_the_former_site(
     make_book: BookMaker, tmp_path: Path, child_environment: dict[str, str]
 ) -> None:

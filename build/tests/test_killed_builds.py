@@ -51,7 +51,7 @@ def _is_whole(path: Path) -> bool:
         return len(file.pages) > 10
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("verb", ["pdf", "epub"])
 def test_a_killed_build_leaves_the_former_ebook(book: Path, verb: str) -> None:
     """Killed at random moments, a build leaves the old file or the new one, never a broken one."""

@@ -619,7 +619,7 @@ def git(root: Path, *arguments: str) -> str:
     ).stdout
 
 
-@pytest.mark.system
+@pytest.mark.needs("git")
 def test_git_is_told(book: Path) -> None:
     """A file that git knows is moved by git; one that it does not know stays unknown to it."""
     git(book, "init", "--quiet")
@@ -632,7 +632,7 @@ def test_git_is_told(book: Path) -> None:
     assert "?? pictures/" in status
 
 
-@pytest.mark.system
+@pytest.mark.needs("git")
 def test_a_move_that_git_refuses_is_undone(book: Path, run_bindery: Runner) -> None:
     """Where git cannot move, everything is as it was, and git's reason is shown."""
     git(book, "init", "--quiet")
@@ -735,7 +735,7 @@ def test_any_text_moves_or_is_refused(text: str, old: str) -> None:
         assert read_tree(root) == before or plan.notes
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_link_breaks_in_a_hundred_moves(
     large_book: Path, parse_once: Callable[[], None]
 ) -> None:
@@ -750,7 +750,7 @@ def test_no_link_breaks_in_a_hundred_moves(
     assert count_findings(large_book) == before
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures("parse_once")
 def test_any_move_can_be_taken_back(large_book: Path) -> None:
     """There and back leaves a large book as it was, byte for byte."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -88,3 +90,54 @@ def test_a_work_folder_is_gone_afterwards(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
         fail()
     assert list((tmp_path / "dist").iterdir()) == []
+
+
+KILLED_AT_EACH_STEP = """
+import sys
+from pathlib import Path
+from bindery.render.output import make_folder, write_whole
+from killing import is_killed, read_tree
+
+def make(path, text):
+    if kind == "file":
+        write_whole(path, text)
+        return
+    with make_folder(path) as work:
+        (work / "a").write_bytes(text)
+        (work / "sub").mkdir()
+        (work / "sub/b").write_bytes(text)
+
+def read():
+    return read_tree(path) if kind == "folder" else path.read_bytes()
+
+kind, path = sys.argv[1], Path(sys.argv[2]) / "dist/book"
+make(path, b"new")
+new = read()
+step = left = 0
+while True:
+    make(path, b"old")
+    old = read()
+    if not is_killed(lambda: make(path, b"new"), step := step + 1, "bindery-making-"):
+        break
+    assert read() in (old, new), step
+    left += read() == old
+assert read() == new != old
+print(left, step)
+"""
+
+
+@pytest.mark.parametrize(("kind", "at_least"), [("file", 3), ("folder", 5)])
+def test_killed_at_any_step_an_output_is_the_old_or_the_new_one(
+    tmp_path: Path, script_environment: dict[str, str], kind: str, at_least: int
+) -> None:
+    """A build that is killed while it writes leaves the former file or folder, or the new one."""
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED_AT_EACH_STEP, kind, str(tmp_path)],
+        env=script_environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    left, steps = map(int, ended.stdout.split())
+    assert at_least <= left < steps

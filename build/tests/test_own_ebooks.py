@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 XHTML = "{http://www.w3.org/1999/xhtml}"
 TYPE = "{http://www.idpf.org/2007/ops}type"
 
-pytestmark = [pytest.mark.slow, pytest.mark.system]
+pytestmark = pytest.mark.nightly
 
 
 def is_built(folder: Path) -> bool:

@@ -56,7 +56,7 @@ def build(root: Path) -> Path:
     return path
 
 
-@pytest.mark.system
+@pytest.mark.needs("pdftotext")
 @pytest.mark.parametrize("paper", ["", "a4", "letter"])
 def test_a_book_is_laid_out_for_its_paper(make_book: BookMaker, paper: str) -> None:
     """Pages have its size, no word leaves the margin, and no number is split; A4 where the book
@@ -91,7 +91,6 @@ def test_paper_that_does_not_exist_is_refused(make_book: BookMaker) -> None:
     )
 
 
-@pytest.mark.slow
 def test_one_build_may_ask_for_another_paper(make_book: BookMaker, run_bindery: Runner) -> None:
     """`--paper` overrules chapters.yaml, and what is no paper is refused."""
     root = make_book({"a.md": "# A\n\nWords.\n"}, "outputs:\n  name: t\n  paper: a4\n")

@@ -8,7 +8,7 @@ import pytest
 from any_markdown import MARKDOWN
 from bindery.model import Chapter, Link, Span
 from bindery.parse import parse_anchors, parse_chapter
-from hypothesis import example, given, settings
+from hypothesis import example, given
 
 if TYPE_CHECKING:
     from conftest import Case
@@ -279,7 +279,6 @@ def test_front_matter_may_give_the_title(text: str, title: str) -> None:
     assert parse_chapter("a-page.md", text).title == title
 
 
-@settings(max_examples=400)
 @given(MARKDOWN)
 @example("# a\n\n[^1]: # a\n\n# a\n")
 @example("x <h2>a\n\n*a*</h2>\n\n## a\n")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import logging
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -87,16 +87,51 @@ THREE = """\
 """
 
 
-@pytest.fixture
-def book(tmp_path: Path) -> Path:
-    root = tmp_path / "book"
+EPOCH = "1700000000"
+
+
+def write_book(root: Path, three: str = THREE) -> Path:
     (root / "two").mkdir(parents=True)
     (root / "chapters.yaml").write_text(CHAPTERS_YAML)
     (root / "README.md").write_text(PREFACE)
     (root / "two" / "README.md").write_text(TWO)
-    (root / "three.md").write_text(THREE)
+    (root / "three.md").write_text(three)
     Image.new("RGB", (2400, 1200), "#3366aa").save(root / "square.png")
     return root
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    """The book, not built yet."""
+    return write_book(tmp_path / "book")
+
+
+@dataclass(frozen=True)
+class LaidOut:
+    """A book that was laid out as `build_pdf` does it, and what is needed for a closer look. Tests
+    that share one change nothing of it."""
+
+    root: Path
+    path: Path
+    resolved: Any
+    dialect: JoinedDialect
+    document: Any
+    proof: Proof
+    findings: list[Any]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> LaidOut:
+    """The small book as it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+        return _lay_out(write_book(tmp_path_factory.mktemp("small") / "book"))
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> LaidOut:
+    """The same with a last chapter over many pages."""
+    return _lay_out(write_book(tmp_path_factory.mktemp("long") / "book", LONG))
 
 
 def _build(root: Path, path: Path) -> tuple[Proof, list[Any]]:
@@ -111,8 +146,7 @@ def _walk(box: Any) -> Iterator[Any]:
         yield from _walk(child)
 
 
-def _lay_out(root: Path) -> tuple[Any, JoinedDialect, Any]:
-    """A laid-out document as `build_pdf` makes it, kept for a closer look."""
+def _lay_out(root: Path) -> LaidOut:
     kept: list[tuple[Any, Any, Any]] = []
     original = prove_pdf
 
@@ -120,27 +154,23 @@ def _lay_out(root: Path) -> tuple[Any, JoinedDialect, Any]:
         kept.append((resolved, dialect, document))
         return original(resolved, dialect, document, data)
 
-    patch = pytest.MonkeyPatch()
-    patch.setattr(pdf_module, "prove_pdf", keep)
-    try:
-        _build(root, root / "out" / "small.pdf")
-    finally:
-        patch.undo()
-    return kept[0]
+    path = root / "out" / "small.pdf"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pdf_module, "prove_pdf", keep)
+        proof, findings = _build(root, path)
+    return LaidOut(root, path, *kept[0], proof, findings)
 
 
-def test_a_pdf_is_complete_and_says_what_it_is(book: Path) -> None:
+def test_a_pdf_is_complete_and_says_what_it_is(small: LaidOut) -> None:
     """Outline, destinations, tags, language, title and PDF/UA-1 mark stand in the file."""
-    path = book / "dist" / "small.pdf"
-    proof, findings = _build(book, path)
-
+    path, proof = small.path, small.proof
     assert proof.lacks == ()
     assert {kind: proof.count(kind) for kind in ("headings", "tables", "figures")} == {
         "headings": 7,
         "tables": 2,
         "figures": 1,
     }
-    assert findings == []
+    assert small.findings == []
     with pikepdf.open(path) as file:
         assert file.Root.MarkInfo.Marked
         assert str(file.Root.Lang) == "en"
@@ -155,9 +185,9 @@ def test_a_pdf_is_complete_and_says_what_it_is(book: Path) -> None:
     assert not any(link.fault for page in read_pdf(path).pages for link in page)
 
 
-def test_page_numbers_beside_links_are_those_of_the_pages(book: Path) -> None:
+def test_page_numbers_beside_links_are_those_of_the_pages(small: LaidOut) -> None:
     """The number that is printed beside a link, or in the contents, is the page it leads to."""
-    _, _, document = _lay_out(book)
+    document = small.document
     pages = {a: n for n, page in enumerate(document.pages, 1) for a in page.anchors}
     seen = 0
     for page in document.pages:
@@ -170,13 +200,36 @@ def test_page_numbers_beside_links_are_those_of_the_pages(book: Path) -> None:
     assert seen >= 3 + 8
 
 
-def test_a_short_number_beside_a_link_leaves_no_gap(book: Path) -> None:
+LINES_OF_CODE = ("x" * 433, "word " * 87, "├── ≥ α " * 50, "日本" * 60)
+ABBREVIATIONS = (
+    "data parallelism (DP)",
+    "tensor parallelism (TP)",
+    "mixture of experts (MOE)",
+    "key value cache (KVC)",
+    "mean time between failures (MTBF)",
+)
+LONG = "\n\n".join(
+    [
+        "# Three",
+        "## Same",
+        "[A link](README.md#same), [another](two/README.md#wide-table), and the end.",
+        *["Words. " * 90] * 30,
+        *(f"```\n{text}\n```" for text in LINES_OF_CODE),
+        '<img src="square.png" alt="a" width="96">',
+        '<p align="center"><img src="square.png" alt="b" width="50%"> beside</p>',
+        *(
+            f"## Part {n}\n\nOf {text}.\n\n{'Words. ' * 400}"
+            for n, text in enumerate(ABBREVIATIONS)
+        ),
+        "",
+    ]
+)
+
+
+def test_a_short_number_beside_a_link_leaves_no_gap(long: LaidOut) -> None:
     """Where others are longer, what follows it in its line stands close, and the area of a link
     is where its words are."""
-    words = "\n\n".join(["Words. " * 90] * 60)
-    text = "[A link](README.md#same), [another](../two/README.md#wide-table), and the end."
-    (book / "three.md").write_text(f"# Three\n\n## Same\n\n{text.replace('../', '')}\n\n{words}\n")
-    _, _, document = _lay_out(book)
+    document = long.document
     assert len(document.pages) > 9
     page = next(page for page in document.pages if "three--three" in page.anchors)
     (line,) = (
@@ -203,7 +256,7 @@ def test_numbers_of_a_list_end_at_one_edge(book: Path) -> None:
         for n in range(90)
     )
     (book / "three.md").write_text(f"# Three\n\n## Same\n\n{figures}")
-    _, _, document = _lay_out(book)
+    document = _lay_out(book).document
     digits = len(str(len(document.pages)))  # the box is as wide as the zeros that were in it
     edges, entries = set(), []
     for number, page in enumerate(document.pages):
@@ -225,10 +278,10 @@ def test_numbers_of_a_list_end_at_one_edge(book: Path) -> None:
     assert len(edges) == 1
 
 
-def test_a_wide_table_is_turned_and_no_number_is_split(book: Path) -> None:
+def test_a_wide_table_is_turned_and_no_number_is_split(small: LaidOut) -> None:
     """Twelve columns of numbers get a landscape page of their own, and each number stands on one
     line."""
-    _, _, document = _lay_out(book)
+    document = small.document
     turned = [page for page in document.pages if page.width > page.height]
     assert len(turned) == 1
     texts = [b.text for b in _walk(turned[0]._page_box) if hasattr(b, "pango_layout")]
@@ -236,9 +289,9 @@ def test_a_wide_table_is_turned_and_no_number_is_split(book: Path) -> None:
     assert "Narrow table" not in texts, "what stands behind it is upright again"
 
 
-def test_no_text_is_wider_than_its_cell(book: Path) -> None:
+def test_no_text_is_wider_than_its_cell(small: LaidOut) -> None:
     """The widths that are worked out for columns hold what stands in them."""
-    _, _, document = _lay_out(book)
+    document = small.document
 
     def check(box: Any, cell: Any) -> int:
         if box.element_tag in ("td", "th") and box.element.tag in ("td", "th"):
@@ -253,9 +306,9 @@ def test_no_text_is_wider_than_its_cell(book: Path) -> None:
     assert sum(check(page._page_box, None) for page in document.pages) > 40
 
 
-def test_long_code_is_broken_with_a_mark(book: Path) -> None:
+def test_long_code_is_broken_with_a_mark(small: LaidOut) -> None:
     """A line of 468 columns goes over several lines, each continuation with its mark."""
-    _, _, document = _lay_out(book)
+    document = small.document
     marks = [
         box
         for page in document.pages
@@ -268,14 +321,13 @@ def test_long_code_is_broken_with_a_mark(book: Path) -> None:
     assert len(marks) == 5
 
 
-@pytest.mark.parametrize("text", ["x" * 433, "word " * 87, "├── ≥ α " * 50, "日本" * 60])
-def test_no_line_of_code_is_broken_a_second_time(book: Path, text: str) -> None:
+def test_no_line_of_code_is_broken_a_second_time(long: LaidOut) -> None:
     """The engine has nothing left to break: each of its lines is one of those made here."""
-    (book / "three.md").write_text(f"# Three\n\n## Same\n\n```\n{text}\n```\n")
-    _, dialect, document = _lay_out(book)
-    assert dialect.code_columns is not None
-    expected = highlight_code(text + "\n", "", dialect.code_columns).split("\n")
-    assert len(_list_lines(document, "three--code.1")) == len(expected) > 1
+    columns = long.dialect.code_columns
+    assert columns is not None
+    for number, text in enumerate(LINES_OF_CODE, 1):
+        expected = highlight_code(text + "\n", "", columns).split("\n")
+        assert len(_list_lines(long.document, f"three--code.{number}")) == len(expected) > 1
 
 
 def _list_lines(document: Any, identifier: str) -> list[Any]:
@@ -347,7 +399,7 @@ def test_no_line_of_code_inside_lists_and_quotes_is_broken_a_second_time(
     """There is less room: each line but the first of a block begins with a mark, and is filled."""
     (book / "chapters.yaml").write_text(f"{CHAPTERS_YAML}  paper: {paper}\n")
     (book / "three.md").write_text(CODE_INSIDE)
-    _, _, document = _lay_out(book)
+    document = _lay_out(book).document
     for number in range(1, 8):
         first, *others = _list_lines(document, f"three--code.{number}")
         assert others
@@ -363,18 +415,13 @@ def test_no_line_of_code_inside_lists_and_quotes_is_broken_a_second_time(
         assert first.width > 0.96 * block.width, number
 
 
-def test_the_proof_sees_what_is_missing(book: Path) -> None:
-    """A PDF that lost its last pages, or one whose text was cut in the layout, is not complete."""
-    resolved, dialect, document = _lay_out(book)
-    path = book / "out" / "small.pdf"
-    with pikepdf.open(path) as file:
-        del file.pages[-1]
-        buffer = io.BytesIO()
-        file.save(buffer)
-    whole = path.read_bytes()
+def test_the_proof_sees_what_is_missing(small: LaidOut, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A PDF whose text was cut in the layout is not complete."""
+    resolved, dialect, document = small.resolved, small.dialect, small.document
+    whole = small.path.read_bytes()
     assert prove_pdf(resolved, dialect, document, whole).lacks == ()
 
-    document.pages.pop()
+    monkeypatch.setattr(document, "pages", document.pages[:-1])
     cut = prove_pdf(resolved, dialect, document, whole)
 
     assert ("three.md", "headings", "three--same") in {
@@ -384,29 +431,18 @@ def test_the_proof_sees_what_is_missing(book: Path) -> None:
         cut.raise_if_incomplete()
 
 
-def test_two_builds_give_the_same_bytes(
-    book: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With SOURCE_DATE_EPOCH neither the place nor the time of a build is in the PDF."""
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-    first, second = tmp_path / "a" / "small.pdf", tmp_path / "elsewhere" / "b" / "small.pdf"
-    _build(book, first)
-    _build(book, second)
-
-    assert first.read_bytes() == second.read_bytes()
-
-
-def test_large_images_are_scaled_once(book: Path) -> None:
-    """An image of 2400 pixels is stored at 1600, and found again by the next build."""
-    path = book / "dist" / "small.pdf"
-    _build(book, path)
-    kept = list((book / "dist" / ".cache" / "images").iterdir())
-    assert len(kept) == 1
-    with Image.open(kept[0]) as image:
+def test_two_builds_give_the_same_bytes(small: LaidOut, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With SOURCE_DATE_EPOCH neither the place nor the time of a build is in the PDF; an image of
+    2400 pixels is stored at 1600, and found again by the next build."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+    (kept,) = (small.root / "out" / ".cache" / "images").iterdir()
+    with Image.open(kept) as image:
         assert image.size == (1600, 800)
-    stamp = kept[0].stat().st_mtime_ns
-    _build(book, path)
-    assert kept[0].stat().st_mtime_ns == stamp
+    stamp = kept.stat().st_mtime_ns
+    second = small.root / "out" / "second.pdf"
+    _build(small.root, second)
+    assert second.read_bytes() == small.path.read_bytes()
+    assert kept.stat().st_mtime_ns == stamp
 
 
 def _break_inside(image: Path) -> None:
@@ -418,8 +454,9 @@ def _break_inside(image: Path) -> None:
 def test_a_failed_build_leaves_the_former_pdf(book: Path) -> None:
     """An image that cannot be decoded is reported where it is shown, and the old file stays."""
     path = book / "dist" / "small.pdf"
-    _build(book, path)
-    before = path.read_bytes()
+    before = b"the former one"
+    path.parent.mkdir()
+    path.write_bytes(before)
     _break_inside(book / "square.png")
 
     with pytest.raises(BookError) as caught:
@@ -444,15 +481,10 @@ def test_a_lenient_build_shows_the_text_of_a_broken_image(book: Path) -> None:
     assert path.exists()
 
 
-def test_an_image_has_the_size_that_its_author_gave(book: Path) -> None:
+def test_an_image_has_the_size_that_its_author_gave(long: LaidOut) -> None:
     """Width in pixels and in percent of raw HTML are heeded on paper."""
-    (book / "three.md").write_text(
-        '# Three\n\n## Same\n\n<img src="square.png" alt="a" width="96">\n\n'
-        '<p align="center"><img src="square.png" alt="b" width="50%"> beside</p>\n'
-    )
-    _, _, document = _lay_out(book)
     sizes = {}
-    for page in document.pages:
+    for page in long.document.pages:
         for box in _walk(page._page_box):
             if box.element_tag == "img" and box.element.get("alt") in ("a", "b"):
                 sizes[box.element.get("alt")] = (round(box.width), round(box.height))
@@ -577,23 +609,10 @@ def test_hard_headings_reach_every_output(book: Path) -> None:
         ]
 
 
-ABBREVIATIONS = (
-    "data parallelism (DP)",
-    "tensor parallelism (TP)",
-    "mixture of experts (MOE)",
-    "key value cache (KVC)",
-    "mean time between failures (MTBF)",
-)
-
-
-def test_the_index_names_the_pages(book: Path) -> None:
+def test_the_index_names_the_pages(long: LaidOut) -> None:
     """The index stands last and in the contents; each of its numbers is the page it leads to, and
     the whole goes on with the numbers of pages."""
-    pages = "\n\n".join(
-        f"## Part {n}\n\nOf {text}.\n\n{'Words. ' * 400}" for n, text in enumerate(ABBREVIATIONS)
-    )
-    (book / "three.md").write_text(f"# Three\n\n## Same\n\n{pages}\n")
-    _, _, document = _lay_out(book)
+    document = long.document
     numbers = {a: n for n, page in enumerate(document.pages, 1) for a in page.anchors}
     assert numbers["index."] == len(document.pages)
     last = [box for box in _walk(document.pages[-1]._page_box) if hasattr(box, "pango_layout")]
@@ -601,16 +620,14 @@ def test_the_index_names_the_pages(book: Path) -> None:
     assert len({box.element.get("href") for box in links}) == len(ABBREVIATIONS)
     assert all(box.text == str(numbers[box.element.get("href")[1:]]) for box in links)
     assert str(len(document.pages)) in {box.text for box in last}
-    with pikepdf.open(book / "out" / "small.pdf") as file, file.open_outline() as outline:
+    with pikepdf.open(long.path) as file, file.open_outline() as outline:
         assert outline.root[-1].title == "Index"
 
 
-def test_heads_of_pages_say_part_and_chapter(book: Path) -> None:
+def test_heads_of_pages_say_part_and_chapter(long: LaidOut) -> None:
     """Left pages say part and chapter, right pages section and chapter, and the first page of a
     chapter neither."""
-    words = "\n\n".join(["Words. " * 90] * 30)
-    (book / "three.md").write_text(f"# Three\n\n## Same\n\n{words}\n")
-    _, _, document = _lay_out(book)
+    document = long.document
     start = next(n for n, page in enumerate(document.pages) if "three--three" in page.anchors)
     heads = []
     for page in document.pages[start : start + 3]:

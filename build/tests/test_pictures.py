@@ -62,7 +62,6 @@ def test_a_missing_file_of_a_choice_is_found_where_it_stands() -> None:
     ]
 
 
-@pytest.mark.slow
 def test_the_site_offers_both_files(book: Path, run_bindery: Runner) -> None:
     """The page of a chapter leaves the choice to the browser, with addresses of the site."""
     assert run_bindery("html", folder=book).status == 0
@@ -76,7 +75,6 @@ def test_the_site_offers_both_files(book: Path, run_bindery: Runner) -> None:
     assert (site / "figures" / "a-dark.svg").read_text() == draw("#0000ff")
 
 
-@pytest.mark.slow
 def test_the_epub_has_the_light_file_only(book: Path, run_bindery: Runner) -> None:
     """An ebook has one plain image and one figure in its proof, and the dark file stays out."""
     assert run_bindery("epub", folder=book).status == 0
@@ -92,8 +90,7 @@ def test_the_epub_has_the_light_file_only(book: Path, run_bindery: Runner) -> No
     assert report["outputs"]["epub"]["totals"]["figures"] == {"source": 1, "output": 1}
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_epubcheck_finds_nothing_in_a_picture(book: Path, run_bindery: Runner) -> None:
     """The validator of the EPUB standard accepts what a picture becomes."""
     assert run_bindery("epub", folder=book).status == 0
@@ -101,7 +98,6 @@ def test_epubcheck_finds_nothing_in_a_picture(book: Path, run_bindery: Runner) -
     assert status == 0, report
 
 
-@pytest.mark.slow
 def test_the_pdf_shows_the_light_file(book: Path, run_bindery: Runner) -> None:
     """The page is painted in the colour of the light file and never in that of the dark one."""
     import pikepdf
@@ -120,8 +116,7 @@ def test_the_pdf_shows_the_light_file(book: Path, run_bindery: Runner) -> None:
     assert (0, 0, 1) not in colours
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 @pytest.mark.parametrize(("scheme", "name"), [("light", "a.svg"), ("dark", "a-dark.svg")])
 def test_a_browser_shows_the_file_for_its_colours(
     book: Path, run_bindery: Runner, scheme: str, name: str
@@ -160,7 +155,6 @@ def test_only_a_pair_for_light_and_dark_is_one_image(paragraph: str, kinds: list
     assert len(chapter.inventory.figures) == kinds.count("image")
 
 
-@pytest.mark.slow
 def test_a_pair_is_a_picture_on_the_site_and_one_image_in_an_ebook(
     book: Path, run_bindery: Runner
 ) -> None:
@@ -184,7 +178,6 @@ def test_a_pair_is_a_picture_on_the_site_and_one_image_in_an_ebook(
     assert [text for name, text in texts.items() if name.endswith(".svg")] == [draw("#ff0000")]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("output", ["html", "pdf", "epub"])
 def test_a_lenient_build_says_which_images_it_lacks(
     book: Path, run_bindery: Runner, output: str
@@ -206,7 +199,6 @@ def test_a_lenient_build_says_which_images_it_lacks(
         assert "[image missing: An oven]" in page
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("output", "lost"), [("html", " but for 2 missing images"), ("epub", "")])
 def test_a_missing_file_for_dark_screens_is_counted_where_it_would_be_shown(
     book: Path, run_bindery: Runner, output: str, lost: str

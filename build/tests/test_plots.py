@@ -26,7 +26,7 @@ from bindery.plots import (
     read_stamp,
 )
 from bindery.tables import Cell, Column, Table, format_cell
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
@@ -81,7 +81,6 @@ ROWS = st.lists(st.tuples(TEXTS, NUMBERS, NUMBERS, NUMBERS), min_size=1, max_siz
 PLOTS = st.sampled_from([BAR, PAIR, LINE, SCATTER, Plot("scatter", "size", ("rate", "peak"))])
 
 
-@settings(max_examples=25)
 @given(PLOTS, ROWS, TEXTS, st.booleans())
 def test_a_drawing_is_whole_and_the_same_each_time(
     plot: Plot, rows: list[tuple[Cell, ...]], title: str, dark: bool

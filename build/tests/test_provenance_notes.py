@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import zipfile
 from collections.abc import Callable, Mapping
@@ -39,6 +38,7 @@ from evidence_book import EPOCH, FILES, MODEL, make_record
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import html as lxml_html
+from needs import need
 from validators import run_epubcheck
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def test_a_plot_has_notes_on_what_it_draws(
     open_page: Callable[..., Any], fill_book: Filler
 ) -> None:
     """Sources and formulas stand below a plot, without those of columns that it does not draw."""
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra plots)")
+    need("python:matplotlib")
     drawn = "-- plot: bar\n-- plot x: name\n-- plot y: memory\n"
     root = fill_book(
         {
@@ -378,8 +378,7 @@ def test_an_epub_has_the_notes_below_its_tables(fill_book: Filler, run_bindery: 
     assert TITLE in contents
 
 
-@pytest.mark.system
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_validator_finds_no_fault_in_the_notes(fill_book: Filler, run_bindery: Runner) -> None:
     """EPUBCheck reports neither an error nor a warning."""
     root = fill_book()
@@ -388,11 +387,9 @@ def test_the_validator_finds_no_fault_in_the_notes(fill_book: Filler, run_binder
     assert status == 0, report
 
 
-@pytest.mark.system
+@pytest.mark.needs("pdftotext")
 def test_the_pdf_says_where_its_numbers_come_from(fill_book: Filler, run_bindery: Runner) -> None:
     """Notes stand below the tables; the appendix has every record that is quoted."""
-    if shutil.which("pdftotext") is None:
-        pytest.skip("pdftotext is not on this machine")
     root = fill_book()
     ended = run_bindery("pdf", folder=root)
     assert ended.status == 0, ended.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -534,18 +533,7 @@ def test_unlike_machines_are_never_merged(other: Machine, field: str) -> None:
     )
 
 
-# --- speed ---
-
-
-@pytest.mark.alone
-def test_a_thousand_records_are_read_in_a_second() -> None:
-    """Reading records stays far below what a writer would wait for; usually a third of this."""
-    text = (FIXTURES / "mamf_finder_schema_1.json").read_text(encoding="utf-8")
-    text = format_record(read_record(text))
-    started = time.perf_counter()
-    for _ in range(1000):
-        parse_record("r.json", text)
-    assert time.perf_counter() - started < 1.0
+# --- seals ---
 
 
 def test_an_untouched_record_is_known_by_its_text() -> None:

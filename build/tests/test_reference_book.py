@@ -76,8 +76,7 @@ def test_the_site_holds_the_whole_book(reference: Path, run_bindery: Runner) -> 
     assert site["totals"]["links"]["output"] == site["totals"]["links"]["source"] > 1000
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_the_pdf_holds_the_whole_book(reference: Path, run_bindery: Runner) -> None:
     """All headings are in the outline, every link in the book leads to a page, no word leaves the
     type area, and the tags are there."""
@@ -110,8 +109,7 @@ def _count_entries(item: pikepdf.OutlineItem) -> int:
     return 1 + sum(_count_entries(child) for child in item.children)
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_the_epub_is_valid(reference: Path, run_bindery: Runner) -> None:
     """The validator finds neither error nor warning in the EPUB of the whole book."""
     ended = run_bindery("epub", "--lenient", "--quiet", folder=reference)

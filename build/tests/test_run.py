@@ -1,4 +1,4 @@
-"""Runs within limits: what ends them, and that nothing of them is left."""
+"""Runs within limits: what ends them, and that no process of them is left."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,23 @@ from bindery.run import CommandMissingError, Ended, run_command, run_limited
 
 MIB = 1 << 20
 Start = Callable[..., Ended]
+
+
+class Clock:
+    """A clock that moves `step` seconds each time it is read, and an hour when a line is shown."""
+
+    def __init__(self, step: float = 0.0, step_later: float = 0.0) -> None:
+        self.seconds = 0.0
+        self.step = step
+        self.step_later = step_later
+
+    def __call__(self) -> float:
+        self.seconds += self.step
+        return self.seconds
+
+    def jump(self, _stream: str, _line: str) -> None:
+        self.seconds += 3600
+        self.step = self.step_later
 
 
 @pytest.fixture
@@ -55,36 +70,39 @@ STUBBORN = """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 """
+UNTIL_TOLD = """
+    import os, time
+    while not os.path.exists("enough"):
+        time.sleep(0.01)
+"""
 
 
 def test_what_is_printed_is_kept_and_shown(start: Start, tmp_path: Path) -> None:
     """Both streams go to the log and to the watcher, a line without an end and wrong bytes too."""
-    lines: list[tuple[str, str]] = []
+    lines: dict[str, list[str]] = {"stdout": [], "stderr": []}
     ended = start(
         r"""
-        import os, sys, time
+        import os
         os.write(1, "naïve\n".encode())
-        time.sleep(0.3)
         os.write(2, b"bad \xff byte\n")
-        time.sleep(0.3)
         os.write(1, b"no end")
         """,
-        show=lambda stream, line: lines.append((stream, line)),
+        show=lambda stream, line: lines[stream].append(line),
     )
     assert (ended.ended, ended.code) == ("done", 0)
-    assert lines == [("stdout", "naïve\n"), ("stderr", "bad � byte\n"), ("stdout", "no end")]
-    assert read_log(tmp_path) == "naïve\nbad � byte\nno end"
+    assert lines == {"stdout": ["naïve\n", "no end"], "stderr": ["bad � byte\n"]}
+    shown = [*lines["stdout"], *lines["stderr"]]
+    assert all(line in read_log(tmp_path) for line in shown)
+    assert len(read_log(tmp_path)) == sum(map(len, shown))
 
 
-def test_lines_come_while_the_program_runs(start: Start) -> None:
-    """A line is shown when it is printed, not when all is over."""
-    shown: list[float] = []
-    started = time.monotonic()
-    start(
-        "import time\nprint('first')\ntime.sleep(2)\n",
-        show=lambda _stream, _line: shown.append(time.monotonic() - started),
+def test_lines_come_while_the_program_runs(start: Start, tmp_path: Path) -> None:
+    """A line is shown when it is printed: this program ends only after its line was shown."""
+    ended = start(
+        f"print('first')\n{textwrap.dedent(UNTIL_TOLD)}",
+        show=lambda _stream, _line: (tmp_path / "enough").touch(),
     )
-    assert shown[0] < 1.5
+    assert ended.ended == "done"
 
 
 @pytest.mark.parametrize(
@@ -126,21 +144,23 @@ def test_time_that_is_up_leaves_time_to_write(start: Start, tmp_path: Path) -> N
             pathlib.Path("partial").write_text("half")
             sys.exit(1)
         signal.signal(signal.SIGTERM, stop)
+        print("ready")
         time.sleep(60)
         """,
-        seconds=1.0,
-        grace=20.0,
+        now=(clock := Clock()),
+        show=clock.jump,
     )
     assert (ended.ended, ended.code) == ("timeout", 1)
-    assert ended.seconds < 10
+    assert ended.seconds == 3600
     assert (tmp_path / "partial").read_text() == "half"
 
 
 def test_a_program_that_will_not_end_is_killed(start: Start) -> None:
-    """After the grace nothing is asked any more."""
-    ended = start(f"{STUBBORN}\n    time.sleep(60)", seconds=0.5, grace=1.0)
+    """A program that ignores SIGTERM is killed when the grace is over."""
+    clock = Clock(step_later=1.0)
+    code = f"{STUBBORN}\n    print('ready')\n    time.sleep(60)"
+    ended = start(code, now=clock, show=clock.jump)
     assert (ended.ended, ended.code) == ("timeout", -signal.SIGKILL)
-    assert ended.seconds < 10
 
 
 def test_memory_of_all_processes_counts_together(start: Start) -> None:
@@ -156,28 +176,41 @@ def test_memory_of_all_processes_counts_together(start: Start) -> None:
     )
     assert ended.ended == "memory"
     assert ended.peak_bytes > 200 * MIB
-    assert ended.seconds < 20
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells shared memory")
-def test_memory_that_is_shared_counts_once(start: Start) -> None:
+def test_memory_that_is_shared_counts_once(start: Start, tmp_path: Path) -> None:
     """Four processes that share 100 MiB have not used 400."""
+    ready: list[str] = []
+    looks: list[int] = []
+
+    def watch(_seconds: float, used: int) -> None:
+        if len(ready) == 4:
+            looks.append(used)
+        if len(looks) == 2:
+            (tmp_path / "enough").touch()
+
     ended = start(
-        """
-        import mmap, os, time
-        held = mmap.mmap(-1, 100 << 20)
-        held.write(bytes(100 << 20))
-        for _ in range(3):
-            if os.fork() == 0:
-                sum(held[n] for n in range(0, 100 << 20, 4096))
-                time.sleep(3)
-                os._exit(0)
-        sum(held[n] for n in range(0, 100 << 20, 4096))
-        time.sleep(3)
+        f"""
+    import mmap
+    held = mmap.mmap(-1, 100 << 20)
+    held.write(bytes(100 << 20))
+    import os
+    is_parent = all(os.fork() for _ in range(3))
+    sum(held[n] for n in range(0, 100 << 20, 4096))
+    os.write(1, b"ready\\n")
+    {UNTIL_TOLD}
+    if not is_parent:
+        os._exit(0)
         """,
         memory_bytes=220 * MIB,
+        now=Clock(step=0.3),
+        seconds=1e9,
+        show=lambda _stream, line: ready.append(line),
+        watch=watch,
     )
     assert ended.ended == "done"
+    assert len(looks) >= 2
 
 
 def test_too_much_output_ends_the_run(start: Start, tmp_path: Path) -> None:
@@ -204,10 +237,11 @@ def test_nothing_is_left_behind(start: Start, tmp_path: Path, ending: str) -> No
         int(orphan.stdout),
     ]
     open("pids", "w").write(" ".join(map(str, pids)))
+    print("ready")
     time.sleep({0 if ending == "by itself" else 60})
     """,
-        seconds=60.0 if ending == "by itself" else 3.0,
-        grace=0.5,
+        now=(clock := Clock(step_later=0.1)),
+        show=None if ending == "by itself" else clock.jump,
     )
     assert ended.ended == ("done" if ending == "by itself" else "timeout")
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
@@ -229,9 +263,11 @@ def test_an_orphan_without_a_trace_is_ended(start: Start, tmp_path: Path, ending
             import subprocess, sys, time
             shell = "env -i setsid sleep 77 > /dev/null 2>&1 & echo $! > pid"
             subprocess.run(["sh", "-c", shell])
-            time.sleep({0.2 if ending == "by itself" else 60})
+            print("ready")
+            time.sleep({0 if ending == "by itself" else 60})
             """,
-            seconds=60.0 if ending == "by itself" else 2.0,
+            now=(clock := Clock(step_later=0.1)),
+            show=None if ending == "by itself" else clock.jump,
         )
         pid = int((tmp_path / "pid").read_text())
         assert started.ended == ("done" if ending == "by itself" else "timeout")
@@ -248,22 +284,27 @@ def test_a_signal_ends_the_run_and_not_us(start: Start, number: signal.Signals) 
     """Ctrl-C, SIGTERM and SIGHUP to us are handed on as a request to end; afterwards they do what
     they did before."""
     before = signal.getsignal(number)
-    timer = threading.Timer(1.0, os.kill, (os.getpid(), number))
-    timer.start()
-    ended = start("import time; time.sleep(60)")
-    timer.join()
+    ended = start(
+        "import time; print('ready'); time.sleep(60)",
+        show=lambda _stream, _line: os.kill(os.getpid(), number),
+    )
     assert (ended.ended, ended.code) == ("interrupted", -signal.SIGTERM)
     assert signal.getsignal(number) is before
 
 
 def test_a_second_signal_ends_the_grace(start: Start) -> None:
-    """Who presses Ctrl-C twice does not want to wait."""
-    timers = [threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)) for delay in (1.0, 2.0)]
-    for timer in timers:
-        timer.start()
-    ended = start(f"{STUBBORN}\n    time.sleep(60)", grace=30.0)
+    """A second Ctrl-C kills a program that goes on after SIGTERM."""
+    ended = start(
+        """
+        import signal, time
+        signal.signal(signal.SIGTERM, lambda *_: print("asked to end"))
+        print("ready")
+        time.sleep(60)
+        """,
+        now=Clock(),
+        show=lambda _stream, _line: os.kill(os.getpid(), signal.SIGINT),
+    )
     assert (ended.ended, ended.code) == ("interrupted", -signal.SIGKILL)
-    assert ended.seconds < 10
 
 
 def test_a_watcher_that_goes_away_does_not_stop_the_run(start: Start, tmp_path: Path) -> None:
@@ -277,21 +318,26 @@ def test_a_watcher_that_goes_away_does_not_stop_the_run(start: Start, tmp_path: 
     assert read_log(tmp_path).endswith("99999\n")
 
 
-def test_the_watcher_is_told_time_and_memory(start: Start) -> None:
+def test_the_watcher_is_told_time_and_memory(start: Start, tmp_path: Path) -> None:
     """Seconds go up, and memory is that of a Python at least."""
     told: list[tuple[float, int]] = []
-    start("import time; time.sleep(1.5)", watch=lambda *usage: told.append(usage))
-    assert len(told) >= 2
-    assert [seconds for seconds, _ in told] == sorted(seconds for seconds, _ in told)
-    # The last look may come when the process has ended and has no memory any more.
-    assert max(memory for _, memory in told) > MIB
+
+    def watch(seconds: float, used: int) -> None:
+        told.append((seconds, used))
+        if len(told) >= 3 and used > MIB:
+            (tmp_path / "enough").touch()
+
+    ended = start(UNTIL_TOLD, now=Clock(step=1.0), seconds=1e9, watch=watch)
+    assert ended.ended == "done"
+    assert [seconds for seconds, _ in told] == sorted({seconds for seconds, _ in told})
 
 
 def test_other_processes_of_ours_are_left_alone(start: Start) -> None:
     """Only what the run has started is ended."""
     other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
-        start("import time; time.sleep(60)", seconds=0.5)
+        clock = Clock()
+        start("import time; print('ready'); time.sleep(60)", now=clock, show=clock.jump)
         assert other.poll() is None
     finally:
         other.kill()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -110,8 +109,7 @@ def test_faults_have_their_place(text: str) -> None:
     assert (text[fault.start : fault.end], fault.message) == FAULTS[text]
 
 
-@pytest.mark.system
-@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.needs("bash")
 def test_bash_agrees() -> None:
     """What is a fault here is one to bash, and what is none here is none to bash."""
 

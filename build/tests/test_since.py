@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
+pytestmark = pytest.mark.needs("git")
 
 Git = Callable[..., None]
 LONG = "word " * 80

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +71,6 @@ def read(page: Path) -> Any:
     return lxml_html.fromstring(page.read_bytes())
 
 
-@pytest.mark.slow
 def test_tables_and_figures_have_numbers_and_captions(site: Path) -> None:
     """As on paper: number and title stand above a table and below a figure, and name the box in
     which a table scrolls; stressed words below a table are its note."""
@@ -85,7 +86,6 @@ def test_tables_and_figures_have_numbers_and_captions(site: Path) -> None:
     assert box.getnext().get("class") == "table-note"
 
 
-@pytest.mark.slow
 def test_chapters_have_the_numbers_of_their_tables(site: Path) -> None:
     """The menu and the line above a title tell the number that captions begin with; a chapter
     before the first part has none."""
@@ -96,14 +96,12 @@ def test_chapters_have_the_numbers_of_their_tables(site: Path) -> None:
     assert "Chapter" not in read(site / "index.html").find_class("above")[0].text_content()
 
 
-@pytest.mark.slow
 def test_the_front_page_leads_to_what_is_cited(site: Path) -> None:
     """The table to whose section the book leads stands there, the other one does not."""
     links = read(site / "index.html").xpath('//nav[@class="wanted"]//a')
     assert [(link.get("href"), link.text) for link in links] == [("chips.html#sizes", "Sizes")]
 
 
-@pytest.mark.slow
 def test_a_term_leads_to_the_glossary(site: Path) -> None:
     """Without scripts it is a link to where it is explained; the search reads it as a word."""
     (term,) = read(site / "chips.html").find_class("term")
@@ -113,8 +111,7 @@ def test_a_term_leads_to_the_glossary(site: Path) -> None:
     assert "An accelerator has HBM, and more HBM." in (site / "search-index.js").read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 @pytest.mark.parametrize("system", ["light", "dark"])
 def test_terms_and_drawings_in_a_browser(site: Path, system: str) -> None:
     """A term is explained under the mouse, by keyboard and by touch. Drawings follow the theme that
@@ -167,7 +164,6 @@ def read_middle(page: Any, shot: bytes) -> int:
     )
 
 
-@pytest.mark.slow
 def test_a_site_with_an_address_passes_its_own_check(
     make_book: BookMaker, run_bindery: Runner
 ) -> None:
@@ -185,3 +181,24 @@ def test_a_site_with_an_address_passes_its_own_check(
     assert '{ href: "/book/" }' in (folder / "404.html").read_text()
     ended = run_bindery("links", folder=root)
     assert ended.status == 0, ended.stdout + ended.stderr
+
+
+@pytest.mark.needs("git")
+def test_ebooks_of_the_same_edition_are_offered(make_book: BookMaker, run_bindery: Runner) -> None:
+    """The front page leads to an ebook that was built of the same commit, and to no other."""
+    root = make_book({**FILES, "chapters.yaml": CONFIG.format(site="")})
+    who = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+    for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "All"]):
+        subprocess.run(["git", *who, *command], cwd=root, check=True)
+    assert run_bindery("epub", folder=root).status == 0
+    assert run_bindery("html", folder=root).status == 0
+    site = root / "dist" / "site"
+    assert (site / "downloads/book.epub").read_bytes() == (root / "dist/book.epub").read_bytes()
+    size = round((site / "downloads/book.epub").stat().st_size / 1000)
+    offer = f'href="downloads/book.epub" download>EPUB <small>{size} kB</small>'
+    assert offer in (site / "index.html").read_text()
+    report = json.loads((root / "dist/report.json").read_text())
+    report["outputs"]["epub"]["edition"] = "another"
+    (root / "dist/report.json").write_text(json.dumps(report))
+    assert run_bindery("html", folder=root).status == 0
+    assert not (site / "downloads").exists()

@@ -12,7 +12,7 @@ from evidence_book import EPOCH, FILES
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = pytest.mark.nightly
 
 LONG_NAME = "_".join(["a_very_long_name_without_a_place_to_break_it"] * 3)
 CELLS = [LONG_NAME, "141 GB", "4.8 TB/s", "989.4 TFLOPS", "NVLink 4, 900 GB/s", "700 W", "2024"]

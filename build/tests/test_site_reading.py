@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import http.server
-import json
 import re
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,8 +17,7 @@ from bindery.config import load_config
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
 
-GIT = ("git", "-c", "user.name=A", "-c", "user.email=a@example.org")
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = pytest.mark.nightly
 
 CONFIG = """\
 title: Small Book
@@ -516,22 +513,3 @@ def test_who_comes_to_an_old_or_a_wrong_address_arrives(
     page.wait_for_url(f"{wrong}#main.text")
     assert page.get_by_role("heading", name="This page is not here").is_visible()
     page.close()
-
-
-def test_ebooks_of_the_same_edition_are_offered(make_book: BookMaker, run_bindery: Runner) -> None:
-    """The front page leads to an ebook that was built of the same commit, and to no other."""
-    root = make_book({**FILES, "chapters.yaml": CONFIG})
-    for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "All"]):
-        subprocess.run([*GIT, *command], cwd=root, check=True)
-    assert run_bindery("epub", folder=root).status == 0
-    assert run_bindery("html", folder=root).status == 0
-    site = root / "dist" / "site"
-    assert (site / "downloads/book.epub").read_bytes() == (root / "dist/book.epub").read_bytes()
-    size = round((site / "downloads/book.epub").stat().st_size / 1000)
-    offer = f'href="downloads/book.epub" download>EPUB <small>{size} kB</small>'
-    assert offer in (site / "index.html").read_text()
-    report = json.loads((root / "dist/report.json").read_text())
-    report["outputs"]["epub"]["edition"] = "another"
-    (root / "dist/report.json").write_text(json.dumps(report))
-    assert run_bindery("html", folder=root).status == 0
-    assert not (site / "downloads").exists()

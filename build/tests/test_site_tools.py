@@ -248,8 +248,7 @@ def open_page(request: pytest.FixtureRequest, browser: Any) -> Iterator[Callable
     assert said == []
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_a_calculator_answers_by_keyboard(
     open_page: Callable[[Path, str], Any], build: Callable[[dict[str, str]], Path]
 ) -> None:
@@ -284,8 +283,7 @@ def test_a_calculator_answers_by_keyboard(
     page.wait_for_function("document.getElementById('out-half').value === '4.000 GB'")
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_a_calculator_says_what_to_run_without_scripts(
     browser: Any, build: Callable[[dict[str, str]], Path]
 ) -> None:
@@ -327,8 +325,7 @@ RUN = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_a_readers_run_stands_beside_ours(
     open_page: Callable[[Path, str], Any], build: Callable[[dict[str, str]], Path], tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ from browsers import open_browser
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
 
-pytestmark = [pytest.mark.slow, pytest.mark.system]
+pytestmark = pytest.mark.nightly
 
 HEADS = [f"Heading number {n}" for n in range(9)]
 SOURCE = f"""# Tables

@@ -32,8 +32,7 @@ def site(make_book: BookMaker, run_bindery: Runner) -> Path:
     return root / "dist" / "site"
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_an_alert_stands_in_the_text(browser: Any, site: Path) -> None:
     """Each kind of alert stands in its place and in the size of the others, on the screen as on
     paper."""
@@ -53,8 +52,7 @@ def test_an_alert_stands_in_the_text(browser: Any, site: Path) -> None:
     page.close()
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 @pytest.mark.parametrize("title", ["Small Book", "Small Book: for many readers"])
 def test_a_title_is_seen_once(
     browser: Any, make_book: BookMaker, run_bindery: Runner, title: str
@@ -88,7 +86,6 @@ def test_a_title_is_seen_once(
     page.close()
 
 
-@pytest.mark.slow
 def test_a_heading_takes_no_name_of_the_frame(site: Path) -> None:
     """Ids are there once, whatever a heading is called."""
     root = lxml_html.fromstring((site / "index.html").read_bytes())

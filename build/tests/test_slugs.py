@@ -32,7 +32,7 @@ def test_published_fixtures() -> None:
     named = os.environ.get("BINDERY_SLUG_FIXTURES", "")
     path = Path(named) if named else ROOT.parent / "shared/data/github-slugger-fixtures.json"
     if not path.is_file():
-        pytest.skip("no github-slugger-fixtures.json; name it in BINDERY_SLUG_FIXTURES")
+        pytest.skip("github-slugger-fixtures.json is missing: name it in BINDERY_SLUG_FIXTURES")
     cases = json.loads(path.read_text(encoding="utf-8"))
     counter = SlugCounter()
     wrong = {

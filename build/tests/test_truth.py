@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from needs import need
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
 
-ROOT = Path(__file__).resolve().parents[2]
 TIMER = '''"""Counts loops, quickly."""
 
 import json
@@ -48,13 +48,14 @@ The second takes <!-- value: times.ms[b] --><!-- /value -->, no more.
 
 
 @pytest.fixture
-def book(make_book: BookMaker, run_bindery: Runner) -> Path:
+def book(make_book: BookMaker, run_bindery: Runner, facts_tool: str) -> Path:
     """A book with a real run behind its table, clean, and under git."""
+    need("git")
     root = make_book(
         {
             "README.md": CHAPTER,
             "views/times.sql": VIEW,
-            "scripts/env_report.py": (ROOT / "scripts/env_report.py").read_bytes(),
+            "scripts/env_report.py": facts_tool,
             "scripts/timer.py": TIMER,
         },
         extra="tools:\n  env_report: {path: scripts/env_report.py}\n"

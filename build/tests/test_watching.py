@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 from bindery.identity import Identity
 from bindery.model import Finding, Span
-from bindery.watching import compare_findings
+from bindery.watching import compare_findings, wait_for_changes
+from needs import need
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -73,7 +74,7 @@ Start = Callable[..., Watcher]
 
 @pytest.fixture
 def watch(child_environment: dict[str, str]) -> Iterator[Start]:
-    pytest.importorskip("watchfiles")
+    need("python:watchfiles")
     started = []
 
     def start(book: Path, *arguments: str) -> Watcher:
@@ -136,7 +137,6 @@ def test_a_half_written_list_of_chapters_is_survived(watch: Start, book: Path) -
     assert watcher.stop() == 2
 
 
-@pytest.mark.slow
 def test_new_folders_and_data_are_watched(watch: Start, book: Path) -> None:
     """Data, and files in folders that were not there at the start, belong to the book too."""
     watcher = watch(book)
@@ -153,7 +153,7 @@ def test_new_folders_and_data_are_watched(watch: Start, book: Path) -> None:
 
 def test_wrong_use_does_not_wait(run_bindery: Runner, book: Path) -> None:
     """What is wrong from the start ends the program, as without the option."""
-    pytest.importorskip("watchfiles")
+    need("python:watchfiles")
     assert run_bindery("check", "--watch", "nowhere", folder=book).status == 2
     ended = run_bindery("check", "--watch", "--format", "json", folder=book)
     assert ended.status == 2
@@ -168,6 +168,34 @@ def test_without_its_package_it_says_what_to_install(
     ended = run_bindery("check", "--watch", folder=book)
     assert ended.status == 2
     assert "pip install 'bindery[watch]'" in ended.stderr
+
+
+def test_files_are_looked_at_when_something_has_happened(book: Path) -> None:
+    """What has changed no file is no change, a new folder is watched from then on, and where a
+    folder is gone before it is watched, all is looked at after a moment."""
+    (book / "new").mkdir()
+    events = [
+        lambda: None,
+        lambda: write(book / "a.md", "# A\n\nOther words.\n"),
+        lambda: write(book / "new/c.md", "# C\n"),
+        None,
+    ]
+    log: list[str] = []
+
+    def watch(*folders: Path, **_: object) -> Iterator[None]:
+        log.append(" ".join(sorted(folder.name for folder in folders)))
+        while events:
+            event = events.pop(0)
+            if event is None:
+                raise FileNotFoundError
+            event()
+            yield
+
+    for _ in wait_for_changes(book, watch=watch, sleep=lambda _: log.append("sleep")):
+        log.append("change")
+        if not events:
+            break
+    assert log == ["change", "book sub", "change", "change", "book new sub", "sleep", "change"]
 
 
 def test_equal_findings_are_counted() -> None:

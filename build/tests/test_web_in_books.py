@@ -146,8 +146,7 @@ def test_links_of_the_epub_say_when_they_answered(
     assert WEB_TITLE in contents
 
 
-@pytest.mark.system
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_validator_finds_no_fault_in_titles(make_book: BookMaker, run_bindery: Runner) -> None:
     """EPUBCheck reports neither an error nor a warning."""
     root = make_asked_book(make_book)
@@ -156,11 +155,9 @@ def test_the_validator_finds_no_fault_in_titles(make_book: BookMaker, run_binder
     assert status == 0, report
 
 
-@pytest.mark.system
+@pytest.mark.needs("pdftotext")
 def test_the_pdf_lists_what_was_gone(make_book: BookMaker, run_bindery: Runner) -> None:
     """On paper the appendix says what titles say on a screen."""
-    if shutil.which("pdftotext") is None:
-        pytest.skip("pdftotext is not on this machine")
     root = make_asked_book(make_book)
     ended = run_bindery("pdf", folder=root)
     assert ended.status == 0, ended.stderr

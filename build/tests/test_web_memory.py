@@ -13,7 +13,7 @@ from bindery.pipeline import inspect_book
 from bindery.web.answers import VERDICTS, Answer
 from bindery.web.memory import format_answer, open_memory, parse_memory
 from bindery.web.mending import plan_mending, write_mending
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -89,7 +89,6 @@ FORMS = st.sampled_from(
 )
 
 
-@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(WORDS, FORMS, PATHS, st.sampled_from([" ", "\n", "\r\n", "\n\n"])), max_size=8

@@ -27,11 +27,12 @@ from bindery.web.answers import Answer as Verdict
 from bindery.web.manners import Manners
 from bindery.web.memory import format_memory, open_memory, parse_memory, read_memory
 from faulty_server import PROXY_VARIABLES, Answer, FaultyServer, allow_loopback, redirect, serve
+from needs import need
 
 if TYPE_CHECKING:
     from conftest import Runner
 
-HASTY = Manners(delay=0.0, back_off=0.01, limit=2.0, patience=2.0)
+HASTY = Manners(delay=0.0, back_off=0.01, limit=30.0, patience=2.0)
 WEB = Web(HASTY, allow_loopback)
 LONG = "words of a page that is written by hand and no script " * 20
 BookMaker = Callable[..., Path]
@@ -44,7 +45,7 @@ from bindery.commands.links_external import Web, Wishes, ask_web
 from bindery.pipeline import inspect_book
 from bindery.web.manners import Manners
 from faulty_server import allow_loopback
-web = Web(Manners(delay=float(sys.argv[3]), back_off=0.01, limit=30.0), allow_loopback)
+web = Web(Manners(delay=float(sys.argv[3]), back_off=0.01, limit=300.0), allow_loopback)
 sys.exit(ask_web(inspect_book(Path(sys.argv[1])), Wishes(), web))
 """
 
@@ -71,6 +72,7 @@ def pages(server: FaultyServer) -> list[str]:
 
 def git(root: Path, *arguments: str) -> None:
     who = ("-c", "user.name=A", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
+    need("git")
     subprocess.run(["git", *who, *arguments], cwd=root, check=True, capture_output=True)
 
 
@@ -304,7 +306,6 @@ def test_two_runs_do_not_meet(make_book: BookMaker) -> None:
         run(root)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_is_ended_goes_on_where_it_was(
     make_book: BookMaker, child_environment: dict[str, str], kill: signal.Signals
@@ -312,11 +313,13 @@ def test_a_run_that_is_ended_goes_on_where_it_was(
     """What was known when a run was ended is not asked a second time."""
     hosts = [f"127.0.2.{n}" for n in range(1, 5)]
     with serve(*hosts) as server:
-        server.paths |= {f"/{n}": Answer(body="<p>here") for n in range(15)}
+        here = {f"/{n}": Answer(body="<p>here") for n in range(15)}
+        # The run cannot come to its end before it is ended.
+        server.paths |= here | {f"/{n}": Answer(fault="silent") for n in range(5, 15)}
         urls = [server.url(f"/{n}", host) for n in range(15) for host in hosts]
         root = make_book({"a.md": "# A\n\n" + "\n".join(f"<{url}>" for url in urls)})
         memory = root / "links.jsonl"
-        command = [sys.executable, "-c", RUN, str(root), str(Path(__file__).parent), "0.1"]
+        command = [sys.executable, "-c", RUN, str(root), str(Path(__file__).parent), "0.0"]
         process = subprocess.Popen(
             command, env=child_environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -326,7 +329,8 @@ def test_a_run_that_is_ended_goes_on_where_it_was(
             assert process.poll() is None, process.communicate()
             time.sleep(0.02)
         process.send_signal(kill)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=60)
+        server.paths |= here
         assert process.returncode == (130 if kill == signal.SIGINT else -kill), err
         known = set(parse_memory("links.jsonl", memory.read_bytes()))
         assert 20 <= len(known) < len(urls)

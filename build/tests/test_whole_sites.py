@@ -4,14 +4,13 @@ scripts; what readers do with them works by mouse and by keyboard."""
 from __future__ import annotations
 
 import csv
-import importlib.util
 import io
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from browsers import find_violations
 from lxml import html as lxml_html
 from validators import run_lighthouse, run_vnu
 from whole_sites import serve_folder
@@ -19,7 +18,7 @@ from whole_sites import serve_folder
 if TYPE_CHECKING:
     from whole_sites import WholeSite
 
-pytestmark = pytest.mark.system
+pytestmark = pytest.mark.nightly
 
 # What the content of the reference book does not allow, by rule and page; nothing of ours.
 FAULTS_OF_CONTENT: dict[str, dict[str, set[str]]] = {
@@ -45,62 +44,10 @@ WITHOUT_PHRASES: dict[str, set[str]] = {
         "storage/benchmarks/results/hope-2023-12-20-14-37-02-331702-summary.html",
     },
 }
-# A theme changes colours and nothing else, a width all but colours.
-COLOURS = ("color-contrast", "link-in-text-block")
-VIEWS: tuple[tuple[str, int, str, dict[str, Any]], ...] = (
-    ("light", 1280, "light", {"rules": {"target-size": {"enabled": True}}}),
-    ("dark", 1280, "dark", {"runOnly": {"type": "rule", "values": list(COLOURS)}}),
-    (
-        "phone",
-        390,
-        "dark",
-        {"rules": {"target-size": {"enabled": True}, "color-contrast": {"enabled": False}}},
-    ),
-)
 PARTS = 3
 """Tests that share the pages of a book, so that several processes can look at them."""
 FIRST_BYTES = 150_000
 MOST_BYTES = 1_000_000
-
-
-@pytest.fixture(scope="module")
-def axe() -> str:
-    """The script of axe-core."""
-    package = importlib.util.find_spec("axe_playwright_python")
-    if package is None or not package.submodule_search_locations:
-        pytest.skip("the package axe-playwright-python is not installed (group outputs)")
-    return (Path(package.submodule_search_locations[0]) / "axe.min.js").read_text(encoding="utf-8")
-
-
-@pytest.fixture
-def open_tab(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Open a tab that may fetch from one place alone; at the end nothing has left that place and
-    nothing has complained."""
-    said: list[str] = []
-    contexts = []
-
-    def note_failure(address: str, reason: str) -> None:
-        if reason != "net::ERR_ABORTED":  # a picture that was under way when the page was left
-            said.append(f"failed: {address}: {reason}")
-
-    def open_one(base: str, width: int = 1280, **options: Any) -> Any:
-        context = browser.new_context(viewport={"width": width, "height": 844}, **options)
-        contexts.append(context)
-        tab = context.new_page()
-        tab.set_default_timeout(60_000)
-        tab.on("console", lambda message: said.append(f"{tab.url}: {message.text}"))
-        tab.on("pageerror", lambda error: said.append(f"{tab.url}: {error}"))
-        tab.on("requestfailed", lambda asked: note_failure(asked.url, asked.failure))
-        tab.on(
-            "request",
-            lambda asked: asked.url.startswith((base, "data:")) or said.append(asked.url),
-        )
-        return tab
-
-    yield open_one
-    for context in contexts:
-        context.close()
-    assert said == []
 
 
 @pytest.fixture
@@ -113,7 +60,6 @@ def address(whole_site: WholeSite) -> Iterator[str]:
 # --- every page ---
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_page_is_accessible(
     whole_site: WholeSite, address: str, open_tab: Callable[..., Any], axe: str, part: int
@@ -124,22 +70,12 @@ def test_every_page_is_accessible(
     found: dict[str, dict[str, list[str]]] = {}
     for page in whole_site.pages[part::PARTS]:
         tab.goto(f"{address}/{page}")
-        tab.evaluate(axe)
-        for view, width, scheme, options in VIEWS:
-            tab.emulate_media(color_scheme=scheme)
-            tab.set_viewport_size({"width": width, "height": 844})
-            violations = tab.evaluate(
-                "(options) => axe.run({ resultTypes: ['violations'], ...options }).then((found) =>"
-                " found.violations.map((v) => [v.id, v.nodes.map((n) => n.html.slice(0, 200))]))",
-                options,
-            )
-            for rule, elements in violations:
-                if page not in FAULTS_OF_CONTENT[whole_site.name].get(rule, ()):
-                    found.setdefault(rule, {})[f"{page}, {view}"] = elements
+        for view, rule, elements in find_violations(tab, axe):
+            if page not in FAULTS_OF_CONTENT[whole_site.name].get(rule, ()):
+                found.setdefault(rule, {})[f"{page}, {view}"] = elements
     assert found == {}
 
 
-@pytest.mark.slow
 def test_every_page_is_valid(whole_site: WholeSite) -> None:
     """The checker of the HTML standard finds no error, those of redirects among the pages."""
     assert run_vnu(whole_site.folder) == []
@@ -171,7 +107,6 @@ READ = """() => {
 }"""
 
 
-@pytest.mark.slow
 def test_every_page_is_whole_without_scripts(
     whole_site: WholeSite, open_tab: Callable[..., Any]
 ) -> None:
@@ -241,7 +176,6 @@ FOUND = """([base, page]) => {
 }"""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", ["server", "disk"])
 def test_the_search_finds_a_phrase_of_every_chapter(
     whole_site: WholeSite, address: str, open_tab: Callable[..., Any], way: str
@@ -449,7 +383,6 @@ def test_a_record_is_dropped_beside_ours(
 # --- Lighthouse ---
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("kind", ["front", "largest"])
 def test_lighthouse_has_nothing_to_say(whole_site: WholeSite, address: str, kind: str) -> None:
     """Accessibility, best practices and SEO pass whole, and performance has 95 of 100 points or

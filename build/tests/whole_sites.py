@@ -56,7 +56,7 @@ def copy_reference_book(target: Path) -> None:
     named = os.environ.get("BINDERY_REFERENCE_BOOK", "")
     source = Path(named) if named else ROOT.parent / "shared/reference/ml-engineering"
     if not (source / "chapters-md.txt").is_file():
-        pytest.skip("no reference book; name its folder in BINDERY_REFERENCE_BOOK")
+        pytest.skip("the reference book is missing: name its folder in BINDERY_REFERENCE_BOOK")
     shutil.copytree(source, target, copy_function=shutil.copyfile)
     for folder in (target, *(path for path in target.rglob("*") if path.is_dir())):
         folder.chmod(0o755)
@@ -93,24 +93,35 @@ def make_once(
     return folder
 
 
-@pytest.fixture(scope="session", params=["own", "reference"])
-def whole_site(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> WholeSite:
-    """The site of a whole book."""
+def open_whole_site(tmp_path_factory: pytest.TempPathFactory, name: str) -> WholeSite:
+    """The site of our own book or of the reference book; report.json lies beside its folder."""
 
     def build(work: Path) -> None:
         root, lenient = ROOT, list[str]()
-        if request.param == "reference":
+        if name == "reference":
             root, lenient = work / "book", ["--lenient"]
             copy_reference_book(root)
             run_bindery_apart("import", str(root), folder=work)
         run_bindery_apart("html", "--quiet", *lenient, "--out", str(work), folder=root)
 
-    work = make_once(tmp_path_factory, f"site of the {request.param} book", build)
-    config = load_config(ROOT if request.param == "own" else work / "book", ())
+    work = make_once(tmp_path_factory, f"site of the {name} book", build)
+    config = load_config(ROOT if name == "own" else work / "book", ())
     pages = tuple(find_page(entry.path, config.folder) for entry in config.chapters)
-    return WholeSite(request.param, work / "site", pages)
+    return WholeSite(name, work / "site", pages)
+
+
+@pytest.fixture(scope="session")
+def own_site(tmp_path_factory: pytest.TempPathFactory) -> WholeSite:
+    """The site of our own book."""
+    return open_whole_site(tmp_path_factory, "own")
+
+
+@pytest.fixture(scope="session", params=["own", "reference"])
+def whole_site(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> WholeSite:
+    """The site of a whole book."""
+    return open_whole_site(tmp_path_factory, request.param)
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from urllib.parse import urljoin, urlsplit
@@ -35,6 +36,14 @@ _PASSING = (429, 500, 502, 503, 504)
 """Answers that may be others a little later."""
 
 
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Tells the time, in seconds, and waits."""
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
 @dataclass(slots=True)
 class _Queue:
     """What is known of a host, and whose turn it is."""
@@ -42,7 +51,7 @@ class _Queue:
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     reading_robots: asyncio.Lock = field(default_factory=asyncio.Lock)
     ready: float = 0.0
-    """When the next request may begin, on the clock of `time.monotonic`."""
+    """When the next request may begin, by the clock of the Asker."""
     delay: float = 0.0
     """What the host itself asks for."""
     failed: list[str] = field(default_factory=list)
@@ -69,6 +78,7 @@ class Asker:
         manners: Manners,
         find_reason: ReasonNotToAsk,
         look_up: LookUp = look_up,
+        clock: Clock | None = None,
     ) -> None:
         """Raises ConfigError where the environment names a proxy or a file of certificates that
         cannot be used."""
@@ -77,6 +87,7 @@ class Asker:
         self._agent = agent
         self._context = open_context()
         self._find_reason = find_reason
+        self._clock = clock or Clock()
         # Behind a proxy it is the proxy that looks names up: they are judged as they are written.
         self._network = JudgedNetwork(look_up, find_reason, manners.hosts)
         self._queues: dict[str, _Queue] = {}
@@ -113,7 +124,7 @@ class Asker:
                 queue.robots = await self._read_robots(url)
                 if isinstance(queue.robots, Robots):
                     queue.delay = min(queue.robots.delay, self.manners.longest_delay)
-                    queue.ready = max(queue.ready, time.monotonic() + queue.delay)
+                    queue.ready = max(queue.ready, self._clock.now() + queue.delay)
         return queue.robots
 
     async def _read_robots(self, url: str) -> Robots | Fault:
@@ -159,7 +170,7 @@ class Asker:
             async with queue.turn:
                 if queue.closed:
                     return queue.closed
-                await asyncio.sleep(queue.ready - time.monotonic())
+                await self._clock.sleep(queue.ready - self._clock.now())
                 async with self._slots:
                     result = await fetch(
                         self._find_client(queue, url),
@@ -170,7 +181,8 @@ class Asker:
                         reads_all=reads_all,
                     )
                 wait = self._note(queue, url, result, attempt)
-                queue.ready = time.monotonic() + max(wait or 0.0, self.manners.delay, queue.delay)
+                delay = max(wait or 0.0, self.manners.delay, queue.delay)
+                queue.ready = self._clock.now() + delay
                 if wait is None:
                     return queue.closed or result
             attempt += 1

@@ -15,7 +15,7 @@ from bindery.web.addresses import (
     find_reason_not_to_ask,
 )
 from bindery.web.answers import Answer
-from bindery.web.asking import Asker
+from bindery.web.asking import Asker, Clock
 from bindery.web.fetch import Fault
 from bindery.web.judging import judge
 from bindery.web.manners import Manners
@@ -31,12 +31,13 @@ async def open_asker(
     manners: Manners,
     find_reason: ReasonNotToAsk = find_reason_not_to_ask,
     look_up: LookUp = look_up,
+    clock: Clock | None = None,
 ) -> AsyncIterator[Asker]:
-    """Who asks, for as long as the block lasts. `agent` is what hosts are told of who it is.
+    """Open an Asker. `agent` is the name by which hosts know it.
 
     Raises ConfigError where the environment names a proxy or certificates that cannot be used.
     """
-    asker = Asker(agent, manners, find_reason, look_up)
+    asker = Asker(agent, manners, find_reason, look_up, clock)
     try:
         yield asker
     finally:
