@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 # The last is a companion tool itself: what it gives to tests, these tests use.
-pytest_plugins = ["needs", "examples", "slurm_cluster", "testing_utils"]
+pytest_plugins = ["needs", "examples", "slurm_cluster", "toy_runs", "testing_utils"]
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 

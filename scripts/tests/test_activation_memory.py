@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -64,7 +64,6 @@ def test_parts_of_the_formula_by_hand(memory: Any) -> None:
     assert count("norm 1", "norm 2") == 4 * unit
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(1, 8), st.integers(1, 4096), st.integers(1, 64), st.integers(1, 128))
 def test_the_formula_is_that_of_the_paper(
     memory: Any, batch: int, sequence: int, heads: int, head_dim: int
@@ -409,7 +408,7 @@ def test_a_config_from_the_command_line(
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_layer_that_does_not_fit_is_a_problem_and_no_traceback(tmp_path: Path) -> None:
     """Out of memory is said in one line, with what to try, and keeps the other rows."""
     code = (

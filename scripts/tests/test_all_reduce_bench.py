@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -214,7 +214,6 @@ def test_mean_over_ranks_and_slowest_rank_by_hand(bench: Any) -> None:
     ),
     collective=st.sampled_from(["all_reduce", "p2p", "broadcast"]),
 )
-@settings(deadline=None)
 def test_slowest_rank_is_never_faster_than_the_mean(
     bench: Any, by_rank: list[list[float]], collective: str
 ) -> None:
@@ -320,7 +319,6 @@ def test_fit_by_hand(bench: Any) -> None:
 
 
 @given(ranks=st.integers(2, 300), exact=st.sampled_from([2**8, 2**11, 2**24]))
-@settings(max_examples=30, deadline=None)
 def test_sums_are_exact_in_every_data_type(bench: Any, ranks: int, exact: int) -> None:
     """What the ranks give adds up to what is expected, without passing the exact numbers."""
     parts = [bench.list_sum_pattern(rank, ranks, exact) for rank in range(ranks)]
@@ -409,7 +407,6 @@ def test_wrong_use_is_told_at_once(
 
 
 @pytest.mark.torch
-@pytest.mark.alone
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_busbw_is_that_of_a_straight_loop(tmp_path: Path, ranks: int) -> None:
     """For each collective busbw is within 3 % of a plain loop in the same job, call by call.
@@ -631,8 +628,6 @@ def two_nodes() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 @pytest.mark.torch
-@pytest.mark.system
-@pytest.mark.alone
 def test_limited_link_is_measured(
     two_nodes: Callable[..., subprocess.Popen[str]],
     tmp_path: Path,

@@ -13,7 +13,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -22,7 +22,6 @@ TOOL = "training/calculators.py"
 COUNTS = st.integers(min_value=1, max_value=512)
 BYTES = st.floats(min_value=1e3, max_value=1e13)
 # Enough to meet each branch of a formula, and still quick on a slow machine.
-FEW = settings(max_examples=60, deadline=None)
 
 
 @pytest.fixture(scope="module")
@@ -297,7 +296,6 @@ def decode(pattern: int, exponent_bits: int, mantissa_bits: int, special: str) -
 
 
 @given(st.integers(2, 6), st.integers(1, 5), st.sampled_from(["ieee", "fn", "fnuz", "finite"]))
-@FEW
 def test_number_format_laws(
     calculators: ModuleType, exponent_bits: int, mantissa_bits: int, special: str
 ) -> None:
@@ -328,7 +326,6 @@ def test_numbers_without_a_prefix_are_short(calculators: ModuleType) -> None:
 
 
 @given(COUNTS, COUNTS, st.floats(min_value=1e6, max_value=1e13))
-@FEW
 def test_memory_laws(
     calculators: ModuleType, ranks: int, model_ranks: int, parameters: float
 ) -> None:
@@ -351,7 +348,6 @@ def test_memory_laws(
 
 
 @given(COUNTS, st.integers(1, 64), st.integers(1, 64), st.integers(1, 1024))
-@FEW
 def test_kv_cache_laws(
     calculators: ModuleType, layers: int, groups: int, per_group: int, tokens: int
 ) -> None:
@@ -380,7 +376,6 @@ def test_kv_cache_laws(
 
 
 @given(st.integers(1, 200), st.integers(1, 64), st.integers(1, 65_536), st.integers(1, 16))
-@FEW
 def test_activation_laws(
     calculators: ModuleType, layers: int, heads: int, sequence: int, tensor_ranks: int
 ) -> None:
@@ -407,7 +402,6 @@ def test_activation_laws(
 
 
 @given(st.floats(1e6, 1e13), st.integers(1, 200), st.integers(1, 1_000_000), st.booleans())
-@FEW
 def test_flop_laws(
     calculators: ModuleType, parameters: float, layers: int, sequence: int, causal: bool
 ) -> None:
@@ -433,7 +427,6 @@ def test_flop_laws(
 
 
 @given(st.integers(2, 100_000), BYTES, st.floats(1e6, 1e13), st.floats(1e-9, 1e-2))
-@FEW
 def test_all_reduce_laws(
     calculators: ModuleType, ranks: int, payload: float, bandwidth: float, latency: float
 ) -> None:
@@ -456,7 +449,6 @@ def test_all_reduce_laws(
 
 
 @given(st.integers(1, 512), st.integers(1, 4096), st.integers(1, 16))
-@FEW
 def test_bubble_laws(calculators: ModuleType, stages: int, micro_batches: int, chunks: int) -> None:
     """Bubble and work are the whole; more micro-batches or chunks make it smaller, never larger."""
     find = calculators.compute_bubble
@@ -492,7 +484,6 @@ def test_daly_is_as_published(calculators: ModuleType, hours: float, minutes: fl
 
 
 @given(st.floats(1.0, 1e4), st.floats(1.0, 1e6))
-@FEW
 def test_daly_is_near_the_true_optimum(calculators: ModuleType, write: float, ratio: float) -> None:
     """Daly's higher order is where the complete model is lowest; Young tends to it for large M."""
     mtbf = write * ratio
@@ -507,7 +498,6 @@ def test_daly_is_near_the_true_optimum(calculators: ModuleType, write: float, ra
 
 
 @given(st.floats(1e6, 1e13), st.floats(1e6, 1e15), st.sampled_from(["hoffmann-2022"]))
-@FEW
 def test_loss_laws(calculators: ModuleType, parameters: float, tokens: float, fit: str) -> None:
     """More parameters or tokens never hurt, and the floor is never reached."""
     here = calculators.estimate_loss(parameters=parameters, tokens=tokens, fit=fit)
@@ -585,7 +575,6 @@ def write_twin(described: dict[str, Any]) -> str:
     return f"{json.dumps(described['name'])}: ({{{names}}}) => {{ {body} }}"
 
 
-@pytest.mark.system
 @pytest.mark.require_program("node")
 def test_a_twin_in_another_language_gives_the_same(
     run_tool: Callable[..., Any], tmp_path: Path

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -137,7 +137,6 @@ def test_what_is_dragged_along_goes(
 
 
 @pytest.mark.torch
-@settings(deadline=None, max_examples=60)
 @given(
     st.lists(
         st.tuples(st.integers(0, 60), st.integers(0, 20), st.integers(1, 4)), min_size=1, max_size=6
@@ -335,7 +334,6 @@ def test_newer_file_is_not_put_back(
 
 
 @pytest.mark.torch
-@pytest.mark.system
 def test_second_name_without_links_is_a_copy(shrink: Any, torch: Any, tmp_path: Path) -> None:
     """Where a second name cannot be a link the file keeps its own name all the time, and the
     backup is a whole copy: there is no moment without a checkpoint."""
@@ -489,7 +487,6 @@ def test_killed_run_leaves_every_file_whole(torch: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.system
 def test_full_disk_leaves_the_file_as_it_was(
     run_tool: Callable[..., Any], torch: Any, tmp_path: Path
 ) -> None:

@@ -612,7 +612,6 @@ def test_end_of_a_run_is_one_step(
 
 
 @pytest.mark.torch
-@pytest.mark.system
 def test_resumed_run_needs_room_for_the_rest_alone(
     run_tool: Callable[..., Any], torch: Any, tmp_path: Path
 ) -> None:
@@ -655,7 +654,6 @@ def test_resumed_run_needs_room_for_the_rest_alone(
 
 
 @pytest.mark.torch
-@pytest.mark.system
 def test_mount_is_no_new_folder(
     run_tool: Callable[..., Any], torch_trap: dict[str, str], sharded: Path
 ) -> None:
@@ -677,7 +675,6 @@ def test_mount_is_no_new_folder(
 
 
 @pytest.mark.torch
-@pytest.mark.system
 def test_full_disk_is_told(run_tool: Callable[..., Any], torch: Any, tmp_path: Path) -> None:
     """On a small tmpfs that fills, before and during the run: one line, and no complete folder."""
     if os.geteuid() != 0:
@@ -728,7 +725,7 @@ def measure_highest(command: list[str], seconds: float) -> tuple[int, int, str]:
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("ending", ["safetensors", "bin"])
 def test_checkpoint_larger_than_the_limit(torch: Any, tmp_path: Path, ending: str) -> None:
     """One file of one tensor, larger than --max_memory: the process with torch in it stays below,

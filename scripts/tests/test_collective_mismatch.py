@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -114,7 +114,6 @@ def test_uneven_collectives_may_differ_in_shape(mismatch: Any) -> None:
     ranks=st.integers(3, 8),
     data=st.data(),
 )
-@settings(max_examples=100, deadline=None)
 def test_law_of_the_comparison(mismatch: Any, calls: list[str], ranks: int, data: Any) -> None:
     """Ranks that do the same are no finding; change one call of one rank, and exactly that rank is
     named, at exactly that number."""
@@ -255,7 +254,7 @@ def test_two_dumps_of_a_rank_are_refused(
     assert "no dumps in this folder" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_thousand_rings_are_read_in_seconds(
     mismatch: Any, run_tool: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -273,7 +272,6 @@ def test_a_thousand_rings_are_read_in_seconds(
 
 
 @given(place=st.integers(0, 400), byte=st.integers(0, 255), cut=st.integers(0, 400))
-@settings(max_examples=200, deadline=None)
 def test_any_damage_is_told(
     mismatch: Any, tmp_path_factory: pytest.TempPathFactory, place: int, byte: int, cut: int
 ) -> None:
@@ -375,7 +373,7 @@ def test_folder_for_dumps_is_looked_at_first(run_tool: Callable[..., Any], tmp_p
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_fault_is_named(
     run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
@@ -444,7 +442,7 @@ def wait_for_files(folder: Path, pattern: str) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_job_of_torchrun_that_hangs_is_read(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """A program of three ranks under torchrun that uses keep_ready: dump_now brings the dumps of
     ranks that are stuck in a barrier, and the one that did not come is named with its last line."""

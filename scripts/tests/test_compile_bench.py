@@ -149,8 +149,7 @@ def test_inductor_without_a_compiler_is_one_line(
 
 
 @pytest.mark.torch
-@pytest.mark.system
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_inductor_with_a_warm_cache(
     run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:

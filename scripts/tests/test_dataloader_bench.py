@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -84,7 +84,6 @@ def test_the_share_of_waiting_is_that_of_the_row_it_names(loader: Any) -> None:
     assert "at best" not in " ".join(told)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.floats(1e-4, 10, allow_nan=False), min_size=1, max_size=8, unique=True))
 def test_no_setting_with_fewer_workers_is_as_good(loader: Any, seconds: list[float]) -> None:
     """The chosen one is within 2 % of the best, and any with fewer workers is not."""
@@ -97,7 +96,6 @@ def test_no_setting_with_fewer_workers_is_as_good(loader: Any, seconds: list[flo
     assert all(row["step_seconds_median"] > limit for row in fewer)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(1, 64), st.integers(0, 33))
 def test_blocks_are_whole_rounds(loader: Any, wanted: int, workers: int) -> None:
     """A block is no shorter than asked for, and each worker gives equally many of its batches."""

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -40,7 +40,6 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
     return path, beside
 
 
-@pytest.mark.system
 @pytest.mark.require_program("git")
 def test_all_waits_are_timed_in_both_places(
     run_tool: Callable[..., Any],
@@ -109,7 +108,6 @@ def test_torch_is_imported(
     assert not list(Path(home).glob(".feel-*"))
 
 
-@pytest.mark.system
 @pytest.mark.require_program("fincore")
 def test_pages_are_really_dropped(feel: ModuleType, tmp_path: Path) -> None:
     """After drop_pages the page cache holds nothing of a file that it held before."""
@@ -138,7 +136,6 @@ def test_dropping_everything_asks_the_kernel(feel: ModuleType, tmp_path: Path) -
         feel.drop_all_caches(tmp_path / "none" / "drop_caches")
 
 
-@pytest.mark.system
 @pytest.mark.parametrize(
     ("program", "script", "message"),
     [
@@ -190,7 +187,6 @@ def start_bench(place: Path, beside: Path, *options: str) -> subprocess.Popen[st
     return process
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP"])
 def test_signals_keep_what_was_measured_and_clean_up(
     read_json: Callable[[Path], Any], places: tuple[Path, Path], tmp_path: Path, name: str
@@ -212,7 +208,6 @@ def test_signals_keep_what_was_measured_and_clean_up(
     assert document["results"]
 
 
-@pytest.mark.system
 def test_leftovers_of_a_kill_are_named_and_removed(
     run_tool: Callable[..., Any], places: tuple[Path, Path]
 ) -> None:
@@ -297,7 +292,6 @@ def test_verdicts_by_hand(feel: ModuleType) -> None:
 
 
 @given(st.lists(SECONDS, min_size=1, max_size=12), st.lists(SECONDS, min_size=1, max_size=12))
-@settings(max_examples=100, deadline=None)
 def test_verdict_laws(feel: ModuleType, path: list[float], beside: list[float]) -> None:
     """Any samples give a ratio above 0 and a verdict; twice the time is twice the ratio."""
     slow = feel.Measurement("list", "warm", "path")

@@ -11,7 +11,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from testing_utils import save_json
 
@@ -36,7 +36,6 @@ def run_fio(folder: Path, *options: str) -> str:
     return done.stdout
 
 
-@pytest.mark.system
 @pytest.mark.require_program("fio")
 def test_numbers_are_those_of_fio(
     run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
@@ -78,7 +77,6 @@ def test_numbers_are_those_of_fio(
         assert shape == (2, 4, 4096, "direct", "randrw")
 
 
-@pytest.mark.system
 @pytest.mark.require_program("fio")
 def test_jobs_one_after_another_stay_apart(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Jobs behind a stonewall are of two groups and are rows of their own; a pipe is read too."""
@@ -94,7 +92,6 @@ def test_jobs_one_after_another_stay_apart(run_tool: Callable[..., Any], tmp_pat
     assert all("buffered" in line for line in lines)
 
 
-@pytest.mark.system
 @pytest.mark.require_program("fio")
 def test_a_job_that_really_failed_is_named(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Where the first job removes the file of the second one, the second one is a problem."""
@@ -245,7 +242,6 @@ NOISE = st.lists(
 
 
 @given(NOISE, NOISE, st.integers(1, 3), st.sampled_from([None, 1]))
-@settings(max_examples=100, deadline=None)
 def test_noise_around_results_is_no_matter(
     report: ModuleType, before: list[str], after: list[str], count: int, indent: int | None
 ) -> None:

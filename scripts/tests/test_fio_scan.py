@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -71,7 +71,6 @@ def make_part(**changed: Any) -> dict[str, Any]:
     return part | changed
 
 
-@pytest.mark.system
 @needs_fio
 def test_numbers_are_those_of_fio(
     run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
@@ -108,7 +107,6 @@ def test_numbers_are_those_of_fio(
     assert list(place.iterdir()) == []
 
 
-@pytest.mark.system
 @needs_fio
 def test_bins_give_the_percentiles_of_fio(scan: ModuleType, tmp_path: Path) -> None:
     """For one job the percentiles from the histogram are those that fio itself prints."""
@@ -124,7 +122,6 @@ def test_bins_give_the_percentiles_of_fio(scan: ModuleType, tmp_path: Path) -> N
         assert found == pytest.approx(part[f"latency_seconds_{name}"])
 
 
-@pytest.mark.system
 @needs_fio
 def test_checkpoints_are_whole_files(
     run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
@@ -148,7 +145,6 @@ def test_checkpoints_are_whole_files(
     assert "this is not the checkpoint load" in timed.stderr
 
 
-@pytest.mark.system
 @needs_fio
 @needs_root
 def test_full_disk_is_refused(run_tool: Callable[..., Any], mount: Callable[..., Path]) -> None:
@@ -160,7 +156,6 @@ def test_full_disk_is_refused(run_tool: Callable[..., Any], mount: Callable[...,
     assert list(point.iterdir()) == []
 
 
-@pytest.mark.system
 @needs_fio
 @needs_root
 def test_memory_and_missing_direct_io_are_marked(
@@ -179,7 +174,6 @@ def test_memory_and_missing_direct_io_are_marked(
         assert document["details"]["settings"]["access"] == "memory"
 
 
-@pytest.mark.system
 @needs_fio
 def test_buffered_runs_are_marked(
     run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
@@ -194,7 +188,6 @@ def test_buffered_runs_are_marked(
     assert "read, buffered" in done.stdout
 
 
-@pytest.mark.system
 @needs_root
 def test_direct_io_is_tried_not_assumed(scan: ModuleType, mount: Callable[..., Path]) -> None:
     """A file system without O_DIRECT is found out by trying."""
@@ -231,7 +224,6 @@ def wait_until_gone(number: int) -> bool:
     return not Path(f"/proc/{number}").exists()
 
 
-@pytest.mark.system
 @needs_fio
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_signals_keep_what_was_measured_and_clean_up(
@@ -255,7 +247,6 @@ def test_signals_keep_what_was_measured_and_clean_up(
     assert read_json(path)["complete"] is False
 
 
-@pytest.mark.system
 @needs_fio
 def test_leftovers_of_a_kill_are_named_and_removed(
     run_tool: Callable[..., Any], tmp_path: Path
@@ -279,7 +270,6 @@ def test_leftovers_of_a_kill_are_named_and_removed(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.system
 @needs_fio
 def test_failing_fio_is_a_problem_of_its_row(
     scan: ModuleType, run_tool: Callable[..., Any], tmp_path: Path
@@ -353,7 +343,6 @@ def test_whole_files_take_the_place_of_a_presets_times(scan: ModuleType, preset:
     assert (merged["whole_files"], merged["runtime"]) == (False, 5.0)
 
 
-@pytest.mark.system
 @needs_fio
 def test_advice_on_unsteady_whole_files_is_what_they_take(
     run_tool: Callable[..., Any], scan: ModuleType, tmp_path: Path
@@ -375,7 +364,6 @@ def test_help_closes_its_brackets(scan: ModuleType) -> None:
         assert (action.help or "").count("(") == (action.help or "").count(")"), action.dest
 
 
-@pytest.mark.system
 @needs_fio
 @pytest.mark.parametrize(
     ("options", "message"),
@@ -434,7 +422,6 @@ def test_more_requests_in_flight_than_possible_are_flagged(scan: ModuleType) -> 
         max_size=5,
     )
 )
-@settings(max_examples=60, deadline=None)
 def test_sums_of_jobs(scan: ModuleType, histograms: list[dict[float, int]]) -> None:
     """Rates add up, the mean is over requests, and percentiles lie within those of the jobs."""
     parts = []

@@ -197,7 +197,6 @@ timeout = "1s"
 # --- what is told ---
 
 
-@pytest.mark.system
 def test_a_disk_that_fills_with_bytes(
     tmp_path: Path, disk: Path, mailbox: MailBox, hook: Hook
 ) -> None:
@@ -234,7 +233,6 @@ def test_a_disk_that_fills_with_bytes(
     ]
 
 
-@pytest.mark.system
 def test_a_disk_that_fills_with_files(tmp_path: Path, disk: Path) -> None:
     """Inodes run out while bytes are free: only inodes are told, up to the real end."""
     text = f'[[path]]\npath = "{disk}"\ninodes = "10 free"\nbytes = "50%"\n'
@@ -256,7 +254,6 @@ def test_a_disk_that_fills_with_files(tmp_path: Path, disk: Path) -> None:
     assert "disk inodes: well again" in alert
 
 
-@pytest.mark.system
 def test_a_state_on_the_disk_that_fills(tmp_path: Path, disk: Path) -> None:
     """The alert goes out though it cannot be remembered, and that is said; the old state stays."""
     text = f'state = "{disk}/s.json"\n[[path]]\npath = "{disk}"\nbytes = "50%"\n'
@@ -335,7 +332,6 @@ def test_a_slow_webhook_ends_in_its_time(tmp_path: Path, mailbox: MailBox, hook:
     assert (len(mailbox.mails), len(hook.posts)) == (1, 1)
 
 
-@pytest.mark.system
 def test_mail_by_starttls_and_login(tmp_path: Path) -> None:
     """Encrypted and with the password of a file; a wrong password, a certificate that nobody
     signed, and a server without STARTTLS are one line each, and nothing is sent openly."""
@@ -439,7 +435,7 @@ def test_stdout_that_takes_nothing_is_told(arguments: list[str]) -> None:
     assert message not in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_log_on_a_full_disk_ends_no_service(tmp_path: Path) -> None:
     """With --every it goes on where neither stdout nor stderr can be written, and where the state
     is not its own for a while."""
@@ -664,7 +660,7 @@ def test_a_broken_state_is_kept_aside(tmp_path: Path) -> None:
     assert state.read_text() == '{"mine": 1}'
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_runs_for_long(tmp_path: Path, read_json: Callable[[Path], Any]) -> None:
     """With --every it looks again and again; with another one beside it, on the same state, each
     change is told once in all; SIGTERM ends it with what it has."""
@@ -896,8 +892,7 @@ def test_sizes(watchdog: ModuleType, text: str, expected: int) -> None:
 # --- the batch file ---
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_the_job_comes_again(tmp_path: Path) -> None:
     """On a real Slurm: it looks, tells once, and has submitted itself for the next time; there is
     never more than one that waits; a fault in TOOL is said and does not break the chain."""

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from slurm_cluster import Cluster, open_cluster
 
@@ -147,7 +147,6 @@ def list_branches(branch: Any) -> list[Any]:
 
 
 @given(stacks=STACKS)
-@settings(max_examples=100, deadline=None)
 def test_each_rank_ends_in_one_leaf(dog: Any, stacks: dict[int, list[Any]]) -> None:
     """Each rank ends in exactly one branch, that of its own stack, and a branch has exactly the
     ranks that end in it or below."""
@@ -168,7 +167,6 @@ def test_each_rank_ends_in_one_leaf(dog: Any, stacks: dict[int, list[Any]]) -> N
 
 
 @given(stacks=STACKS)
-@settings(max_examples=100, deadline=None)
 def test_places_share_out_the_ranks(dog: Any, stacks: dict[int, list[Any]]) -> None:
     """Each rank is in exactly one row, rows stand in order of size, and ranges are exact."""
     report = dog.HangReport(
@@ -196,7 +194,6 @@ def test_ranges_read_back(dog: Any, ranks: set[int]) -> None:
 
 
 @given(stacks=STACKS, order=st.randoms())
-@settings(max_examples=50, deadline=None)
 def test_dumps_come_through_srun_whole(dog: Any, stacks: dict[int, list[Any]], order: Any) -> None:
     """Lines of many nodes in any order, with others between them, are the dumps that were sent; a
     line is short; of a dump of which one is lost nothing is made up."""
@@ -297,7 +294,7 @@ def test_rank_without_a_stack_is_a_place_of_its_own(dog: Any) -> None:
     assert "no stack of rank 3: it is gone; py-spy: no" in report.caveats
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_thousands_of_dumps_merge_in_seconds(
     dog: Any, run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
@@ -641,7 +638,6 @@ def test_json_names_nobody(dog: Any) -> None:
 @given(
     events=st.lists(st.tuples(st.integers(1, 8), st.booleans(), st.booleans()), max_size=40),
 )
-@settings(max_examples=150, deadline=None)
 def test_law_of_the_watch(dog: Any, events: list[tuple[int, bool, bool]]) -> None:
     """Whenever the watchdog is restarted: it rings exactly when 10 s have passed without anything
     new, and once for each silence."""
@@ -1225,7 +1221,7 @@ def test_watch_that_is_interrupted_keeps_what_it_has(
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_odd_rank_of_torchrun_is_named(
     py_spy: str, started: list[Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
@@ -1270,8 +1266,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.mark.torch
-@pytest.mark.system
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_odd_rank_of_a_slurm_job_is_named(
     py_spy: str, cluster: Cluster, read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
@@ -1318,8 +1313,7 @@ def test_odd_rank_of_a_slurm_job_is_named(
     assert "JobState=CANCELLED" in state
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_array_is_refused_as_a_whole(py_spy: str, cluster: Cluster, tmp_path: Path) -> None:
     """Its tasks hang and are ended one by one: whoever means one has to name it."""
     options = ["--parsable", "--array=1-2", "--output=/dev/null", "--wrap=sleep 60"]

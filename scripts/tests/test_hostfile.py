@@ -97,13 +97,12 @@ def nodelists(draw: st.DrawFn) -> str:
     return ",".join(parts)
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_lists_are_expanded_as_slurm_does(cluster: Cluster, hostfile: ModuleType) -> None:
     """Whatever the list, hosts and order are those of `scontrol show hostnames`."""
 
     @given(st.lists(nodelists(), min_size=20, max_size=20))
-    @settings(max_examples=6, deadline=None)
+    @settings(max_examples=6)
     def compare(texts: list[str]) -> None:
         # One shell for many lists: to enter the cluster costs more than to ask.
         script = 'for list; do scontrol show hostnames "$list"; echo; done'
@@ -299,8 +298,7 @@ def run_job(cluster: Cluster, script: Path, *options: str) -> str:
     return next(each.state for each in cluster.jobs() if each.number.partition("+")[0] == job)
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("request_of", "expected"),
     [
@@ -328,8 +326,7 @@ def test_a_real_job(
     assert out.read_text().splitlines() == expected
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="openmpi-bin is not installed")
 def test_open_mpi_reads_the_file(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """mpirun starts as many ranks as the file has slots, and refuses one more."""

@@ -186,7 +186,6 @@ def two_nodes(tmp_path: Path) -> Iterator[tuple[Path, Callable[[int, list[str]],
 
 
 @pytest.mark.torch
-@pytest.mark.system
 @pytest.mark.parametrize("where", ["shared", "local"])
 def test_ranks_that_see_the_same_files_wait_for_one(
     two_nodes: tuple[Path, Callable[[int, list[str]], list[str]]],
@@ -222,7 +221,6 @@ def test_ranks_that_see_the_same_files_wait_for_one(
 
 
 @pytest.mark.torch
-@pytest.mark.system
 def test_files_that_can_only_be_read_are_still_found(
     two_nodes: tuple[Path, Callable[[int, list[str]], list[str]]],
     start_ranks: Callable[..., Ranks],
@@ -243,7 +241,6 @@ def test_files_that_can_only_be_read_are_still_found(
 
 
 @pytest.mark.torch
-@pytest.mark.system
 def test_first_that_dies_frees_its_node(
     two_nodes: tuple[Path, Callable[[int, list[str]], list[str]]],
     start_ranks: Callable[..., Ranks],
@@ -480,7 +477,6 @@ def test_rehearsal_is_heard(
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
 
 
-@pytest.mark.system
 def test_machines_of_one_name_are_two(
     two_nodes: tuple[Path, Callable[[int, list[str]], list[str]]],
 ) -> None:

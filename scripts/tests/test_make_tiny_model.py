@@ -231,7 +231,6 @@ def test_wrong_use_is_one_line(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.txt", "latin.txt"]
 
 
-@pytest.mark.system
 def test_full_disk_is_told(
     run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -247,7 +247,6 @@ def test_no_false_alarm_on_a_healthy_accelerator(
             assert row["seconds_median"] > 10 * arithmetic
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.integers(1, 300), min_size=1, max_size=4, unique=True),
     st.lists(st.integers(1, 300), min_size=1, max_size=4, unique=True),
@@ -309,7 +308,6 @@ def test_drift_of_a_run_that_heats_up(mamf: Any) -> None:
     assert mamf.is_steady(mamf.summarise_seconds([1.0] * 20, 1))
 
 
-@settings(deadline=None)  # a busy machine, or the first import of torch, is no failure
 @given(st.lists(st.floats(1e-6, 1e3), min_size=4, max_size=50))
 def test_statistics_keep_their_order(mamf: Any, seconds: list[float]) -> None:
     """min <= median <= max, the IQR fits between them, and the fastest time is the top rate."""
@@ -320,7 +318,6 @@ def test_statistics_keep_their_order(mamf: Any, seconds: list[float]) -> None:
 
 
 @pytest.mark.torch
-@settings(deadline=None)
 @given(st.lists(st.floats(1e-6, 1e3), min_size=4, max_size=50))
 def test_quartiles_are_those_of_torch(mamf: Any, seconds: list[float]) -> None:
     """The interquartile range is that of linear interpolation, as torch and numpy have it."""
@@ -361,7 +358,6 @@ def test_wrong_durations(mamf: Any, text: str) -> None:
         mamf.parse_duration(text)
 
 
-@settings(deadline=None)
 @given(*[st.lists(st.integers(1, 99), min_size=1, max_size=9, unique=True)] * 3)
 def test_search_visits_every_shape_once(
     mamf: Any, m: list[int], n: list[int], k: list[int]
@@ -406,7 +402,6 @@ def test_digits_are_earned(mamf: Any, value: float | None, doubt: float, text: s
     assert mamf.format_earned(value, doubt) == text
 
 
-@settings(deadline=None)
 @given(st.floats(1e-3, 1e6), st.floats(1e-6, 1e3))
 def test_rounding_stays_within_the_doubt(mamf: Any, value: float, doubt: float) -> None:
     """What is printed differs from the value by no more than the doubt."""
@@ -649,7 +644,6 @@ def test_what_this_machine_cannot_do_is_refused(
 
 
 @pytest.mark.torch
-@pytest.mark.alone
 def test_only_the_product_is_timed(mamf: Any) -> None:
     """A product of 20 ms is timed as 20 ms, though randomising and flushing take longer."""
     import torch

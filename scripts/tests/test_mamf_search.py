@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 TOOL = "compute/mamf_finder.py"
@@ -214,7 +214,7 @@ def test_search_finds_the_best_of_a_table(mamf: Any, name: str) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", LANDSCAPES)
 def test_search_finds_the_best_for_50_seeds(mamf: Any, name: str) -> None:
     """99.5 % of the best in a twentieth of the shapes and of the time, wherever it begins: 50
@@ -368,7 +368,6 @@ def test_thinned_sizes_by_hand(mamf: Any) -> None:
     assert mamf.thin_sizes(sizes, 3, near=96) == [80, 88, 96]
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 10**6), st.lists(st.integers(1, 30), min_size=3, max_size=3))
 def test_the_even_sample_stays_in_the_grid(mamf: Any, seed: int, lengths: list[int]) -> None:
     """Each place is one of the grid; and of a line all places come in about twice as many."""

@@ -15,7 +15,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -140,7 +140,6 @@ def test_factors_of_four_ranks(nccl_log: Any, collective: str, factor: float) ->
     assert nccl_log.BUS_FACTORS[collective](4) == factor
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.dictionaries(
         st.integers(0, 33).map(lambda power: 4 * 2**power),
@@ -403,7 +402,6 @@ def test_crossovers_by_hand(nccl_log: Any) -> None:
     assert turns[0]["size_bytes"] == pytest.approx(2)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.dictionaries(st.integers(0, 30).map(lambda p: 2**p), st.floats(0.01, 100.0), min_size=1),
     st.floats(0, 0.5),

@@ -624,7 +624,7 @@ def test_only_some_ranks_are_traced(tmp_path: Path, rank: str, is_traced: bool) 
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_torchrun_ranks_have_a_file_each(tmp_path: Path) -> None:
     """Two ranks of torchrun that reduce over gloo: a file each, with what each of them ran."""
     script = write_script(

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -54,7 +54,6 @@ def test_four_nodes_by_hand(pairs: Any) -> None:
     ]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(2, 120))
 def test_every_pair_meets_once_and_rounds_are_disjoint(pairs: Any, nodes: int) -> None:
     """For any number of nodes: each pair once, nobody twice in a round, one rests where odd."""
@@ -71,7 +70,6 @@ def test_every_pair_meets_once_and_rounds_are_disjoint(pairs: Any, nodes: int) -
     assert rested == (Counter(range(nodes)) if nodes % 2 else Counter())
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(2, 5000), st.data())
 def test_opponents_agree(pairs: Any, nodes: int, data: Any) -> None:
     """Each node finds its opponent alone, and the opponent finds it."""
@@ -121,7 +119,6 @@ def simulate(
     return tournament, pairs.judge_simulation(tournament, simulation)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(3, 24), st.data())
 def test_one_fault_of_any_kind_is_named(pairs: Any, nodes: int, data: Any) -> None:
     """In any cluster of 3 or more, one slow or dead node or link is named, and nothing else."""
@@ -270,7 +267,7 @@ def test_faults_in_4096_nodes_are_found_in_four_rounds(pairs: Any) -> None:
         assert tournament.complete
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_whole_tournament_of_4096_nodes_is_judged_in_a_minute(pairs: Any) -> None:
     """8.4 million pairs: all faults found, nobody accused, in less than a minute of processor."""
     started = time.process_time()
@@ -628,8 +625,6 @@ def play_four(options: Sequence[str], spoil: Callable[[Wires], None], out: Path)
 
 
 @pytest.mark.torch
-@pytest.mark.system
-@pytest.mark.alone
 def test_a_slow_node_of_a_real_network_is_named(tmp_path: Path) -> None:
     """A node whose card sends at a tenth of the rate is the one that is blamed."""
     status, table, errors, document = play_four(
@@ -643,8 +638,6 @@ def test_a_slow_node_of_a_real_network_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.system
-@pytest.mark.alone
 def test_a_slow_link_of_a_real_network_is_named(tmp_path: Path) -> None:
     """Two nodes that are slow to each other only have a slow link, and no node is blamed."""
     status, table, errors, document = play_four(
@@ -656,8 +649,6 @@ def test_a_slow_link_of_a_real_network_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.system
-@pytest.mark.alone
 def test_a_dead_link_of_a_real_network_is_named(tmp_path: Path) -> None:
     """A pair that never answers is dead after --timeout, and the rest of the run goes on."""
     status, table, errors, document = play_four(

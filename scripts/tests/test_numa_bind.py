@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from testing_utils import execute_subprocess_async, write_file_tree
 
@@ -458,14 +458,12 @@ def test_no_program_is_started_at_a_place_that_is_not_there(
     assert done.stdout == ""
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.sets(st.integers(0, 300), min_size=1))
 def test_cpu_lists_come_back(numa: Any, cpus: set[int]) -> None:
     """Any set of CPUs survives being written as a list and read again."""
     assert numa.parse_cpu_list(numa.format_cpu_list(cpus)) == cpus
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.sets(st.integers(0, 63), min_size=1), st.integers(1, 12), st.sampled_from([1, 2, 4]))
 def test_shares_are_fair_and_of_whole_cores(
     numa: Any, cpus: set[int], parts: int, threads: int
@@ -484,7 +482,6 @@ def test_shares_are_fair_and_of_whole_cores(
     assert max(map(len, owned)) - min(map(len, owned)) <= 1
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.sets(st.integers(0, 31), min_size=1),
     st.integers(1, 9),

@@ -311,7 +311,6 @@ def test_lock_of_an_attacker_is_not_used(
     assert (victim / "precious").read_text() == "precious"
 
 
-@pytest.mark.system
 def test_folder_of_another_user_is_not_used(locked: Any, lock_parent: Path) -> None:
     """A folder in our name that belongs to somebody else is refused."""
     if os.geteuid() != 0:

@@ -239,7 +239,6 @@ def write_hwloc_xml(synthetic: str, path: Path) -> None:
     hwloc.hwloc_topology_destroy(topology)
 
 
-@pytest.mark.system
 @pytest.mark.parametrize(
     ("synthetic", "ranks", "lists"),
     [
@@ -586,8 +585,7 @@ def check_ranks(told: list[dict[str, Any]], size: int) -> None:
     assert len({each["environ"]["MASTER_PORT"] for each in told}) == 1
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 @pytest.mark.torch
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="openmpi-bin is not installed")
 def test_ranks_of_open_mpi_meet(bare: dict[str, str], program: tuple[Path, Path]) -> None:
@@ -611,7 +609,7 @@ def test_ranks_of_open_mpi_meet(bare: dict[str, str], program: tuple[Path, Path]
         assert not set(told[0]["cpus"]) & set(told[1]["cpus"])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_ranks_of_torchrun_meet(bare: dict[str, str], program: tuple[Path, Path]) -> None:
     """torchrun --no-python starts two ranks through the tool; its address and port stay."""
@@ -651,8 +649,7 @@ def run_job(cluster: Cluster, script: Path, *options: str) -> str:
     return next(each.state for each in cluster.jobs() if each.number.partition("+")[0] == job)
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_ranks_of_two_nodes_meet(
     cluster: Cluster, bare: dict[str, str], program: tuple[Path, Path], tmp_path: Path
@@ -693,8 +690,7 @@ def test_ranks_of_two_nodes_meet(
     assert log.count("(Slurm): local rank") == 3
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_a_rank_that_dies_is_the_jobs_status(cluster: Cluster, tmp_path: Path) -> None:
     """srun sees the status of the program; without srun a batch file of two tasks is refused; a
     second step has another port."""

@@ -488,7 +488,7 @@ def test_change_has_its_sign(memory: Any, size: int) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_ranks_of_torchrun_say_a_line_each(
     tmp_path: Path, read_json: Callable[[Path], Any]
 ) -> None:

@@ -78,8 +78,7 @@ def read_rows(path: Path) -> dict[str, dict[str, Any]]:
     return {row["watch"]: row for row in json.loads(path.read_text())["results"]}
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_every_state_of_a_real_queue(empty: Cluster, tmp_path: Path) -> None:
     """Running, an array, a dependency, one that can never be met, held, later, failed: each is what
     it is, by JSON and, where squeue has none, by its text."""
@@ -152,8 +151,7 @@ def test_every_state_of_a_real_queue(empty: Cluster, tmp_path: Path) -> None:
                      rf"job={array}_1 nodes=1 ", done.stdout, re.MULTILINE)  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_what_sacct_remembers(empty: Cluster, tmp_path: Path) -> None:
     """A job that the controller has forgotten is told by the accounts, with its exit code; other
     users' jobs are found where they are asked for, and not otherwise."""
@@ -187,8 +185,7 @@ def test_what_sacct_remembers(empty: Cluster, tmp_path: Path) -> None:
         assert look(cluster, "--name", "theirs", *arguments).returncode == code, arguments
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_alerts_once_for_each_change(empty: Cluster, tmp_path: Path) -> None:
     """Missing and well again are told once each, by a real mail, though each look is a process of
     its own; a Slurm that does not answer is told at the second time."""
@@ -260,8 +257,7 @@ def test_alerts_once_for_each_change(empty: Cluster, tmp_path: Path) -> None:
     assert all(" watch=my_train " in line for line in pulses)
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_the_job_comes_again(tmp_path: Path) -> None:
     """On a real Slurm without accounting: it looks, tells once, writes the pulse, and has submitted
     itself for the next time; after an edit of WHEN=0 it ends."""

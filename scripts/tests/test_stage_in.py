@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from slurm_cluster import open_cluster
 from testing_utils import read_file_tree, write_file_tree
@@ -121,7 +121,6 @@ def test_zstd_is_staged_or_told(run_tool: Callable[..., Any], tmp_path: Path, lo
     assert (done.returncode, "cut off, damaged or no tar" in done.stderr) == (1, True), done.stderr
 
 
-@pytest.mark.system
 def test_an_archive_of_gnu_tar_comes_out_as_tar_has_it(
     run_tool: Callable[..., Any], tmp_path: Path, local: Path
 ) -> None:
@@ -158,7 +157,7 @@ NAMES = st.from_regex(r"[a-z]{1,3}(/[a-z]{1,3}){0,2}", fullmatch=True)
 
 
 @given(contents=st.dictionaries(NAMES, st.binary(max_size=50), max_size=8))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25)
 def test_any_tree_is_whole_or_refused(
     stage_in: ModuleType,
     tmp_path_factory: pytest.TempPathFactory,
@@ -433,7 +432,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, byt
     return pack(tmp_path_factory.mktemp("large") / "data.tar", contents), contents
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_after_a_kill_the_one_that_waits_takes_over(
     large: tuple[Path, dict[str, bytes]], local: Path
 ) -> None:
@@ -457,7 +456,7 @@ def test_after_a_kill_the_one_that_waits_takes_over(
     assert list_names(local) == {"data", ".data.staged.json"}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGUSR1"])
 def test_a_signal_leaves_nothing_half(
     large: tuple[Path, dict[str, bytes]],
@@ -478,7 +477,7 @@ def test_a_signal_leaves_nothing_half(
     assert read_json(out)["complete"] is False
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_many_at_once_copy_once(large: tuple[Path, dict[str, bytes]], local: Path) -> None:
     """Of five processes one copies, four wait, and all say that it is there."""
     source, contents = large
@@ -631,7 +630,6 @@ def mount_small(tmp_path: Path) -> Iterator[Callable[..., Path]]:
         subprocess.run(["umount", str(folder)], timeout=30, check=True)
 
 
-@pytest.mark.system
 @needs_root
 @pytest.mark.parametrize(("ending", "mode"), [("tar", "w"), ("tar.gz", "w:gz")])
 @pytest.mark.parametrize(
@@ -663,7 +661,6 @@ def test_what_does_not_fit_is_refused(
     assert len(read_file_tree(small / "few")) == 10
 
 
-@pytest.mark.system
 @needs_root
 def test_what_is_kept_free_and_what_memory_has_counts(
     run_tool: Callable[..., Any], mount_small: Callable[..., Path], tmp_path: Path
@@ -773,8 +770,7 @@ def test_shared_file_systems_are_refused(stage_in: ModuleType, tmp_path: Path) -
     assert stage_in.find_file_system(Path("/scratch"), mounts) == "ext4"
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_each_node_of_a_job_has_its_own_copy(tmp_path: Path) -> None:
     """srun with two nodes of two ranks: on each node, whose memory is its own, one rank copies."""
     contents = make_contents(500)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -57,7 +57,6 @@ def test_widths_by_hand(swiglu: Any) -> None:
     assert swiglu.list_widths(21840, 512, 64, 8) == [21840, 21504, 22016]
 
 
-@settings(deadline=None)
 @given(st.integers(1, 20000), st.integers(1, 16), st.integers(1, 600), st.integers(1, 128))
 def test_every_width_can_be_shared(
     swiglu: Any, hidden: int, tp: int, window: int, step: int

@@ -258,7 +258,7 @@ def test_rank_that_was_never_started_is_named(
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("rehearsal", "verdict", "words"),
     [
@@ -357,8 +357,7 @@ def three_nodes() -> Iterator[tuple[Callable[..., subprocess.Popen[str]], Callab
 
 
 @pytest.mark.torch
-@pytest.mark.system
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_node_whose_link_is_down_is_named(
     three_nodes: tuple[Callable[..., subprocess.Popen[str]], Callable[..., None]], is_cut: bool
@@ -398,8 +397,7 @@ def count_connections(process: subprocess.Popen[str]) -> int:
 
 
 @pytest.mark.torch
-@pytest.mark.system
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_node_that_is_cut_off_later_is_named(
     three_nodes: tuple[Callable[..., subprocess.Popen[str]], Callable[..., None]],
 ) -> None:

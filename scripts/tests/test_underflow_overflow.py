@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -572,7 +572,6 @@ def test_cost_is_measured(overflow: Any, torch: Any) -> None:
         st.floats(width=32) | st.sampled_from([math.inf, -math.inf, math.nan]), min_size=1
     )
 )
-@settings(deadline=None)
 def test_smallest_and_largest_are_those_of_python(
     overflow: Any, torch: Any, values: list[float]
 ) -> None:
@@ -699,7 +698,7 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_overflow_of_one_rank_is_named_by_it_alone(tmp_path: Path) -> None:
     """Under FSDP2 in fp16 and bf16, with dicts, checkpointing and low overhead, under FSDP1 and
     DDP: the rank whose data overflows names the module, and the other one nothing. A gradient that
@@ -736,7 +735,7 @@ def test_overflow_of_one_rank_is_named_by_it_alone(tmp_path: Path) -> None:
     assert "[rank 0]" not in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_transformers_model_is_looked_through(
     overflow: Any, torch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -417,8 +417,7 @@ def freeze(cluster: Cluster, node: str, folder: Path) -> Iterator[Path]:
         cluster.wait_for(lambda: cluster.run(unmount, on=node).returncode == 0, "it stays mounted")
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_a_node_that_slurm_drained(
     cluster: Cluster, admin: Admin, tmp_path: Path, read_json: Callable[[Path], Any]
 ) -> None:
@@ -455,8 +454,7 @@ def test_a_node_that_slurm_drained(
     assert "node1" not in path.read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_what_is_left_is_ended_only_when_told(cluster: Cluster, admin: Admin) -> None:
     """A user's process that ignores SIGTERM is named, stays until --kill, and the node is given
     back after it; the reason of another administrator is respected."""
@@ -497,8 +495,7 @@ def test_what_is_left_is_ended_only_when_told(cluster: Cluster, admin: Admin) ->
     wait_for_idle(cluster, "node2")
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_who_may_not_is_told(
     cluster: Cluster, admin: Admin, undrain: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -531,8 +528,7 @@ def test_who_may_not_is_told(
     wait_for_idle(cluster, "node1")
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_a_reason_that_changes_meanwhile_is_respected(
     cluster: Cluster, admin: Admin, undrain: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
