@@ -249,6 +249,7 @@ def test_a_run_ends_between_any_two_operations(memory: Any) -> None:
     assert counts[-1] == 2
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_a_signal_is_heard_at_once_and_keeps_no_half_variant(
     read_json: Callable[[Path], Any], tmp_path: Path
@@ -373,15 +374,14 @@ def test_a_config_that_is_not_here_is_refused(
 )
 def test_wrong_use_is_told(
     tmp_path: Path,
-    run_tool: Callable[..., Any],
-    torch_trap: dict[str, str],
+    call_tool: Callable[..., Any],
     arguments: list[str],
     message: str,
 ) -> None:
     """What makes no sense ends with status 2 before torch is imported."""
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "list.json").write_text("[1]")
-    done = run_tool(TOOL, *arguments, environ=torch_trap, cwd=tmp_path)
+    done = call_tool(TOOL, *arguments, without_torch=True, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert message in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
@@ -389,12 +389,12 @@ def test_wrong_use_is_told(
 
 @pytest.mark.torch
 def test_a_config_from_the_command_line(
-    tmp_path: Path, run_tool: Callable[..., Any], read_json: Callable[[Path], Any]
+    tmp_path: Path, call_tool: Callable[..., Any], read_json: Callable[[Path], Any]
 ) -> None:
     """A config's sizes reach the results, options change single ones, layers are multiplied."""
     config = {**LLAMA, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2}
     (tmp_path / "config.json").write_text(json.dumps({**config, "intermediate_size": 128}))
-    done = run_tool(
+    done = call_tool(
         TOOL, "--config", str(tmp_path / "config.json"), "--device", "cpu", "--sequence", "8",
         "--kv_heads", "4", "--json", str(tmp_path / "out.json"),
     )  # fmt: skip

@@ -397,15 +397,16 @@ def test_run_is_compared_with_one_of_as_many_ranks(bench: Any) -> None:
     ],
 )
 def test_wrong_use_is_told_at_once(
-    run_tool: Callable[..., Any], torch_trap: dict[str, str], arguments: list[str], words: str
+    call_tool: Callable[..., Any], arguments: list[str], words: str
 ) -> None:
     """What makes no sense ends with status 2 and one line, before torch is imported."""
-    done = run_tool(TOOL, *arguments, environ=torch_trap)
+    done = call_tool(TOOL, *arguments, without_torch=True)
     assert done.returncode == 2
     assert done.stderr.count(words) == 1
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_busbw_is_that_of_a_straight_loop(tmp_path: Path, ranks: int) -> None:
@@ -520,6 +521,7 @@ def wait_for_children(process: subprocess.Popen[str], count: int) -> list[int]:
     return [int(one) for one in found]
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 @pytest.mark.parametrize("ranks", [3, 4])
 def test_rank_that_is_killed_is_named_first(tmp_path: Path, ranks: int) -> None:
@@ -549,6 +551,7 @@ def test_rank_that_is_killed_is_named_first(tmp_path: Path, ranks: int) -> None:
     assert json.loads(path.read_text())["complete"] is False
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 @pytest.mark.parametrize("seconds", [0.6, 2.5])
 def test_ctrl_c_is_answered_at_once(tmp_path: Path, seconds: float) -> None:
@@ -627,6 +630,7 @@ def two_nodes() -> Iterator[Callable[..., subprocess.Popen[str]]]:
             holder.communicate()
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_limited_link_is_measured(
     two_nodes: Callable[..., subprocess.Popen[str]],

@@ -139,6 +139,7 @@ def test_real_workers_take_and_give(run_tool: Callable[..., Any], tmp_path: Path
     assert (tmp_path / "p.svg").read_text().startswith("<?xml")
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_items_that_wait_gain_from_workers(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Items that only wait 20 ms need no CPU: four workers are more than twice as fast as one."""
@@ -239,12 +240,12 @@ def test_arguments_of_a_dataloader_from_a_factory(run_tool: Callable[..., Any], 
     ],
 )
 def test_workers_that_fail_are_told_and_gone(
-    run_tool: Callable[..., Any], own: Path, factory: str, message: str
+    call_tool: Callable[..., Any], own: Path, factory: str, message: str
 ) -> None:
     """An item that raises, or kills its worker, ends with status 1 and one line."""
     arguments = ["--device", "cpu", "--num_workers", "2", "--batch_size", "2"]
     arguments += ["--dataset", f"my_data:{factory}", "--start_method", "fork"]
-    done = run_tool(TOOL, *arguments, cwd=own, timeout=60)
+    done = call_tool(TOOL, *arguments, cwd=own)
     assert done.returncode == 1, done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -264,6 +265,7 @@ def find_processes_in(folder: Path) -> list[int]:
     return found
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_leaves_no_worker_over(own: Path, sign: signal.Signals) -> None:
@@ -318,10 +320,10 @@ def test_a_stop_leaves_no_worker_over(own: Path, sign: signal.Signals) -> None:
     ],
 )
 def test_wrong_use_is_told(
-    run_tool: Callable[..., Any], torch_trap: dict[str, str], arguments: list[str], message: str
+    call_tool: Callable[..., Any], arguments: list[str], message: str
 ) -> None:
     """What makes no sense ends with status 2 before torch is imported."""
-    done = run_tool(TOOL, *arguments, environ=torch_trap)
+    done = call_tool(TOOL, *arguments, without_torch=True)
     assert done.returncode == 2, done.stderr
     assert message in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr

@@ -42,7 +42,7 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.mark.require_program("git")
 def test_all_waits_are_timed_in_both_places(
-    run_tool: Callable[..., Any],
+    call_tool: Callable[..., Any],
     read_json: Callable[[Path], Any],
     places: tuple[Path, Path],
     tmp_path: Path,
@@ -51,7 +51,7 @@ def test_all_waits_are_timed_in_both_places(
     path, beside = places
     out = tmp_path / "out.json"
     options = (*TINY, "--repeats", "2", "--module", "email", "--copy_module", "--json", str(out))
-    done = run_tool(TOOL, str(path), "--beside", str(beside), *options)
+    done = call_tool(TOOL, str(path), "--beside", str(beside), *options)
     assert done.returncode == 0, done.stderr
     document = read_json(out)
     assert document["complete"] is True
@@ -74,24 +74,24 @@ def test_all_waits_are_timed_in_both_places(
 
 
 def test_modules_are_imported_where_they_are(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """Without a copy a module is timed where it is installed; one that is not there is a caveat."""
     out = tmp_path / "out.json"
     options = ("--tasks", "import", "package", *TINY, "--repeats", "1", "--json", str(out))
     home = Path(os.__file__).parent
-    done = run_tool(TOOL, str(tmp_path), "--beside", str(home), *options, "--module", "email")
+    done = call_tool(TOOL, str(tmp_path), "--beside", str(home), *options, "--module", "email")
     assert done.returncode == 0, done.stderr
     rows = [row for row in read_json(out)["results"] if row["task"] == "import"]
     assert len({row["place"] for row in rows}) == 1
-    done = run_tool(TOOL, str(tmp_path), *options, "--module", "no_such_module")
+    done = call_tool(TOOL, str(tmp_path), *options, "--module", "no_such_module")
     assert done.returncode == 0, done.stderr
     assert "no_such_module is not installed" in done.stderr
 
 
 @pytest.mark.torch
 def test_torch_is_imported(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """import torch is a wait of its own, where torch is installed."""
     import torch
@@ -99,7 +99,7 @@ def test_torch_is_imported(
     out = tmp_path / "out.json"
     home = str(Path(torch.__file__).parent)
     options = ("--tasks", "import", "--repeats", "1", "--json", str(out))
-    done = run_tool(TOOL, home, "--beside", str(tmp_path), *options)
+    done = call_tool(TOOL, home, "--beside", str(tmp_path), *options)
     assert done.returncode == 0, done.stderr
     assert "import torch, warm" in done.stdout
     rows = read_json(out)["results"]
@@ -145,7 +145,7 @@ def test_dropping_everything_asks_the_kernel(feel: ModuleType, tmp_path: Path) -
     ],
 )
 def test_wrong_answers_are_problems(
-    run_tool: Callable[..., Any],
+    call_tool: Callable[..., Any],
     read_json: Callable[[Path], Any],
     places: tuple[Path, Path],
     tmp_path: Path,
@@ -162,7 +162,7 @@ def test_wrong_answers_are_problems(
     tasks = ("--tasks", "unpack", "list", "clone")
     options = (*tasks, *TINY, "--repeats", "1", "--json", str(out))
     environ = {"PATH": f"{ours}:{os.environ['PATH']}"}
-    done = run_tool(TOOL, str(places[0]), "--beside", str(places[1]), *options, environ=environ)
+    done = call_tool(TOOL, str(places[0]), "--beside", str(places[1]), *options, environ=environ)
     assert done.returncode == 1
     assert f"problem: {message}" in done.stderr
     assert "Traceback" not in done.stderr
@@ -209,16 +209,16 @@ def test_signals_keep_what_was_measured_and_clean_up(
 
 
 def test_leftovers_of_a_kill_are_named_and_removed(
-    run_tool: Callable[..., Any], places: tuple[Path, Path]
+    call_tool: Callable[..., Any], places: tuple[Path, Path]
 ) -> None:
     """After SIGKILL the next run names the folders, and removes them only when asked to."""
     process = start_bench(*places)
     process.kill()
     process.communicate(timeout=30)
     command = (TOOL, str(places[0]), "--beside", str(places[1]), *TINY, "--tasks", "unpack")
-    named = run_tool(*command, "--repeats", "1")
+    named = call_tool(*command, "--repeats", "1")
     assert named.stderr.count("was left behind") == 2
-    removed = run_tool(*command, "--repeats", "1", "--remove_leftovers")
+    removed = call_tool(*command, "--repeats", "1", "--remove_leftovers")
     assert removed.stderr.count("removed .feel-") == 2
     assert list(places[0].iterdir()) == list(places[1].iterdir()) == []
 
@@ -245,10 +245,10 @@ def test_hung_command_ends_with_the_run(feel: ModuleType) -> None:
     ],
 )
 def test_wrong_use_is_told(
-    run_tool: Callable[..., Any], tmp_path: Path, options: tuple[str, ...], message: str
+    call_tool: Callable[..., Any], tmp_path: Path, options: tuple[str, ...], message: str
 ) -> None:
     """What makes no sense, or does not fit, ends with status 2, and nothing is written."""
-    done = run_tool(TOOL, *options, cwd=tmp_path)
+    done = call_tool(TOOL, *options, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -256,18 +256,18 @@ def test_wrong_use_is_told(
 
 
 def test_missing_git_is_a_caveat(
-    run_tool: Callable[..., Any], places: tuple[Path, Path], tmp_path: Path
+    call_tool: Callable[..., Any], places: tuple[Path, Path], tmp_path: Path
 ) -> None:
     """Without git the other waits are timed; asking for a clone is then wrong use."""
     ours = tmp_path / "bin"
     ours.mkdir()
     (ours / "ls").symlink_to(str(shutil.which("ls")))
     command = (TOOL, str(places[0]), "--beside", str(places[1]), "--toy")
-    done = run_tool(*command, environ={"PATH": str(ours)})
+    done = call_tool(*command, environ={"PATH": str(ours)})
     assert done.returncode == 0, done.stderr
     assert "git is not there, so clone was not timed" in done.stderr
     assert "ls -l, warm" in done.stdout
-    done = run_tool(*command, "--tasks", "clone", environ={"PATH": str(ours)})
+    done = call_tool(*command, "--tasks", "clone", environ={"PATH": str(ours)})
     assert done.returncode == 2
     assert "--tasks clone: git is not there" in done.stderr
 

@@ -73,7 +73,7 @@ def make_part(**changed: Any) -> dict[str, Any]:
 
 @needs_fio
 def test_numbers_are_those_of_fio(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """Bandwidth, IOPS and latencies of a row are those in the JSON that fio wrote for the run."""
     keep, place, path = tmp_path / "keep", tmp_path / "place", tmp_path / "out.json"
@@ -81,7 +81,7 @@ def test_numbers_are_those_of_fio(
     place.mkdir()
     loads = ("--patterns", "randread", "write", "--file_sizes", "256k", "--block_sizes", "16k")
     options = (*loads, *QUICK, "--repeats", "1", "--keep", str(keep), "--json", str(path))
-    done = run_tool(TOOL, str(place), *options)
+    done = call_tool(TOOL, str(place), *options)
     assert done.returncode == 0, done.stderr
     document = read_json(path)
     assert document["complete"] is True
@@ -124,12 +124,12 @@ def test_bins_give_the_percentiles_of_fio(scan: ModuleType, tmp_path: Path) -> N
 
 @needs_fio
 def test_checkpoints_are_whole_files(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """--preset checkpoint writes and reads each file once, the slowest job decides."""
     path = tmp_path / "out.json"
     options = ("--preset", "checkpoint", "--file_sizes", "4m", "--block_sizes", "1m")
-    done = run_tool(
+    done = call_tool(
         TOOL, str(tmp_path), *options, "--jobs", "2", "--repeats", "1", "--json", str(path)
     )
     assert done.returncode == 0, done.stderr
@@ -140,17 +140,17 @@ def test_checkpoints_are_whole_files(
         assert run["bytes"] == 2 * 4 * 2**20
         assert run["bytes_per_second"] == pytest.approx(run["bytes"] / run["seconds"])
     assert not any("fsync" in caveat for caveat in document["caveats"])
-    timed = run_tool(TOOL, str(tmp_path), *options, "--jobs", "1", "--runtime", "1s")
+    timed = call_tool(TOOL, str(tmp_path), *options, "--jobs", "1", "--runtime", "1s")
     assert timed.returncode == 0, timed.stderr
     assert "this is not the checkpoint load" in timed.stderr
 
 
 @needs_fio
 @needs_root
-def test_full_disk_is_refused(run_tool: Callable[..., Any], mount: Callable[..., Path]) -> None:
+def test_full_disk_is_refused(call_tool: Callable[..., Any], mount: Callable[..., Path]) -> None:
     """What does not fit is refused before anything is written, with both sizes."""
     point = mount("tmpfs", "size=8m")
-    done = run_tool(TOOL, str(point), "--file_sizes", "8m", "--jobs", "2", "--repeats", "1")
+    done = call_tool(TOOL, str(point), "--file_sizes", "8m", "--jobs", "2", "--repeats", "1")
     assert done.returncode == 2
     assert "takes 17m on the file system, and 8m are free" in done.stderr
     assert list(point.iterdir()) == []
@@ -159,13 +159,13 @@ def test_full_disk_is_refused(run_tool: Callable[..., Any], mount: Callable[...,
 @needs_fio
 @needs_root
 def test_memory_and_missing_direct_io_are_marked(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], mount: Callable[..., Path]
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], mount: Callable[..., Path]
 ) -> None:
     """Numbers of memory say so in each row and as a caveat, and are never ok."""
     for kind in ("tmpfs", "ramfs"):
         point = mount(kind, "size=8m" if kind == "tmpfs" else "mode=700")
         path = point / "out.json"
-        done = run_tool(TOOL, "--toy", str(point), "--json", str(path))
+        done = call_tool(TOOL, "--toy", str(point), "--json", str(path))
         assert done.returncode == 0, done.stderr
         document = read_json(path)
         assert {row["access"] for row in document["results"]} == {"memory"}
@@ -176,11 +176,11 @@ def test_memory_and_missing_direct_io_are_marked(
 
 @needs_fio
 def test_buffered_runs_are_marked(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """--buffered is told to fio, and each row and a caveat say it."""
     path = tmp_path / "out.json"
-    done = run_tool(TOOL, "--toy", str(tmp_path), "--buffered", "--json", str(path))
+    done = call_tool(TOOL, "--toy", str(tmp_path), "--buffered", "--json", str(path))
     assert done.returncode == 0, done.stderr
     document = read_json(path)
     assert {row["verdict"] for row in document["results"]} == {"buffered"}
@@ -249,7 +249,7 @@ def test_signals_keep_what_was_measured_and_clean_up(
 
 @needs_fio
 def test_leftovers_of_a_kill_are_named_and_removed(
-    run_tool: Callable[..., Any], tmp_path: Path
+    call_tool: Callable[..., Any], tmp_path: Path
 ) -> None:
     """After SIGKILL the next run names the folder, and removes it only when asked to."""
     # One run of fio that is still going: between two there would be another one to end.
@@ -262,17 +262,17 @@ def test_leftovers_of_a_kill_are_named_and_removed(
     assert process.pid == tool
     os.killpg(fio, signal.SIGKILL)
     assert wait_until_gone(fio)
-    named = run_tool(TOOL, "--toy", str(tmp_path))
+    named = call_tool(TOOL, "--toy", str(tmp_path))
     assert f"{folder.name} was left behind" in named.stderr
     assert folder.is_dir()
-    removed = run_tool(TOOL, "--toy", str(tmp_path), "--remove_leftovers")
+    removed = call_tool(TOOL, "--toy", str(tmp_path), "--remove_leftovers")
     assert f"removed {folder.name}" in removed.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 @needs_fio
 def test_failing_fio_is_a_problem_of_its_row(
-    scan: ModuleType, run_tool: Callable[..., Any], tmp_path: Path
+    scan: ModuleType, call_tool: Callable[..., Any], tmp_path: Path
 ) -> None:
     """Where fio fails the row says FAILED and why, the exit status is 1, and no path is told."""
     ours = tmp_path / "bin"
@@ -284,20 +284,20 @@ def test_failing_fio_is_a_problem_of_its_row(
     )
     (ours / "fio").chmod(0o755)
     environ = {"PATH": f"{ours}:{os.environ['PATH']}"}
-    done = run_tool(TOOL, "--toy", str(tmp_path), environ=environ)
+    done = call_tool(TOOL, "--toy", str(tmp_path), environ=environ)
     assert done.returncode == 1
     assert "No space left on device" in done.stderr
     assert str(tmp_path) not in done.stderr.replace(str(ours), "")
     assert "FAILED" in done.stdout
 
 
-def test_missing_fio_is_one_line(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_missing_fio_is_one_line(call_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Without fio a run says how to get it, and the self-test passes with a note."""
     environ = {"PATH": str(tmp_path)}
-    done = run_tool(TOOL, str(tmp_path), environ=environ)
+    done = call_tool(TOOL, str(tmp_path), environ=environ)
     assert done.returncode == 2
     assert "fio is not there: apt-get install fio" in done.stderr
-    tested = run_tool(TOOL, "--self-test", environ=environ)
+    tested = call_tool(TOOL, "--self-test", environ=environ)
     assert tested.returncode == 0, tested.stderr
     assert "fio is not there" in tested.stderr
 
@@ -316,10 +316,10 @@ def test_missing_fio_is_one_line(run_tool: Callable[..., Any], tmp_path: Path) -
     ],
 )
 def test_wrong_use_is_told(
-    run_tool: Callable[..., Any], tmp_path: Path, options: tuple[str, ...], message: str
+    call_tool: Callable[..., Any], tmp_path: Path, options: tuple[str, ...], message: str
 ) -> None:
     """What makes no sense ends with status 2 and a sentence, and nothing is written."""
-    done = run_tool(TOOL, *options, cwd=tmp_path)
+    done = call_tool(TOOL, *options, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -345,7 +345,7 @@ def test_whole_files_take_the_place_of_a_presets_times(scan: ModuleType, preset:
 
 @needs_fio
 def test_advice_on_unsteady_whole_files_is_what_they_take(
-    run_tool: Callable[..., Any], scan: ModuleType, tmp_path: Path
+    call_tool: Callable[..., Any], scan: ModuleType, tmp_path: Path
 ) -> None:
     """Where whole files are unsteady the advice is no --runtime, which they do not have."""
     sizes = ["--file_sizes", "64k", "--block_sizes", "4k", "--jobs", "1", "--iodepth", "1"]
@@ -353,7 +353,7 @@ def test_advice_on_unsteady_whole_files_is_what_they_take(
     assert "--runtime" not in advice
     assert "more --repeats" in advice
     assert "a longer --runtime" in scan.advise_on_unsteady({"whole_files": False})
-    done = run_tool(TOOL, str(tmp_path), *sizes, "--whole_files", "--repeats", "5")
+    done = call_tool(TOOL, str(tmp_path), *sizes, "--whole_files", "--repeats", "5")
     assert done.returncode == 0, done.stderr
     assert "--runtime" not in done.stderr
 
@@ -373,10 +373,10 @@ def test_help_closes_its_brackets(scan: ModuleType) -> None:
     ],
 )
 def test_engines_that_cannot_do_it_are_refused(
-    run_tool: Callable[..., Any], tmp_path: Path, options: tuple[str, ...], message: str
+    call_tool: Callable[..., Any], tmp_path: Path, options: tuple[str, ...], message: str
 ) -> None:
     """An engine that fio has not, or that has one request at a time, is refused at once."""
-    done = run_tool(TOOL, str(tmp_path), *options)
+    done = call_tool(TOOL, str(tmp_path), *options)
     assert done.returncode == 2
     assert message in done.stderr
 

@@ -386,83 +386,6 @@ def test_mail_by_starttls_and_login(tmp_path: Path) -> None:
         assert box.mails == []
 
 
-def test_a_full_log_stops_no_mail(tmp_path: Path, mailbox: MailBox, hook: Hook) -> None:
-    """Where stdout takes nothing, mail and webhook are sent all the same; alerts on stdout come
-    again."""
-    (tmp_path / "data").mkdir()
-    path = f'[[path]]\npath = "{tmp_path}/data"\nmethod = "du"\ninodes = "1 used"\n'
-    config = write_config(tmp_path, f"stdout = true\n{make_ways(mailbox, hook)}{path}")
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, str(PATH), str(config)],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-            env={**os.environ, "no_proxy": "*"},
-            check=False,
-        )
-    assert done.returncode == 1
-    assert done.stderr.splitlines() == [
-        "problem: stdout could not be written: No space left on device",
-        "problem: stdout: not sent, comes again at the next look: No space left on device",
-    ]
-    assert (len(mailbox.mails), len(hook.posts)) == (1, 1)
-    assert len(find_alerts(run(config))) == 1
-    assert (len(mailbox.mails), len(hook.posts)) == (1, 1)
-
-
-@pytest.mark.parametrize("arguments", [["--example"], ["--path", "/"]])
-def test_stdout_that_takes_nothing_is_told(arguments: list[str]) -> None:
-    """A full disk or a closed pipe behind `>`: status 1 and a line, whatever is printed; without
-    any stdout at all there is nothing to be told."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    message = "stdout could not be written: "
-    command = [sys.executable, str(PATH), *arguments]
-    environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    options: dict[str, Any] = {"stderr": subprocess.PIPE, "text": True, "timeout": 60}
-    options["env"] = environ
-    with Path("/dev/full").open("w") as full, os.fdopen(writer, "w") as broken:
-        for stdout, words in ((full, "No space left on device"), (broken, "Broken pipe")):
-            done = subprocess.run(command, stdout=stdout, check=False, **options)
-            assert done.returncode == 1, done.stderr
-            assert message + words in done.stderr
-            assert "Traceback" not in done.stderr
-    shell = ["sh", "-c", '"$@" >&-', "sh", *command]
-    done = subprocess.run(shell, check=False, **options)
-    assert "Traceback" not in done.stderr
-    assert message not in done.stderr
-
-
-@pytest.mark.nightly
-def test_a_log_on_a_full_disk_ends_no_service(tmp_path: Path) -> None:
-    """With --every it goes on where neither stdout nor stderr can be written, and where the state
-    is not its own for a while."""
-    (tmp_path / "data").mkdir()
-    config = write_config(tmp_path, '[[path]]\npath = "data"\nmethod = "du"\ninodes = "1 used"\n')
-    state = tmp_path / "watch.state.json"
-    command = [sys.executable, str(PATH), str(config), "--every", "0.2s"]
-    with Path("/dev/full").open("w") as full:
-        service = subprocess.Popen(command, stdout=full, stderr=full, start_new_session=True)
-    try:
-        end = time.monotonic() + 30
-        while not state.exists():
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        state.write_text('{"mine": 1}')
-        time.sleep(1.5)
-        assert service.poll() is None
-        assert state.read_text() == '{"mine": 1}'
-        state.unlink()
-        while not state.exists():
-            assert time.monotonic() < end
-            time.sleep(0.05)
-    finally:
-        service.terminate()
-        assert service.wait(timeout=20) == 1
-
-
 def test_alerts_can_be_tried(tmp_path: Path, mailbox: MailBox, hook: Hook) -> None:
     """--test_alerts sends by all ways, whatever was told, and says what failed."""
     config = write_config(tmp_path, f'{make_ways(mailbox, hook)}[[path]]\npath = "/"\n')
@@ -786,10 +709,10 @@ def test_the_example_is_right(watchdog: ModuleType, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_use_is_told(
-    run_tool: Callable[..., Any], arguments: tuple[str, ...], message: str
+    call_tool: Callable[..., Any], arguments: tuple[str, ...], message: str
 ) -> None:
     """What cannot be meant ends with status 2 and one line."""
-    done = run_tool(TOOL, *arguments)
+    done = call_tool(TOOL, *arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -332,13 +332,13 @@ def test_thousands_of_dumps_merge_in_seconds(
     ],
 )
 def test_what_is_no_dump_is_told(
-    run_tool: Callable[..., Any], tmp_path: Path, text: str | None, message: str
+    call_tool: Callable[..., Any], tmp_path: Path, text: str | None, message: str
 ) -> None:
     """A file that is missing, cut off or something else ends with status 2 and its name."""
     path = tmp_path / "rank_0.json"
     if text is not None:
         path.write_text(text)
-    done = run_tool(TOOL, "merge", str(path))
+    done = call_tool(TOOL, "merge", str(path))
     assert done.returncode == 2
     assert f"{path}: {message}" in done.stderr
     assert "Traceback" not in done.stderr
@@ -359,13 +359,13 @@ def test_what_is_no_dump_is_told(
     ],
 )
 def test_what_is_only_like_a_dump_is_told(
-    dog: Any, run_tool: Callable[..., Any], tmp_path: Path, change: dict[str, Any]
+    dog: Any, call_tool: Callable[..., Any], tmp_path: Path, change: dict[str, Any]
 ) -> None:
     """A dump with a field that none has ends with status 2 and its name, and takes no memory."""
     dump = dog.make_sample_dump(3, [("f", "/u/t.py", 1)], 4) | change
     path = tmp_path / "rank_0.json"
     path.write_text(json.dumps(dump))
-    done = run_tool(TOOL, "merge", str(path))
+    done = call_tool(TOOL, "merge", str(path))
     assert done.returncode == 2
     assert f"{path}: this is no dump of hang_watchdog" in done.stderr
     assert "Traceback" not in done.stderr
@@ -373,22 +373,22 @@ def test_what_is_only_like_a_dump_is_told(
 
 @pytest.mark.parametrize("line", ["Infinity", "NaN", '"7"'])
 def test_a_line_that_is_no_number_is_told(
-    dog: Any, run_tool: Callable[..., Any], tmp_path: Path, line: str
+    dog: Any, call_tool: Callable[..., Any], tmp_path: Path, line: str
 ) -> None:
     """Numbers that JSON does not have are no numbers of lines."""
     path = tmp_path / "rank_0.json"
     text = json.dumps(dog.make_sample_dump(3, [("f", "/u/t.py", 41)], 4))
     path.write_text(text.replace('"line": 41', f'"line": {line}'))
-    done = run_tool(TOOL, "merge", str(path))
+    done = call_tool(TOOL, "merge", str(path))
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
     assert "this is no dump of hang_watchdog" in done.stderr
 
 
-def test_json_that_never_ends_is_told(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_json_that_never_ends_is_told(call_tool: Callable[..., Any], tmp_path: Path) -> None:
     """A file of nothing but brackets is not read to the end of the stack."""
     path = tmp_path / "rank_0.json"
     path.write_text("[" * 100_000)
-    done = run_tool(TOOL, "merge", str(path))
+    done = call_tool(TOOL, "merge", str(path))
     assert done.returncode == 2
     assert f"{path}: this is not JSON, or was cut off" in done.stderr
 
@@ -402,17 +402,17 @@ def test_a_spoilt_line_spoils_one_dump(dog: Any) -> None:
 
 
 def test_dumps_of_two_hangs_are_not_mixed(
-    dog: Any, run_tool: Callable[..., Any], tmp_path: Path
+    dog: Any, call_tool: Callable[..., Any], tmp_path: Path
 ) -> None:
     """A rank that is there twice is refused, and so is a folder without dumps."""
     dump = dog.make_sample_dump(3, [("f", "/u/t.py", 1)], 4)
     dog.save_dumps([dump], tmp_path / "a")
     dog.save_dumps([{**dump, "pid": 77}], tmp_path / "b")
-    done = run_tool(TOOL, "merge", str(tmp_path))
+    done = call_tool(TOOL, "merge", str(tmp_path))
     assert done.returncode == 2
     assert "rank 3 is there twice" in done.stderr
     (tmp_path / "empty").mkdir()
-    done = run_tool(TOOL, "merge", str(tmp_path / "empty"))
+    done = call_tool(TOOL, "merge", str(tmp_path / "empty"))
     assert done.returncode == 2
     assert "there are no dumps in this folder" in done.stderr
 
@@ -441,7 +441,7 @@ def test_dumps_of_two_hangs_are_not_mixed(
     ],
 )
 def test_wrong_use_is_told(
-    run_tool: Callable[..., Any], tmp_path: Path, arguments: tuple[str, ...], message: str
+    call_tool: Callable[..., Any], tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     """What makes no sense ends with status 2 and a line that says why; nothing is written."""
     spy = tmp_path / "bin"
@@ -451,7 +451,7 @@ def test_wrong_use_is_told(
     environ = {"PATH": f"{spy}:{os.environ['PATH']}"}
     here = tmp_path / "here"
     here.mkdir()
-    done = run_tool(TOOL, *arguments, environ=environ, cwd=here)
+    done = call_tool(TOOL, *arguments, environ=environ, cwd=here)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -671,11 +671,13 @@ def write_quiet(folder: Path) -> Path:
 
 @pytest.mark.parametrize("status", [0, 7])
 def test_wrapped_command_is_left_alone(
-    py_spy: str, run_tool: Callable[..., Any], tmp_path: Path, status: int
+    py_spy: str, call_tool: Callable[..., Any], tmp_path: Path, status: int
 ) -> None:
     """Output, errors and status of a command that does not hang come through; nothing is left."""
     text = f"import sys; print('a' * 200000); print('b', file=sys.stderr); sys.exit({status})"
-    done = run_tool(TOOL, "run", "--timeout", "30s", "--", sys.executable, "-c", text, cwd=tmp_path)
+    done = call_tool(
+        TOOL, "run", "--timeout", "30s", "--", sys.executable, "-c", text, cwd=tmp_path
+    )
     assert (done.returncode, done.stdout, done.stderr) == (status, "a" * 200000 + "\n", "b\n")
     assert list(tmp_path.iterdir()) == []
 
@@ -702,7 +704,7 @@ def test_wrapped_command_that_hangs_goes_on(
 
 
 def test_nothing_is_killed_unless_told(
-    py_spy: str, started: list[Any], run_tool: Callable[..., Any], tmp_path: Path
+    py_spy: str, started: list[Any], call_tool: Callable[..., Any], tmp_path: Path
 ) -> None:
     """--then kill ends the command and what it started, after the other actions, in order."""
     order = tmp_path / "order"
@@ -712,7 +714,7 @@ def test_nothing_is_killed_unless_told(
     options += ["--then", f"command:echo two >> {order}; test -s $HANG_REPORT"]
     words = [sys.executable, str(write_quiet(tmp_path)), str(tmp_path / "never"), "0"]
     shell = ["sh", "-c", f"{' '.join(words)} & wait"]
-    done = run_tool(TOOL, "run", *options, "--", *shell, timeout=60)
+    done = call_tool(TOOL, "run", *options, "--", *shell)
     assert done.returncode == 128 + signal.SIGTERM, done.stderr
     assert order.read_text() == "one rank 0 in wait_long at quiet.py:5\ntwo\n"
     assert [line for line in done.stderr.splitlines() if line.startswith("note: done")] == [
@@ -721,7 +723,7 @@ def test_nothing_is_killed_unless_told(
 
 
 def test_what_ends_the_run_waits_for_what_failed(
-    py_spy: str, run_tool: Callable[..., Any], tmp_path: Path
+    py_spy: str, call_tool: Callable[..., Any], tmp_path: Path
 ) -> None:
     """A command that fails before `kill` is tried again first, five times at most; a mail that
     comes after `kill` goes out although the run's last words came meanwhile."""
@@ -732,19 +734,19 @@ def test_what_ends_the_run_waits_for_what_failed(
     for wanted, notes in ((3, ["failed"] * 2 + ["done"]), (99, ["failed"] * 5)):
         tries.unlink(missing_ok=True)
         actions = ["--then", fails.format(wanted), "--then", "kill"]
-        done = run_tool(TOOL, "run", *options, *actions, "--", *words, timeout=90)
+        done = call_tool(TOOL, "run", *options, *actions, "--", *words)
         told = re.findall(r"note: (?:command )?(done|failed)", done.stderr)
         assert told == [*notes, "done"], done.stderr
         assert len(tries.read_text().splitlines()) == len(notes)
         assert "kill waits for what is to be tried again" in done.stderr
     shell = ["sh", "-c", "trap 'echo last words; exit 3' TERM; echo on; sleep 100 & wait"]
     actions = ["--then", "kill", "--then", f"command:echo after >> {tries}"]
-    done = run_tool(TOOL, "run", *options, *actions, "--", *shell, timeout=60)
+    done = call_tool(TOOL, "run", *options, *actions, "--", *shell)
     assert "last words" in done.stdout
     assert tries.read_text().endswith("after\n"), done.stderr
 
 
-def test_what_is_lost_is_told(py_spy: str, run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_what_is_lost_is_told(py_spy: str, call_tool: Callable[..., Any], tmp_path: Path) -> None:
     """A mail that no server takes until the run has ended is told as lost."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -752,7 +754,7 @@ def test_what_is_lost_is_told(py_spy: str, run_tool: Callable[..., Any], tmp_pat
     options = ["--timeout", "1s", "--out", str(tmp_path / "out")]
     options += ["--then", "kill", "--then", "mail:you@example.org", "--smtp", f"127.0.0.1:{port}"]
     words = [sys.executable, str(write_quiet(tmp_path)), str(tmp_path / "never"), "0"]
-    done = run_tool(TOOL, "run", *options, "--", *words, timeout=60)
+    done = call_tool(TOOL, "run", *options, "--", *words)
     assert re.search(r"note: mail failed: .*refused; the run is over: it is lost\n", done.stderr)
 
 
@@ -773,10 +775,10 @@ def test_match_ends_only_python(py_spy: str, started: list[Any], tmp_path: Path)
 
 
 def test_dump_of_nobody_says_what_to_do(
-    py_spy: str, run_tool: Callable[..., Any], tmp_path: Path
+    py_spy: str, call_tool: Callable[..., Any], tmp_path: Path
 ) -> None:
     """Where no process fits, the report says where it looked and how to find the right words."""
-    done = run_tool(TOOL, "dump", "--match", "no such words", "--out", str(tmp_path / "out"))
+    done = call_tool(TOOL, "dump", "--match", "no such words", "--out", str(tmp_path / "out"))
     assert done.returncode == 1
     assert "has a command line that fits 'no such words': see `ps -fu " in done.stderr
 
@@ -838,43 +840,6 @@ def test_slow_reader_gets_all_of_it(py_spy: str, started: list[Any], tmp_path: P
     assert process.wait(timeout=30) == 0
 
 
-def test_output_on_a_full_disk_is_told_once(py_spy: str, tmp_path: Path) -> None:
-    """The command goes on, and its status is that of the run."""
-    text = "import time\nfor i in range(5): print(i, flush=True); time.sleep(0.05)\nexit(3)"
-    words = ["run", "--out", str(tmp_path / "out"), "--", sys.executable, "-c", text]
-    with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            [sys.executable, PATH, *words],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    assert done.returncode == 3
-    assert done.stderr == "note: output of the command is lost: No space left on device\n"
-
-
-def test_full_disk_stops_no_action(py_spy: str, started: list[Any], tmp_path: Path) -> None:
-    """Where neither report nor log can be written, what is to be done at a hang is done."""
-    job = start(sys.executable, write_quiet(tmp_path), tmp_path / "never", "0")
-    started.append(job)
-    log, mark = tmp_path / "log", tmp_path / "mark"
-    log.touch()
-    (tmp_path / "out").write_text("a file, where a folder is wanted\n")
-    words = ["watch", "--timeout", "1s", "--log", log, "--pid", str(job.pid)]
-    words += ["--out", tmp_path / "out", "--then", f"command:echo $HANG_SUMMARY >> {mark}"]
-    with Path("/dev/full").open("wb") as full:
-        process = subprocess.Popen([sys.executable, PATH, *words], stdout=full, stderr=full)
-    started.append(process)
-    wait_until(lambda: mark.exists() and mark.read_text())
-    assert mark.read_text() == "rank 0 in wait_long at quiet.py:5\n"
-    time.sleep(0.5)
-    assert process.poll() is None
-    job.kill()
-    assert process.wait(timeout=30) == 1
-
-
 def test_out_that_does_not_answer_stops_no_action(
     py_spy: str, started: list[Any], tmp_path: Path
 ) -> None:
@@ -922,24 +887,6 @@ def test_logs_that_do_not_answer_are_silent(dog: Any, monkeypatch: pytest.Monkey
     watch.log_files.thread.join(10)
     assert watch.update()
     assert watch.find_hang() == []
-
-
-def test_stdout_that_takes_nothing_is_told(dog: Any, tmp_path: Path) -> None:
-    """A full disk: one line, status 1, and the JSON is there."""
-    dog.save_dumps([dog.make_sample_dump(0, [("f", "/u/t.py", 1)], 1)], tmp_path)
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, PATH, "merge", tmp_path, "--json", tmp_path / "x.json"],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    message = "stdout could not be written: No space left on device"
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, message)
-    assert "Traceback" not in done.stderr
-    assert (tmp_path / "x.json").exists()
 
 
 def test_state_of_another_job_is_left_alone(
@@ -1137,7 +1084,7 @@ stay()
 
 @pytest.mark.parametrize("has_handler", [True, False])
 def test_faulthandler_is_asked_only_where_it_is(
-    started: list[Any], run_tool: Callable[..., Any], tmp_path: Path, has_handler: bool
+    started: list[Any], call_tool: Callable[..., Any], tmp_path: Path, has_handler: bool
 ) -> None:
     """Without py-spy the signal gets the stack of a program that has a handler for it; another one
     does not get the signal, which would end it."""
@@ -1150,7 +1097,7 @@ def test_faulthandler_is_asked_only_where_it_is(
     (tmp_path / f"stacks.{job.pid}").symlink_to(tmp_path / "stacks")
     options = ("--pid", str(job.pid), "--py_spy", str(spy), "--out", str(tmp_path / "out"))
     more = ("--faulthandler", "USR2", "--faulthandler_file", str(tmp_path / "stacks.{pid}"))
-    done = run_tool(TOOL, "dump", *options, *more)
+    done = call_tool(TOOL, "dump", *options, *more)
     assert job.poll() is None, "the signal has ended it"
     if has_handler:
         assert done.returncode == 0, done.stderr
@@ -1162,7 +1109,7 @@ def test_faulthandler_is_asked_only_where_it_is(
 
 
 def test_native_stacks_and_processes_by_name(
-    py_spy: str, started: list[Any], run_tool: Callable[..., Any], tmp_path: Path
+    py_spy: str, started: list[Any], call_tool: Callable[..., Any], tmp_path: Path
 ) -> None:
     """--match finds processes by their command line; --native adds the calls in C, and the place
     in the user's code stays what it was. Dumps of several machines in one folder merge."""
@@ -1171,17 +1118,17 @@ def test_native_stacks_and_processes_by_name(
     assert job.stdout.readline() == "started\n"
     out = tmp_path / "out"
     options = ("--match", str(tmp_path / "quiet.py"), "--native", "--out", str(out))
-    done = run_tool(TOOL, "dump", *options)
+    done = call_tool(TOOL, "dump", *options)
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[-1] == "rank 0 in wait_long at quiet.py:5"
     assert " (libc" in done.stdout
     (path,) = out.glob("norank_*.json")
     other = json.loads(path.read_text()) | {"host": "zz", "pid": 1}
     path.with_name("norank_zz_1.json").write_text(json.dumps(other))
-    merged = run_tool(TOOL, "merge", str(out))
+    merged = call_tool(TOOL, "merge", str(out))
     assert merged.stderr.splitlines()[-1] == "ranks 0-1 in wait_long at quiet.py:5"
     assert "no rank in the environment: numbered by host and process" in merged.stderr
-    assert run_tool(TOOL, "dump", "--match", "no such words", "--out", str(out)).returncode == 1
+    assert call_tool(TOOL, "dump", "--match", "no such words", "--out", str(out)).returncode == 1
 
 
 def test_stopped_process_is_told(py_spy: str, dog: Any, started: list[Any], tmp_path: Path) -> None:

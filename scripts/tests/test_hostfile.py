@@ -176,7 +176,7 @@ def test_a_file_is_written_whole(run_tool: Callable[..., Any], tmp_path: Path) -
     assert [each.name for each in tmp_path.iterdir()] == ["hosts"]
 
 
-def test_links_and_devices_are_written_to(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_links_and_devices_are_written_to(call_tool: Callable[..., Any], tmp_path: Path) -> None:
     """A symbolic link stays one and leads to the new file; a device is not replaced by one."""
     (tmp_path / "there").mkdir()
     link = tmp_path / "hosts"
@@ -185,7 +185,7 @@ def test_links_and_devices_are_written_to(run_tool: Callable[..., Any], tmp_path
     device.symlink_to(os.devnull)
     for path in (link, device):
         arguments = ("--nodelist", "n1", "--slots", "1", "--output", str(path))
-        assert run_tool(TOOL, *arguments).returncode == 0
+        assert call_tool(TOOL, *arguments).returncode == 0
         assert path.is_symlink()
     assert (tmp_path / "there" / "hosts").read_text() == "n1 slots=1\n"
     assert Path(os.devnull).is_char_device()
@@ -238,15 +238,15 @@ def test_a_reader_that_goes_is_told(tmp_path: Path) -> None:
 
 
 def test_json_names_hosts_only_when_asked(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """Without --names no host is in the JSON, neither in a row nor in the command."""
     path = tmp_path / "x.json"
     arguments = ["--nodelist", "secret[1-2]", "--slots", "1", "--exclude=secret2"]
-    assert run_tool(TOOL, *arguments, "--json", str(path)).returncode == 0
+    assert call_tool(TOOL, *arguments, "--json", str(path)).returncode == 0
     assert "secret" not in path.read_text()
     assert read_json(path)["results"] == [{"node": 0, "host": None, "slots": 1}]
-    assert run_tool(TOOL, *arguments, "--json", str(path), "--names").returncode == 0
+    assert call_tool(TOOL, *arguments, "--json", str(path), "--names").returncode == 0
     assert read_json(path)["results"][0]["host"] == "secret1"
 
 

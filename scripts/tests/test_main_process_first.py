@@ -139,11 +139,9 @@ def test_deepest_mount_counts(first: Any, tmp_path: Path) -> None:
         (["--group", "--ranks", "1"], "--group needs more than one rank"),
     ],
 )
-def test_wrong_use_is_told(
-    run_tool: Callable[..., Any], torch_trap: dict[str, str], arguments: list[str], words: str
-) -> None:
+def test_wrong_use_is_told(call_tool: Callable[..., Any], arguments: list[str], words: str) -> None:
     """What makes no sense ends with status 2 before torch is imported."""
-    done = run_tool(TOOL, *arguments, environ=torch_trap)
+    done = call_tool(TOOL, *arguments, without_torch=True)
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
@@ -185,6 +183,7 @@ def two_nodes(tmp_path: Path) -> Iterator[tuple[Path, Callable[[int, list[str]],
         subprocess.run(["umount", tmp_path / "shared"], check=True, timeout=10)
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 @pytest.mark.parametrize("where", ["shared", "local"])
 def test_ranks_that_see_the_same_files_wait_for_one(
@@ -220,6 +219,7 @@ def test_ranks_that_see_the_same_files_wait_for_one(
         assert subprocess.run(listing, capture_output=True, timeout=10, check=True).stdout == b""
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_files_that_can_only_be_read_are_still_found(
     two_nodes: tuple[Path, Callable[[int, list[str]], list[str]]],
@@ -240,6 +240,7 @@ def test_files_that_can_only_be_read_are_still_found(
     assert [output for _, output, _ in done] == ["True\n", "False\n"], done
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_first_that_dies_frees_its_node(
     two_nodes: tuple[Path, Callable[[int, list[str]], list[str]]],
@@ -298,6 +299,7 @@ def test_error_is_raised_everywhere(start_ranks: Callable[..., Ranks], tmp_path:
         assert output.splitlines() == [*words, "True"]
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_folder_missing_on_one_rank_is_told_to_all(
     start_ranks: Callable[..., Ranks], tmp_path: Path
@@ -315,6 +317,7 @@ def test_folder_missing_on_one_rank_is_told_to_all(
     assert all("rank 1 on" in output and "make it first" in output for _, output, _ in done), done
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_what_would_never_end_is_refused(start_ranks: Callable[..., Ranks], tmp_path: Path) -> None:
     """To ask all ranks about a path while some of them wait for this one is an error, not a hang;
@@ -337,6 +340,7 @@ def test_what_would_never_end_is_refused(start_ranks: Callable[..., Ranks], tmp_
     assert "raised RuntimeError" in done[1][1]
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_node_is_not_asked_about_in_a_block(
     start_ranks: Callable[..., Ranks], tmp_path: Path
@@ -365,6 +369,7 @@ def test_node_is_not_asked_about_in_a_block(
     assert [status for status, _, _ in done] == [0, 0]
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_store_outlives_its_host(start_ranks: Callable[..., Ranks], tmp_path: Path) -> None:
     """Rank 0, which hosts the store, has nothing to prepare and is done: it stays for as long as
@@ -413,6 +418,7 @@ def test_no_time_is_a_time_limit(first: Any, monkeypatch: pytest.MonkeyPatch) ->
     assert time.monotonic() - started < 5
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_time_limit_is_kept(start_ranks: Callable[..., Ranks], tmp_path: Path) -> None:
     """With a time limit a rank waits so long and no longer."""
@@ -463,6 +469,7 @@ def test_inside_torchrun(tmp_path: Path, unique_port: int, has_group: bool) -> N
         assert places["0"] == min(places.values())
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_rehearsal_is_heard(
     run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
@@ -477,6 +484,7 @@ def test_rehearsal_is_heard(
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
 
 
+@pytest.mark.nightly
 def test_machines_of_one_name_are_two(
     two_nodes: tuple[Path, Callable[[int, list[str]], list[str]]],
 ) -> None:

@@ -413,7 +413,7 @@ def test_rows_that_were_stopped_early_are_marked(mamf: Any) -> None:
 
 @pytest.mark.torch
 def test_an_adaptive_run(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """A run on the CPU looks at as many shapes as it may, is complete, and says what it is."""
     path = tmp_path / "run.json"
@@ -423,7 +423,7 @@ def test_an_adaptive_run(
         arguments += [f"--{name}_range", *sizes]
     arguments += ["--num_iterations", "20", "--num_warmup_iterations", "10"]
     arguments += ["--accelerator_warmup_seconds", "0", "--json", str(path)]
-    done = run_tool(TOOL, *arguments, environ={"OMP_NUM_THREADS": "1"})
+    done = call_tool(TOOL, *arguments, environ={"OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
     document = read_json(path)
     assert document["complete"] is True
@@ -439,6 +439,7 @@ def test_an_adaptive_run(
     assert any("adaptive search on cpu, seed 0" in caveat for caveat in document["caveats"])
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_adaptive_on_two_devices(
     run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path

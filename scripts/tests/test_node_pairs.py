@@ -304,14 +304,13 @@ def test_a_pair_that_was_not_tried_blames_nobody(pairs: Any) -> None:
 
 
 def test_plan_prints_the_schedule(
-    run_tool: Callable[..., Any],
+    call_tool: Callable[..., Any],
     read_json: Callable[[Path], Any],
     tmp_path: Path,
-    torch_trap: dict[str, str],
 ) -> None:
     """--plan 7 needs no torch, and lists 7 rounds of 3 pairs with the node that rests."""
     out = tmp_path / "plan.json"
-    done = run_tool(TOOL, "--plan", "7", "--json", str(out), environ=torch_trap)
+    done = call_tool(TOOL, "--plan", "7", "--json", str(out), without_torch=True)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 2 + 7
     assert "7 rounds of 3 pairs see 21 of 21 links (100 %)" in done.stderr
@@ -321,7 +320,7 @@ def test_plan_prints_the_schedule(
 
 
 def test_simulation_as_a_program(
-    run_tool: Callable[..., Any],
+    call_tool: Callable[..., Any],
     read_json: Callable[[Path], Any],
     tmp_path: Path,
     torch_trap: dict[str, str],
@@ -330,7 +329,7 @@ def test_simulation_as_a_program(
     pytest.importorskip("matplotlib")
     out, plot = tmp_path / "out.json", tmp_path / "map.png"
     faults = ["--slow-node", "3:2", "--slow-node", "9:dead", "--slow-link", "11-4:3"]
-    done = run_tool(
+    done = call_tool(
         TOOL,
         "--simulate",
         "20",
@@ -371,11 +370,9 @@ def test_simulation_as_a_program(
         (["--simulate", "4", "--plot", "x.pdf"], "has to end in .svg or .png"),
     ],
 )
-def test_wrong_use(
-    run_tool: Callable[..., Any], arguments: list[str], message: str, torch_trap: dict[str, str]
-) -> None:
+def test_wrong_use(call_tool: Callable[..., Any], arguments: list[str], message: str) -> None:
     """What makes no sense is refused with a message, and status 2, before torch is imported."""
-    done = run_tool(TOOL, *arguments, environ=torch_trap)
+    done = call_tool(TOOL, *arguments, without_torch=True)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -395,11 +392,11 @@ def test_places_of_ranks(pairs: Any) -> None:
 
 @pytest.mark.torch
 def test_real_ranks_meet_and_sum_right(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """Three ranks on this machine: three pairs, each with samples and rates, and right sums."""
     out = tmp_path / "out.json"
-    done = run_tool(TOOL, "--toy", "--slower", "1000", "--json", str(out), timeout=120)
+    done = call_tool(TOOL, "--toy", "--slower", "1000", "--json", str(out))
     assert done.returncode == 0, done.stderr
     document = read_json(out)
     rows = document["results"]
@@ -430,6 +427,7 @@ def test_torchrun_starts_it(read_json: Callable[[Path], Any], tmp_path: Path) ->
     assert any("nothing to be compared with" in caveat for caveat in document["caveats"])
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_a_signal_ends_the_run_after_its_round(
     read_json: Callable[[Path], Any], tmp_path: Path
@@ -624,6 +622,7 @@ def play_four(options: Sequence[str], spoil: Callable[[Wires], None], out: Path)
     return *done, json.loads(out.read_text())
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_a_slow_node_of_a_real_network_is_named(tmp_path: Path) -> None:
     """A node whose card sends at a tenth of the rate is the one that is blamed."""
@@ -637,6 +636,7 @@ def test_a_slow_node_of_a_real_network_is_named(tmp_path: Path) -> None:
     assert document["complete"] is True
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_a_slow_link_of_a_real_network_is_named(tmp_path: Path) -> None:
     """Two nodes that are slow to each other only have a slow link, and no node is blamed."""
@@ -648,6 +648,7 @@ def test_a_slow_link_of_a_real_network_is_named(tmp_path: Path) -> None:
     assert document["details"]["slow_nodes"] == document["details"]["dead_nodes"] == []
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_a_dead_link_of_a_real_network_is_named(tmp_path: Path) -> None:
     """A pair that never answers is dead after --timeout, and the rest of the run goes on."""

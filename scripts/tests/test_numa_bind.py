@@ -447,12 +447,12 @@ def test_a_rank_outside_of_the_ranks_is_refused(numa: Any) -> None:
     ],
 )
 def test_no_program_is_started_at_a_place_that_is_not_there(
-    run_tool: Callable[..., Any], arguments: list[str], environ: dict[str, str], message: str
+    call_tool: Callable[..., Any], arguments: list[str], environ: dict[str, str], message: str
 ) -> None:
     """A rank or a device that does not exist ends with status 2, before the program."""
     hidden = {"ROCR_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "LOCAL_RANK": ""}
     program = [sys.executable, "-c", "print('started')"]
-    done = run_tool(TOOL, *arguments, "--", *program, environ={**hidden, **environ})
+    done = call_tool(TOOL, *arguments, "--", *program, environ={**hidden, **environ})
     assert done.returncode == 2, done.stderr
     assert message in " ".join(done.stderr.split())
     assert done.stdout == ""
@@ -600,12 +600,12 @@ hold.set()
     hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs"
 )
 def test_show_verifies_shares_with_real_programs(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """--show --verify starts a program for each rank, and both have CPUs of their own."""
     path = tmp_path / "plan.json"
     own = sorted(os.sched_getaffinity(0))
-    done = run_tool(
+    done = call_tool(
         TOOL, "--show", "--verify", "--cpu_map", f"{own[0]}/{own[-1]}", "--json", str(path)
     )
     assert done.returncode == 0, done.stderr
@@ -652,18 +652,18 @@ def test_torchrun_starts_ranks_through_it(script: Path) -> None:
     ],
 )
 def test_wrong_use_is_told(
-    run_tool: Callable[..., Any], arguments: list[str], message: str
+    call_tool: Callable[..., Any], arguments: list[str], message: str
 ) -> None:
     """What makes no sense ends with status 2 and says what to do."""
-    done = run_tool(TOOL, *arguments)
+    done = call_tool(TOOL, *arguments)
     assert done.returncode == 2, done.stderr
     assert message in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
 
 
-def test_the_programs_exit_status_is_that_of_the_tool(run_tool: Callable[..., Any]) -> None:
+def test_the_programs_exit_status_is_that_of_the_tool(call_tool: Callable[..., Any]) -> None:
     """The tool becomes the program: its exit status is the program's."""
-    done = run_tool(TOOL, "--quiet", "--", sys.executable, "-c", "raise SystemExit(37)")
+    done = call_tool(TOOL, "--quiet", "--", sys.executable, "-c", "raise SystemExit(37)")
     assert done.returncode == 37
     assert done.stderr == ""
 

@@ -118,11 +118,11 @@ def test_processes_append_to_one_file(lock_parent: Path) -> None:
 
 
 def test_demo_shows_both(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """The demonstration: without the lock lines tear, with it none does, and no byte is lost."""
     path = tmp_path / "out.json"
-    done = run_tool(TOOL, "--processes", "8", "--lines", "300", "--json", str(path))
+    done = call_tool(TOOL, "--processes", "8", "--lines", "300", "--json", str(path))
     assert done.returncode == 0, done.stderr
     rows = {row["way"]: row for row in read_json(path)["results"]}
     assert rows["print, long"]["lines_torn"] > 0
@@ -418,9 +418,9 @@ def test_prints_like_print(
         (["--processes", "1"], "--processes: 2 or more"),
     ],
 )
-def test_wrong_use_is_told(run_tool: Callable[..., Any], arguments: list[str], words: str) -> None:
+def test_wrong_use_is_told(call_tool: Callable[..., Any], arguments: list[str], words: str) -> None:
     """What makes no sense ends with status 2 and a line that says what would."""
-    done = run_tool(TOOL, *arguments)
+    done = call_tool(TOOL, *arguments)
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr

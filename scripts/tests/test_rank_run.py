@@ -250,7 +250,7 @@ def write_hwloc_xml(synthetic: str, path: Path) -> None:
     ],
 )
 def test_machines_of_hwloc(
-    run_tool: Callable[..., Any],
+    call_tool: Callable[..., Any],
     rank_run: ModuleType,
     tmp_path: Path,
     synthetic: str,
@@ -264,7 +264,7 @@ def test_machines_of_hwloc(
     write_hwloc_xml(synthetic, path)
     topology, devices = rank_run.read_hwloc(path)
     assert devices == []
-    done = run_tool(TOOL, "--dry-run", "--ranks", str(ranks), "--topology", str(path))
+    done = call_tool(TOOL, "--dry-run", "--ranks", str(ranks), "--topology", str(path))
     assert done.returncode == 0, done.stderr
     place = rank_run.make_place("x", (0, ranks, 0, ranks), 0)
     share = rank_run.plan_share_of(path, place, "auto")

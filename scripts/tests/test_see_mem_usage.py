@@ -447,10 +447,10 @@ def test_program_that_is_not_there_is_wrong_use() -> None:
     ],
 )
 def test_wrong_use_is_one_line(
-    run_tool: Callable[..., Any], arguments: list[str], message: str
+    call_tool: Callable[..., Any], arguments: list[str], message: str
 ) -> None:
     """What makes no sense ends with status 2 and one line."""
-    done = run_tool(TOOL, *arguments)
+    done = call_tool(TOOL, *arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -1030,11 +1030,11 @@ def test_reports_stay_in_their_folder(
 
 
 def test_program_says_what_can_run(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """The table and the JSON say what runs here, what does not and why."""
     path = tmp_path / "out.json"
-    done = run_tool(
+    done = call_tool(
         TOOL, "--packages", "pytest", "nope>=2", "--programs", "sh", "nope", "--devices", "cpu",
         "--timeout", "1.5s", "--json", str(path),
     )  # fmt: skip
@@ -1050,9 +1050,9 @@ def test_program_says_what_can_run(
     assert [v for n, (v, _) in rows.items() if n.startswith("a time-out")] == ["all ended"]
 
 
-def test_package_that_is_none_is_wrong_use(run_tool: Callable[..., Any]) -> None:
+def test_package_that_is_none_is_wrong_use(call_tool: Callable[..., Any]) -> None:
     """What names no package is refused in one line."""
-    done = run_tool(TOOL, "--packages", "a b")
+    done = call_tool(TOOL, "--packages", "a b")
     assert done.returncode == 2
     assert "'a b' is no package" in done.stderr
     assert json.dumps(done.stdout) == '""'

@@ -194,7 +194,7 @@ def test_what_cannot_be_rehearsed_is_refused(check: Any, text: str) -> None:
 
 @pytest.mark.parametrize("rehearsal", ["die:9:barrier", "absent:2", "hang:2"])
 def test_failure_of_a_rank_that_there_is_not_is_wrong_use(
-    run_tool: Callable[..., Any], torch_trap: dict[str, str], rehearsal: str
+    call_tool: Callable[..., Any], torch_trap: dict[str, str], rehearsal: str
 ) -> None:
     """A failure that could never happen is refused, by the launcher and by each rank."""
     options = ["--device", "cpu", "--rehearse", rehearsal]
@@ -204,17 +204,15 @@ def test_failure_of_a_rank_that_there_is_not_is_wrong_use(
         ([], torch_trap),
         ([], {**launched, "MASTER_ADDR": "127.0.0.1"}),
     ):
-        done = run_tool(TOOL, *options, *more, environ=environ)
+        done = call_tool(TOOL, *options, *more, environ=environ)
         assert done.returncode == 2
         number = rehearsal.split(":")[1]
         assert f"there is no rank {number}, only ranks 0 to 1" in done.stderr
 
 
-def test_bad_host_list_is_wrong_use(
-    run_tool: Callable[..., Any], torch_trap: dict[str, str]
-) -> None:
+def test_bad_host_list_is_wrong_use(call_tool: Callable[..., Any]) -> None:
     """--hosts that is no list ends with status 2 before torch is imported."""
-    done = run_tool(TOOL, "--hosts", "node[1-", environ=torch_trap)
+    done = call_tool(TOOL, "--hosts", "node[1-", without_torch=True)
     assert done.returncode == 2
     assert "is no list of hosts" in done.stderr
 

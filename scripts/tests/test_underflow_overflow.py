@@ -523,10 +523,10 @@ def test_lost_numbers_are_counted(overflow: Any, torch: Any) -> None:
     assert overflow.count_lost([numbers[2:5], numbers[5:]], torch.float8_e4m3fn) == (5, 3, 0, 2)
 
 
-def test_shares_of_what_formats_lose(run_tool: Any, torch: Any, tmp_path: Path) -> None:
+def test_shares_of_what_formats_lose(call_tool: Any, torch: Any, tmp_path: Path) -> None:
     """More scale, less that is zero and more that is too large; bfloat16 loses nothing here."""
     path = tmp_path / "lost.json"
-    done = run_tool(TOOL, "--demo", "--lost", "--device", "cpu", "--json", str(path))
+    done = call_tool(TOOL, "--demo", "--lost", "--device", "cpu", "--json", str(path))
     assert done.returncode == 0, done.stderr
     rows = json.loads(path.read_text())["results"]
     for name in ("float16", "float8_e5m2", "float8_e4m3fn"):
@@ -813,12 +813,12 @@ def test_too_little_memory_is_told() -> None:
 
 
 def test_json_has_all_frames(
-    tmp_path: Path, run_tool: Callable[..., Any], read_json: Callable[[Path], Any]
+    tmp_path: Path, call_tool: Callable[..., Any], read_json: Callable[[Path], Any]
 ) -> None:
     """The frames as rows with base units, inf as a state and not as a number."""
     path = tmp_path / "out.json"
     arguments = ["--demo", "--device", "cpu", "--repeats", "1", "--outputs", "dict"]
-    done = run_tool(TOOL, *arguments, "--json", str(path))
+    done = call_tool(TOOL, *arguments, "--json", str(path))
     assert done.returncode == 0, done.stderr
     document = read_json(path)
     last = document["results"][-1]

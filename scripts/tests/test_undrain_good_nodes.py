@@ -213,10 +213,10 @@ def test_a_node_that_hangs_ends_in_time(undrain: ModuleType) -> None:
     ],
 )
 def test_wrong_use_is_told(
-    run_tool: Callable[..., Any], arguments: tuple[str, ...], message: str
+    call_tool: Callable[..., Any], arguments: tuple[str, ...], message: str
 ) -> None:
     """What cannot be meant ends with status 2 and one line."""
-    done = run_tool(TOOL, *arguments)
+    done = call_tool(TOOL, *arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -331,9 +331,9 @@ def test_nodes_and_gateways_are_hidden(undrain: ModuleType) -> None:
     assert undrain.hide_node_names(words) == hidden
 
 
-def test_without_slurm_it_is_one_line(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_without_slurm_it_is_one_line(call_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Where there is no sinfo, that is said."""
-    done = run_tool(TOOL, environ={"PATH": str(tmp_path)})
+    done = call_tool(TOOL, environ={"PATH": str(tmp_path)})
     assert done.returncode == 2
     assert "sinfo is not here: run this where Slurm's commands are" in done.stderr
 
@@ -568,11 +568,11 @@ def test_a_number_that_is_another_process_by_now_is_left_alone(undrain: ModuleTy
         child.wait()
 
 
-def test_the_demonstration_touches_nobody_else(run_tool: Callable[..., Any]) -> None:
+def test_the_demonstration_touches_nobody_else(call_tool: Callable[..., Any]) -> None:
     """A process with another job's number survives the demonstration beside it."""
     other = subprocess.Popen(["sleep", "60"], env={**os.environ, "SLURM_JOB_ID": "77"})
     try:
-        done = run_tool(TOOL, "--demonstrate")
+        done = call_tool(TOOL, "--demonstrate")
         assert done.returncode == 0, done.stderr
         assert "leftovers" in done.stdout
         assert "clean" in done.stdout
