@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from needs import need
 
 # The last is a companion tool itself: what it gives to tests, these tests use.
 pytest_plugins = ["needs", "examples", "slurm_cluster", "toy_runs", "testing_utils"]
@@ -154,6 +155,26 @@ def call_tool(
         return subprocess.CompletedProcess([tool, *arguments], status or 0, *texts)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def can_mount(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Skips where this machine lets nobody mount."""
+    need("root")
+    point = tmp_path_factory.mktemp("mount")
+    mount = ["mount", "-t", "tmpfs", "none", str(point)]
+    if subprocess.run(mount, capture_output=True, timeout=30, check=False).returncode:
+        pytest.skip("mounts are not allowed: run the tests as root, outside of a container")
+    subprocess.run(["umount", str(point)], timeout=30, check=True)
+
+
+@pytest.fixture(scope="session")
+def can_unshare() -> None:
+    """Skips where this machine has no hosts and networks of one's own to give."""
+    need("root", "unshare", "nsenter", "setpriv")
+    unshare = ["unshare", "--net", "--uts", "--mount", "true"]
+    if subprocess.run(unshare, capture_output=True, timeout=30, check=False).returncode:
+        pytest.skip("namespaces are not allowed: run the tests as root, outside of a container")
 
 
 def refuse_constant(name: str) -> None:

@@ -575,7 +575,7 @@ def write_twin(described: dict[str, Any]) -> str:
     return f"{json.dumps(described['name'])}: ({{{names}}}) => {{ {body} }}"
 
 
-@pytest.mark.require_program("node")
+@pytest.mark.needs("node")
 def test_a_twin_in_another_language_gives_the_same(
     call_tool: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -334,11 +334,10 @@ def test_newer_file_is_not_put_back(
 
 
 @pytest.mark.torch
+@pytest.mark.usefixtures("can_mount")
 def test_second_name_without_links_is_a_copy(shrink: Any, torch: Any, tmp_path: Path) -> None:
     """Where a second name cannot be a link the file keeps its own name all the time, and the
     backup is a whole copy: there is no moment without a checkpoint."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to mount a file over itself, which cannot be linked then")
     path, backup = tmp_path / "a.pt", tmp_path / "a.pt.before_shrink"
     torch.save({"w": torch.zeros(10_000)[:3]}, path)
     path.chmod(0o640)
@@ -488,12 +487,11 @@ def test_killed_run_leaves_every_file_whole(torch: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
+@pytest.mark.usefixtures("can_mount")
 def test_full_disk_leaves_the_file_as_it_was(
     call_tool: Callable[..., Any], torch: Any, tmp_path: Path
 ) -> None:
     """On a small tmpfs that has no room for the new file: a line, and the old file in its place."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to mount a tmpfs")
     command = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", tmp_path]
     subprocess.run(command, check=True)
     try:

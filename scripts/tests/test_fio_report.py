@@ -36,7 +36,7 @@ def run_fio(folder: Path, *options: str) -> str:
     return done.stdout
 
 
-@pytest.mark.require_program("fio")
+@pytest.mark.needs("fio")
 def test_numbers_are_those_of_fio(
     call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
@@ -77,7 +77,7 @@ def test_numbers_are_those_of_fio(
         assert shape == (2, 4, 4096, "direct", "randrw")
 
 
-@pytest.mark.require_program("fio")
+@pytest.mark.needs("fio")
 def test_jobs_one_after_another_stay_apart(call_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Jobs behind a stonewall are of two groups and are rows of their own; a pipe is read too."""
     text = run_fio(
@@ -92,7 +92,7 @@ def test_jobs_one_after_another_stay_apart(call_tool: Callable[..., Any], tmp_pa
     assert all("buffered" in line for line in lines)
 
 
-@pytest.mark.require_program("fio")
+@pytest.mark.needs("fio")
 def test_a_job_that_really_failed_is_named(call_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Where the first job removes the file of the second one, the second one is a problem."""
     text = run_fio(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -327,7 +326,7 @@ def test_a_real_job(
 
 
 @pytest.mark.nightly
-@pytest.mark.skipif(shutil.which("mpirun") is None, reason="openmpi-bin is not installed")
+@pytest.mark.needs("mpirun")
 def test_open_mpi_reads_the_file(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """mpirun starts as many ranks as the file has slots, and refuses one more."""
     path = tmp_path / "hosts"

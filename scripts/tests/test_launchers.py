@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from needs import need
 from slurm_cluster import Cluster, open_cluster
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -89,8 +90,7 @@ def test_bash_can_read_it(script: Path) -> None:
 
 def test_shellcheck_has_nothing_to_say(script: Path) -> None:
     """Nothing in it is a known mistake."""
-    if not shutil.which("shellcheck"):
-        pytest.skip("shellcheck is not on this machine")
+    need("shellcheck")
     done = subprocess.run(["shellcheck", script], capture_output=True, text=True, check=False)
     assert done.stdout == ""
 

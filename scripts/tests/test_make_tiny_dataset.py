@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from needs import need
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "debug/tiny/make_tiny_dataset.py"
@@ -119,9 +120,8 @@ def save_again(editor: str, path: Path) -> None:
     if editor == "by hand":
         data = path.read_bytes()
         path.write_bytes(data if data.endswith(b"\n") else data + b"\n")
-    elif shutil.which(editor) is None:
-        pytest.skip(f"{editor} is not installed")
     else:
+        need(editor)
         subprocess.run(words[editor], input=b"w\nq\n", timeout=20, check=False)
 
 

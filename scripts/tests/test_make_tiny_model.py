@@ -232,13 +232,12 @@ def test_wrong_use_is_one_line(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.txt", "latin.txt"]
 
 
+@pytest.mark.usefixtures("can_mount")
 def test_full_disk_is_told(
     call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """On a disk that has no room for the weights: a row and a line, and nothing is left on it."""
     pytest.importorskip("transformers")
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to mount a tmpfs")
     disk, out = tmp_path / "disk", tmp_path / "out.json"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=32k", "none", disk]
@@ -256,7 +255,7 @@ def test_full_disk_is_told(
 
 
 def test_missing_package_is_named(
-    call_tool: Callable[..., Any], torch_trap: dict[str, str], tmp_path: Path
+    run_tool: Callable[..., Any], torch_trap: dict[str, str], tmp_path: Path
 ) -> None:
     """Without transformers there is nothing to keep: --out says what to install."""
     hide = tmp_path / "hide"
@@ -266,9 +265,9 @@ def test_missing_package_is_named(
         "u.find_spec = lambda n, *a: None if n == 'transformers' else find(n, *a)\n"
     )
     environ = {"PYTHONPATH": f"{hide}{os.pathsep}{torch_trap['PYTHONPATH']}"}
-    done = call_tool(TOOL, "--out", str(tmp_path), environ=environ)
+    done = run_tool(TOOL, "--out", str(tmp_path), environ=environ)
     assert done.returncode == 2
     assert "pip install transformers" in done.stderr
-    done = call_tool(TOOL, environ=environ)
+    done = run_tool(TOOL, environ=environ)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("not made") == 4

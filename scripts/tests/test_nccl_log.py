@@ -428,7 +428,7 @@ def write_logs(folder: Path) -> tuple[Path, Path]:
     return ring, tree
 
 
-@pytest.mark.require_package("matplotlib")
+@pytest.mark.needs("python:matplotlib")
 def test_two_files_against_each_other(
     call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:

@@ -708,7 +708,7 @@ def test_broken_loader_does_not_reach_the_program(tmp_path: Path, version: str) 
 
 
 def test_paths_are_those_of_the_start(
-    tmp_path: Path, call_tool: Callable[..., Any], read_json: Callable[[Path], Any]
+    tmp_path: Path, run_tool: Callable[..., Any], read_json: Callable[[Path], Any]
 ) -> None:
     """A program that changes its folder, and forks then, leaves its files where it was started."""
     script = write_script(
@@ -721,20 +721,20 @@ def test_paths_are_those_of_the_start(
             os.waitpid(pid, 0)
         """,
     )
-    done = call_tool(TOOL, "--log_dir", "logs", "--json", "a.json", script.name, cwd=tmp_path)
+    done = run_tool(TOOL, "--log_dir", "logs", "--json", "a.json", script.name, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(list((tmp_path / "logs").iterdir())) == 2
     assert read_json(tmp_path / "a.json")["complete"] is True
 
 
 def test_json_counts_calls_and_lines(
-    tmp_path: Path, read_json: Callable[[Path], Any], call_tool: Callable[..., Any]
+    tmp_path: Path, read_json: Callable[[Path], Any], run_tool: Callable[..., Any]
 ) -> None:
     """--json has the calls and lines of each function; of few lines there is no saying what they
     cost, however slow the first of them was."""
     script = write_script(tmp_path, PLAIN_PROGRAM)
     path = tmp_path / "out.json"
-    done = call_tool(TOOL, "--json", str(path), script)
+    done = run_tool(TOOL, "--json", str(path), script)
     document = read_json(path)
     rows = {row["function"]: (row["calls"], row["lines"]) for row in document["results"]}
     assert rows["__main__.main"] == (1, 6)
@@ -747,13 +747,13 @@ def test_json_counts_calls_and_lines(
 
 
 def test_cost_is_possible(
-    tmp_path: Path, read_json: Callable[[Path], Any], call_tool: Callable[..., Any]
+    tmp_path: Path, read_json: Callable[[Path], Any], run_tool: Callable[..., Any]
 ) -> None:
     """What the trace cost is said of many lines, and is less than the run took; a first line that
     took as long as all others, because files were opened for it, is not taken for each of them."""
     script = write_script(tmp_path, "for number in range(2000):\n    number += 1\n")
     path = tmp_path / "out.json"
-    done = call_tool(TOOL, "--json", str(path), script)
+    done = run_tool(TOOL, "--json", str(path), script)
     found = re.search(r"writing them took about (\S+) (.?s) of (\S+) (.?s) \((\d+)%\)", done.stderr)
     assert found, done.stderr
     scale = {"s": 1, "ms": 1e-3, "us": 1e-6}

@@ -320,7 +320,7 @@ def test_plan_prints_the_schedule(
 
 
 def test_simulation_as_a_program(
-    call_tool: Callable[..., Any],
+    run_tool: Callable[..., Any],
     read_json: Callable[[Path], Any],
     tmp_path: Path,
     torch_trap: dict[str, str],
@@ -329,7 +329,7 @@ def test_simulation_as_a_program(
     pytest.importorskip("matplotlib")
     out, plot = tmp_path / "out.json", tmp_path / "map.png"
     faults = ["--slow-node", "3:2", "--slow-node", "9:dead", "--slow-link", "11-4:3"]
-    done = call_tool(
+    done = run_tool(
         TOOL,
         "--simulate",
         "20",

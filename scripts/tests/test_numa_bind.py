@@ -447,12 +447,12 @@ def test_a_rank_outside_of_the_ranks_is_refused(numa: Any) -> None:
     ],
 )
 def test_no_program_is_started_at_a_place_that_is_not_there(
-    call_tool: Callable[..., Any], arguments: list[str], environ: dict[str, str], message: str
+    run_tool: Callable[..., Any], arguments: list[str], environ: dict[str, str], message: str
 ) -> None:
     """A rank or a device that does not exist ends with status 2, before the program."""
     hidden = {"ROCR_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "LOCAL_RANK": ""}
     program = [sys.executable, "-c", "print('started')"]
-    done = call_tool(TOOL, *arguments, "--", *program, environ={**hidden, **environ})
+    done = run_tool(TOOL, *arguments, "--", *program, environ={**hidden, **environ})
     assert done.returncode == 2, done.stderr
     assert message in " ".join(done.stderr.split())
     assert done.stdout == ""
@@ -566,7 +566,7 @@ def test_omp_threads_are_kept_or_replaced(script: Path) -> None:
 def test_memory_policy_reaches_the_program(numa: Any, script: Path) -> None:
     """The kernel shows the preferred node in the program's own memory map."""
     if not Path("/proc/self/numa_maps").exists() or numa.read_memory_policy() is None:
-        pytest.skip("this kernel does not tell of memory policies")
+        pytest.skip("the kernel tells of no memory policies: run on one with NUMA")
     seen, notes = bind_and_run(script, "--ranks", "1")
     if "no memory policy was set" in notes:
         pytest.skip("memory policies are not allowed here")
@@ -600,12 +600,12 @@ hold.set()
     hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs"
 )
 def test_show_verifies_shares_with_real_programs(
-    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """--show --verify starts a program for each rank, and both have CPUs of their own."""
     path = tmp_path / "plan.json"
     own = sorted(os.sched_getaffinity(0))
-    done = call_tool(
+    done = run_tool(
         TOOL, "--show", "--verify", "--cpu_map", f"{own[0]}/{own[-1]}", "--json", str(path)
     )
     assert done.returncode == 0, done.stderr
@@ -652,18 +652,18 @@ def test_torchrun_starts_ranks_through_it(script: Path) -> None:
     ],
 )
 def test_wrong_use_is_told(
-    call_tool: Callable[..., Any], arguments: list[str], message: str
+    run_tool: Callable[..., Any], arguments: list[str], message: str
 ) -> None:
     """What makes no sense ends with status 2 and says what to do."""
-    done = call_tool(TOOL, *arguments)
+    done = run_tool(TOOL, *arguments)
     assert done.returncode == 2, done.stderr
     assert message in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
 
 
-def test_the_programs_exit_status_is_that_of_the_tool(call_tool: Callable[..., Any]) -> None:
+def test_the_programs_exit_status_is_that_of_the_tool(run_tool: Callable[..., Any]) -> None:
     """The tool becomes the program: its exit status is the program's."""
-    done = call_tool(TOOL, "--quiet", "--", sys.executable, "-c", "raise SystemExit(37)")
+    done = run_tool(TOOL, "--quiet", "--", sys.executable, "-c", "raise SystemExit(37)")
     assert done.returncode == 37
     assert done.stderr == ""
 

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from needs import need
 from testing_utils import execute_subprocess_async
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -118,11 +119,11 @@ def test_processes_append_to_one_file(lock_parent: Path) -> None:
 
 
 def test_demo_shows_both(
-    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """The demonstration: without the lock lines tear, with it none does, and no byte is lost."""
     path = tmp_path / "out.json"
-    done = call_tool(TOOL, "--processes", "8", "--lines", "300", "--json", str(path))
+    done = run_tool(TOOL, "--processes", "8", "--lines", "300", "--json", str(path))
     assert done.returncode == 0, done.stderr
     rows = {row["way"]: row for row in read_json(path)["results"]}
     assert rows["print, long"]["lines_torn"] > 0
@@ -167,11 +168,9 @@ def test_threads_wait_for_each_other(locked: Any, lock_parent: Path) -> None:
 def test_print_inside_of_a_print_waits_for_nothing(locked: Any, lock_parent: Path) -> None:
     """A signal's handler that prints while its thread holds the lock does not wait for itself."""
     output = io.StringIO()
-    started = time.monotonic()
     with locked.hold_lock():
         locked.printflock("inner", file=output)
     assert output.getvalue() == "inner\n"
-    assert time.monotonic() - started < 5
 
 
 def test_child_that_was_forked_does_not_share_the_lock(locked: Any, lock_parent: Path) -> None:
@@ -313,8 +312,7 @@ def test_lock_of_an_attacker_is_not_used(
 
 def test_folder_of_another_user_is_not_used(locked: Any, lock_parent: Path) -> None:
     """A folder in our name that belongs to somebody else is refused."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to give a folder away")
+    need("root")
     folder = lock_parent / f"printflock-{os.geteuid()}"
     folder.mkdir(mode=0o700)
     os.chown(folder, 12345, 12345)

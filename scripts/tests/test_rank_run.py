@@ -7,7 +7,6 @@ import ctypes
 import ctypes.util
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -431,7 +430,7 @@ def test_what_is_set_stays_and_what_is_stale_does_not(bare: dict[str, str]) -> N
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one CPU to bind to")
-@pytest.mark.skipif(shutil.which("taskset") is None, reason="taskset is not there")
+@pytest.mark.needs("taskset", "/sys/devices/system/cpu")
 def test_a_binding_that_was_there_is_seen(bare: dict[str, str]) -> None:
     """What taskset bound is kept under auto and told; exclusive takes what there is instead."""
     own = str(min(os.sched_getaffinity(0)))
@@ -587,7 +586,7 @@ def check_ranks(told: list[dict[str, Any]], size: int) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.torch
-@pytest.mark.skipif(shutil.which("mpirun") is None, reason="openmpi-bin is not installed")
+@pytest.mark.needs("mpirun")
 def test_ranks_of_open_mpi_meet(bare: dict[str, str], program: tuple[Path, Path]) -> None:
     """mpirun starts two ranks through the tool: they reduce, and have a core each."""
     command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", "--bind-to", "none"]

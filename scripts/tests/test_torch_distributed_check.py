@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from needs import need
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "debug/torch_distributed_check.py"
@@ -194,7 +194,7 @@ def test_what_cannot_be_rehearsed_is_refused(check: Any, text: str) -> None:
 
 @pytest.mark.parametrize("rehearsal", ["die:9:barrier", "absent:2", "hang:2"])
 def test_failure_of_a_rank_that_there_is_not_is_wrong_use(
-    call_tool: Callable[..., Any], torch_trap: dict[str, str], rehearsal: str
+    run_tool: Callable[..., Any], torch_trap: dict[str, str], rehearsal: str
 ) -> None:
     """A failure that could never happen is refused, by the launcher and by each rank."""
     options = ["--device", "cpu", "--rehearse", rehearsal]
@@ -204,7 +204,7 @@ def test_failure_of_a_rank_that_there_is_not_is_wrong_use(
         ([], torch_trap),
         ([], {**launched, "MASTER_ADDR": "127.0.0.1"}),
     ):
-        done = call_tool(TOOL, *options, *more, environ=environ)
+        done = run_tool(TOOL, *options, *more, environ=environ)
         assert done.returncode == 2
         number = rehearsal.split(":")[1]
         assert f"there is no rank {number}, only ranks 0 to 1" in done.stderr
@@ -310,10 +310,11 @@ HOLD = 'hostname "$0" && ip link set lo up && echo ready && exec sleep 600'
 
 
 @pytest.fixture
-def three_nodes() -> Iterator[tuple[Callable[..., subprocess.Popen[str]], Callable[..., None]]]:
+def three_nodes(
+    can_unshare: None,
+) -> Iterator[tuple[Callable[..., subprocess.Popen[str]], Callable[..., None]]]:
     """Three hosts of their own names on one switch: starts a command on one, or sets it up."""
-    if os.geteuid() != 0 or not all(map(shutil.which, ("ip", "unshare", "nsenter", "setpriv"))):
-        pytest.skip("needs root and iproute2")
+    need("tc")
     names = ["switch", "node1", "node2", "node3"]
     hold = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--uts", "bash", "-c", HOLD]
     holders = {
