@@ -149,6 +149,7 @@ def test_items_that_wait_gain_from_workers(run_tool: Callable[..., Any], tmp_pat
     assert four["step_seconds_median"] < one["step_seconds_median"] / 2
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_workers_may_be_spawned(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """The synthetic dataset and what workers do first can be pickled."""

@@ -89,6 +89,7 @@ def test_modules_are_imported_where_they_are(
     assert "no_such_module is not installed" in done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_torch_is_imported(
     call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
@@ -187,7 +188,16 @@ def start_bench(place: Path, beside: Path, *options: str) -> subprocess.Popen[st
     return process
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SIGINT",
+        *(
+            pytest.param(name, marks=pytest.mark.nightly)
+            for name in ("SIGTERM", "SIGUSR1", "SIGHUP")
+        ),
+    ],
+)
 def test_signals_keep_what_was_measured_and_clean_up(
     read_json: Callable[[Path], Any], places: tuple[Path, Path], tmp_path: Path, name: str
 ) -> None:

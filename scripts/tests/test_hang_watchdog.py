@@ -307,9 +307,7 @@ def test_thousands_of_dumps_merge_in_seconds(
         (dog.make_sample_dump(r, odd if r == 1234 else waits, 4096) for r in range(4096)), tmp_path
     )
     out = tmp_path / "out.json"
-    began = time.monotonic()
     done = run_tool(TOOL, "merge", str(tmp_path), "--json", str(out))
-    seconds = time.monotonic() - began
     assert done.returncode == 0, done.stderr
     words = "rank 1234 in load at data.py:12; ranks 0-1233,1235-4095 in all_reduce at deep.py:39"
     assert done.stderr.splitlines()[-1] == words
@@ -755,6 +753,7 @@ def test_what_is_lost_is_told(py_spy: str, run_tool: Callable[..., Any], tmp_pat
     assert re.search(r"note: mail failed: .*refused; the run is over: it is lost\n", done.stderr)
 
 
+@pytest.mark.nightly
 def test_match_ends_only_python(py_spy: str, started: list[Any], tmp_path: Path) -> None:
     """`--match` with `--then kill` ends the Python processes that fit and what they started, not an
     editor or a shell that has the same words in its command line."""
@@ -807,6 +806,7 @@ print(sorted(heard), flush=True)
 """
 
 
+@pytest.mark.nightly
 def test_each_signal_is_handed_on(py_spy: str, started: list[Any], tmp_path: Path) -> None:
     """Also the second of a kind: the watchdog is not in the way, and does not end before the
     command."""
@@ -821,6 +821,7 @@ def test_each_signal_is_handed_on(py_spy: str, started: list[Any], tmp_path: Pat
     assert (process.returncode, said, notes) == (0, "[2, 2, 10, 10, 15]\n", "")
 
 
+@pytest.mark.nightly
 def test_slow_reader_gets_all_of_it(py_spy: str, started: list[Any], tmp_path: Path) -> None:
     """Whoever reads the output slowly, also after the command has ended, loses nothing; nor does
     a pipe that does not wait lose any."""
@@ -902,6 +903,7 @@ def test_state_of_another_job_is_left_alone(
     assert "state.json is of another job; this watchdog starts anew\n" in notes
 
 
+@pytest.mark.nightly
 def test_stacks_take_no_longer_than_they_may(dog: Any, started: list[Any], tmp_path: Path) -> None:
     """Many ranks of which none can be read: --dump_timeout is for all of them together."""
     spy = tmp_path / "py-spy"
@@ -931,6 +933,7 @@ def start_watch(log: Path, job: Any, out: Path, *options: str | Path) -> Any:
     return start(sys.executable, PATH, *words, *options)
 
 
+@pytest.mark.nightly
 def test_restart_knows_what_was_done(py_spy: str, started: list[Any], tmp_path: Path) -> None:
     """A watchdog that was killed and started again does not ring for the same hang, and does for
     the next one."""
@@ -1017,6 +1020,7 @@ def test_stale_heartbeat_is_named(
     assert table.startswith("| ")
 
 
+@pytest.mark.nightly
 def test_mail_is_sent_once_and_tried_again(py_spy: str, started: list[Any], tmp_path: Path) -> None:
     """A real mail server gets one letter for a hang, also where it was down at first."""
     controller = pytest.importorskip("aiosmtpd.controller")
@@ -1136,6 +1140,7 @@ def test_stopped_process_is_told(py_spy: str, dog: Any, started: list[Any], tmp_
     assert dog.describe_state(job.pid) == "it is gone"
 
 
+@pytest.mark.nightly
 def test_watch_that_is_interrupted_keeps_what_it_has(
     py_spy: str, started: list[Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:

@@ -479,6 +479,7 @@ def test_programs_that_fail_are_caveats(call_tool: Callable[..., Any], tmp_path:
     assert "ibstat is not on this machine (package infiniband-diags)" in done.stderr
 
 
+@pytest.mark.nightly
 def test_a_signal_while_waiting(read_json: Callable[[Path], Any], tmp_path: Path) -> None:
     """Ctrl-C during --again keeps the first reading, marked as partial."""
     write_file_tree(tmp_path, {"ibstat.txt": print_ibstat({}), "0": print_perfquery(20)})

@@ -386,7 +386,6 @@ def test_store_outlives_its_host(start_ranks: Callable[..., Ranks], tmp_path: Pa
         "    os._exit(0)  # without a word\n",
     )
     nodes = [["env", "GROUP_RANK=0"], *[["env", "GROUP_RANK=1", f"LOCAL_RANK={n}"] for n in (0, 1)]]
-    began = time.monotonic()
     done = finish(start_ranks([[*node, *program] for node in nodes], 1))
     assert [(status, output) for status, output, _ in done] == [(0, "done\n")] * 3, done
 

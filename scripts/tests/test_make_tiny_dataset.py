@@ -365,6 +365,7 @@ def test_slips_of_an_editor_are_named(
     assert [path.name for path in tmp_path.iterdir()] == ["folders"]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGHUP", "SIGINT"])
 def test_ended_action_leaves_nothing(tmp_path: Path, name: str) -> None:
     """A signal while records are written, Slurm's and that of a terminal that closes too: status 1

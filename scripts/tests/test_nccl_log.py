@@ -551,6 +551,7 @@ def test_a_wrong_line_is_not_the_best(call_tool: Callable[..., Any], tmp_path: P
     assert names == {"noted"}
 
 
+@pytest.mark.nightly
 def test_a_signal_keeps_what_was_read(read_json: Callable[[Path], Any], tmp_path: Path) -> None:
     """Ctrl-C while a pipe is awaited: what was read stands in the JSON, marked as partial."""
     ring, _ = write_logs(tmp_path)

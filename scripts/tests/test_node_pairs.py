@@ -390,6 +390,7 @@ def test_places_of_ranks(pairs: Any) -> None:
         pairs.find_place(job, 5)
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_real_ranks_meet_and_sum_right(
     call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
@@ -409,6 +410,7 @@ def test_real_ranks_meet_and_sum_right(
     assert "hosts" not in document["details"]
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_torchrun_starts_it(read_json: Callable[[Path], Any], tmp_path: Path) -> None:
     """Under torchrun its own store is used, and the ranks of one machine are a node each."""

@@ -668,6 +668,7 @@ def test_the_programs_exit_status_is_that_of_the_tool(run_tool: Callable[..., An
     assert done.stderr == ""
 
 
+@pytest.mark.nightly
 def test_a_stop_while_the_plan_is_checked_keeps_it(tmp_path: Path) -> None:
     """SIGTERM in the middle of --verify leaves JSON that says it is not complete."""
     path = tmp_path / "plan.json"

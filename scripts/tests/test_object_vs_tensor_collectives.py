@@ -71,7 +71,7 @@ def test_verdicts_by_hand(tool_: Any) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("ranks", [1, 3])
+@pytest.mark.parametrize("ranks", [1, pytest.param(3, marks=pytest.mark.nightly)])
 def test_any_world_size_is_right(
     call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path, ranks: int
 ) -> None:

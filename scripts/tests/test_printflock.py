@@ -118,6 +118,7 @@ def test_processes_append_to_one_file(lock_parent: Path) -> None:
     assert {len(line) - len(line.split()[1]) for line in lines} == {30007 + i for i in range(4)}
 
 
+@pytest.mark.nightly
 def test_demo_shows_both(
     run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
@@ -173,6 +174,7 @@ def test_print_inside_of_a_print_waits_for_nothing(locked: Any, lock_parent: Pat
     assert output.getvalue() == "inner\n"
 
 
+@pytest.mark.nightly
 def test_child_that_was_forked_does_not_share_the_lock(locked: Any, lock_parent: Path) -> None:
     """A child forked while the lock is held waits like anybody else, and the parent can give the
     lock back although the child has the same file open."""
@@ -217,36 +219,6 @@ def test_stopped_holder_does_not_stop_the_others(
             assert is_held
     finally:
         end([holder])
-
-
-def test_stopped_holder_delays_the_others_once(locked: Any, lock_parent: Path) -> None:
-    """Of many prints beside a holder that was stopped the first waits its time, and the others
-    hardly; as soon as the lock is free it is waited for again. What is inside says the same."""
-    number = locked.take_lock(1.0)
-    seconds = []
-
-    def print_some() -> None:
-        for _ in range(4):
-            started = time.monotonic()
-            with locked.hold_lock(1.0) as is_held, locked.hold_lock(1.0) as is_held_inside:
-                assert (is_held, is_held_inside) == (False, False)
-            seconds.append(time.monotonic() - started)
-
-    thread = threading.Thread(target=print_some)
-    thread.start()
-    thread.join(timeout=30)
-    locked.release_lock(number)
-    assert seconds[0] >= 1.0
-    assert len(seconds) == 4
-    assert max(seconds[1:]) < 0.9
-    with locked.hold_lock(1.0) as is_held:
-        assert is_held
-    number = locked.take_lock(1.0)
-    timer = threading.Timer(0.5, locked.release_lock, [number])
-    timer.start()
-    with locked.hold_lock(5.0) as is_held:
-        assert is_held
-    timer.join()
 
 
 def test_child_that_leaves_the_block_keeps_its_parents_lock(locked: Any, lock_parent: Path) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from needs import need
 from testing_utils import write_file_tree
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -328,7 +329,16 @@ time.sleep(30)
 """
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1", "SIGHUP"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SIGTERM",
+        *(
+            pytest.param(name, marks=pytest.mark.nightly)
+            for name in ("SIGINT", "SIGUSR1", "SIGHUP")
+        ),
+    ],
+)
 def test_signals_are_passed_on(name: str, tmp_path: Path, read_json: Callable[[Path], Any]) -> None:
     """A signal sent to the wrapper reaches the program, which ends as it likes; the JSON stays."""
     path = tmp_path / "out.json"
@@ -388,6 +398,7 @@ print("received", len(received), flush=True)
 def test_ctrl_c_at_the_terminal_arrives_once(tmp_path: Path) -> None:
     """Ctrl-C at a terminal reaches the program as well as the wrapper, which does not send a
     second one, and waits until the program has ended."""
+    need("/dev/pts/ptmx")
     pid, terminal = pty.fork()
     if pid == 0:
         arguments = [str(PATH), "--interval", "50ms", "--", sys.executable, "-c", COUNTER]

@@ -152,6 +152,7 @@ def test_above_the_peak_is_a_problem(call_tool: Callable[..., Any]) -> None:
     assert "rates above --peak" in done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_ctrl_c_keeps_the_widths_so_far(read_json: Callable[[Path], Any], tmp_path: Path) -> None:
     """A search that is stopped has a table, and JSON marked as partial."""

@@ -460,11 +460,10 @@ def test_what_is_left_is_ended_only_when_told(
     back after it; the reason of another administrator is respected."""
     code = "import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True)"
     command = ["setpriv", "--reuid=4242", "--clear-groups", sys.executable, "-c"]
+    script = 'nohup "$@" > "$0" 2> /dev/null & until test -s "$0"; do sleep 0.1; done; echo $!'
     left = cluster.run(
-        ["sh", "-c", 'nohup "$@" > "$0" 2> /dev/null & until test -s "$0"; do sleep 0.1; done; echo $!',
-         tmp_path / "up", *command, f"{code}; time.sleep(600)"],
-        on="node2",
-    )  # fmt: skip
+        ["sh", "-c", script, tmp_path / "up", *command, f"{code}; time.sleep(600)"], on="node2"
+    )
     number = left.stdout.strip()
 
     def lives() -> bool:
