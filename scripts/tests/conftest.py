@@ -17,7 +17,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from needs import need
 
 # The last is a companion tool itself: what it gives to tests, these tests use.
 pytest_plugins = ["needs", "examples", "slurm_cluster", "toy_runs", "testing_utils"]
@@ -160,6 +159,8 @@ def call_tool(
 @pytest.fixture(scope="session")
 def can_mount(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Skips where this machine lets nobody mount."""
+    from needs import need  # a plugin, which pytest imports itself
+
     need("root")
     point = tmp_path_factory.mktemp("mount")
     mount = ["mount", "-t", "tmpfs", "none", str(point)]
@@ -171,6 +172,8 @@ def can_mount(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(scope="session")
 def can_unshare() -> None:
     """Skips where this machine has no hosts and networks of one's own to give."""
+    from needs import need
+
     need("root", "unshare", "nsenter", "setpriv")
     unshare = ["unshare", "--net", "--uts", "--mount", "true"]
     if subprocess.run(unshare, capture_output=True, timeout=30, check=False).returncode:

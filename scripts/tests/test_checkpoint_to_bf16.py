@@ -503,7 +503,7 @@ def test_broken_checkpoint_is_told_before_anything_is_written(
 
 @pytest.mark.torch
 def test_run_that_was_killed_is_resumed(
-    call_tool: Callable[..., Any], torch: Any, tmp_path: Path, read_json: Callable[[Path], Any]
+    run_tool: Callable[..., Any], torch: Any, tmp_path: Path, read_json: Callable[[Path], Any]
 ) -> None:
     """SIGKILL in the middle: the source is as it was, no folder looks complete, a second run is
     refused without --resume, and with it does only what is missing."""
@@ -529,14 +529,14 @@ def test_run_that_was_killed_is_resumed(
     assert read_bytes(source) == before
     assert not out.exists()
     assert not (partial / "config.json").exists()
-    done = call_tool(TOOL, str(source), str(out))
+    done = run_tool(TOOL, str(source), str(out))
     assert done.returncode == 2
     assert "go on with --resume" in done.stderr
-    done = call_tool(TOOL, str(source), str(out), "--resume", "--keep", "w0")
+    done = run_tool(TOOL, str(source), str(out), "--resume", "--keep", "w0")
     assert done.returncode == 2
     assert "with other options: remove it" in done.stderr
     report = tmp_path / "x.json"
-    done = call_tool(TOOL, str(source), str(out), "--resume", "--json", str(report))
+    done = run_tool(TOOL, str(source), str(out), "--resume", "--json", str(report))
     assert done.returncode == 0, done.stderr
     verdicts = [row["verdict"] for row in read_json(report)["results"]]
     # Of two files with their names the second one may not have been noted yet.
@@ -554,7 +554,7 @@ def test_run_that_was_killed_is_resumed(
 @pytest.mark.torch
 @pytest.mark.parametrize("foreign", ["folder", "link", "empty"])
 def test_what_this_tool_did_not_leave_is_not_cleared(
-    call_tool: Callable[..., Any], sharded: Path, foreign: str
+    run_tool: Callable[..., Any], sharded: Path, foreign: str
 ) -> None:
     """--resume removes nothing of a folder of that name that is somebody else's, nor through a
     link; an empty one, of a run that was ended at once, is taken. An index without metadata gets
@@ -570,7 +570,7 @@ def test_what_this_tool_did_not_leave_is_not_cleared(
     if foreign != "empty":
         (home / "thesis.tex").write_text("precious")
     out = sharded.parent / "out"
-    done = call_tool(TOOL, str(sharded), str(out), "--resume")
+    done = run_tool(TOOL, str(sharded), str(out), "--resume")
     if foreign == "empty":
         assert done.returncode == 0, done.stderr
         total = json.loads((out / index.name).read_text())["metadata"]["total_size"]
@@ -655,7 +655,9 @@ def test_resumed_run_needs_room_for_the_rest_alone(
 
 @pytest.mark.torch
 @pytest.mark.usefixtures("can_mount")
-def test_mount_is_no_new_folder(call_tool: Callable[..., Any], sharded: Path) -> None:
+def test_mount_is_no_new_folder(
+    run_tool: Callable[..., Any], torch_trap: dict[str, str], sharded: Path
+) -> None:
     """An empty mount, and a link, are refused at once, not after hours of work that cannot be
     moved there."""
     disk, link = sharded.parent / "disk", sharded.parent / "link"
@@ -664,7 +666,7 @@ def test_mount_is_no_new_folder(call_tool: Callable[..., Any], sharded: Path) ->
     subprocess.run(["mount", "-t", "tmpfs", "none", disk], check=True)
     try:
         for target in (disk, link):
-            done = call_tool(TOOL, str(sharded), str(target), without_torch=True)
+            done = run_tool(TOOL, str(sharded), str(target), environ=torch_trap)
             assert done.returncode == 2
             assert f"{target.name} is a link or a mount" in done.stderr
     finally:
@@ -673,7 +675,7 @@ def test_mount_is_no_new_folder(call_tool: Callable[..., Any], sharded: Path) ->
 
 @pytest.mark.torch
 @pytest.mark.usefixtures("can_mount")
-def test_full_disk_is_told(call_tool: Callable[..., Any], torch: Any, tmp_path: Path) -> None:
+def test_full_disk_is_told(run_tool: Callable[..., Any], torch: Any, tmp_path: Path) -> None:
     """On a small tmpfs that fills, before and during the run: one line, and no complete folder."""
     source, disk = tmp_path / "in", tmp_path / "disk"
     source.mkdir()
@@ -681,14 +683,14 @@ def test_full_disk_is_told(call_tool: Callable[..., Any], torch: Any, tmp_path: 
     torch.save({"w": torch.randn(500_000)}, source / "pytorch_model.bin")
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "none", disk], check=True)
     try:
-        done = call_tool(TOOL, str(source), str(disk / "out"))
+        done = run_tool(TOOL, str(source), str(disk / "out"))
         assert done.returncode == 2
         assert "1.0 MB are needed, 0.6 MB are free" in done.stderr
         assert list_names(disk) == []
         # It fits when looked at, and not with the other file that is copied.
         torch.save({"w": torch.randn(250_000)}, source / "pytorch_model.bin")
         (source / "tokenizer.json").write_text("x" * 200_000)
-        done = call_tool(TOOL, str(source), str(disk / "out"))
+        done = run_tool(TOOL, str(source), str(disk / "out"))
         assert done.returncode == 1
         assert "No space left on device" in done.stderr
         assert "Traceback" not in done.stderr

@@ -192,10 +192,9 @@ def start_bench(place: Path, beside: Path, *options: str) -> subprocess.Popen[st
     "name",
     [
         "SIGINT",
-        *(
-            pytest.param(name, marks=pytest.mark.nightly)
-            for name in ("SIGTERM", "SIGUSR1", "SIGHUP")
-        ),
+        pytest.param("SIGTERM", marks=pytest.mark.nightly),
+        pytest.param("SIGUSR1", marks=pytest.mark.nightly),
+        pytest.param("SIGHUP", marks=pytest.mark.nightly),
     ],
 )
 def test_signals_keep_what_was_measured_and_clean_up(
@@ -205,7 +204,10 @@ def test_signals_keep_what_was_measured_and_clean_up(
     out = tmp_path / "out.json"
     process = start_bench(*places, "--json", str(out))
     try:
-        time.sleep(1.0)
+        # The first place has been measured once, when work in the second one begins.
+        deadline = time.monotonic() + 60
+        while not list(places[1].glob(".feel-*/unpacked")) and time.monotonic() < deadline:
+            time.sleep(0.01)
         process.send_signal(getattr(signal, name))
         _, said = process.communicate(timeout=60)
     finally:

@@ -38,7 +38,7 @@ def run_fio(folder: Path, *options: str) -> str:
 
 @pytest.mark.needs("fio")
 def test_numbers_are_those_of_fio(
-    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """A run of two jobs, once as they are and once added up by fio itself, side by side."""
     options = ("--name=load", "--rw=randrw", "--direct=1", "--iodepth=4", "--numjobs=2")
@@ -53,7 +53,7 @@ def test_numbers_are_those_of_fio(
         paths.append(tmp_path / f"{name}.json")
         paths[-1].write_text(f"warning: a line of the shell\n{text}\nand another\n")
     out = tmp_path / "out.json"
-    done = call_tool(TOOL, *map(str, paths), "--json", str(out))
+    done = run_tool(TOOL, *map(str, paths), "--json", str(out))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0].split() == ["|", "MB/s", "|", "apart", "|", "grouped", "|"]
     assert "2 lines are no JSON: warning: a line of the shell" in done.stderr
@@ -78,14 +78,14 @@ def test_numbers_are_those_of_fio(
 
 
 @pytest.mark.needs("fio")
-def test_jobs_one_after_another_stay_apart(call_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_jobs_one_after_another_stay_apart(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Jobs behind a stonewall are of two groups and are rows of their own; a pipe is read too."""
     text = run_fio(
         tmp_path,
         *("--runtime=300ms", "--output-format=json", "--stonewall"),
         *("--name=same", "--rw=read", "--name=same", "--rw=read"),
     )
-    done = call_tool(TOOL, "-", input=text)
+    done = run_tool(TOOL, "-", input=text)
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith("| same, read")]
     assert len(lines) == 2
@@ -93,14 +93,14 @@ def test_jobs_one_after_another_stay_apart(call_tool: Callable[..., Any], tmp_pa
 
 
 @pytest.mark.needs("fio")
-def test_a_job_that_really_failed_is_named(call_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_job_that_really_failed_is_named(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Where the first job removes the file of the second one, the second one is a problem."""
     text = run_fio(
         tmp_path,
         *("--runtime=300ms", "--output-format=json", "--stonewall", "--unlink=1"),
         *("--name=same", "--rw=read", "--name=same", "--rw=read"),
     )
-    done = call_tool(TOOL, "-", input=text)
+    done = run_tool(TOOL, "-", input=text)
     assert done.returncode == 1
     assert "stdin, same: No such file or directory" in done.stderr
     assert done.stdout.count("| same, read") == 1

@@ -67,7 +67,7 @@ def make_part(**changed: Any) -> dict[str, Any]:
 
 @pytest.mark.needs("fio")
 def test_numbers_are_those_of_fio(
-    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """Bandwidth, IOPS and latencies of a row are those in the JSON that fio wrote for the run."""
     keep, place, path = tmp_path / "keep", tmp_path / "place", tmp_path / "out.json"
@@ -75,7 +75,7 @@ def test_numbers_are_those_of_fio(
     place.mkdir()
     loads = ("--patterns", "randread", "write", "--file_sizes", "256k", "--block_sizes", "16k")
     options = (*loads, *QUICK, "--repeats", "1", "--keep", str(keep), "--json", str(path))
-    done = call_tool(TOOL, str(place), *options)
+    done = run_tool(TOOL, str(place), *options)
     assert done.returncode == 0, done.stderr
     document = read_json(path)
     assert document["complete"] is True
@@ -118,12 +118,12 @@ def test_bins_give_the_percentiles_of_fio(scan: ModuleType, tmp_path: Path) -> N
 
 @pytest.mark.needs("fio")
 def test_checkpoints_are_whole_files(
-    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """--preset checkpoint writes and reads each file once, the slowest job decides."""
     path = tmp_path / "out.json"
     options = ("--preset", "checkpoint", "--file_sizes", "4m", "--block_sizes", "1m")
-    done = call_tool(
+    done = run_tool(
         TOOL, str(tmp_path), *options, "--jobs", "2", "--repeats", "1", "--json", str(path)
     )
     assert done.returncode == 0, done.stderr
@@ -134,16 +134,16 @@ def test_checkpoints_are_whole_files(
         assert run["bytes"] == 2 * 4 * 2**20
         assert run["bytes_per_second"] == pytest.approx(run["bytes"] / run["seconds"])
     assert not any("fsync" in caveat for caveat in document["caveats"])
-    timed = call_tool(TOOL, str(tmp_path), *options, "--jobs", "1", "--runtime", "1s")
+    timed = run_tool(TOOL, str(tmp_path), *options, "--jobs", "1", "--runtime", "1s")
     assert timed.returncode == 0, timed.stderr
     assert "this is not the checkpoint load" in timed.stderr
 
 
 @pytest.mark.needs("fio")
-def test_full_disk_is_refused(call_tool: Callable[..., Any], mount: Callable[..., Path]) -> None:
+def test_full_disk_is_refused(run_tool: Callable[..., Any], mount: Callable[..., Path]) -> None:
     """What does not fit is refused before anything is written, with both sizes."""
     point = mount("tmpfs", "size=8m")
-    done = call_tool(TOOL, str(point), "--file_sizes", "8m", "--jobs", "2", "--repeats", "1")
+    done = run_tool(TOOL, str(point), "--file_sizes", "8m", "--jobs", "2", "--repeats", "1")
     assert done.returncode == 2
     assert "takes 17m on the file system, and 8m are free" in done.stderr
     assert list(point.iterdir()) == []
@@ -151,13 +151,13 @@ def test_full_disk_is_refused(call_tool: Callable[..., Any], mount: Callable[...
 
 @pytest.mark.needs("fio")
 def test_memory_and_missing_direct_io_are_marked(
-    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], mount: Callable[..., Path]
+    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], mount: Callable[..., Path]
 ) -> None:
     """Numbers of memory say so in each row and as a caveat, and are never ok."""
     for kind in ("tmpfs", "ramfs"):
         point = mount(kind, "size=8m" if kind == "tmpfs" else "mode=700")
         path = point / "out.json"
-        done = call_tool(TOOL, "--toy", str(point), "--json", str(path))
+        done = run_tool(TOOL, "--toy", str(point), "--json", str(path))
         assert done.returncode == 0, done.stderr
         document = read_json(path)
         assert {row["access"] for row in document["results"]} == {"memory"}
@@ -168,11 +168,11 @@ def test_memory_and_missing_direct_io_are_marked(
 
 @pytest.mark.needs("fio")
 def test_buffered_runs_are_marked(
-    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """--buffered is told to fio, and each row and a caveat say it."""
     path = tmp_path / "out.json"
-    done = call_tool(TOOL, "--toy", str(tmp_path), "--buffered", "--json", str(path))
+    done = run_tool(TOOL, "--toy", str(tmp_path), "--buffered", "--json", str(path))
     assert done.returncode == 0, done.stderr
     document = read_json(path)
     assert {row["verdict"] for row in document["results"]} == {"buffered"}
@@ -240,7 +240,7 @@ def test_signals_keep_what_was_measured_and_clean_up(
 
 @pytest.mark.needs("fio")
 def test_leftovers_of_a_kill_are_named_and_removed(
-    call_tool: Callable[..., Any], tmp_path: Path
+    run_tool: Callable[..., Any], tmp_path: Path
 ) -> None:
     """After SIGKILL the next run names the folder, and removes it only when asked to."""
     # One run of fio that is still going: between two there would be another one to end.
@@ -253,17 +253,17 @@ def test_leftovers_of_a_kill_are_named_and_removed(
     assert process.pid == tool
     os.killpg(fio, signal.SIGKILL)
     assert wait_until_gone(fio)
-    named = call_tool(TOOL, "--toy", str(tmp_path))
+    named = run_tool(TOOL, "--toy", str(tmp_path))
     assert f"{folder.name} was left behind" in named.stderr
     assert folder.is_dir()
-    removed = call_tool(TOOL, "--toy", str(tmp_path), "--remove_leftovers")
+    removed = run_tool(TOOL, "--toy", str(tmp_path), "--remove_leftovers")
     assert f"removed {folder.name}" in removed.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.needs("fio")
 def test_failing_fio_is_a_problem_of_its_row(
-    scan: ModuleType, call_tool: Callable[..., Any], tmp_path: Path
+    scan: ModuleType, run_tool: Callable[..., Any], tmp_path: Path
 ) -> None:
     """Where fio fails the row says FAILED and why, the exit status is 1, and no path is told."""
     ours = tmp_path / "bin"
@@ -275,7 +275,7 @@ def test_failing_fio_is_a_problem_of_its_row(
     )
     (ours / "fio").chmod(0o755)
     environ = {"PATH": f"{ours}:{os.environ['PATH']}"}
-    done = call_tool(TOOL, "--toy", str(tmp_path), environ=environ)
+    done = run_tool(TOOL, "--toy", str(tmp_path), environ=environ)
     assert done.returncode == 1
     assert "No space left on device" in done.stderr
     assert str(tmp_path) not in done.stderr.replace(str(ours), "")
@@ -336,7 +336,7 @@ def test_whole_files_take_the_place_of_a_presets_times(scan: ModuleType, preset:
 
 @pytest.mark.needs("fio")
 def test_advice_on_unsteady_whole_files_is_what_they_take(
-    call_tool: Callable[..., Any], scan: ModuleType, tmp_path: Path
+    run_tool: Callable[..., Any], scan: ModuleType, tmp_path: Path
 ) -> None:
     """Where whole files are unsteady the advice is no --runtime, which they do not have."""
     sizes = ["--file_sizes", "64k", "--block_sizes", "4k", "--jobs", "1", "--iodepth", "1"]
@@ -344,7 +344,7 @@ def test_advice_on_unsteady_whole_files_is_what_they_take(
     assert "--runtime" not in advice
     assert "more --repeats" in advice
     assert "a longer --runtime" in scan.advise_on_unsteady({"whole_files": False})
-    done = call_tool(TOOL, str(tmp_path), *sizes, "--whole_files", "--repeats", "5")
+    done = run_tool(TOOL, str(tmp_path), *sizes, "--whole_files", "--repeats", "5")
     assert done.returncode == 0, done.stderr
     assert "--runtime" not in done.stderr
 
@@ -364,10 +364,10 @@ def test_help_closes_its_brackets(scan: ModuleType) -> None:
     ],
 )
 def test_engines_that_cannot_do_it_are_refused(
-    call_tool: Callable[..., Any], tmp_path: Path, options: tuple[str, ...], message: str
+    run_tool: Callable[..., Any], tmp_path: Path, options: tuple[str, ...], message: str
 ) -> None:
     """An engine that fio has not, or that has one request at a time, is refused at once."""
-    done = call_tool(TOOL, str(tmp_path), *options)
+    done = run_tool(TOOL, str(tmp_path), *options)
     assert done.returncode == 2
     assert message in done.stderr
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import itertools
 import json
 import math
@@ -593,14 +594,14 @@ def test_wrong_use_is_refused_without_torch(
 
 
 def test_missing_matplotlib_is_said_before_measuring(
-    call_tool: Callable[..., Any], tmp_path: Path
+    call_tool: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A plot that could not be drawn is refused at once, with what to install."""
-    # A finder that hides matplotlib, as if it had never been installed.
-    (tmp_path / "trap" / "sitecustomize.py").write_text(
-        "import importlib.util as util\n"
-        "find = util.find_spec\n"
-        "util.find_spec = lambda name, *rest: None if name == 'matplotlib' else find(name, *rest)\n"
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, *rest: None if name == "matplotlib" else find(name, *rest),
     )
     done = call_tool(TOOL, "--toy", "--plot", str(tmp_path / "a.svg"), without_torch=True)
     assert done.returncode == 2
@@ -947,11 +948,11 @@ def test_signal_keeps_what_was_measured(
 
 @pytest.mark.torch
 def test_two_processes_compare_their_devices(
-    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """Two processes at once give one JSON, one table of devices, and the slowest by name."""
     path = tmp_path / "node.json"
-    done = call_tool(TOOL, *SMALL, "--devices", "cpu", "cpu", "--json", str(path))
+    done = run_tool(TOOL, *SMALL, "--devices", "cpu", "cpu", "--json", str(path))
     assert done.returncode == 0, done.stderr
     document = read_json(path)
     assert document["complete"] is True

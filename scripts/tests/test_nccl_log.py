@@ -499,27 +499,27 @@ def test_wrong_use(call_tool: Callable[..., Any], arguments: list[str], message:
     assert "Traceback" not in done.stderr
 
 
-def test_standard_input_and_given_ranks(call_tool: Callable[..., Any]) -> None:
+def test_standard_input_and_given_ranks(run_tool: Callable[..., Any]) -> None:
     """A pipe is read, and --ranks fills what the log does not say."""
     text = "# all_reduce_perf\n" + print_log(TIMES, 8, noise=False)
-    done = call_tool(TOOL, "-", "--ranks", "8", input=text)
+    done = run_tool(TOOL, "-", "--ranks", "8", input=text)
     assert done.returncode == 0, done.stderr
     assert "would fit" not in done.stderr
-    done = call_tool(TOOL, "-", "--ranks", "4", input=text)
+    done = run_tool(TOOL, "-", "--ranks", "4", input=text)
     assert done.returncode == 1
     assert "all_reduce of 4 ranks" in done.stderr
 
 
 @pytest.mark.parametrize("ranks", [1, 4])
 def test_given_ranks_that_the_log_contradicts_are_told(
-    call_tool: Callable[..., Any], ranks: int
+    run_tool: Callable[..., Any], ranks: int
 ) -> None:
     """A log that says how many ranks there are keeps its number, and a note says so."""
     text = "# all_reduce_perf\n" + print_log(TIMES, 8)
-    done = call_tool(TOOL, "-", "--ranks", str(ranks), input=text)
+    done = run_tool(TOOL, "-", "--ranks", str(ranks), input=text)
     assert done.returncode == 0, done.stderr
     assert f"--ranks {ranks} was not used, because the log itself says 8" in done.stderr
-    assert "was not used" not in call_tool(TOOL, "-", "--ranks", "8", input=text).stderr
+    assert "was not used" not in run_tool(TOOL, "-", "--ranks", "8", input=text).stderr
 
 
 def test_given_ranks_settle_a_dispute(nccl_log: Any) -> None:

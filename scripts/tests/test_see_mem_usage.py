@@ -333,10 +333,9 @@ time.sleep(30)
     "name",
     [
         "SIGTERM",
-        *(
-            pytest.param(name, marks=pytest.mark.nightly)
-            for name in ("SIGINT", "SIGUSR1", "SIGHUP")
-        ),
+        pytest.param("SIGINT", marks=pytest.mark.nightly),
+        pytest.param("SIGUSR1", marks=pytest.mark.nightly),
+        pytest.param("SIGHUP", marks=pytest.mark.nightly),
     ],
 )
 def test_signals_are_passed_on(name: str, tmp_path: Path, read_json: Callable[[Path], Any]) -> None:
