@@ -110,6 +110,7 @@ def set_aside() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
+            warnings.simplefilter("ignore", ResourceWarning)  # a process that ends closes all
             yield
     finally:
         for number, handler in handlers.items():

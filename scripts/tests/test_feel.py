@@ -160,7 +160,7 @@ def test_wrong_answers_are_problems(
     (ours / program).write_text(f"#!/bin/sh\n{script}\n")
     (ours / program).chmod(0o755)
     out = tmp_path / "out.json"
-    tasks = ("--tasks", "unpack", "list", "clone")
+    tasks = ("--tasks", "unpack", "clone" if program == "git" else "list")
     options = (*tasks, *TINY, "--repeats", "1", "--json", str(out))
     environ = {"PATH": f"{ours}:{os.environ['PATH']}"}
     done = call_tool(TOOL, str(places[0]), "--beside", str(places[1]), *options, environ=environ)

@@ -835,7 +835,7 @@ def test_budget_ends_cleanly(
 ) -> None:
     """A run of millions of shapes ends within its budget, with what it has and status 0."""
     path = tmp_path / "run.json"
-    done = call_tool(TOOL, *ENDLESS, "--budget", "6s", "--json", str(path))
+    done = call_tool(TOOL, *ENDLESS, "--budget", "3s", "--json", str(path))
     assert done.returncode == 0, done.stderr
     document = read_json(path)
     assert document["complete"] is False
@@ -926,7 +926,11 @@ def find_processes(mark: str) -> list[int]:
 @pytest.mark.torch
 @pytest.mark.parametrize(
     "name",
-    ["SIGINT", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("SIGTERM", "SIGUSR1"))],
+    [
+        "SIGINT",
+        pytest.param("SIGTERM", marks=pytest.mark.nightly),
+        pytest.param("SIGUSR1", marks=pytest.mark.nightly),
+    ],
 )
 def test_signal_keeps_what_was_measured(
     name: str, read_json: Callable[[Path], Any], tmp_path: Path

@@ -388,6 +388,15 @@ def test_nodes_without_cpus_or_memory(numa: Any, tmp_path: Path) -> None:
     ]
 
 
+def test_without_a_topology_ranks_run_unbound(numa: Any, tmp_path: Path) -> None:
+    """Where /sys tells of no CPU all ranks keep those that they may use, unless a map says more."""
+    bindings = plan(numa, tmp_path, 2, allowed={0, 3}, mode="exclusive")
+    assert [(b.cpus, b.verdict, b.omp_threads) for b in bindings] == [({0, 3}, "unknown", 1)] * 2
+    assert numa.apply_binding(bindings[0], "preferred") == ["not bound: unknown"]
+    mapped = plan(numa, tmp_path, 1, allowed={0, 3}, cpu_map=(frozenset({3}),))
+    assert [(b.cpus, b.verdict) for b in mapped] == [({3}, "ok")]
+
+
 def test_maps_that_do_not_fit_are_wrong_use(numa: Any, dgx: Path) -> None:
     """A map that is too short, or names a node or CPU that is not there, is refused."""
     with pytest.raises(numa.WrongUse, match="has 2 entries, and none for local rank 2"):
@@ -563,6 +572,7 @@ def test_omp_threads_are_kept_or_replaced(script: Path) -> None:
     assert bind_and_run(script, *auto, "keep")[0]["omp"] is None
 
 
+@pytest.mark.needs("/sys/devices/system/node")
 def test_memory_policy_reaches_the_program(numa: Any, script: Path) -> None:
     """The kernel shows the preferred node in the program's own memory map."""
     if not Path("/proc/self/numa_maps").exists() or numa.read_memory_policy() is None:

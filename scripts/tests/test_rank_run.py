@@ -224,11 +224,21 @@ def test_shares_are_apart_and_within_what_is_allowed(
         )
 
 
+def test_without_a_topology_nothing_is_bound(rank_run: ModuleType, tmp_path: Path) -> None:
+    """Where /sys tells of no CPU each rank keeps those that it has, and that is told."""
+    topology = rank_run.read_topology(tmp_path)
+    place = rank_run.make_place("none", (1, 2, 1, 2), 0)
+    own = frozenset({0, 3})
+    share = rank_run.plan_share(place, "exclusive", topology, [], own, own)
+    assert (share.binding, share.cpus, share.threads) == (None, own, 1)
+    assert share.remarks == ("its CPUs were left as they are: unknown",)
+
+
 def write_hwloc_xml(synthetic: str, path: Path) -> None:
     """What hwloc itself writes of a machine that is described in its own notation."""
     name = ctypes.util.find_library("hwloc")
     if name is None:
-        pytest.skip("libhwloc is not installed")
+        pytest.skip("libhwloc is missing: apt install libhwloc15")
     hwloc = ctypes.CDLL(name)
     topology = ctypes.c_void_p()
     hwloc.hwloc_topology_init(ctypes.byref(topology))
@@ -324,6 +334,7 @@ def test_gpus_of_hwloc(rank_run: ModuleType, tmp_path: Path) -> None:
     assert rank_run.read_hwloc_set("0x00000001,0x80000000") == {31, 32}
 
 
+@pytest.mark.needs("/sys/class/net")
 def test_interfaces(rank_run: ModuleType, tmp_path: Path) -> None:
     """Slingshot's cards come before the way to rank 0; loopback is no way to another node."""
     for name, state in (("hsn1", "up"), ("hsn0", "up"), ("hsn10", "up"), ("hsn2", "down")):

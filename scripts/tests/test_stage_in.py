@@ -715,6 +715,7 @@ def test_limits_of_older_cgroups_count(
     assert room(tmp_path / "sys", tmp_path / "proc") is None
 
 
+@pytest.mark.needs("/dev/pts/ptmx")
 def test_progress_is_shown_on_a_terminal(tmp_path: Path, local: Path) -> None:
     """On a terminal a line of megabytes and MB/s is rewritten."""
     contents = {f"{number}": os.urandom(4 << 20) for number in range(4)}
