@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 from needs import need
-from whole_sites import make_once
 
 NEEDS = {"fio_scan": "fio", "make_tiny_model": "python:transformers"}
 """What a tool drives and does not bring along."""
@@ -63,6 +62,7 @@ def _run(tool: Path, folder: Path) -> None:
 @pytest.fixture(scope="session")
 def run_toy_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], ToyRun]:
     """The toy run of a tool; skips where the machine lacks what it drives."""
+    from whole_sites import make_once  # a plugin of the other tests, which pytest imports itself
 
     def run(tool: Path) -> ToyRun:
         if thing := NEEDS.get(tool.stem):

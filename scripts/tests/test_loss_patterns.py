@@ -213,6 +213,7 @@ def test_ends(train: Any) -> None:
     assert train(rate=1e30, warmup=0)[-1]["ended"] == "diverged"
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_one_experiment(
     call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path

@@ -430,7 +430,7 @@ def test_time_limit_is_kept(start_ranks: Callable[..., Ranks], tmp_path: Path) -
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("has_group", [False, True])
+@pytest.mark.parametrize("has_group", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_inside_torchrun(tmp_path: Path, unique_port: int, has_group: bool) -> None:
     """Under torchrun, with a process group and without, one rank prepares and all find it; a group
     can still be made afterwards."""

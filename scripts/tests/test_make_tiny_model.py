@@ -65,6 +65,7 @@ def read_pieces(data: bytes) -> list[tuple[str, float, int]]:
     return [(piece.piece, piece.score, piece.type) for piece in model.pieces]
 
 
+@pytest.mark.nightly
 def test_all_models_with_all_tokenizers(
     call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:

@@ -625,6 +625,7 @@ def test_show_verifies_shares_with_real_programs(
     assert done.stdout.count("| given CPUs |") == 2
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 @pytest.mark.skipif(
     hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs"

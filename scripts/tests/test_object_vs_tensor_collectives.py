@@ -89,6 +89,7 @@ def test_any_world_size_is_right(
     assert all(row["ratio_min"] <= row["ratio_median"] <= row["ratio_max"] for row in rows)
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_wrong_answer_is_status_1(tmp_path: Path, read_json: Callable[[Path], Any]) -> None:
     """A flag that gets lost is found on every rank, and ends with status 1."""

@@ -396,6 +396,7 @@ def test_wrong_use_is_told(call_tool: Callable[..., Any], arguments: list[str], 
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_ranks_of_torchrun(tmp_path: Path, unique_port: int) -> None:
     """Four ranks of torchrun on one pipe, unbuffered, in lines above PIPE_BUF: all whole."""

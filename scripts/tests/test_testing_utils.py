@@ -238,7 +238,7 @@ def run_python(utils: Any, project: Path) -> Callable[..., Output]:
         clean |= {"PYTHONPATH": str(FOLDER), "PYTHONDONTWRITEBYTECODE": "1"}
         clean |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **(environ or {})}
         return utils.execute_subprocess_async(
-            [sys.executable, "-m", *words], env=clean, timeout=60, check=False, cwd=project
+            [sys.executable, "-m", *words], env=clean, timeout=300, check=False, cwd=project
         )
 
     return run
@@ -635,6 +635,7 @@ def test_folder_fixture(run_python: Callable[..., Output], project: Path) -> Non
     assert (project / "kept").is_dir()
 
 
+@pytest.mark.needs("git")
 def test_no_folder_but_a_tests_own_is_emptied(
     utils: Any,
     project: Path,

@@ -289,6 +289,7 @@ def test_rank_that_dies_or_hangs_is_named(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_ranks_under_torchrun_can_talk(tmp_path: Path, read_json: Callable[[Path], Any]) -> None:
     """With torchrun's own store, and a stray --local_rank: all ranks can talk."""
