@@ -328,7 +328,7 @@ def read_line(path: Path) -> str | None:
 
 
 def read_topology(sysfs: Path = Path("/sys")) -> Topology:
-    """Nodes, cores and sockets; a kernel without NUMA has one node. Raises WrongUse for no CPU."""
+    """Nodes, cores and sockets; a kernel without NUMA has one node, and no /sys none."""
     system = sysfs / "devices" / "system"
     core_of: dict[int, int] = {}
     socket_of: dict[int, int] = {}
@@ -350,8 +350,6 @@ def read_topology(sysfs: Path = Path("/sys")) -> Topology:
             nodes.append(NumaNode(int(folder.name[4:]), cpus, has_memory))
     if not nodes and online:
         nodes = [NumaNode(0, online, True)]
-    if not nodes:
-        raise WrongUse(f"{system} tells of no CPU: binding needs Linux with /sys")
     return Topology(tuple(sorted(nodes)), core_of, socket_of)
 
 
@@ -682,7 +680,7 @@ def find_near_cpus(
     by_number = {node.number: node.cpus for node in topology.nodes}
     if settings.cpu_map is not None:
         cpus = choose_from_map("cpu_map", settings.cpu_map, rank)
-        if not cpus <= topology.cpus:
+        if topology.nodes and not cpus <= topology.cpus:
             strange = format_cpu_list(cpus - topology.cpus)
             raise WrongUse(f"--cpu_map: this machine has no CPU {strange}")
         return Near(None, cpus, "given CPUs")
@@ -693,6 +691,8 @@ def find_near_cpus(
             raise WrongUse(f"--node_map: there is no node {number} with CPUs; there are {here}")
         return Near(None, by_number[number], "given node")
     device = choose_device_of_rank(rank, visible, settings)
+    if not topology.nodes:
+        return Near(device, frozenset(), "nothing")
     if device is None:
         spread = topology.nodes[rank * len(topology.nodes) // max(ranks, rank + 1)]
         return Near(None, spread.cpus, "spread over nodes")
@@ -727,7 +727,7 @@ def plan_bindings(
     `allowed` are the CPUs that this process may use, `memory_allowed` the nodes, and `quota` how
     many CPUs' time it is granted.
     """
-    may_use = frozenset(allowed) & topology.cpus or topology.cpus
+    may_use = frozenset(allowed) & topology.cpus or topology.cpus or frozenset(allowed)
     nears = [find_near_cpus(topology, visible, rank, ranks, settings) for rank in range(ranks)]
     usable = []
     for near in nears:
@@ -1445,10 +1445,12 @@ def plan_share_here(place: RankPlace, mode: str, environ: Mapping[str, str]) -> 
     check_platform()
     topology = read_topology()
     visible, remarks = find_visible(find_accelerators(), environ)
+    if not topology.nodes:
+        remarks.append("/sys tells of no CPU here, so nothing can be bound")
     own, widest = read_widest_affinity(topology)
     quota, memory = read_cpu_quota(), read_allowed_nodes()
     given = read_numbers(environ, "SLURM_CPUS_ON_NODE") if place.launcher == "Slurm" else None
-    cores = len({topology.core_of[cpu] for cpu in widest})
+    cores = len({topology.core_of.get(cpu, cpu) for cpu in widest})
     if mode == "auto" and own == widest and given and given[0] < cores:
         # Which ones are the job's is not known, and others may be another job's.
         mode = "keep"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,9 +19,11 @@ from typing import Any
 import pytest
 
 # The last is a companion tool itself: what it gives to tests, these tests use.
-pytest_plugins = ["needs", "examples", "slurm_cluster", "testing_utils"]
+pytest_plugins = ["needs", "examples", "slurm_cluster", "toy_runs", "testing_utils"]
 
 SCRIPTS = Path(__file__).resolve().parent.parent
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
 Completed = subprocess.CompletedProcess[str]
 
@@ -94,6 +99,86 @@ def run_tool() -> Callable[..., Completed]:
         )
 
     return run
+
+
+@contextlib.contextmanager
+def set_aside() -> Iterator[None]:
+    """Put back afterwards what a tool changes of its process."""
+    torch = sys.modules.get("torch")
+    threads = torch.get_num_threads() if torch else None
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.simplefilter("ignore", ResourceWarning)  # a process that ends closes all
+            yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        if torch:
+            torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def call_tool(
+    load_tool: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Completed]:
+    """Run a tool within this process, which saves the start of another one and its import of
+    torch; else as run_tool does. With `without_torch` torch cannot be imported."""
+
+    def call(
+        tool: str,
+        *arguments: str,
+        environ: dict[str, str] | None = None,
+        cwd: Path | None = None,
+        without_torch: bool = False,
+    ) -> Completed:
+        module = load_tool(tool)
+        out, err = io.TextIOWrapper(io.BytesIO()), io.TextIOWrapper(io.BytesIO())
+        with monkeypatch.context() as patch, set_aside():
+            if without_torch:
+                patch.setitem(sys.modules, "torch", None)
+            for name, value in (environ or {}).items():
+                patch.setenv(name, value)
+            if cwd is not None:
+                patch.chdir(cwd)
+            patch.setattr(sys, "argv", [str(SCRIPTS / tool), *arguments])
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                try:
+                    status = module.main(list(arguments))
+                except SystemExit as ended:
+                    status = ended.code
+        texts = []
+        for stream in (out, err):
+            stream.seek(0)
+            texts.append(stream.read())
+        return subprocess.CompletedProcess([tool, *arguments], status or 0, *texts)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def can_mount(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Skips where this machine lets nobody mount."""
+    from needs import need  # a plugin, which pytest imports itself
+
+    need("root")
+    point = tmp_path_factory.mktemp("mount")
+    mount = ["mount", "-t", "tmpfs", "none", str(point)]
+    if subprocess.run(mount, capture_output=True, timeout=30, check=False).returncode:
+        pytest.skip("mounts are not allowed: run the tests as root, outside of a container")
+    subprocess.run(["umount", str(point)], timeout=30, check=True)
+
+
+@pytest.fixture(scope="session")
+def can_unshare() -> None:
+    """Skips where this machine has no hosts and networks of one's own to give."""
+    from needs import need
+
+    need("root", "unshare", "nsenter", "setpriv")
+    unshare = ["unshare", "--net", "--uts", "--mount", "true"]
+    if subprocess.run(unshare, capture_output=True, timeout=30, check=False).returncode:
+        pytest.skip("namespaces are not allowed: run the tests as root, outside of a container")
 
 
 def refuse_constant(name: str) -> None:

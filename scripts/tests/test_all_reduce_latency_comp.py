@@ -66,6 +66,7 @@ def test_rows_by_hand(comp: Any) -> None:
     assert [row["verdict"] for row in rows] == ["ok", "ok", "ok", "WRONG ANSWER"]
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_four_ranks_are_all_told(
     run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
@@ -91,6 +92,7 @@ def test_four_ranks_are_all_told(
     assert document["details"]["pieces_over_whole"]["samples"] == 5
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_signal_keeps_what_was_measured(read_json: Callable[[Path], Any], tmp_path: Path) -> None:
     """Ctrl-C in the middle ends all ranks, with status 1 and a JSON that is not complete."""
@@ -118,14 +120,15 @@ def test_signal_keeps_what_was_measured(read_json: Callable[[Path], Any], tmp_pa
     [(["--payload", "4XB"], "is no size"), (["--pieces", "0"], "whole number from 1")],
 )
 def test_wrong_use_is_told_at_once(
-    run_tool: Callable[..., Any], torch_trap: dict[str, str], options: list[str], words: str
+    call_tool: Callable[..., Any], options: list[str], words: str
 ) -> None:
     """What makes no sense ends with status 2 and one line."""
-    done = run_tool(TOOL, *options, environ=torch_trap)
+    done = call_tool(TOOL, *options, without_torch=True)
     assert done.returncode == 2
     assert words in done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_more_pieces_than_elements_is_wrong_use(run_tool: Callable[..., Any]) -> None:
     """A piece without an element is refused, in one line of rank 0."""

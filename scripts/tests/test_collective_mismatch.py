@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -114,7 +114,6 @@ def test_uneven_collectives_may_differ_in_shape(mismatch: Any) -> None:
     ranks=st.integers(3, 8),
     data=st.data(),
 )
-@settings(max_examples=100, deadline=None)
 def test_law_of_the_comparison(mismatch: Any, calls: list[str], ranks: int, data: Any) -> None:
     """Ranks that do the same are no finding; change one call of one rank, and exactly that rank is
     named, at exactly that number."""
@@ -136,7 +135,7 @@ def write_dumps(mismatch: Any, folder: Path, *rings: list[dict[str, Any]]) -> No
 
 
 def test_dumps_are_read(
-    mismatch: Any, run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    mismatch: Any, call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """The table, the sentence and the JSON name the rank, its collective and its line of code;
     pickles and JSON are read alike."""
@@ -144,7 +143,7 @@ def test_dumps_are_read(
     folder.mkdir()
     usual = make_ring(mismatch, "all_reduce 4", "all_reduce 4")
     write_dumps(mismatch, folder, usual, usual, make_ring(mismatch, "all_reduce 4", "broadcast 4"))
-    done = run_tool(TOOL, "read", str(folder), "--json", str(out))
+    done = call_tool(TOOL, "read", str(folder), "--json", str(out))
     assert done.returncode == 1
     words = (
         "problem: rank 2 calls broadcast [4] Float at train.py:12; ranks 0-1 call all_reduce [4] "
@@ -157,9 +156,9 @@ def test_dumps_are_read(
         document = pickle.loads(path.read_bytes())
         path.with_name(f"{path.name}.json").write_text(json.dumps(document))
         path.unlink()
-    assert run_tool(TOOL, "read", str(folder)).stderr == words
+    assert call_tool(TOOL, "read", str(folder)).stderr == words
     (folder / "rank_2.json").write_text((folder / "rank_0.json").read_text())
-    done = run_tool(TOOL, "read", str(folder))
+    done = call_tool(TOOL, "read", str(folder))
     assert (done.returncode, done.stderr) == (0, "no rank differs\n")
 
 
@@ -173,11 +172,11 @@ class Trap:
         return (os.system, (f"touch {self.path}",))
 
 
-def test_pickle_with_code_is_refused(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_pickle_with_code_is_refused(call_tool: Callable[..., Any], tmp_path: Path) -> None:
     """A dump that would run a command is refused, and the command is not run."""
     path, mark = tmp_path / "rank_0", tmp_path / "mark"
     path.write_bytes(pickle.dumps({"version": "2.10", "entries": Trap(mark)}))
-    done = run_tool(TOOL, "read", str(path))
+    done = call_tool(TOOL, "read", str(path))
     assert done.returncode == 2
     assert "rank_0: refused: it asks for posix.system" in done.stderr
     assert not mark.exists()
@@ -203,11 +202,11 @@ def test_pickle_with_code_is_refused(run_tool: Callable[..., Any], tmp_path: Pat
     ],
 )
 def test_what_is_no_dump_is_told(
-    run_tool: Callable[..., Any], tmp_path: Path, name: str, data: bytes, message: str
+    call_tool: Callable[..., Any], tmp_path: Path, name: str, data: bytes, message: str
 ) -> None:
     """A file that is something else ends with status 2 and its name."""
     (tmp_path / name).write_bytes(data)
-    done = run_tool(TOOL, "read", str(tmp_path / name))
+    done = call_tool(TOOL, "read", str(tmp_path / name))
     assert done.returncode == 2
     assert f"{tmp_path / name}: " in done.stderr
     assert message in done.stderr
@@ -227,53 +226,49 @@ def test_what_is_no_dump_is_told(
     ],
 )
 def test_wrong_use_is_told(
-    run_tool: Callable[..., Any],
-    torch_trap: dict[str, str],
+    call_tool: Callable[..., Any],
     arguments: tuple[str, ...],
     message: str,
 ) -> None:
     """What makes no sense ends with status 2 before torch is imported."""
-    done = run_tool(TOOL, *arguments, environ=torch_trap)
+    done = call_tool(TOOL, *arguments, without_torch=True)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_two_dumps_of_a_rank_are_refused(
-    mismatch: Any, run_tool: Callable[..., Any], tmp_path: Path
+    mismatch: Any, call_tool: Callable[..., Any], tmp_path: Path
 ) -> None:
     """Dumps of two jobs are not mixed, and an empty folder is told."""
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         write_dumps(mismatch, tmp_path / name, make_ring(mismatch, "all_reduce 4"))
-    done = run_tool(TOOL, "read", str(tmp_path / "a"), str(tmp_path / "b"))
+    done = call_tool(TOOL, "read", str(tmp_path / "a"), str(tmp_path / "b"))
     assert done.returncode == 2
     assert "rank 0 is there twice" in done.stderr
     (tmp_path / "a" / "rank_0").unlink()
-    done = run_tool(TOOL, "read", str(tmp_path / "a"))
+    done = call_tool(TOOL, "read", str(tmp_path / "a"))
     assert done.returncode == 2
     assert "no dumps in this folder" in done.stderr
 
 
-@pytest.mark.slow
-def test_a_thousand_rings_are_read_in_seconds(
+@pytest.mark.nightly
+def test_hundreds_of_rings_are_read(
     mismatch: Any, run_tool: Callable[..., Any], tmp_path: Path
 ) -> None:
     """512 rings of 200 collectives: the odd rank is named."""
     usual = make_ring(mismatch, *["all_reduce 4"] * 200, done=199)
     other = [*usual[:-1], mismatch.make_recorder_entry(200, "all_reduce", 5, 33, "scheduled")]
     write_dumps(mismatch, tmp_path, *[other if rank == 300 else usual for rank in range(512)])
-    began = time.monotonic()
     done = run_tool(TOOL, "read", str(tmp_path))
     assert done.returncode == 1
     assert "problem: rank 300 calls all_reduce [5] Float at train.py:33; ranks 0-299,301-511" in (
         done.stderr
     )
-    assert time.monotonic() - began < 20
 
 
 @given(place=st.integers(0, 400), byte=st.integers(0, 255), cut=st.integers(0, 400))
-@settings(max_examples=200, deadline=None)
 def test_any_damage_is_told(
     mismatch: Any, tmp_path_factory: pytest.TempPathFactory, place: int, byte: int, cut: int
 ) -> None:
@@ -289,37 +284,10 @@ def test_any_damage_is_told(
             mismatch.load_recorder_dump(path)
 
 
-@pytest.mark.parametrize("reader", ["/dev/full", "a pipe nobody reads"])
-def test_stdout_that_cannot_be_written_is_told(
-    mismatch: Any, read_json: Callable[[Path], Any], tmp_path: Path, reader: str
-) -> None:
-    """A full disk behind stdout, or a reader that has gone: one line, status 1, and the JSON is
-    there all the same."""
-    write_dumps(mismatch, tmp_path, make_ring(mismatch, "all_reduce 4"))
-    out = tmp_path / "out.json"
-    if reader == "/dev/full":
-        stdout = os.open(reader, os.O_WRONLY)
-    else:
-        end, stdout = os.pipe()
-        os.close(end)
-    done = subprocess.run(
-        [sys.executable, str(PATH), "read", str(tmp_path / "rank_0"), "--json", str(out)],
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    os.close(stdout)
-    assert done.returncode == 1
-    words = "No space left on device" if reader == "/dev/full" else "Broken pipe"
-    assert done.stderr == f"problem: stdout could not be written: {words}\nno rank differs\n"
-    assert len(read_json(out)["results"]) == 1
-
-
 # --- real ranks ---
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_what_was_played_is_kept(read_json: Callable[[Path], Any], tmp_path: Path) -> None:
     """SIGTERM in the fourth of four plays: the table and the JSON have those before it, and what
@@ -364,10 +332,10 @@ def test_what_was_played_is_kept(read_json: Callable[[Path], Any], tmp_path: Pat
 
 
 @pytest.mark.torch
-def test_folder_for_dumps_is_looked_at_first(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_folder_for_dumps_is_looked_at_first(call_tool: Callable[..., Any], tmp_path: Path) -> None:
     """--keep that names a file ends at once, not after all faults were played."""
     (tmp_path / "file").write_text("precious")
-    done = run_tool(TOOL, "play", "--keep", str(tmp_path / "file"))
+    done = call_tool(TOOL, "play", "--keep", str(tmp_path / "file"))
     assert done.returncode == 2
     assert f"--keep: no folder {tmp_path / 'file'}: File exists" in done.stderr
     assert "Traceback" not in done.stderr
@@ -375,7 +343,7 @@ def test_folder_for_dumps_is_looked_at_first(run_tool: Callable[..., Any], tmp_p
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_fault_is_named(
     run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
@@ -384,10 +352,8 @@ def test_every_fault_is_named(
     takes them."""
     out, keep = tmp_path / "out.json", tmp_path / "dumps"
     options = ("--ranks", "4", "--odd", "1", "--timeout", "4s", "--keep", str(keep))
-    began = time.monotonic()
     done = run_tool(TOOL, "play", *options, "--json", str(out), timeout=120)
     assert done.returncode == 0, done.stderr
-    assert time.monotonic() - began < 60
     rows = read_json(out)["results"]
     named = {(row["fault"], row["way"]) for row in rows if row["named"]}
     faults = ("op", "shape", "order", "missing")
@@ -444,7 +410,7 @@ def wait_for_files(folder: Path, pattern: str) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_job_of_torchrun_that_hangs_is_read(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """A program of three ranks under torchrun that uses keep_ready: dump_now brings the dumps of
     ranks that are stuck in a barrier, and the one that did not come is named with its last line."""

@@ -93,7 +93,7 @@ def test_the_next_one_is_on_the_clock() -> None:
 
 
 @needs_gnu_date
-@hypothesis_settings(max_examples=20, deadline=None)
+@hypothesis_settings(max_examples=20)
 @given(
     zone=st.sampled_from(("Europe/Berlin", "America/New_York", "Africa/Cairo", "UTC")),
     clock=st.times().filter(lambda t: t.hour < 4 or t.hour > 20),
@@ -116,7 +116,7 @@ def test_no_day_has_it_twice(
 
 
 @given(st.integers(1, 100_000), st.integers(0, 4_000_000_000))
-@hypothesis_settings(max_examples=20, deadline=None)
+@hypothesis_settings(max_examples=20)
 def test_seconds_are_a_grid(every: int, now: int) -> None:
     """A number of seconds gives the next multiple of it."""
     (following,) = find_next(str(every), "UTC", now)
@@ -263,8 +263,7 @@ def chain(bereaved: Chain, tmp_path: Path) -> Iterator[Chain]:
     made.cluster.wait_for(lambda: not made.jobs("PENDING,RUNNING"), "a job stays in the queue")
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_the_chain_goes_on_and_stays_one(chain: Chain) -> None:
     """A command that fails is noted and ends nothing; submitting twice does not double it; a job in
     the folder is submitted with a shape of its own; scancel by name ends it."""
@@ -299,8 +298,7 @@ def test_the_chain_goes_on_and_stays_one(chain: Chain) -> None:
     chain.cluster.wait_for(lambda: not chain.jobs("PENDING,RUNNING"), "scancel does not end it")
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_one_that_is_cancelled_leaves_no_gap(chain: Chain) -> None:
     """Whether it is the one that runs or the one that waits meanwhile: another one follows, also
     while the file is not there to be read."""
@@ -324,8 +322,7 @@ def test_one_that_is_cancelled_leaves_no_gap(chain: Chain) -> None:
     chain.cluster.wait_for(lambda: "there is no folder" in chain.log(), "the folder is not missed")
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_a_node_that_dies_does_not_double_it(bereaved: Chain) -> None:
     """Slurm starts the job of the dead node again; it finds the next one waiting, and leaves."""
     bereaved.wait_for_runs(2)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -84,7 +84,6 @@ def test_the_share_of_waiting_is_that_of_the_row_it_names(loader: Any) -> None:
     assert "at best" not in " ".join(told)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.floats(1e-4, 10, allow_nan=False), min_size=1, max_size=8, unique=True))
 def test_no_setting_with_fewer_workers_is_as_good(loader: Any, seconds: list[float]) -> None:
     """The chosen one is within 2 % of the best, and any with fewer workers is not."""
@@ -97,7 +96,6 @@ def test_no_setting_with_fewer_workers_is_as_good(loader: Any, seconds: list[flo
     assert all(row["step_seconds_median"] > limit for row in fewer)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(1, 64), st.integers(0, 33))
 def test_blocks_are_whole_rounds(loader: Any, wanted: int, workers: int) -> None:
     """A block is no shorter than asked for, and each worker gives equally many of its batches."""
@@ -141,6 +139,7 @@ def test_real_workers_take_and_give(run_tool: Callable[..., Any], tmp_path: Path
     assert (tmp_path / "p.svg").read_text().startswith("<?xml")
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_items_that_wait_gain_from_workers(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Items that only wait 20 ms need no CPU: four workers are more than twice as fast as one."""
@@ -150,6 +149,7 @@ def test_items_that_wait_gain_from_workers(run_tool: Callable[..., Any], tmp_pat
     assert four["step_seconds_median"] < one["step_seconds_median"] / 2
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_workers_may_be_spawned(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """The synthetic dataset and what workers do first can be pickled."""
@@ -241,12 +241,12 @@ def test_arguments_of_a_dataloader_from_a_factory(run_tool: Callable[..., Any], 
     ],
 )
 def test_workers_that_fail_are_told_and_gone(
-    run_tool: Callable[..., Any], own: Path, factory: str, message: str
+    call_tool: Callable[..., Any], own: Path, factory: str, message: str
 ) -> None:
     """An item that raises, or kills its worker, ends with status 1 and one line."""
     arguments = ["--device", "cpu", "--num_workers", "2", "--batch_size", "2"]
     arguments += ["--dataset", f"my_data:{factory}", "--start_method", "fork"]
-    done = run_tool(TOOL, *arguments, cwd=own, timeout=60)
+    done = call_tool(TOOL, *arguments, cwd=own)
     assert done.returncode == 1, done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -266,6 +266,7 @@ def find_processes_in(folder: Path) -> list[int]:
     return found
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_leaves_no_worker_over(own: Path, sign: signal.Signals) -> None:
@@ -320,10 +321,10 @@ def test_a_stop_leaves_no_worker_over(own: Path, sign: signal.Signals) -> None:
     ],
 )
 def test_wrong_use_is_told(
-    run_tool: Callable[..., Any], torch_trap: dict[str, str], arguments: list[str], message: str
+    call_tool: Callable[..., Any], arguments: list[str], message: str
 ) -> None:
     """What makes no sense ends with status 2 before torch is imported."""
-    done = run_tool(TOOL, *arguments, environ=torch_trap)
+    done = call_tool(TOOL, *arguments, without_torch=True)
     assert done.returncode == 2, done.stderr
     assert message in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr

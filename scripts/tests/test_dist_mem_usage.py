@@ -113,6 +113,7 @@ def test_binary_units(usage: Any, size: int | None, text: str) -> None:
     assert usage.format_memory(size) == text
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_two_ranks_of_torchrun_and_two_rounds(
     tmp_path: Path, read_json: Callable[[Path], Any]
@@ -186,6 +187,7 @@ def test_a_rank_that_does_not_come_is_named(unique_port: int, tmp_path: Path) ->
     assert [row["step"] for row in document["results"]] == ["start", "device"]
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_a_rank_that_dies_is_named(unique_port: int, tmp_path: Path) -> None:
     """Rank 1 is killed in the middle of many rounds: rank 0 ends, and says who is missing."""
@@ -202,6 +204,7 @@ def test_a_rank_that_dies_is_named(unique_port: int, tmp_path: Path) -> None:
     assert load_json(path)["complete"] is False
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_a_signal_to_one_rank_ends_all_with_what_they_have(
     unique_port: int, tmp_path: Path
@@ -232,10 +235,10 @@ def test_a_signal_to_one_rank_ends_all_with_what_they_have(
     ],
 )
 def test_wrong_use_is_told(
-    run_tool: Callable[..., Any], torch_trap: dict[str, str], arguments: list[str], message: str
+    call_tool: Callable[..., Any], arguments: list[str], message: str
 ) -> None:
     """What makes no sense ends with status 2 before torch is imported."""
-    done = run_tool(TOOL, *arguments, environ=torch_trap)
+    done = call_tool(TOOL, *arguments, without_torch=True)
     assert done.returncode == 2, done.stderr
     assert message in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr

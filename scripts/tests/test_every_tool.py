@@ -20,22 +20,12 @@ from typing import Any
 
 import jsonschema
 import pytest
+from needs import need
+from toy_runs import NEEDS, ToyRun, read_constants
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 
 METADATA = re.compile(r"^# /// script\n((?:#(?: .*)?\n)+?)# ///$", re.MULTILINE)
-
-
-def read_constants(tool: Path) -> dict[str, Any]:
-    """The module-level constants that are plain literals, read without importing the tool."""
-    constants = {}
-    for node in ast.parse(tool.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            try:
-                constants[node.targets[0].id] = ast.literal_eval(node.value)
-            except ValueError:
-                continue
-    return constants
 
 
 def find_imports(nodes: list[ast.stmt]) -> set[str]:
@@ -48,32 +38,6 @@ def find_imports(nodes: list[ast.stmt]) -> set[str]:
             elif isinstance(part, ast.ImportFrom):
                 names.add("." if part.level else (part.module or "").split(".")[0])
     return names
-
-
-def test_help_needs_no_torch_and_less_than_a_second(
-    tool: Path, run_tool: Callable[..., Any], torch_trap: dict[str, str]
-) -> None:
-    """--help answers in under a second and never imports torch."""
-    seconds = []
-    for _ in range(3):
-        started = time.perf_counter()
-        done = run_tool(tool, "--help", environ=torch_trap)
-        seconds.append(time.perf_counter() - started)
-        assert done.returncode == 0, done.stderr
-        assert "--json" in done.stdout
-        assert "--self-test" in done.stdout
-    assert min(seconds) < 1.0
-
-
-def test_version_needs_no_torch_and_tells_both_numbers(
-    tool: Path, run_tool: Callable[..., Any], torch_trap: dict[str, str]
-) -> None:
-    """--version prints the tool, its __version__ and its METHOD."""
-    constants = read_constants(tool)
-    done = run_tool(tool, "--version", environ=torch_trap)
-    assert done.returncode == 0, done.stderr
-    version, method = constants["__version__"], constants["METHOD"]
-    assert done.stdout.strip() == f"{tool.stem} {version} (method {method})"
 
 
 def test_method_is_an_integer_from_one(tool: Path) -> None:
@@ -123,151 +87,23 @@ def test_profiles_parse(tool: Path, load_tool: Callable[[str], Any]) -> None:
         parser.parse_args(arguments)
 
 
-def test_unknown_option_is_wrong_use(tool: Path, run_tool: Callable[..., Any]) -> None:
-    """An unknown option ends with status 2 and a message, without a traceback."""
-    done = run_tool(tool, "--no-such-option")
-    assert done.returncode == 2
-    assert "--no-such-option" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_self_test_stands_alone(
-    tool: Path, run_tool: Callable[..., Any], torch_trap: dict[str, str]
-) -> None:
-    """An option beside --self-test would have no meaning, and is refused."""
-    done = run_tool(tool, "--self-test", "--json", "x.json", environ=torch_trap)
-    assert done.returncode == 2
-    assert "error: --self-test takes no other option" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_json_that_cannot_be_written_is_wrong_use(
-    tool: Path, run_tool: Callable[..., Any], tmp_path: Path, torch_trap: dict[str, str]
-) -> None:
-    """A --json path in a folder that is not there, or takes no files, is refused before anything
-    is measured."""
-    # Nobody, root included, can make a file in /proc.
-    paths = {"there is no folder": tmp_path / "none" / "x.json", "could not write": "/proc/x.json"}
-    for words, path in paths.items():
-        arguments = [*read_constants(tool)["PROFILES"]["toy"], "--json", str(path)]
-        done = run_tool(tool, *arguments, environ=torch_trap)
-        assert done.returncode == 2
-        assert f"error: --json: {words}" in done.stderr
-        assert "Traceback" not in done.stderr
-
-
-def run_onto_full_disk(tool: Path, *arguments: str, is_buffered: bool) -> Any:
-    """Run a tool with a stdout that takes nothing. What Python keeps back is written as late as
-    possible, and else every single print fails."""
-    environ = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
-    with Path("/dev/full").open("w") as full:
-        return subprocess.run(
-            [sys.executable, str(tool), *arguments],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=300,
-            env=environ if is_buffered else {**environ, "PYTHONUNBUFFERED": "1"},
-            check=False,
-        )
-
-
-@pytest.mark.parametrize("option", ["--help", "--version"])
-def test_answer_that_cannot_be_written_is_told(tool: Path, option: str) -> None:
-    """Where stdout is a full disk, --help and --version end with status 1 and one line."""
-    done = run_onto_full_disk(tool, option, is_buffered=True)
-    assert done.returncode == 1
-    assert done.stderr == "stdout could not be written: No space left on device\n"
-
-
-# Sends Ctrl-C to the process and its kin once, when the code object that the environment names,
-# by the end of its file and its own name, is run.
-INTERRUPTION = """
-import os, signal, sys
-file, name = os.environ["INTERRUPT_AT"].split(":")
-def watch(frame, event, _):
-    if event != "call" or frame.f_code.co_name != name:
-        return
-    if not frame.f_code.co_filename.endswith(file):
-        return
-    sys.setprofile(None)
-    try:
-        os.close(os.open(os.environ["INTERRUPTED"], os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
-        return
-    os.kill(0, signal.SIGINT)
-sys.setprofile(watch)
-"""
-
-
-@pytest.fixture
-def run_interrupted(tmp_path: Path) -> Callable[..., tuple[Any, bool]]:
-    """Run a tool that gets Ctrl-C where a piece of code is run: how it ended, and whether it got
-    there."""
-    (tmp_path / "interruption").mkdir()
-    (tmp_path / "interruption" / "sitecustomize.py").write_text(INTERRUPTION)
-
-    def run(tool: Path, place: str, *arguments: str) -> tuple[Any, bool]:
-        mark = tmp_path / "interrupted"
-        mark.unlink(missing_ok=True)
-        environ = {"PYTHONPATH": str(tmp_path / "interruption"), "INTERRUPTED": str(mark)}
-        done = subprocess.run(
-            [sys.executable, str(tool), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            env={**os.environ, **environ, "INTERRUPT_AT": place},
-            start_new_session=True,
-            check=False,
-        )
-        return done, mark.exists()
-
-    return run
-
-
-def test_ctrl_c_at_the_start_is_silent(
-    tool: Path, run_interrupted: Callable[..., tuple[Any, bool]]
-) -> None:
-    """Ctrl-C while the file is still importing, or reading its command line, ends it as a shell
-    expects (status 130 there), without a word."""
-    for place in ("/argparse.py:<module>", f"/{tool.name}:build_parser"):
-        done, was_interrupted = run_interrupted(tool, place, "--version")
-        assert was_interrupted
-        assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
-
-
-@pytest.mark.torch
-def test_self_test_passes_with_all_packages(tool: Path, run_tool: Callable[..., Any]) -> None:
-    """--self-test passes too where the packages are that a tool can use and need not have; what
-    needs none is proved once, alone."""
-    found = find_imports(ast.parse(tool.read_text(encoding="utf-8")).body)
-    if found <= set(sys.stdlib_module_names) | {"torch"}:
-        return
-    done = run_tool(tool, "--self-test")
-    assert done.returncode == 0, done.stderr
-    count, total = re.search(r"self-test: (\d+) of (\d+) checks passed", done.stderr).groups()
-    assert count == total
-    assert int(total) >= 5
-
-
 @pytest.mark.torch
 def test_toy_profile_leaves_good_json(
-    tool: Path, run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    tool: Path, run_toy_once: Callable[[Path], ToyRun], read_json: Callable[[Path], Any]
 ) -> None:
-    """The toy profile prints a table and leaves strict JSON that could become a record."""
-    skip_without_program(tool)
-    path = tmp_path / "out.json"
-    done = run_tool(tool, *read_constants(tool)["PROFILES"]["toy"], "--json", str(path))
-    assert done.returncode == 0, done.stderr
+    """The toy profile of the single file, alone in a folder, prints a table, leaves strict JSON
+    that could become a record, and nothing else."""
+    done = run_toy_once(tool)
+    assert done.status == 0, done.stderr
     assert done.stdout.startswith("| ")
     assert "Traceback" not in done.stderr
-    document = read_json(path)
+    assert done.left == []
+    document = read_json(done.json)
     constants = read_constants(tool)
     assert document["tool"] == tool.stem
     assert document["version"] == constants["__version__"]
     assert document["method"] == constants["METHOD"]
     assert all(isinstance(caveat, str) for caveat in document["caveats"])
-    assert list(path.parent.glob(".*")) == [], "a partial file was left behind"
     name = "machine-report" if tool.stem == "env_report" else "tool-output"
     schema = read_json(SCRIPTS / "schemas" / f"{name}-2.json")
     jsonschema.validate(document, schema, cls=jsonschema.Draft202012Validator)
@@ -290,41 +126,6 @@ def test_toy_profile_leaves_good_json(
     compare = constants.get("COMPARE")
     if compare:
         assert {*compare["keys"], compare["value"], compare.get("spread")} - {None} <= columns[0]
-
-
-@pytest.mark.torch
-def test_full_disk_loses_no_results(
-    tool: Path, read_json: Callable[[Path], Any], tmp_path: Path
-) -> None:
-    """Where no print to stdout succeeds, the toy run ends with status 1 and one line that tells
-    it, and its JSON is whole: the measurement was made."""
-    skip_without_program(tool)
-    path = tmp_path / "out.json"
-    arguments = [*read_constants(tool)["PROFILES"]["toy"], "--json", str(path)]
-    done = run_onto_full_disk(tool, *arguments, is_buffered=False)
-    assert done.returncode == 1, done.stderr
-    told = [line for line in done.stderr.splitlines() if "stdout could not be written" in line]
-    assert len(told) == 1, done.stderr
-    assert told[0].endswith("stdout could not be written: No space left on device")
-    assert "Traceback" not in done.stderr
-    document = read_json(path)
-    assert document["tool"] == tool.stem
-    assert tool.stem == "env_report" or (document["complete"] is True and document["results"])
-
-
-@pytest.mark.torch
-@pytest.mark.slow
-def test_ctrl_c_while_torch_is_imported_leaves_no_traceback(
-    tool: Path, run_interrupted: Callable[..., tuple[Any, bool]]
-) -> None:
-    """Ctrl-C in the seconds that the import of torch takes, in any rank, ends the run as it does
-    everywhere else."""
-    if "torch" not in find_imports(ast.parse(tool.read_text(encoding="utf-8")).body):
-        return
-    toy = read_constants(tool)["PROFILES"]["toy"]
-    done, was_interrupted = run_interrupted(tool, "/torch/__init__.py:<module>", *toy)
-    assert "Traceback" not in done.stderr
-    assert done.returncode in ((1, -signal.SIGINT) if was_interrupted else (0,)), done.stderr
 
 
 # Functions that every tool has under the same name and fills with its own matter.
@@ -357,13 +158,15 @@ def test_what_tools_share_is_the_same_text(tools: list[Path]) -> None:
     assert not unlike, "\n".join(unlike)
 
 
-# Finds no package but Python's and torch's own, as on a machine that has no other.
+# Finds no package but Python's own and, unless told otherwise, torch's.
 BARE = """
-import importlib.machinery, sys
-KNOWN = set(sys.stdlib_module_names) | set(
-    "torch torchgen functorch typing_extensions sympy mpmath networkx jinja2 markupsafe fsspec "
-    "filelock triton nvidia cuda setuptools pkg_resources _distutils_hack distutils".split()
-)
+import importlib.machinery, os, sys
+KNOWN = set(sys.stdlib_module_names)
+if "WITHOUT_TORCH" not in os.environ:
+    KNOWN |= set(
+        "torch torchgen functorch typing_extensions sympy mpmath networkx jinja2 markupsafe fsspec "
+        "filelock triton nvidia cuda setuptools pkg_resources _distutils_hack distutils".split()
+    )
 class Bare(importlib.machinery.PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
@@ -387,14 +190,41 @@ def lone_copy(tool: Path, tmp_path: Path) -> tuple[Path, dict[str, str]]:
     return copy, {"PYTHONPATH": str(trap), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def test_one_file_answers_alone(
-    lone_copy: tuple[Path, dict[str, str]], run_tool: Callable[..., Any]
+def test_help_and_version_need_no_package(
+    tool: Path, lone_copy: tuple[Path, dict[str, str]], run_tool: Callable[..., Any]
 ) -> None:
-    """--help and --version answer from a single copied file."""
+    """--help and --version answer from a single copied file where no package is, torch neither."""
     copy, environ = lone_copy
-    for option in ("--help", "--version"):
-        done = run_tool(copy, option, environ=environ, cwd=copy.parent)
-        assert done.returncode == 0, done.stderr
+    environ = {**environ, "WITHOUT_TORCH": "1"}
+    done = run_tool(copy, "--help", environ=environ, cwd=copy.parent)
+    assert done.returncode == 0, done.stderr
+    assert "--json" in done.stdout
+    done = run_tool(copy, "--version", environ=environ, cwd=copy.parent)
+    assert done.returncode == 0, done.stderr
+    constants = read_constants(tool)
+    version, method = constants["__version__"], constants["METHOD"]
+    assert done.stdout.strip() == f"{tool.stem} {version} (method {method})"
+
+
+def test_wrong_use_is_refused(
+    tool: Path,
+    lone_copy: tuple[Path, dict[str, str]],
+    run_tool: Callable[..., Any],
+    load_tool: Callable[[str], Any],
+) -> None:
+    """An unknown option, and a --json path in a folder that is not there, end with status 2 and a
+    message, before torch is imported and anything is measured."""
+    parser = load_tool(tool.relative_to(SCRIPTS).as_posix()).build_parser()
+    with pytest.raises(SystemExit) as ended:
+        parser.parse_args(["--no-such-option"])
+    assert ended.value.code == 2
+    copy, environ = lone_copy
+    arguments = [*read_constants(tool)["PROFILES"]["toy"], "--json", "none/x.json"]
+    environ = {**environ, "WITHOUT_TORCH": "1"}
+    done = run_tool(copy, *arguments, environ=environ, cwd=copy.parent)
+    assert done.returncode == 2
+    assert "error: --json: there is no folder" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.fixture(scope="session")
@@ -420,6 +250,7 @@ def other_pythons() -> list[str]:
     return found
 
 
+@pytest.mark.nightly
 def test_newer_pythons_run_it(
     tool: Path, other_pythons: list[str], lone_copy: tuple[Path, dict[str, str]]
 ) -> None:
@@ -444,6 +275,7 @@ def test_newer_pythons_run_it(
             assert done.returncode == 0, (python, option, done.stderr)
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_one_file_proves_itself_alone(
     lone_copy: tuple[Path, dict[str, str]], run_tool: Callable[..., Any]
@@ -459,14 +291,14 @@ def test_one_file_proves_itself_alone(
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_run_that_is_disturbed_keeps_what_was_measured(
     tool: Path, run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """Where the JSON cannot be written, a line tells it, the status is not 0, and the table is
     printed all the same. Ctrl-C in the middle of the toy run ends it with status 1 and JSON that
     says it is not complete, or comes too late to matter. It never leaves a traceback."""
-    skip_without_program(tool)
+    need(*filter(None, [NEEDS.get(tool.stem)]))
     arguments = read_constants(tool)["PROFILES"]["toy"]
     started = time.perf_counter()
     done = run_tool(tool, *arguments, "--json", "/dev/full")
@@ -499,17 +331,6 @@ def test_run_that_is_disturbed_keeps_what_was_measured(
     assert was_cut or "Traceback" not in notes
     if path.exists() and tool.stem != "env_report":
         assert read_json(path)["complete"] is (process.returncode != 1)
-
-
-# What a tool drives and does not bring along.
-PROGRAMS = {"fio_scan": "fio"}
-
-
-def skip_without_program(tool: Path) -> None:
-    """Skip where the program that the tool drives is not installed."""
-    program = PROGRAMS.get(tool.stem)
-    if program is not None and shutil.which(program) is None:
-        pytest.skip(f"{program} is not installed")
 
 
 def test_catalogue_lists_every_tool() -> None:

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -40,10 +40,9 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
     return path, beside
 
 
-@pytest.mark.system
-@pytest.mark.require_program("git")
+@pytest.mark.needs("git")
 def test_all_waits_are_timed_in_both_places(
-    run_tool: Callable[..., Any],
+    call_tool: Callable[..., Any],
     read_json: Callable[[Path], Any],
     places: tuple[Path, Path],
     tmp_path: Path,
@@ -52,7 +51,7 @@ def test_all_waits_are_timed_in_both_places(
     path, beside = places
     out = tmp_path / "out.json"
     options = (*TINY, "--repeats", "2", "--module", "email", "--copy_module", "--json", str(out))
-    done = run_tool(TOOL, str(path), "--beside", str(beside), *options)
+    done = call_tool(TOOL, str(path), "--beside", str(beside), *options)
     assert done.returncode == 0, done.stderr
     document = read_json(out)
     assert document["complete"] is True
@@ -75,24 +74,25 @@ def test_all_waits_are_timed_in_both_places(
 
 
 def test_modules_are_imported_where_they_are(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """Without a copy a module is timed where it is installed; one that is not there is a caveat."""
     out = tmp_path / "out.json"
     options = ("--tasks", "import", "package", *TINY, "--repeats", "1", "--json", str(out))
     home = Path(os.__file__).parent
-    done = run_tool(TOOL, str(tmp_path), "--beside", str(home), *options, "--module", "email")
+    done = call_tool(TOOL, str(tmp_path), "--beside", str(home), *options, "--module", "email")
     assert done.returncode == 0, done.stderr
     rows = [row for row in read_json(out)["results"] if row["task"] == "import"]
     assert len({row["place"] for row in rows}) == 1
-    done = run_tool(TOOL, str(tmp_path), *options, "--module", "no_such_module")
+    done = call_tool(TOOL, str(tmp_path), *options, "--module", "no_such_module")
     assert done.returncode == 0, done.stderr
     assert "no_such_module is not installed" in done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_torch_is_imported(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """import torch is a wait of its own, where torch is installed."""
     import torch
@@ -100,7 +100,7 @@ def test_torch_is_imported(
     out = tmp_path / "out.json"
     home = str(Path(torch.__file__).parent)
     options = ("--tasks", "import", "--repeats", "1", "--json", str(out))
-    done = run_tool(TOOL, home, "--beside", str(tmp_path), *options)
+    done = call_tool(TOOL, home, "--beside", str(tmp_path), *options)
     assert done.returncode == 0, done.stderr
     assert "import torch, warm" in done.stdout
     rows = read_json(out)["results"]
@@ -109,8 +109,7 @@ def test_torch_is_imported(
     assert not list(Path(home).glob(".feel-*"))
 
 
-@pytest.mark.system
-@pytest.mark.require_program("fincore")
+@pytest.mark.needs("fincore")
 def test_pages_are_really_dropped(feel: ModuleType, tmp_path: Path) -> None:
     """After drop_pages the page cache holds nothing of a file that it held before."""
     path = tmp_path / "file"
@@ -122,10 +121,10 @@ def test_pages_are_really_dropped(feel: ModuleType, tmp_path: Path) -> None:
         return int(done.stdout)
 
     if count_pages() == 0:
-        pytest.skip("this file system has no page cache")
+        pytest.skip("the tests' folder has no page cache: set TMPDIR to one of a disk")
     feel.drop_pages(tmp_path, feel.StopSign())
     if feel.find_file_system(tmp_path) in feel.MEMORY_FILE_SYSTEMS:
-        pytest.skip("memory cannot be dropped")
+        pytest.skip("the tests' folder is in memory: set TMPDIR to one of a disk")
     assert count_pages() == 0
 
 
@@ -138,7 +137,6 @@ def test_dropping_everything_asks_the_kernel(feel: ModuleType, tmp_path: Path) -
         feel.drop_all_caches(tmp_path / "none" / "drop_caches")
 
 
-@pytest.mark.system
 @pytest.mark.parametrize(
     ("program", "script", "message"),
     [
@@ -148,7 +146,7 @@ def test_dropping_everything_asks_the_kernel(feel: ModuleType, tmp_path: Path) -
     ],
 )
 def test_wrong_answers_are_problems(
-    run_tool: Callable[..., Any],
+    call_tool: Callable[..., Any],
     read_json: Callable[[Path], Any],
     places: tuple[Path, Path],
     tmp_path: Path,
@@ -162,10 +160,10 @@ def test_wrong_answers_are_problems(
     (ours / program).write_text(f"#!/bin/sh\n{script}\n")
     (ours / program).chmod(0o755)
     out = tmp_path / "out.json"
-    tasks = ("--tasks", "unpack", "list", "clone")
+    tasks = ("--tasks", "unpack", "clone" if program == "git" else "list")
     options = (*tasks, *TINY, "--repeats", "1", "--json", str(out))
     environ = {"PATH": f"{ours}:{os.environ['PATH']}"}
-    done = run_tool(TOOL, str(places[0]), "--beside", str(places[1]), *options, environ=environ)
+    done = call_tool(TOOL, str(places[0]), "--beside", str(places[1]), *options, environ=environ)
     assert done.returncode == 1
     assert f"problem: {message}" in done.stderr
     assert "Traceback" not in done.stderr
@@ -190,8 +188,15 @@ def start_bench(place: Path, beside: Path, *options: str) -> subprocess.Popen[st
     return process
 
 
-@pytest.mark.system
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SIGINT",
+        pytest.param("SIGTERM", marks=pytest.mark.nightly),
+        pytest.param("SIGUSR1", marks=pytest.mark.nightly),
+        pytest.param("SIGHUP", marks=pytest.mark.nightly),
+    ],
+)
 def test_signals_keep_what_was_measured_and_clean_up(
     read_json: Callable[[Path], Any], places: tuple[Path, Path], tmp_path: Path, name: str
 ) -> None:
@@ -199,7 +204,10 @@ def test_signals_keep_what_was_measured_and_clean_up(
     out = tmp_path / "out.json"
     process = start_bench(*places, "--json", str(out))
     try:
-        time.sleep(1.0)
+        # The first place has been measured once, when work in the second one begins.
+        deadline = time.monotonic() + 60
+        while not list(places[1].glob(".feel-*/unpacked")) and time.monotonic() < deadline:
+            time.sleep(0.01)
         process.send_signal(getattr(signal, name))
         _, said = process.communicate(timeout=60)
     finally:
@@ -212,18 +220,17 @@ def test_signals_keep_what_was_measured_and_clean_up(
     assert document["results"]
 
 
-@pytest.mark.system
 def test_leftovers_of_a_kill_are_named_and_removed(
-    run_tool: Callable[..., Any], places: tuple[Path, Path]
+    call_tool: Callable[..., Any], places: tuple[Path, Path]
 ) -> None:
     """After SIGKILL the next run names the folders, and removes them only when asked to."""
     process = start_bench(*places)
     process.kill()
     process.communicate(timeout=30)
     command = (TOOL, str(places[0]), "--beside", str(places[1]), *TINY, "--tasks", "unpack")
-    named = run_tool(*command, "--repeats", "1")
+    named = call_tool(*command, "--repeats", "1")
     assert named.stderr.count("was left behind") == 2
-    removed = run_tool(*command, "--repeats", "1", "--remove_leftovers")
+    removed = call_tool(*command, "--repeats", "1", "--remove_leftovers")
     assert removed.stderr.count("removed .feel-") == 2
     assert list(places[0].iterdir()) == list(places[1].iterdir()) == []
 
@@ -232,10 +239,8 @@ def test_hung_command_ends_with_the_run(feel: ModuleType) -> None:
     """A signal during a command ends the command as well, at once."""
     stop = feel.StopSign()
     stop.reason = "stopped by a test"
-    began = time.monotonic()
     with pytest.raises(feel.Stopped):
         feel.run_timed(["sleep", "60"], stop)
-    assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize(
@@ -250,10 +255,10 @@ def test_hung_command_ends_with_the_run(feel: ModuleType) -> None:
     ],
 )
 def test_wrong_use_is_told(
-    run_tool: Callable[..., Any], tmp_path: Path, options: tuple[str, ...], message: str
+    call_tool: Callable[..., Any], tmp_path: Path, options: tuple[str, ...], message: str
 ) -> None:
     """What makes no sense, or does not fit, ends with status 2, and nothing is written."""
-    done = run_tool(TOOL, *options, cwd=tmp_path)
+    done = call_tool(TOOL, *options, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -261,18 +266,18 @@ def test_wrong_use_is_told(
 
 
 def test_missing_git_is_a_caveat(
-    run_tool: Callable[..., Any], places: tuple[Path, Path], tmp_path: Path
+    call_tool: Callable[..., Any], places: tuple[Path, Path], tmp_path: Path
 ) -> None:
     """Without git the other waits are timed; asking for a clone is then wrong use."""
     ours = tmp_path / "bin"
     ours.mkdir()
     (ours / "ls").symlink_to(str(shutil.which("ls")))
     command = (TOOL, str(places[0]), "--beside", str(places[1]), "--toy")
-    done = run_tool(*command, environ={"PATH": str(ours)})
+    done = call_tool(*command, environ={"PATH": str(ours)})
     assert done.returncode == 0, done.stderr
     assert "git is not there, so clone was not timed" in done.stderr
     assert "ls -l, warm" in done.stdout
-    done = run_tool(*command, "--tasks", "clone", environ={"PATH": str(ours)})
+    done = call_tool(*command, "--tasks", "clone", environ={"PATH": str(ours)})
     assert done.returncode == 2
     assert "--tasks clone: git is not there" in done.stderr
 
@@ -297,7 +302,6 @@ def test_verdicts_by_hand(feel: ModuleType) -> None:
 
 
 @given(st.lists(SECONDS, min_size=1, max_size=12), st.lists(SECONDS, min_size=1, max_size=12))
-@settings(max_examples=100, deadline=None)
 def test_verdict_laws(feel: ModuleType, path: list[float], beside: list[float]) -> None:
     """Any samples give a ratio above 0 and a verdict; twice the time is twice the ratio."""
     slow = feel.Measurement("list", "warm", "path")

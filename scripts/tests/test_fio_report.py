@@ -11,7 +11,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from testing_utils import save_json
 
@@ -36,8 +36,7 @@ def run_fio(folder: Path, *options: str) -> str:
     return done.stdout
 
 
-@pytest.mark.system
-@pytest.mark.require_program("fio")
+@pytest.mark.needs("fio")
 def test_numbers_are_those_of_fio(
     run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
@@ -78,8 +77,7 @@ def test_numbers_are_those_of_fio(
         assert shape == (2, 4, 4096, "direct", "randrw")
 
 
-@pytest.mark.system
-@pytest.mark.require_program("fio")
+@pytest.mark.needs("fio")
 def test_jobs_one_after_another_stay_apart(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Jobs behind a stonewall are of two groups and are rows of their own; a pipe is read too."""
     text = run_fio(
@@ -94,8 +92,7 @@ def test_jobs_one_after_another_stay_apart(run_tool: Callable[..., Any], tmp_pat
     assert all("buffered" in line for line in lines)
 
 
-@pytest.mark.system
-@pytest.mark.require_program("fio")
+@pytest.mark.needs("fio")
 def test_a_job_that_really_failed_is_named(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Where the first job removes the file of the second one, the second one is a problem."""
     text = run_fio(
@@ -134,18 +131,18 @@ def write_result(folder: Path, name: str, document: Any) -> str:
 
 
 def test_jobs_that_were_not_simultaneous_are_a_problem(
-    run_tool: Callable[..., Any], tmp_path: Path
+    call_tool: Callable[..., Any], tmp_path: Path
 ) -> None:
     """They are rows of their own, named, and the exit status is 1; --each_job accepts them."""
     path = write_result(tmp_path, "late.json", make_result(read={"runtime": 4000}))
-    done = run_tool(TOOL, path)
+    done = call_tool(TOOL, path)
     assert done.returncode == 1
     assert "late, a, read: its jobs ran between 4 s and 10 s; they are not added up" in done.stderr
     assert done.stdout.count("| a, read") == 2
-    assert run_tool(TOOL, path, "--each_job").returncode == 0
+    assert call_tool(TOOL, path, "--each_job").returncode == 0
     starts = make_result(job_start=1_000_000)
     starts["jobs"][0]["job_start"] = 990_000
-    done = run_tool(TOOL, write_result(tmp_path, "starts.json", starts))
+    done = call_tool(TOOL, write_result(tmp_path, "starts.json", starts))
     assert done.returncode == 1
     assert "ran together for 0 s" in done.stderr
 
@@ -159,15 +156,15 @@ def test_percentiles_of_several_jobs_need_histograms(report: ModuleType) -> None
     assert row["bytes_per_second"] == 2 * 4_096_000
 
 
-def test_failed_jobs_are_a_problem(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_failed_jobs_are_a_problem(call_tool: Callable[..., Any], tmp_path: Path) -> None:
     """A job with an error makes its row FAILED, with the error in words, and the exit status 1."""
-    done = run_tool(TOOL, write_result(tmp_path, "failed.json", make_result(error=28)))
+    done = call_tool(TOOL, write_result(tmp_path, "failed.json", make_result(error=28)))
     assert done.returncode == 1
     assert "failed, a, read: No space left on device" in done.stderr
     assert "FAILED" in done.stdout
     idle = make_result()
     idle["jobs"] = [{"jobname": "a", "error": 5, "read": {"io_bytes": 0}}]
-    done = run_tool(TOOL, write_result(tmp_path, "idle.json", idle))
+    done = call_tool(TOOL, write_result(tmp_path, "idle.json", idle))
     assert done.returncode == 1
     assert "idle, a: Input/output error" in done.stderr
 
@@ -180,22 +177,22 @@ def test_clients_of_a_server_run_are_jobs(report: ModuleType) -> None:
     assert (row["job"], row["jobs"]) == ("a", 2)
 
 
-def test_files_of_one_name_are_told_apart(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_files_of_one_name_are_told_apart(call_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Of equal names the folders are shown, and no more of the path than that."""
     paths = [write_result(tmp_path, f"{name}/run.json", make_result()) for name in ("a", "b")]
-    done = run_tool(TOOL, *paths)
+    done = call_tool(TOOL, *paths)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0].split("|")[2:4] == [" a/run ", " b/run "]
 
 
 @pytest.mark.parametrize("text", ["", "no JSON here", "{}", '{"jobs": ', "[1, 2]", "{" * 2000])
 def test_files_without_results_are_a_problem(
-    run_tool: Callable[..., Any], tmp_path: Path, text: str
+    call_tool: Callable[..., Any], tmp_path: Path, text: str
 ) -> None:
     """A file without a result of fio is named, with exit status 1, never a traceback."""
     path = tmp_path / "none.json"
     path.write_text(text)
-    done = run_tool(TOOL, str(path))
+    done = call_tool(TOOL, str(path))
     assert done.returncode == 1
     assert "none: there is no result of fio in it" in done.stderr
     assert "Traceback" not in done.stderr
@@ -205,10 +202,10 @@ def test_files_without_results_are_a_problem(
     "jobs", [[], {"a": 1}, 5, None, [3], [{"jobname": "All clients", "read": {}}]]
 )
 def test_a_result_without_jobs_is_a_problem(
-    run_tool: Callable[..., Any], tmp_path: Path, jobs: Any
+    call_tool: Callable[..., Any], tmp_path: Path, jobs: Any
 ) -> None:
     """A result of fio that has no job is named, with exit status 1, never nothing at all."""
-    done = run_tool(
+    done = call_tool(
         TOOL, write_result(tmp_path, "empty.json", {"fio version": "fio-3.36", "jobs": jobs})
     )
     assert done.returncode == 1
@@ -226,10 +223,10 @@ def test_a_result_without_jobs_is_a_problem(
     ],
 )
 def test_wrong_use_is_told(
-    run_tool: Callable[..., Any], arguments: list[str], message: str
+    call_tool: Callable[..., Any], arguments: list[str], message: str
 ) -> None:
     """What makes no sense ends with status 2 and a sentence."""
-    done = run_tool(TOOL, *arguments)
+    done = call_tool(TOOL, *arguments)
     assert done.returncode == 2
     assert message in done.stderr
 
@@ -245,7 +242,6 @@ NOISE = st.lists(
 
 
 @given(NOISE, NOISE, st.integers(1, 3), st.sampled_from([None, 1]))
-@settings(max_examples=100, deadline=None)
 def test_noise_around_results_is_no_matter(
     report: ModuleType, before: list[str], after: list[str], count: int, indent: int | None
 ) -> None:

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from slurm_cluster import Cluster, open_cluster
 
@@ -77,7 +77,7 @@ def py_spy(dog: Any) -> str:
     """The program py-spy; where it is not there its tests are skipped."""
     found = dog.find_py_spy(None)
     if found is None:
-        pytest.skip("py-spy is not installed: pip install py-spy")
+        pytest.skip("py-spy is missing: pip install py-spy")
     return str(found)
 
 
@@ -147,7 +147,6 @@ def list_branches(branch: Any) -> list[Any]:
 
 
 @given(stacks=STACKS)
-@settings(max_examples=100, deadline=None)
 def test_each_rank_ends_in_one_leaf(dog: Any, stacks: dict[int, list[Any]]) -> None:
     """Each rank ends in exactly one branch, that of its own stack, and a branch has exactly the
     ranks that end in it or below."""
@@ -168,7 +167,6 @@ def test_each_rank_ends_in_one_leaf(dog: Any, stacks: dict[int, list[Any]]) -> N
 
 
 @given(stacks=STACKS)
-@settings(max_examples=100, deadline=None)
 def test_places_share_out_the_ranks(dog: Any, stacks: dict[int, list[Any]]) -> None:
     """Each rank is in exactly one row, rows stand in order of size, and ranges are exact."""
     report = dog.HangReport(
@@ -196,7 +194,6 @@ def test_ranges_read_back(dog: Any, ranks: set[int]) -> None:
 
 
 @given(stacks=STACKS, order=st.randoms())
-@settings(max_examples=50, deadline=None)
 def test_dumps_come_through_srun_whole(dog: Any, stacks: dict[int, list[Any]], order: Any) -> None:
     """Lines of many nodes in any order, with others between them, are the dumps that were sent; a
     line is short; of a dump of which one is lost nothing is made up."""
@@ -297,7 +294,7 @@ def test_rank_without_a_stack_is_a_place_of_its_own(dog: Any) -> None:
     assert "no stack of rank 3: it is gone; py-spy: no" in report.caveats
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_thousands_of_dumps_merge_in_seconds(
     dog: Any, run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
@@ -310,13 +307,10 @@ def test_thousands_of_dumps_merge_in_seconds(
         (dog.make_sample_dump(r, odd if r == 1234 else waits, 4096) for r in range(4096)), tmp_path
     )
     out = tmp_path / "out.json"
-    began = time.monotonic()
     done = run_tool(TOOL, "merge", str(tmp_path), "--json", str(out))
-    seconds = time.monotonic() - began
     assert done.returncode == 0, done.stderr
     words = "rank 1234 in load at data.py:12; ranks 0-1233,1235-4095 in all_reduce at deep.py:39"
     assert done.stderr.splitlines()[-1] == words
-    assert seconds < 15
     assert [row["verdict"] for row in read_json(out)["results"]] == ["odd", "most"]
 
 
@@ -335,13 +329,13 @@ def test_thousands_of_dumps_merge_in_seconds(
     ],
 )
 def test_what_is_no_dump_is_told(
-    run_tool: Callable[..., Any], tmp_path: Path, text: str | None, message: str
+    call_tool: Callable[..., Any], tmp_path: Path, text: str | None, message: str
 ) -> None:
     """A file that is missing, cut off or something else ends with status 2 and its name."""
     path = tmp_path / "rank_0.json"
     if text is not None:
         path.write_text(text)
-    done = run_tool(TOOL, "merge", str(path))
+    done = call_tool(TOOL, "merge", str(path))
     assert done.returncode == 2
     assert f"{path}: {message}" in done.stderr
     assert "Traceback" not in done.stderr
@@ -362,13 +356,13 @@ def test_what_is_no_dump_is_told(
     ],
 )
 def test_what_is_only_like_a_dump_is_told(
-    dog: Any, run_tool: Callable[..., Any], tmp_path: Path, change: dict[str, Any]
+    dog: Any, call_tool: Callable[..., Any], tmp_path: Path, change: dict[str, Any]
 ) -> None:
     """A dump with a field that none has ends with status 2 and its name, and takes no memory."""
     dump = dog.make_sample_dump(3, [("f", "/u/t.py", 1)], 4) | change
     path = tmp_path / "rank_0.json"
     path.write_text(json.dumps(dump))
-    done = run_tool(TOOL, "merge", str(path))
+    done = call_tool(TOOL, "merge", str(path))
     assert done.returncode == 2
     assert f"{path}: this is no dump of hang_watchdog" in done.stderr
     assert "Traceback" not in done.stderr
@@ -376,22 +370,22 @@ def test_what_is_only_like_a_dump_is_told(
 
 @pytest.mark.parametrize("line", ["Infinity", "NaN", '"7"'])
 def test_a_line_that_is_no_number_is_told(
-    dog: Any, run_tool: Callable[..., Any], tmp_path: Path, line: str
+    dog: Any, call_tool: Callable[..., Any], tmp_path: Path, line: str
 ) -> None:
     """Numbers that JSON does not have are no numbers of lines."""
     path = tmp_path / "rank_0.json"
     text = json.dumps(dog.make_sample_dump(3, [("f", "/u/t.py", 41)], 4))
     path.write_text(text.replace('"line": 41', f'"line": {line}'))
-    done = run_tool(TOOL, "merge", str(path))
+    done = call_tool(TOOL, "merge", str(path))
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
     assert "this is no dump of hang_watchdog" in done.stderr
 
 
-def test_json_that_never_ends_is_told(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_json_that_never_ends_is_told(call_tool: Callable[..., Any], tmp_path: Path) -> None:
     """A file of nothing but brackets is not read to the end of the stack."""
     path = tmp_path / "rank_0.json"
     path.write_text("[" * 100_000)
-    done = run_tool(TOOL, "merge", str(path))
+    done = call_tool(TOOL, "merge", str(path))
     assert done.returncode == 2
     assert f"{path}: this is not JSON, or was cut off" in done.stderr
 
@@ -405,17 +399,17 @@ def test_a_spoilt_line_spoils_one_dump(dog: Any) -> None:
 
 
 def test_dumps_of_two_hangs_are_not_mixed(
-    dog: Any, run_tool: Callable[..., Any], tmp_path: Path
+    dog: Any, call_tool: Callable[..., Any], tmp_path: Path
 ) -> None:
     """A rank that is there twice is refused, and so is a folder without dumps."""
     dump = dog.make_sample_dump(3, [("f", "/u/t.py", 1)], 4)
     dog.save_dumps([dump], tmp_path / "a")
     dog.save_dumps([{**dump, "pid": 77}], tmp_path / "b")
-    done = run_tool(TOOL, "merge", str(tmp_path))
+    done = call_tool(TOOL, "merge", str(tmp_path))
     assert done.returncode == 2
     assert "rank 3 is there twice" in done.stderr
     (tmp_path / "empty").mkdir()
-    done = run_tool(TOOL, "merge", str(tmp_path / "empty"))
+    done = call_tool(TOOL, "merge", str(tmp_path / "empty"))
     assert done.returncode == 2
     assert "there are no dumps in this folder" in done.stderr
 
@@ -444,7 +438,7 @@ def test_dumps_of_two_hangs_are_not_mixed(
     ],
 )
 def test_wrong_use_is_told(
-    run_tool: Callable[..., Any], tmp_path: Path, arguments: tuple[str, ...], message: str
+    call_tool: Callable[..., Any], tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     """What makes no sense ends with status 2 and a line that says why; nothing is written."""
     spy = tmp_path / "bin"
@@ -454,7 +448,7 @@ def test_wrong_use_is_told(
     environ = {"PATH": f"{spy}:{os.environ['PATH']}"}
     here = tmp_path / "here"
     here.mkdir()
-    done = run_tool(TOOL, *arguments, environ=environ, cwd=here)
+    done = call_tool(TOOL, *arguments, environ=environ, cwd=here)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -641,7 +635,6 @@ def test_json_names_nobody(dog: Any) -> None:
 @given(
     events=st.lists(st.tuples(st.integers(1, 8), st.booleans(), st.booleans()), max_size=40),
 )
-@settings(max_examples=150, deadline=None)
 def test_law_of_the_watch(dog: Any, events: list[tuple[int, bool, bool]]) -> None:
     """Whenever the watchdog is restarted: it rings exactly when 10 s have passed without anything
     new, and once for each silence."""
@@ -716,7 +709,7 @@ def test_nothing_is_killed_unless_told(
     options += ["--then", f"command:echo two >> {order}; test -s $HANG_REPORT"]
     words = [sys.executable, str(write_quiet(tmp_path)), str(tmp_path / "never"), "0"]
     shell = ["sh", "-c", f"{' '.join(words)} & wait"]
-    done = run_tool(TOOL, "run", *options, "--", *shell, timeout=60)
+    done = run_tool(TOOL, "run", *options, "--", *shell)
     assert done.returncode == 128 + signal.SIGTERM, done.stderr
     assert order.read_text() == "one rank 0 in wait_long at quiet.py:5\ntwo\n"
     assert [line for line in done.stderr.splitlines() if line.startswith("note: done")] == [
@@ -736,14 +729,14 @@ def test_what_ends_the_run_waits_for_what_failed(
     for wanted, notes in ((3, ["failed"] * 2 + ["done"]), (99, ["failed"] * 5)):
         tries.unlink(missing_ok=True)
         actions = ["--then", fails.format(wanted), "--then", "kill"]
-        done = run_tool(TOOL, "run", *options, *actions, "--", *words, timeout=90)
+        done = run_tool(TOOL, "run", *options, *actions, "--", *words)
         told = re.findall(r"note: (?:command )?(done|failed)", done.stderr)
         assert told == [*notes, "done"], done.stderr
         assert len(tries.read_text().splitlines()) == len(notes)
         assert "kill waits for what is to be tried again" in done.stderr
     shell = ["sh", "-c", "trap 'echo last words; exit 3' TERM; echo on; sleep 100 & wait"]
     actions = ["--then", "kill", "--then", f"command:echo after >> {tries}"]
-    done = run_tool(TOOL, "run", *options, *actions, "--", *shell, timeout=60)
+    done = run_tool(TOOL, "run", *options, *actions, "--", *shell)
     assert "last words" in done.stdout
     assert tries.read_text().endswith("after\n"), done.stderr
 
@@ -756,10 +749,11 @@ def test_what_is_lost_is_told(py_spy: str, run_tool: Callable[..., Any], tmp_pat
     options = ["--timeout", "1s", "--out", str(tmp_path / "out")]
     options += ["--then", "kill", "--then", "mail:you@example.org", "--smtp", f"127.0.0.1:{port}"]
     words = [sys.executable, str(write_quiet(tmp_path)), str(tmp_path / "never"), "0"]
-    done = run_tool(TOOL, "run", *options, "--", *words, timeout=60)
+    done = run_tool(TOOL, "run", *options, "--", *words)
     assert re.search(r"note: mail failed: .*refused; the run is over: it is lost\n", done.stderr)
 
 
+@pytest.mark.nightly
 def test_match_ends_only_python(py_spy: str, started: list[Any], tmp_path: Path) -> None:
     """`--match` with `--then kill` ends the Python processes that fit and what they started, not an
     editor or a shell that has the same words in its command line."""
@@ -777,10 +771,10 @@ def test_match_ends_only_python(py_spy: str, started: list[Any], tmp_path: Path)
 
 
 def test_dump_of_nobody_says_what_to_do(
-    py_spy: str, run_tool: Callable[..., Any], tmp_path: Path
+    py_spy: str, call_tool: Callable[..., Any], tmp_path: Path
 ) -> None:
     """Where no process fits, the report says where it looked and how to find the right words."""
-    done = run_tool(TOOL, "dump", "--match", "no such words", "--out", str(tmp_path / "out"))
+    done = call_tool(TOOL, "dump", "--match", "no such words", "--out", str(tmp_path / "out"))
     assert done.returncode == 1
     assert "has a command line that fits 'no such words': see `ps -fu " in done.stderr
 
@@ -812,6 +806,7 @@ print(sorted(heard), flush=True)
 """
 
 
+@pytest.mark.nightly
 def test_each_signal_is_handed_on(py_spy: str, started: list[Any], tmp_path: Path) -> None:
     """Also the second of a kind: the watchdog is not in the way, and does not end before the
     command."""
@@ -826,6 +821,7 @@ def test_each_signal_is_handed_on(py_spy: str, started: list[Any], tmp_path: Pat
     assert (process.returncode, said, notes) == (0, "[2, 2, 10, 10, 15]\n", "")
 
 
+@pytest.mark.nightly
 def test_slow_reader_gets_all_of_it(py_spy: str, started: list[Any], tmp_path: Path) -> None:
     """Whoever reads the output slowly, also after the command has ended, loses nothing; nor does
     a pipe that does not wait lose any."""
@@ -840,43 +836,6 @@ def test_slow_reader_gets_all_of_it(py_spy: str, started: list[Any], tmp_path: P
         time.sleep(4.0)
         assert output.read() == b"a" * 300000 + b"\n"
     assert process.wait(timeout=30) == 0
-
-
-def test_output_on_a_full_disk_is_told_once(py_spy: str, tmp_path: Path) -> None:
-    """The command goes on, and its status is that of the run."""
-    text = "import time\nfor i in range(5): print(i, flush=True); time.sleep(0.05)\nexit(3)"
-    words = ["run", "--out", str(tmp_path / "out"), "--", sys.executable, "-c", text]
-    with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            [sys.executable, PATH, *words],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    assert done.returncode == 3
-    assert done.stderr == "note: output of the command is lost: No space left on device\n"
-
-
-def test_full_disk_stops_no_action(py_spy: str, started: list[Any], tmp_path: Path) -> None:
-    """Where neither report nor log can be written, what is to be done at a hang is done."""
-    job = start(sys.executable, write_quiet(tmp_path), tmp_path / "never", "0")
-    started.append(job)
-    log, mark = tmp_path / "log", tmp_path / "mark"
-    log.touch()
-    (tmp_path / "out").write_text("a file, where a folder is wanted\n")
-    words = ["watch", "--timeout", "1s", "--log", log, "--pid", str(job.pid)]
-    words += ["--out", tmp_path / "out", "--then", f"command:echo $HANG_SUMMARY >> {mark}"]
-    with Path("/dev/full").open("wb") as full:
-        process = subprocess.Popen([sys.executable, PATH, *words], stdout=full, stderr=full)
-    started.append(process)
-    wait_until(lambda: mark.exists() and mark.read_text())
-    assert mark.read_text() == "rank 0 in wait_long at quiet.py:5\n"
-    time.sleep(0.5)
-    assert process.poll() is None
-    job.kill()
-    assert process.wait(timeout=30) == 1
 
 
 def test_out_that_does_not_answer_stops_no_action(
@@ -914,36 +873,16 @@ def test_logs_that_do_not_answer_are_silent(dog: Any, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(dog, "look_at_files", look)
     watch = dog.SilenceWatch(4, lambda: now[0])
-    began = time.monotonic()
     watch.add_log(["log"])
     watch.add("beat", lambda: watch.look_at_heartbeats(["beat"]))
     for at in range(1, 5):
         now[0], value[0] = 1000.0 + at, str(at)
         watch.update()
-    assert time.monotonic() - began < 10
     assert [source.name for source in watch.find_hang()] == ["log"]
     answers.set()
     watch.log_files.thread.join(10)
     assert watch.update()
     assert watch.find_hang() == []
-
-
-def test_stdout_that_takes_nothing_is_told(dog: Any, tmp_path: Path) -> None:
-    """A full disk: one line, status 1, and the JSON is there."""
-    dog.save_dumps([dog.make_sample_dump(0, [("f", "/u/t.py", 1)], 1)], tmp_path)
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, PATH, "merge", tmp_path, "--json", tmp_path / "x.json"],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    message = "stdout could not be written: No space left on device"
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, message)
-    assert "Traceback" not in done.stderr
-    assert (tmp_path / "x.json").exists()
 
 
 def test_state_of_another_job_is_left_alone(
@@ -964,6 +903,7 @@ def test_state_of_another_job_is_left_alone(
     assert "state.json is of another job; this watchdog starts anew\n" in notes
 
 
+@pytest.mark.nightly
 def test_stacks_take_no_longer_than_they_may(dog: Any, started: list[Any], tmp_path: Path) -> None:
     """Many ranks of which none can be read: --dump_timeout is for all of them together."""
     spy = tmp_path / "py-spy"
@@ -982,9 +922,7 @@ def test_stacks_take_no_longer_than_they_may(dog: Any, started: list[Any], tmp_p
 
     wait_until(find_all)
     ranks = [dog.RankProcess(pid, 0, None, None, None, "") for pid in pids]
-    began = time.monotonic()
     dumps = dog.dump_processes(ranks, settings)
-    assert time.monotonic() - began < 40
     assert len(dumps) == count + 1
     assert all("py-spy had no answer" in dump["error"] for dump in dumps)
 
@@ -995,6 +933,7 @@ def start_watch(log: Path, job: Any, out: Path, *options: str | Path) -> Any:
     return start(sys.executable, PATH, *words, *options)
 
 
+@pytest.mark.nightly
 def test_restart_knows_what_was_done(py_spy: str, started: list[Any], tmp_path: Path) -> None:
     """A watchdog that was killed and started again does not ring for the same hang, and does for
     the next one."""
@@ -1081,6 +1020,7 @@ def test_stale_heartbeat_is_named(
     assert table.startswith("| ")
 
 
+@pytest.mark.nightly
 def test_mail_is_sent_once_and_tried_again(py_spy: str, started: list[Any], tmp_path: Path) -> None:
     """A real mail server gets one letter for a hang, also where it was down at first."""
     controller = pytest.importorskip("aiosmtpd.controller")
@@ -1200,6 +1140,7 @@ def test_stopped_process_is_told(py_spy: str, dog: Any, started: list[Any], tmp_
     assert dog.describe_state(job.pid) == "it is gone"
 
 
+@pytest.mark.nightly
 def test_watch_that_is_interrupted_keeps_what_it_has(
     py_spy: str, started: list[Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
@@ -1225,7 +1166,7 @@ def test_watch_that_is_interrupted_keeps_what_it_has(
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_odd_rank_of_torchrun_is_named(
     py_spy: str, started: list[Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
@@ -1270,8 +1211,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.mark.torch
-@pytest.mark.system
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_odd_rank_of_a_slurm_job_is_named(
     py_spy: str, cluster: Cluster, read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
@@ -1318,8 +1258,7 @@ def test_odd_rank_of_a_slurm_job_is_named(
     assert "JobState=CANCELLED" in state
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_array_is_refused_as_a_whole(py_spy: str, cluster: Cluster, tmp_path: Path) -> None:
     """Its tasks hang and are ended one by one: whoever means one has to name it."""
     options = ["--parsable", "--array=1-2", "--output=/dev/null", "--wrap=sleep 60"]

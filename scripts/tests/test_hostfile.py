@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -97,13 +96,12 @@ def nodelists(draw: st.DrawFn) -> str:
     return ",".join(parts)
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_lists_are_expanded_as_slurm_does(cluster: Cluster, hostfile: ModuleType) -> None:
     """Whatever the list, hosts and order are those of `scontrol show hostnames`."""
 
     @given(st.lists(nodelists(), min_size=20, max_size=20))
-    @settings(max_examples=6, deadline=None)
+    @settings(max_examples=6)
     def compare(texts: list[str]) -> None:
         # One shell for many lists: to enter the cluster costs more than to ask.
         script = 'for list; do scontrol show hostnames "$list"; echo; done'
@@ -177,7 +175,7 @@ def test_a_file_is_written_whole(run_tool: Callable[..., Any], tmp_path: Path) -
     assert [each.name for each in tmp_path.iterdir()] == ["hosts"]
 
 
-def test_links_and_devices_are_written_to(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_links_and_devices_are_written_to(call_tool: Callable[..., Any], tmp_path: Path) -> None:
     """A symbolic link stays one and leads to the new file; a device is not replaced by one."""
     (tmp_path / "there").mkdir()
     link = tmp_path / "hosts"
@@ -186,7 +184,7 @@ def test_links_and_devices_are_written_to(run_tool: Callable[..., Any], tmp_path
     device.symlink_to(os.devnull)
     for path in (link, device):
         arguments = ("--nodelist", "n1", "--slots", "1", "--output", str(path))
-        assert run_tool(TOOL, *arguments).returncode == 0
+        assert call_tool(TOOL, *arguments).returncode == 0
         assert path.is_symlink()
     assert (tmp_path / "there" / "hosts").read_text() == "n1 slots=1\n"
     assert Path(os.devnull).is_char_device()
@@ -239,15 +237,15 @@ def test_a_reader_that_goes_is_told(tmp_path: Path) -> None:
 
 
 def test_json_names_hosts_only_when_asked(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """Without --names no host is in the JSON, neither in a row nor in the command."""
     path = tmp_path / "x.json"
     arguments = ["--nodelist", "secret[1-2]", "--slots", "1", "--exclude=secret2"]
-    assert run_tool(TOOL, *arguments, "--json", str(path)).returncode == 0
+    assert call_tool(TOOL, *arguments, "--json", str(path)).returncode == 0
     assert "secret" not in path.read_text()
     assert read_json(path)["results"] == [{"node": 0, "host": None, "slots": 1}]
-    assert run_tool(TOOL, *arguments, "--json", str(path), "--names").returncode == 0
+    assert call_tool(TOOL, *arguments, "--json", str(path), "--names").returncode == 0
     assert read_json(path)["results"][0]["host"] == "secret1"
 
 
@@ -299,8 +297,7 @@ def run_job(cluster: Cluster, script: Path, *options: str) -> str:
     return next(each.state for each in cluster.jobs() if each.number.partition("+")[0] == job)
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("request_of", "expected"),
     [
@@ -328,9 +325,8 @@ def test_a_real_job(
     assert out.read_text().splitlines() == expected
 
 
-@pytest.mark.slow
-@pytest.mark.system
-@pytest.mark.skipif(shutil.which("mpirun") is None, reason="openmpi-bin is not installed")
+@pytest.mark.nightly
+@pytest.mark.needs("mpirun")
 def test_open_mpi_reads_the_file(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """mpirun starts as many ranks as the file has slots, and refuses one more."""
     path = tmp_path / "hosts"

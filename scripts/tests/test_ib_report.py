@@ -271,13 +271,13 @@ def test_text_that_ends_in_the_middle_is_known(ib: Any) -> None:
 
 
 def test_cut_text_is_a_problem(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """A card that is lost at the end of a text is named, the run ends with 1 and is partial."""
     text = print_ibstat({}, {})
     (tmp_path / "node01.txt").write_text(text[: text.index("Port 1:", text.index("mlx5_1"))])
     out = tmp_path / "out.json"
-    done = run_tool(TOOL, "--ibstat", "node01.txt", "--json", str(out), cwd=tmp_path)
+    done = call_tool(TOOL, "--ibstat", "node01.txt", "--json", str(out), cwd=tmp_path)
     assert done.returncode == 1
     assert "problem: node01: the text of ibstat ends in the middle of card mlx5_1" in done.stderr
     document = read_json(out)
@@ -285,11 +285,11 @@ def test_cut_text_is_a_problem(
     assert document["caveats"][0].startswith("node0: the text of ibstat ends")
 
 
-def test_one_port_is_one_port(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_one_port_is_one_port(call_tool: Callable[..., Any], tmp_path: Path) -> None:
     """A single port with errors is spoken of as one."""
     texts = {"node01.txt": print_ibstat({}), "q.txt": print_perfquery(20, PortRcvErrors=3)}
     write_file_tree(tmp_path, texts)
-    done = run_tool(TOOL, "--ibstat", "node01.txt", "--perfquery", "q.txt", cwd=tmp_path)
+    done = call_tool(TOOL, "--ibstat", "node01.txt", "--perfquery", "q.txt", cwd=tmp_path)
     assert "note: 1 port has counted errors at some time" in done.stderr
     assert "whether it still does" in done.stderr
 
@@ -385,7 +385,7 @@ def test_a_file_of_pdsh_holds_many_nodes(ib: Any) -> None:
 
 
 def test_saved_texts_of_two_nodes(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """Files of nodes, counters matched by LID, two readings: one table, problems, and JSON."""
     broken = {"state": "Down", "physical": "Polling"}
@@ -398,7 +398,7 @@ def test_saved_texts_of_two_nodes(
     nodes = {"node01.txt": print_ibstat({}, {}), "node02.txt": print_ibstat({}, broken, first=2)}
     write_file_tree(tmp_path, nodes | {"before.txt": before, "after.txt": after})
     out = tmp_path / "out.json"
-    done = run_tool(
+    done = call_tool(
         TOOL,
         *("--ibstat", "node01.txt", "node02.txt", "--perfquery", "before.txt"),
         *("--later", "after.txt", "--json", str(out)),
@@ -414,7 +414,7 @@ def test_saved_texts_of_two_nodes(
     assert "guid" not in text.lower()
     assert [row["node"] for row in document["results"]] == ["node0", "node0", "node1", "node1"]
     assert document["details"]["verdicts"] == {"errors growing": 1, "ok": 2, "down": 1}
-    done = run_tool(
+    done = call_tool(
         TOOL,
         *("--ibstat", "node01.txt", "other=node02.txt", "--ignore", "mlx5_1"),
         *("--names", "--json", str(out)),
@@ -434,7 +434,7 @@ def install_programs(folder: Path, **texts: str) -> dict[str, str]:
 
 
 def test_programs_are_run_here(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """Without files the programs are run, counters twice with --again, and growth is told."""
     texts = {
@@ -454,14 +454,14 @@ def test_programs_are_run_here(
         ),
     )
     out = tmp_path / "out.json"
-    done = run_tool(TOOL, "--again", "0.3s", "--json", str(out), environ=environ)
+    done = call_tool(TOOL, "--again", "0.3s", "--json", str(out), environ=environ)
     assert done.returncode == 1, done.stderr
     assert "here mlx5_0/1: errors growing: SymbolErrorCounter 8" in done.stderr
     (row,) = read_json(out)["results"]
     assert (row["lanes"], row["speed"], row["errors_grown"]) == (4, "NDR", 8)
 
 
-def test_programs_that_fail_are_caveats(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_programs_that_fail_are_caveats(call_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Without the right to read counters there is still a table; without ibstat there is none."""
     (tmp_path / "ibstat.txt").write_text(print_ibstat({}))
     environ = install_programs(
@@ -470,15 +470,16 @@ def test_programs_that_fail_are_caveats(run_tool: Callable[..., Any], tmp_path: 
         perfquery="echo 'ibwarn: open /dev/infiniband/umad0 failed' >&2; exit 1",
         ibv_devinfo="exit 1",
     )
-    done = run_tool(TOOL, environ=environ)
+    done = call_tool(TOOL, environ=environ)
     assert done.returncode == 0, done.stderr
     assert "no counters: perfquery -x -C mlx5_0 -P 1 ended with 1: ibwarn: open" in done.stderr
     (tmp_path / "ibstat").unlink()
-    done = run_tool(TOOL, environ=environ)
+    done = call_tool(TOOL, environ=environ)
     assert done.returncode == 2
     assert "ibstat is not on this machine (package infiniband-diags)" in done.stderr
 
 
+@pytest.mark.nightly
 def test_a_signal_while_waiting(read_json: Callable[[Path], Any], tmp_path: Path) -> None:
     """Ctrl-C during --again keeps the first reading, marked as partial."""
     write_file_tree(tmp_path, {"ibstat.txt": print_ibstat({}), "0": print_perfquery(20)})
@@ -524,11 +525,11 @@ def test_a_signal_while_waiting(read_json: Callable[[Path], Any], tmp_path: Path
     ],
 )
 def test_wrong_use(
-    run_tool: Callable[..., Any], tmp_path: Path, arguments: list[str], message: str
+    call_tool: Callable[..., Any], tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     """What makes no sense is refused with a message, and status 2."""
     (tmp_path / "empty.txt").write_text("nothing\n")
-    done = run_tool(TOOL, *arguments, cwd=tmp_path)
+    done = call_tool(TOOL, *arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from needs import need
 from slurm_cluster import Cluster, open_cluster
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -87,11 +88,9 @@ def test_bash_can_read_it(script: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.system
 def test_shellcheck_has_nothing_to_say(script: Path) -> None:
     """Nothing in it is a known mistake."""
-    if not shutil.which("shellcheck"):
-        pytest.skip("shellcheck is not on this machine")
+    need("shellcheck")
     done = subprocess.run(["shellcheck", script], capture_output=True, text=True, check=False)
     assert done.stdout == ""
 
@@ -337,8 +336,7 @@ def find_programs(cluster: Cluster, name: str) -> str:
     return "".join(cluster.run(["pgrep", "-af", name], on=node).stdout for node in cluster.nodes)
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 @pytest.mark.torch
 @pytest.mark.parametrize("launcher", RANKED)
 def test_ranks_of_two_nodes_add_up(login: Login, launcher: str) -> None:
@@ -353,8 +351,7 @@ def test_ranks_of_two_nodes_add_up(login: Login, launcher: str) -> None:
     assert not list_left_over(login.folder)
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 @pytest.mark.torch
 @pytest.mark.parametrize("launcher", RANKED)
 def test_a_rank_that_dies_ends_the_job(login: Login, launcher: str) -> None:
@@ -369,8 +366,7 @@ def test_a_rank_that_dies_ends_the_job(login: Login, launcher: str) -> None:
     assert not list_left_over(login.folder)
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_a_rank_that_is_killed_ends_the_job(login: Login) -> None:
     """A signal from outside, as from the kernel when memory runs out, is told by the status."""
     ended = login.run(LAUNCHERS / "srun.slurm", "die.py", "KILL")
@@ -422,8 +418,7 @@ MISMATCHES = (
 )
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_nodes_and_tasks_that_do_not_fit_are_refused(login: Login) -> None:
     """One line, before anything is started; so is a program that is not there."""
     absent = login.submit(LAUNCHERS / "torchrun.slurm", "none.py")
@@ -457,8 +452,7 @@ print("ends", *warned)
 """
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_the_early_warning_reaches_who_listens(login: Login) -> None:
     """SIGUSR1, as --signal=USR1@120 sends it: a rank with a handler hears it, and nobody dies of
     it."""
@@ -473,8 +467,7 @@ def test_the_early_warning_reaches_who_listens(login: Login) -> None:
     assert "[node2 rank 1] ends saved\n" in ended.log
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_accelerate_that_starts_too_few_is_found_out(login: Login) -> None:
     """With --cpu, accelerate starts one rank and says nothing; the job says it, and fails."""
@@ -488,8 +481,7 @@ def test_accelerate_that_starts_too_few_is_found_out(login: Login) -> None:
     assert "begins" not in ended.log
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 @pytest.mark.parametrize("launcher", ["torchrun", "accelerate"])
 def test_a_node_without_room_for_logs_ends_the_job(login: Login, launcher: str) -> None:
     """Where a node's folder for temporary files is full nothing is started, and it is said."""
@@ -508,8 +500,7 @@ def test_a_node_without_room_for_logs_ends_the_job(login: Login, launcher: str) 
     assert not Path("/statuses").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_example_tells_what_was_given(login: Login) -> None:
     """The numbers of the allocation, and the command's output from each node."""
     ended = login.run(
@@ -527,8 +518,7 @@ def test_example_tells_what_was_given(login: Login) -> None:
     assert {"[node1 task 0] a  b", "[node2 task 1] a  b"} <= set(lines)
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_slurm_can_read_every_header(login: Login) -> None:
     """As they are in the files, with nothing given by hand: on nodes of that size each could
     start."""
@@ -546,8 +536,7 @@ def drop_container(name: str, folder: Path) -> Path:
     return folder / name
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_apptainer_file_runs_the_bench_but_for_the_container(login: Login) -> None:
     """Over two nodes, with the arguments it prints; the JSON is there."""
@@ -563,8 +552,7 @@ def test_apptainer_file_runs_the_bench_but_for_the_container(login: Login) -> No
     assert (login.folder / f"all_reduce-{ended.number}.json").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_pyxis_file_runs_ranks_but_for_the_container(login: Login) -> None:
     """Over two nodes; a rank that dies ends the job with its status."""
     script = drop_container("all_reduce_bench_pyxis.sbatch", login.folder)
@@ -573,8 +561,7 @@ def test_pyxis_file_runs_ranks_but_for_the_container(login: Login) -> None:
     assert "[node2 rank 1] last words\n" in ended.log
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_pyxis_file_needs_pyxis(login: Login) -> None:
     """Where the plugin is not installed, srun names the option that it does not know, and the job
     fails."""

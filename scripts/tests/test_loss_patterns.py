@@ -213,13 +213,14 @@ def test_ends(train: Any) -> None:
     assert train(rate=1e30, warmup=0)[-1]["ended"] == "diverged"
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_one_experiment(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """The tool runs what it is told, and says what it showed."""
     path = tmp_path / "out.json"
-    done = run_tool(TOOL, "--experiment", "mixed", "--json", str(path), environ=ONE_THREAD)
+    done = call_tool(TOOL, "--experiment", "mixed", "--json", str(path), environ=ONE_THREAD)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("shown: mixed: ") == 2
     document = read_json(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -139,11 +138,9 @@ def test_deepest_mount_counts(first: Any, tmp_path: Path) -> None:
         (["--group", "--ranks", "1"], "--group needs more than one rank"),
     ],
 )
-def test_wrong_use_is_told(
-    run_tool: Callable[..., Any], torch_trap: dict[str, str], arguments: list[str], words: str
-) -> None:
+def test_wrong_use_is_told(call_tool: Callable[..., Any], arguments: list[str], words: str) -> None:
     """What makes no sense ends with status 2 before torch is imported."""
-    done = run_tool(TOOL, *arguments, environ=torch_trap)
+    done = call_tool(TOOL, *arguments, without_torch=True)
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
@@ -155,11 +152,11 @@ HOLD = 'hostname "$0" && mount -t tmpfs none "$1" && echo ready && exec sleep 60
 
 
 @pytest.fixture
-def two_nodes(tmp_path: Path) -> Iterator[tuple[Path, Callable[[int, list[str]], list[str]]]]:
+def two_nodes(
+    tmp_path: Path, can_mount: None, can_unshare: None
+) -> Iterator[tuple[Path, Callable[[int, list[str]], list[str]]]]:
     """Two nodes: host names and mounts of their own. `shared` is one tmpfs for both of them,
     `local` is another tmpfs on each. The second gives a command that runs on a node."""
-    if os.geteuid() != 0 or not all(map(shutil.which, ("unshare", "nsenter", "setpriv"))):
-        pytest.skip("needs root and util-linux")
     for name in ("shared", "local"):
         (tmp_path / name).mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "none", tmp_path / "shared"], check=True, timeout=10)
@@ -185,8 +182,8 @@ def two_nodes(tmp_path: Path) -> Iterator[tuple[Path, Callable[[int, list[str]],
         subprocess.run(["umount", tmp_path / "shared"], check=True, timeout=10)
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
-@pytest.mark.system
 @pytest.mark.parametrize("where", ["shared", "local"])
 def test_ranks_that_see_the_same_files_wait_for_one(
     two_nodes: tuple[Path, Callable[[int, list[str]], list[str]]],
@@ -221,8 +218,8 @@ def test_ranks_that_see_the_same_files_wait_for_one(
         assert subprocess.run(listing, capture_output=True, timeout=10, check=True).stdout == b""
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
-@pytest.mark.system
 def test_files_that_can_only_be_read_are_still_found(
     two_nodes: tuple[Path, Callable[[int, list[str]], list[str]]],
     start_ranks: Callable[..., Ranks],
@@ -242,8 +239,8 @@ def test_files_that_can_only_be_read_are_still_found(
     assert [output for _, output, _ in done] == ["True\n", "False\n"], done
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
-@pytest.mark.system
 def test_first_that_dies_frees_its_node(
     two_nodes: tuple[Path, Callable[[int, list[str]], list[str]]],
     start_ranks: Callable[..., Ranks],
@@ -286,21 +283,20 @@ def test_error_is_raised_everywhere(start_ranks: Callable[..., Ranks], tmp_path:
         "        print('own', error)\n"
         "    except first.FirstProcessFailed as error:\n"
         "        print(error)\n"
-        "began = time.monotonic()\n"
         "with first.global_main_process_first():\n"
-        "    pass\n"
-        "print(time.monotonic() - began < 10)\n",
+        "    print('again')\n",
     )
     done = finish(start_ranks([program] * 3, 3))
-    assert done[0][1].splitlines() == ["own 'no such split'"] * 3 + ["True"], done
+    assert done[0][1].splitlines() == ["own 'no such split'"] * 3 + ["again"], done
     for _, output, _ in done[1:]:
         words = [
             f"the {scope} first process, rank 0, raised KeyError: 'no such split'"
             for scope in ("global", "local", "path")
         ]
-        assert output.splitlines() == [*words, "True"]
+        assert output.splitlines() == [*words, "again"]
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_folder_missing_on_one_rank_is_told_to_all(
     start_ranks: Callable[..., Ranks], tmp_path: Path
@@ -318,6 +314,7 @@ def test_folder_missing_on_one_rank_is_told_to_all(
     assert all("rank 1 on" in output and "make it first" in output for _, output, _ in done), done
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_what_would_never_end_is_refused(start_ranks: Callable[..., Ranks], tmp_path: Path) -> None:
     """To ask all ranks about a path while some of them wait for this one is an error, not a hang;
@@ -340,6 +337,7 @@ def test_what_would_never_end_is_refused(start_ranks: Callable[..., Ranks], tmp_
     assert "raised RuntimeError" in done[1][1]
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_node_is_not_asked_about_in_a_block(
     start_ranks: Callable[..., Ranks], tmp_path: Path
@@ -368,6 +366,7 @@ def test_node_is_not_asked_about_in_a_block(
     assert [status for status, _, _ in done] == [0, 0]
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_store_outlives_its_host(start_ranks: Callable[..., Ranks], tmp_path: Path) -> None:
     """Rank 0, which hosts the store, has nothing to prepare and is done: it stays for as long as
@@ -387,10 +386,8 @@ def test_store_outlives_its_host(start_ranks: Callable[..., Ranks], tmp_path: Pa
         "    os._exit(0)  # without a word\n",
     )
     nodes = [["env", "GROUP_RANK=0"], *[["env", "GROUP_RANK=1", f"LOCAL_RANK={n}"] for n in (0, 1)]]
-    began = time.monotonic()
     done = finish(start_ranks([[*node, *program] for node in nodes], 1))
     assert [(status, output) for status, output, _ in done] == [(0, "done\n")] * 3, done
-    assert time.monotonic() - began < 60
 
 
 def test_number_of_another_process_is_no_sign_of_life(first: Any) -> None:
@@ -410,12 +407,11 @@ def test_no_time_is_a_time_limit(first: Any, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(first, "MEETING_SECONDS", 1.0)
     board = SimpleNamespace(rank=1, size=2, longest_pause=0.05, count=lambda *_: 1)
     board.read = lambda _key: None
-    started = time.monotonic()
     with pytest.raises(first.FirstProcessFailed, match="waited 0 s for all ranks"):
         first.wait_for_count(board, "x", 1, 0)
-    assert time.monotonic() - started < 5
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_time_limit_is_kept(start_ranks: Callable[..., Ranks], tmp_path: Path) -> None:
     """With a time limit a rank waits so long and no longer."""
@@ -434,7 +430,7 @@ def test_time_limit_is_kept(start_ranks: Callable[..., Ranks], tmp_path: Path) -
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("has_group", [False, True])
+@pytest.mark.parametrize("has_group", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_inside_torchrun(tmp_path: Path, unique_port: int, has_group: bool) -> None:
     """Under torchrun, with a process group and without, one rank prepares and all find it; a group
     can still be made afterwards."""
@@ -466,6 +462,7 @@ def test_inside_torchrun(tmp_path: Path, unique_port: int, has_group: bool) -> N
         assert places["0"] == min(places.values())
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_rehearsal_is_heard(
     run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
@@ -480,7 +477,7 @@ def test_rehearsal_is_heard(
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
 
 
-@pytest.mark.system
+@pytest.mark.nightly
 def test_machines_of_one_name_are_two(
     two_nodes: tuple[Path, Callable[[int, list[str]], list[str]]],
 ) -> None:

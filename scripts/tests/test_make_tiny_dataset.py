@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from needs import need
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "debug/tiny/make_tiny_dataset.py"
@@ -84,7 +85,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
 
 
 def test_records_come_back_from_their_folders(
-    run_tool: Callable[..., Any],
+    call_tool: Callable[..., Any],
     read_dataset: Callable[[Path], list[Record]],
     odd_source: Path,
     tmp_path: Path,
@@ -95,10 +96,10 @@ def test_records_come_back_from_their_folders(
 
     before = read_files(odd_source)
     folders, packed = tmp_path / "folders", tmp_path / "packed"
-    done = run_tool(TOOL, "unpack", "--source", str(odd_source), "--out", str(folders))
+    done = call_tool(TOOL, "unpack", "--source", str(odd_source), "--out", str(folders))
     assert done.returncode == 0, done.stderr
     files = read_files(folders)
-    done = run_tool(TOOL, "pack", "--source", str(folders), "--out", str(packed))
+    done = call_tool(TOOL, "pack", "--source", str(folders), "--out", str(packed))
     assert done.returncode == 0, done.stderr
     assert read_files(odd_source) == before
     assert read_files(folders) == files
@@ -119,9 +120,8 @@ def save_again(editor: str, path: Path) -> None:
     if editor == "by hand":
         data = path.read_bytes()
         path.write_bytes(data if data.endswith(b"\n") else data + b"\n")
-    elif shutil.which(editor) is None:
-        pytest.skip(f"{editor} is not installed")
     else:
+        need(editor)
         subprocess.run(words[editor], input=b"w\nq\n", timeout=20, check=False)
 
 
@@ -155,7 +155,7 @@ def test_text_saved_again_is_no_edit(
 
 def test_edits_and_nothing_else_change(
     tiny: Any,
-    run_tool: Callable[..., Any],
+    call_tool: Callable[..., Any],
     read_dataset: Callable[[Path], Any],
     read_json: Callable[[Path], Any],
     tmp_path: Path,
@@ -168,14 +168,14 @@ def test_edits_and_nothing_else_change(
         ["synthesize", "--records", "5", "--out", str(made)],
         ["unpack", "--source", str(made), "--out", str(folders)],
     ):
-        assert run_tool(TOOL, *words).returncode == 0
+        assert call_tool(TOOL, *words).returncode == 0
     (folders / "00000/text.txt").write_bytes(b"edited")
     shutil.copyfile(folders / "00003/image.png", folders / "00001/image.png")
     shutil.rmtree(folders / "00002")
     shutil.copytree(folders / "00004", folders / "00005")
     report = tmp_path / "x.json"
     words = ["pack", "--source", str(folders), "--json", str(report), "--out"]
-    done = run_tool(TOOL, *words, str(packed))
+    done = call_tool(TOOL, *words, str(packed))
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines() == [
         "note: edited: 00000, 00001", "note: new: 00005", "note: removed: 00002",
@@ -192,7 +192,7 @@ def test_edits_and_nothing_else_change(
     ]
     assert read_dataset(packed) == wanted
     (folders / "unpacked.json").unlink()
-    done = run_tool(TOOL, *words, str(tmp_path / "again"))
+    done = call_tool(TOOL, *words, str(tmp_path / "again"))
     assert done.returncode == 0, done.stderr
     assert "nothing tells which records were edited" in done.stderr
     (row,) = read_json(report)["results"]
@@ -234,13 +234,13 @@ def test_cut_of_local_files(
 
 
 def test_all_that_there_is(
-    tiny: Any, run_tool: Callable[..., Any], read_dataset: Callable[[Path], Any], tmp_path: Path
+    tiny: Any, call_tool: Callable[..., Any], read_dataset: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """A source with fewer records than asked for is cut to all of them, which is said."""
     pytest.importorskip("datasets")
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     out = tmp_path / "out"
-    done = run_tool(TOOL, "cut", "--source", str(tmp_path / "a.txt"), "--out", str(out))
+    done = call_tool(TOOL, "cut", "--source", str(tmp_path / "a.txt"), "--out", str(out))
     assert done.returncode == 0, done.stderr
     assert "has 2 records only" in done.stderr
     assert sorted(record["text"] for record in read_dataset(out)) == ["one", "two"]
@@ -365,6 +365,7 @@ def test_slips_of_an_editor_are_named(
     assert [path.name for path in tmp_path.iterdir()] == ["folders"]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGHUP", "SIGINT"])
 def test_ended_action_leaves_nothing(tmp_path: Path, name: str) -> None:
     """A signal while records are written, Slurm's and that of a terminal that closes too: status 1

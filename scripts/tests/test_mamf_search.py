@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 TOOL = "compute/mamf_finder.py"
@@ -214,7 +214,7 @@ def test_search_finds_the_best_of_a_table(mamf: Any, name: str) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", LANDSCAPES)
 def test_search_finds_the_best_for_50_seeds(mamf: Any, name: str) -> None:
     """99.5 % of the best in a twentieth of the shapes and of the time, wherever it begins: 50
@@ -368,7 +368,6 @@ def test_thinned_sizes_by_hand(mamf: Any) -> None:
     assert mamf.thin_sizes(sizes, 3, near=96) == [80, 88, 96]
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 10**6), st.lists(st.integers(1, 30), min_size=3, max_size=3))
 def test_the_even_sample_stays_in_the_grid(mamf: Any, seed: int, lengths: list[int]) -> None:
     """Each place is one of the grid; and of a line all places come in about twice as many."""
@@ -414,7 +413,7 @@ def test_rows_that_were_stopped_early_are_marked(mamf: Any) -> None:
 
 @pytest.mark.torch
 def test_an_adaptive_run(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """A run on the CPU looks at as many shapes as it may, is complete, and says what it is."""
     path = tmp_path / "run.json"
@@ -424,7 +423,7 @@ def test_an_adaptive_run(
         arguments += [f"--{name}_range", *sizes]
     arguments += ["--num_iterations", "20", "--num_warmup_iterations", "10"]
     arguments += ["--accelerator_warmup_seconds", "0", "--json", str(path)]
-    done = run_tool(TOOL, *arguments, environ={"OMP_NUM_THREADS": "1"})
+    done = call_tool(TOOL, *arguments, environ={"OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
     document = read_json(path)
     assert document["complete"] is True
@@ -440,6 +439,7 @@ def test_an_adaptive_run(
     assert any("adaptive search on cpu, seed 0" in caveat for caveat in document["caveats"])
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_adaptive_on_two_devices(
     run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path

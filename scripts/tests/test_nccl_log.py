@@ -15,7 +15,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -140,7 +140,6 @@ def test_factors_of_four_ranks(nccl_log: Any, collective: str, factor: float) ->
     assert nccl_log.BUS_FACTORS[collective](4) == factor
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.dictionaries(
         st.integers(0, 33).map(lambda power: 4 * 2**power),
@@ -403,7 +402,6 @@ def test_crossovers_by_hand(nccl_log: Any) -> None:
     assert turns[0]["size_bytes"] == pytest.approx(2)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.dictionaries(st.integers(0, 30).map(lambda p: 2**p), st.floats(0.01, 100.0), min_size=1),
     st.floats(0, 0.5),
@@ -430,15 +428,15 @@ def write_logs(folder: Path) -> tuple[Path, Path]:
     return ring, tree
 
 
-@pytest.mark.require_package("matplotlib")
+@pytest.mark.needs("python:matplotlib")
 def test_two_files_against_each_other(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """Named files are compared at equal sizes, with crossover, JSON and a picture."""
     ring, tree = write_logs(tmp_path)
     out, plot = tmp_path / "out.json", tmp_path / "speed.svg"
     arguments = [f"ring={ring}", str(tree), "--against", "ring"]
-    done = run_tool(TOOL, *arguments, "--json", str(out), "--plot", str(plot))
+    done = call_tool(TOOL, *arguments, "--json", str(out), "--plot", str(plot))
     assert done.returncode == 0, done.stderr
     assert re.search(r"\| 1 KiB +\| 2.00 \|", done.stdout)
     assert "- tree against ring: slower from between 1 KiB and 16 MiB, about 1 MiB" in done.stdout
@@ -454,29 +452,29 @@ def test_two_files_against_each_other(
     text = ElementTree.parse(plot).getroot()
     assert text.tag.endswith("svg")
     again = tmp_path / "again.svg"
-    assert run_tool(TOOL, *arguments, "--plot", str(again)).returncode == 0
+    assert call_tool(TOOL, *arguments, "--plot", str(again)).returncode == 0
     assert again.read_bytes() == plot.read_bytes()
     assert str(tmp_path) not in out.read_text()
 
 
-def test_unlike_runs_are_not_compared(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_unlike_runs_are_not_compared(call_tool: Callable[..., Any], tmp_path: Path) -> None:
     """8 ranks beside 4: a note says why there is no speed-up."""
     ring, tree = write_logs(tmp_path)
     tree.write_text("# all_reduce_perf\n" + print_log(TIMES, 4))
-    done = run_tool(TOOL, f"ring={ring}", str(tree), "--against", "ring")
+    done = call_tool(TOOL, f"ring={ring}", str(tree), "--against", "ring")
     assert done.returncode == 0
     assert "'tree' is not compared with 'ring'" in done.stderr
 
 
-def test_findings_end_with_status_1(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_findings_end_with_status_1(call_tool: Callable[..., Any], tmp_path: Path) -> None:
     """A line that disagrees, and a file without a table, are problems with file and line."""
     ring, _ = write_logs(tmp_path)
     ring.write_text(ring.read_text().replace("73.40", "75.40", 1))
-    done = run_tool(TOOL, str(ring))
+    done = call_tool(TOOL, str(ring))
     assert done.returncode == 1
     assert "problem: first.txt:8: out-of-place busbw 75.4" in done.stderr
     ring.write_text("nothing here\n")
-    done = run_tool(TOOL, str(ring))
+    done = call_tool(TOOL, str(ring))
     assert done.returncode == 1
     assert "problem: first.txt:1: no table of results in this file" in done.stderr
 
@@ -493,9 +491,9 @@ def test_findings_end_with_status_1(run_tool: Callable[..., Any], tmp_path: Path
         (["-", "-"], "once only"),
     ],
 )
-def test_wrong_use(run_tool: Callable[..., Any], arguments: list[str], message: str) -> None:
+def test_wrong_use(call_tool: Callable[..., Any], arguments: list[str], message: str) -> None:
     """What makes no sense is refused with a message, and status 2."""
-    done = run_tool(TOOL, *arguments)
+    done = call_tool(TOOL, *arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -533,18 +531,18 @@ def test_given_ranks_settle_a_dispute(nccl_log: Any) -> None:
     assert nccl_log.find_bus_factor(table) == 1.75
 
 
-def test_a_wrong_line_is_not_the_best(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_wrong_line_is_not_the_best(call_tool: Callable[..., Any], tmp_path: Path) -> None:
     """The best busbw is that of a right line, and a table has one name in all tables."""
     times = {1 << 20: [100.0, 100.0], 1 << 24: [500.0, 520.0]}
     path = tmp_path / "noted.txt"
     path.write_text("# all_reduce_perf\n" + print_log(times, 8))
-    done = run_tool(TOOL, str(path))
+    done = call_tool(TOOL, str(path))
     summary = done.stdout.splitlines()[2].split("|")
     assert [cell.strip() for cell in summary[6:8]] == ["58.72", "16 MiB"], done.stdout
     size, taken = 1 << 24, times[1 << 24]
     whole, wrong = print_line(size, taken, 1.75), print_line(size, taken, 1.75, "2")
     path.write_text(path.read_text().replace(whole, wrong))
-    done = run_tool(TOOL, str(path))
+    done = call_tool(TOOL, str(path))
     assert done.returncode == 1
     assert "2 wrong values" in done.stderr
     summary = done.stdout.splitlines()[2].split("|")
@@ -553,6 +551,7 @@ def test_a_wrong_line_is_not_the_best(run_tool: Callable[..., Any], tmp_path: Pa
     assert names == {"noted"}
 
 
+@pytest.mark.nightly
 def test_a_signal_keeps_what_was_read(read_json: Callable[[Path], Any], tmp_path: Path) -> None:
     """Ctrl-C while a pipe is awaited: what was read stands in the JSON, marked as partial."""
     ring, _ = write_logs(tmp_path)

@@ -624,7 +624,7 @@ def test_only_some_ranks_are_traced(tmp_path: Path, rank: str, is_traced: bool) 
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_torchrun_ranks_have_a_file_each(tmp_path: Path) -> None:
     """Two ranks of torchrun that reduce over gloo: a file each, with what each of them ran."""
     script = write_script(
@@ -936,10 +936,10 @@ def test_source_that_is_not_ascii_is_written(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_use_is_one_line(
-    run_tool: Callable[..., Any], tmp_path: Path, arguments: list[str], message: str
+    call_tool: Callable[..., Any], tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     """What makes no sense ends with status 2 and one line, before anything runs."""
-    done = run_tool(TOOL, *arguments, cwd=tmp_path)
+    done = call_tool(TOOL, *arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -958,11 +958,11 @@ def test_link_of_its_name_is_not_followed(trace: Any, tmp_path: Path) -> None:
 
 
 def test_log_folder_that_is_a_file_is_wrong_use(
-    run_tool: Callable[..., Any], tmp_path: Path
+    call_tool: Callable[..., Any], tmp_path: Path
 ) -> None:
     """--log_dir that cannot be a folder is refused before the program runs."""
     script = write_script(tmp_path, "print('ran')\n")
-    done = run_tool(TOOL, "--log_dir", str(script), str(script))
+    done = call_tool(TOOL, "--log_dir", str(script), str(script))
     assert (done.returncode, done.stdout) == (2, "")
     assert "no folder" in done.stderr
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -54,7 +54,6 @@ def test_four_nodes_by_hand(pairs: Any) -> None:
     ]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(2, 120))
 def test_every_pair_meets_once_and_rounds_are_disjoint(pairs: Any, nodes: int) -> None:
     """For any number of nodes: each pair once, nobody twice in a round, one rests where odd."""
@@ -71,7 +70,6 @@ def test_every_pair_meets_once_and_rounds_are_disjoint(pairs: Any, nodes: int) -
     assert rested == (Counter(range(nodes)) if nodes % 2 else Counter())
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(2, 5000), st.data())
 def test_opponents_agree(pairs: Any, nodes: int, data: Any) -> None:
     """Each node finds its opponent alone, and the opponent finds it."""
@@ -121,7 +119,6 @@ def simulate(
     return tournament, pairs.judge_simulation(tournament, simulation)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(3, 24), st.data())
 def test_one_fault_of_any_kind_is_named(pairs: Any, nodes: int, data: Any) -> None:
     """In any cluster of 3 or more, one slow or dead node or link is named, and nothing else."""
@@ -270,7 +267,7 @@ def test_faults_in_4096_nodes_are_found_in_four_rounds(pairs: Any) -> None:
         assert tournament.complete
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_whole_tournament_of_4096_nodes_is_judged_in_a_minute(pairs: Any) -> None:
     """8.4 million pairs: all faults found, nobody accused, in less than a minute of processor."""
     started = time.process_time()
@@ -307,14 +304,13 @@ def test_a_pair_that_was_not_tried_blames_nobody(pairs: Any) -> None:
 
 
 def test_plan_prints_the_schedule(
-    run_tool: Callable[..., Any],
+    call_tool: Callable[..., Any],
     read_json: Callable[[Path], Any],
     tmp_path: Path,
-    torch_trap: dict[str, str],
 ) -> None:
     """--plan 7 needs no torch, and lists 7 rounds of 3 pairs with the node that rests."""
     out = tmp_path / "plan.json"
-    done = run_tool(TOOL, "--plan", "7", "--json", str(out), environ=torch_trap)
+    done = call_tool(TOOL, "--plan", "7", "--json", str(out), without_torch=True)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 2 + 7
     assert "7 rounds of 3 pairs see 21 of 21 links (100 %)" in done.stderr
@@ -374,11 +370,9 @@ def test_simulation_as_a_program(
         (["--simulate", "4", "--plot", "x.pdf"], "has to end in .svg or .png"),
     ],
 )
-def test_wrong_use(
-    run_tool: Callable[..., Any], arguments: list[str], message: str, torch_trap: dict[str, str]
-) -> None:
+def test_wrong_use(call_tool: Callable[..., Any], arguments: list[str], message: str) -> None:
     """What makes no sense is refused with a message, and status 2, before torch is imported."""
-    done = run_tool(TOOL, *arguments, environ=torch_trap)
+    done = call_tool(TOOL, *arguments, without_torch=True)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -396,13 +390,14 @@ def test_places_of_ranks(pairs: Any) -> None:
         pairs.find_place(job, 5)
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_real_ranks_meet_and_sum_right(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """Three ranks on this machine: three pairs, each with samples and rates, and right sums."""
     out = tmp_path / "out.json"
-    done = run_tool(TOOL, "--toy", "--slower", "1000", "--json", str(out), timeout=120)
+    done = call_tool(TOOL, "--toy", "--slower", "1000", "--json", str(out))
     assert done.returncode == 0, done.stderr
     document = read_json(out)
     rows = document["results"]
@@ -415,6 +410,7 @@ def test_real_ranks_meet_and_sum_right(
     assert "hosts" not in document["details"]
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_torchrun_starts_it(read_json: Callable[[Path], Any], tmp_path: Path) -> None:
     """Under torchrun its own store is used, and the ranks of one machine are a node each."""
@@ -433,6 +429,7 @@ def test_torchrun_starts_it(read_json: Callable[[Path], Any], tmp_path: Path) ->
     assert any("nothing to be compared with" in caveat for caveat in document["caveats"])
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_a_signal_ends_the_run_after_its_round(
     read_json: Callable[[Path], Any], tmp_path: Path
@@ -627,9 +624,8 @@ def play_four(options: Sequence[str], spoil: Callable[[Wires], None], out: Path)
     return *done, json.loads(out.read_text())
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
-@pytest.mark.system
-@pytest.mark.alone
 def test_a_slow_node_of_a_real_network_is_named(tmp_path: Path) -> None:
     """A node whose card sends at a tenth of the rate is the one that is blamed."""
     status, table, errors, document = play_four(
@@ -642,9 +638,8 @@ def test_a_slow_node_of_a_real_network_is_named(tmp_path: Path) -> None:
     assert document["complete"] is True
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
-@pytest.mark.system
-@pytest.mark.alone
 def test_a_slow_link_of_a_real_network_is_named(tmp_path: Path) -> None:
     """Two nodes that are slow to each other only have a slow link, and no node is blamed."""
     status, table, errors, document = play_four(
@@ -655,9 +650,8 @@ def test_a_slow_link_of_a_real_network_is_named(tmp_path: Path) -> None:
     assert document["details"]["slow_nodes"] == document["details"]["dead_nodes"] == []
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
-@pytest.mark.system
-@pytest.mark.alone
 def test_a_dead_link_of_a_real_network_is_named(tmp_path: Path) -> None:
     """A pair that never answers is dead after --timeout, and the rest of the run goes on."""
     status, table, errors, document = play_four(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from testing_utils import execute_subprocess_async, write_file_tree
 
@@ -388,6 +388,15 @@ def test_nodes_without_cpus_or_memory(numa: Any, tmp_path: Path) -> None:
     ]
 
 
+def test_without_a_topology_ranks_run_unbound(numa: Any, tmp_path: Path) -> None:
+    """Where /sys tells of no CPU all ranks keep those that they may use, unless a map says more."""
+    bindings = plan(numa, tmp_path, 2, allowed={0, 3}, mode="exclusive")
+    assert [(b.cpus, b.verdict, b.omp_threads) for b in bindings] == [({0, 3}, "unknown", 1)] * 2
+    assert numa.apply_binding(bindings[0], "preferred") == ["not bound: unknown"]
+    mapped = plan(numa, tmp_path, 1, allowed={0, 3}, cpu_map=(frozenset({3}),))
+    assert [(b.cpus, b.verdict) for b in mapped] == [({3}, "ok")]
+
+
 def test_maps_that_do_not_fit_are_wrong_use(numa: Any, dgx: Path) -> None:
     """A map that is too short, or names a node or CPU that is not there, is refused."""
     with pytest.raises(numa.WrongUse, match="has 2 entries, and none for local rank 2"):
@@ -458,14 +467,12 @@ def test_no_program_is_started_at_a_place_that_is_not_there(
     assert done.stdout == ""
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.sets(st.integers(0, 300), min_size=1))
 def test_cpu_lists_come_back(numa: Any, cpus: set[int]) -> None:
     """Any set of CPUs survives being written as a list and read again."""
     assert numa.parse_cpu_list(numa.format_cpu_list(cpus)) == cpus
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.sets(st.integers(0, 63), min_size=1), st.integers(1, 12), st.sampled_from([1, 2, 4]))
 def test_shares_are_fair_and_of_whole_cores(
     numa: Any, cpus: set[int], parts: int, threads: int
@@ -484,7 +491,6 @@ def test_shares_are_fair_and_of_whole_cores(
     assert max(map(len, owned)) - min(map(len, owned)) <= 1
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.sets(st.integers(0, 31), min_size=1),
     st.integers(1, 9),
@@ -566,10 +572,11 @@ def test_omp_threads_are_kept_or_replaced(script: Path) -> None:
     assert bind_and_run(script, *auto, "keep")[0]["omp"] is None
 
 
+@pytest.mark.needs("/sys/devices/system/node")
 def test_memory_policy_reaches_the_program(numa: Any, script: Path) -> None:
     """The kernel shows the preferred node in the program's own memory map."""
     if not Path("/proc/self/numa_maps").exists() or numa.read_memory_policy() is None:
-        pytest.skip("this kernel does not tell of memory policies")
+        pytest.skip("the kernel tells of no memory policies: run on one with NUMA")
     seen, notes = bind_and_run(script, "--ranks", "1")
     if "no memory policy was set" in notes:
         pytest.skip("memory policies are not allowed here")
@@ -618,6 +625,7 @@ def test_show_verifies_shares_with_real_programs(
     assert done.stdout.count("| given CPUs |") == 2
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 @pytest.mark.skipif(
     hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs"
@@ -671,6 +679,7 @@ def test_the_programs_exit_status_is_that_of_the_tool(run_tool: Callable[..., An
     assert done.stderr == ""
 
 
+@pytest.mark.nightly
 def test_a_stop_while_the_plan_is_checked_keeps_it(tmp_path: Path) -> None:
     """SIGTERM in the middle of --verify leaves JSON that says it is not complete."""
     path = tmp_path / "plan.json"

@@ -71,15 +71,15 @@ def test_verdicts_by_hand(tool_: Any) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("ranks", [1, 3])
+@pytest.mark.parametrize("ranks", [1, pytest.param(3, marks=pytest.mark.nightly)])
 def test_any_world_size_is_right(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path, ranks: int
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path, ranks: int
 ) -> None:
     """One rank alone and an odd number of them: both answers right at every payload."""
     path = tmp_path / "out.json"
     options = ["--device", "cpu", "--ranks", str(ranks), "--payload", "8", "1000", "64KiB"]
     options += ["--num_iterations", "8", "--num_warmup_iterations", "2", "--json", str(path)]
-    done = run_tool(TOOL, *options)
+    done = call_tool(TOOL, *options)
     assert done.returncode == 0, done.stderr
     rows = read_json(path)["results"]
     assert [(row["task"], row["payload_bytes"]) for row in rows] == [
@@ -89,6 +89,7 @@ def test_any_world_size_is_right(
     assert all(row["ratio_min"] <= row["ratio_median"] <= row["ratio_max"] for row in rows)
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_wrong_answer_is_status_1(tmp_path: Path, read_json: Callable[[Path], Any]) -> None:
     """A flag that gets lost is found on every rank, and ends with status 1."""
@@ -105,10 +106,8 @@ def test_wrong_answer_is_status_1(tmp_path: Path, read_json: Callable[[Path], An
     assert flag["wrong_answers"] == 6, "three of six times, on each of two ranks"
 
 
-def test_payload_below_a_number_is_wrong_use(
-    run_tool: Callable[..., Any], torch_trap: dict[str, str]
-) -> None:
+def test_payload_below_a_number_is_wrong_use(call_tool: Callable[..., Any]) -> None:
     """Fewer bytes than a number has are refused before torch is imported."""
-    done = run_tool(TOOL, "--payload", "7", environ=torch_trap)
+    done = call_tool(TOOL, "--payload", "7", without_torch=True)
     assert done.returncode == 2
     assert "a number has 8 bytes" in done.stderr

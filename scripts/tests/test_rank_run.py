@@ -7,7 +7,6 @@ import ctypes
 import ctypes.util
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -225,11 +224,21 @@ def test_shares_are_apart_and_within_what_is_allowed(
         )
 
 
+def test_without_a_topology_nothing_is_bound(rank_run: ModuleType, tmp_path: Path) -> None:
+    """Where /sys tells of no CPU each rank keeps those that it has, and that is told."""
+    topology = rank_run.read_topology(tmp_path)
+    place = rank_run.make_place("none", (1, 2, 1, 2), 0)
+    own = frozenset({0, 3})
+    share = rank_run.plan_share(place, "exclusive", topology, [], own, own)
+    assert (share.binding, share.cpus, share.threads) == (None, own, 1)
+    assert share.remarks == ("its CPUs were left as they are: unknown",)
+
+
 def write_hwloc_xml(synthetic: str, path: Path) -> None:
     """What hwloc itself writes of a machine that is described in its own notation."""
     name = ctypes.util.find_library("hwloc")
     if name is None:
-        pytest.skip("libhwloc is not installed")
+        pytest.skip("libhwloc is missing: apt install libhwloc15")
     hwloc = ctypes.CDLL(name)
     topology = ctypes.c_void_p()
     hwloc.hwloc_topology_init(ctypes.byref(topology))
@@ -239,7 +248,6 @@ def write_hwloc_xml(synthetic: str, path: Path) -> None:
     hwloc.hwloc_topology_destroy(topology)
 
 
-@pytest.mark.system
 @pytest.mark.parametrize(
     ("synthetic", "ranks", "lists"),
     [
@@ -251,7 +259,7 @@ def write_hwloc_xml(synthetic: str, path: Path) -> None:
     ],
 )
 def test_machines_of_hwloc(
-    run_tool: Callable[..., Any],
+    call_tool: Callable[..., Any],
     rank_run: ModuleType,
     tmp_path: Path,
     synthetic: str,
@@ -265,7 +273,7 @@ def test_machines_of_hwloc(
     write_hwloc_xml(synthetic, path)
     topology, devices = rank_run.read_hwloc(path)
     assert devices == []
-    done = run_tool(TOOL, "--dry-run", "--ranks", str(ranks), "--topology", str(path))
+    done = call_tool(TOOL, "--dry-run", "--ranks", str(ranks), "--topology", str(path))
     assert done.returncode == 0, done.stderr
     place = rank_run.make_place("x", (0, ranks, 0, ranks), 0)
     share = rank_run.plan_share_of(path, place, "auto")
@@ -326,6 +334,7 @@ def test_gpus_of_hwloc(rank_run: ModuleType, tmp_path: Path) -> None:
     assert rank_run.read_hwloc_set("0x00000001,0x80000000") == {31, 32}
 
 
+@pytest.mark.needs("/sys/class/net")
 def test_interfaces(rank_run: ModuleType, tmp_path: Path) -> None:
     """Slingshot's cards come before the way to rank 0; loopback is no way to another node."""
     for name, state in (("hsn1", "up"), ("hsn0", "up"), ("hsn10", "up"), ("hsn2", "down")):
@@ -432,7 +441,7 @@ def test_what_is_set_stays_and_what_is_stale_does_not(bare: dict[str, str]) -> N
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one CPU to bind to")
-@pytest.mark.skipif(shutil.which("taskset") is None, reason="taskset is not there")
+@pytest.mark.needs("taskset", "/sys/devices/system/cpu")
 def test_a_binding_that_was_there_is_seen(bare: dict[str, str]) -> None:
     """What taskset bound is kept under auto and told; exclusive takes what there is instead."""
     own = str(min(os.sched_getaffinity(0)))
@@ -586,10 +595,9 @@ def check_ranks(told: list[dict[str, Any]], size: int) -> None:
     assert len({each["environ"]["MASTER_PORT"] for each in told}) == 1
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 @pytest.mark.torch
-@pytest.mark.skipif(shutil.which("mpirun") is None, reason="openmpi-bin is not installed")
+@pytest.mark.needs("mpirun")
 def test_ranks_of_open_mpi_meet(bare: dict[str, str], program: tuple[Path, Path]) -> None:
     """mpirun starts two ranks through the tool: they reduce, and have a core each."""
     command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", "--bind-to", "none"]
@@ -611,7 +619,7 @@ def test_ranks_of_open_mpi_meet(bare: dict[str, str], program: tuple[Path, Path]
         assert not set(told[0]["cpus"]) & set(told[1]["cpus"])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_ranks_of_torchrun_meet(bare: dict[str, str], program: tuple[Path, Path]) -> None:
     """torchrun --no-python starts two ranks through the tool; its address and port stay."""
@@ -651,8 +659,7 @@ def run_job(cluster: Cluster, script: Path, *options: str) -> str:
     return next(each.state for each in cluster.jobs() if each.number.partition("+")[0] == job)
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_ranks_of_two_nodes_meet(
     cluster: Cluster, bare: dict[str, str], program: tuple[Path, Path], tmp_path: Path
@@ -693,8 +700,7 @@ def test_ranks_of_two_nodes_meet(
     assert log.count("(Slurm): local rank") == 3
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_a_rank_that_dies_is_the_jobs_status(cluster: Cluster, tmp_path: Path) -> None:
     """srun sees the status of the program; without srun a batch file of two tasks is refused; a
     second step has another port."""

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from needs import need
 from testing_utils import write_file_tree
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -328,7 +329,15 @@ time.sleep(30)
 """
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1", "SIGHUP"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SIGTERM",
+        pytest.param("SIGINT", marks=pytest.mark.nightly),
+        pytest.param("SIGUSR1", marks=pytest.mark.nightly),
+        pytest.param("SIGHUP", marks=pytest.mark.nightly),
+    ],
+)
 def test_signals_are_passed_on(name: str, tmp_path: Path, read_json: Callable[[Path], Any]) -> None:
     """A signal sent to the wrapper reaches the program, which ends as it likes; the JSON stays."""
     path = tmp_path / "out.json"
@@ -388,6 +397,7 @@ print("received", len(received), flush=True)
 def test_ctrl_c_at_the_terminal_arrives_once(tmp_path: Path) -> None:
     """Ctrl-C at a terminal reaches the program as well as the wrapper, which does not send a
     second one, and waits until the program has ended."""
+    need("/dev/pts/ptmx")
     pid, terminal = pty.fork()
     if pid == 0:
         arguments = [str(PATH), "--interval", "50ms", "--", sys.executable, "-c", COUNTER]
@@ -447,10 +457,10 @@ def test_program_that_is_not_there_is_wrong_use() -> None:
     ],
 )
 def test_wrong_use_is_one_line(
-    run_tool: Callable[..., Any], arguments: list[str], message: str
+    call_tool: Callable[..., Any], arguments: list[str], message: str
 ) -> None:
     """What makes no sense ends with status 2 and one line."""
-    done = run_tool(TOOL, *arguments)
+    done = call_tool(TOOL, *arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -488,7 +498,7 @@ def test_change_has_its_sign(memory: Any, size: int) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_ranks_of_torchrun_say_a_line_each(
     tmp_path: Path, read_json: Callable[[Path], Any]
 ) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -57,7 +57,6 @@ def test_widths_by_hand(swiglu: Any) -> None:
     assert swiglu.list_widths(21840, 512, 64, 8) == [21840, 21504, 22016]
 
 
-@settings(deadline=None)
 @given(st.integers(1, 20000), st.integers(1, 16), st.integers(1, 600), st.integers(1, 128))
 def test_every_width_can_be_shared(
     swiglu: Any, hidden: int, tp: int, window: int, step: int
@@ -121,11 +120,11 @@ def test_mlp_against_float64(swiglu: Any, dtype: str) -> None:
 
 @pytest.mark.torch
 def test_a_whole_search(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """Tables of widths and alignments; the JSON has a row for each width, with tp in it."""
     path = tmp_path / "out.json"
-    done = run_tool(
+    done = call_tool(
         TOOL, *SMALL, "--tp", "2", "--mode", "fwd_bwd", "--json", str(path),
         environ={"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
@@ -146,13 +145,14 @@ def test_a_whole_search(
 
 
 @pytest.mark.torch
-def test_above_the_peak_is_a_problem(run_tool: Callable[..., Any]) -> None:
+def test_above_the_peak_is_a_problem(call_tool: Callable[..., Any]) -> None:
     """Rates above --peak end with status 1."""
-    done = run_tool(TOOL, *SMALL, "--peak", "0.0000001", environ={"OMP_NUM_THREADS": "1"})
+    done = call_tool(TOOL, *SMALL, "--peak", "0.0000001", environ={"OMP_NUM_THREADS": "1"})
     assert done.returncode == 1
     assert "rates above --peak" in done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_ctrl_c_keeps_the_widths_so_far(read_json: Callable[[Path], Any], tmp_path: Path) -> None:
     """A search that is stopped has a table, and JSON marked as partial."""
@@ -188,11 +188,9 @@ def test_ctrl_c_keeps_the_widths_so_far(read_json: Callable[[Path], Any], tmp_pa
         (["--mode", "bwd"], "invalid choice"),
     ],
 )
-def test_wrong_use(
-    run_tool: Callable[..., Any], torch_trap: dict[str, str], arguments: list[str], complaint: str
-) -> None:
+def test_wrong_use(call_tool: Callable[..., Any], arguments: list[str], complaint: str) -> None:
     """What makes no sense ends with status 2 and one clear line, before torch is imported."""
-    done = run_tool(TOOL, *arguments, environ=torch_trap)
+    done = call_tool(TOOL, *arguments, without_torch=True)
     assert done.returncode == 2
     assert complaint in done.stderr
     assert "Traceback" not in done.stderr

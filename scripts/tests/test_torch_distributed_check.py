@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from needs import need
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "debug/torch_distributed_check.py"
@@ -210,11 +210,9 @@ def test_failure_of_a_rank_that_there_is_not_is_wrong_use(
         assert f"there is no rank {number}, only ranks 0 to 1" in done.stderr
 
 
-def test_bad_host_list_is_wrong_use(
-    run_tool: Callable[..., Any], torch_trap: dict[str, str]
-) -> None:
+def test_bad_host_list_is_wrong_use(call_tool: Callable[..., Any]) -> None:
     """--hosts that is no list ends with status 2 before torch is imported."""
-    done = run_tool(TOOL, "--hosts", "node[1-", environ=torch_trap)
+    done = call_tool(TOOL, "--hosts", "node[1-", without_torch=True)
     assert done.returncode == 2
     assert "is no list of hosts" in done.stderr
 
@@ -258,7 +256,7 @@ def test_rank_that_was_never_started_is_named(
 
 
 @pytest.mark.torch
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("rehearsal", "verdict", "words"),
     [
@@ -291,6 +289,7 @@ def test_rank_that_dies_or_hangs_is_named(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.torch
 def test_ranks_under_torchrun_can_talk(tmp_path: Path, read_json: Callable[[Path], Any]) -> None:
     """With torchrun's own store, and a stray --local_rank: all ranks can talk."""
@@ -312,10 +311,11 @@ HOLD = 'hostname "$0" && ip link set lo up && echo ready && exec sleep 600'
 
 
 @pytest.fixture
-def three_nodes() -> Iterator[tuple[Callable[..., subprocess.Popen[str]], Callable[..., None]]]:
+def three_nodes(
+    can_unshare: None,
+) -> Iterator[tuple[Callable[..., subprocess.Popen[str]], Callable[..., None]]]:
     """Three hosts of their own names on one switch: starts a command on one, or sets it up."""
-    if os.geteuid() != 0 or not all(map(shutil.which, ("ip", "unshare", "nsenter", "setpriv"))):
-        pytest.skip("needs root and iproute2")
+    need("tc")
     names = ["switch", "node1", "node2", "node3"]
     hold = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--uts", "bash", "-c", HOLD]
     holders = {
@@ -357,8 +357,7 @@ def three_nodes() -> Iterator[tuple[Callable[..., subprocess.Popen[str]], Callab
 
 
 @pytest.mark.torch
-@pytest.mark.system
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_node_whose_link_is_down_is_named(
     three_nodes: tuple[Callable[..., subprocess.Popen[str]], Callable[..., None]], is_cut: bool
@@ -398,8 +397,7 @@ def count_connections(process: subprocess.Popen[str]) -> int:
 
 
 @pytest.mark.torch
-@pytest.mark.system
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_node_that_is_cut_off_later_is_named(
     three_nodes: tuple[Callable[..., subprocess.Popen[str]], Callable[..., None]],
 ) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -523,10 +523,10 @@ def test_lost_numbers_are_counted(overflow: Any, torch: Any) -> None:
     assert overflow.count_lost([numbers[2:5], numbers[5:]], torch.float8_e4m3fn) == (5, 3, 0, 2)
 
 
-def test_shares_of_what_formats_lose(run_tool: Any, torch: Any, tmp_path: Path) -> None:
+def test_shares_of_what_formats_lose(call_tool: Any, torch: Any, tmp_path: Path) -> None:
     """More scale, less that is zero and more that is too large; bfloat16 loses nothing here."""
     path = tmp_path / "lost.json"
-    done = run_tool(TOOL, "--demo", "--lost", "--device", "cpu", "--json", str(path))
+    done = call_tool(TOOL, "--demo", "--lost", "--device", "cpu", "--json", str(path))
     assert done.returncode == 0, done.stderr
     rows = json.loads(path.read_text())["results"]
     for name in ("float16", "float8_e5m2", "float8_e4m3fn"):
@@ -572,7 +572,6 @@ def test_cost_is_measured(overflow: Any, torch: Any) -> None:
         st.floats(width=32) | st.sampled_from([math.inf, -math.inf, math.nan]), min_size=1
     )
 )
-@settings(deadline=None)
 def test_smallest_and_largest_are_those_of_python(
     overflow: Any, torch: Any, values: list[float]
 ) -> None:
@@ -699,7 +698,7 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_overflow_of_one_rank_is_named_by_it_alone(tmp_path: Path) -> None:
     """Under FSDP2 in fp16 and bf16, with dicts, checkpointing and low overhead, under FSDP1 and
     DDP: the rank whose data overflows names the module, and the other one nothing. A gradient that
@@ -736,7 +735,7 @@ def test_overflow_of_one_rank_is_named_by_it_alone(tmp_path: Path) -> None:
     assert "[rank 0]" not in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_transformers_model_is_looked_through(
     overflow: Any, torch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -814,12 +813,12 @@ def test_too_little_memory_is_told() -> None:
 
 
 def test_json_has_all_frames(
-    tmp_path: Path, run_tool: Callable[..., Any], read_json: Callable[[Path], Any]
+    tmp_path: Path, call_tool: Callable[..., Any], read_json: Callable[[Path], Any]
 ) -> None:
     """The frames as rows with base units, inf as a state and not as a number."""
     path = tmp_path / "out.json"
     arguments = ["--demo", "--device", "cpu", "--repeats", "1", "--outputs", "dict"]
-    done = run_tool(TOOL, *arguments, "--json", str(path))
+    done = call_tool(TOOL, *arguments, "--json", str(path))
     assert done.returncode == 0, done.stderr
     document = read_json(path)
     last = document["results"][-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from needs import need
 from slurm_cluster import Cluster, open_cluster
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -190,10 +191,8 @@ def test_what_was_not_looked_at_has_no_numbers(
 def test_a_node_that_hangs_ends_in_time(undrain: ModuleType) -> None:
     """A shell that never answers, and one that fails, are findings of their node."""
     settings = undrain.DrainSettings(connect=("sh", "-c", "sleep 60; : {node}"), timeout=0.5)
-    began = time.monotonic()
     look = undrain.look_at("n1", settings)
     assert look.failure == "no answer within 0 s" or look.failure.startswith("no answer")
-    assert time.monotonic() - began < 10
     settings = settings._replace(connect=("sh", "-c", "echo no such host >&2; exit 255"))
     assert undrain.look_at("n1", settings).failure == "no such host"
 
@@ -213,10 +212,10 @@ def test_a_node_that_hangs_ends_in_time(undrain: ModuleType) -> None:
     ],
 )
 def test_wrong_use_is_told(
-    run_tool: Callable[..., Any], arguments: tuple[str, ...], message: str
+    call_tool: Callable[..., Any], arguments: tuple[str, ...], message: str
 ) -> None:
     """What cannot be meant ends with status 2 and one line."""
-    done = run_tool(TOOL, *arguments)
+    done = call_tool(TOOL, *arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -331,9 +330,9 @@ def test_nodes_and_gateways_are_hidden(undrain: ModuleType) -> None:
     assert undrain.hide_node_names(words) == hidden
 
 
-def test_without_slurm_it_is_one_line(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_without_slurm_it_is_one_line(call_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Where there is no sinfo, that is said."""
-    done = run_tool(TOOL, environ={"PATH": str(tmp_path)})
+    done = call_tool(TOOL, environ={"PATH": str(tmp_path)})
     assert done.returncode == 2
     assert "sinfo is not here: run this where Slurm's commands are" in done.stderr
 
@@ -385,8 +384,7 @@ def wait_for_idle(cluster: Cluster, node: str) -> None:
 @contextlib.contextmanager
 def freeze(cluster: Cluster, node: str, folder: Path) -> Iterator[Path]:
     """A disk on a node that lets nobody write: who tries waits in the kernel, beyond SIGKILL."""
-    if shutil.which("mkfs.ext4") is None or shutil.which("fsfreeze") is None:
-        pytest.skip("e2fsprogs or util-linux is not installed")
+    need("mkfs.ext4", "fsfreeze")
     image, point = folder / "disk", folder / "point"
     with image.open("wb") as opened:
         opened.truncate(16 << 20)
@@ -417,8 +415,7 @@ def freeze(cluster: Cluster, node: str, folder: Path) -> Iterator[Path]:
         cluster.wait_for(lambda: cluster.run(unmount, on=node).returncode == 0, "it stays mounted")
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_a_node_that_slurm_drained(
     cluster: Cluster, admin: Admin, tmp_path: Path, read_json: Callable[[Path], Any]
 ) -> None:
@@ -455,18 +452,18 @@ def test_a_node_that_slurm_drained(
     assert "node1" not in path.read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.system
-def test_what_is_left_is_ended_only_when_told(cluster: Cluster, admin: Admin) -> None:
+@pytest.mark.nightly
+def test_what_is_left_is_ended_only_when_told(
+    cluster: Cluster, admin: Admin, tmp_path: Path
+) -> None:
     """A user's process that ignores SIGTERM is named, stays until --kill, and the node is given
     back after it; the reason of another administrator is respected."""
     code = "import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True)"
     command = ["setpriv", "--reuid=4242", "--clear-groups", sys.executable, "-c"]
+    script = 'nohup "$@" > "$0" 2> /dev/null & until test -s "$0"; do sleep 0.1; done; echo $!'
     left = cluster.run(
-        ["sh", "-c", 'nohup "$@" > /dev/null 2>&1 & echo $!', "sh", *command,
-         f"{code}; time.sleep(600)"],
-        on="node2",
-    )  # fmt: skip
+        ["sh", "-c", script, tmp_path / "up", *command, f"{code}; time.sleep(600)"], on="node2"
+    )
     number = left.stdout.strip()
 
     def lives() -> bool:
@@ -481,7 +478,8 @@ def test_what_is_left_is_ended_only_when_told(cluster: Cluster, admin: Admin) ->
     drain("Kill task failed")
     status, out, notes = admin.run("--undrain")
     assert (status, "leftovers" in out) == (1, True), out
-    assert f"node2: {number}, user 4242, state S" in notes
+    # It may still be on its way to its sleep.
+    assert re.search(f"node2: {number}, user 4242, state [RS]", notes), notes
     assert lives()
     drain("Kill task failed, and a bad disk")
     status, out, notes = admin.run("--kill", "--undrain")
@@ -497,8 +495,7 @@ def test_what_is_left_is_ended_only_when_told(cluster: Cluster, admin: Admin) ->
     wait_for_idle(cluster, "node2")
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_who_may_not_is_told(
     cluster: Cluster, admin: Admin, undrain: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -531,8 +528,7 @@ def test_who_may_not_is_told(
     wait_for_idle(cluster, "node1")
 
 
-@pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.nightly
 def test_a_reason_that_changes_meanwhile_is_respected(
     cluster: Cluster, admin: Admin, undrain: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -572,11 +568,11 @@ def test_a_number_that_is_another_process_by_now_is_left_alone(undrain: ModuleTy
         child.wait()
 
 
-def test_the_demonstration_touches_nobody_else(run_tool: Callable[..., Any]) -> None:
+def test_the_demonstration_touches_nobody_else(call_tool: Callable[..., Any]) -> None:
     """A process with another job's number survives the demonstration beside it."""
     other = subprocess.Popen(["sleep", "60"], env={**os.environ, "SLURM_JOB_ID": "77"})
     try:
-        done = run_tool(TOOL, "--demonstrate")
+        done = call_tool(TOOL, "--demonstrate")
         assert done.returncode == 0, done.stderr
         assert "leftovers" in done.stdout
         assert "clean" in done.stdout

@@ -307,7 +307,7 @@ def read_line(path: Path) -> str | None:
 
 
 def read_topology(sysfs: Path = Path("/sys")) -> Topology:
-    """Nodes, cores and sockets; a kernel without NUMA has one node. Raises WrongUse for no CPU."""
+    """Nodes, cores and sockets; a kernel without NUMA has one node, and no /sys none."""
     system = sysfs / "devices" / "system"
     core_of: dict[int, int] = {}
     socket_of: dict[int, int] = {}
@@ -329,8 +329,6 @@ def read_topology(sysfs: Path = Path("/sys")) -> Topology:
             nodes.append(NumaNode(int(folder.name[4:]), cpus, has_memory))
     if not nodes and online:
         nodes = [NumaNode(0, online, True)]
-    if not nodes:
-        raise WrongUse(f"{system} tells of no CPU: binding needs Linux with /sys")
     return Topology(tuple(sorted(nodes)), core_of, socket_of)
 
 
@@ -695,7 +693,7 @@ def find_near_cpus(
     by_number = {node.number: node.cpus for node in topology.nodes}
     if settings.cpu_map is not None:
         cpus = choose_from_map("cpu_map", settings.cpu_map, rank)
-        if not cpus <= topology.cpus:
+        if topology.nodes and not cpus <= topology.cpus:
             strange = format_cpu_list(cpus - topology.cpus)
             raise WrongUse(f"--cpu_map: this machine has no CPU {strange}")
         return Near(None, cpus, "given CPUs")
@@ -706,6 +704,8 @@ def find_near_cpus(
             raise WrongUse(f"--node_map: there is no node {number} with CPUs; there are {here}")
         return Near(None, by_number[number], "given node")
     device = choose_device_of_rank(rank, visible, settings)
+    if not topology.nodes:
+        return Near(device, frozenset(), "nothing")
     if device is None:
         spread = topology.nodes[rank * len(topology.nodes) // max(ranks, rank + 1)]
         return Near(None, spread.cpus, "spread over nodes")
@@ -740,7 +740,7 @@ def plan_bindings(
     `allowed` are the CPUs that this process may use, `memory_allowed` the nodes, and `quota` how
     many CPUs' time it is granted.
     """
-    may_use = frozenset(allowed) & topology.cpus or topology.cpus
+    may_use = frozenset(allowed) & topology.cpus or topology.cpus or frozenset(allowed)
     nears = [find_near_cpus(topology, visible, rank, ranks, settings) for rank in range(ranks)]
     usable = []
     for near in nears:
@@ -792,7 +792,9 @@ def find_plan_remarks(
     """What a reader of the plan should know: unknown nodes, idle CPUs, hidden neighbours."""
     remarks = []
     unknown = [binding for binding in plan if binding.verdict == "unknown"]
-    if unknown:
+    if unknown and not topology.nodes:
+        remarks.append("/sys tells of no CPU here, so ranks were left unbound; see --cpu_map")
+    elif unknown:
         remarks.append(
             f"nobody tells to which node the device of {len(unknown)} of {len(plan)} ranks is "
             "attached, so they were left unbound; say it with --node_map"
@@ -908,7 +910,8 @@ def plan_here(
     visible, remarks = find_visible(devices, environ)
     if devices and not visible:
         remarks.append("no device is visible, so ranks are spread over the nodes")
-    may_use = frozenset(os.sched_getaffinity(0)) & topology.cpus
+    own = frozenset(os.sched_getaffinity(0))
+    may_use = own & topology.cpus if topology.nodes else own
     plan = plan_bindings(
         topology, visible, ranks, may_use, settings, read_allowed_nodes(), read_cpu_quota()
     )
@@ -1127,6 +1130,8 @@ def choose_plan_verdict(rows: Sequence[Row]) -> str:
     """The plan in a sentence."""
     verdicts = {row["verdict"] for row in rows}
     has_devices = any(row["device"] is not None for row in rows)
+    if "unknown" in verdicts and not has_devices:
+        return "this machine does not tell where its CPUs are: ranks run anywhere"
     if "unknown" in verdicts:
         return "the place of some devices is unknown: those ranks run anywhere"
     if verdicts <= {"one node", "crowded"}:
