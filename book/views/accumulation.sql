@@ -16,7 +16,8 @@ FROM calculators AS b
 JOIN records AS r ON r.record = b.record
 JOIN calculators AS t ON t.calculator = 'zero-traffic' AND t.zero_stage = 0 AND t.bandwidth = 40e9
 JOIN records AS q ON q.record = t.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'accumulation'
   AND b.calculator = 'batch'

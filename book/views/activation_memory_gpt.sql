@@ -17,7 +17,8 @@ SELECT m.attention || ', ' || m.recompute AS variant,
 FROM activation_memory AS m
 JOIN records AS r ON r.record = m.record
 JOIN activation_formula AS f ON f.attention = m.attention AND f.recompute = m.recompute
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile <> 'toy'
   AND m.norm = 'layer'

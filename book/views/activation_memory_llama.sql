@@ -10,7 +10,8 @@ SELECT m.attention || ', ' || m.recompute || ', ' || CASE WHEN m.autocast THEN '
        m.weight_copy_bytes / 1024.0 AS weights
 FROM activation_memory AS m
 JOIN records AS r ON r.record = m.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile <> 'toy'
   AND m.norm = 'rms'

@@ -16,7 +16,8 @@ SELECT e.sequence AS sequence,
 FROM activation_memory AS e
 JOIN activation_memory AS s ON s.record = e.record AND s.attention = 'sdpa' AND s.recompute = e.recompute
 JOIN records AS r ON r.record = e.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
+  AND r.newest
   AND r.complete
   AND r.profile <> 'toy'
   AND e.attention = 'eager'

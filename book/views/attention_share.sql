@@ -13,7 +13,8 @@ SELECT w.sequence AS sequence,
 FROM calculators AS w
 JOIN calculators AS c ON c.record = w.record AND c.sequence = w.sequence AND c.causal
 JOIN records AS r ON r.record = w.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'lengths'
   AND w.calculator = 'flops'

@@ -16,7 +16,8 @@ SELECT m.m AS rows,
        2.0 * m.m * m.n * m.k / (4.0 * (m.m * m.k + m.k * m.n + m.m * m.n)) AS bytes
 FROM mamf_finder AS m
 JOIN records AS r ON r.record = m.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
+  AND r.newest
   AND r.complete
   AND r.profile <> 'toy'
   AND m.dtype = 'float32'

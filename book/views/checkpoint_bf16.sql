@@ -18,7 +18,8 @@ SELECT c.file AS file,
        c.verdict AS verdict
 FROM checkpoint_to_bf16 AS c
 JOIN records AS r ON r.record = c.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'toy'
 ORDER BY c.file

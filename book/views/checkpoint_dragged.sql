@@ -18,7 +18,8 @@ SELECT s.file AS file,
        s.verdict AS verdict
 FROM checkpoint_shrink AS s
 JOIN records AS r ON r.record = s.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'toy'
 ORDER BY s.file

@@ -16,7 +16,8 @@ SELECT c.devices AS devices,
        c.own_lost_share * 100 AS hour
 FROM calculators AS c
 JOIN records AS r ON r.record = c.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile <> 'toy'
   AND c.calculator = 'checkpoint'

@@ -13,7 +13,8 @@ SELECT c.own_interval / 60.0 AS interval,
        CAST(CAST(c.devices AS INTEGER) AS TEXT) || ' devices' AS devices
 FROM calculators AS c
 JOIN records AS r ON r.record = c.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile <> 'toy'
   AND c.calculator = 'checkpoint'

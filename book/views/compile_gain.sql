@@ -22,7 +22,8 @@ SELECT c.variant AS variant,
        c.verdict AS verdict
 FROM compile_bench AS c
 JOIN records AS r ON r.record = c.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile <> 'toy'
   AND c.model = 'block'

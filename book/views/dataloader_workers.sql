@@ -16,7 +16,8 @@ SELECT d.workers AS workers,
        d.verdict AS verdict
 FROM dataloader_bench AS d
 JOIN records AS r ON r.record = d.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile <> 'toy'
   AND d.batch_size = 16

@@ -12,7 +12,8 @@ SELECT 1 - c.bias - c.mantissa_bits AS power, c.step / c.step * 100 AS gap, f.na
 FROM float_formats AS f
 JOIN calculators AS c ON c.exponent_bits = f.exponent_bits AND c.mantissa_bits = f.mantissa_bits AND c.special = f.special
 JOIN records AS r ON r.record = c.record
-WHERE r.newest AND r.complete AND r.profile IN ('formats', 'small-formats') AND c.calculator = 'number-format'
+WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
+  AND r.newest AND r.complete AND r.profile IN ('formats', 'small-formats') AND c.calculator = 'number-format'
   AND f.name IN ('float32', 'bfloat16', 'float16', 'float8_e5m2', 'float8_e4m3fn', 'float4_e2m1fn')
 UNION ALL
 SELECT 1 - c.bias, c.step * 100, f.name

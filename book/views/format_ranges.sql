@@ -15,7 +15,8 @@ SELECT f.name AS name,
 FROM float_formats AS f
 JOIN calculators AS c ON c.exponent_bits = f.exponent_bits AND c.mantissa_bits = f.mantissa_bits AND c.special = f.special
 JOIN records AS r ON r.record = c.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
+  AND r.newest
   AND r.complete
   AND r.profile IN ('formats', 'small-formats')
   AND c.calculator = 'number-format'

@@ -10,7 +10,8 @@ SELECT h.ranks AS ranks,
        h.verdict AS verdict
 FROM hang_watchdog AS h
 JOIN records AS r ON r.record = h.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'toy'
 ORDER BY h.count, h.ranks

@@ -22,7 +22,8 @@ JOIN calculators AS e ON e.record = a.record AND e.attention = a.attention AND e
 JOIN calculators AS l ON l.record = a.record AND l.attention = a.attention AND l.tokens = 131072 AND l.value_bytes = 2
 JOIN calculators AS m ON m.record = a.record AND m.attention = 'mha' AND m.tokens = 8192 AND m.value_bytes = 2
 JOIN records AS r ON r.record = a.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'kv'
   AND a.calculator = 'kv-cache'

@@ -13,7 +13,8 @@ SELECT a.tokens AS tokens,
        upper(a.attention) AS attention
 FROM calculators AS a
 JOIN records AS r ON r.record = a.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'kv'
   AND a.calculator = 'kv-cache'

@@ -10,7 +10,8 @@ SELECT l.calls AS calls,
        l.spread * 100 AS spread
 FROM all_reduce_latency_comp AS l
 JOIN records AS r ON r.record = l.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile <> 'toy'
   AND l.rank = 0

@@ -14,7 +14,8 @@ FROM (
     SELECT l.arm || ', training' AS curve, l.step AS step, l.loss AS loss
     FROM loss_patterns AS l
     JOIN records AS r ON r.record = l.record
-    WHERE r.newest AND r.complete AND r.profile <> 'toy' AND l.experiment = 'resume'
+    WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
+      AND r.newest AND r.complete AND r.profile <> 'toy' AND l.experiment = 'resume'
       AND l.arm IN ('never stopped', 'sampler begins anew')
     UNION ALL
     SELECT l.arm || ', held-out' AS curve, l.step AS step, l.held_out_loss AS loss

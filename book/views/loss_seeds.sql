@@ -14,7 +14,8 @@ SELECT l.setting AS setting,
        max(l.held_out_loss) - min(l.held_out_loss) AS range
 FROM loss_patterns AS l
 JOIN records AS r ON r.record = l.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
+  AND r.newest
   AND r.complete
   AND r.profile <> 'toy'
   AND l.experiment = 'seeds'

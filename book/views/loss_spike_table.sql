@@ -11,7 +11,8 @@ SELECT l.arm AS arm,
 FROM loss_patterns AS l
 JOIN records AS r ON r.record = l.record
 JOIN loss_patterns AS u ON u.record = l.record AND u.experiment = 'spike' AND u.arm = 'undisturbed' AND u.step = 300
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
+  AND r.newest
   AND r.complete
   AND r.profile <> 'toy'
   AND l.experiment = 'spike'

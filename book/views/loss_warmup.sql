@@ -8,7 +8,8 @@ SELECT l.setting AS rate,
        max(CASE WHEN l.arm = 'no warm-up' THEN l.held_out_loss END) AS cold
 FROM loss_patterns AS l
 JOIN records AS r ON r.record = l.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
+  AND r.newest
   AND r.complete
   AND r.profile <> 'toy'
   AND l.experiment = 'rate'

@@ -12,7 +12,8 @@ SELECT l.arm AS arm,
        l.loss AS loss
 FROM loss_patterns AS l
 JOIN records AS r ON r.record = l.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
+  AND r.newest
   AND r.complete
   AND r.profile <> 'toy'
   AND l.experiment = 'weights'

@@ -6,7 +6,8 @@ SELECT l.arm AS dtype,
        100.0 * l.zero_gradient_share AS zeros
 FROM loss_patterns AS l
 JOIN records AS r ON r.record = l.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
+  AND r.newest
   AND r.complete
   AND r.profile <> 'toy'
   AND l.experiment = 'precision'

@@ -12,7 +12,8 @@ SELECT u.scale_power AS power,
        u.dtype AS format
 FROM underflow_overflow AS u
 JOIN records AS r ON r.record = u.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'lost'
 ORDER BY u.dtype, u.scale_power

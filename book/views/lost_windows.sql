@@ -17,7 +17,8 @@ JOIN underflow_overflow AS b ON b.record = a.record AND b.scale_power = a.scale_
 JOIN underflow_overflow AS c ON c.record = a.record AND c.scale_power = a.scale_power AND c.dtype = 'float8_e5m2'
 JOIN underflow_overflow AS d ON d.record = a.record AND d.scale_power = a.scale_power AND d.dtype = 'float8_e4m3fn'
 JOIN records AS r ON r.record = a.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'lost'
   AND a.dtype = 'float16'

@@ -14,7 +14,8 @@ SELECT m.scope AS scope,
        m.evidence AS evidence
 FROM main_process_first AS m
 JOIN records AS r ON r.record = m.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'toy'
 ORDER BY m.scope, m.rank

@@ -9,7 +9,8 @@
 SELECT q.part AS part, q.selective AS selective, q.full AS full
 FROM (SELECT 1 AS place, 'weights' AS part, m.weights_bytes / 1e9 AS selective, m.weights_bytes / 1e9 AS full
       FROM calculators AS m JOIN records AS r ON r.record = m.record
-      WHERE r.newest AND r.complete AND r.profile = 'optimizers' AND m.mode = 'adamw-mixed'
+      WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
+        AND r.newest AND r.complete AND r.profile = 'optimizers' AND m.mode = 'adamw-mixed'
       UNION ALL
       SELECT 2, 'gradients', m.gradients_bytes / 1e9, m.gradients_bytes / 1e9
       FROM calculators AS m JOIN records AS r ON r.record = m.record

@@ -14,7 +14,8 @@ SELECT s.step AS step,
        s.cost_seconds * 1e3 AS cost
 FROM see_mem_usage AS s
 JOIN records AS r ON r.record = s.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'toy'
 ORDER BY CASE s.step WHEN 'start' THEN 1 WHEN 'taken' THEN 2 WHEN 'given back' THEN 3 ELSE 4 END,

@@ -15,7 +15,8 @@ SELECT d.bandwidth * 8 / 0.8 / 1e9 AS node,
 FROM calculators AS d
 JOIN calculators AS z ON z.record = d.record AND z.bandwidth = d.bandwidth AND z.zero_stage = 3
 JOIN records AS r ON r.record = d.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'traffic'
   AND d.calculator = 'zero-traffic'

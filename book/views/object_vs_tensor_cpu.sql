@@ -16,7 +16,8 @@ SELECT o.task AS task,
        o.verdict AS verdict
 FROM object_vs_tensor_collectives AS o
 JOIN records AS r ON r.record = o.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile <> 'toy'
 ORDER BY o.task, o.payload_bytes

@@ -16,7 +16,8 @@ SELECT '`' || c.mode || '`' AS mode,
        c.rank_bytes / 1e9 AS model
 FROM calculators AS c
 JOIN records AS r ON r.record = c.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'optimizers'
   AND c.calculator = 'memory'

@@ -12,7 +12,8 @@ SELECT u.module AS module,
        u.state AS state
 FROM underflow_overflow AS u
 JOIN records AS r ON r.record = u.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'toy'
   AND u.frame >= 8

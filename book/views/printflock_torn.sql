@@ -14,7 +14,8 @@ SELECT p.way AS way,
        p.verdict AS verdict
 FROM printflock AS p
 JOIN records AS r ON r.record = p.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'toy'
 ORDER BY p.lock, p.line_bytes, p.way DESC, r.record

@@ -18,7 +18,8 @@ FROM calculators AS a
 JOIN records AS r ON r.record = a.record
 JOIN calculators AS f ON f.recompute = a.recompute AND f.calculator = 'flops' AND f.sequence = a.sequence
 JOIN records AS q ON q.record = f.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'kept'
   AND a.calculator = 'activations'

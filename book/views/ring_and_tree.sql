@@ -19,7 +19,8 @@ JOIN calculators AS b ON b.record = a.record AND b.payload_bytes = a.payload_byt
 JOIN calculators AS c ON c.record = a.record AND c.payload_bytes = a.payload_bytes AND c.algorithm = 'ring' AND c.ranks = 1024
 JOIN calculators AS d ON d.record = a.record AND d.payload_bytes = a.payload_bytes AND d.algorithm = 'double-tree' AND d.ranks = 1024
 JOIN records AS r ON r.record = a.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'algorithms'
   AND a.calculator = 'all-reduce'

@@ -10,5 +10,6 @@
 SELECT s.watch, s.state, s.running, s.pending, s.reason, s.dependency, s.last_state
 FROM slurm_status AS s
 JOIN records AS r ON r.record = s.record
-WHERE r.newest AND r.complete AND r.profile = 'toy'
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest AND r.complete AND r.profile = 'toy'
 ORDER BY CASE s.state WHEN 'running' THEN 0 WHEN 'pending' THEN 1 WHEN 'stuck' THEN 2 ELSE 3 END, s.watch

@@ -16,7 +16,8 @@ SELECT t.rank AS rank,
        t.verdict AS verdict
 FROM torch_distributed_check AS t
 JOIN records AS r ON r.record = t.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'toy'
 ORDER BY t.rank, r.record

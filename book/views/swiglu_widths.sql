@@ -16,7 +16,8 @@ SELECT CAST(s.d_ff AS INTEGER) || CASE WHEN s.is_baseline THEN ' (8/3)' ELSE '' 
        s.verdict AS verdict
 FROM swiglu_search AS s
 JOIN records AS r ON r.record = s.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile <> 'toy'
   AND s.hidden = 512

@@ -10,7 +10,8 @@ SELECT t.name AS name,
        t.seconds AS seconds
 FROM testing_utils AS t
 JOIN records AS r ON r.record = t.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'toy'
 ORDER BY CASE t.verdict WHEN 'runs' THEN 1 WHEN 'skipped' THEN 2 ELSE 3 END, t.name, r.record

@@ -14,7 +14,8 @@ SELECT d.kind AS kind,
        d.verdict AS verdict
 FROM make_tiny_dataset AS d
 JOIN records AS r ON r.record = d.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'toy'
 ORDER BY d.bytes, d.kind, r.record

@@ -16,7 +16,8 @@ SELECT t.model || '-' || t.tokenizer AS model,
        t.verdict AS verdict
 FROM make_tiny_model AS t
 JOIN records AS r ON r.record = t.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'toy'
 ORDER BY t.parameters, t.model, r.record

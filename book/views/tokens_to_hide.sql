@@ -13,7 +13,8 @@ SELECT c.bandwidth * 8 / 0.8 / 1e9 AS node,
        CASE c.zero_stage WHEN 0 THEN 'DDP' ELSE 'ZeRO-3' END AS method
 FROM calculators AS c
 JOIN records AS r ON r.record = c.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'traffic'
   AND c.calculator = 'zero-traffic'

@@ -16,7 +16,8 @@ SELECT t.way AS way,
        t.seconds_per_line * 1e6 AS each
 FROM nicer_trace AS t
 JOIN records AS r ON r.record = t.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'toy'
 ORDER BY t.slowdown, t.way, r.record

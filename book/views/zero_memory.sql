@@ -14,7 +14,8 @@ SELECT 'stage ' || CAST(c.zero_stage AS INTEGER) AS stage,
        c.rank_bytes / 1e9 AS each
 FROM calculators AS c
 JOIN records AS r ON r.record = c.record
-WHERE r.newest
+WHERE r.machine = 'cpu-x86_64-avx2-2core'
+  AND r.newest
   AND r.complete
   AND r.profile = 'toy'
   AND c.calculator = 'memory'

@@ -449,6 +449,8 @@ class Record(_Model):
     @property
     def again(self) -> str:
         """How to measure the same again, to follow words such as `measure again with`."""
+        if self.profile in DEMO_PROFILES:
+            return f"`bindery run {self.tool} --profile demo`"
         if self.profile != CUSTOM:
             return f"`bindery run {self.tool} --profile {self.profile}`"
         return f"`bindery run {self.tool} -- ...` and the arguments of its command"

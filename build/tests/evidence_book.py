@@ -84,7 +84,9 @@ TIMES = """\
 -- column name: Name
 -- column seconds: Time [s] .2
 -- column per_hour: Runs in an hour .0
-SELECT name, seconds, 3600 / seconds AS per_hour FROM timer ORDER BY name
+SELECT name, seconds, 3600 / seconds AS per_hour FROM timer
+WHERE record IN (SELECT record FROM records WHERE machine = 'cpu-x86_64-2core')
+ORDER BY name
 """
 CHIPS_SQL = """\
 -- title: Chips
@@ -97,7 +99,9 @@ LENGTHS = """\
 -- title: Lengths
 -- column name: Name
 -- column bytes: Size [B]
-SELECT name, bytes FROM ruler ORDER BY name
+SELECT name, bytes FROM ruler
+WHERE record IN (SELECT record FROM records WHERE machine = 'cpu-x86_64-2core')
+ORDER BY name
 """
 
 

@@ -48,21 +48,21 @@ def find(make_book: BookMaker) -> Callable[..., dict[str, list[str]]]:
         ("OLD = METHOD = 3\n", 3),
         ("METHOD = 1\nMETHOD = 3\n", 3),
         ('"""A tool.\n\nMETHOD = 1 was wrong\nMETHOD = 1\n"""\nMETHOD = 3\n', 3),
-        ('"""A tool.\n\nMETHOD = 1\n"""\n', None),
-        ("", None),
+        ('"""A tool.\n\nMETHOD = 1\n"""\n', 1),
+        ("", 1),
         ("METHOD = BASE + 1\n", None),
         ("METHOD = 1\nMETHOD += 1\n", None),
         ("METHOD = '3'\n", None),
         ("METHOD = True\n", None),
         ("METHOD = 3.0\n", None),
-        ("METHOD: int\n", None),
-        ("def f():\n    METHOD = 3\n", None),
+        ("METHOD: int\n", 1),
+        ("def f():\n    METHOD = 3\n", 1),
         ("METHOD = 3\nprint(\n", None),
         ("METHOD = 3\0\n", None),
     ],
 )
 def test_the_method_is_what_python_would_see(source: str, method: int | None) -> None:
-    """METHOD is the plain whole number that the module is left with, and None otherwise."""
+    """METHOD is the plain whole number that the module is left with, 1 without one, None for anything else."""
     assert read_method(source) == method
 
 
@@ -73,7 +73,7 @@ def test_the_last_assignment_counts() -> None:
     assert constants["A"] is constants["C"]
 
 
-@pytest.mark.parametrize("source", ["", "METHOD = BASE + 1\n", "METHOD = '1'\n", "METHOD = 1\n("])
+@pytest.mark.parametrize("source", ["METHOD = BASE + 1\n", "METHOD = '1'\n", "METHOD = 1\n("])
 def test_a_method_that_cannot_be_read_makes_records_stale(
     make_book: BookMaker, run_bindery: Runner, source: str
 ) -> None:

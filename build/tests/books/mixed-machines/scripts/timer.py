@@ -1,0 +1,3 @@
+"""A tool that measures as it always did."""
+
+METHOD = 1
