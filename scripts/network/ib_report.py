@@ -83,7 +83,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 METHOD = 2
 
 # Plain literals: a runner reads them without importing this file.
