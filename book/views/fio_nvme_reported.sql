@@ -11,5 +11,5 @@ SELECT pattern || ', files of ' || CASE file_kib WHEN 16 THEN '16 KiB' WHEN 1024
        latency,
        requests_per_second * latency / 1000.0 AS in_flight
 FROM fio_published
-WHERE block_kib = 4
+WHERE block_kib = 4 AND pattern = 'read'
 ORDER BY pattern, file_kib
