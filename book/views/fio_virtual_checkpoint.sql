@@ -1,4 +1,4 @@
--- title: The same disk under the checkpoint load
+-- title: A virtual disk under the checkpoint load
 -- column load: Load
 -- column rate: Rate [GBps] .2
 -- column range: Lowest to highest [%] .0

@@ -2,10 +2,9 @@
 -- column name: Variable
 -- column value: Value
 -- column source: From
--- note: A trial without a launcher, on a machine with two cores and no accelerator: values are those of this machine.
+-- note: A trial without a launcher, on a machine with two cores and no accelerator: values are those of this machine, and of folders the last part is shown.
 SELECT k.name, k.value, k.source
 FROM rank_run AS k
 JOIN records AS r ON r.record = k.record
-WHERE r.machine = 'cpu-x86_64-avx2-2core'
-  AND r.newest AND r.complete AND r.profile = 'toy' AND k.rank = 0
+WHERE r.record = 'rank_run/cpu-x86_64-avx2-2core_20261122' AND k.rank = 0
 ORDER BY CASE k.name WHEN 'RANK' THEN 0 WHEN 'WORLD_SIZE' THEN 1 WHEN 'LOCAL_RANK' THEN 2 WHEN 'LOCAL_WORLD_SIZE' THEN 3 WHEN 'NODE_RANK' THEN 4 WHEN 'MASTER_ADDR' THEN 5 WHEN 'MASTER_PORT' THEN 6 ELSE 7 END, k.name

@@ -35,7 +35,7 @@ VIEW = """-- title: Times
 -- column ms: Time [ms] .1
 SELECT t.name, t.seconds_median * 1000 AS ms
 FROM timer t JOIN records r ON r.record = t.record
-WHERE r.newest
+WHERE r.newest AND r.hardware <> ''
 ORDER BY t.name
 """
 CHAPTER = """# Preface

@@ -15,7 +15,8 @@ Physics
     100 (NDR), 200 (XDR). iblinkinfo prints the signalling rate of one lane (106.25 for NDR), ibstat
     the data rate of the port. Hand check: 4 lanes of NDR are 400 Gbps, that is 50 GBps.
     PortXmitData and PortRcvData count units of 4 bytes. Error counters without -x stop at their
-    largest value: 65535 symbol errors may be any number of them, from there on.
+    largest value: 65535 symbol errors may be any number of them, from there on. With -x older
+    adapters and firmware count data and packets only, so both readings are needed.
     Errors say little by themselves: a reboot of the other side counts too. Errors that grow between
     two readings do: --again 60, or a second reading in a file with --later.
 Verdicts, the first of these that applies
@@ -25,7 +26,9 @@ Verdicts, the first of these that applies
                       where none is most, or than the link could do as iblinkinfo says
     errors growing    an error counter went up between the two readings
     firmware unlike   another firmware than most cards of its type
-    errors counted    counters are not 0; nobody knows since when. Read again
+    errors counted    counters are not 0, of unknown age: read again
+    errors not read   no error counter was read, so the port may be bad or good: read perfquery
+                      with -x and without
     ok
 What is timed
     Nothing; --again waits as long as it is told.
@@ -36,7 +39,8 @@ How to run
     saved texts     python ib_report.py --ibstat node1.txt node2.txt --perfquery q1.txt q2.txt
     two readings    python ib_report.py --perfquery before.txt --later after.txt
     pdsh            pdsh -w node[01-16] ibstat > all.txt
-                    pdsh -w node[01-16] 'perfquery -x -C mlx5_0 -P 1' > before.txt
+                    pdsh -w node[01-16] 'perfquery -C mlx5_0 -P 1; perfquery -x -C mlx5_0 -P 1' \
+                        > before.txt
                     and then python ib_report.py --ibstat all.txt --perfquery before.txt
     Slurm           srun --nodes=16 --ntasks-per-node=1 \
                         bash -c 'ibstat > /shared/$(hostname).txt'
@@ -79,8 +83,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__version__ = "0.1.0"
-METHOD = 1
+__version__ = "0.2.0"
+METHOD = 2
 
 # Plain literals: a runner reads them without importing this file.
 PROFILES = {"toy": ["--toy"], "full": ["--again", "60"]}
@@ -570,22 +574,44 @@ def read_counters(text: str) -> list[tuple[int, int, CounterReading]]:
 def read_perfquery(fabric: Fabric, text: str, node: str, later: bool = False) -> int:
     """Take in counters, or with `later` how far they have grown; the number of ports."""
     blocks = read_counters(text)
-    for lid, number, reading in blocks:
+    for (lid, number), readings in group_blocks(blocks).items():
         port = fabric.find_by_lid(lid, number, node)
         if port is None:
             port = fabric.get(node, f"lid {lid}", number)
             port.lid = lid
-        if later:
-            measure_growth(fabric, port, reading)
-            continue
-        port.counters = dict(reading)
-        full = [name for name, top in SATURATED.items() if reading.get(name) == top]
-        if full and not reading.extended:
-            fabric.caveats.append(
-                f"{name_place(port)}: {', '.join(full)} at the largest value of a narrow counter; "
-                "perfquery -x reads the wide ones, perfquery -R sets them to 0"
-            )
+        take_counters(fabric, port, readings, later)
     return len(blocks)
+
+
+def group_blocks(
+    blocks: Iterable[tuple[int, int, CounterReading]],
+) -> dict[tuple[int, int], list[CounterReading]]:
+    """The readings of each LID and port: perfquery with -x and without print a block each."""
+    groups: dict[tuple[int, int], list[CounterReading]] = {}
+    for lid, number, reading in blocks:
+        groups.setdefault((lid, number), []).append(reading)
+    return groups
+
+
+def take_counters(
+    fabric: Fabric, port: IbPort, readings: Sequence[CounterReading], later: bool
+) -> None:
+    """Note the counters of a port, or with `later` their growth; a wide counter goes first."""
+    counters: dict[str, int] = {}
+    wide: set[str] = set()
+    for reading in sorted(readings, key=lambda reading: reading.extended):
+        counters.update(reading)
+        wide |= set(reading) if reading.extended else set()
+    if later:
+        measure_growth(fabric, port, counters)
+        return
+    port.counters = counters
+    full = [n for n, top in SATURATED.items() if n not in wide and counters.get(n) == top]
+    if full:
+        fabric.caveats.append(
+            f"{name_place(port)}: {', '.join(full)} at the largest value of a narrow counter; "
+            "perfquery -x reads the wide ones, perfquery -R sets them to 0"
+        )
 
 
 def measure_growth(fabric: Fabric, port: IbPort, later: Mapping[str, int]) -> None:
@@ -613,10 +639,10 @@ def name_place(port: IbPort) -> str:
 
 
 def count_errors(counters: Mapping[str, int] | None) -> int | None:
-    """All errors together that mean damage or loss; None where nobody has counted."""
-    if counters is None:
-        return None
-    return sum(counters.get(name, 0) for name in ERROR_COUNTERS if name not in HARMLESS)
+    """All errors together that mean damage or loss; None where no such counter was read."""
+    known = counters or {}
+    read = [known[name] for name in ERROR_COUNTERS if name in known and name not in HARMLESS]
+    return sum(read) if read else None
 
 
 def list_errors(counters: Mapping[str, int]) -> str:
@@ -690,8 +716,10 @@ def judge_port(port: IbPort, rate: Usual, lanes: Usual, firmware: Usual) -> tupl
         return "errors growing", list_errors(port.growth)
     if port.firmware is not None and port.firmware != firmware.value:
         return "firmware unlike", f"{port.firmware}, {firmware.describe(str(firmware.value))}"
-    if port.counters and port.growth is None and count_errors(port.counters):
+    if port.counters and count_errors(port.growth) is None and count_errors(port.counters):
         return "errors counted", list_errors(port.counters)
+    if count_errors(port.counters) is None:
+        return "errors not read", "no error counter was read: perfquery with -x and without"
     return "ok", None
 
 
@@ -822,17 +850,18 @@ def query_counters(fabric: Fabric, later: bool) -> None:
     for port in list(fabric.ports.values()):
         if port.node != "here" or not is_up(port) or port.link_layer != "InfiniBand":
             continue
-        command = ["perfquery", "-x", "-C", str(port.card), "-P", str(port.port)]
-        try:
-            blocks = read_counters(run_ib_program(command))
-        except WrongUse as error:
-            fabric.caveats.append(f"no counters: {error}")
+        readings = []
+        for wide in ([], ["-x"]):
+            command = ["perfquery", *wide, "-C", str(port.card), "-P", str(port.port)]
+            try:
+                text = run_ib_program(command)
+            except WrongUse as error:
+                fabric.caveats.append(f"no counters: {error}")
+                continue
+            readings += [reading for _, _, reading in read_counters(text)]
+        if not readings:
             return
-        for _, _, reading in blocks:
-            if later:
-                measure_growth(fabric, port, reading)
-            else:
-                port.counters = dict(reading)
+        take_counters(fabric, port, readings, later)
 
 
 def read_files(
@@ -1003,7 +1032,11 @@ def run_self_test() -> int:
     check("250 words are 1000 bytes", row["transmitted_bytes"] == 1000)
     check("no name and no GUID in the row", row["node"] == "node0" and "guid" not in row)
     slow = TOY_IBSTAT.replace("Rate: 400", "Rate: 200", 1)
-    check("200 Gbps beside 400 is slow", [p.verdict for p in judge(slow)] == ["slow", "ok"])
+    pair = [p.verdict for p in judge(slow, TOY_PERFQUERY)]
+    check("200 Gbps beside 400 is slow", pair == ["slow", "ok"])
+    bare = re.sub(r"^(Symbol|Link|PortRcvErr|PortXmitDisc).*\n", "", TOY_PERFQUERY, flags=re.M)
+    unread = judge(TOY_IBSTAT, bare, bare)
+    check("data counters alone are not ok", {p.verdict for p in unread} == {"errors not read"})
     down = TOY_IBSTAT.replace("LinkUp", "Polling", 1).replace("Active", "Down", 1)
     check("a port that is polling is down", judge(down)[0].verdict == "down")
     waits = TOY_IBSTAT.replace("Active", "Initializing", 1)
@@ -1177,6 +1210,11 @@ def run_report(
             print(format_ports(ports))
     for text in caveats:
         write_note(text)
+    if unread := sum(port.verdict == "errors not read" for port in ports):
+        write_note(
+            f"no error counter was read of {unread} of {len(ports)} ports: perfquery with -x and "
+            "without has them"
+        )
     counted = sum(port.verdict == "errors counted" for port in ports)
     if counted:
         counting = "1 port has" if counted == 1 else f"{counted} ports have"

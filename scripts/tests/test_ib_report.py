@@ -20,6 +20,7 @@ from testing_utils import write_file_tree
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "network/ib_report.py"
+UNREAD = "errors not read"  # the verdict of a good port of which no error counter was read
 
 
 def print_ibstat(*ports: dict[str, Any], first: int = 0) -> str:
@@ -172,7 +173,7 @@ def test_ibstat(ib: Any, rate: str) -> None:
     assert (port.node, port.card, port.port, port.card_type) == ("node01", "mlx5_0", 1, "MT4129")
     assert (port.state, port.physical_state, port.link_layer) == ("Active", "LinkUp", "InfiniBand")
     assert (port.lid, port.guid, port.rate) == (20, 1, 50e9)
-    assert (port.firmware, port.verdict) == ("28.40.1000", "ok")
+    assert (port.firmware, port.verdict) == ("28.40.1000", UNREAD)
 
 
 def test_ibv_devinfo_adds_lanes_and_speed(ib: Any) -> None:
@@ -197,11 +198,11 @@ def test_iblinkinfo_finds_narrow_and_dead_links(ib: Any) -> None:
     ib.judge_ports(fabric)
     found = {ib.name_place(p): (p.lanes, p.speed, p.rate, p.verdict) for p in ib.sort_ports(fabric)}
     assert found == {
-        "node01 mlx5_0/1": (4, "NDR", 50e9, "ok"),
+        "node01 mlx5_0/1": (4, "NDR", 50e9, UNREAD),
         "node02 mlx5_0/1": (2, "NDR", 25e9, "slow"),
-        "leaf1 port/3": (4, "NDR", 50e9, "ok"),
+        "leaf1 port/3": (4, "NDR", 50e9, UNREAD),
         "leaf1 port/4": (2, "NDR", 25e9, "slow"),
-        "leaf1 port/5": (4, "NDR", 50e9, "ok"),
+        "leaf1 port/5": (4, "NDR", 50e9, UNREAD),
         "leaf1 port/6": (None, None, None, "down"),
     }
 
@@ -230,9 +231,9 @@ def test_iblinkinfo_meets_ibstat_by_guid(ib: Any) -> None:
 def test_one_port_unlike_the_others(
     ib: Any, change: dict[str, Any], verdict: str, reason: str
 ) -> None:
-    """Each fault of one port of three has its verdict and reason, and the others are ok."""
+    """Each fault of one port of three has its verdict and reason; the others have none."""
     ports = judge(ib, {}, change, {})
-    assert [port.verdict for port in ports] == ["ok", verdict, "ok"]
+    assert [port.verdict for port in ports] == [UNREAD, verdict, UNREAD]
     assert reason in ports[1].reason
 
 
@@ -246,7 +247,7 @@ def test_one_port_unlike_the_others(
 def test_one_of_two_is_not_most(ib: Any, change: dict[str, Any], reason: str) -> None:
     """Of two ports that differ neither is called what most have."""
     first, second = judge(ib, {}, change)
-    assert (first.verdict, second.reason) == ("ok", reason)
+    assert (first.verdict, second.reason) == (UNREAD, reason)
 
 
 def test_text_that_ends_in_the_middle_is_known(ib: Any) -> None:
@@ -297,7 +298,7 @@ def test_one_port_is_one_port(call_tool: Callable[..., Any], tmp_path: Path) -> 
 def test_unlike_cards_are_not_held_against_each_other(ib: Any) -> None:
     """An Ethernet card and an older type have rates and firmware of their own."""
     other = {"type": "MT4119", "firmware": "16.35.1000", "rate": "25", "layer": "Ethernet"}
-    assert {port.verdict for port in judge(ib, {}, {}, other)} == {"ok"}
+    assert {port.verdict for port in judge(ib, {}, {}, other)} == {UNREAD}
 
 
 def test_counters_by_hand(ib: Any) -> None:
@@ -354,6 +355,38 @@ def test_narrow_counters_that_are_full(ib: Any) -> None:
         text = print_perfquery(20, extended, SymbolErrorCounter=65535)
         ib.read_perfquery(fabric, text, "node01")
         assert len(fabric.caveats) == caveats
+
+
+def keep_data(text: str) -> str:
+    """A reading with -x of an older adapter: data and packets, no error counter."""
+    kinds = ("# Port", "PortSelect", "CounterSelect", "PortXmitData", "PortRcvData")
+    return "".join(line for line in text.splitlines(True) if line.startswith(kinds))
+
+
+def test_data_alone_is_not_ok(ib: Any) -> None:
+    """A port of which no error counter was read is not called ok, and has no sum of errors."""
+    data = keep_data(print_perfquery(20, PortXmitData=70))
+    (port,) = judge(ib, {}, before=data, after=data)
+    assert (port.verdict, ib.count_errors(port.counters)) == (UNREAD, None)
+    (row,) = ib.make_port_rows([port], False)
+    assert (row["errors"], row["errors_grown"], row["transmitted_bytes"]) == (None, None, 280)
+
+
+def test_wide_and_narrow_counters_make_one_reading(ib: Any) -> None:
+    """The errors of perfquery, the data of perfquery -x, in either order: growth is of both."""
+    narrow, wide = print_perfquery(20, False, PortXmitData=2**32 - 1), print_perfquery(20)
+    after = print_perfquery(20, False, PortXmitData=2**32 - 1, LinkDownedCounter=2)
+    for before in (narrow + keep_data(wide), keep_data(wide) + narrow):
+        fabric = ib.Fabric()
+        ib.read_ibstat(fabric, print_ibstat({}), "node01")
+        ib.read_perfquery(fabric, before, "node01")
+        assert (fabric.caveats, fabric.ports["node01", "mlx5_0", 1].counters["PortXmitData"]) == (
+            *([], 1000),
+        )
+        ib.read_perfquery(fabric, after + keep_data(wide), "node01", later=True)
+        ib.judge_ports(fabric)
+        (port,) = ib.sort_ports(fabric)
+        assert (port.verdict, port.reason) == ("errors growing", "LinkDownedCounter 2")
 
 
 def test_names_of_older_versions(ib: Any) -> None:
@@ -440,8 +473,9 @@ def test_programs_are_run_here(
     texts = {
         "ibstat.txt": print_ibstat({}),
         "devinfo.txt": IBV_DEVINFO.partition("\n\n")[0] + "\n",
-        "0": print_perfquery(20),
-        "1": print_perfquery(20, SymbolErrorCounter=8),
+        "0": print_perfquery(20, False),
+        "1": print_perfquery(20, False, SymbolErrorCounter=8),
+        "wide": keep_data(print_perfquery(20)),
     }
     write_file_tree(tmp_path, texts)
     environ = install_programs(
@@ -449,7 +483,8 @@ def test_programs_are_run_here(
         ibstat=f"cat {tmp_path}/ibstat.txt",
         ibv_devinfo=f"cat {tmp_path}/devinfo.txt",
         perfquery=(
-            f'[ "$*" = "-x -C mlx5_0 -P 1" ] || exit 9; cd {tmp_path}; '
+            f'cd {tmp_path}; [ "$*" = "-x -C mlx5_0 -P 1" ] && exec cat wide; '
+            '[ "$*" = "-C mlx5_0 -P 1" ] || exit 9; '
             "if [ -e seen ]; then cat 1; else cat 0; touch seen; fi"
         ),
     )
@@ -472,6 +507,7 @@ def test_programs_that_fail_are_caveats(call_tool: Callable[..., Any], tmp_path:
     )
     done = call_tool(TOOL, environ=environ)
     assert done.returncode == 0, done.stderr
+    assert "no error counter was read of 1 of 1 ports" in done.stderr
     assert "no counters: perfquery -x -C mlx5_0 -P 1 ended with 1: ibwarn: open" in done.stderr
     (tmp_path / "ibstat").unlink()
     done = call_tool(TOOL, environ=environ)
