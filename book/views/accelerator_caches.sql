@@ -7,7 +7,7 @@
 -- column last_level: Last level [MiB] .0
 -- column source: Source
 -- note: Local: L1 and shared memory of one SM; vector L1 plus LDS of one CU; SRAM of one NeuronCore. All units: derived, and not one cache: a unit sees its own part only.
--- note: Gaudi: SRAM, managed by software on Gaudi 2; on Gaudi 3 set up as four L2 slices or one L3.
+-- note: Gaudi 3: SRAM, set up as four L2 slices or as one L3.
 SELECT accelerator,
        local,
        units || ' ' || unit AS units,
@@ -16,4 +16,5 @@ SELECT accelerator,
        last_level,
        '[1](' || source || ')' AS source
 FROM accelerator_caches
+WHERE accelerator <> 'Intel Gaudi 2'
 ORDER BY coalesce(l2, 0) + coalesce(last_level, 0) DESC, local * accelerator_caches.units DESC, accelerator;

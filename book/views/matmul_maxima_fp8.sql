@@ -16,5 +16,6 @@ SELECT x.accelerator || coalesce(' (' || x.note || ')', '') AS accelerator,
        '[1](' || x.source || ')' AS source
 FROM matmul_maxima x
 JOIN accelerator_tflops f ON f.accelerator = x.accelerator AND f.dtype = x.dtype
+JOIN accelerators a ON a.accelerator = x.accelerator AND a.compared = 'yes'
 WHERE x.dtype = 'fp8'
 ORDER BY share DESC, x.accelerator;
