@@ -1,13 +1,13 @@
 -- title: Peak dense matmul throughput by data type
 -- column accelerator: Accelerator
--- column tf32: TF32 [TFLOPS] .0
--- column bf16: BF16 [TFLOPS] .0
--- column fp8: FP8 [TFLOPS] .0
--- column int8: INT8 [TOPS] .0
 -- column fp4: FP4 [TFLOPS] .0
+-- column fp8: FP8 [TFLOPS] .0
+-- column bf16: BF16 [TFLOPS] .0
+-- column tf32: TF32 [TFLOPS] .0
+-- column int8: INT8 [TOPS] .0
 -- column sources: Sources
--- note: Without sparsity, for what accelerators.csv counts as one accelerator. A dash: not supported or not published. Where FP16 is published it equals BF16, but for Gaudi 3 (459 TFLOPS).
--- note: (announced): the part cannot be bought or rented yet, or that could not be confirmed. A data type after the sources: that figure is unconfirmed.
+-- note: Dense. A dash: not supported or not published. FP16 equals BF16, except on Gaudi 3 (459 TFLOPS).
+-- note: Announced parts are projections; the FP8 and FP4 figures of MI455X are those of a rack divided by 72. A data type after the sources: that figure is unconfirmed.
 WITH cited AS (
     SELECT accelerator, source,
            row_number() OVER (PARTITION BY accelerator ORDER BY min(rowid)) AS number
@@ -39,5 +39,6 @@ FROM accelerator_tflops f
 JOIN accelerators a USING (accelerator)
 JOIN links l USING (accelerator)
 LEFT JOIN doubts d USING (accelerator)
+WHERE a.compared = 'yes'
 GROUP BY f.accelerator
 ORDER BY bf16 DESC, fp8 DESC, fp4 DESC, f.accelerator;

@@ -7,10 +7,6 @@
 -- column allpair: MSCCL allpair .2
 -- column allpair_in_place: MSCCL allpair, in place .2
 -- note: Ring: reported, mean time of one all-reduce of floats over 8 ranks of one node, out of place. The others: derived, time of the ring over time of the algorithm at the same size and placement; above 1 is faster than the ring. All out of place but the last column, which is held against the ring in place. One run each, 8 June 2023.
--- plot: line
--- plot x: size
--- plot y: tree, hierarchical, pipeline, allpair, allpair_in_place
--- plot log: x
 SELECT r.size / 1024.0 AS size,
        r.time AS ring,
        r.time / t.time AS tree,

@@ -1,4 +1,4 @@
--- title: NVIDIA's generations beside A100: the furnace and its shovels
+-- title: NVIDIA's generations beside A100: compute and what feeds it
 -- column accelerator: Accelerator
 -- column compute: Peak bf16, times A100 .1
 -- column memory: Memory bandwidth, times A100 .1

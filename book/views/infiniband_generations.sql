@@ -1,7 +1,7 @@
 -- title: Generations of InfiniBand
 -- column generation: Generation
 -- column year: Products since
--- column adapter: Cards
+-- column adapter: NICs
 -- column lane_rate: Lane [Gbps] .0
 -- column port: Port of four lanes [Gbps] .0
 -- column port_bytes: The same [GBps] .2

@@ -1,4 +1,4 @@
--- title: Best BF16 matmul that others measured
+-- title: Best BF16 matmul reported for each accelerator
 -- column accelerator: Accelerator
 -- column reached: Reached [TFLOPS] .1
 -- column peak: Peak [TFLOPS] .0
@@ -7,9 +7,6 @@
 -- column software: Software
 -- column source: Source
 -- note: Reached: reported by the source, mean of the repetitions at the best shape that was tried. Peak: the specified dense figure. Of peak: derived from the two.
--- plot: bar
--- plot x: accelerator
--- plot y: reached, peak
 SELECT x.accelerator || coalesce(' (' || x.note || ')', '') AS accelerator,
        x.tflops AS reached,
        f.tflops AS peak,
@@ -19,5 +16,6 @@ SELECT x.accelerator || coalesce(' (' || x.note || ')', '') AS accelerator,
        '[1](' || x.source || ')' AS source
 FROM matmul_maxima x
 JOIN accelerator_tflops f ON f.accelerator = x.accelerator AND f.dtype = x.dtype
+JOIN accelerators a ON a.accelerator = x.accelerator AND a.compared = 'yes'
 WHERE x.dtype = 'bf16'
 ORDER BY share DESC, x.accelerator;

@@ -1,20 +1,17 @@
--- title: Best FP8 matmul that others measured
+-- title: Best FP8 matmul reported for each accelerator
 -- column accelerator: Accelerator
 -- column reached: Reached [TFLOPS] .1
 -- column peak: Peak [TFLOPS] .0
 -- column share: Of peak [%] .1
--- column shape: Shape M x N x K
--- column software: Software
 -- column source: Source
--- note: Reached: reported by the source, mean of the repetitions at the best shape that was tried. Peak: the specified dense figure. Of peak: derived from the two.
+-- note: Reached: reported by the source; shapes and software are in the data. Peak: the specified dense figure. Of peak: derived.
 SELECT x.accelerator || coalesce(' (' || x.note || ')', '') AS accelerator,
        x.tflops AS reached,
        f.tflops AS peak,
        100.0 * x.tflops / f.tflops AS share,
-       x.m || ' x ' || x.n || ' x ' || x.k AS shape,
-       x.software,
        '[1](' || x.source || ')' AS source
 FROM matmul_maxima x
 JOIN accelerator_tflops f ON f.accelerator = x.accelerator AND f.dtype = x.dtype
+JOIN accelerators a ON a.accelerator = x.accelerator AND a.compared = 'yes'
 WHERE x.dtype = 'fp8'
 ORDER BY share DESC, x.accelerator;

@@ -1,20 +1,23 @@
--- title: Network cards of nodes
+-- title: NICs of nodes that are rented or sold
 -- column node: Node
 -- column accelerator: Accelerators
--- column cards: Backend cards
+-- column cards: Backend NICs
 -- column total: Backend [GBps] .0
 -- column each: Each accelerator [GBps] .1
+-- column ratio: Inside over out .1
 -- column frontend: Frontend [Gbps] .0
 -- column transport: Speaks
 -- column source: Source
--- note: One direction. Cards: ports times Gbps. Backend: derived, that over eight bits a byte, and over the accelerators of the node. Rows whose source is the Open Book are reported, all others are the vendors'. A dash: the source does not say, or in a unit that cannot be right.
+-- note: One direction. NICs: ports times Gbps. Backend, inside over out: derived; the second is all links of one accelerator over its share of the NICs. A dash: the source does not say.
 SELECT n.provider || ' ' || n.node AS node,
        n.accelerators || ' ' || replace(replace(replace(replace(n.accelerator, 'NVIDIA ', ''), ' SXM', ''), 'Intel ', ''), 'AWS ', '') AS accelerator,
        n.nics || ' x ' || n.nic_rate AS cards,
        n.nics * n.nic_rate / 8.0 AS total,
        n.nics * n.nic_rate / 8.0 / n.accelerators AS each,
+       l.one_way / (n.nics * n.nic_rate / 8.0 / n.accelerators) AS ratio,
        n.frontend,
        replace(n.transport, 'GPUDirect-', '') AS transport,
        '[1](' || n.source || ')' AS source
 FROM node_networks n
-ORDER BY total DESC, n.provider, n.node;
+JOIN accelerator_fabric l USING (accelerator)
+ORDER BY each DESC, total DESC, n.provider, n.node;

@@ -1,7 +1,6 @@
 -- title: Generations of NVLink
 -- column generation: Generation
 -- column accelerators: Accelerators
--- column nvswitch: NVSwitch
 -- column link_rate: One link, one way [GBps] .0
 -- column links: Links .0
 -- column one_way: All links, one way [GBps] .0
@@ -10,7 +9,6 @@
 -- note: All links: derived, links times one link, and twice that for both directions, which is the figure of the data sheets.
 SELECT generation,
        accelerators,
-       nvswitch,
        link_rate,
        links,
        link_rate * links AS one_way,

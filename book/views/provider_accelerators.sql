@@ -6,7 +6,7 @@
 SELECT q.number AS number,
        q.ask AS ask,
        q.demand AS demand,
-       CASE WHEN q.tool IS NULL THEN 'a promise, in writing'
+       CASE WHEN q.tool IS NULL THEN 'in writing'
             ELSE '[' || replace(q.tool, rtrim(q.tool, replace(q.tool, '/', '')), '') || '](../../../' || q.tool || ')' END AS tool
 FROM provider_questions q
 WHERE q.part = 'accelerators'

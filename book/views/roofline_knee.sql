@@ -1,17 +1,12 @@
--- title: Arithmetic intensity at the knee of the roofline
+-- title: Arithmetic intensity at the ridge point of the roofline
 -- column accelerator: Accelerator
 -- column bf16: BF16 peak [TFLOPS] .0
 -- column bandwidth: Bandwidth [GBps] .0
--- column knee: BF16 knee [FLOP per byte] .0
--- column knee_fp8: FP8 knee [FLOP per byte] .0
+-- column knee: BF16 ridge point [FLOP per byte] .0
+-- column knee_fp8: FP8 ridge point [FLOP per byte] .0
 -- column reached: BF16 reached [TFLOPS] .1
--- column knee_reached: Knee with that [FLOP per byte] .0
--- note: Derived from the tables of peaks, bandwidths and measured matmuls; the bandwidth is always the specified peak. A dash: one of the inputs is not published.
--- plot: scatter
--- plot x: bandwidth
--- plot y: bf16
--- plot log: x, y
--- plot labels: accelerator
+-- column knee_reached: Ridge point at that rate [FLOP per byte] .0
+-- note: Derived from the specified peaks, the specified bandwidths and the best reported matmuls. A dash: one of the inputs is not published.
 SELECT m.accelerator,
        max(CASE f.dtype WHEN 'bf16' THEN f.tflops END) AS bf16,
        m.bandwidth,
@@ -26,6 +21,6 @@ LEFT JOIN (SELECT accelerator, max(tflops) AS tflops
            FROM matmul_maxima
            WHERE dtype = 'bf16'
            GROUP BY accelerator) x USING (accelerator)
-WHERE a.status = 'available'
+WHERE m.accelerator IN ('NVIDIA A100 SXM', 'NVIDIA H100 SXM', 'NVIDIA H200 SXM', 'NVIDIA B200 SXM', 'NVIDIA GB300', 'AMD MI300X', 'AMD MI325X', 'AMD MI355X', 'Google TPU v7x', 'AWS Trainium3')
 GROUP BY m.accelerator, m.bandwidth, x.tflops
 ORDER BY knee DESC, m.accelerator;

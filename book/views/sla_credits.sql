@@ -5,7 +5,7 @@
 -- column hours: Hours away in a month of 730 .1
 -- column credit: Credit [%] .0
 -- column source: Source
--- note: Hours: derived, (100 - uptime) / 100 * 730. A credit is money off a later bill, not money back, and is paid on request.
+-- note: Hours away: derived, (100 - uptime) / 100 * 730. A credit is money off a later bill, not money back, and is paid on request. Figures of the version of May 2022; check them on the current page.
 SELECT s.provider AS provider,
        s.what AS what,
        s.uptime AS uptime,

@@ -9,9 +9,6 @@
 -- column busy: Must be busy [%] .0
 -- column source: Source
 -- note: Size of a sample, batch, step and share: the settings of the benchmark (reported). Samples, files and rate of a second: derived, for an accelerator that never waits.
--- plot: bar
--- plot x: workload
--- plot y: rate
 SELECT workload || ', ' || accelerator AS workload,
        sample / 1e6 AS sample,
        samples_per_file AS per_file,

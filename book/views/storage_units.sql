@@ -5,7 +5,7 @@
 -- column used: 1M files of 5 kB use [GB] .0
 -- column times: Times their size .1
 -- column source: Source
--- note: Used, and times: derived, whole pieces for each file, without metadata, copies for safety and data kept inside the inode. Taiga: its site gives the block; that a small file takes a whole one is assumed.
+-- note: Used, and times: derived, whole pieces per file, without metadata, copies for safety and data kept inside the inode.
 SELECT system, large, small,
        ceil(5000.0 / (small * 1024)) * small * 1024 * 1e6 / 1e9 AS used,
        ceil(5000.0 / (small * 1024)) * small * 1024 / 5000 AS times,

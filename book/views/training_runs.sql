@@ -1,12 +1,12 @@
 -- title: What published runs took, and what of the peak they reached on average
 -- column run: Run
 -- column parameters: Active parameters [B] .0
--- column tokens: Tokens [T] .1
+-- column tokens: Tokens [T] .2
 -- column trained_on: Device
 -- column device_hours: Device hours [h] .0
 -- column share: Share of the peak [%] .0
 -- column source: Source
--- note: Share: derived, 6 operations for each active parameter and token, divided by the hours and the dense bf16 peak. The attention over the sequence is not counted, DeepSeek-V3 multiplied in fp8, and the hours of some cards hold more than pre-training: compare with care.
+-- note: Share: derived, 6 FLOPs per active parameter and token, divided by the hours and the dense bf16 peak. The attention over the sequence is not counted, DeepSeek-V3 multiplied in fp8, and the hours of some model cards hold more than pre-training: compare with care.
 SELECT r.run AS run,
        r.parameters AS parameters,
        r.tokens AS tokens,
