@@ -1,12 +1,8 @@
--- title: Steps and symbols until the loss is 1.5, by batch size
--- column batch: Windows in a batch .0
+-- title: Steps and symbols read until the loss is 1.5, by batch size
+-- column batch: Batch, windows .0
 -- column steps: Steps .0
--- column symbols: Symbols .0
+-- column symbols: Symbols read .0
 -- note: Measured in a toy: a decoder of 59,664 weights on one CPU core, a made-up language, seed 0. The better of two learning rates for each size; looked at every 10 steps.
--- plot: line
--- plot x: batch
--- plot y: steps
--- plot log: x, y
 SELECT l.setting AS batch,
        min(l.step) AS steps,
        min(l.symbols) AS symbols
