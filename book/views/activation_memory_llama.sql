@@ -17,4 +17,7 @@ WHERE r.machine = 'cpu-x86_64-avx2-2core'
   AND m.norm = 'rms'
   AND m.hidden = 512
   AND m.sequence = 256
+  AND (m.autocast = 0 OR m.attention = 'sdpa')
+  AND NOT (m.attention = 'eager' AND m.recompute <> 'none')
+  AND NOT (m.autocast AND m.recompute = 'selective')
 ORDER BY m.autocast, m.copies DESC, m.attention, m.recompute;

@@ -3,9 +3,9 @@
 -- column element: A number
 -- column block: Numbers in a block
 -- column scale: Their scale
--- column bits: Bits a number, all told .3
+-- column bits: Bits per number, all told .3
 -- column source: Source
--- note: Elements, blocks and scales: reported. Bits a number: bits of the element, plus those of its scales over the numbers that share them. NVFP4 also has one float32 for the whole tensor, which is nothing.
+-- note: Elements, blocks and scales: reported. Bits a number: bits of the element, plus those of its scales over the numbers that share them. NVFP4 also has one float32 for the whole tensor, which is negligible.
 SELECT name,
        element,
        block,

@@ -21,7 +21,8 @@ The steps, which all ranks take together
     device          the device is used for the first time: its context and first kernels
     store           a connection to the store through which ranks find each other
     group           init_process_group. With --device_id on (the default where this torch takes it
-                    safely) nccl connects here, without it at the first collective
+                    safely) nccl makes its communicator here, without it at the first
+                    collective. Buffers come with the first collective of each kind (nccl 2.22 on)
     barrier         the first collective
     barrier again   what a collective costs that is not the first
     all_reduce      of --payload bytes, its answer checked. The payload itself is freed again, and
