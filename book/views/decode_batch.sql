@@ -5,7 +5,7 @@
 -- column cache: Of the reading, KV cache [%] .0
 -- column each: Tokens of each in 1 s .0
 -- column total: Tokens of all in 1 s .0
--- note: Reading: computed by the calculator, 16.06 GB of weights and 131,072 bytes of KV cache a token, 1,024 tokens of context, 3.35 TBps. Arithmetic: derived, 2 operations for each of 8.03 billion parameters and each sequence at the peak of 989 TFLOPS. Not measured; the tokens count the longer of the two. More sequences than in the last row do not fit.
+-- note: Reading: computed by the calculator, 16.06 GB of weights and 131,072 bytes of KV cache per token, 1,024 tokens of context, 3.35 TBps. Arithmetic: derived, 2 operations for each of 8.03 billion parameters and each sequence at the peak of 989 TFLOPS. Not measured; the tokens count the longer of the two. More sequences than in the last row do not fit.
 SELECT d.batch AS batch,
        d.decode_seconds * 1e3 AS read,
        2 * s.parameters * 1e9 * d.batch / (f.tflops * 1e12) * 1e3 AS compute,

@@ -1,12 +1,12 @@
--- title: Where the ranks of a job stand that hangs
+-- title: Where the ranks of a hanging job are
 -- column ranks: Ranks
 -- column count: How many .0
--- column place: Place
+-- column place: Call site
 -- column verdict: Verdict
--- note: The tool's demonstration on two CPU cores: four processes, of which one was made to stay somewhere else.
+-- note: The tool's demonstration: four processes, one of which was made to stop elsewhere. The tool also prints the line number.
 SELECT h.ranks AS ranks,
        h.count AS count,
-       h.place AS place,
+       substr(h.place, 1, instr(h.place, ':') - 1) AS place,
        h.verdict AS verdict
 FROM hang_watchdog AS h
 JOIN records AS r ON r.record = h.record

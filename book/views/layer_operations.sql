@@ -1,7 +1,7 @@
 -- title: Where the time of a layer can go at best
 -- column operation: Operation
 -- column kind: Kind
--- column flop: FLOP a token [M] .1
+-- column flop: FLOP per token [M] .1
 -- column intensity: FLOP per byte .0
 -- column flop_share: Of the FLOP [%] .2
 -- column time: At least [µs] .0

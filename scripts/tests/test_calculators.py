@@ -111,9 +111,10 @@ def test_activations_of_a_layer(answer: Answer) -> None:
     """The five lines of the paper's table 2, for the shape of GPT-3."""
     # s b h = 2048 * 12288 = 25165824; 5 a s / h = 5 * 96 * 2048 / 12288 = 80.
     size = 25_165_824
+    gpt3 = {"layer": "gpt", "hidden": 12_288, "heads": 96, "sequence": 2048, "vocab": 51_200}
 
     def kept(**inputs: Any) -> Any:
-        return answer("activations", **inputs)["layer_bytes"]
+        return answer("activations", **{**gpt3, "tensor_ranks": 8, **inputs})["layer_bytes"]
 
     assert kept(tensor_ranks=1) == size * (34 + 80)
     assert kept(sequence_parallel=False) == size * (10 + (24 + 80) / 8)
@@ -122,7 +123,31 @@ def test_activations_of_a_layer(answer: Answer) -> None:
     assert kept(recompute="selective") == size * 34 / 8
     assert kept(recompute="full") == size * 2
     # Outside: 5 s b h / 8 = 15728640 and 4 s b V / 8 = 4 * 2048 * 51200 / 8 = 52428800.
-    assert answer("activations")["outside_bytes"] == 15_728_640 + 52_428_800
+    outside = answer("activations", **gpt3, tensor_ranks=8)["outside_bytes"]
+    assert outside == 15_728_640 + 52_428_800
+
+
+@pytest.mark.parametrize(("layer", "copies"), [("llama", 24.5), ("llama-fused", 17.0)])
+def test_activations_of_llama_with_fused_attention(
+    answer: Answer, layer: str, copies: float
+) -> None:
+    """Llama 3.1 8B: 24.5 copies of the hidden state, as autograd saves them in Transformers 5.23.
+
+    Norms 2 * (4 + 2 + 2) = 16 bytes per element, query 2, key and value 2 * 0.5, output 2, SwiGLU
+    8 * 3.5 = 28: 49 bytes, 24.5 copies. Fused norms 8, fused SwiGLU 6 * 3.5 = 21: 34, 17 copies.
+    """
+    copy = 2 * 8192 * 4096
+    found = answer("activations", layer=layer)
+    assert found["layer_bytes"] == copies * copy
+    assert found["layers_bytes"] == 32 * copies * copy
+    # The outputs of the matmuls and of attention, and the input:
+    # 2 + 2 + 2 * 0.5 + 2 + 2 + 14 + 2 = 25 bytes.
+    selective = answer("activations", layer=layer, recompute="selective")
+    assert selective["copies"] == 12.5
+    full = answer("activations", layer=layer, recompute="full")
+    assert full["copies"] == 1
+    assert full["recomputed_bytes"] == found["layer_bytes"]
+    assert answer("activations", layer=layer, tensor_ranks=8)["copies"] == copies / 8
 
 
 def test_kv_cache_of_known_models(answer: Answer) -> None:
@@ -375,17 +400,26 @@ def test_kv_cache_laws(
         assert size(attention, many=2 * tokens) == 2 * size(attention)
 
 
-@given(st.integers(1, 200), st.integers(1, 64), st.integers(1, 65_536), st.integers(1, 16))
+@given(
+    st.sampled_from(["llama", "llama-fused", "gpt"]),
+    st.integers(1, 200),
+    st.integers(1, 64),
+    st.integers(1, 65_536),
+    st.integers(1, 16),
+)
 def test_activation_laws(
-    calculators: ModuleType, layers: int, heads: int, sequence: int, tensor_ranks: int
+    calculators: ModuleType, layer: str, layers: int, heads: int, sequence: int, tensor_ranks: int
 ) -> None:
     """Recomputing keeps less of a layer: full <= selective <= none; two sequences take twice."""
 
     def find(recompute: str, micro_batch: int = 1) -> dict[str, float]:
         found = calculators.compute_activation_memory(
+            layer=layer,
             layers=layers,
             hidden=128 * heads,
+            ffn=448 * heads,
             heads=heads,
+            kv_heads=1,
             sequence=sequence,
             micro_batch=micro_batch,
             vocab=50_000,

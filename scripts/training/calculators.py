@@ -88,9 +88,8 @@ PROFILES = {
     ],
     "lengths": ["flops", "--sequence", "2048", "8192", "32768", "131072", "--causal", "no", "yes"],
     "recomputation": ["flops", "--sequence", "8192", "--recompute", "none", "selective", "full"],
-    "kept": [
-        "activations", "--layers", "32", "--hidden", "4096", "--heads", "32", "--sequence", "8192",
-        "--vocab", "128256", "--tensor_ranks", "1", "--sequence_parallel", "no",
+    "activations": [
+        "activations", "--layer", "llama", "llama-fused",
         "--recompute", "none", "selective", "full",
     ],
     "accumulation": [
@@ -135,6 +134,8 @@ MODES = {
     "adafactor-mixed": (2.0, 2.0, 4.0, 0.0),
 }
 RECOMPUTE = ("none", "selective", "full")
+# Llama as in Transformers; with fused norms and SwiGLU; GPT with attention matrices in memory.
+LAYERS = ("llama", "llama-fused", "gpt")
 # What the last patterns of bits of a floating-point format mean, by the letters of ml_dtypes.
 SPECIAL = ("ieee", "fn", "fnuz", "finite")
 # The constants of the loss law L = E + A / N**alpha + B / D**beta.
@@ -289,9 +290,12 @@ def compute_training_memory(
 
 def compute_activation_memory(
     *,
+    layer: str,
     layers: int,
     hidden: int,
+    ffn: int,
     heads: int,
+    kv_heads: int,
     sequence: int,
     micro_batch: int,
     vocab: int,
@@ -301,23 +305,42 @@ def compute_activation_memory(
 ) -> Row:
     """Bytes of activations that one rank keeps for the backward pass, in 16-bit precision.
 
-    Korthikanti et al. 2022 (arXiv:2205.05198, table 2 and section 4.3) for a GPT layer with an
-    MLP of 4 x hidden, multi-head attention and dropout, without pipeline stages; with stages the
-    first one holds as much under 1F1B. Selective recomputation leaves out the attention matrices,
-    as does flash attention. What is recomputed lives for one layer at a time: it is added once.
+    The tensors that autograd saves, counted. `llama` is the layer as Hugging Face Transformers
+    runs it: RMSNorm in float32 (input 4, normalized 2, output 2 bytes per element), query, key,
+    value and output of a fused attention kernel, SwiGLU in separate operations (four tensors of
+    width `ffn`). `llama-fused` has fused kernels for the norms (input and output) and for SwiGLU
+    (gate, up and their product), as Megatron-LM has. `gpt` is the layer of Korthikanti et al. 2022
+    (arXiv:2205.05198, table 2 and section 4.3): MLP of 4 x hidden, multi-head attention with its
+    matrices in memory, dropout. The split over tensor and sequence ranks is that paper's.
+    Selective checkpointing keeps the layer's input and the outputs of matmuls and attention, and
+    of `gpt` everything except the attention matrices, as in the paper. What is recomputed lives
+    for one layer at a time: it is added once. Without pipeline stages; with stages the first one
+    holds as much under 1F1B. Logits are counted once, in float32.
     """
     size = sequence * micro_batch * hidden
     shared = tensor_ranks if sequence_parallel else 1
     matrices = 5 * heads * sequence * sequence * micro_batch / tensor_ranks
-    whole = size * (10 / shared + 24 / tensor_ranks) + matrices
+    keys = 4 * kv_heads / heads
+    wide = ffn / hidden
+    norm = {"llama": 8, "llama-fused": 4, "gpt": 5}[layer]
+    of_tensors, again_of_tensors = {
+        "llama": (4 + keys + 8 * wide, 2 + keys / 2 + 4 * wide),
+        "llama-fused": (4 + keys + 6 * wide, 2 + keys / 2 + 2 * wide),
+        "gpt": (24.0, 0.0),
+    }[layer]
+    fused = size * (2 * norm / shared + of_tensors / tensor_ranks)
+    whole = fused + (matrices if layer == "gpt" else 0)
+    outputs = size * (6 / shared + (4 + keys + 4 * wide) / tensor_ranks)
+    cheap = size * (2 * norm / shared + again_of_tensors / tensor_ranks)
     kept, again = {
         "none": (whole, 0.0),
-        "selective": (whole - matrices, matrices),
-        "full": (2.0 * size, whole),
+        "selective": (fused, matrices) if layer == "gpt" else (outputs, cheap),
+        "full": (2.0 * size / (1 if layer == "gpt" else shared), whole),
     }[recompute]
-    outside = 5 * size / shared + 4 * sequence * micro_batch * vocab / tensor_ranks
+    outside = norm * size / shared + 4 * sequence * micro_batch * vocab / tensor_ranks
     return {
         "layer_bytes": kept,
+        "copies": kept / (2 * size),
         "layers_bytes": layers * kept,
         "recomputed_bytes": again,
         "outside_bytes": outside,
@@ -855,23 +878,27 @@ CALCULATORS = (
     Calculator(
         "activations",
         "Memory of activations",
-        "How much memory do the activations of a GPT layer take, with and without recomputation?",
+        "How much memory do the activations of a layer take, with and without checkpointing?",
         (
-            Input("layers", "layers", "1", 96, 1, 1000),
-            Input("hidden", "hidden size", "1", 12_288, 1, 100_000),
-            Input("heads", "attention heads", "1", 96, 1, 1000),
-            Input("sequence", "tokens of a sequence", "1", 2048, 1, 10_000_000),
+            Input("layer", "code of the layer", "1", "llama", choices=LAYERS),
+            Input("layers", "layers", "1", 32, 1, 1000),
+            Input("hidden", "hidden size", "1", 4096, 1, 100_000),
+            Input("ffn", "hidden size of the MLP (llama)", "1", 14_336, 1, 400_000),
+            Input("heads", "attention heads", "1", 32, 1, 1000),
+            Input("kv_heads", "key-value heads (llama)", "1", 8, 1, 1000),
+            Input("sequence", "tokens of a sequence", "1", 8192, 1, 10_000_000),
             Input("micro_batch", "sequences of a micro-batch", "1", 1, 1, 1024),
-            Input("vocab", "vocabulary", "1", 51_200, 1, 1_000_000),
-            Input("tensor_ranks", "tensor-parallel ranks", "1", 8, 1, 1024),
+            Input("vocab", "vocabulary", "1", 128_256, 1, 1_000_000),
+            Input("tensor_ranks", "tensor-parallel ranks", "1", 1, 1, 1024),
             Input("sequence_parallel", "sequence parallel", "1", True),
-            RECOMPUTED,
+            Input("recompute", "activation checkpointing", "1", "none", choices=RECOMPUTE),
         ),
         (
             Output("layer_bytes", "kept of a layer", "B"),
+            Output("copies", "the same in copies of the hidden state", "1"),
             Output("layers_bytes", "kept of all layers", "B"),
             Output("recomputed_bytes", "recomputed, one layer at a time", "B"),
-            Output("outside_bytes", "embedding, last norm and logits", "B"),
+            Output("outside_bytes", "last norm and logits", "B"),
             Output("activation_bytes", "all activations", "B"),
         ),
         compute_activation_memory,
@@ -879,28 +906,49 @@ CALCULATORS = (
             "size = sequence * micro_batch * hidden",
             "shared = when(sequence_parallel, tensor_ranks, 1)",
             "matrices = 5 * heads * sequence * sequence * micro_batch / tensor_ranks",
-            "whole = size * (10 / shared + 24 / tensor_ranks) + matrices",
+            "keys = 4 * kv_heads / heads",
+            "wide = ffn / hidden",
+            'norm = when(layer == "gpt", 5, when(layer == "llama", 8, 4))',
             (
-                'layer_bytes = when(recompute == "full", 2 * size,'
-                ' when(recompute == "selective", whole - matrices, whole))'
+                'of_tensors = when(layer == "gpt", 24,'
+                ' 4 + keys + wide * when(layer == "llama", 8, 6))'
             ),
+            (
+                'again_of_tensors = when(layer == "gpt", 0,'
+                ' 2 + keys / 2 + wide * when(layer == "llama", 4, 2))'
+            ),
+            "fused = size * (2 * norm / shared + of_tensors / tensor_ranks)",
+            'whole = fused + when(layer == "gpt", matrices, 0)',
+            "outputs = size * (6 / shared + (4 + keys + 4 * wide) / tensor_ranks)",
+            "cheap = size * (2 * norm / shared + again_of_tensors / tensor_ranks)",
+            (
+                'layer_bytes = when(recompute == "full",'
+                ' 2 * size / when(layer == "gpt", 1, shared), when(recompute == "selective",'
+                ' when(layer == "gpt", fused, outputs), whole))'
+            ),
+            "copies = layer_bytes / (2 * size)",
             "layers_bytes = layers * layer_bytes",
             (
                 'recomputed_bytes = when(recompute == "full", whole,'
-                ' when(recompute == "selective", matrices, 0))'
+                ' when(recompute == "selective", when(layer == "gpt", matrices, cheap), 0))'
             ),
-            "outside_bytes = 5 * size / shared + 4 * sequence * micro_batch * vocab / tensor_ranks",
+            (
+                "outside_bytes = norm * size / shared"
+                " + 4 * sequence * micro_batch * vocab / tensor_ranks"
+            ),
             "activation_bytes = layers_bytes + recomputed_bytes + outside_bytes",
         ),
+        "the tensors that autograd saves, counted; gpt and the split over ranks: "
         "Korthikanti et al. 2022, arXiv:2205.05198, table 2 and section 4.3",
         (
             {},
             {
-                "layer_bytes": 358_612_992,
-                "layers_bytes": 34_426_847_232,
+                "layer_bytes": 1_644_167_168,
+                "copies": 24.5,
+                "layers_bytes": 52_613_349_376,
                 "recomputed_bytes": 0,
-                "outside_bytes": 68_157_440,
-                "activation_bytes": 34_495_004_672,
+                "outside_bytes": 4_471_128_064,
+                "activation_bytes": 57_084_477_440,
             },
         ),
         requires=(
@@ -908,6 +956,7 @@ CALCULATORS = (
                 "ceil(heads / tensor_ranks) == heads / tensor_ranks",
                 "tensor-parallel ranks have whole heads: heads is a multiple of tensor_ranks",
             ),
+            ("kv_heads <= heads", "there are at most as many key-value heads as heads"),
         ),
     ),
     Calculator(
