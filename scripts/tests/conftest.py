@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 # The last is a companion tool itself: what it gives to tests, these tests use.
-pytest_plugins = ["needs", "examples", "slurm_cluster", "toy_runs", "testing_utils"]
+pytest_plugins = ["needs", "examples", "slurm_cluster", "demo_runs", "testing_utils"]
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 
@@ -29,9 +29,10 @@ Completed = subprocess.CompletedProcess[str]
 
 
 def find_tools() -> list[Path]:
-    """Every companion tool: each Python file under scripts/ that is not a test."""
-    tests = SCRIPTS / "tests"
-    return sorted(p for p in SCRIPTS.rglob("*.py") if tests not in p.parents)
+    """Every companion tool: each Python file under scripts/ but for the kit, tests and examples."""
+    others = {"kit", "tests", "launchers"}
+    found = (p for p in SCRIPTS.rglob("*.py") if not others & set(p.relative_to(SCRIPTS).parts))
+    return sorted(p for p in found if "## How to run" in p.read_text())
 
 
 def heed_signals() -> None:

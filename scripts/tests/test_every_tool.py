@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
+import hashlib
 import itertools
 import json
 import os
@@ -20,360 +20,267 @@ from typing import Any
 
 import jsonschema
 import pytest
-from needs import need
-from toy_runs import NEEDS, ToyRun, read_constants
+from demo_runs import DemoRun, read_constants, write_bundle
+from ruamel.yaml import YAML
 
 SCRIPTS = Path(__file__).resolve().parent.parent
-
+ENTRIES = YAML(typ="safe").load((SCRIPTS.parent / "chapters.yaml").read_text())["tools"]
 METADATA = re.compile(r"^# /// script\n((?:#(?: .*)?\n)+?)# ///$", re.MULTILINE)
+TIMING = ("device", "ranks", "stats", "timing")
+"""Kit modules that decide what a number means."""
 
 
-def find_imports(nodes: list[ast.stmt]) -> set[str]:
-    """Top-level names that the statements import, at any depth."""
-    names = set()
-    for node in nodes:
-        for part in ast.walk(node):
-            if isinstance(part, ast.Import):
-                names |= {alias.name.split(".")[0] for alias in part.names}
-            elif isinstance(part, ast.ImportFrom):
-                names.add("." if part.level else (part.module or "").split(".")[0])
-    return names
+def leaves_records(tool: Path) -> bool:
+    """Whether chapters.yaml says that runs of the tool become records."""
+    return ENTRIES[tool.stem].get("output") != "text"
 
 
-def test_method_is_an_integer_from_one(tool: Path) -> None:
-    """METHOD is an integer from 1, and __version__ has three parts."""
-    constants = read_constants(tool)
-    assert type(constants["METHOD"]) is int
-    assert constants["METHOD"] >= 1
-    assert re.fullmatch(r"\d+\.\d+\.\d+", constants["__version__"])
-
-
-def test_metadata_block_declares_what_is_imported(tool: Path) -> None:
-    """The PEP 723 block is there, asks for Python 3.11, and names what cannot be done without."""
+def test_metadata_declares_what_is_imported(tool: Path) -> None:
+    """The PEP 723 block asks for Python 3.11 and names torch where nothing works without it."""
     found = METADATA.findall(tool.read_text(encoding="utf-8"))
     assert len(found) == 1
     block = "\n".join(line.removeprefix("#").strip() for line in found[0].splitlines())
     metadata = tomllib.loads(block)
     assert metadata["requires-python"] == ">=3.11"
-    declared = {re.split(r"[<>=!~ \[]", name)[0] for name in metadata["dependencies"]}
-    assert declared <= {"torch"}
-
-
-def test_file_runs_on_its_own(tool: Path) -> None:
-    """Importing the file takes the standard library alone, and no function imports a sibling."""
-    tree = ast.parse(tool.read_text(encoding="utf-8"))
-    outside = [n for n in tree.body if not isinstance(n, ast.FunctionDef | ast.ClassDef)]
-    assert find_imports(outside) <= set(sys.stdlib_module_names)
-    siblings = {path.stem for path in SCRIPTS.rglob("*.py")} | {"."}
-    siblings |= {path.name for path in SCRIPTS.rglob("*") if path.is_dir()}
-    assert not find_imports(tree.body) & siblings
+    assert {re.split(r"[<>=]", name)[0] for name in metadata["dependencies"]} <= {"torch"}
 
 
 def test_docstring_is_the_chapter_in_small(tool: Path) -> None:
-    """The docstring opens with a question and tells how to run the tool and how to read it."""
+    """It opens with a question, and says how to run the tool and what its exit status means."""
     docstring = ast.get_docstring(ast.parse(tool.read_text(encoding="utf-8"))) or ""
     assert docstring.splitlines()[0].endswith("?")
-    for part in ("How to run", "Slurm", "pdsh", "A good answer", "Exit status"):
-        assert part in docstring
+    assert "\n## How to run\n" in docstring
+    assert "Exit status" in docstring
+
+
+def test_versions(tool: Path) -> None:
+    """__version__ has three parts; METHOD, of a tool that measures, is an integer from 1."""
+    constants = read_constants(tool)
+    assert re.fullmatch(r"\d+\.\d+\.\d+", constants["__version__"])
+    assert constants.get("METHOD", 1) >= 1
 
 
 def test_profiles_parse(tool: Path, load_tool: Callable[[str], Any]) -> None:
-    """PROFILES is a literal with toy and full, and each profile is a valid command line."""
+    """Each profile is a valid command line; a tool that leaves records has `demo` and `full`."""
+    if not leaves_records(tool):
+        return
     profiles = read_constants(tool)["PROFILES"]
-    assert set(profiles) >= {"toy", "full"}
+    assert set(profiles) >= {"demo", "full"}
     parser = load_tool(tool.relative_to(SCRIPTS).as_posix()).build_parser()
-    assert isinstance(parser, argparse.ArgumentParser)
     for arguments in profiles.values():
         parser.parse_args(arguments)
 
 
 @pytest.mark.torch
-def test_toy_profile_leaves_good_json(
-    tool: Path, run_toy_once: Callable[[Path], ToyRun], read_json: Callable[[Path], Any]
+def test_demo_of_the_single_file(
+    tool: Path, run_demo_once: Callable[..., DemoRun], read_json: Callable[[Path], Any]
 ) -> None:
-    """The toy profile of the single file, alone in a folder, prints a table, leaves strict JSON
-    that could become a record, and nothing else."""
-    done = run_toy_once(tool)
+    """The bundle, alone in an empty folder, runs its demo, finds its answers right, writes JSON
+    that could become a record, and leaves nothing else."""
+    done = run_demo_once(tool, writes_json=leaves_records(tool))
     assert done.status == 0, done.stderr
-    assert done.stdout.startswith("| ")
+    assert done.stdout
     assert "Traceback" not in done.stderr
     assert done.left == []
+    if not leaves_records(tool):
+        return
     document = read_json(done.json)
     constants = read_constants(tool)
     assert document["tool"] == tool.stem
     assert document["version"] == constants["__version__"]
-    assert document["method"] == constants["METHOD"]
-    assert all(isinstance(caveat, str) for caveat in document["caveats"])
+    assert document["method"] == constants.get("METHOD", 1)
     name = "machine-report" if tool.stem == "env_report" else "tool-output"
     schema = read_json(SCRIPTS / "schemas" / f"{name}-2.json")
     jsonschema.validate(document, schema, cls=jsonschema.Draft202012Validator)
     if tool.stem == "env_report":
         return
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", document["started"])
-    assert document["seconds"] > 0
     assert document["complete"] is True
-    assert document["command"][0] == "python"
-    assert not [part for part in document["command"] if part.startswith(("/", "~"))]
-    columns = [set(row) for row in document["results"]]
-    assert columns
-    assert all(names == columns[0] for names in columns)
+    columns = set(document["results"][0])
     for row in document["results"]:
+        assert set(row) == columns
         for key, value in row.items():
-            assert value is None or isinstance(value, str | bool | int | float)
             if isinstance(value, int | float) and not isinstance(value, bool):
                 assert key in document["units"], f"'{key}' is a number without a unit"
-    assert set(document["units"]) <= columns[0]
     compare = constants.get("COMPARE")
     if compare:
-        assert {*compare["keys"], compare["value"], compare.get("spread")} - {None} <= columns[0]
+        assert {*compare["keys"], compare["value"], compare.get("spread")} - {None} <= columns
 
 
-# Functions that every tool has under the same name and fills with its own matter.
-OWN_FUNCTIONS = frozenset(
-    ("build_parser", "check_options", "describe_run", "main", "print_report", "run_self_test")
-)
-
-
-def read_definitions(tool: Path) -> dict[str, str]:
-    """The source of each function and class at the top level of a tool, by name."""
-    source = tool.read_text(encoding="utf-8")
-    return {
-        node.name: ast.unparse(node)
-        for node in ast.parse(source).body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name not in OWN_FUNCTIONS
-    }
-
-
-def test_what_tools_share_is_the_same_text(tools: list[Path]) -> None:
-    """Two tools that define a function of one name define the same function: a fault that is
-    mended in one file is mended in all of them."""
-    first: dict[str, tuple[str, str]] = {}
-    unlike = []
-    for tool in tools:
-        name = tool.relative_to(SCRIPTS).as_posix()
-        for function, source in read_definitions(tool).items():
-            owner, text = first.setdefault(function, (name, source))
-            if text != source:
-                unlike.append(f"{function}: {owner} and {name}")
-    assert not unlike, "\n".join(unlike)
-
-
-# Finds no package but Python's own and, unless told otherwise, torch's.
+# Finds no package but Python's own.
 BARE = """
-import importlib.machinery, os, sys
+import importlib.machinery, sys
 KNOWN = set(sys.stdlib_module_names)
-if "WITHOUT_TORCH" not in os.environ:
-    KNOWN |= set(
-        "torch torchgen functorch typing_extensions sympy mpmath networkx jinja2 markupsafe fsspec "
-        "filelock triton nvidia cuda setuptools pkg_resources _distutils_hack distutils".split()
-    )
 class Bare(importlib.machinery.PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        known = name in KNOWN or name.startswith("_sysconfigdata") or name in sys.argv[0]
+        known = name in KNOWN or name.startswith("_sysconfigdata")
         return super().find_spec(name, path, target) if path is not None or known else None
 sys.meta_path[:] = [Bare if f is importlib.machinery.PathFinder else f for f in sys.meta_path]
 """
 
 
 @pytest.fixture
-def lone_copy(tool: Path, tmp_path: Path) -> tuple[Path, dict[str, str]]:
-    """The single file alone in an empty folder, and an environment that has torch and no other
-    package: no NumPy, no psutil, no matplotlib."""
-    folder = tmp_path / "node"
-    folder.mkdir()
-    trap = tmp_path / "bare"
-    trap.mkdir()
-    (trap / "sitecustomize.py").write_text(BARE)
-    copy = folder / tool.name
-    shutil.copyfile(tool, copy)
-    return copy, {"PYTHONPATH": str(trap), "PYTHONDONTWRITEBYTECODE": "1"}
+def lone_file(tool: Path, tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    """The bundle alone in an empty folder, and an environment without any package."""
+    (tmp_path / "node").mkdir()
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "sitecustomize.py").write_text(BARE)
+    environ = {"PYTHONPATH": str(tmp_path / "bare"), "PYTHONDONTWRITEBYTECODE": "1"}
+    return write_bundle(tool, tmp_path / "node"), environ
 
 
 def test_help_and_version_need_no_package(
-    tool: Path, lone_copy: tuple[Path, dict[str, str]], run_tool: Callable[..., Any]
+    tool: Path, lone_file: tuple[Path, dict[str, str]], run_tool: Callable[..., Any]
 ) -> None:
-    """--help and --version answer from a single copied file where no package is, torch neither."""
-    copy, environ = lone_copy
-    environ = {**environ, "WITHOUT_TORCH": "1"}
-    done = run_tool(copy, "--help", environ=environ, cwd=copy.parent)
+    """--help prints the docstring, and --version the version, where not even torch is there."""
+    path, environ = lone_file
+    done = run_tool(path, "--help", environ=environ, cwd=path.parent)
     assert done.returncode == 0, done.stderr
-    assert "--json" in done.stdout
-    done = run_tool(copy, "--version", environ=environ, cwd=copy.parent)
-    assert done.returncode == 0, done.stderr
+    docstring = ast.get_docstring(ast.parse(tool.read_text(encoding="utf-8"))) or ""
+    assert docstring.splitlines()[0] in done.stdout
+    assert "--demo" in done.stdout
+    assert ("--json" in done.stdout) == leaves_records(tool)
+    done = run_tool(path, "--version", environ=environ, cwd=path.parent)
     constants = read_constants(tool)
-    version, method = constants["__version__"], constants["METHOD"]
-    assert done.stdout.strip() == f"{tool.stem} {version} (method {method})"
+    version = f"{tool.stem} {constants['__version__']}"
+    method = f" (method {constants['METHOD']})" if "METHOD" in constants else ""
+    assert done.stdout.strip() == version + method
 
 
 def test_wrong_use_is_refused(
-    tool: Path,
-    lone_copy: tuple[Path, dict[str, str]],
-    run_tool: Callable[..., Any],
-    load_tool: Callable[[str], Any],
+    tool: Path, lone_file: tuple[Path, dict[str, str]], run_tool: Callable[..., Any]
 ) -> None:
-    """An unknown option, and a --json path in a folder that is not there, end with status 2 and a
-    message, before torch is imported and anything is measured."""
-    parser = load_tool(tool.relative_to(SCRIPTS).as_posix()).build_parser()
-    with pytest.raises(SystemExit) as ended:
-        parser.parse_args(["--no-such-option"])
-    assert ended.value.code == 2
-    copy, environ = lone_copy
-    arguments = [*read_constants(tool)["PROFILES"]["toy"], "--json", "none/x.json"]
-    environ = {**environ, "WITHOUT_TORCH": "1"}
-    done = run_tool(copy, *arguments, environ=environ, cwd=copy.parent)
+    """A --json path in a folder that is missing, or an unknown option, ends with status 2 before
+    torch is imported and anything is measured."""
+    path, environ = lone_file
+    wrong = ["--demo", "--json", "none/x.json"] if leaves_records(tool) else ["--no-such-option"]
+    done = run_tool(path, *wrong, environ=environ, cwd=path.parent)
     assert done.returncode == 2
-    assert "error: --json: there is no folder" in done.stderr
+    assert "error: " in done.stderr
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("storage/feel.py", ["--demo", "--num-iterations", "1000"]),
+        ("compute/mamf_finder.py", ["--demo", "--num-iterations", "10000"]),
+        ("network/all_reduce_bench.py", ["--demo", "--num-iterations", "10000"]),
+    ],
+)
+def test_a_signal_keeps_what_was_measured(
+    name: str, arguments: list[str], read_json: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """A plain tool, one with torch and one with several ranks: SIGTERM after the first row ends
+    all processes, with JSON that says it is incomplete."""
+    path = tmp_path / "cut.json"
+    command = [sys.executable, str(SCRIPTS / name), *arguments, "--json", str(path)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        while not path.exists():
+            assert process.poll() is None, process.communicate()[1]
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=120)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 1, errors
+    assert "Traceback" not in errors
+    assert read_json(path)["complete"] is False
+
+
 @pytest.fixture(scope="session")
-def other_pythons() -> list[str]:
-    """The newer Pythons that the tools have to start on, those of them that are on this machine."""
+def newer_pythons() -> list[str]:
+    """The newer Pythons on this machine that the tools have to start on."""
     homes = [Path.home() / ".pyenv/versions", Path.home() / ".local/share/uv/python"]
     found = []
     for name in ("python3.12", "python3.13", "python3.14"):
-        paths = [
-            shutil.which(name),
-            *(str(p) for h in homes for p in sorted(h.glob(f"*/bin/{name}"))),
-        ]
-        answers = (
-            path
-            for path in paths
-            if path
-            and subprocess.run(
-                [path, "-c", ""], capture_output=True, timeout=60, check=False
-            ).returncode
-            == 0
-        )
-        found.extend(itertools.islice(answers, 1))
+        paths = [shutil.which(name), *(str(p) for h in homes for p in h.glob(f"*/bin/{name}"))]
+        works = (path for path in paths if path and not subprocess.run([path, "-c", ""]).returncode)
+        found.extend(itertools.islice(works, 1))
     return found
 
 
 @pytest.mark.nightly
-def test_newer_pythons_run_it(
-    tool: Path, other_pythons: list[str], lone_copy: tuple[Path, dict[str, str]]
+def test_newer_pythons_start_it(
+    newer_pythons: list[str], lone_file: tuple[Path, dict[str, str]]
 ) -> None:
-    """--help and --version answer under each newer Python at hand, and a tool that needs no torch
-    proves itself there, without a warning."""
-    if not other_pythons:
-        pytest.skip("no Python from 3.12 to 3.14 is on this machine")
-    copy, environ = lone_copy
-    needs_torch = '"torch' in METADATA.findall(tool.read_text(encoding="utf-8"))[0]
-    options = ("--help", "--version") if needs_torch else ("--help", "--version", "--self-test")
-    for python in other_pythons:
-        for option in options:
-            done = subprocess.run(
-                [python, "-W", "error", str(copy), option],
-                capture_output=True,
-                text=True,
-                env=os.environ | environ,
-                cwd=copy.parent,
-                timeout=120,
-                check=False,
-            )
-            assert done.returncode == 0, (python, option, done.stderr)
+    """--help answers under each newer Python, without a warning."""
+    if not newer_pythons:
+        pytest.skip("no Python from 3.12 to 3.14: uv python install 3.14")
+    path, environ = lone_file
+    for python in newer_pythons:
+        command = [python, "-W", "error", str(path), "--help"]
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=os.environ | environ, check=False
+        )
+        assert done.returncode == 0, (python, done.stderr)
 
 
-@pytest.mark.nightly
-@pytest.mark.torch
-def test_one_file_proves_itself_alone(
-    lone_copy: tuple[Path, dict[str, str]], run_tool: Callable[..., Any]
-) -> None:
-    """--self-test, five checks at least, passes from a single copied file with torch alone."""
-    copy, environ = lone_copy
-    done = run_tool(copy, "--self-test", environ=environ, cwd=copy.parent)
-    assert done.returncode == 0, done.stderr
-    count, total = re.search(r"self-test: (\d+) of (\d+) checks passed", done.stderr).groups()
-    assert count == total
-    assert int(total) >= 5
-    assert [path.name for path in copy.parent.iterdir()] == [copy.name], "something was left behind"
+def test_changed_measuring_code_is_confirmed(tools: list[Path]) -> None:
+    """methods.txt pins METHOD and the code of each tool that measures. Who changes the code either
+    raises METHOD, or confirms that numbers stay comparable by writing the new line."""
+    kit = {f"kit.{name}": (SCRIPTS / f"kit/{name}.py").read_bytes() for name in TIMING}
+    lines = []
+    for tool in tools:
+        method = read_constants(tool).get("METHOD")
+        if method is None:
+            continue
+        source = tool.read_bytes()
+        used = [code for name, code in kit.items() if f"from {name} ".encode() in source]
+        digest = hashlib.sha256(b"".join([source, *used])).hexdigest()[:16]
+        lines.append(f"{tool.stem} {method} {digest}")
+    path = SCRIPTS / "tests" / "methods.txt"
+    pinned = path.read_text(encoding="utf-8").splitlines()
+    changed = [line for line in lines if line not in pinned]
+    gone = [line for line in pinned if line.split()[0] not in {one.split()[0] for one in lines}]
+    advice = f"raise METHOD, or confirm that numbers stay comparable, in {path.name}:"
+    assert not changed, "\n".join([advice, *changed])
+    assert not gone, "\n".join([f"remove from {path.name}:", *gone])
 
 
-@pytest.mark.torch
-@pytest.mark.nightly
-def test_run_that_is_disturbed_keeps_what_was_measured(
-    tool: Path, run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
-) -> None:
-    """Where the JSON cannot be written, a line tells it, the status is not 0, and the table is
-    printed all the same. Ctrl-C in the middle of the toy run ends it with status 1 and JSON that
-    says it is not complete, or comes too late to matter. It never leaves a traceback."""
-    need(*filter(None, [NEEDS.get(tool.stem)]))
-    arguments = read_constants(tool)["PROFILES"]["toy"]
-    started = time.perf_counter()
-    done = run_tool(tool, *arguments, "--json", "/dev/full")
-    seconds = time.perf_counter() - started
-    assert done.returncode in (1, 2), done.stderr
-    told = "--json: could not write /dev/full: No space left on device"
-    assert done.stderr.count(told) == 1, done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout.startswith("| "), done.stderr
-
-    path = tmp_path / "cut.json"
-    process = subprocess.Popen(
-        [sys.executable, str(tool), *arguments, "--json", str(path)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        start_new_session=True,
-    )
-    time.sleep(0.7 * seconds)
-    process.send_signal(signal.SIGINT)
-    try:
-        _, notes = process.communicate(timeout=60)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        raise
-    # Python itself was still starting, or had nothing left to do but to end.
-    was_cut = process.returncode == -signal.SIGINT
-    assert was_cut or process.returncode in (0, 1), notes
-    assert was_cut or "Traceback" not in notes
-    if path.exists() and tool.stem != "env_report":
-        assert read_json(path)["complete"] is (process.returncode != 1)
+def test_tools_stay_small(tools: list[Path]) -> None:
+    """Tools and kit can be read: the limits are those that CONTRIBUTING names."""
+    sizes = {path.stem: len(path.read_text().splitlines()) for path in tools}
+    kit = sum(len(path.read_text().splitlines()) for path in SCRIPTS.glob("kit/*.py"))
+    assert sum(sizes.values()) + kit <= 16_000
+    assert sum(size < 300 for size in sizes.values()) >= len(sizes) / 2
+    assert {n: s for n, s in sizes.items() if s > (1200 if n == "calculators" else 900)} == {}
 
 
 def test_catalogue_lists_every_tool() -> None:
-    """The catalogue has one row for each tool and batch script, linked by its path."""
+    """One row for each tool and batch script, linked by its path; every link leads somewhere."""
     text = (SCRIPTS / "README.md").read_text(encoding="utf-8")
-    tests = SCRIPTS / "tests"
     tools = {
         path.relative_to(SCRIPTS).as_posix()
         for path in SCRIPTS.rglob("*")
-        if path.suffix in (".py", ".slurm", ".sbatch") and tests not in path.parents
+        if path.suffix in (".py", ".slurm", ".sbatch")
+        and not {"tests", "kit"} & set(path.relative_to(SCRIPTS).parts)
+        and path.name != "train.py"
     }
     listed = re.findall(r"^\| \[[^\]]+\]\(([^)]+\.\w+)\)", text, re.MULTILINE)
     assert sorted(listed) == sorted(tools)
+    for target in re.findall(r"\]\(([^)\s#]+)", text):
+        assert target.startswith("http") or (SCRIPTS / target).exists(), target
 
 
 def test_catalogue_names_the_last_record() -> None:
-    """The last column of the catalogue leads to the newest record of the tool, of more than a toy
-    run where there is one; it says "none" only where there is none."""
+    """The last column leads to the newest record of the tool, one of more than a demo if there is
+    one; it says "none" only where there is none."""
     text = (SCRIPTS / "README.md").read_text(encoding="utf-8")
-    for path, cell in re.findall(
-        r"^\| \[[^\]]+\]\(([^)]+\.py)\) .* \| ([^|]*) \|$", text, re.MULTILINE
-    ):
+    rows = re.findall(r"^\| \[[^\]]+\]\(([^)]+\.py)\) .* \| ([^|]*) \|$", text, re.MULTILINE)
+    for path, cell in rows:
         records = {
             record.relative_to(SCRIPTS).as_posix(): json.loads(record.read_text(encoding="utf-8"))
-            for record in (SCRIPTS / "records" / Path(path).stem).glob("*.json")
+            for record in (SCRIPTS / "records" / Path(path).stem).glob("*_2*.json")
         }
         whole = {name: record for name, record in records.items() if record["complete"]}
-        full = {name: record for name, record in whole.items() if record["profile"] != "toy"}
+        full = {n: r for n, r in whole.items() if r["profile"] not in ("demo", "toy")}
         if not whole:
             assert cell.startswith("none"), path
             continue
         last = max(full or whole, key=lambda name: whole[name]["started"])
         assert f"]({last})" in cell, path
         assert whole[last]["started"][:10] in cell, path
-
-
-def test_links_of_the_catalogue_lead_somewhere() -> None:
-    """Every relative link of the catalogue names a file, and every anchor a heading."""
-    text = (SCRIPTS / "README.md").read_text(encoding="utf-8")
-    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    anchors = {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
-    for target in re.findall(r"\]\(([^)\s]+)\)", text):
-        if target.startswith("#"):
-            assert target[1:] in anchors
-        elif not target.startswith("http"):
-            assert (SCRIPTS / target.split("#")[0]).exists(), target

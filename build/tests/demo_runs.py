@@ -1,12 +1,11 @@
-"""The toy run of each companion tool: made once for a run of the tests, however many processes it
-has, from a copy of the single file alone in an empty folder."""
+"""The demo run of each companion tool: made once for a run of the tests, however many processes it
+has, from the bundle alone in an empty folder."""
 
 from __future__ import annotations
 
 import ast
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bindery.bundle import bundle_tool
 from needs import need
 
 NEEDS = {"fio_scan": "fio", "make_tiny_model": "python:transformers"}
@@ -22,8 +22,8 @@ NEEDS = {"fio_scan": "fio", "make_tiny_model": "python:transformers"}
 
 
 @dataclass(frozen=True)
-class ToyRun:
-    """How the toy run of a tool ended."""
+class DemoRun:
+    """How the demo run of a tool ended."""
 
     status: int
     stdout: str
@@ -45,13 +45,20 @@ def read_constants(tool: Path) -> dict[str, Any]:
     return constants
 
 
-def _run(tool: Path, folder: Path) -> None:
+def write_bundle(tool: Path, folder: Path) -> Path:
+    """The single file of a tool, alone in a folder."""
+    copy = folder / tool.name
+    copy.write_text(bundle_tool(str(tool), lambda path: Path(path).read_text(encoding="utf-8")))
+    return copy
+
+
+def _run(tool: Path, folder: Path, *, writes_json: bool) -> None:
     home = folder / "home"
     home.mkdir()
-    copy = shutil.copyfile(tool, home / tool.name)
+    copy = write_bundle(tool, home)
+    output = ["--json", str(home / "out.json")] if writes_json else []
     done = subprocess.run(
-        [sys.executable, str(copy), *read_constants(tool)["PROFILES"]["toy"],
-         "--json", str(home / "out.json")],
+        [sys.executable, str(copy), "--demo", *output],
         cwd=home, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
@@ -60,18 +67,21 @@ def _run(tool: Path, folder: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def run_toy_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], ToyRun]:
-    """The toy run of a tool; skips where the machine lacks what it drives."""
+def run_demo_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., DemoRun]:
+    """The demo run of a tool; skips where the machine lacks what the tool drives."""
     from whole_sites import make_once  # a plugin of the other tests, which pytest imports itself
 
-    def run(tool: Path) -> ToyRun:
+    def run(tool: Path, *, writes_json: bool = True) -> DemoRun:
         if thing := NEEDS.get(tool.stem):
             need(thing)
-        name = f"toy run of {tool.stem}"
-        folder = make_once(tmp_path_factory, name, lambda folder: _run(tool, folder))
+        folder = make_once(
+            tmp_path_factory,
+            f"demo run of {tool.stem}",
+            lambda folder: _run(tool, folder, writes_json=writes_json),
+        )
         ended = json.loads((folder / "ended.json").read_text(encoding="utf-8"))
         home = folder / "home"
         left = {path.name for path in home.iterdir()} - {tool.name, "out.json"}
-        return ToyRun(**ended, json=home / "out.json", left=sorted(left))
+        return DemoRun(**ended, json=home / "out.json", left=sorted(left))
 
     return run
