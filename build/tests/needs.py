@@ -20,6 +20,7 @@ PACKAGES = {
     "fio": "fio",
     "g++": "g++",
     "git": "git",
+    "ip": "iproute2",
     "java": "default-jre-headless",
     "mkfs.ext4": "e2fsprogs",
     "mpirun": "openmpi-bin",

@@ -32,6 +32,7 @@ SETTINGS = f"""
 pythonpath = {HERE}
 markers =
     slurm: starts a cluster
+    nightly: starts real systems
 addopts = --strict-markers -p no:cacheprovider -p no:randomly -ra
 """
 

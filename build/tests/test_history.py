@@ -102,13 +102,18 @@ def test_what_is_no_revision_is_refused(repository: Path, rev: str) -> None:
     assert not (repository / "x").exists()
 
 
+@pytest.mark.needs("git")
 def test_a_folder_without_history_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where there is no repository, or no git, it is said."""
+    """Where there is no repository, it is said."""
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     with pytest.raises(ConfigError, match="in no repository of git"):
         find_added_lines(tmp_path, "HEAD")
+
+
+def test_a_machine_without_git_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where git is missing, it is said."""
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ConfigError, match="git does not answer"):
         find_added_lines(tmp_path, "HEAD")

@@ -70,7 +70,10 @@ def test_what_is_hidden_or_made_is_passed_over(make_book: BookMaker) -> None:
     assert inspect_book(root).findings == ()
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.skipif(
+    os.name != "posix" or os.geteuid() == 0,
+    reason="root may read everything: run the tests as another user",
+)
 def test_a_chapter_that_cannot_be_read_is_a_finding(make_book: BookMaker) -> None:
     """A chapter without permission to read is reported where it is listed."""
     root = make_book({"a.md": "# A\n"})
