@@ -62,7 +62,7 @@ def find(make_book: BookMaker) -> Callable[..., dict[str, list[str]]]:
     ],
 )
 def test_the_method_is_what_python_would_see(source: str, method: int | None) -> None:
-    """METHOD is the plain whole number that the module is left with, 1 without one, None for anything else."""
+    """METHOD is the whole number that the module is left with, 1 without one, else None."""
     assert read_method(source) == method
 
 

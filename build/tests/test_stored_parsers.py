@@ -83,5 +83,5 @@ def test_a_program_without_a_parser_is_an_error(tmp_path: Path) -> None:
 def test_what_is_not_a_stored_parser_is_refused() -> None:
     """Broken JSON and JSON of another kind."""
     for text in ("{", "[]", '{"options": [{}]}', '{"colour": 1}'):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="not a stored parser"):
             read_stored_parser(text)

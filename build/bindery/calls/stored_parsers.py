@@ -64,7 +64,7 @@ def read_stored_parser(text: str) -> Parser:
     """A parser from its JSON. Raises ValueError where it is not one."""
     try:
         return _read_parser(json.loads(text))
-    except (TypeError, KeyError, AttributeError) as error:
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
         raise ValueError(f"not a stored parser: {error}") from None
 
 
