@@ -56,7 +56,8 @@ Cost
 With others
     Activation checkpointing (both kinds), DDP, FSDP1 and FSDP2 (fully_shard): wrap first, then
     attach. A rank that finds something raises, and its launcher ends the others. Compiled models:
-    attach to the model before torch.compile, or better run it in eager mode: hooks break graphs.
+    attach before torch.compile, with low_overhead=True: reading values at every module breaks
+    the graph at every module, low_overhead breaks it once.
 
 How to run
     This file is a library: copy it beside the training script, or put it on PYTHONPATH. The
