@@ -124,6 +124,8 @@ class Config:
     baseline: str = ""
     """The file of the findings that the book lives with for now."""
     baseline_span: Span | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
+    """Words that the book does not use, and what to write instead."""
     tools: tuple[ToolEntry, ...] = ()
     maths: bool = False
 
@@ -392,6 +394,7 @@ class _Reader:
             severities=self._read_rules(top.get("rules")),
             baseline=self._path(baseline, "'baseline'") if baseline is not None else "",
             baseline_span=self._span(baseline) if baseline is not None else None,
+            words=self._read_words(top.get("words")),
             tools=self._read_tools(top.get("tools")),
             maths=self._flag(top.get("maths"), "'maths'"),
         )
@@ -481,6 +484,12 @@ class _Reader:
         return {
             rule: Severity(self._choice(value, f"the severity of '{rule}'", Severity, "error"))
             for rule, value in entries.items()
+        }
+
+    def _read_words(self, node: Node | None) -> Mapping[str, str]:
+        entries = self._mapping(node, "'words'", None) if node else {}
+        return {
+            word: self._text(value, f"the advice for '{word}'") for word, value in entries.items()
         }
 
     def _read_moves(
@@ -611,6 +620,7 @@ _KEYS = (
     "claims",
     "rules",
     "baseline",
+    "words",
     "tools",
     "maths",
 )

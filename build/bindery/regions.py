@@ -411,7 +411,7 @@ def _report_stale_records(
     others = f", and {len(names) - 1} more" if len(names) > 1 else ""
     message = f"this {what} quotes '{names[0]}': {staleness.reason}{others}"
     hint = (
-        f"measure again with `bindery run {record.tool} --profile {record.profile}` on "
+        f"measure again with {record.again} on "
         f"{record.machine.hardware} and run `{FILL_COMMAND}`; where that cannot be, "
         f"`{FILL_COMMAND}` alone says beside the {what} that it is stale"
     )

@@ -169,7 +169,7 @@ import sys
 
 __version__ = {version!r}
 METHOD = {method!r}
-PROFILES = {{"toy": []}}
+PROFILES = {{"demo": []}}
 shutil.copyfile({facts!r}, sys.argv[sys.argv.index("--json") + 1])
 """
 

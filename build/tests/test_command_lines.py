@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import io
+import subprocess
+import sys
+import tempfile
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from bindery.calls import dump_parser
 from bindery.calls.fitting import Misuse, judge_words
-from bindery.calls.flags import read_parser
 from bindery.calls.programs import find_calls, find_calls_in_span
 from bindery.calls.shell import read_shell
+from bindery.calls.stored_parsers import Parser, read_stored_parser
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,9 +37,20 @@ parser.parse_args()
 """
 
 
+@functools.cache
+def store_parser(tool: str) -> Parser:
+    """The parser of a program, stored and read."""
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+        file.write(tool)
+        file.flush()
+        command = [sys.executable, dump_parser.__file__, file.name]
+        return read_stored_parser(
+            subprocess.run(command, capture_output=True, check=True).stdout.decode()
+        )
+
+
 def judge(words: str, tool: str = TOOL, *, is_whole: bool = True) -> tuple[Misuse, ...]:
-    parser = read_parser(tool)
-    assert parser is not None
+    parser = store_parser(tool)
     command = read_shell(f"tool.py {words}").commands[-1]
     return judge_words(parser, command.words[0], command.words[1:], is_whole=is_whole)
 
@@ -224,7 +240,7 @@ CALLS = {
     "X='python a.py --x'": [("a.py", "--x ...")],
     "$LAUNCHER a.py --x": [("a.py", "--x")],
     "for n in 1 2; do python a.py $n; done": [("a.py", "$n")],
-    "bindery run tool --profile toy -- --x": [("tool", "... --x")],
+    "bindery run tool --profile demo -- --x": [("tool", "... --x")],
     "nox -s run -- tool -- --x": [("tool", "... --x")],
     "out (of a) 'tool\npython a.py --x": [("a.py", "--x")],
     "$ python a.py --x\nit's python b.py\n$ ls": [("a.py", "--x")],

@@ -380,7 +380,7 @@ def test_output_of_a_tool_tells_what_was_not_checked() -> None:
             "(env_report.py --json FILE) with --facts FILE"
         ),
     ]
-    ranked = read_terms("fabric", 'RANKS = {"toy": 2}\nCOMPARE = {"keys": ["op"], '
+    ranked = read_terms("fabric", 'RANKS = {"demo": 2}\nCOMPARE = {"keys": ["op"], '
                         '"value": "bytes_per_second", "better": "higher"}\n')  # fmt: skip
     assert ranked is not None
     reference = make_reference("r", make_record([make_row()]), ranked)

@@ -29,7 +29,7 @@ DATA = """name,size,count,sold,source,date,class
 a,1.5,2,yes,https://example.org/,2026-01-02,vendor
 b,,,no,https://example.org/,2026-01-02,reported
 """
-RECORD = """{"schema": 1, "tool": "timer", "version": "0.1.0", "method": 2, "profile": "toy",
+RECORD = """{"schema": 1, "tool": "timer", "version": "0.1.0", "method": 2, "profile": "demo",
 "sha256": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
 "command": ["python", "timer.py"], "started": "2026-11-20T23:30:00-02:00", "seconds": 1.5,
 "exit_status": 0, "complete": true, "machine": {"label": "h200-x2", "cpu": {"model": "Xeon"},
@@ -80,7 +80,7 @@ def test_records_are_a_table(ask: Callable[..., object]) -> None:
     )
     name = "timer/h200-x2_20261121"
     assert rows == [
-        (name, "timer", 2, "toy", "2026-11-21", 1, "h200-x2", "Xeon", "H200", 2, "2.13.0")
+        (name, "timer", 2, "demo", "2026-11-21", 1, "h200-x2", "Xeon", "H200", 2, "2.13.0")
     ]
 
 

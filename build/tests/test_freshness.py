@@ -120,7 +120,7 @@ def test_a_later_whole_record_of_the_same_kind_replaces() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"profile": "toy"},
+        {"profile": "demo"},
         {"command": ["python", "scripts/timer.py"]},
         {"environment": {"OMP_NUM_THREADS": "4"}},
         {"ranks": 2},

@@ -75,7 +75,7 @@ def test_the_first_chapter_lists_all_others() -> None:
 
 @pytest.mark.torch
 def test_the_tools_give_what_the_book_says(run_bindery: Runner) -> None:
-    """`bindery verify` finds every text to the letter and the toy results in shape."""
+    """`bindery verify` finds every text to the letter and the demo results in shape."""
     ended = run_bindery("verify", folder=ROOT)
     assert ended.status == 0, ended.stderr
     tools = load_config(ROOT, RULES).tools

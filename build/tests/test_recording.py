@@ -47,7 +47,7 @@ import time
 
 __version__ = "0.1.0"
 METHOD = 3
-PROFILES = {"toy": ["--count", "2"], "slow": ["--sleep"], "stubborn": ["--sleep", "--silent"],
+PROFILES = {"demo": ["--count", "2"], "slow": ["--sleep"], "stubborn": ["--sleep", "--silent"],
             "broken": ["--fail"], "nan": ["--nan"], "early": ["--early"], "list": ["--list"],
             "milli": ["--milli"], "loud": ["--loud", "--sleep"], "big": ["--big", "--sleep"],
             "signal": ["--signal"], "torn": ["--torn"], "torn slowly": ["--torn", "--sleep"],
@@ -60,7 +60,7 @@ def write(**changes):
     rows = [{"name": "first", "n": 2, "seconds_median": 0.25, "good": True}]
     results = {
         "tool": "timer", "version": __version__, "method": METHOD,
-        "started": "2026-11-20T17:00:00Z", "seconds": 0.5, "complete": True, "caveats": ["a toy"],
+        "started": "2026-11-20T17:00:00Z", "seconds": 0.5, "complete": True, "caveats": ["a demo"],
         "units": {"n": "1", "seconds_median": "s"}, "results": rows, "details": {}, **changes,
     }
     path = sys.argv[sys.argv.index("--json") + 1]
@@ -153,13 +153,15 @@ def test_a_run_leaves_a_record(book: Path, run_bindery: Runner) -> None:
     ended = run_bindery("run", "timer", folder=book)
     assert ended.status == 0, ended.stderr
     data, text = read_record(book)
-    assert ended.stdout == f"recorded scripts/records/{list_records(book)[0]}\n"
+    recorded, advice = ended.stdout.splitlines()
+    assert recorded == f"recorded scripts/records/{list_records(book)[0]}"
+    assert advice.startswith("next: nothing; a demo record")
     assert data["command"] == ["python", "scripts/timer.py", "--count", "2"]
-    assert (data["method"], data["profile"], data["complete"]) == (3, "toy", True)
+    assert (data["method"], data["profile"], data["complete"]) == (3, "demo", True)
     assert data["results"] == [{"name": "first", "n": 2, "seconds_median": 0.25, "good": True}]
     assert data["units"] == {"n": "1", "seconds_median": "s"}
     assert (data["ended"], data["exit_status"], data["nodes"], data["ranks"]) == ("done", 0, 1, 1)
-    assert data["caveats"][0] == "a toy"
+    assert data["caveats"][0] == "a demo"
     assert isinstance(parse_record("r.json", text), Record)
     log = book / "scripts/records/timer" / data["log"]
     # Two streams have no order among each other.
@@ -201,7 +203,7 @@ def test_arguments_behind_two_hyphens_go_to_the_tool(book: Path, run_bindery: Ru
 
 def test_options_in_front_of_two_hyphens_are_ours(book: Path, run_bindery: Runner) -> None:
     """A misspelt option is wrong use, and no argument for the tool."""
-    ended = run_bindery("run", "timer", "--profil", "toy", folder=book)
+    ended = run_bindery("run", "timer", "--profil", "demo", folder=book)
     assert ended.status == 2
     assert list_records(book) == []
 
@@ -331,14 +333,14 @@ def test_folders_in_arguments_are_hidden(book: Path, run_bindery: Runner) -> Non
     ("arguments", "status", "message"),
     [
         (("timr",), 2, "did you mean 'timer'?"),
-        (("timer", "--profile", "huge"), 2, "it has: toy, slow, stubborn, broken, nan, early"),
+        (("timer", "--profile", "huge"), 2, "it has: demo, slow, stubborn, broken, nan, early"),
         (("timer", "--profile", "brocken"), 2, "did you mean 'broken'?"),
         (("env_report",), 2, "its facts are part of every other one"),
         (("timer", "--timeout", "soon"), 2, "'soon' is no amount above zero"),
         (("timer", "--timeout", "0"), 2, "'0' is no amount above zero"),
         (("timer", "--memory", "8 apples"), 2, "'8 apples' is no amount above zero"),
         (("timer", "--ranks", "0"), 2, "--ranks"),
-        (("timer", "--profile", "every"), 2, "a rank for each accelerator, and there is none"),
+        (("timer", "--profile", "every"), 2, "the profile 'every' of 'timer' needs an accelerator"),
         (("timer", "--profile", "broken"), 1, "ended with status 1 and left no results"),
         (("timer", "--profile", "stubborn", "--timeout", "1.5"), 1, "and left no results"),
         (("timer", "--profile", "begun", "--timeout", "1.5"), 1, "and left no results"),
@@ -382,9 +384,9 @@ def test_a_run_that_goes_wrong_leaves_no_record(
     ("constant", "message"),
     [
         ("METHOD = 'one'", "the constant METHOD of 'timer' has to be a whole number from 1"),
-        ("PROFILES = {'toy': '--x'}", "PROFILES of 'timer' has to be a list of arguments for"),
-        ("PROFILES = dict(toy=[])", "PROFILES of 'timer' has to be a literal, for it is read"),
-        ("RANKS = {'toy': 0}", "RANKS of 'timer' has to be a number or 'accelerators'"),
+        ("PROFILES = {'demo': '--x'}", "PROFILES of 'timer' has to be a list of arguments for"),
+        ("PROFILES = dict(demo=[])", "PROFILES of 'timer' has to be a literal, for it is read"),
+        ("RANKS = {'demo': 0}", "RANKS of 'timer' has to be a number or 'accelerators'"),
         ("RANKS = {'tiny': 2}", "RANKS of 'timer' has to be profiles that exist, and 'tiny'"),
         ("METHOD = = 3", "this is not Python: invalid syntax"),
         ("METHOD = time.daylight + 1", "METHOD of 'timer' has to be a literal, for it is read"),
@@ -392,7 +394,7 @@ def test_a_run_that_goes_wrong_leaves_no_record(
         ("METHOD += 1", "METHOD of 'timer' has to be set once, by NAME = VALUE in a line of"),
         ("METHOD, OTHER = 4, 5", "METHOD of 'timer' has to be set once, by NAME = VALUE"),
         ("if sys.argv: METHOD = 4", "METHOD of 'timer' has to be set once, by NAME = VALUE"),
-        ("PROFILES = {'toy': [], 'custom': []}", "PROFILES of 'timer' has to be without 'custom'"),
+        ("PROFILES = {'demo': [], 'custom': []}", "PROFILES of 'timer' has to be without 'custom'"),
     ],
 )
 def test_constants_of_a_tool_are_checked(
@@ -411,7 +413,7 @@ def test_constants_of_a_tool_are_checked(
 
 def test_records_that_end_at_once_are_all_kept(book: Path) -> None:
     """Many runs of one day that end in the same moment each have a record and a log."""
-    plan = plan_run(book, "timer", "toy")
+    plan = plan_run(book, "timer", "demo")
     facts = {"tool": "env_report", "version": "1", "method": 1, "software": {}}
     machine = {"label": "cpu", "cpu": {}}
     output = {
@@ -436,7 +438,7 @@ def test_records_that_end_at_once_are_all_kept(book: Path) -> None:
 
 def test_nodes_that_are_not_alike_give_no_record(book: Path) -> None:
     """Numbers of unlike machines are not mixed, nor those of unlike software."""
-    plan = plan_run(book, "timer", "toy")
+    plan = plan_run(book, "timer", "demo")
     first = {
         "tool": "env_report", "version": "1", "method": 1, "software": {"torch": "2.13"},
         "machine": {"label": "cpu", "cpu": {"cores": 2}},

@@ -32,7 +32,7 @@ OLD: dict[str, Any] = {
     "version": "0.1.0",
     "method": 1,
     "sha256": "0" * 64,
-    "profile": "toy",
+    "profile": "demo",
     "command": ["python", "timer.py"],
     "started": "2026-11-20T17:00:00Z",
     "seconds": 1.5,
@@ -199,7 +199,7 @@ def test_no_hint_asks_to_edit_a_record(changes: dict[str, Any], hint: str) -> No
 
 def test_how_to_measure_again_is_told() -> None:
     """A run with added arguments has no profile that could be named."""
-    assert read_record(make_record()).again == "`bindery run timer --profile toy`"
+    assert read_record(make_record()).again == "`bindery run timer --profile demo`"
     custom = read_record(make_record(profile="custom")).again
     assert custom == "`bindery run timer -- ...` and the arguments of its command"
 
@@ -389,7 +389,7 @@ def test_an_edit_by_hand_is_named(over: dict[str, Any], message: str, line: str)
     assert finding.message.startswith(message)
     assert finding.help == (
         "undo the edit with `git checkout -- r.json`, or measure again with "
-        "`bindery run timer --profile toy`"
+        "`bindery run timer --profile demo`"
     )
     assert line in text.split("\n")[finding.span.line - 1]
 

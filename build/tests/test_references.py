@@ -127,7 +127,8 @@ def test_references_are_data_too(book: Path, run_bindery: Runner) -> None:
 def measured(make_book: BookMaker) -> Path:
     """A book that quotes records, with a command that calls a tool."""
     calls = (
-        "\n```bash\npython scripts/timer.py --toy\nlap_timer --toy\n```\n\n[t](scripts/timer.py)\n"
+        "\n```bash\npython scripts/timer.py --demo\nlap_timer --demo\n```\n"
+        "\n[t](scripts/timer.py)\n"
     )
     return make_book({**FILES, "README.md": FILES["README.md"] + calls})
 

@@ -18,7 +18,7 @@ PUBLISHED: dict[str, type[BaseModel]] = {
     f"tool-output-{SCHEMA}.json": ToolOutput,
     f"machine-report-{SCHEMA}.json": MachineReport,
 }
-RECORDS = sorted((ROOT / "scripts" / "records").rglob("*.json"))
+RECORDS = sorted((ROOT / "scripts" / "records").rglob("*_2*.json"))
 
 
 def write_schema(model: type[BaseModel]) -> str:

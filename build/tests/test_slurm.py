@@ -50,7 +50,7 @@ def make_job(folder: Path, *tasks: tuple[str, ...], ranks: int = 0) -> Job:
     return Job(
         folder,
         "counter",
-        "toy",
+        "demo",
         "scripts/counter.py",
         tasks or ((),),
         ranks,
@@ -345,8 +345,8 @@ def test_wrong_use_is_told_before_anything_is_made(
 def test_a_rank_for_each_accelerator_needs_their_number(book: Path) -> None:
     """The login node cannot know how many accelerators a node has."""
     tool = book / "scripts" / "counter.py"
-    tool.write_text(tool.read_text() + '\nRANKS = {"toy": "accelerators"}\n')
-    plan = plan_run(book, "counter", "toy")
+    tool.write_text(tool.read_text() + '\nRANKS = {"demo": "accelerators"}\n')
+    plan = plan_run(book, "counter", "demo")
     with pytest.raises(ConfigError) as caught:
         write_run(plan, Request(seconds=60, log_bytes=1000))
     assert "starts a rank for each accelerator" in caught.value.findings[0].message
@@ -360,7 +360,7 @@ def test_a_file_system_without_locks_will_do(
 ) -> None:
     """What a run has left is collected where files cannot be locked; no such file system is here,
     so the call for the lock gives its error. Any other error is one."""
-    job = write_run(plan_run(book, "counter", "toy"), Request(seconds=60, log_bytes=1000))
+    job = write_run(plan_run(book, "counter", "demo"), Request(seconds=60, log_bytes=1000))
 
     def refuse(_file: object, _operation: int) -> None:
         raise OSError(number, os.strerror(number))
@@ -465,7 +465,7 @@ def test_a_tool_of_the_book_runs_on_a_node(login: Login) -> None:
     status, _, err = login.run("mamf_finder", "--on", "slurm")
     assert status == 0, err
     (record,) = login.records()
-    assert (record["tool"], record["profile"], record["complete"]) == ("mamf_finder", "toy", True)
+    assert (record["tool"], record["profile"], record["complete"]) == ("mamf_finder", "demo", True)
     assert (record["nodes"], record["ranks"]) == (1, 1)
 
 
@@ -627,7 +627,7 @@ def test_a_silent_slurm_is_a_finding(login: Login) -> None:
 
 def test_the_batch_file_can_be_submitted_by_hand(login: Login) -> None:
     """job.sbatch is a plain file for sbatch, and the run that it starts can be collected."""
-    plan = plan_run(login.book, "counter", "toy")
+    plan = plan_run(login.book, "counter", "demo")
     job = write_run(plan, Request(seconds=60, log_bytes=10_000, python=sys.executable))
     folder = str(job.folder.relative_to(login.book))
     status, _, err = login.run("--collect", folder)

@@ -1,10 +1,9 @@
-"""Tables as they were typed: their cells and rows, the faults in them, and their order."""
+"""Tables as they were typed: their cells and rows, and the faults in them."""
 
 from __future__ import annotations
 
 import pytest
 from bindery.parse import parse_chapter
-from bindery.sorting import find_disorder, read_keys
 from bindery.table_text import find_table_faults, read_tables, split_cells
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,66 +82,3 @@ def test_cells_are_what_a_reader_sees() -> None:
     ((name, memory),) = table.rows
     assert (name.text, memory.text) == ("A c", "~1 & 2")
     assert (name.span.line, name.span.col, name.is_bold) == (3, 3, False)
-
-
-# --- order ---
-
-
-def find_wrong(declared: str, *rows: str) -> str:
-    """The cell that stands too low, or nothing."""
-    source = HEAD + "".join(f"| {row} |\n" for row in rows)
-    (table,) = read_tables(parse_chapter("a.md", source))
-    keys = read_keys(declared, [cell.text for cell in table.head])
-    disorder = find_disorder(table, keys)
-    return disorder.cell.text if disorder else ""
-
-
-SORTED = [
-    ("Name", ["a | 1", "B | 2", "c | 3"]),
-    ("Name", ["A10 | 1", "A9 | 2"]),
-    ("Name", ["A9 | 1", "A10 | 2"]),
-    ("name", ["a | 1", "a | 0"]),
-    ("Memory", ["a | 9", "b | 10", "c | 1,000"]),
-    ("Memory descending", ["a | 10.5", "b | ~9", "c | -1"]),
-    ("Memory desc, Name", ["b | 2", "a | 1", "c | 1"]),
-    ("Memory", ["a | 900 MB", "b | 80 GB", "c | 0.1 TB"]),
-    ("Memory", ["a | 1 GiB", "b | 1.1 GB"]),
-    ("Memory", ["a | 1 GB", "b | 2 W"]),
-    ("Memory", ["a | 2024-01-31", "b | Feb 2024", "c | 1 March 2024", "d | 2024-12"]),
-    ("Memory", ["a | 1.9.1", "b | v1.10"]),
-    ("Memory", ["a | 2", "b | ?", "c | 3", "d | not disclosed", "e |"]),
-    ("Name", ["b | 1", "**B** | ", "a | 2"]),
-    ("Name", []),
-]
-
-
-@pytest.mark.parametrize(("declared", "rows"), SORTED)
-def test_what_is_in_order_is_let_be(declared: str, rows: list[str]) -> None:
-    """Numbers, dates, versions and text in their order; cells that say nothing stand anywhere."""
-    assert find_wrong(declared, *rows) == ""
-
-
-UNSORTED = [
-    ("Name", ["a | 1", "c | 2", "b | 3"], "b"),
-    ("Memory", ["a | 10", "b | 9"], "9"),
-    ("Memory", ["a | 80 GB", "b | 1 TB", "c | 900 MB"], "900 MB"),
-    ("Memory descending", ["a | 1", "b | 2"], "2"),
-    ("Memory descending, Name", ["b | 1", "a | 1"], "a"),
-    ("Memory", ["a | 2024-12", "b | Jan 2024"], "Jan 2024"),
-    ("Memory", ["a | 1.10.0", "b | 1.9.0"], "1.9.0"),
-    ("Memory", ["a | 3", "b | ?", "c | 2"], "2"),
-    ("Name", ["**X** | ", "b | 1", "a | 2"], "a"),
-]
-
-
-@pytest.mark.parametrize(("declared", "rows", "wrong"), UNSORTED)
-def test_the_first_row_out_of_order_is_found(declared: str, rows: list[str], wrong: str) -> None:
-    """The first row that has to stand further up is the one that is named."""
-    assert find_wrong(declared, *rows) == wrong
-
-
-@given(st.lists(st.integers(-1000, 1000), max_size=8))
-def test_sorted_numbers_are_sorted(numbers: list[int]) -> None:
-    """A column of numbers is in order exactly when Python's `sorted` leaves it as it is."""
-    wrong = find_wrong("Memory", *(f"x | {number}" for number in numbers))
-    assert (wrong == "") is (numbers == sorted(numbers))

@@ -22,7 +22,7 @@ import sys
 
 __version__ = "0.1.0"
 METHOD = 3
-PROFILES = {"toy": ["--count", "2"], "full": []}
+PROFILES = {"demo": ["--count", "2"], "full": []}
 
 rows = [{"name": name, "seconds_median": METHOD / (4 + n)} for n, name in enumerate(("a", "b"))]
 with open(sys.argv[sys.argv.index("--json") + 1], "w") as file:

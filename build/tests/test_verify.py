@@ -30,7 +30,7 @@ import json
 
 __version__ = "0.1.0"
 METHOD = 1
-PROFILES = {"toy": ["2", "3"]}
+PROFILES = {"demo": ["2", "3"]}
 
 parser = argparse.ArgumentParser(prog="sums.py", description="Add numbers, however many there are.")
 parser.add_argument("numbers", type=int, nargs="+")
@@ -106,9 +106,10 @@ def test_what_was_never_stored_is_said(book: Path) -> None:
     assert [(finding.message, finding.help) for finding in findings] == [
         ("the help of 'sums' is not stored", "run `bindery run sums --text help`"),
         ("the table of 'sums' is not stored", "run `bindery run sums --text table`"),
+        ("the options of 'sums' is not stored", "run `bindery run sums --texts`"),
         (
-            "'sums' has no record of its profile 'toy' to compare with",
-            "make one with `bindery run sums --profile toy`",
+            "'sums' has no record of its profile 'demo' to compare with",
+            "make one with `bindery run sums --profile demo`",
         ),
     ]
 
@@ -169,7 +170,7 @@ def test_another_shape_is_found(stored: Path, old: str, new: str, message: str |
     change_tool(stored, old, new)
     (found,) = read_messages(stored)
     if message is None:
-        assert found.startswith("the toy run of 'sums' gave no good results: 'units")
+        assert found.startswith("the demo run of 'sums' gave no good results: 'units")
     else:
         assert found == message
 
@@ -194,7 +195,7 @@ def test_a_tool_that_fails_is_said_with_its_last_words(stored: Path) -> None:
     findings = verify_tools(stored, ["sums"]).findings
     assert [finding.message for finding in findings] == [
         "the table of 'sums' could not be printed: it ended with status 1",
-        "the toy run of 'sums' ended with status 1 and left no results",
+        "the demo run of 'sums' ended with status 1 and left no results",
     ]
     assert "its last words: NameError: name 'summ' is not defined" in findings[0].help
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from bindery.checks import (
-    above_below,
     bad_calculator,
     bad_data,
     bad_record,
@@ -22,6 +21,7 @@ from bindery.checks import (
     edited_output,
     edited_record,
     gutted_section,
+    house_word,
     large_image,
     missing_alt,
     missing_chapter,
@@ -47,7 +47,6 @@ from bindery.checks import (
     unknown_record,
     unknown_view,
     unlisted_chapter,
-    unsorted_table,
     unsourced_number,
     unused_excuse,
     unused_record,
@@ -102,15 +101,14 @@ _MODULES = (
     unused_reference,
     wrong_unit,
     renamed_variable,
+    house_word,
     undated_claim,
     old_claim,
-    above_below,
     wrong_arithmetic,
     unknown_flag,
     bad_calculator,
     broken_code,
     bad_table,
-    unsorted_table,
     unglossed_term,
     unused_excuse,
 )
