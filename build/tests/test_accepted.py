@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.accepted import carry_accepted, format_accepted, parse_accepted, sift_findings
-from bindery.identity import Identity, Standing, identify_finding
-from bindery.model import ConfigError, Finding, Span
+from bindery.check.baseline import carry_accepted, format_accepted, parse_accepted, sift_findings
+from bindery.check.finding_identity import Identity, Standing, identify_finding
+from bindery.core.model import ConfigError, Finding, Span
 from hypothesis import given
 from hypothesis import strategies as st
 

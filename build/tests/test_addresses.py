@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from bindery.model import Chapter
+from bindery.core.model import Chapter
 from bindery.render.addresses import find_page, join_id, make_prefixes, quote_path, relate
 from hypothesis import given
 from hypothesis import strategies as st

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bindery.arithmetic import NoArithmeticError, agrees, evaluate
+from bindery.evidence.data_formulas import NoArithmeticError, agrees, evaluate
 from hypothesis import given
 from hypothesis import strategies as st
 

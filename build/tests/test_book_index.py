@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
-from bindery.render.book_index import Subject, collect_index, write_index
+from bindery.render.pdf.book_index import Subject, collect_index, write_index
 
 FILLER = (
     "<p>The <em>first phase</em>, the <em>second phase</em> and the <em>third phase</em>.</p>"

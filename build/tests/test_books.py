@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.checks import RULES
+from bindery.check.rules import RULES
 
 if TYPE_CHECKING:
     from conftest import Runner

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.bundle import bundle_tool, hash_bundle
+from bindery.tools.bundle import bundle_tool, hash_bundle
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -86,7 +86,7 @@ def test_a_bundle_runs_alone(make_book: BookMaker, run_bindery: Runner, tmp_path
 def test_the_same_sources_give_the_same_bytes(make_book: BookMaker) -> None:
     """Whatever the hash seed is."""
     root = make_book(FILES)
-    code = "from pathlib import Path; from bindery.bundle import hash_bundle; "
+    code = "from pathlib import Path; from bindery.tools.bundle import hash_bundle; "
     code += "print(hash_bundle(Path('.'), 'scripts/shop/price.py'))"
     hashes = {
         subprocess.run(

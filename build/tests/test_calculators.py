@@ -15,8 +15,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bindery.calculators import read_calculators
-from bindery.translating import TranslationError, translate_functions
+from bindery.tools.calculators import read_calculators
+from bindery.tools.python_to_js import TranslationError, translate_functions
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.changes import JOURNAL, Change, change_files, find_obstacle, take_back
-from bindery.model import BookError, ConfigError
-from bindery.pipeline import inspect_book
+from bindery.check.inspect import inspect_book
+from bindery.core.model import BookError, ConfigError
+from bindery.core.transaction import JOURNAL, Change, change_files, find_obstacle, take_back
 from bindery.web.mending import plan_mending, write_mending
 from killing import read_tree
 from needs import need
@@ -61,11 +61,11 @@ def git(root: Path, *arguments: str) -> str:
 KILLED_AT_EACH_STEP = """
 import os, sys
 from pathlib import Path
-import bindery.acceptance, bindery.moving.transfer, bindery.moving.wording, bindery.pipeline
-import bindery.formatting.chapters, bindery.documents
-from bindery.changes import JOURNAL, take_back
-from bindery.commands.format import format_sources
-from bindery.commands.mv import mv
+import bindery.check.baseline_use, bindery.rewrite.moving.transfer, bindery.rewrite.moving.wording, bindery.check.inspect
+import bindery.rewrite.formatting.chapters, bindery.book.markdown_files
+from bindery.core.transaction import JOURNAL, take_back
+from bindery.cli.commands.format import format_sources
+from bindery.cli.commands.mv import mv
 from killing import is_killed, read_tree
 
 def change():
@@ -189,7 +189,7 @@ def test_a_signal_takes_all_back(make_book: BookMaker, number: signal.Signals) -
 
 TERMINATED = """
 import signal, sys
-from bindery.cli import main
+from bindery.cli.main import main
 from killing import signal_at
 
 signal_at(int(sys.argv.pop()), ".bindery-", signal.SIGTERM)

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bindery.config import load_config
-from bindery.editions import Editions, find_editions, read_change_log
-from bindery.history import read_changes, read_history
+from bindery.book.git_history import read_changes, read_history
+from bindery.book.past_editions import Editions, find_editions, read_change_log
+from bindery.core.config import load_config
 from bindery.render.site.changes import describe_size
 from browsers import open_browser
 from lxml import etree

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.claims import find_dated, find_undated, has_date
+from bindery.check.time_claims import find_dated, find_undated, has_date
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery import __version__, pipeline
+from bindery import __version__
+from bindery.check import inspect as pipeline
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -331,7 +332,7 @@ def test_an_output_that_the_book_does_not_list_is_not_built(
 _WITH_SMALL_FILES = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))
-from bindery.cli import main
+from bindery.cli.main import main
 main()
 """
 

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from bindery.calls import dump_parser
-from bindery.calls.fitting import Misuse, judge_words
-from bindery.calls.programs import find_calls, find_calls_in_span
-from bindery.calls.shell import read_shell
-from bindery.calls.stored_parsers import Parser, read_stored_parser
+from bindery.tools.command_lines import dump_parser
+from bindery.tools.command_lines.fitting import Misuse, judge_words
+from bindery.tools.command_lines.programs import find_calls, find_calls_in_span
+from bindery.tools.command_lines.shell import read_shell
+from bindery.tools.command_lines.stored_parsers import Parser, read_stored_parser
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -12,9 +12,18 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bindery.baselines import MOST_ROWS, compare_baselines, make_baselines
-from bindery.compare import compare_with_book, parse_share
-from bindery.comparison import (
+from bindery.book.load import Tree
+from bindery.core.config import ToolEntry
+from bindery.core.model import ConfigError, Span
+from bindery.evidence.compare.declaration import (
+    Terms,
+    TermsError,
+    load_terms,
+    parse_terms,
+    read_terms,
+)
+from bindery.evidence.compare.find import compare_with_book, parse_share
+from bindery.evidence.compare.judge import (
     NothingAlikeError,
     compare_run,
     describe_power_limit,
@@ -23,12 +32,9 @@ from bindery.comparison import (
     make_references,
     make_run,
 )
-from bindery.config import ToolEntry
-from bindery.load import Tree
-from bindery.model import ConfigError, Span
-from bindery.records import Machine, Record, ToolOutput, format_record
-from bindery.terms import Terms, TermsError, load_terms, parse_terms, read_terms
-from bindery.verdicts import make_cells, make_document, write_sentences
+from bindery.evidence.compare.reference_file import MOST_ROWS, compare_baselines, make_baselines
+from bindery.evidence.compare.words import make_cells, make_document, write_sentences
+from bindery.evidence.records import Machine, Record, ToolOutput, format_record
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -899,9 +905,9 @@ def test_the_terms_of_every_tool_can_be_used(load_terms_of_book: Callable[[], An
 @pytest.fixture
 def load_terms_of_book() -> Callable[[], Any]:
     """Terms and columns of each tool of this book that has both."""
-    from bindery.checks import RULES
-    from bindery.config import load_config
-    from bindery.records import load_records
+    from bindery.check.rules import RULES
+    from bindery.core.config import load_config
+    from bindery.evidence.records import load_records
 
     def load() -> dict[str, tuple[Terms, set[str]]]:
         config = load_config(TOOL.parents[2], RULES)

@@ -11,14 +11,14 @@ from xml.etree import ElementTree
 
 import pytest
 from any_markdown import MARKDOWN
-from bindery.config import DEFAULT_SCHEMES
-from bindery.load import Tree
-from bindery.model import Book, Chapter, Part, Target, ToChapter, ToFile, ToWeb
-from bindery.parse import parse_chapter
+from bindery.book.load import Tree
+from bindery.book.resolve import resolve_book
+from bindery.core.config import DEFAULT_SCHEMES
+from bindery.core.model import Book, Chapter, Part, Target, ToChapter, ToFile, ToWeb
+from bindery.markdown.chapter_reader import parse_chapter
 from bindery.render.completeness import compare_contents, expect_contents, read_contents
-from bindery.render.content import ImageSource, render_chapter
-from bindery.render.table_layout import PageRoom
-from bindery.resolve import resolve_book
+from bindery.render.text.content import ImageSource, render_chapter
+from bindery.render.text.table_layout import PageRoom
 from hypothesis import example, given
 
 if TYPE_CHECKING:

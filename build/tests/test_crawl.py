@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pikepdf
 import pytest
-from bindery.edition import find_edition
-from bindery.model import BookError
-from bindery.opinions.linkchecker import ask_linkchecker, find_place, fold_address
-from bindery.opinions.outputs import crawl_outputs
-from bindery.pipeline import inspect_book
+from bindery.book.this_edition import find_edition
+from bindery.check.inspect import inspect_book
+from bindery.core.model import BookError
+from bindery.crawl.linkchecker import ask_linkchecker, find_place, fold_address
+from bindery.crawl.outputs import crawl_outputs
 from bindery.render.appendix import append_appendix
-from bindery.render.epub import build_epub
-from bindery.render.pdf import build_pdf
+from bindery.render.epub.epub import build_epub
+from bindery.render.pdf.pdf import build_pdf
 from bindery.render.site.building import build_site
 from PIL import Image
 
@@ -299,7 +299,7 @@ def test_the_log_is_that_of_linkchecker_alone(built: Path) -> None:
             return sorted(done.stdout.splitlines())
 
         alone = run("linkcheck")
-        assert run("bindery.opinions.crawler") == alone
+        assert run("bindery.crawl.crawler") == alone
 
     assert any("False" in line for line in alone)
     assert any("Anchor `part'" in line for line in alone)

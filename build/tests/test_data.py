@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bindery.data import Citation, DataTable, load_data
-from bindery.load import Tree
-from bindery.model import Finding
+from bindery.book.load import Tree
+from bindery.core.model import Finding
+from bindery.evidence.published_data import Citation, DataTable, load_data
 
 SCHEMA = """title: Links
 source: https://example.org/table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 
 import pytest
-from bindery.destinations import Form, Style, read_form, write_form
+from bindery.markdown.link_typing import Form, Style, read_form, write_form
 from conftest import Case
 from hypothesis import assume, given
 from hypothesis import strategies as st

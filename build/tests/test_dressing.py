@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pytest
-from bindery.edition import find_edition
-from bindery.exhibits import Exhibit, Kind
-from bindery.pipeline import inspect_book
-from bindery.render.dressing import dress, find_language_name
-from bindery.render.paper import PAPERS
-from bindery.render.pdf import build_pdf
-from bindery.render.typesetting import ClosedFetcher, Typesetter, find_package_folder
+from bindery.book.this_edition import find_edition
+from bindery.check.inspect import inspect_book
+from bindery.render.captions_and_roles import dress, find_language_name
+from bindery.render.numbering import Exhibit, Kind
+from bindery.render.pdf.paper import PAPERS
+from bindery.render.pdf.pdf import build_pdf
+from bindery.render.pdf.typesetting import ClosedFetcher, Typesetter, find_package_folder
 from pdf_tags import count_empty_boxes, find_strange_fonts
 from validators import read_words
 

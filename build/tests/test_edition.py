@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.checks import RULES
-from bindery.config import load_config
-from bindery.edition import Edition, find_changes_url, find_edition
+from bindery.book.this_edition import Edition, find_changes_url, find_edition
+from bindery.check.rules import RULES
+from bindery.core.config import load_config
 
 if TYPE_CHECKING:
     from conftest import BookMaker

@@ -12,14 +12,14 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from bindery.edition import find_edition
-from bindery.model import BookError, Severity
-from bindery.pipeline import Inspection, inspect_book
-from bindery.render import epub as maker
+from bindery.book.this_edition import find_edition
+from bindery.check.inspect import Inspection, inspect_book
+from bindery.core.model import BookError, Severity
 from bindery.render.addresses import make_prefixes
 from bindery.render.completeness import Proof
-from bindery.render.epub import STEPS, EpubDialect, build_epub, prove_epub
-from bindery.render.raw_markup import tidy_markup
+from bindery.render.epub import epub as maker
+from bindery.render.epub.epub import STEPS, EpubDialect, build_epub, prove_epub
+from bindery.render.text.raw_markup import tidy_markup
 from lxml import etree
 from PIL import Image
 from validators import run_epubcheck

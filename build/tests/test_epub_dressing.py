@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import pikepdf
 import pytest
-from bindery.edition import Edition, find_edition
-from bindery.exhibits import Exhibit
-from bindery.pipeline import inspect_book
-from bindery.render.epub import _may_move, build_epub
-from bindery.render.epub_dressing import Dressed, dress_chapter
-from bindery.render.epub_pages import find_pages
+from bindery.book.this_edition import Edition, find_edition
+from bindery.check.inspect import inspect_book
+from bindery.render.epub.epub import _may_move, build_epub
+from bindery.render.epub.pages import find_pages
+from bindery.render.epub.roles import Dressed, dress_chapter
+from bindery.render.numbering import Exhibit
 from lxml import etree
 from PIL import Image
 from validators import run_epubcheck

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery import database
-from bindery.model import Finding
-from bindery.pipeline import inspect_book
-from bindery.views import parse_view
+from bindery.check.inspect import inspect_book
+from bindery.core.model import Finding
+from bindery.evidence import database
+from bindery.evidence.views import parse_view
 
 if TYPE_CHECKING:
     from conftest import BookMaker

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bindery.checks.unused_excuse import apply_excuses
-from bindery.model import Finding, Span
-from bindery.parse import parse_chapter
+from bindery.check.rules.unused_excuse import apply_excuses
+from bindery.core.model import Finding, Span
+from bindery.markdown.chapter_reader import parse_chapter
 from hypothesis import given
 from hypothesis import strategies as st
 

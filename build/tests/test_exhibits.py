@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.edition import find_edition
-from bindery.exhibits import Exhibit, list_exhibits, number_chapters, shorten_text
-from bindery.pipeline import inspect_book
+from bindery.book.this_edition import find_edition
+from bindery.check.inspect import inspect_book
 from bindery.render.appendix import append_appendix
+from bindery.render.numbering import Exhibit, list_exhibits, number_chapters, shorten_text
 from evidence_book import EPOCH, FILES
 from hypothesis import given
 from hypothesis import strategies as st

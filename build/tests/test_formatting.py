@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from any_markdown import MARKDOWN
-from bindery.documents import make_document, read_source
-from bindery.formatting.chapters import Formatted, format_document
-from bindery.formatting.tables import WIDEST, measure_width
-from bindery.markdown import make_parser
+from bindery.book.markdown_files import make_document, read_source
+from bindery.markdown.parser import make_parser
+from bindery.rewrite.formatting.chapters import Formatted, format_document
+from bindery.rewrite.formatting.tables import WIDEST, measure_width
 from conftest import Case
 from hypothesis import given
 from hypothesis import strategies as st

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bindery.constants import read_constants, read_method
-from bindery.freshness import find_newest
-from bindery.pipeline import inspect_book
-from bindery.records import parse_record
+from bindery.check.inspect import inspect_book
+from bindery.evidence.records import parse_record
+from bindery.evidence.stale_records import find_newest
+from bindery.tools.tool_source import read_constants, read_method
 from evidence_book import CHIPS, FILES, LISTING, PREFACE, TIMES, make_record
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from bindery.glossaries import find_glossary
-from bindery.pipeline import inspect_book
+from bindery.book.glossary import find_glossary
+from bindery.check.inspect import inspect_book
 from bindery.render.glossary import collect_terms, mark_terms
 from conftest import BookMaker
 from lxml import etree

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
-from bindery.render.highlighting import WRAP_MARK, highlight_code, measure_text, read_language
-from bindery.render.markup import show_controls
+from bindery.render.text.highlighting import WRAP_MARK, highlight_code, measure_text, read_language
+from bindery.render.text.markup import show_controls
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from bindery.history import find_added_lines, read_file_at
-from bindery.model import ConfigError
+from bindery.book.git_history import find_added_lines, read_file_at
+from bindery.core.model import ConfigError
 from needs import need
 
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urldefrag, urljoin
 
 import pytest
-from bindery.edition import find_edition
-from bindery.model import BookError
-from bindery.pipeline import Inspection, inspect_book
+from bindery.book.this_edition import find_edition
+from bindery.check.inspect import Inspection, inspect_book
+from bindery.core.model import BookError
 from bindery.render.addresses import find_page
 from bindery.render.completeness import Proof, prove_site
 from bindery.render.site.building import build_site

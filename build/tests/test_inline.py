@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bindery.inline import InlineParser
-from bindery.markdown import add_maths
+from bindery.markdown.inline import InlineParser
+from bindery.markdown.parser import add_maths
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.database import EvidenceDatabase
-from bindery.lineage import Trace, UntraceableError, trace_query
-from bindery.pipeline import inspect_book
+from bindery.check.inspect import inspect_book
+from bindery.evidence.database import EvidenceDatabase
+from bindery.evidence.lineage import Trace, UntraceableError, trace_query
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -170,7 +170,7 @@ def test_a_book_without_views_need_not_wait() -> None:
     """What reads SQL is loaded when the first query is traced, and no sooner."""
     lines = [
         "import sys",
-        "from bindery.lineage import trace_query",
+        "from bindery.evidence.lineage import trace_query",
         "assert 'sqlglot' not in sys.modules",
         "trace_query('SELECT k FROM t ORDER BY k', {'t': ['k']})",
         "assert 'sqlglot' in sys.modules",

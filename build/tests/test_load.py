@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.config import Config
-from bindery.load import Tree, is_left_out
-from bindery.pipeline import inspect_book
+from bindery.book.load import Tree, is_left_out
+from bindery.check.inspect import inspect_book
+from bindery.core.config import Config
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner

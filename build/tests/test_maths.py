@@ -7,12 +7,12 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from bindery.edition import find_edition
-from bindery.markdown import make_parser
-from bindery.maths import MathsError, draw_maths, find_fault, write_mathml
-from bindery.pipeline import inspect_book
-from bindery.render.epub import build_epub
-from bindery.render.pdf import build_pdf
+from bindery.book.this_edition import find_edition
+from bindery.check.inspect import inspect_book
+from bindery.markdown.maths import MathsError, draw_maths, find_fault, write_mathml
+from bindery.markdown.parser import make_parser
+from bindery.render.epub.epub import build_epub
+from bindery.render.pdf.pdf import build_pdf
 from bindery.render.site.building import build_site
 
 TEXT = "# A\n\nInline $\\frac{1}{2}$ here.\n\n$$\nE = m c^2\n$$\n\n| a |\n|---|\n| $x_1$ |\n"

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.measures import Measure, read_measure
-from bindery.pipeline import inspect_book
+from bindery.check.inspect import inspect_book
+from bindery.evidence.measures import Measure, read_measure
 from hypothesis import given
 from hypothesis import strategies as st
 

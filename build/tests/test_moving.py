@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from any_markdown import MARKDOWN
-from bindery.checks import RULES
-from bindery.config import load_config
-from bindery.documents import read_documents
-from bindery.load import load_book
-from bindery.model import BookError
-from bindery.moving.plan import Plan
-from bindery.moving.transfer import arrange_moves, make_plan, transfer
-from bindery.parse import parse_chapter
-from bindery.pipeline import inspect_book
+from bindery.book.load import load_book
+from bindery.book.markdown_files import read_documents
+from bindery.check.inspect import inspect_book
+from bindery.check.rules import RULES
+from bindery.core.config import load_config
+from bindery.core.model import BookError
+from bindery.markdown.chapter_reader import parse_chapter
+from bindery.rewrite.moving.plan import Plan
+from bindery.rewrite.moving.transfer import arrange_moves, make_plan, transfer
 from hypothesis import given
 from hypothesis import strategies as st
 from whole_sites import copy_reference_book
@@ -685,8 +685,8 @@ def parse_once(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     moves in a large book, nearly all time would go into parsing again what no move has touched.
     Called, it forgets all."""
     read = functools.cache(parse_chapter)
-    monkeypatch.setattr("bindery.load.parse_chapter", read)
-    monkeypatch.setattr("bindery.documents.parse_chapter", read)
+    monkeypatch.setattr("bindery.book.load.parse_chapter", read)
+    monkeypatch.setattr("bindery.book.markdown_files.parse_chapter", read)
     return read.cache_clear
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from bindery.model import Finding
-from bindery.pipeline import Inspection, inspect_book
+from bindery.check.inspect import Inspection, inspect_book
+from bindery.core.model import Finding
 from examples import IS_NIGHTLY
 from planting import Expected, Field, cut, iterate_kinds, plant
 from whole_sites import copy_reference_book, run_bindery_apart

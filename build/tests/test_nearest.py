@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bindery.nearest import find_nearest
+from bindery.core.suggestions import find_nearest
 
 
 @pytest.mark.parametrize(

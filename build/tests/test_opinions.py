@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from bindery.model import Link, Span
-from bindery.opinions.comparing import Promise, compare_links
-from bindery.opinions.reading import Written
+from bindery.core.model import Link, Span
+from bindery.crawl.comparing import Promise, compare_links
+from bindery.crawl.reading import Written
 from hypothesis import given
 from hypothesis import strategies as st
 

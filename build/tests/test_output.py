@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bindery.render.output import make_folder, make_work_folder, sweep_leftovers, write_whole
+from bindery.core.whole_files import make_folder, make_work_folder, sweep_leftovers, write_whole
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_work_folder_is_gone_afterwards(tmp_path: Path) -> None:
 KILLED_AT_EACH_STEP = """
 import sys
 from pathlib import Path
-from bindery.render.output import make_folder, write_whole
+from bindery.core.whole_files import make_folder, write_whole
 from killing import is_killed, read_tree
 
 def make(path, text):

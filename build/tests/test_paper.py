@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pikepdf
 import pytest
-from bindery import config
-from bindery.edition import find_edition
-from bindery.model import ConfigError
-from bindery.pipeline import inspect_book
+from bindery.book.this_edition import find_edition
+from bindery.check.inspect import inspect_book
+from bindery.core import config
+from bindery.core.model import ConfigError
 from bindery.render.images import Prepared
-from bindery.render.paper import MARGIN, PAPERS
-from bindery.render.pdf import _find_corner_colour, build_pdf
-from bindery.render.table_layout import layout_table
+from bindery.render.pdf.paper import MARGIN, PAPERS
+from bindery.render.pdf.pdf import _find_corner_colour, build_pdf
+from bindery.render.text.table_layout import layout_table
 from PIL import Image
 from validators import read_words
 

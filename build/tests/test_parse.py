@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from any_markdown import MARKDOWN
-from bindery.model import Chapter, Link, Span
-from bindery.parse import parse_anchors, parse_chapter
+from bindery.core.model import Chapter, Link, Span
+from bindery.markdown.chapter_reader import parse_anchors, parse_chapter
 from hypothesis import example, given
 
 if TYPE_CHECKING:

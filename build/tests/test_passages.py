@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import string
 
-from bindery.model import Span
-from bindery.parse import parse_chapter
-from bindery.passages import HIDDEN, Passage, read_fences, read_passages
+from bindery.core.model import Span
+from bindery.markdown.chapter_reader import parse_chapter
+from bindery.markdown.prose import HIDDEN, Passage, read_fences, read_passages
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -12,20 +12,20 @@ from typing import Any
 
 import pikepdf
 import pytest
-from bindery.edition import find_edition
-from bindery.model import BookError
-from bindery.opinions.reading import read_pdf
-from bindery.pipeline import inspect_book
-from bindery.render import pdf as pdf_module
+from bindery.book.this_edition import find_edition
+from bindery.check.inspect import inspect_book
+from bindery.core.model import BookError
+from bindery.crawl.reading import read_pdf
 from bindery.render.addresses import make_prefixes
 from bindery.render.completeness import Proof
-from bindery.render.epub import build_epub
-from bindery.render.highlighting import highlight_code
-from bindery.render.joined import JoinedDialect
-from bindery.render.pdf import build_pdf
-from bindery.render.pdf_proof import prove_pdf
+from bindery.render.epub.epub import build_epub
+from bindery.render.pdf import pdf as pdf_module
+from bindery.render.pdf.joined import JoinedDialect
+from bindery.render.pdf.pdf import build_pdf
+from bindery.render.pdf.proof import prove_pdf
+from bindery.render.pdf.typesetting import ClosedFetcher
 from bindery.render.site.building import build_site
-from bindery.render.typesetting import ClosedFetcher
+from bindery.render.text.highlighting import highlight_code
 from PIL import Image
 from weasyprint.urls import FatalURLFetchingError
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pikepdf
 import pytest
-from bindery.edition import find_edition
-from bindery.model import Finding
-from bindery.pipeline import inspect_book
-from bindery.render.pdf import build_pdf
+from bindery.book.this_edition import find_edition
+from bindery.check.inspect import inspect_book
+from bindery.core.model import Finding
+from bindery.render.pdf.pdf import build_pdf
 from pdf_tags import Tag, find_faults, read_tags
 from PIL import Image
 

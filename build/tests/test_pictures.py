@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.parse import parse_chapter
+from bindery.markdown.chapter_reader import parse_chapter
 from browsers import open_browser
 from PIL import ExifTags, Image
 from validators import run_epubcheck

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pytest
-from bindery.model import ConfigError
-from bindery.parse import parse_chapter
-from bindery.plots import (
+from bindery.core.model import ConfigError
+from bindery.evidence.plots.spec import (
     MAX_BARS,
     MAX_SERIES,
     Plot,
@@ -25,7 +24,8 @@ from bindery.plots import (
     read_figure,
     read_stamp,
 )
-from bindery.tables import Cell, Column, Table, format_cell
+from bindery.evidence.tables import Cell, Column, Table, format_cell
+from bindery.markdown.chapter_reader import parse_chapter
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -12,10 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bindery.edition import find_edition
-from bindery.parse import parse_chapter
-from bindery.pipeline import inspect_book
-from bindery.records import Record, parse_record
+from bindery.book.this_edition import find_edition
+from bindery.check.inspect import inspect_book
+from bindery.check.quoted_numbers import (
+    compress_numbers,
+    describe_age,
+    find_quoted,
+    is_address,
+    shorten_address,
+)
+from bindery.evidence.records import Record, parse_record
+from bindery.markdown.chapter_reader import parse_chapter
 from bindery.render.appendix import TITLE, append_appendix, find_appendix, write_record_facts
 from bindery.render.completeness import Contents, read_contents
 from bindery.render.provenance_notes import (
@@ -26,13 +33,6 @@ from bindery.render.provenance_notes import (
     place_marks,
     write_letter,
     write_roman,
-)
-from bindery.render.quoted import (
-    compress_numbers,
-    describe_age,
-    find_quoted,
-    is_address,
-    shorten_address,
 )
 from evidence_book import EPOCH, FILES, MODEL, make_record
 from hypothesis import given

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from bindery.parse import parse_chapter
-from bindery.passages import read_passages
-from bindery.quantities import Slip, find_slips
+from bindery.check.units_in_prose import Slip, find_slips
+from bindery.markdown.chapter_reader import parse_chapter
+from bindery.markdown.prose import read_passages
 from hypothesis import given
 from hypothesis import strategies as st
 

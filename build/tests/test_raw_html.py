@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from any_markdown import MARKDOWN
-from bindery.raw_html import Comment, Tag, Text, split_html, split_srcset
+from bindery.markdown.raw_html import Comment, Tag, Text, split_html, split_srcset
 from hypothesis import given
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import bindery
 import pytest
-from bindery import config
-from bindery.checks import RULES
-from bindery.parse import parse_chapter
+from bindery.check.rules import RULES
+from bindery.core import config
+from bindery.markdown.chapter_reader import parse_chapter
 
 PACKAGE = Path(bindery.__file__).parent
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bindery.checks import RULES
-from bindery.config import load_config
+from bindery.check.rules import RULES
+from bindery.core.config import load_config
 from browsers import find_violations
 from whole_sites import serve_folder
 

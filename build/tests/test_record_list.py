@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bindery.records import Record, format_record
+from bindery.evidence.records import Record, format_record
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner

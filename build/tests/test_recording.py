@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from bindery.model import Finding
-from bindery.recording import (
+from bindery.core.model import Finding
+from bindery.evidence.records import Record, parse_record
+from bindery.runs.record_run import (
     clean_values,
     find_steering,
     hide_folders,
@@ -25,7 +26,6 @@ from bindery.recording import (
     make_record,
     plan_run,
 )
-from bindery.records import Record, parse_record
 from hypothesis import given
 from hypothesis import strategies as st
 

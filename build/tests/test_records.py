@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bindery import seals
-from bindery.model import Finding
-from bindery.records import (
+from bindery.core.model import Finding
+from bindery.evidence import seals
+from bindery.evidence.records import (
     Machine,
     Record,
     UnlikeMachinesError,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pikepdf
 import pytest
-from bindery.checks import RULES
-from bindery.opinions.reading import read_pdf
+from bindery.check.rules import RULES
+from bindery.crawl.reading import read_pdf
 from pdf_tags import find_faults, find_strange_fonts
 from validators import read_words, run_epubcheck
 from whole_sites import copy_reference_book

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.checks.gutted_section import check
-from bindery.checks.rule import Scope
-from bindery.parse import parse_chapter
-from bindery.pipeline import inspect_book
+from bindery.check.inspect import inspect_book
+from bindery.check.rules.gutted_section import check
+from bindery.check.rules.rule import Scope
+from bindery.markdown.chapter_reader import parse_chapter
 from evidence_book import FILES
 
 if TYPE_CHECKING:

@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.evidence import Evidence
-from bindery.model import Chapter
-from bindery.parse import parse_chapter
-from bindery.regions import (
+from bindery.core.model import Chapter
+from bindery.evidence.evidence import Evidence
+from bindery.evidence.quotations import (
     Quotations,
     compare_quotations,
     compute_checksum,
     fill_chapter,
     find_quotations,
 )
-from bindery.tables import Column, Table
-from bindery.views import View
+from bindery.evidence.tables import Column, Table
+from bindery.evidence.views import View
+from bindery.markdown.chapter_reader import parse_chapter
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from bindery.renames import find_old_names, find_old_names_in_code, load_renames
+from bindery.check.renamed_variables import find_old_names, find_old_names_in_code, load_renames
 
 
 def test_the_list_is_whole_and_leads_to_no_old_name() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from bindery.model import Finding, Severity, Span
-from bindery.report import (
+from bindery.core.model import Finding, Severity, Span
+from bindery.core.report import (
     format_finding,
     format_github,
     format_text,

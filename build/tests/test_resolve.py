@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.config import DEFAULT_SCHEMES
-from bindery.load import Tree, Unparsed
-from bindery.model import (
+from bindery.book.load import Tree, Unparsed
+from bindery.book.resolve import resolve_book
+from bindery.core.config import DEFAULT_SCHEMES
+from bindery.core.model import (
     Anchor,
     Book,
     Chapter,
@@ -22,8 +23,7 @@ from bindery.model import (
     ToFile,
     ToWeb,
 )
-from bindery.parse import parse_chapter
-from bindery.resolve import resolve_book
+from bindery.markdown.chapter_reader import parse_chapter
 from hypothesis import example, given
 from hypothesis import strategies as st
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
-from bindery.run import CommandMissingError, Ended, run_command, run_limited
+from bindery.core.processes import CommandMissingError, Ended, run_command, run_limited
 
 MIB = 1 << 20
 Start = Callable[..., Ended]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
-from bindery.checks import CHECKS
-from bindery.model import Finding, Severity, Span
-from bindery.sarif import format_sarif
+from bindery.check.rules import CHECKS
+from bindery.check.sarif import format_sarif
+from bindery.core.model import Finding, Severity, Span
 from hypothesis import given
 from hypothesis import strategies as st
 

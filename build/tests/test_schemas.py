@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from bindery.records import HISTORY, MODELS, SCHEMA, MachineReport, ToolOutput
+from bindery.evidence.records import HISTORY, MODELS, SCHEMA, MachineReport, ToolOutput
 from pydantic import BaseModel
 
 ROOT = Path(__file__).resolve().parents[2]

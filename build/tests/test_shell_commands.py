@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from bindery.calls.shell import iterate_prompted, read_shell
+from bindery.tools.command_lines.shell import iterate_prompted, read_shell
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,8 +7,8 @@ import random
 from pathlib import Path
 
 import pytest
-from bindery.load import Tree
-from bindery.shrinking import MAX_WIDTH, find_large, shrink_image, shrink_images
+from bindery.book.image_sizes import MAX_WIDTH, find_large, shrink_image, shrink_images
+from bindery.book.load import Tree
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageCms, ImageDraw, PngImagePlugin

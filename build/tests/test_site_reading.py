@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from bindery.config import load_config
+from bindery.core.config import load_config
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bindery.compare import compare_with_book
+from bindery.evidence.compare.find import compare_with_book
 from browsers import open_browser
 from evidence_book import EPOCH, FILES, make_record
 from lxml import html as lxml_html

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.parse import parse_chapter
-from bindery.slugs import SlugCounter, slugify_heading
+from bindery.markdown.chapter_reader import parse_chapter
+from bindery.markdown.slugs import SlugCounter, slugify_heading
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bindery.cluster import collect_run, write_run
-from bindery.jobs import Job, Request, Sweep, parse_sweep, spread_tasks, write_texts
-from bindery.model import ConfigError
-from bindery.recording import plan_run
-from bindery.records import Record, parse_record
-from bindery.slurm import (
+from bindery.core.model import ConfigError
+from bindery.evidence.records import Record, parse_record
+from bindery.runs.jobs import Job, Request, Sweep, parse_sweep, spread_tasks, write_texts
+from bindery.runs.record_run import plan_run
+from bindery.runs.slurm_commands import (
     HeldJobError,
     TaskState,
     VainWaitError,
     check_wait,
     read_accounting,
 )
+from bindery.runs.slurm_run import collect_run, write_run
 from hypothesis import given
 from hypothesis import strategies as st
 from slurm_cluster import Cluster, open_cluster

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from bindery.calls import dump_parser
-from bindery.calls.stored_parsers import Option, Parser, read_stored_parser
+from bindery.tools.command_lines import dump_parser
+from bindery.tools.command_lines.stored_parsers import Option, Parser, read_stored_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP = "import argparse\nparser = argparse.ArgumentParser()\n"

@@ -6,12 +6,12 @@ import math
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.sums.grammar import read_side
-from bindery.sums.judging import Verdict
-from bindery.sums.measures import match_unit
-from bindery.sums.readings import NoValueError, Reading, evaluate
-from bindery.sums.statements import Statement, read_statements
-from bindery.sums.tokens import split_tokens
+from bindery.check.arithmetic.grammar import read_side
+from bindery.check.arithmetic.judging import Verdict
+from bindery.check.arithmetic.measures import match_unit
+from bindery.check.arithmetic.readings import NoValueError, Reading, evaluate
+from bindery.check.arithmetic.statements import Statement, read_statements
+from bindery.check.arithmetic.tokens import split_tokens
 from hypothesis import assume, given
 from hypothesis import strategies as st
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bindery.render.table_layout import (
+from bindery.render.text.table_layout import (
     CELL_PADDING,
     ZERO_WIDTH_SPACE,
     PageRoom,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from bindery.parse import parse_chapter
-from bindery.table_text import find_table_faults, read_tables, split_cells
+from bindery.markdown.chapter_reader import parse_chapter
+from bindery.markdown.typed_tables import find_table_faults, read_tables, split_cells
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -8,9 +8,9 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.model import Chapter
-from bindery.parse import parse_chapter
-from bindery.tables import Column, Table, find_fault, format_cell, format_markdown
+from bindery.core.model import Chapter
+from bindery.evidence.tables import Column, Table, find_fault, format_cell, format_markdown
+from bindery.markdown.chapter_reader import parse_chapter
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.model import BookError, ConfigError
-from bindery.verify import find_first_difference, record_texts, verify_tools
+from bindery.core.model import BookError, ConfigError
+from bindery.runs.verify import find_first_difference, record_texts, verify_tools
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.identity import Identity
-from bindery.model import Finding, Span
-from bindery.watching import compare_findings, wait_for_changes
+from bindery.check.finding_identity import Identity
+from bindery.check.watch import compare_findings, wait_for_changes
+from bindery.core.model import Finding, Span
 from needs import need
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bindery.edition import find_edition
-from bindery.parse import parse_chapter
-from bindery.pipeline import inspect_book
+from bindery.book.this_edition import find_edition
+from bindery.check.inspect import inspect_book
+from bindery.markdown.chapter_reader import parse_chapter
 from bindery.render.appendix import (
     TITLE,
     WEB_TITLE,

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from bindery.parse import parse_chapter
-from bindery.pipeline import inspect_book
+from bindery.check.inspect import inspect_book
+from bindery.markdown.chapter_reader import parse_chapter
 from bindery.web.answers import VERDICTS, Answer
 from bindery.web.memory import format_answer, open_memory, parse_memory
 from bindery.web.mending import plan_mending, write_mending

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.acceptance import sift_listed
-from bindery.changes import Change, change_files
-from bindery.commands.links_external import Web, Wishes, ask_web, check_web
-from bindery.config import load_config
-from bindery.console import Format
-from bindery.load import JOURNAL, Tree
-from bindery.model import ConfigError
-from bindery.pipeline import inspect_book
+from bindery.book.load import JOURNAL, Tree
+from bindery.check.baseline_use import sift_listed
+from bindery.check.inspect import inspect_book
+from bindery.cli.commands.links_external import Web, Wishes, ask_web, check_web
+from bindery.cli.console import Format
+from bindery.core.config import load_config
+from bindery.core.model import ConfigError
+from bindery.core.transaction import Change, change_files
 from bindery.web.answers import Answer as Verdict
 from bindery.web.manners import Manners
 from bindery.web.memory import format_memory, open_memory, parse_memory, read_memory
@@ -41,8 +41,8 @@ RUN = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from bindery.commands.links_external import Web, Wishes, ask_web
-from bindery.pipeline import inspect_book
+from bindery.cli.commands.links_external import Web, Wishes, ask_web
+from bindery.check.inspect import inspect_book
 from bindery.web.manners import Manners
 from faulty_server import allow_loopback
 web = Web(Manners(delay=float(sys.argv[3]), back_off=0.01, limit=300.0), allow_loopback)
@@ -528,7 +528,7 @@ def test_copies_of_dead_pages_are_looked_for_when_asked(
 def test_a_check_does_not_wait_for_what_asks_the_web(child_environment: dict[str, str]) -> None:
     """Nothing of the web is loaded by `bindery check`."""
     code = (
-        "import sys, bindery.cli, bindery.pipeline; "
+        "import sys, bindery.cli.main, bindery.check.inspect; "
         "print([name for name in sys.modules if name.startswith(('bindery.web', 'httpx'))])"
     )
     command = [sys.executable, "-c", code]

@@ -18,9 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bindery.commands.links_external import Web, Wishes, ask_web, check_web
-from bindery.model import ConfigError
-from bindery.pipeline import inspect_book
+from bindery.check.inspect import inspect_book
+from bindery.cli.commands.links_external import Web, Wishes, ask_web, check_web
+from bindery.core.model import ConfigError
 from bindery.web import pages
 from bindery.web.addresses import Address, find_host, find_reason_not_to_ask, is_on_web
 from bindery.web.answers import Answer as Verdict
