@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from bindery.book.load import Tree
 from bindery.core.config import Config
 from bindery.core.model import ResolvedBook, Span, ToFile
+from bindery.core.repository import Tree
 
 if TYPE_CHECKING:
     from PIL.Image import Image

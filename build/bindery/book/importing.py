@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bindery.book.load import Tree
 from bindery.core.model import ConfigError, Finding, Span
 from bindery.core.report import count_noun
+from bindery.core.repository import Tree
 from bindery.markdown.chapter_reader import parse_chapter
 
 LIST_NAME = "chapters-md.txt"

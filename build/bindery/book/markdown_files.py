@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from bindery.book.load import Tree
 from bindery.book.resolve import resolve_book
 from bindery.core.config import FILE_NAME, Config
 from bindery.core.model import Book, BookError, Chapter, Finding, Link, Part, Resolution, Span
+from bindery.core.repository import Tree
 from bindery.markdown.chapter_reader import parse_chapter
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")

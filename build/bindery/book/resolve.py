@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from bindery.book.load import Tree, Unparsed
+from bindery.book.load import Unparsed
 from bindery.core.model import (
     Book,
     Chapter,
@@ -32,6 +32,7 @@ from bindery.core.model import (
     ToWeb,
     WrongCase,
 )
+from bindery.core.repository import Tree
 from bindery.core.suggestions import find_nearest
 from bindery.markdown.link_typing import Style, encode_name
 from bindery.markdown.slugs import slugify_heading

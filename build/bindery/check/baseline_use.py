@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bindery.book.load import read_line
 from bindery.check.baseline import Acceptance, Sifted, carry_accepted, parse_accepted, sift_findings
 from bindery.check.finding_identity import Standing, describe_standing
 from bindery.core.config import ASKED_RULES, Config
 from bindery.core.model import BookError, ConfigError, Finding, Span
+from bindery.core.repository import read_line
 
 if TYPE_CHECKING:
     from bindery.check.inspect import Inspection

@@ -6,13 +6,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from bindery.book.load import RECORDS_FOLDER, Tree, load_book
+from bindery.book.load import load_book
 from bindery.book.resolve import resolve_book
 from bindery.check.rules import RULES, Scope, check_book
 from bindery.core.build_date import read_today
 from bindery.core.config import Config, load_config
 from bindery.core.model import Book, Chapter, Finding, ResolvedBook, Severity
 from bindery.core.report import sort_findings
+from bindery.core.repository import RECORDS_FOLDER, Tree
 from bindery.evidence.evidence import Evidence
 from bindery.evidence.plots.files import compare_figures
 from bindery.evidence.quotations import Quotations, compare_quotations, find_quotations

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bindery.book.load import Tree
 from bindery.check.finding_identity import Identity
 from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.repository import Tree
 
 _LOOK_MILLISECONDS = 2000
 """How often files are looked at unasked: network file systems tell of no changes."""

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from bindery.book.load import RECORDS_FOLDER, Tree
 from bindery.book.markdown_files import Document, resolve_documents
 from bindery.check.inspect import Inspection
 from bindery.core.config import FILE_NAME
@@ -28,6 +27,7 @@ from bindery.core.model import (
     WrongCase,
 )
 from bindery.core.report import count_noun
+from bindery.core.repository import RECORDS_FOLDER, Tree
 from bindery.core.suggestions import find_nearest
 from bindery.evidence.quotations import Region
 from bindery.evidence.views import View, blank_quoted

@@ -106,8 +106,8 @@ def print_findings(
     accepted: int = 0,
     to_stderr: bool = False,
 ) -> None:
-    from bindery.book.load import read_line
     from bindery.core.report import format_github, format_json, format_text, summarise
+    from bindery.core.repository import read_line
 
     chapters = len(inspection.book.chapters)
     last = summary or summarise(findings, len(inspection.resolved.links), chapters, accepted)
@@ -140,8 +140,8 @@ def _find_prefix(root: Path) -> str:
 
 def print_warnings(findings: Sequence[Finding], inspection: Inspection) -> None:
     """What an engine has said while it made an output."""
-    from bindery.book.load import read_line
     from bindery.core.report import format_finding
+    from bindery.core.repository import read_line
 
     for finding in findings:
         text = format_finding(finding, lambda s: read_line(inspection.tree, s))

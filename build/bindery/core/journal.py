@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bindery.book.load import JOURNAL
 from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.repository import JOURNAL
 
 RULE = "unfinished-change"
 Texts = Mapping[str, tuple[str, str]]

@@ -21,7 +21,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from bindery.book.load import JOURNAL, Tree
 from bindery.core.config import FILE_NAME
 from bindery.core.journal import (
     JOURNAL_PART,
@@ -38,6 +37,7 @@ from bindery.core.journal import (
 from bindery.core.model import BookError, ConfigError, Finding, Span
 from bindery.core.processes import GIT, CommandMissingError, CommandTimeoutError, run_command
 from bindery.core.report import show_hidden
+from bindery.core.repository import JOURNAL, Tree
 from bindery.core.stops import note_signals
 from bindery.core.whole_files import sweep_leftovers
 

@@ -8,9 +8,9 @@ from datetime import date
 from pathlib import PurePosixPath as Path
 from typing import TYPE_CHECKING
 
-from bindery.book.load import RECORDS_FOLDER, Tree
 from bindery.core.config import Config
 from bindery.core.model import Finding, Span
+from bindery.core.repository import RECORDS_FOLDER, Tree
 from bindery.core.suggestions import find_nearest
 from bindery.evidence.database import EvidenceDatabase
 from bindery.evidence.evidence import Evidence

@@ -17,8 +17,8 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from bindery.book.load import Tree
 from bindery.core.model import Finding, Span
+from bindery.core.repository import Tree
 from bindery.core.suggestions import find_nearest
 from bindery.evidence.data_formulas import NoArithmeticError, agrees, evaluate
 from bindery.evidence.tables import Cell

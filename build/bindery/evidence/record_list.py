@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from bindery.book.load import RECORDS_FOLDER
 from bindery.core.config import ToolEntry
 from bindery.core.model import ConfigError, Finding, Span
 from bindery.core.report import count_noun
+from bindery.core.repository import RECORDS_FOLDER
 from bindery.core.suggestions import find_nearest
 
 if TYPE_CHECKING:

@@ -27,9 +27,9 @@ from pydantic import (
     model_validator,
 )
 
-from bindery.book.load import RECORDS_FOLDER, Tree
 from bindery.core.build_date import read_epoch
 from bindery.core.model import Finding, Span
+from bindery.core.repository import RECORDS_FOLDER, Tree
 from bindery.evidence import seals, units
 
 FOLDER = RECORDS_FOLDER

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
-from bindery.book.load import Tree
 from bindery.core.config import ToolEntry
+from bindery.core.repository import Tree
 from bindery.tools.tool_source import read_method
 
 if TYPE_CHECKING:

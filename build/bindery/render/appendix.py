@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bindery.book.load import RECORDS_FOLDER
 from bindery.book.resolve import resolve_book
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
@@ -31,6 +30,7 @@ from bindery.check.quoted_numbers import (
 )
 from bindery.core.model import Book, Chapter, Part, ResolvedBook, Span
 from bindery.core.report import count_noun
+from bindery.core.repository import RECORDS_FOLDER
 from bindery.evidence.provenance import Figure
 from bindery.evidence.published_data import Citation
 from bindery.markdown.chapter_reader import parse_chapter

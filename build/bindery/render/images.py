@@ -15,9 +15,9 @@ from pathlib import Path
 
 from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 
-from bindery.book.load import Tree
 from bindery.core.config import Config
 from bindery.core.model import BookError, Finding, Link, ResolvedBook, ToFile
+from bindery.core.repository import Tree
 from bindery.core.whole_files import write_whole
 
 MAX_PIXELS = 1600

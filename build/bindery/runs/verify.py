@@ -18,11 +18,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bindery.book.load import Tree
 from bindery.check.rules import RULES
 from bindery.core.config import Config, ToolEntry, load_config
 from bindery.core.model import BookError, ConfigError, Finding, Span
 from bindery.core.processes import Ended, Show, run_limited
+from bindery.core.repository import Tree
 from bindery.core.whole_files import write_whole
 from bindery.evidence.records import (
     DEMO_PROFILES,

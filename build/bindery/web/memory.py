@@ -15,9 +15,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, get_args
 
-from bindery.book.load import Tree
 from bindery.core.config import DEFAULT_LINK_DAYS, Config
 from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.repository import Tree
 from bindery.core.whole_files import write_whole
 from bindery.web.answers import VERDICTS, AnchorState, Answer
 

@@ -10,9 +10,10 @@ import contextlib
 import posixpath
 from collections.abc import Iterator
 
-from bindery.book.load import RECORDS_FOLDER, is_left_out
+from bindery.book.load import is_left_out
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Outside, Severity, Span, ToFile, WrongCase
+from bindery.core.repository import RECORDS_FOLDER
 
 RULE = Rule("orphan-file", Severity.WARNING, "nothing in the book points to a file of its folder")
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from bindery.book.load import Tree
 from bindery.core.config import Config
 from bindery.core.model import (
     Book,
@@ -19,6 +18,7 @@ from bindery.core.model import (
     Severity,
     Span,
 )
+from bindery.core.repository import Tree
 from bindery.evidence.evidence import Evidence
 from bindery.evidence.quotations import Quotations
 from bindery.markdown.prose import Fence, Passage, read_fences, read_passages

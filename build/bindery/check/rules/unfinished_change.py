@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from bindery.book.load import JOURNAL
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity
+from bindery.core.repository import JOURNAL
 
 RULE = Rule(
     "unfinished-change",

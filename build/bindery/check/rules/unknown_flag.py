@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from bindery.book.load import RECORDS_FOLDER
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Chapter, Finding, Severity, Span
+from bindery.core.repository import RECORDS_FOLDER
 from bindery.markdown.prose import Fence, Passage
 
 if TYPE_CHECKING:

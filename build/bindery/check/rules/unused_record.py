@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bindery.book.load import RECORDS_FOLDER
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity, Span
+from bindery.core.repository import RECORDS_FOLDER
 from bindery.evidence.records import DEMO_PROFILES
 
 RULE = Rule("unused-record", Severity.WARNING, "no table quotes a record")

@@ -108,11 +108,11 @@ class _Checked:
 
 
 def _check_once(wanted: _Wanted) -> _Checked:
-    from bindery.book.load import read_line
     from bindery.check.baseline import sift_findings
     from bindery.check.baseline_use import is_of_check, read_accepted, read_listed
     from bindery.check.choose_findings import choose_new, find_folders, is_below, relate_paths
     from bindery.check.inspect import inspect_book
+    from bindery.core.repository import read_line
 
     # Read first: what is wrong with it should not have to wait for the book.
     given = read_accepted(wanted.root, wanted.baseline) if wanted.baseline else None
@@ -175,11 +175,11 @@ def _explain_rule(name: str) -> str:
 def _rewrite_baseline(root: Path, path: Path) -> None:
     """Write the file of accepted findings: all of today where there is none yet, otherwise those
     of the file that are still found. So a file that is there never grows."""
-    from bindery.book.load import read_line
     from bindery.check.baseline import format_accepted, sift_findings
     from bindery.check.baseline_use import is_of_check, read_accepted
     from bindery.check.inspect import inspect_book
     from bindery.core.report import count_noun
+    from bindery.core.repository import read_line
     from bindery.core.whole_files import write_whole
 
     if path.exists() and not path.is_file():
@@ -234,10 +234,10 @@ def _print_changes(
     checked: _Checked, known: Mapping[Finding, Identity] | None
 ) -> Mapping[Finding, Identity]:
     """Print what is new and what has gone since the findings known so far; the first time all."""
-    from bindery.book.load import read_line
     from bindery.check.finding_identity import identify_finding
     from bindery.check.watch import compare_findings
     from bindery.core.report import format_head
+    from bindery.core.repository import read_line
 
     tree = checked.inspection.tree
     found = {f: identify_finding(f, read_line(tree, f.span)) for f in checked.findings}
@@ -263,8 +263,8 @@ def _summarise(checked: _Checked) -> str:
 
 
 def _print_trouble(root: Path, error: BookError | OSError) -> None:
-    from bindery.book.load import Tree, read_line
     from bindery.core.report import format_finding
+    from bindery.core.repository import Tree, read_line
 
     tree = Tree(root)
     print(file=sys.stderr)

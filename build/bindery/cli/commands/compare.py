@@ -61,14 +61,17 @@ def compare(
     is like it, and why."""
     import json
 
+    from bindery.check.rules import RULES
+    from bindery.core.config import load_config
     from bindery.evidence.compare import find as comparing
     from bindery.evidence.compare import words as verdicts
     from bindery.evidence.compare.judge import NothingAlikeError
 
     share = read_amount("--tolerance", tolerance, comparing.parse_share)
     try:
+        config = load_config(root, RULES)
         comparison = comparing.compare_with_book(
-            root, target, against=against, hardware=hardware, facts=facts, tolerance=share
+            config, target, against=against, hardware=hardware, facts=facts, tolerance=share
         )
     except NothingAlikeError as error:
         if output is ListFormat.JSON:

@@ -32,9 +32,9 @@ def fill(
     only_check: bool,
 ) -> None:
     """Write the tables, values and plots that views give into the chapters, or compare them."""
-    from bindery.book.load import JOURNAL
     from bindery.check.inspect import inspect_book
     from bindery.core.report import count_noun
+    from bindery.core.repository import JOURNAL
     from bindery.core.transaction import report_unfinished, take_back
 
     if not only_check:

@@ -41,13 +41,14 @@ def format_sources(
     root: Path,
 ) -> None:
     """Pad tables, put each paragraph on one line, sort definitions of links; change no word."""
-    from bindery.book.load import JOURNAL, load_book, read_line
+    from bindery.book.load import load_book
     from bindery.book.markdown_files import read_documents
     from bindery.check.baseline_use import prepare_carrying
     from bindery.check.rules import RULES
     from bindery.core.config import load_config
     from bindery.core.journal import Change
     from bindery.core.report import format_finding
+    from bindery.core.repository import JOURNAL, read_line
     from bindery.core.transaction import change_files, report_unfinished, take_back
     from bindery.rewrite.formatting.chapters import RULE, format_document
 

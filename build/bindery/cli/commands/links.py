@@ -73,8 +73,8 @@ def links(
     from bindery.check.inspect import inspect_book
 
     if external:
-        from bindery.book.load import JOURNAL
         from bindery.cli.commands.links_external import check_web
+        from bindery.core.repository import JOURNAL
         from bindery.core.transaction import report_unfinished, take_back
 
         refuse_given(context, ("out",), "belongs to the built outputs", "leave out --external")

@@ -32,11 +32,12 @@ def mv(
     root: Path,
 ) -> None:
     """Move a chapter, a folder or a file: links in and out, chapters.yaml, the old address."""
-    from bindery.book.load import JOURNAL, load_book
+    from bindery.book.load import load_book
     from bindery.book.markdown_files import read_documents
     from bindery.check.baseline_use import prepare_carrying
     from bindery.check.rules import RULES
     from bindery.core.config import load_config
+    from bindery.core.repository import JOURNAL
     from bindery.core.transaction import report_unfinished, take_back
     from bindery.rewrite.moving.plan import RULE
     from bindery.rewrite.moving.transfer import arrange_moves, find_path, make_plan, transfer

@@ -193,7 +193,7 @@ def _refuse_foreign(path: Path, is_such: Callable[[bytes], bool]) -> None:
 
 
 def _end_build(proof: Proof, edition: Edition, folder: Path, path: Path, root: Path) -> None:
-    from bindery.book.load import REPORT
+    from bindery.core.repository import REPORT
     from bindery.render.completeness import write_proof
 
     write_proof(folder / REPORT, proof, edition, path.name)

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from bindery.book.load import Tree
 from bindery.core.config import ToolEntry
 from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.repository import Tree
 from bindery.core.suggestions import find_nearest
 from bindery.tools.tool_source import read_constants
 

@@ -10,11 +10,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from bindery.book.load import RECORDS_FOLDER, Tree
-from bindery.check.rules import RULES
 from bindery.core.build_date import read_today
-from bindery.core.config import load_config
+from bindery.core.config import Config
 from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.repository import RECORDS_FOLDER, Tree
 from bindery.core.suggestions import find_nearest
 from bindery.evidence.compare.declaration import Terms, load_terms
 from bindery.evidence.compare.judge import (
@@ -55,7 +54,7 @@ def parse_share(text: str) -> float:
 
 
 def compare_with_book(
-    root: Path,
+    config: Config,
     target: str,
     *,
     against: str = "",
@@ -69,7 +68,6 @@ def compare_with_book(
     Raises ConfigError for what is not there or cannot be read, and NothingAlikeError where no
     record can stand beside it.
     """
-    config = load_config(root, RULES)
     tree = Tree(config.root)
     records: dict[str, Record] = {}
     for item in load_records(tree):

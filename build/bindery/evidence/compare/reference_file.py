@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath as Path
 from typing import TYPE_CHECKING
 
-from bindery.book.load import Tree
 from bindery.core.config import ToolEntry
 from bindery.core.model import Finding, Span
+from bindery.core.repository import Tree
 from bindery.evidence.compare.declaration import Terms
 from bindery.evidence.compare.judge import Key, Reference, make_references
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from bindery.book.load import Tree
 from bindery.core.model import Finding, Span
+from bindery.core.repository import Tree
 from bindery.evidence.evidence import Evidence
 from bindery.evidence.quotations import FILL_COMMAND, Quotations, Region
 

@@ -29,7 +29,6 @@ import pypandoc
 from lxml import etree
 from PIL import Image, ImageDraw, ImageFont
 
-from bindery.book.load import Tree
 from bindery.book.this_edition import Edition, find_changes_url
 from bindery.check.inspect import Inspection
 from bindery.core.config import Config
@@ -45,6 +44,7 @@ from bindery.core.model import (
     ToChapter,
 )
 from bindery.core.processes import CommandMissingError, CommandTimeoutError, run_command
+from bindery.core.repository import Tree
 from bindery.core.whole_files import make_work_folder, write_whole
 from bindery.render.addresses import make_prefixes, quote_fragment
 from bindery.render.completeness import (

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
-from bindery.book.load import MADE_BY_US, Tree
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
 from bindery.core.config import Config
 from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.repository import MADE_BY_US, Tree
 from bindery.core.whole_files import make_folder
 from bindery.render.addresses import find_page
 from bindery.render.appendix import find_appendix

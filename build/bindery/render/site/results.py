@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from bindery.book.load import RECORDS_FOLDER, Tree
 from bindery.core.report import count_noun
+from bindery.core.repository import RECORDS_FOLDER, Tree
 from bindery.evidence.tables import UNKNOWN, Cell, Column, format_cell
 from bindery.render.text.decimals import find_pads
 from bindery.render.text.markup import escape_attribute, escape_text

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from bindery.book.load import RECORDS_FOLDER, Tree
 from bindery.check.inspect import Inspection
 from bindery.core.config import Config, ToolEntry
 from bindery.core.model import Anchor, Span
+from bindery.core.repository import RECORDS_FOLDER, Tree
 from bindery.markdown.slugs import SlugCounter
 from bindery.render.addresses import quote_path
 from bindery.render.site.reader_run import find_references, share_references

@@ -6,7 +6,7 @@ import posixpath
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from bindery.book.load import Kind, Tree
+from bindery.core.repository import Kind, Tree
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import posixpath
 import re
 from collections.abc import Mapping
 
-from bindery.book.load import Tree
 from bindery.core.config import Config
+from bindery.core.repository import Tree
 from bindery.evidence.published_data import DataTable, load_data
 from bindery.rewrite.moving.listing import MapPath
 

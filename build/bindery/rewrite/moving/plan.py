@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from bindery.book.load import Tree
 from bindery.book.markdown_files import (
     Document,
     Edit,
@@ -44,6 +43,7 @@ from bindery.core.model import (
     ToWeb,
     WrongCase,
 )
+from bindery.core.repository import Tree
 from bindery.evidence.quotations import Quotations, compute_checksum, find_quotations
 from bindery.markdown.link_typing import Form, Style, read_form, write_form
 from bindery.rewrite.moving.paths import MovedTree, Moves

@@ -9,11 +9,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
-from bindery.book.load import RECORDS_FOLDER, SKIPPED_FOLDERS, Tree
 from bindery.book.markdown_files import Document
 from bindery.core.config import FILE_NAME, Config
 from bindery.core.journal import Change, Texts
 from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.repository import RECORDS_FOLDER, SKIPPED_FOLDERS, Tree
 from bindery.core.suggestions import find_nearest
 from bindery.core.transaction import change_files
 from bindery.rewrite.moving.listing import list_plain_lists, relist_chapters, relist_paths

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 
-from bindery.book.load import Tree
 from bindery.core.report import count_noun
+from bindery.core.repository import Tree
 from bindery.rewrite.moving.plan import Plan
 
 
