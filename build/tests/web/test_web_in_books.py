@@ -224,7 +224,7 @@ def test_a_build_asks_nobody(make_book: BookMaker, child_environment: dict[str, 
     """What asks the web is not even loaded when a book is built."""
     root = make_asked_book(make_book)
     code = (
-        "import sys; from bindery import cli\n"
+        "import sys; from bindery.cli import main as cli\n"
         "sys.argv = ['bindery', 'html', '--quiet']\n"
         "try: cli.main()\n"
         "except SystemExit as stop: assert not stop.code, stop.code\n"

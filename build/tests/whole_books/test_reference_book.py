@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[3]
 
-README = (ROOT / "build/README.md").read_text(encoding="utf-8")
+README = (ROOT / "build/docs/rules.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
