@@ -19,7 +19,7 @@ from bindery.core.model import Finding, Severity, Span
 from bindery.core.report import LineReader, write_json
 
 _HOME = "https://github.com/executable-field-book/ml-engineering"
-_RULES_PAGE = f"{_HOME}/blob/main/build/README.md#rules"
+_RULES_PAGE = f"{_HOME}/blob/main/build/docs/rules.md"
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 # Not GitHub's `primaryLocationLineHash`: its uploader makes that itself, from the bare line, and
 # warns of every other value.

@@ -41,7 +41,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, in one place. `rule` is the id that stands in build/README.md."""
+    """One thing that is wrong, in one place. `rule` is the id listed in build/docs/rules.md."""
 
     span: Span
     rule: str

@@ -137,7 +137,7 @@ def test_all_rules_are_described() -> None:
     rules = log["runs"][0]["tool"]["driver"]["rules"]
     assert [rule["id"] for rule in rules] == [rule.id for rule in CHECKS]
     assert all(rule["shortDescription"]["text"] for rule in rules)
-    assert all(rule["helpUri"].endswith("/build/README.md#rules") for rule in rules)
+    assert all(rule["helpUri"].endswith("/build/docs/rules.md") for rule in rules)
 
 
 def test_columns_are_counted_in_utf_16() -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
 
 from bindery.check.rules import (
     bad_calculator,
-    bad_data,
-    bad_record,
     bad_table,
-    bad_view,
     broken_code,
     broken_image,
     broken_maths,
@@ -18,36 +17,25 @@ from bindery.check.rules import (
     dead_link,
     directory_anchor,
     duplicate_anchor,
-    edited_output,
-    edited_record,
+    earlier_stages,
     gutted_section,
     house_word,
     large_image,
     missing_alt,
-    missing_chapter,
     missing_image,
     mixed_machines,
     nested_url,
-    not_utf8,
     old_claim,
-    old_method,
-    old_record,
     orphan_file,
     outside_book,
     renamed_variable,
     repeated_reference,
-    stale_output,
-    swallowed_tag,
-    unclosed_region,
     undated_claim,
     undefined_reference,
     unfinished_change,
     unglossed_term,
     unknown_flag,
-    unknown_record,
-    unknown_view,
     unlisted_chapter,
-    unsourced_number,
     unused_excuse,
     unused_record,
     unused_reference,
@@ -62,10 +50,10 @@ __all__ = ["CHECKS", "RULES", "Rule", "Scope", "check_book"]
 
 Check = Callable[[Scope], Iterable[Finding]]
 
-_MODULES = (
+_ENTRIES: tuple[Rule | Any, ...] = (
     unfinished_change,
-    missing_chapter,
-    not_utf8,
+    earlier_stages.MISSING_CHAPTER,
+    earlier_stages.NOT_UTF8,
     outside_book,
     dead_link,
     dead_anchor,
@@ -79,23 +67,23 @@ _MODULES = (
     large_image,
     broken_maths,
     missing_alt,
-    swallowed_tag,
+    earlier_stages.SWALLOWED_TAG,
     unlisted_chapter,
     gutted_section,
     orphan_file,
-    bad_data,
-    bad_record,
-    edited_record,
-    bad_view,
-    unclosed_region,
-    unknown_view,
-    unknown_record,
-    edited_output,
-    stale_output,
-    old_method,
-    old_record,
+    earlier_stages.BAD_DATA,
+    earlier_stages.BAD_RECORD,
+    earlier_stages.EDITED_RECORD,
+    earlier_stages.BAD_VIEW,
+    earlier_stages.UNCLOSED_REGION,
+    earlier_stages.UNKNOWN_VIEW,
+    earlier_stages.UNKNOWN_RECORD,
+    earlier_stages.EDITED_OUTPUT,
+    earlier_stages.STALE_OUTPUT,
+    earlier_stages.OLD_METHOD,
+    earlier_stages.OLD_RECORD,
     unused_record,
-    unsourced_number,
+    earlier_stages.UNSOURCED_NUMBER,
     undefined_reference,
     repeated_reference,
     unused_reference,
@@ -112,7 +100,17 @@ _MODULES = (
     unglossed_term,
     unused_excuse,
 )
-CHECKS: Mapping[Rule, Check] = {module.RULE: module.check for module in _MODULES}
+
+
+def _list_checks() -> Iterator[tuple[Rule, Check]]:
+    for entry in _ENTRIES:
+        if isinstance(entry, Rule):
+            yield entry, partial(Scope.take_found, rule=entry)
+        else:
+            yield entry.RULE, entry.check
+
+
+CHECKS: Mapping[Rule, Check] = dict(_list_checks())
 RULES: Mapping[str, Rule] = {rule.id: rule for rule in CHECKS}
 
 
