@@ -11,7 +11,7 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
@@ -39,12 +39,6 @@ OPTIONS_FILE = "options.json"
 """The options of a tool, stored in the folder of its records."""
 DEMO_PROFILES = ("demo", "toy")
 """Names of the profile that shows that a tool runs; `toy` is its name in records before 0.2."""
-HISTORY = {
-    1: "results of one node; units are in the names of columns",
-    2: "how the run ended, nodes and ranks, the environment that steers a run, a unit for each "
-    "column, the log, a seal; machine facts with NUMA nodes and power limits",
-}
-
 Scalar = str | int | float | bool | None
 Ending = Literal[
     "done",
@@ -485,113 +479,6 @@ def _find_latest_start() -> datetime:
 # --- records of older schemas ---
 
 
-class _OldModel(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
-
-
-class OldCpu(_OldModel):
-    """Facts of the processor; what could not be read is null."""
-
-    model: str | None = None
-    architecture: str | None = None
-    sockets: int | None = None
-    cores: int | None = None
-    threads: int | None = None
-    numa_nodes: int | None = None
-
-
-class OldAccelerator(_OldModel):
-    """Facts of one accelerator; what could not be read is null."""
-
-    vendor: str | None = None
-    model: str | None = None
-    memory_bytes: int | None = None
-
-
-class OldMachine(_OldModel):
-    """Facts of the machine."""
-
-    label: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
-    """Short name of its kind; the file of a record begins with it."""
-    cpu: OldCpu
-    memory_bytes: int | None = None
-    accelerators: tuple[OldAccelerator, ...] = ()
-
-
-class OldRecord(_Model):
-    """One run, in schema 1."""
-
-    schema_number: Annotated[Literal[1], Field(alias="schema")]
-    """Number of this schema."""
-    tool: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
-    """Name of the tool."""
-    version: str
-    """Version of the tool."""
-    method: Annotated[int, Field(ge=1)]
-    """Number of the tool's method."""
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    """Digest of the tool's file."""
-    profile: str
-    """Which of the tool's sets of arguments was used."""
-    command: tuple[str, ...]
-    """The command, relative to the root of the book."""
-    started: Time
-    """When the run began, with its time zone (ISO 8601)."""
-    seconds: Annotated[float, Field(ge=0)]
-    """How long the run took, as the tool says."""
-    exit_status: int
-    """Exit status of the tool."""
-    complete: bool
-    """Whether everything was measured that was asked for."""
-    machine: OldMachine
-    """The machine; further facts may stand there."""
-    software: dict[str, Cell]
-    """Versions of the software by name."""
-    results: Rows
-    """What was measured, row by row."""
-    details: dict[str, JsonValue] = {}
-    """What else a reader of the results may want to know."""
-    caveats: tuple[str, ...] = ()
-    """What could not be measured."""
-
-
-def _upgrade_from_1(data: Mapping[str, Any]) -> dict[str, Any]:
-    """How it ended follows from its status, and units from the names of columns. Facts of the
-    machine that schema 2 does not know are passed over."""
-    status, is_whole = data["exit_status"], data["complete"]
-    ended = "done" if status == 0 else "failed" if status > 0 else "crashed"
-    rows = data["results"]
-    numbers = {
-        key: None
-        for row in rows
-        for key, value in row.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    }
-    machine = _keep_known(data["machine"], Machine)
-    machine["cpu"] = _keep_known(machine["cpu"], Cpu)
-    machine["accelerators"] = [
-        _keep_known(accelerator, Accelerator) for accelerator in machine.get("accelerators", ())
-    ]
-    return {
-        **data,
-        "schema": 2,
-        "ended": ended,
-        "complete": is_whole and ended in WHOLE_ENDINGS,
-        "machine": machine,
-        "units": {key: units.infer_unit(key) for key in numbers},
-        "seal": None,
-    }
-
-
-def _keep_known(facts: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
-    return {key: value for key, value in facts.items() if key in model.model_fields}
-
-
-MODELS: Mapping[int, type[BaseModel]] = {1: OldRecord, 2: Record}
-UPGRADES: Mapping[int, Callable[[Mapping[str, Any]], dict[str, Any]]] = {1: _upgrade_from_1}
-"""How a record of one schema becomes one of the next."""
-
-
 # --- text to record ---
 
 
@@ -642,31 +529,24 @@ def parse_record(path: str, text: str) -> Record | Finding:
     if not isinstance(data, dict):
         return Finding(Span.whole(path), "bad-record", "a record is a JSON object")
     number = data.get("schema", SCHEMA)
-    if type(number) is not int or number not in MODELS:
+    if number != SCHEMA:
         span = Span(path, _find_line(text, ("schema",)))
-        known = " and ".join(map(str, MODELS))
-        message = f"'schema': {json.dumps(number)} is not known; known are {known}"
-        return Finding(span, "bad-record", message, "a newer bindery may read it")
+        message = f"'schema' is {json.dumps(number)}, and this bindery reads schema {SCHEMA}"
+        return Finding(span, "bad-record", message, "another version of bindery may read it")
     try:
-        return _validate(data, number, path, text)
+        return _validate(data, path, text)
     except ValidationError as error:
         place, reason = explain_error(error)
-        return _report(path, text, place, reason, number)
+        return _report(path, text, place, reason)
     except RecursionError:
         return Finding(Span.whole(path), "bad-record", "this JSON is nested too deeply")
 
 
-def _validate(data: dict[str, Any], number: int, path: str, text: str) -> Record | Finding:
-    while number != SCHEMA:
-        MODELS[number].model_validate(data)
-        data = UPGRADES[number](data)
-        number += 1
-        if number == SCHEMA:
-            return Record.model_validate(data)
+def _validate(data: dict[str, Any], path: str, text: str) -> Record | Finding:
     record = Record.model_validate(data)
     if record.seal is None:
         reason = "a record is sealed when it is written"
-        return _report(path, text, ("seal",), reason, number)
+        return _report(path, text, ("seal",), reason)
     if not seals.is_untouched(text, data["seal"]) and (edit := seals.find_edit(data)):
         place, message = edit
         hint = f"undo the edit with `git checkout -- {path}`, or measure again with {record.again}"
@@ -697,13 +577,11 @@ def _name_place(place: Sequence[str | int]) -> str:
     return ".".join(map(str, place)) or "the whole"
 
 
-def _report(
-    path: str, text: str, place: tuple[str | int, ...], reason: str, number: int
-) -> Finding:
+def _report(path: str, text: str, place: tuple[str | int, ...], reason: str) -> Finding:
     name = _name_place(place)
     span = Span(path, _find_line(text, place))
     message, hint = _turn_advice(f"'{name}': {reason}")
-    schema = f"the schema is {SCHEMAS}/record-{number}.json in the repository of bindery"
+    schema = f"the schema is {SCHEMAS}/record-{SCHEMA}.json in the repository of bindery"
     return Finding(span, "bad-record", message, hint or schema)
 
 

@@ -138,11 +138,6 @@ def _advise(base: str) -> str:
     )
 
 
-def infer_unit(column: str) -> str:
-    """The unit of a column of an old record, which has only its name to tell it."""
-    return find_bound_unit(column) or "1"
-
-
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _BYTES = {
     "b": 1,

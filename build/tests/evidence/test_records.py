@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,11 +22,8 @@ from bindery.evidence.records import (
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "records"
-
-
-OLD: dict[str, Any] = {
-    "schema": 1,
+NEW: dict[str, Any] = {
+    "schema": 2,
     "tool": "timer",
     "version": "0.1.0",
     "method": 1,
@@ -42,10 +38,6 @@ OLD: dict[str, Any] = {
     "software": {"torch": None},
     "results": [{"name": "a", "seconds": 0.25, "good": True, "spare": None}],
     "caveats": ["could not read clocks"],
-}
-NEW: dict[str, Any] = {
-    **OLD,
-    "schema": 2,
     "environment": {"OMP_NUM_THREADS": "2"},
     "ended": "done",
     "nodes": 2,
@@ -159,15 +151,12 @@ def test_what_is_no_number_is_refused(word: str) -> None:
     assert word in text.split("\n")[finding.span.line - 1]
 
 
-@pytest.mark.parametrize("base", [OLD, NEW])
-def test_a_run_of_the_future_is_refused(
-    base: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_of_the_future_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """No run began more than a day from now, or from the edition where that is dated later."""
     monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
     now = datetime.now(UTC)
     times = [(now + timedelta(hours=hours)).isoformat() for hours in (23, 25)]
-    texts = [make_record(base, started=time) for time in times]
+    texts = [make_record(started=time) for time in times]
     read_record(texts[0])
     assert read_finding(texts[1]).message.startswith("'started': this day is still to come")
     monkeypatch.setenv("SOURCE_DATE_EPOCH", str(int(now.timestamp()) + 7200))
@@ -225,38 +214,13 @@ def test_what_is_no_record_is_refused(text: str) -> None:
 # --- schemas ---
 
 
-@pytest.mark.parametrize("number", [0, 3, 99, "2", None, True, 2.0])
-def test_an_unknown_schema_is_named_with_those_that_are_known(number: object) -> None:
+@pytest.mark.parametrize("number", [0, 1, 3, "2", None])
+def test_another_schema_is_refused(number: object) -> None:
     """A record of a later schema is refused, and its reader is told what may help."""
-    text = make_record(OLD, schema=number)
+    text = make_record(schema=number)
     finding = read_finding(text)
-    assert finding.message == f"'schema': {json.dumps(number)} is not known; known are 1 and 2"
-    assert finding.help == "a newer bindery may read it"
+    assert finding.message == f"'schema' is {json.dumps(number)}, and this bindery reads schema 2"
     assert '"schema"' in text.split("\n")[finding.span.line - 1]
-
-
-def test_a_record_of_schema_1_is_upgraded() -> None:
-    """What schema 1 does not say follows from what it says; what is missing there is refused."""
-    record = read_record(make_record(OLD))
-    assert (record.ended, record.nodes, record.ranks, record.log) == ("done", 1, 1, None)
-    assert (record.environment, record.seal) == ({}, None)
-    assert record.units == {"seconds": "s"}
-    failed = read_record(make_record(OLD, exit_status=1, complete=False))
-    assert (failed.ended, failed.complete) == ("failed", False)
-    assert read_record(make_record(OLD, exit_status=-11)).ended == "crashed"
-    assert read_finding(make_record(OLD, tool=...)).message == "'tool': field required"
-    assert read_finding(make_record(OLD, ended="done")).message.startswith("'ended'")
-
-
-def test_the_first_record_of_this_book_still_loads() -> None:
-    """A record that was really made with schema 1 is read with all of its numbers."""
-    path = FIXTURES / "mamf_finder_schema_1.json"
-    record = read_record(path.read_text(encoding="utf-8"))
-    assert len(record.results) == 8
-    assert record.machine.hardware == "AMD EPYC, 1 socket, 2 cores"
-    assert record.units["seconds_iqr"] == "s"
-    assert record.units["flops_per_second_max"] == "FLOP/s"
-    assert record.units["spread"] == "1"
 
 
 # --- units ---
@@ -448,9 +412,9 @@ def test_any_edited_cell_is_named(rows: list[dict[str, Any]], data: st.DataObjec
 
 def test_what_is_written_is_read_again() -> None:
     """A record that is formatted and read is the same, and sealed."""
-    record = read_record(make_record(OLD, started="2026-11-20T18:00:00+01:00"))
-    again = read_record(format_record(record))
-    assert again.model_copy(update={"seal": None}) == record
+    record = read_record(make_record(started="2026-11-20T18:00:00+01:00"))
+    again = read_record(format_record(record.model_copy(update={"seal": None})))
+    assert again.model_copy(update={"seal": None}) == record.model_copy(update={"seal": None})
     assert again.seal is not None
 
 
