@@ -612,7 +612,7 @@ def test_json_is_the_whole_comparison(book: Path, run_bindery: Runner) -> None:
         (["unknown.json"], "the book has no tool 'fabrik'"),
         (["plain.json"], "nothing says which results of 'plain' are alike"),
         (["bad.json"], "'units': the column 'spread' has no unit"),
-        (["record.json"], "'schema': 9 is not known"),
+        (["record.json"], "'schema' is 9, and this bindery reads schema 2"),
         (["mine.json", "--facts", "list.json"], "'machine': "),
         (["mine.json", "--facts", "text.json"], "this is not JSON"),
         (["mine.json", "--facts", "text.json", "--hardware", "x"], "say the same thing"),

@@ -11,6 +11,7 @@ from bindery.check.inspect import inspect_book
 from bindery.core.model import Finding
 from bindery.evidence import database
 from bindery.evidence.views import parse_view
+from evidence_book import make_record
 
 if TYPE_CHECKING:
     from conftest import BookMaker
@@ -29,14 +30,21 @@ DATA = """name,size,count,sold,source,date,class
 a,1.5,2,yes,https://example.org/,2026-01-02,vendor
 b,,,no,https://example.org/,2026-01-02,reported
 """
-RECORD = """{"schema": 1, "tool": "timer", "version": "0.1.0", "method": 2, "profile": "demo",
-"sha256": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
-"command": ["python", "timer.py"], "started": "2026-11-20T23:30:00-02:00", "seconds": 1.5,
-"exit_status": 0, "complete": true, "machine": {"label": "h200-x2", "cpu": {"model": "Xeon"},
-"accelerators": [{"vendor": "NVIDIA", "model": "H200"}, {"vendor": "NVIDIA", "model": "H200"}]},
-"software": {"torch": "2.13.0"}, "results": [{"n": 5, "median": 0.25, "good": true},
-{"n": 5, "median": 0.5, "spare": null}]}
-"""
+RECORD = make_record(
+    "timer",
+    method=2,
+    profile="demo",
+    started="2026-11-20T23:30:00-02:00",
+    seconds=1.5,
+    machine={
+        "label": "h200-x2",
+        "cpu": {"model": "Xeon"},
+        "accelerators": [{"vendor": "NVIDIA", "model": "H200"}] * 2,
+    },
+    software={"torch": "2.13.0"},
+    units={"n": "1", "median": "s"},
+    results=[{"n": 5, "median": 0.25, "good": True}, {"n": 5, "median": 0.5, "spare": None}],
+)
 
 
 @pytest.fixture
