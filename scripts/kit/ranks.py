@@ -60,10 +60,13 @@ def read_place(environ: Mapping[str, str] = os.environ) -> Place | None:
     return None
 
 
-def launch_ranks(count: int, arguments: Sequence[str] | None = None) -> int:
+def launch_ranks(
+    count: int, arguments: Sequence[str] | None = None, grace: float = GRACE_SECONDS
+) -> int:
     """Run this program again as `count` ranks on this machine; the exit status of them all.
 
-    The first rank that fails is named and ends the others. Signals are passed on to all ranks.
+    The first rank that fails is named and ends the others after `grace` seconds. Signals are
+    passed on to all ranks.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -91,7 +94,7 @@ def launch_ranks(count: int, arguments: Sequence[str] | None = None) -> int:
         statuses = [process.poll() for process in ranks]
         if failed is None:
             failed = next((rank for rank, status in enumerate(statuses) if status), None)
-            deadline = time.monotonic() + GRACE_SECONDS
+            deadline = time.monotonic() + grace
         elif time.monotonic() > deadline:
             for process in ranks:
                 process.kill()
@@ -124,10 +127,13 @@ def add_rank_options(parser: argparse.ArgumentParser) -> None:
 
 
 def place_or_launch(
-    options: argparse.Namespace, arguments: Sequence[str] | None, least: int = 2
+    options: argparse.Namespace,
+    arguments: Sequence[str] | None,
+    least: int = 2,
+    grace: float = GRACE_SECONDS,
 ) -> Place | int:
     """The place that a launcher gave to this process. Without a launcher, run this program as
-    several ranks on this machine and return their exit status.
+    several ranks on this machine and return their exit status (see launch_ranks for `grace`).
 
     `options` has `device` and `ranks`. Raises UsageError below `least` ranks.
     """
@@ -140,7 +146,7 @@ def place_or_launch(
             count = accelerator.device_count() if accelerator.is_available() else 2
     if count < least:
         raise UsageError(f"needs at least {least} ranks: use --ranks {least}, or more nodes")
-    return place or launch_ranks(count, arguments)
+    return place or launch_ranks(count, arguments, grace)
 
 
 def begin_ranks(
