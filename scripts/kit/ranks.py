@@ -182,6 +182,13 @@ def choose_backend(torch: Any, device: Any) -> str:
     return str(backend)
 
 
+def can_bind_device(torch: Any, backend: str) -> bool:
+    """Whether init_process_group may be given a device_id. Before torch 2.8 that made NCCL hang
+    now and then (pytorch issue 153960)."""
+    version = tuple(map(int, re.findall(r"\d+", torch.__version__)[:2]))
+    return backend == "nccl" and version >= (2, 8)
+
+
 def join_ranks(
     torch: Any, place: Place, device_name: str | None = None, timeout: float = 300.0
 ) -> Job:
@@ -193,16 +200,13 @@ def join_ranks(
     device = choose_device(torch, device_name, place.local_rank)
     backend = choose_backend(torch, device)
     os.environ.setdefault("MASTER_PORT", "29500")
-    # Before torch 2.8, binding the device made NCCL hang now and then (pytorch issue 153960).
-    version = tuple(map(int, re.findall(r"\d+", torch.__version__)[:2]))
-    bound = {"device_id": device} if backend == "nccl" and version >= (2, 8) else {}
     torch.distributed.init_process_group(
         backend,
         init_method="env://",
         rank=place.rank,
         world_size=place.size,
         timeout=datetime.timedelta(seconds=timeout),
-        **bound,
+        device_id=device if can_bind_device(torch, backend) else None,
     )
     return Job(torch, device, backend, *place)
 
