@@ -35,7 +35,7 @@ def parse_fio(text: str) -> tuple[list[dict[str, Any]], list[str]]:
             document, end = decoder.raw_decode(text, found.end() - 1)
         except (ValueError, RecursionError):
             continue
-        if "jobs" in document or "client_stats" in document:
+        if "fio version" in document:
             noise += text[position : found.start()].splitlines()
             documents.append(document)
             position = end

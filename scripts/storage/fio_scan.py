@@ -128,7 +128,7 @@ PRESETS: dict[str, dict[str, Any]] = {
                 "engine": "psync"},
 }  # fmt: skip
 MEMORY_FILE_SYSTEMS = ("tmpfs", "ramfs", "devtmpfs", "hugetlbfs")
-WIDE_SPREAD = 0.1
+UNSTEADY = 0.1
 FLIGHT_TOLERANCE = 1.1
 SPINNING_RATE, SPINNING_SEEK = 0.6e9, 1e-3
 """The fastest that one spinning disk streams (two actuators), and the shortest random read."""
@@ -221,7 +221,7 @@ def make_row(load: Load, runs: Sequence[Job], access: str) -> Row:
         return row
     row |= summarize("bytes_per_second", [run["bytes_per_second"] for run in runs])
     if row["spread"] is not None:
-        row["steady"] = max(row["spread"], abs(row["drift"] or 0)) <= WIDE_SPREAD
+        row["steady"] = max(row["spread"], abs(row["drift"] or 0)) <= UNSTEADY
     rates = [run["requests_per_second"] for run in runs]
     row["requests_per_second_median"] = statistics.median(rates)
     requests = add_jobs(runs)

@@ -96,7 +96,7 @@ def test_jobs_at_different_times_have_no_numbers(scan: ModuleType) -> None:
         reads = {"io_bytes": 4096, "bw_bytes": 4096, "iops": 1, "total_ios": 1}
         return {"read": reads | {"runtime": milliseconds}}
 
-    text = json.dumps({"jobs": [make_job(10_000), make_job(5_000)]})
+    text = json.dumps({"fio version": "", "jobs": [make_job(10_000), make_job(5_000)]})
     with pytest.raises(scan.BadRun) as bad:
         scan.read_run(text, load, whole_files=False)
     assert bad.value.args == ("NOT SIMULTANEOUS", "its jobs ran for between 5 s and 10 s")
