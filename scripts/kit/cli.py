@@ -112,8 +112,8 @@ def positive_float(text: str) -> float:
 
 
 def size(text: str) -> int:
-    """Bytes from `32KiB`, `4GB` (decimal), `16G` (binary, as in nccl-tests) or `4096`."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKMGTP]?)(i?)(B?)", text.strip())
+    """Bytes from `32KiB`, `4GB` (decimal), `16G` and `16g` (binary, as in nccl-tests and fio)."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKmMgGtTpP]?)(i?)(B?)", text.strip())
     if found is None or (found[3] and not found[2]):
         raise argparse.ArgumentTypeError(f"'{text}' is not a size: write 32KiB, 4MB or 16GiB")
     base = 1000 if found[4] and not found[3] else 1024

@@ -1,4 +1,4 @@
-"""fio_report: what it prints is what fio wrote, whichever version and whatever is around it."""
+"""fio_report: what it prints is what fio wrote, and nothing is added that did not run together."""
 
 from __future__ import annotations
 
@@ -6,104 +6,11 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import jsonschema
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from testing_utils import save_json
 
-SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "storage/fio_report.py"
-
-
-@pytest.fixture(scope="module")
-def report(load_tool: Callable[[str], ModuleType]) -> ModuleType:
-    """The tool as a module."""
-    return load_tool(TOOL)
-
-
-def run_fio(folder: Path, *options: str) -> str:
-    """What fio writes for some jobs, with its warnings."""
-    command = [
-        *("fio", f"--directory={folder}", "--size=256k", "--bs=4k", "--ioengine=libaio"),
-        *("--time_based", *options),
-    ]
-    # fio ends with 1 where a job failed, and its JSON is what the tests are about.
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    return done.stdout
-
-
-@pytest.mark.needs("fio")
-def test_numbers_are_those_of_fio(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
-) -> None:
-    """A run of two jobs, once as they are and once added up by fio itself, side by side."""
-    options = ("--name=load", "--rw=randrw", "--direct=1", "--iodepth=4", "--numjobs=2")
-    texts = {
-        "apart": run_fio(tmp_path, *options, "--runtime=500ms", "--output-format=json+"),
-        "grouped": run_fio(
-            tmp_path, *options, "--runtime=500ms", "--output-format=json", "--group_reporting"
-        ),
-    }
-    paths = []
-    for name, text in texts.items():
-        paths.append(tmp_path / f"{name}.json")
-        paths[-1].write_text(f"warning: a line of the shell\n{text}\nand another\n")
-    out = tmp_path / "out.json"
-    done = run_tool(TOOL, *map(str, paths), "--json", str(out))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0].split() == ["|", "MB/s", "|", "apart", "|", "grouped", "|"]
-    assert "2 lines are no JSON: warning: a line of the shell" in done.stderr
-    document = read_json(out)
-    schema = read_json(SCRIPTS / "schemas" / "tool-output-2.json")
-    jsonschema.validate(document, schema, cls=jsonschema.Draft202012Validator)
-    assert len(document["results"]) == 4
-    for row in document["results"]:
-        jobs = json.loads(texts[row["source"]])["jobs"]
-        assert len(jobs) == (2 if row["source"] == "apart" else 1)
-        parts = [job[row["direction"]] for job in jobs]
-        assert row["bytes_per_second"] == sum(part["bw_bytes"] for part in parts)
-        assert row["requests_per_second"] == pytest.approx(sum(part["iops"] for part in parts))
-        assert row["bytes"] == sum(part["io_bytes"] for part in parts)
-        requests = sum(part["total_ios"] for part in parts)
-        mean = sum(part["clat_ns"]["mean"] * part["total_ios"] for part in parts) / requests
-        assert row["latency_seconds_mean"] == pytest.approx(mean * 1e-9)
-        worst = max(part["clat_ns"]["percentile"]["99.000000"] for part in parts)
-        assert 0 < row["latency_seconds_p99"] <= worst * 1.001e-9
-        shape = (row["jobs"], row["iodepth"], row["block_bytes"], row["access"], row["pattern"])
-        assert shape == (2, 4, 4096, "direct", "randrw")
-
-
-@pytest.mark.needs("fio")
-def test_jobs_one_after_another_stay_apart(run_tool: Callable[..., Any], tmp_path: Path) -> None:
-    """Jobs behind a stonewall are of two groups and are rows of their own; a pipe is read too."""
-    text = run_fio(
-        tmp_path,
-        *("--runtime=300ms", "--output-format=json", "--stonewall"),
-        *("--name=same", "--rw=read", "--name=same", "--rw=read"),
-    )
-    done = run_tool(TOOL, "-", input=text)
-    assert done.returncode == 0, done.stderr
-    lines = [line for line in done.stdout.splitlines() if line.startswith("| same, read")]
-    assert len(lines) == 2
-    assert all("buffered" in line for line in lines)
-
-
-@pytest.mark.needs("fio")
-def test_a_job_that_really_failed_is_named(run_tool: Callable[..., Any], tmp_path: Path) -> None:
-    """Where the first job removes the file of the second one, the second one is a problem."""
-    text = run_fio(
-        tmp_path,
-        *("--runtime=300ms", "--output-format=json", "--stonewall", "--unlink=1"),
-        *("--name=same", "--rw=read", "--name=same", "--rw=read"),
-    )
-    done = run_tool(TOOL, "-", input=text)
-    assert done.returncode == 1
-    assert "stdin, same: No such file or directory" in done.stderr
-    assert done.stdout.count("| same, read") == 1
 
 
 def make_result(**changed: Any) -> dict[str, Any]:
@@ -112,12 +19,11 @@ def make_result(**changed: Any) -> dict[str, Any]:
     def make_job(**more: Any) -> dict[str, Any]:
         numbers = {
             "io_bytes": 40_960_000,
-            "io_kbytes": 40_000,
             "bw_bytes": 4_096_000,
             "iops": 1000.0,
             "runtime": 10_000,
             "total_ios": 10_000,
-            "clat_ns": {"mean": 2000.0, "N": 10_000, "percentile": {"99.000000": 9000}},
+            "clat_ns": {"mean": 2000.0, "percentile": {"99.000000": 9000}},
         }
         job = {"jobname": "a", "groupid": 0, "error": 0, "job options": {"direct": "1"}}
         return job | more | {"read": numbers | more.get("read", {})}
@@ -125,157 +31,124 @@ def make_result(**changed: Any) -> dict[str, Any]:
     return {"fio version": "fio-3.36", "jobs": [make_job(), make_job(**changed)]}
 
 
-def write_result(folder: Path, name: str, document: Any) -> str:
-    """The path of a file with the result."""
-    return str(save_json(folder / name, document))
+@pytest.fixture
+def report_on(
+    run_tool: Callable[..., Any], tmp_path: Path
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the tool on results, each given as a document or as text, by name."""
+
+    def run(results: dict[str, Any], *options: str) -> subprocess.CompletedProcess[str]:
+        for name, result in results.items():
+            path = tmp_path / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(result if isinstance(result, str) else json.dumps(result))
+        done: subprocess.CompletedProcess[str] = run_tool(TOOL, *results, *options, cwd=tmp_path)
+        return done
+
+    return run
 
 
-def test_jobs_that_were_not_simultaneous_are_a_problem(
-    call_tool: Callable[..., Any], tmp_path: Path
-) -> None:
-    """They are rows of their own, named, and the exit status is 1; --each_job accepts them."""
-    path = write_result(tmp_path, "late.json", make_result(read={"runtime": 4000}))
-    done = call_tool(TOOL, path)
-    assert done.returncode == 1
-    assert "late, a, read: its jobs ran between 4 s and 10 s; they are not added up" in done.stderr
-    assert done.stdout.count("| a, read") == 2
-    assert call_tool(TOOL, path, "--each_job").returncode == 0
-    starts = make_result(job_start=1_000_000)
-    starts["jobs"][0]["job_start"] = 990_000
-    done = call_tool(TOOL, write_result(tmp_path, "starts.json", starts))
-    assert done.returncode == 1
-    assert "ran together for 0 s" in done.stderr
-
-
-def test_percentiles_of_several_jobs_need_histograms(report: ModuleType) -> None:
-    """Without bins the p99 of a sum is unknown, not an average of the p99s."""
-    [row], problems = report.read_document_rows("x", make_result(), each_job=False)
-    assert problems == []
-    assert row["latency_seconds_p99"] is None
-    assert row["latency_seconds_mean"] == pytest.approx(2e-6)
-    assert row["bytes_per_second"] == 2 * 4_096_000
-
-
-def test_failed_jobs_are_a_problem(call_tool: Callable[..., Any], tmp_path: Path) -> None:
-    """A job with an error makes its row FAILED, with the error in words, and the exit status 1."""
-    done = call_tool(TOOL, write_result(tmp_path, "failed.json", make_result(error=28)))
-    assert done.returncode == 1
-    assert "failed, a, read: No space left on device" in done.stderr
-    assert "FAILED" in done.stdout
-    idle = make_result()
-    idle["jobs"] = [{"jobname": "a", "error": 5, "read": {"io_bytes": 0}}]
-    done = call_tool(TOOL, write_result(tmp_path, "idle.json", idle))
-    assert done.returncode == 1
-    assert "idle, a: Input/output error" in done.stderr
-
-
-def test_clients_of_a_server_run_are_jobs(report: ModuleType) -> None:
-    """client_stats is read as jobs are; the sum that fio adds for all clients is left out."""
-    jobs = make_result()["jobs"]
-    document = {"client_stats": [*jobs, jobs[0] | {"jobname": "All clients"}]}
-    [row], _ = report.read_document_rows("x", document, each_job=False)
-    assert (row["job"], row["jobs"]) == ("a", 2)
-
-
-def test_files_of_one_name_are_told_apart(call_tool: Callable[..., Any], tmp_path: Path) -> None:
-    """Of equal names the folders are shown, and no more of the path than that."""
-    paths = [write_result(tmp_path, f"{name}/run.json", make_result()) for name in ("a", "b")]
-    done = call_tool(TOOL, *paths)
+def test_files_of_a_job_are_below_each_other(report_on: Callable[..., Any]) -> None:
+    """A row per file; of equal names as many directories are shown as tell them apart."""
+    done = report_on({"a/run.json": make_result(), "b/run.json": make_result()})
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0].split("|")[2:4] == [" a/run ", " b/run "]
+    rows = [line.split("|")[1:3] for line in done.stdout.splitlines()[2:]]
+    assert [[c.strip() for c in row] for row in rows] == [
+        ["a/run", "a, read"],
+        ["b/run", "a, read"],
+    ]
 
 
-@pytest.mark.parametrize("text", ["", "no JSON here", "{}", '{"jobs": ', "[1, 2]", "{" * 2000])
-def test_files_without_results_are_a_problem(
-    call_tool: Callable[..., Any], tmp_path: Path, text: str
-) -> None:
-    """A file without a result of fio is named, with exit status 1, never a traceback."""
-    path = tmp_path / "none.json"
-    path.write_text(text)
-    done = call_tool(TOOL, str(path))
-    assert done.returncode == 1
-    assert "none: there is no result of fio in it" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    "jobs", [[], {"a": 1}, 5, None, [3], [{"jobname": "All clients", "read": {}}]]
-)
-def test_a_result_without_jobs_is_a_problem(
-    call_tool: Callable[..., Any], tmp_path: Path, jobs: Any
-) -> None:
-    """A result of fio that has no job is named, with exit status 1, never nothing at all."""
-    done = call_tool(
-        TOOL, write_result(tmp_path, "empty.json", {"fio version": "fio-3.36", "jobs": jobs})
-    )
-    assert done.returncode == 1
-    assert "problem: empty: there is no job in this result of fio" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "name the JSON files of fio"),
-        (["--toy", "x.json"], "name the JSON files of fio"),
-        (["nowhere.json"], "could not read nowhere.json: No such file or directory"),
-        (["x.json", "x.json"], "a file is given twice"),
-    ],
-)
-def test_wrong_use_is_told(
-    call_tool: Callable[..., Any], arguments: list[str], message: str
-) -> None:
-    """What makes no sense ends with status 2 and a sentence."""
-    done = call_tool(TOOL, *arguments)
-    assert done.returncode == 2
-    assert message in done.stderr
-
-
-NOISE = st.lists(
-    st.text(
-        st.characters(codec="utf-8", exclude_characters="\r\n\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
-    )
-    .map(str.strip)
-    .filter(lambda line: not line.startswith("{")),
-    max_size=5,
-)
-
-
-@given(NOISE, NOISE, st.integers(1, 3), st.sampled_from([None, 1]))
-def test_noise_around_results_is_no_matter(
-    report: ModuleType, before: list[str], after: list[str], count: int, indent: int | None
-) -> None:
-    """Lines before and after the JSON never change what is read, and each of them is told."""
-    result = make_result()
-    text = "\n".join([*before, *[json.dumps(result, indent=indent)] * count, *after])
-    documents, around = report.parse_fio_text(text)
-    assert documents == [result] * count
-    assert around == [line for line in [*before, *after] if line]
-
-
-def test_nan_and_inf_become_null(report: ModuleType) -> None:
-    """What JSON does not have is read as null, but only where a value stands."""
-    text = '{"jobs": [], "a" : -nan, "b": inf, "c" :NaN, "d": -Infinity, "e": "is: nan", "f": 1}'
-    [document], _ = report.parse_fio_text(text)
-    assert document == {
-        "jobs": [],
-        **dict.fromkeys("abcd"),
-        "e": "is: nan",
-        "f": 1,
+def test_repeats_are_one_row(report_on: Callable[..., Any]) -> None:
+    """80 files that fio_scan kept of 16 loads are 16 rows of 12 columns."""
+    results = {
+        f"randread-1GiB-128KiB-{load}x64.run{repeat}.json": make_result(read={"bw_bytes": rate})
+        for load in range(16)
+        for repeat, rate in enumerate((1_904_000, 5_904_000, 6_004_000, 6_104_000, 9_904_000))
     }
+    done = report_on(results)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2 + 16
+    assert lines[0].count("|") == 12 + 1
+    cells = [cell.strip() for cell in lines[2].split("|")[1:-1]]
+    # 4.096 MB/s of the first job and a median of 6.004 of the second one
+    assert (cells[0], cells[5], cells[10]) == ("randread-1GiB-128KiB-0x64", "10.1", "5")
+
+
+def test_jobs_that_were_not_simultaneous_are_a_problem(report_on: Callable[..., Any]) -> None:
+    """They keep their own rows and are named; --each-job accepts them."""
+    late = {"late.json": make_result(read={"runtime": 4000})}
+    done = report_on(late)
+    assert done.returncode == 1
+    assert "late, a, read: its jobs ran for between 4 s and 10 s; they are not added" in done.stderr
+    assert "| a, read #2 |" in done.stdout
+    assert report_on(late, "--each-job").returncode == 0
+
+
+def test_a_failed_job_is_a_problem(report_on: Callable[..., Any]) -> None:
+    """With fio's error in words, also where the job did nothing at all."""
+    done = report_on({"failed.json": make_result(error=28)})
+    assert done.returncode == 1
+    assert "problem: failed, a: No space left on device" in done.stderr
+    assert "FAILED" in done.stdout
+    idle = {"fio version": "fio-3.36", "jobs": [{"jobname": "a", "error": 5}]}
+    assert "idle, a: Input/output error" in report_on({"idle.json": idle}).stderr
 
 
 @pytest.mark.parametrize(
-    ("text", "size"),
+    ("result", "message"),
     [
-        ("4k", 4096),
-        ("4096", 4096),
-        ("1MiB", 1 << 20),
-        ("2g", 2 << 30),
-        ("4k,8k", 4096),
-        ("x", None),
+        ("no JSON here", "none: no result of fio in it"),
+        ('{"jobs": ', "none: no result of fio in it"),
+        ({"fio version": "fio-3.36", "jobs": 5}, "none: this result of fio has no job"),
+        (
+            {"fio version": "fio-2.2", "jobs": [{"read": {"io_bytes": 5, "bw": 2}}]},
+            "none: written by fio 2, whose units differ; run it with fio 3",
+        ),
     ],
 )
-def test_sizes_of_fio(report: ModuleType, text: str, size: int | None) -> None:
-    """Sizes are read as fio reads them, with k as 1024."""
-    assert report.parse_fio_bytes(text) == size
+def test_a_file_without_results_is_a_problem(
+    report_on: Callable[..., Any], result: Any, message: str
+) -> None:
+    """It is named, with exit status 1."""
+    done = report_on({"none.json": result})
+    assert done.returncode == 1
+    assert f"problem: {message}\n" in done.stderr
+
+
+def test_wrong_use(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+    """A file that is missing, or given twice."""
+    done = run_tool(TOOL, "nowhere.json", cwd=tmp_path)
+    assert (done.returncode, "nowhere.json: No such file or directory" in done.stderr) == (2, True)
+    done = run_tool(TOOL, "x.json", "x.json", cwd=tmp_path)
+    assert (done.returncode, "a file is given twice" in done.stderr) == (2, True)
+
+
+@pytest.mark.nightly
+@pytest.mark.needs("fio")
+def test_numbers_are_those_of_fio(
+    report_on: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """Two jobs as they are, with histograms, and two that fio itself has added."""
+    command = ["fio", f"--directory={tmp_path}", "--size=256k", "--bs=4k", "--ioengine=libaio"]
+    command += ["--name=load", "--rw=randrw", "--direct=1", "--iodepth=4", "--numjobs=2"]
+    command += ["--time_based", "--runtime=300ms", "--unlink=1"]
+    texts = {}
+    for name, more in (("apart", "--group_reporting=0"), ("grouped", "--group_reporting=1")):
+        asked = [*command, more, "--output-format=json+"]
+        texts[name] = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    results = {f"{name}.json": f"warning: x\n{text}\nmore\n" for name, text in texts.items()}
+    done = report_on(results, "--json", "out")
+    assert done.returncode == 0, done.stderr
+    rows = read_json(tmp_path / "out")["results"]
+    assert len(rows) == 4
+    for row in rows:
+        parts = [job[row["direction"]] for job in json.loads(texts[row["source"]])["jobs"]]
+        assert len(parts) == (2 if row["source"] == "apart" else 1)
+        assert row["bytes_per_second"] == sum(part["bw_bytes"] for part in parts)
+        assert row["requests_per_second"] == pytest.approx(sum(part["iops"] for part in parts))
+        worst = max(part["clat_ns"]["percentile"]["99.000000"] for part in parts)
+        assert 0 < row["latency_seconds_p99"] <= worst * 1.001e-9
+        shape = (row["jobs"], row["iodepth"], row["block_bytes"], row["access"], row["pattern"])
+        assert shape == (2, 4, 4096, "direct", "randrw")

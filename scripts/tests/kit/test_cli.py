@@ -15,7 +15,7 @@ SCRIPTS = Path(__file__).resolve().parents[2]
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("4096", 4096), ("32KiB", 32768), ("4MB", 4_000_000), ("16G", 16 * 1024**3), ("1.5k", 1536)],
+    [("4096", 4096), ("32KiB", 32768), ("4MB", 4_000_000), ("16g", 16 * 1024**3), ("1.5k", 1536)],
 )
 def test_sizes(text: str, expected: int) -> None:
     """`KiB` and a bare `K` are binary, `KB` is decimal."""

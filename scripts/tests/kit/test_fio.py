@@ -1,0 +1,133 @@
+"""fio's JSON, whatever is around it, and the sums of its jobs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kit import fio
+
+NOISE = st.lists(st.from_regex(r"[^{\s][ -z]*[^{\s]", fullmatch=True), max_size=4)
+
+
+def make_result(count: int = 2, **changed: Any) -> dict[str, Any]:
+    """A result of fio 3 with jobs that ran together; `changed` is of the last one's reads."""
+    numbers = {
+        "io_bytes": 40_960_000,
+        "bw_bytes": 4_096_000,
+        "iops": 1000.0,
+        "runtime": 10_000,
+        "total_ios": 10_000,
+        "clat_ns": {"mean": 2000.0, "percentile": {"50.000000": 1900, "99.000000": 9000}},
+    }
+    jobs = [{"jobname": "a", "read": numbers, "write": {"io_bytes": 0}} for _ in range(count)]
+    jobs[-1] = jobs[-1] | {"read": numbers | changed}
+    return {"fio version": "fio-3.36", "jobs": jobs}
+
+
+def make_job(**changed: Any) -> fio.Job:
+    """A job as `read_job` gives it."""
+    return (fio.read_job(make_result()["jobs"][0], "read") or {}) | changed
+
+
+@given(NOISE, NOISE, st.integers(1, 3), st.sampled_from([None, 1]))
+def test_noise_around_results_changes_nothing(
+    before: list[str], after: list[str], count: int, indent: int | None
+) -> None:
+    """Warnings before and after the JSON are returned apart; a text may hold several results."""
+    text = "\n".join([*before, *[json.dumps(make_result(), indent=indent)] * count, *after])
+    assert fio.parse_fio(text) == ([make_result()] * count, [*before, *after])
+
+
+@pytest.mark.parametrize("text", ["", "no JSON", "{}", '{"jobs": ', "[1, 2]", "{" * 2000])
+def test_texts_without_results(text: str) -> None:
+    """Nothing is found in them, and nothing raised."""
+    assert fio.parse_fio(text)[0] == []
+
+
+def test_nan_and_inf_become_null() -> None:
+    """Only where a value is expected."""
+    [document], _ = fio.parse_fio('{"fio version": "", "a" : -nan, "b": inf, "c" :NaN, "e": "is: nan"}')
+    assert document == {"fio version": "", "a": None, "b": None, "c": None, "e": "is: nan"}
+
+
+def test_a_job_in_base_units() -> None:
+    """Nanoseconds and milliseconds become seconds; a direction without bytes is None."""
+    job = make_job()
+    assert (job["bytes"], job["seconds"], job["requests"]) == (40_960_000, 10.0, 10_000)
+    assert job["latency_seconds_mean"] == pytest.approx(2e-6)
+    assert job["latency_seconds_p99"] == pytest.approx(9e-6)
+    assert fio.read_job(make_result()["jobs"][0], "write") is None
+
+
+def test_fio_2_is_refused() -> None:
+    """Its bandwidth is in KiB and its latency in microseconds."""
+    with pytest.raises(ValueError, match="run it with fio 3"):
+        fio.read_job({"read": {"io_bytes": 20000, "bw": 2000, "runtime": 1}}, "read")
+
+
+def test_clients_are_jobs() -> None:
+    """In client mode, without the sum that fio adds."""
+    jobs = make_result()["jobs"]
+    document = {"client_stats": [*jobs, jobs[0] | {"jobname": "All clients"}]}
+    assert fio.list_jobs(document) == jobs
+
+
+def test_jobs_at_different_times_are_found() -> None:
+    """By their run times, or by their starts where fio writes them."""
+    explain = fio.explain_not_simultaneous
+    assert explain([make_job(), make_job(seconds=9.5)]) is None
+    assert "between 5 s and 10 s" in str(explain([make_job(), make_job(seconds=5.0)]))
+    assert explain([make_job(start=100.0), make_job(start=100.5)]) is None
+    late = [make_job(start=100.0), make_job(start=110.0)]
+    assert "together for only 0 s of 10 s" in str(explain(late))
+
+
+def test_sums_worked_by_hand() -> None:
+    """Rates add up; the mean latency counts requests; percentiles come from both histograms."""
+    slow = make_job(
+        requests=1000, latency_seconds_mean=2e-6, bins={1e-6: 400, 2e-6: 500, 9e-6: 100}
+    )
+    fast = make_job(requests=2000, latency_seconds_mean=1.1e-6, bins={1e-6: 1800, 2e-6: 200})
+    total = fio.add_jobs([slow, fast])
+    assert total["bytes_per_second"] == 2 * 4_096_000
+    assert total["latency_seconds_mean"] == pytest.approx((1000 * 2e-6 + 2000 * 1.1e-6) / 3000)
+    # Of 3000 requests 2200 took 1 µs, and the 2970th took 9 µs.
+    assert (total["latency_seconds_p50"], total["latency_seconds_p99"]) == (1e-6, 9e-6)
+    assert fio.add_jobs([make_job(), make_job()])["latency_seconds_p99"] is None
+
+
+def test_the_slowest_job_of_whole_files_decides() -> None:
+    """Two files of 40.96 MB in 20 s are 4.096 MB/s."""
+    total = fio.add_jobs([make_job(), make_job(seconds=20.0)], whole_files=True)
+    assert total["bytes_per_second"] == 4_096_000
+    assert total["requests_per_second"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [(2861.02, 3, "2860"), (0.3749, 2, "0.37"), (999.6, 3, "1000"), (0, 3, "0"), (None, 3, "-")],
+)
+def test_significant_digits(value: float | None, digits: int, text: str) -> None:
+    """Bandwidth and IOPS of one row get the same number of them."""
+    assert fio.round_digits(value, digits) == text
+
+
+@pytest.mark.needs("fio")
+def test_percentiles_are_those_of_fio(tmp_path: Path) -> None:
+    """For one job the percentile of the histogram is the one that fio prints."""
+    command = [
+        *("fio", "--name=a", "--ioengine=psync", "--rw=randread", "--bs=4k", "--size=1m"),
+        *("--runtime=200ms", "--time_based", "--output-format=json+", f"--directory={tmp_path}"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    [document], _ = fio.parse_fio(done.stdout)
+    job = fio.read_job(document["jobs"][0], "read")
+    assert job is not None
+    for share, name in ((0.5, "latency_seconds_p50"), (0.99, "latency_seconds_p99")):
+        assert fio.find_percentile(job["bins"], share) == pytest.approx(job[name])
