@@ -212,8 +212,8 @@ def ask_slurm(*command: str) -> str:
     """What a command of Slurm printed. Raises UsageError where it is missing or fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    except FileNotFoundError as error:
-        raise UsageError(f"there is no {command[0]} here: run this on a login node") from error
+    except OSError as error:
+        raise UsageError(f"{command[0]}: {error.strerror}; run this on a login node") from error
     except subprocess.TimeoutExpired as error:
         raise UsageError(f"{command[0]} did not answer within 60 s") from error
     except subprocess.CalledProcessError as error:
