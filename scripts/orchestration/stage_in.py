@@ -153,7 +153,7 @@ class Source:
     """The archive as bytes, hashed and counted while they are read."""
 
     def __init__(self, path: Path, stop: Stop, progress: Progress) -> None:
-        self.file = path.open("rb", buffering=0)
+        self.file = path.open("rb", buffering=CHUNK)
         self.stop, self.progress = stop, progress
         self.digest, self.count, self.began = hashlib.sha256(), 0, time.monotonic()
 
@@ -162,9 +162,10 @@ class Source:
         self.stop.check()
         block = self.file.read(length)
         self.digest.update(block)
+        if self.count % CHUNK + len(block) >= CHUNK:
+            rate = self.count / (time.monotonic() - self.began) / 1e6
+            self.progress.show(self.count // 10**6, f"{rate:.0f} MB/s")
         self.count += len(block)
-        rate = self.count / (time.monotonic() - self.began) / 1e6
-        self.progress.show(self.count // 10**6, f"{rate:.0f} MB/s")
         return block
 
 
@@ -186,7 +187,7 @@ def stage(data: Dataset, options: Namespace, sha256: str | None, stop: Stop) -> 
             files, total = 1, source["bytes"]
         else:
             data.partial.mkdir(mode=0o755)
-            with tarfile.open(fileobj=raw, mode="r|*", bufsize=CHUNK) as archive:
+            with tarfile.open(fileobj=raw, mode="r|*") as archive:
                 for member in archive:
                     if member.size >= room:
                         room = check_room(data.folder, options.leave, member.size, member.name)
