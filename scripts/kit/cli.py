@@ -60,6 +60,17 @@ class Parser(argparse.ArgumentParser):
             given = [*self.demo, *given]
         return super().parse_known_args(given, namespace)
 
+    def split_command(self, args: Sequence[str] | None = None) -> tuple[list[str], list[str]]:
+        """The arguments of this tool, and the command that follows them: what comes after `--`, or
+        from the first word on that is neither an option nor its value."""
+        given = list(sys.argv[1:] if args is None else args)
+        end = 0
+        while end < len(given) and given[end].startswith("-") and given[end] != "--":
+            name, equals, _ = self._hyphenate(given[end]).partition("=")
+            action = self._option_string_actions.get(name)
+            end += 2 if action is not None and action.nargs != 0 and not equals else 1
+        return given[:end], given[end + 1 :] if given[end : end + 1] == ["--"] else given[end:]
+
     def _hyphenate(self, argument: str) -> str:
         name, equals, value = argument.partition("=")
         option = name.replace("_", "-")

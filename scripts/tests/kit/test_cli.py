@@ -71,6 +71,23 @@ def test_demo_stands_for_its_arguments() -> None:
     assert make_parser().parse_args(["--max-size", "7", "--demo"]).max_size == 7
 
 
+@pytest.mark.parametrize(
+    ("given", "own", "command"),
+    [
+        (
+            "--max-size 3 train.py --max_size 4 --demo",
+            "--max-size 3",
+            "train.py --max_size 4 --demo",
+        ),
+        ("--demo --max_size=3 -- -x", "--demo --max_size=3", "-x"),
+        ("--max_size 3", "--max_size 3", ""),
+    ],
+)
+def test_a_command_behind_the_options(given: str, own: str, command: str) -> None:
+    """Options of the command are its own, however they are called."""
+    assert make_parser().split_command(given.split()) == (own.split(), command.split())
+
+
 def test_help_is_the_docstring(capsys: pytest.CaptureFixture[str]) -> None:
     """As typed, with its line breaks."""
     with pytest.raises(SystemExit):
