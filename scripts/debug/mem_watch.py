@@ -27,8 +27,7 @@ the interval is stretched to keep it below a tenth of a core; `--no-pss` is chea
     python mem_watch.py --interval 1s --report 30s --json mem.json -- \
         torchrun --nproc-per-node 8 train.py
     # Slurm, one per node
-    srun --ntasks-per-node 1 bash -c 'python mem_watch.py --json mem.$SLURM_NODEID.json -- \
-        torchrun --nproc-per-node 8 train.py'
+    srun --ntasks-per-node 1 python mem_watch.py -- torchrun --nproc-per-node 8 train.py
     # pdsh
     pdsh -w node[01-08] 'python /shared/mem_watch.py -- /shared/run.sh'
 
@@ -48,9 +47,8 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, duration, start
@@ -101,84 +99,59 @@ def read_gpus(pids: Sequence[int]) -> int | None:
     return sum(process.usedGpuMemory or 0 for process in used if process.pid in pids)
 
 
-class Sampler:
-    """Samples of a tree of processes, and the largest values."""
-
-    def __init__(self, root: Process, pss: bool) -> None:
-        self.tree = [root]
-        self.pss = pss
-        self.began = time.monotonic()
-        self.cost = 0.0
-        self.count = 0
-        self.rows: list[Row] = []
-        self.peak: dict[str, int] = {}
-        self.processes: dict[Process, Row] = {}
-
-    def sample(self) -> Row:
-        """Read all processes that run now."""
-        began = time.process_time()
-        self.tree = find_tree(self.tree)  # what has lost its parent stays in it
-        rss, shares = 0, []
-        for process in self.tree:
-            found = read_process(process.pid, self.pss)
-            now = found.get("Rss", found.get("VmRSS", 0))
-            rss += now
-            shares.append(found.get("Pss"))
-            words = read_words(process.pid, "cmdline")
-            one = self.processes.setdefault(process, {"name": "?", "peak_rss_bytes": 0})
-            one["name"] = Path(words[0]).name if words else one["name"]
-            one["peak_rss_bytes"] = max(one["peak_rss_bytes"], now, found.get("VmHWM", 0))
-        row: Row = {
-            "seconds": time.monotonic() - self.began,
-            "processes": len(self.tree),
-            "rss_bytes": rss,
-            "pss_bytes": None if None in shares else sum(share or 0 for share in shares),
-            "gpu_bytes": read_gpus([process.pid for process in self.tree]),
-        }
-        for name in COLUMNS:
-            if row[name] is not None:
-                self.peak[name] = max(self.peak.get(name, 0), row[name])
-        self.rows.append(row)
-        if len(self.rows) > KEPT_SAMPLES:
-            self.rows = self.rows[::2]
-        self.count += 1
-        self.cost += time.process_time() - began
-        return row
-
-
-def format_row(row: Mapping[str, Any]) -> str:
-    """`RSS 1.2 GiB, PSS 1.1 GiB, GPU 40 GiB`."""
-    known = [(text, row.get(name)) for name, text in COLUMNS.items()]
-    return ", ".join(f"{text} {format_bytes(value)}" for text, value in known if value is not None)
-
-
 def watch(options: argparse.Namespace, report: Report) -> int:
-    """Run the command, sample it until it has ended, and report; its status."""
+    """Run the command and sample all its processes until it has ended; its status."""
     try:
-        process = subprocess.Popen(options.command, start_new_session=True)
+        command = subprocess.Popen(options.command, start_new_session=True)
     except OSError as error:
         raise UsageError(f"{options.command[0]}: {error.strerror}") from error
-    ends = pass_signals(process)
-    sampler = Sampler(identify(process.pid) or Process(process.pid, 0), options.pss)
-    told = time.monotonic()
-    while process.poll() is None:
-        row = sampler.sample()
+    ends = pass_signals(command)
+    tree = [identify(command.pid) or Process(command.pid, 0)]
+    peaks: Row = {}
+    processes: dict[Process, Row] = {}
+    cost, count, began = 0.0, 0, time.monotonic()
+    told = began
+    while command.poll() is None:
+        worked = time.process_time()
+        tree = find_tree(tree)  # what has lost its parent stays in it
+        row: Row = {"seconds": time.monotonic() - began, "processes": len(tree)}
+        memory = [read_process(process.pid, options.pss) for process in tree]
+        shares = [found.get("Pss") for found in memory]
+        row["rss_bytes"] = sum(found.get("Rss", found.get("VmRSS", 0)) for found in memory)
+        row["pss_bytes"] = None if None in shares else sum(share or 0 for share in shares)
+        row["gpu_bytes"] = read_gpus([process.pid for process in tree])
+        for process, found in zip(tree, memory, strict=True):
+            words = read_words(process.pid, "cmdline")
+            one = processes.setdefault(process, {"name": "?", "peak_rss_bytes": 0})
+            one["name"] = Path(words[0]).name if words else one["name"]
+            peak = max(found.get("VmHWM", 0), found.get("Rss", 0))
+            one["peak_rss_bytes"] = max(one["peak_rss_bytes"], peak)
+        peaks |= {name: max(peaks.get(name, 0), row[name]) for name in COLUMNS if row[name]}
+        report.rows.append(row)
+        if len(report.rows) > KEPT_SAMPLES:
+            report.rows = report.rows[::2]
+        count, cost = count + 1, cost + time.process_time() - worked
         if time.monotonic() - told >= options.report:
             told, clock = time.monotonic(), time.strftime("%H:%M:%S")
-            tell(f"{clock} {row['processes']} processes: {format_row(row)}")
+            tell(f"{clock} {len(tree)} processes: {format_row(row)}")
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(max(options.interval, sampler.cost / sampler.count / MOST_COST))
-    seconds = time.monotonic() - sampler.began
-    tell(f"peak of the sums: {format_row(sampler.peak)}")
-    took = f"sampling took {sampler.cost / seconds:.1%} of a core"
-    tell(f"{sampler.count} samples in {format_seconds(seconds)}; {took}")
-    processes = sorted(sampler.processes.values(), key=lambda one: -one["peak_rss_bytes"])
-    cells = [(one["name"], format_bytes(one["peak_rss_bytes"])) for one in processes[:8]]
+            command.wait(max(options.interval, cost / count / MOST_COST))
+    seconds = time.monotonic() - began
+    tell(f"peak of the sums: {format_row(peaks)}")
+    took = f"sampling took {cost / seconds:.1%} of a core"
+    tell(f"{count} samples in {format_seconds(seconds)}; {took}")
+    largest = sorted(processes.values(), key=lambda one: -one["peak_rss_bytes"])
+    cells = [(one["name"], format_bytes(one["peak_rss_bytes"])) for one in largest[:8]]
     tell(format_table(("process", "peak RSS"), cells))
-    report.rows, report.complete = sampler.rows, not ends and process.returncode >= 0
-    report.details |= {"samples": sampler.count, "cost_seconds": sampler.cost,
-                       "peak": sampler.peak, "processes": processes}  # fmt: skip
-    return process.returncode if process.returncode >= 0 else 128 - process.returncode
+    report.complete = not ends and command.returncode >= 0
+    report.details |= {"cost_seconds": cost, "peaks": peaks, "processes": largest}
+    return command.returncode if command.returncode >= 0 else 128 - command.returncode
+
+
+def format_row(row: Row) -> str:
+    """`RSS 1.2 GiB, PSS 1.1 GiB, GPU 40 GiB`."""
+    known = [f"{text} {format_bytes(row[name])}" for name, text in COLUMNS.items() if row.get(name)]
+    return ", ".join(known)
 
 
 def tell(text: str) -> None:
@@ -220,7 +193,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.demo:
         wanted = sum(DEMO_MIB) << 20
         spare = 32 << 20  # what two Pythons take for themselves, at most
-        return int(not wanted <= report.details["peak"]["pss_bytes"] <= wanted + spare)
+        return int(not wanted <= report.details["peaks"]["pss_bytes"] <= wanted + spare)
     return status
 
 
