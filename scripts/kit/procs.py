@@ -108,12 +108,11 @@ def run_apart(work: Callable[[], Any], seconds: float, check: Callable[[], objec
     """
     reader, writer = os.pipe()
     sys.stdout.flush()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the child
     child = os.fork()
     if child == 0:
         with contextlib.suppress(BaseException):
             os.setsid()  # so that what it starts ends with it
-            for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
                 signal.signal(number, signal.SIG_DFL)
             try:
                 answer = {"value": work()}
@@ -133,6 +132,10 @@ def run_apart(work: Callable[[], Any], seconds: float, check: Callable[[], objec
         os.close(reader)
         with contextlib.suppress(OSError):
             os.killpg(child, signal.SIGKILL)
+        for _ in range(50):
+            if os.waitpid(child, os.WNOHANG)[0]:
+                break
+            time.sleep(0.01)
     if "error" in answer:
         raise OSError(answer["error"])
     return answer["value"]

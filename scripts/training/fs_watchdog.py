@@ -460,10 +460,10 @@ def read_watched(table: Settings) -> Watched:
         words = [word for text in table.take_texts("command") for word in shlex.split(text)]
         pattern, unit = table.need("pattern"), table.take("unit", str, "B")
         try:
-            is_useful = words and set(re.compile(pattern).groupindex) & set(QUANTITIES)
+            groups = set(re.compile(pattern).groupindex)
         except re.error as error:
             raise table.error("pattern", f"not a regular expression: {error}") from error
-        if not is_useful or unit not in UNIT_BYTES:
+        if not words or not groups & set(QUANTITIES) or unit not in UNIT_BYTES:
             message = (
                 f"needs command, groups named bytes or inodes, unit in {', '.join(UNIT_BYTES)}"
             )

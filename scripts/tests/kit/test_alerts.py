@@ -240,5 +240,5 @@ def test_a_password_needs_encryption(tmp_path: Path) -> None:
     """It is not sent in the clear."""
     (tmp_path / "login").write_text("dog\nwoof\n")
     (tmp_path / "login").chmod(0o600)
-    with pytest.raises(UsageError, match="mail.login_file: needs security"):
+    with pytest.raises(UsageError, match=r"mail\.login_file: needs security"):
         read(tmp_path, mail={"to": "a@x.org", "login_file": "login"})
