@@ -144,11 +144,21 @@ def large_number(text: str) -> float:
 
 
 def duration(text: str) -> float:
-    """Seconds from `90`, `45s`, `10m`, `1h30m` or `2d`."""
-    pattern = r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?"
+    """Seconds from `90`, `45s`, `100ms`, `10m`, `1h30m` or `2d`."""
+    pattern = r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?|(\d+)ms"
     found = re.fullmatch(pattern, text.strip())
-    parts = [float(part or 0) for part in found.groups()] if found else [0.0] * 4
-    seconds = 86400 * parts[0] + 3600 * parts[1] + 60 * parts[2] + parts[3]
+    parts = [float(part or 0) for part in found.groups()] if found else [0.0] * 5
+    seconds = 86400 * parts[0] + 3600 * parts[1] + 60 * parts[2] + parts[3] + parts[4] / 1000
     if seconds <= 0:
         raise argparse.ArgumentTypeError(f"'{text}' is not a duration: write 90s, 10m or 1h30m")
     return seconds
+
+
+def regex_pattern(text: str) -> re.Pattern[str]:
+    """A regular expression."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not a regular expression: {error}"
+        ) from error

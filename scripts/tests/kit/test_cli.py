@@ -23,7 +23,8 @@ def test_sizes(text: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("90", 90), ("45s", 45), ("10m", 600), ("1h30m", 5400), ("2d", 172800)]
+    ("text", "expected"),
+    [("90", 90), ("45s", 45), ("100ms", 0.1), ("10m", 600), ("1h30m", 5400), ("2d", 172800)],
 )
 def test_durations(text: str, expected: float) -> None:
     """Seconds, and any of days, hours, minutes."""
