@@ -109,6 +109,14 @@ def find_ties(tensors: Sequence[Named]) -> dict[str, tuple[str, int]]:
     return ties
 
 
+def has_same_bits(torch: Any, one: Any, two: Any) -> bool:
+    """True if two tensors of one shape are equal bit by bit, NaN included."""
+    if one.dtype != two.dtype:
+        return False
+    flat = [tensor.detach().contiguous().flatten().clone() for tensor in (one, two)]
+    return bool(torch.equal(flat[0].view(torch.uint8), flat[1].view(torch.uint8)))
+
+
 def find_difference(
     torch: Any, old: Any, new: Any, is_same: Callable[[str, Any, Any], bool]
 ) -> str | None:

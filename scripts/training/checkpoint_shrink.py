@@ -70,6 +70,7 @@ from kit.checkpoints import (
     check_torch,
     find_difference,
     group_by_storage,
+    has_same_bits,
     list_tensors,
     load_checkpoint,
     measure_span,
@@ -126,14 +127,6 @@ def cut_out(torch: Any, storage: Any, groups: Sequence[Sequence[Named]]) -> None
             tensor.data = empty.set_(part, offset, tensor.size(), tensor.stride())
 
 
-def is_same_tensor(torch: Any, one: Any, two: Any) -> bool:
-    """True if two tensors of one shape are equal bit by bit, NaN included."""
-    if one.dtype != two.dtype:
-        return False
-    flat = [tensor.detach().contiguous().flatten().clone() for tensor in (one, two)]
-    return bool(torch.equal(flat[0].view(torch.uint8), flat[1].view(torch.uint8)))
-
-
 def shrink_file(torch: Any, path: Path, row: Row, dry_run: bool) -> None:
     """Shrink a file if that saves anything, and fill in its row. Raises Refused, OSError, and
     RuntimeError where torch cannot write."""
@@ -170,7 +163,7 @@ def replace_file(torch: Any, path: Path, before: os.stat_result, tree: Any) -> b
             torch.save(tree, file)
             os.fsync(file.fileno())
         trees = [load_checkpoint(torch, one) for one in (path, partial)]
-        found = find_difference(torch, *trees, lambda _, a, b: is_same_tensor(torch, a, b))
+        found = find_difference(torch, *trees, lambda _, a, b: has_same_bits(torch, a, b))
         if found is not None:
             raise Refused(f"the new file did not verify: {found}")
         if partial.stat().st_size >= before.st_size:
