@@ -272,8 +272,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     report = Report("checkpoint_shrink", __version__, METHOD, UNITS, options.json)
-    if not options.demo and not options.paths:
-        raise UsageError("name checkpoint files or folders, or use --demo")
+    if options.demo == bool(options.paths):
+        raise UsageError("name checkpoint files or folders, or use --demo alone")
     torch = import_torch()
     check_torch(torch)
     with tempfile.TemporaryDirectory(prefix="checkpoint_shrink_") as folder:

@@ -496,6 +496,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     settings = build_parser().parse_args(arguments)
     report = Report("checkpoint_to_bf16", __version__, METHOD, UNITS, settings.json)
+    if settings.demo and settings.source:
+        raise UsageError("--demo makes its own folders: leave the others out")
     if not settings.demo:
         source, target = check_folders(settings.source, settings.target)
     torch = import_torch()
