@@ -1008,8 +1008,8 @@ def derive_inputs(calculator: Calculator, given: Row) -> Row:
         counted = count_transformer_parameters(**shape, **rest)
         matmul = {name: counted[name] for name in ("layer_matmul_parameters", "output_parameters")}
         width = shape["heads"] * shape["head_size"]
-        chosen = {"sequence": 8192, "causal": False, "recompute": "none"}
-        chosen |= {name: given[name] for name in chosen if name in given}
+        asked = (SEQUENCE, CAUSAL, RECOMPUTED)
+        chosen = {one.name: given.get(one.name, one.default) for one in asked}
         flops = count_flops(
             **matmul, **chosen, layers=shape["layers"], attention_width=width, tokens=1.0
         )
@@ -1021,8 +1021,8 @@ def derive_inputs(calculator: Calculator, given: Row) -> Row:
     found |= given
     if "parameters" in found and "model_flop" not in found:
         passes = 8 if found.get("recompute") == "full" else 6
-        found |= {"model_flop": 6 * found["parameters"]}
-        found |= {"hardware_flop": passes * found["parameters"]}
+        found["model_flop"] = 6 * found["parameters"]
+        found["hardware_flop"] = passes * found["parameters"]
     if "parameters" in found and calculator.name == "decode":
         found.setdefault("weight_bytes", 2.0 * found["parameters"])
     return found
@@ -1070,22 +1070,17 @@ def list_cases(calculator: Calculator, options: argparse.Namespace) -> list[Row]
 
 
 def print_answer(calculator: Calculator, given: Sequence[Row], rows: Sequence[Row]) -> list[str]:
-    """Print the table, where the inputs come from, and the source; returns the defaults used."""
+    """Print the table, derived inputs, defaults, and the source; returns the defaults used."""
 
     def show(row: Row, name: str) -> str:
         value, unit = row[name], UNITS.get(name, "1")
         is_plain = unit == "1" and isinstance(value, float) and abs(value) < 1000
         return f"{name} {f'{value:g}' if is_plain else format_quantity(value, unit)}"
 
-    def varies(name: str) -> bool:
-        return any(row[name] != rows[0][name] for row in rows)
-
     varied = [name for name in given[0] if any(one[name] != given[0][name] for one in given)]
     heads = [", ".join(show(one, name) for name in varied) for one in given]
     outputs = calculator.outputs
-    cells = [
-        [one.label, *(format_quantity(r[one.name], one.unit) for r in rows)] for one in outputs
-    ]
+    cells = [[o.label, *(format_quantity(r[o.name], o.unit) for r in rows)] for o in outputs]
     if len(rows) == 1:
         heads = ["value", "in base units"]
         for line, one in zip(cells, outputs, strict=True):
@@ -1093,17 +1088,15 @@ def print_answer(calculator: Calculator, given: Sequence[Row], rows: Sequence[Ro
     print(format_table([calculator.title, *heads], cells))
     found = derive_inputs(calculator, given[0])
     names = [each.name for each in calculator.inputs if each.name not in given[0]]
+    derived = [n for n in names if n in found and len({row[n] for row in rows}) == 1]
     defaults = [name for name in names if name not in found]
-    origins = [str(given[0][name]) for name in ("model", "gpu") if name in given[0]]
-    for title, texts in (
-        (
-            "from " + " and ".join(origins or ["parameters"]),
-            [n for n in names if n in found and not varies(n)],
-        ),
-        ("defaults used", defaults),
-    ):
-        if texts:
-            print(f"{title}: {', '.join(show(rows[0], name) for name in texts)}", file=sys.stderr)
+    if "model" in given[0]:  # for its FLOPs
+        also = [each.name for each in calculator.also if each != PARAMETERS]
+        defaults += [name for name in also if name not in given[0]]
+    values = {each.name: each.default for each in calculator.also} | rows[0]
+    for title, listed in (("derived", derived), ("defaults used", defaults)):
+        if listed:
+            print(f"{title}: {', '.join(show(values, name) for name in listed)}", file=sys.stderr)
     print(f"source: {calculator.source}", file=sys.stderr)
     return defaults
 
@@ -1118,7 +1111,7 @@ def print_share(case: Row, row: Row) -> None:
 
 def add_calculator(commands: Any, calculator: Calculator) -> None:
     """The subcommand of a calculator: its help shows its function."""
-    formula = inspect.getsource(calculator.function)
+    formula = inspect.getsource(calculator.function).replace("  # fmt: skip", "")
     parser = commands.add_parser(
         calculator.name, help=calculator.question,
         doc=f"{calculator.question}\n\n{formula}\nSource: {calculator.source}",
@@ -1126,10 +1119,11 @@ def add_calculator(commands: Any, calculator: Calculator) -> None:
     add = parser.add_argument
     names = {each.name for each in (*calculator.inputs, *calculator.also)}
     if names & OF_MODEL:
-        add("--model", nargs="+", choices=tuple(MODELS), help="fill in what follows from a model")
+        text = f"fill in what follows from a model: {', '.join(MODELS)}"
+        add("--model", nargs="+", choices=tuple(MODELS), metavar="NAME", help=text)
     if names & OF_GPU or any(output.name in FILLS_MEMORY for output in calculator.outputs):
-        text = "fill in what follows from an accelerator, by its datasheet"
-        add("--gpu", nargs="+", choices=tuple(ACCELERATORS), help=text)
+        text = f"fill in what follows from an accelerator: {', '.join(ACCELERATORS)}"
+        add("--gpu", nargs="+", choices=tuple(ACCELERATORS), metavar="NAME", help=text)
     if "data_ranks" in names:
         add("--gpus", nargs="+", type=large_number, metavar="N", help="GPUs, instead of ranks")
     for asked in (*calculator.inputs, *calculator.also):
@@ -1142,14 +1136,15 @@ def add_calculator(commands: Any, calculator: Calculator) -> None:
             parse = parse_seconds
         elif asked.unit in ("1", "1/s"):
             parse = large_number
-        unit = "" if asked.unit == "1" else f" in {asked.unit}"
-        default = f" (default: {format_quantity(asked.default, asked.unit)})"
-        text = f"{asked.label}{unit}{'' if asked in calculator.also else default}"
+        text = asked.label + ("" if asked.unit == "1" else f" in {asked.unit}")
+        text += f": {', '.join(map(str, asked.choices))}" if asked.choices else ""
+        if asked in calculator.inputs:
+            text += f" (default: {format_quantity(asked.default, asked.unit)})"
         others = ["--gpus"] if asked.name in ("devices", "ranks") else []
         add(
             f"--{asked.name.replace('_', '-')}", *others, nargs="+", type=parse, dest=asked.name,
             choices=asked.choices or None, help=text.replace("%", "%%"),
-            metavar={"choice": None, "boolean": "yes|no"}.get(asked.kind, "N"),
+            metavar={"choice": "NAME", "boolean": "yes|no"}.get(asked.kind, "N"),
         )  # fmt: skip
     add("--json", metavar="PATH", default=argparse.SUPPRESS, help="write the results as JSON")
 

@@ -35,6 +35,10 @@ def test_large_numbers() -> None:
     assert cli.large_number("70B") == 70e9
     assert cli.large_number("1.5T") == 1.5e12
     assert cli.large_number("8192") == 8192
+    assert cli.large_number("128K") == 128e3
+    assert cli.large_number("4Ki") == 4096
+    assert cli.large_number("1.2E") == 1.2e18
+    assert cli.large_number("7e-3") == 7e-3
 
 
 @pytest.mark.parametrize(
@@ -69,6 +73,16 @@ def test_demo_stands_for_its_arguments() -> None:
     """What is given beside it wins."""
     assert make_parser().parse_args(["--demo"]).max_size == 1
     assert make_parser().parse_args(["--max-size", "7", "--demo"]).max_size == 7
+
+
+def test_demo_may_stand_for_a_subcommand() -> None:
+    """Which does not know --demo itself."""
+    parser = cli.Parser("Doc.", tool="x", version="1.0.0", demo=["sum", "--num-values", "3"])
+    command = parser.add_subparsers(dest="command").add_parser("sum")
+    command.add_argument("--num-values", type=int)
+    options = parser.parse_args(["--demo"])
+    assert (options.demo, options.command, options.num_values) == (True, "sum", 3)
+    assert parser.parse_args(["sum", "--num_values", "4"]).num_values == 4
 
 
 def test_help_is_the_docstring(capsys: pytest.CaptureFixture[str]) -> None:
