@@ -1,11 +1,11 @@
 -- title: A step with accumulation on a slow network
 -- column accumulation: Micro-batches .0
 -- column tokens: Tokens [M] .2
--- column compute: Arithmetic [s] .2
+-- column compute: Compute [s] .2
 -- column network: Network [s] .2
--- column share: Network, none hidden [%] .0
--- column steps: Steps of 1T tokens [K] .0
--- note: Computed by the calculators, not measured: 64 ranks with one sequence of 8,192 tokens in a micro-batch, DDP of an 8B model with gradients in bf16, 40 GBps. Arithmetic: derived, 6 operations a parameter and token at an assumed 400 TFLOPS.
+-- column share: Network share, none hidden [%] .0
+-- column steps: Steps for 1T tokens [K] .0
+-- note: Computed by the calculators, not measured: 64 ranks with one sequence of 8,192 tokens in a micro-batch, DDP of an 8B model with gradients in bf16, 40 GBps. Compute is derived from 6 FLOPs per parameter and token at an assumed 400 TFLOPS.
 SELECT b.accumulation AS accumulation,
        b.step_tokens / 1e6 AS tokens,
        6.0 * t.parameters * b.step_tokens / b.data_ranks / 400e12 AS compute,

@@ -1,9 +1,9 @@
--- title: What one Llama layer keeps for the backward pass
--- column variant: Attention, recomputation, autocast
+-- title: Activation memory of one Llama layer
+-- column variant: Attention, checkpointing, autocast
 -- column kept: Kept [KiB] .0
 -- column copies: Copies .2
--- column weights: Weights cast [KiB] .0
--- note: Measured on a CPU: bytes that autograd saves. RMSNorm, rotary positions, grouped keys and values, SwiGLU; hidden size 512, 8 heads, 2 of keys and values, MLP 1,792 wide, one sequence of 256 tokens, bfloat16 (with autocast: weights in float32).
+-- column weights: Cast weights [KiB] .0
+-- note: Measured on a CPU: bytes that autograd saves. RMSNorm, rotary positions, grouped-query attention, SwiGLU; hidden size 512, 8 heads, 2 key-value heads, MLP 1,792 wide, one sequence of 256 tokens, bfloat16 (with autocast: weights in float32).
 SELECT m.attention || ', ' || m.recompute || ', ' || CASE WHEN m.autocast THEN 'on' ELSE 'off' END AS variant,
        m.saved_bytes / 1024.0 AS kept,
        m.copies AS copies,

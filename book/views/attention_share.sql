@@ -1,9 +1,9 @@
--- title: Share of attention by length of the sequence
--- column sequence: Tokens of a sequence .0
+-- title: Share of attention by sequence length
+-- column sequence: Tokens per sequence .0
 -- column whole: Training FLOP per token, whole attention [G] .1
--- column share: Attention, whole [%] .1
--- column masked: Training FLOP per token, masked left out [G] .1
--- column share_masked: Attention, masked left out [%] .1
+-- column share: Attention share, whole [%] .1
+-- column masked: Training FLOP per token, causal [G] .1
+-- column share_masked: Attention share, causal [%] .1
 -- note: Computed by the calculator from its formula, not measured: an 8B model with 32 layers and an attention 4,096 wide.
 SELECT w.sequence AS sequence,
        w.model_flop / 1e9 AS whole,

@@ -1,11 +1,11 @@
--- title: What shared scales cost
+-- title: Bits per number with shared scales
 -- column name: Format
--- column element: A number
--- column block: Numbers in a block
--- column scale: Their scale
--- column bits: Bits per number, all told .3
+-- column element: Element
+-- column block: Block size
+-- column scale: Scale
+-- column bits: Bits per number with scale .3
 -- column source: Source
--- note: Elements, blocks and scales: reported. Bits a number: bits of the element, plus those of its scales over the numbers that share them. NVFP4 also has one float32 for the whole tensor, which is negligible.
+-- note: Elements, blocks and scales are reported. Bits per number are those of the element plus the scale bits divided by the block size. NVFP4 also has one float32 for the whole tensor, which is negligible.
 SELECT name,
        element,
        block,

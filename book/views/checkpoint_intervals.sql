@@ -1,12 +1,12 @@
--- title: How often to save, by size of the job
--- column devices: Devices .0
--- column mtbf: Between failures [h] .1
+-- title: How often to save, by job size
+-- column devices: GPUs .0
+-- column mtbf: MTBF [h] .1
 -- column young: Young [min] .1
 -- column daly: Daly [min] .1
--- column writing: Writing [%] .1
--- column lost: Lost in all [%] .1
--- column hour: Lost, saving each hour [%] .1
--- note: Computed by the calculator from its formulas, not measured: a save of 40 s, a restart of 10 minutes, one failure in 2,112 days for each device.
+-- column writing: Saving [%] .1
+-- column lost: Lost in total [%] .1
+-- column hour: Lost, saving hourly [%] .1
+-- note: Computed by the calculator from its formulas, not measured: a save of 40 s, a restart of 10 minutes, one failure per GPU in 2,112 days.
 SELECT c.devices AS devices,
        c.job_mtbf / 3600.0 AS mtbf,
        c.young_interval / 60.0 AS young,

@@ -1,11 +1,11 @@
--- title: How far a format reaches
+-- title: Range of number formats
 -- column name: Format
 -- column bits: Bits
 -- column largest: Largest
 -- column normal: Smallest normal
 -- column smallest: Smallest
 -- column doublings: Doublings .1
--- note: Computed by the calculator number-format from the bits of sign, exponent and mantissa, which are reported. Doublings: from the smallest to the largest. Below the smallest normal number digits are lost; half of the smallest is rounded to zero.
+-- note: Computed by the calculator number-format from the bits of sign, exponent and mantissa, which are reported. Doublings count from the smallest to the largest number. Numbers below the smallest normal lose digits, and half of the smallest rounds to zero.
 SELECT f.name AS name,
        f.sign_bits || ' + ' || f.exponent_bits || ' + ' || f.mantissa_bits AS bits,
        c.largest AS largest,

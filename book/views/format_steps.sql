@@ -1,11 +1,11 @@
--- title: How fine a format is
+-- title: Precision of number formats
 -- column name: Format
--- column stored: Stored [bit]
--- column step: From 1 to the next
--- column error: Error of rounding [%]
+-- column stored: Bits stored
+-- column step: Gap after 1
+-- column error: Rounding error [%]
 -- column digits: Decimal digits .1
--- column values: Different numbers
--- note: Computed by the calculator number-format from the bits, which are reported. The error of rounding is the largest for normal numbers; below them it grows to 100 %. Infinities and NaN are not counted, zero once.
+-- column values: Distinct numbers
+-- note: Computed by the calculator number-format from the bits, which are reported. The rounding error is the maximum for normal numbers and grows to 100 % below them. Infinities and NaN are not counted, zero counts once.
 SELECT f.name AS name,
        f.stored_bits AS stored,
        c.step AS step,

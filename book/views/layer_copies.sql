@@ -1,4 +1,4 @@
--- title: What a layer keeps, by model
+-- title: Activations kept per layer, by model
 -- column model: Model
 -- column copies: Copies of the hidden state .1
 -- note: Reported by the Machine Learning Engineering Open Book for the layers of Hugging Face Transformers.

@@ -1,11 +1,11 @@
 -- title: The three kinds of operation in a layer
 -- column kind: Kind
 -- column operations: Operations .0
--- column flop_share: Of the FLOP [%] .2
--- column time: At least [µs] .0
--- column time_share: Of that time [%] .1
--- column double: Arithmetic twice as fast, of the time [%] .1
--- note: Derived from the table of the layer's operations, not measured. The last column leaves the memory as it is and doubles the arithmetic.
+-- column flop_share: Share of FLOPs [%] .2
+-- column time: Time at best [µs] .0
+-- column time_share: Share of time [%] .1
+-- column double: Share with compute twice as fast [%] .1
+-- note: Derived from the table of the layer's operations, not measured. The last column doubles compute and keeps memory bandwidth.
 SELECT q.kind AS kind,
        COUNT(*) AS operations,
        100.0 * SUM(q.flop) / q.all_flop AS flop_share,

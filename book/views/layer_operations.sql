@@ -1,13 +1,13 @@
--- title: Where the time of a layer can go at best
+-- title: Lower bounds on the time of a layer
 -- column operation: Operation
 -- column kind: Kind
 -- column flop: FLOP per token [M] .1
 -- column intensity: FLOP per byte .0
--- column flop_share: Of the FLOP [%] .2
--- column time: At least [µs] .0
--- column time_share: Of that time [%] .1
+-- column flop_share: Share of FLOPs [%] .2
+-- column time: Time at best [µs] .0
+-- column time_share: Share of time [%] .1
 -- column bound: Limited by
--- note: Derived, not measured: one layer of an 8B Llama, forward, 8,192 tokens in bf16 on an H100 SXM, peak and bandwidth of the data sheet. Each operation by itself reads and writes its activations once, and its weights once for all tokens; attention counts what the causal mask leaves.
+-- note: Derived, not measured: one layer of an 8B Llama, forward, 8,192 tokens in bf16 on an H100 SXM, peak and bandwidth from the data sheet. Each operation reads and writes its activations once, and its weights once for all tokens. Attention counts the unmasked half.
 SELECT q.operation AS operation,
        q.kind AS kind,
        q.flop / 1e6 AS flop,
@@ -16,7 +16,7 @@ SELECT q.operation AS operation,
        max(q.flop * 8192 / (q.tflops * 1e12), q.bytes * 8192 / (q.bandwidth * 1e9)) * 1e6 AS time,
        100.0 * max(q.flop * 8192 / (q.tflops * 1e12), q.bytes * 8192 / (q.bandwidth * 1e9))
          / SUM(max(q.flop * 8192 / (q.tflops * 1e12), q.bytes * 8192 / (q.bandwidth * 1e9))) OVER () AS time_share,
-       CASE WHEN q.flop * 8192 / (q.tflops * 1e12) > q.bytes * 8192 / (q.bandwidth * 1e9) THEN 'arithmetic' ELSE 'memory' END AS bound
+       CASE WHEN q.flop * 8192 / (q.tflops * 1e12) > q.bytes * 8192 / (q.bandwidth * 1e9) THEN 'compute' ELSE 'memory' END AS bound
 FROM (SELECT o.operation,
              o.kind,
              2.0 * o.inner * o.outer + o.more_flop AS flop,

@@ -1,8 +1,8 @@
--- title: Gradients that a format loses, by loss scale
+-- title: Gradients lost by each format, by loss scale
 -- column power: Loss scale, power of 2
 -- column lost: Lost [%] .1
 -- column format: Format
--- note: A small model on a CPU, 12,000 gradients computed in float32, multiplied with the scale and rounded to the format. Lost is what became zero or lies beyond the largest number.
+-- note: A small model on a CPU, 12,000 gradients computed in float32, multiplied by the scale and rounded to the format. Lost numbers became zero or overflowed.
 -- plot: line
 -- plot x: power
 -- plot y: lost

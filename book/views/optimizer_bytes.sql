@@ -1,12 +1,12 @@
--- title: Bytes of a parameter by optimizer and precision
+-- title: Bytes per parameter by optimizer and precision
 -- column mode: Optimizer and precision
 -- column weights: Weight [B] .0
 -- column gradients: Gradient [B] .0
 -- column master: Master [B] .0
 -- column states: States [B] .0
--- column bytes: All [B] .0
+-- column bytes: Total [B] .0
 -- column model: 8B [GB] .1
--- note: Names as the calculator's `--mode` takes them: mixed keeps bf16 weights and a master copy, momentum is one state, that of SGD with momentum or of Lion. Computed from its formulas, not measured: bytes of each parameter, nothing sharded; the 8B model has 8.03 billion. Master: a copy of the weights in fp32. 8-bit states without the scales of their blocks; Adafactor without momentum, 0.002 bytes for matrices of 4,096 by 4,096.
+-- note: Names as the calculator's `--mode` takes them: mixed keeps bf16 weights and a master copy, momentum is the one state of SGD with momentum or Lion. Computed from its formulas, not measured: bytes per parameter, nothing sharded; the 8B model has 8.03 billion. Master is an fp32 copy of the weights. 8-bit states exclude block scales. Adafactor without momentum, 0.002 bytes for matrices of 4,096 by 4,096.
 SELECT '`' || c.mode || '`' AS mode,
        c.weights_bytes / c.parameters AS weights,
        c.gradients_bytes / c.parameters AS gradients,

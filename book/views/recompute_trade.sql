@@ -1,11 +1,11 @@
 -- title: What activation checkpointing saves and costs
 -- column variant: Layer, checkpointing
 -- column copies: Copies of the hidden state .1
--- column kept: Kept of all layers [GB] .1
--- column working: Recomputed at a time [GB] .1
+-- column kept: Kept, all layers [GB] .1
+-- column working: Recomputed, one layer [GB] .1
 -- column total: All activations [GB] .1
 -- column more: More FLOPs [%] .1
--- note: Computed by the calculators from their formulas, not measured: Llama 3.1 8B, one sequence of 8,192 tokens in bf16, a fused attention kernel. llama: norms and SwiGLU in separate operations, as in Hugging Face Transformers; llama-fused: fused kernels for both. FLOPs count matmuls and attention, so selective checkpointing, which repeats neither, adds none of them.
+-- note: Computed by the calculators from their formulas, not measured: Llama 3.1 8B, one sequence of 8,192 tokens in bf16, a fused attention kernel. llama: norms and SwiGLU unfused, as in Hugging Face Transformers; llama-fused: fused kernels for both. FLOPs count matmuls and attention, so selective checkpointing adds none.
 SELECT a.layer || ', ' || a.recompute AS variant,
        a.copies AS copies,
        a.layers_bytes / 1e9 AS kept,

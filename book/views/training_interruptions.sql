@@ -1,9 +1,9 @@
--- title: What interrupted a training on 16,384 GPUs in 54 days
+-- title: Unexpected interruptions of 16,384 GPUs in 54 days
 -- column cause: Cause
 -- column kind: Part
 -- column interruptions: Interruptions .0
 -- column share: Share [%] .1
--- note: Counts: reported, Llama 3 405B, unexpected interruptions alone. Shares are computed from the counts.
+-- note: Unexpected interruptions of Llama 3 405B, reported; shares are computed from the counts.
 SELECT cause,
        kind,
        interruptions,
