@@ -31,8 +31,8 @@ leaves a node alone whose reason has changed in the meantime.
     # where scontrol works and root can ssh to the nodes; not in a job
     python3 undrain_good_nodes.py --nodes 'gpu[08-11]'
     python3 undrain_good_nodes.py --kill --undrain
-    # pdsh instead of ssh
-    python3 undrain_good_nodes.py --connect 'pdsh -N -R ssh -w {node}'
+    # through a gateway; the command has to forward stdin, which pdsh does not
+    python3 undrain_good_nodes.py --connect 'ssh -J gateway {node}'
     # crontab of root
     */10 * * * * python3 undrain_good_nodes.py --undrain
 
