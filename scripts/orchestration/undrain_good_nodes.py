@@ -217,7 +217,8 @@ def ask_slurm(*command: str) -> str:
     except subprocess.TimeoutExpired as error:
         raise UsageError(f"{command[0]} did not answer within 60 s") from error
     except subprocess.CalledProcessError as error:
-        raise UsageError(f"{command[0]}: {error.stderr.strip()}") from error
+        lines = error.stderr.strip().splitlines() or [f"status {error.returncode}"]
+        raise UsageError(f"{command[0]}: {lines[-1]}") from error
     return done.stdout
 
 
