@@ -31,7 +31,7 @@ leaves a node alone whose reason has changed in the meantime.
     # where scontrol works and root can ssh to the nodes; not in a job
     python3 undrain_good_nodes.py --nodes 'gpu[08-11]'
     python3 undrain_good_nodes.py --kill --undrain
-    # through a gateway; the command has to forward stdin, which pdsh does not
+    # through a gateway; the command has to forward stdin
     python3 undrain_good_nodes.py --connect 'ssh -J gateway {node}'
     # crontab of root
     */10 * * * * python3 undrain_good_nodes.py --undrain
