@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from kit.cli import UsageError
-from kit.topology import Cpus, Topology, locate_pci, read_text
+from kit.files import read_text
+from kit.topology import Cpus, Topology, locate_pci
 
 SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "riscv64": 237, "ppc64le": 261}
 """Number of the system call set_mempolicy(2)."""

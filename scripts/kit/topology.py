@@ -13,6 +13,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from kit.cli import UsageError
+from kit.files import read_text
 
 Cpus = frozenset[int]
 MAX_CPUS = 65536
@@ -78,14 +79,6 @@ def format_cpus(cpus: Iterable[int]) -> str:
 def format_mask(cpus: Iterable[int]) -> str:
     """`0xff00`: a mask for `srun --cpu-bind=mask_cpu:`."""
     return hex(sum(1 << cpu for cpu in cpus))
-
-
-def read_text(path: Path) -> str:
-    """A small file without the space around it; empty where it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
 
 
 def read_topology(root: Path = Path("/")) -> Topology:

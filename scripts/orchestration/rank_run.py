@@ -88,7 +88,7 @@ from kit.binding import (
     verify_binding,
 )
 from kit.cli import Parser, UsageError, positive_int, start
-from kit.mounts import is_shared
+from kit.files import is_shared, read_text
 from kit.report import Report, format_table
 from kit.slurm import expand_nodelist, read_task
 from kit.topology import (
@@ -100,7 +100,6 @@ from kit.topology import (
     read_affinity,
     read_cpu_quota,
     read_hwloc,
-    read_text,
     read_topology,
 )
 

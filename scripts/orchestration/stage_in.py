@@ -81,10 +81,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, size, start
-from kit.mounts import find_file_system, is_shared
+from kit.files import find_file_system, is_shared, read_text
 from kit.report import Progress, Report, Row, format_bytes, format_seconds, format_table
 from kit.stop import Stop, Stopped
-from kit.topology import read_text
 
 __version__ = "0.2.0"
 METHOD = 2  # 2: files are not read back after they were written

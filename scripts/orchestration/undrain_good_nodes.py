@@ -31,8 +31,8 @@ leaves a node alone whose reason has changed in the meantime.
     # where scontrol works and root can ssh to the nodes; not in a job
     python3 undrain_good_nodes.py --nodes 'gpu[08-11]'
     python3 undrain_good_nodes.py --kill --undrain
-    # pdsh instead of ssh
-    python3 undrain_good_nodes.py --connect 'pdsh -N -R ssh -w {node}'
+    # through a gateway; the command has to forward stdin
+    python3 undrain_good_nodes.py --connect 'ssh -J gateway {node}'
     # crontab of root
     */10 * * * * python3 undrain_good_nodes.py --undrain
 
@@ -217,7 +217,8 @@ def ask_slurm(*command: str) -> str:
     except subprocess.TimeoutExpired as error:
         raise UsageError(f"{command[0]} did not answer within 60 s") from error
     except subprocess.CalledProcessError as error:
-        raise UsageError(f"{command[0]}: {error.stderr.strip()}") from error
+        lines = error.stderr.strip().splitlines() or [f"status {error.returncode}"]
+        raise UsageError(f"{command[0]}: {lines[-1]}") from error
     return done.stdout
 
 

@@ -115,68 +115,6 @@ def test_no_day_has_it_twice(
         assert 23 * 3600 <= second - first <= 25 * 3600
 
 
-@given(st.integers(1, 100_000), st.integers(0, 4_000_000_000))
-@hypothesis_settings(max_examples=20)
-def test_seconds_are_a_grid(every: int, now: int) -> None:
-    """A number of seconds gives the next multiple of it."""
-    (following,) = find_next(str(every), "UTC", now)
-    assert following % every == 0
-    assert 0 < following - now <= every + every // 60
-
-
-def test_what_slurm_does_not_tell_is_not_submitted() -> None:
-    """Where squeue fails nobody knows whether a job of the folder waits still: it is not submitted,
-    and the command counts as failed. A comma, at which squeue would cut, is none in the name."""
-    text = (CRON / "daily.slurm").read_text()
-    (function,) = re.findall(r"^run_command\(\) \{\n.*?^\}\n", text, re.MULTILINE | re.DOTALL)
-    script = f"""set -eo pipefail
-SLURM_JOB_NAME=cron
-say() {{ echo "say $1"; }}
-submit() {{ echo "submit $*" >&2; echo 7; }}
-find_jobs() {{ echo "find $1" >&2; [[ $1 != *silent* ]]; }}
-{function}
-run_command "x/silent.slurm" || echo "failed"
-run_command "x/a,b.slurm"
-"""
-    done = subprocess.run(
-        ["bash", "-c", script], capture_output=True, text=True, timeout=30, check=True
-    )
-    assert done.stdout.splitlines() == [
-        "say x/silent.slurm: Slurm does not answer, not submitted",
-        "failed",
-        "say x/a,b.slurm: submitted as job 7, status 0",
-    ]
-    assert done.stderr.splitlines() == [
-        "find cron.silent.slurm",
-        "find cron.a_b.slurm",
-        "submit --job-name=cron.a_b.slurm x/a,b.slurm",
-    ]
-
-
-def test_what_is_left_out_is_told(tmp_path: Path) -> None:
-    """A file of the folder that is neither executable nor a job is named; folders are not."""
-    for name, mode in (("10_run", 0o755), ("20_notes", 0o644), ("30.sbatch", 0o644)):
-        (tmp_path / name).write_text("")
-        (tmp_path / name).chmod(mode)
-    (tmp_path / "folder").mkdir()
-    text = (CRON / "daily.slurm").read_text()
-    (loop,) = re.findall(r'^for command in "\$FOLDER"/.*?^done$', text, re.MULTILINE | re.DOTALL)
-    script = f"""set -eo pipefail
-FOLDER={tmp_path}
-say() {{ echo "say ${{1##*/}}"; }}
-run_command() {{ echo "run ${{1##*/}}"; }}
-{loop}
-"""
-    done = subprocess.run(
-        ["bash", "-c", script], capture_output=True, text=True, timeout=30, check=True
-    )
-    assert done.stdout.splitlines() == [
-        "run 10_run",
-        "say 20_notes: skipped, because it is not executable: chmod +x it, or move it elsewhere",
-        "run 30.sbatch",
-    ]
-
-
 # --- on a cluster ---
 
 

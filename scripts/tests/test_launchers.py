@@ -536,12 +536,3 @@ def test_pyxis_file_runs_ranks_but_for_the_container(login: Login) -> None:
     ended = login.run(script, "die.py", "3")
     assert (ended.state, ended.status) == ("FAILED", "3:0"), ended.log
     assert "[node2 rank 1] last words\n" in ended.log
-
-
-@pytest.mark.nightly
-def test_pyxis_file_needs_pyxis(login: Login) -> None:
-    """Where the plugin is not installed, srun names the option that it does not know, and the job
-    fails."""
-    ended = login.run(ORCHESTRATION / "all_reduce_bench_pyxis.sbatch", "die.py", "3")
-    assert ended.state == "FAILED", ended.log
-    assert "srun: unrecognized option '--container-image=" in ended.log

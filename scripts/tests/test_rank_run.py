@@ -145,6 +145,28 @@ def test_shares_and_masks(rank_run: ModuleType) -> None:
     assert masks == ["0x303", "0xc0c", "0x3030", "0xc0c0"]
 
 
+def test_masks_of_a_lumi_node(call_tool: Callable[..., Any], tmp_path: Path) -> None:
+    """From its description by hwloc: GPU 0 is on NUMA node 3, and jobs do not get the first core of
+    each eight."""
+    nodes = ""
+    for node, buses in enumerate((("d1", "d6"), ("c9", "ce"), ("d9", "de"), ("c1", "c6"))):
+        cpus = [16 * node + core for core in range(16) if core % 8]
+        cpuset = f"{sum(1 << cpu for cpu in cpus):016x}"
+        cpuset = f'cpuset="0x{cpuset[:8]},0x{cpuset[8:]}"'
+        nodes += f'<object {cpuset}><object type="NUMANode" os_index="{node}" {cpuset}/>'
+        nodes += "".join(f'<object type="PU" os_index="{cpu}"/>' for cpu in cpus)
+        nodes += "".join(
+            f'<object type="PCIDev" pci_busid="0000:{bus}:00.0" pci_type="0380 [1002:7408]"/>'
+            for bus in buses
+        )
+        nodes += "</object>"
+    path = tmp_path / "lumi.xml"
+    path.write_text(f"<topology>{nodes}</topology>")
+    done = call_tool(TOOL, "--dry-run", "--ranks", "8", "--topology", str(path))
+    masks = "0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,0xfe00000000"
+    assert f"| {masks},0xfe0000000000 |" in done.stdout, done.stdout + done.stderr
+
+
 def test_what_the_launcher_has_bound_stays(rank_run: ModuleType) -> None:
     """Unless --cpus exclusive binds anyway; without a cgroup, a part of a node stays unbound."""
     one = frozenset({5})

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import topology
 from kit.cli import UsageError
-from kit.mounts import SHARED_FILE_SYSTEMS, find_file_system
+from kit.files import SHARED_FILE_SYSTEMS, find_file_system
 
 
 def write_files(root: Path, files: dict[str, str]) -> None:

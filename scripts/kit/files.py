@@ -1,4 +1,4 @@
-"""Which file system a path is on, and whether nodes share it."""
+"""Small files of the kernel, and which file system a path is on."""
 
 from __future__ import annotations
 
@@ -9,6 +9,14 @@ SHARED_FILE_SYSTEMS = frozenset(
     "9p afs beegfs ceph cifs daos fuse.daos fuse.glusterfs fuse.juicefs fuse.sshfs glusterfs gpfs "
     "lustre nfs nfs4 orangefs panfs smb3 wekafs".split()
 )
+
+
+def read_text(path: Path) -> str:
+    """A small file without the space around it; empty where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def find_file_system(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
