@@ -1,4 +1,4 @@
-"""hang_watchdog: when silence is a hang, and jobs that really hang. kit/stacks.py does the merge."""
+"""hang_watchdog: when silence is a hang, and jobs that really hang. kit/stacks.py merges."""
 
 from __future__ import annotations
 
