@@ -13,5 +13,5 @@ JOIN records AS r ON r.record = h.record
 WHERE r.machine = 'cpu-x86_64-avx2-2core'
   AND r.newest
   AND r.complete
-  AND r.profile = 'toy'
+  AND r.profile = 'demo'
 ORDER BY h.count, h.ranks

@@ -1,4 +1,4 @@
-"""hang_watchdog: when silence is a hang, and jobs that really hang. kit/stacks.py does the merge."""
+"""hang_watchdog: when silence is a hang, and jobs that really hang. kit/stacks.py merges."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -299,9 +300,12 @@ def test_a_mail_has_the_report(start: Callable[..., Any], quiet: list[str], tmp_
         def handle_message(self, message: Any) -> None:
             letters.append(message)
 
-    server = controllers.Controller(Keep(), hostname="127.0.0.1", port=8125)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = controllers.Controller(Keep(), hostname="127.0.0.1", port=port)
     server.start()
-    words = ["--timeout", "1s", "--out", tmp_path / "out", "--smtp", "127.0.0.1:8125"]
+    words = ["--timeout", "1s", "--out", tmp_path / "out", "--smtp", f"127.0.0.1:{port}"]
     words += ["--then", "mail:you@example.org", "--then", "kill"]
     try:
         process = start(sys.executable, PATH, "run", *words, "--", *quiet, "--key=SECRET")

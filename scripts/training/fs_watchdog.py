@@ -298,7 +298,8 @@ def make_forecast(samples: Sequence[Sequence[float]], free: float) -> Forecast |
         doubt = factor * math.sqrt(squares / freedom / variance)
     slopes = (slope, slope + doubt, slope - doubt)
     times = [max(free, 0.0) / one if one > 0 else math.inf for one in slopes]
-    return Forecast(*times, slope, count, REACH * (samples[-1][0] - samples[0][0]))
+    reach = REACH * (samples[-1][0] - samples[0][0])
+    return Forecast(times[0], times[1], times[2], slope, count, reach)
 
 
 def judge(finding: Finding, before: str) -> str:

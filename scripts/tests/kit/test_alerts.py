@@ -78,11 +78,11 @@ class Hook(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         status = type(self).answers.pop(0) if type(self).answers else 200
+        if status == 200:
+            type(self).posts.append(body)
         self.send_response(status)
         self.send_header("Location", "/elsewhere")
         self.end_headers()
-        if status == 200:
-            type(self).posts.append(body)
 
     def log_message(self, *_: Any) -> None:
         pass

@@ -1,0 +1,121 @@
+"""mem_watch: programs that really take memory, and are otherwise left alone."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPTS = Path(__file__).resolve().parent.parent
+PATH = SCRIPTS / "debug" / "mem_watch.py"
+MIB = 1024**2
+
+pytestmark = pytest.mark.needs("/proc/self/smaps_rollup")
+
+# Holds MiB, and starts others that hold some as well.
+HOLDER = """
+import subprocess, sys, time
+block = bytearray(b"x") * (int(sys.argv[1]) << 20)
+others = [subprocess.Popen([sys.executable, "-c", sys.argv[2], size, sys.argv[2]])
+          for size in sys.argv[3:]]
+for other in others:
+    other.wait()
+time.sleep(0.6)
+"""
+
+
+@pytest.fixture
+def wrap(tmp_path: Path, read_json: Callable[[Path], Any]) -> Callable[..., Any]:
+    """Run a command under the tool; what it printed, and its JSON as `document`."""
+
+    def run(*command: str, **options: Any) -> Any:
+        path = tmp_path / "out.json"
+        words = [sys.executable, str(PATH), "--interval", "50ms", "--json", str(path), "--"]
+        done = subprocess.run([*words, *command], capture_output=True, text=True, check=False,
+                              **options)  # fmt: skip
+        done.document = read_json(path) if path.exists() else None
+        return done
+
+    return run
+
+
+def test_the_whole_tree_is_added_up(wrap: Callable[..., Any]) -> None:
+    """A program of 40 MiB with two children of 24 and 16 MiB takes 80 MiB and their Pythons."""
+    done = wrap(sys.executable, "-c", HOLDER, "40", HOLDER, "24", "16")
+    assert done.returncode == 0, done.stderr
+    document = done.document
+    peaks = document["details"]["peaks"]
+    assert 80 * MIB < peaks["pss_bytes"] < peaks["rss_bytes"] < 140 * MIB
+    assert max(row["processes"] for row in document["results"]) == 3
+    largest = [one["peak_rss_bytes"] for one in document["details"]["processes"]]
+    assert largest[0] - largest[1] == pytest.approx(16 * MIB, abs=4 * MIB)
+    assert document["complete"] is True
+    assert "peak of the sums: RSS " in done.stderr
+    assert "% of a core" in done.stderr
+
+
+def test_orphans_stay_in_the_tree(wrap: Callable[..., Any]) -> None:
+    """A process whose parent has ended is still counted."""
+    script = f"({sys.executable} -c '{HOLDER}' 30 x & sleep 0.4); sleep 2"
+    rows = wrap("bash", "-c", script).document["results"]
+    assert max(row["rss_bytes"] for row in rows if row["seconds"] > 0.55) > 30 * MIB
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "complete"),
+    [
+        ("raise SystemExit(37)", 37, True),
+        ("import os, time; time.sleep(0.2); os.kill(os.getpid(), 9)", 137, False),
+    ],
+)
+def test_the_status_is_the_commands(
+    wrap: Callable[..., Any], code: str, status: int, complete: bool
+) -> None:
+    """Or 128 and the signal that ended it, and then the JSON is not complete."""
+    done = wrap(sys.executable, "-c", code)
+    assert (done.returncode, done.document["complete"]) == (status, complete)
+
+
+def test_input_output_and_arguments_are_the_commands(wrap: Callable[..., Any]) -> None:
+    """Whatever they look like."""
+    code = "import sys; print(sys.argv[1:], sys.stdin.read())"
+    done = wrap(sys.executable, "-c", code, "--json", "--", "-x", input="hello")
+    assert done.stdout == "['--json', '--', '-x'] hello\n"
+
+
+def test_a_signal_ends_the_command(tmp_path: Path) -> None:
+    """And what was sampled is reported."""
+    code = "import time; print('up', flush=True); time.sleep(60)"
+    process = subprocess.Popen(
+        [sys.executable, PATH, "--interval", "50ms", "--", sys.executable, "-c", code],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout
+    assert process.stdout.readline() == "up\n"
+    process.send_signal(signal.SIGTERM)
+    _, notes = process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "peak of the sums" in notes
+
+
+def test_lines_come_while_it_runs(run_tool: Callable[..., Any]) -> None:
+    """As often as --report says."""
+    words = ("--interval", "50ms", "--report", "200ms", "--no-pss", "--", "sleep", "1")
+    done = run_tool("debug/mem_watch.py", *words)
+    assert done.stderr.count(" 1 processes: RSS ") >= 2
+    assert "PSS" not in done.stderr
+
+
+def test_wrong_use_is_one_line(run_tool: Callable[..., Any]) -> None:
+    """With status 2."""
+    for words, message in (
+        ((), "name the command: mem_watch.py -- python train.py"),
+        (("--", "/no/such/program"), "/no/such/program: No such file"),
+    ):
+        done = run_tool("debug/mem_watch.py", *words)
+        assert (done.returncode, message in done.stderr) == (2, True), done.stderr
