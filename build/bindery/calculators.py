@@ -243,7 +243,7 @@ def _make_calculator(module: ast.Module, source: str, made: object) -> Calculato
 def _quote_functions(module: ast.Module, source: str, functions: Functions) -> str:
     """The statements of the first function, and the others whole, without docstrings."""
     lines = source.split("\n")
-    texts = []
+    texts: list[str] = []
     for name in functions.parameters:
         nodes = [n for n in module.body if isinstance(n, ast.FunctionDef) and n.name == name]
         (node,) = nodes[-1:]
