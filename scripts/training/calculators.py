@@ -1075,7 +1075,8 @@ def print_answer(calculator: Calculator, given: Sequence[Row], rows: Sequence[Ro
     def show(row: Row, name: str) -> str:
         value, unit = row[name], UNITS.get(name, "1")
         is_plain = unit == "1" and isinstance(value, float) and abs(value) < 1000
-        return f"{name} {f'{value:g}' if is_plain else format_quantity(value, unit)}"
+        text = f"{value:g}" if is_plain else format_quantity(value, unit).partition(" (")[0]
+        return f"{name} {text}"
 
     varied = [name for name in given[0] if any(one[name] != given[0][name] for one in given)]
     heads = [", ".join(show(one, name) for name in varied) for one in given]
