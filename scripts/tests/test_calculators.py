@@ -487,6 +487,9 @@ def test_models_are_those_of_the_book(calculators: ModuleType, answer: Answer) -
         total = answer("parameters", model=model)["total_parameters"] / 1e9
         stated = shapes[name]["parameters"]
         assert f"{total:.{len(stated.partition('.')[2])}f}" == stated, model
+    for name, parameters, active in calculators.EXPERTS.values():
+        assert float(shapes[name]["parameters"]) * 1e9 == parameters
+        assert float(shapes[name]["active"]) * 1e9 == active
 
 
 def test_a_model_and_an_accelerator_are_enough(answer: Answer) -> None:
@@ -497,6 +500,9 @@ def test_a_model_and_an_accelerator_are_enough(answer: Answer) -> None:
     run = answer("run", model="llama-3-70b", gpu="h100", devices=256, mfu=0.5, useful_share=1.0)
     assert run["run_flop"] == flop * 1e12
     assert run["gpu_hours"] == pytest.approx(flop * 1e12 / (989e12 * 0.5) / 3600)
+    # Of experts, those that a token uses.
+    assert answer("run", model="deepseek-v3")["run_flop"] == 6 * 37e9 * 1e12
+    assert answer("memory", model="deepseek-v3")["all_ranks_bytes"] > 16 * 671e9
     # Without attention it is 6 N; what is given wins over what follows.
     assert answer("run", parameters=70e9)["run_flop"] == 6 * 70e9 * 1e12
     assert answer("run", model="llama-3-70b", model_flop=1e9)["run_flop"] == 1e21
