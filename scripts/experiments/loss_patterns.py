@@ -389,11 +389,11 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     report = Report("loss_patterns", __version__, METHOD, UNITS, options.json)
+    stop = Stop()
+    stop.listen()
     torch = import_torch()
     torch.set_num_threads(1)  # the same sums in the same order on every machine of a kind
     report.details["header"] = describe_run(torch, torch.device("cpu"))
-    stop = Stop()
-    stop.listen()
     progress = Progress(sum(len(EXPERIMENTS[name]) for name in options.experiment), "runs")
     done = 0
     try:
@@ -410,7 +410,8 @@ def main(arguments: list[str] | None = None) -> int:
         report.note(f"{stopped}, after {done} runs")
     finally:
         progress.close()
-    print_results(report.rows)
+    if report.rows:
+        print_results(report.rows)
     report.save()
     return int(not report.complete or (options.demo and not check_demo(report.rows)))
 

@@ -38,26 +38,19 @@ def format_significant(value: float) -> str:
     return f"{value:,.{digits}f}" if digits <= 8 else f"{value:.4g}"
 
 
-def format_prefixed(value: float, unit: str) -> str:
-    """`1.875 GB`: a prefix of 1000."""
+def format_prefixed(value: float, unit: str, base: int = 1000) -> str:
+    """`1.875 GB`, or with a base of 1024 `1.746 GiB`."""
     power = 0
-    while abs(value) >= 1000 and power < 8:
-        value, power = value / 1000, power + 1
-    prefix = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")[power]
-    return f"{format_significant(value)} {prefix}{unit}".rstrip()
-
-
-def format_binary(size: float) -> str:
-    """`1.746 GiB`: a prefix of 1024."""
-    power = 0
-    while size >= 1024 and power < 8:
-        size, power = size / 1024, power + 1
-    return f"{format_significant(size)} {('', 'K', 'M', 'G', 'T', 'P', 'E', 'Z', 'Y')[power]}iB"
+    while abs(value) >= base and power < 8:
+        value, power = value / base, power + 1
+    prefix = ("", "k" if base == 1000 else "K", "M", "G", "T", "P", "E", "Z", "Y")[power]
+    binary = "i" if base == 1024 and power else ""
+    return f"{format_significant(value)} {prefix}{binary}{unit}".rstrip()
 
 
 def format_quantity(value: Any, unit: str) -> str:
-    """A value as people read it: prefixes for units, days and hours for long times, kWh beside
-    joules, commas in counts."""
+    """A value as people read it: prefixes for units, days and hours for long times, commas in
+    counts, GiB beside GB and kWh beside joules."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
@@ -80,5 +73,7 @@ def format_quantity(value: Any, unit: str) -> str:
         return f"{value:,.0f}" if abs(value) >= 1000 else format_significant(value)
     if unit == "1/s" and abs(value) < 1e6:
         return f"{format_quantity(value, '1')} /s"
-    whole = format_prefixed(value, unit.removeprefix("1"))
-    return f"{whole} ({format_binary(value)})" if unit == "B" and value >= 1024 else whole
+    text = format_prefixed(value, unit.removeprefix("1"))
+    return (
+        f"{text} ({format_prefixed(value, 'B', 1024)})" if unit == "B" and value >= 1024 else text
+    )

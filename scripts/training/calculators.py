@@ -107,14 +107,16 @@ PROFILES = {
     ],
 }
 # fmt: on
-SHAPE = ("layers", "hidden", "heads", "kv_heads", "head_size", "ffn", "vocab", "gated")
+SHAPE = ("layers", "hidden", "heads", "kv_heads", "head_size", "ffn", "vocab")
 MODELS = {
-    "llama-3-8b": ("Llama 3.1 8B", 32, 4096, 32, 8, 128, 14_336, 128_256, True),
-    "llama-3-70b": ("Llama 3.1 70B", 80, 8192, 64, 8, 128, 28_672, 128_256, True),
-    "llama-3-405b": ("Llama 3.1 405B", 126, 16_384, 128, 8, 128, 53_248, 128_256, True),
-    "qwen3-32b": ("Qwen3 32B", 64, 5120, 64, 8, 128, 25_600, 151_936, True),
+    "llama-3-8b": ("Llama 3.1 8B", 32, 4096, 32, 8, 128, 14_336, 128_256),
+    "llama-3-70b": ("Llama 3.1 70B", 80, 8192, 64, 8, 128, 28_672, 128_256),
+    "llama-3-405b": ("Llama 3.1 405B", 126, 16_384, 128, 8, 128, 53_248, 128_256),
+    "qwen3-32b": ("Qwen3 32B", 64, 5120, 64, 8, 128, 25_600, 151_936),
 }
 """Name in book/data/model_shapes.csv, and the shape as config.json of the model has it."""
+EXPERTS = {"deepseek-v3": ("DeepSeek-V3", 671e9, 37e9)}
+"""Mixtures of experts: name in the same file, all parameters, those that a token uses."""
 ACCELERATORS = {
     "a100": ("NVIDIA A100 SXM", 312, 80, 2000),
     "h100": ("NVIDIA H100 SXM", 989, 80, 3350),
@@ -1000,10 +1002,13 @@ def derive_inputs(calculator: Calculator, given: Row) -> Row:
         found |= {"peak": tflops * 1e12, "memory_bandwidth": bandwidth * 1e9}
     if "gpus" in given:
         found["data_ranks"] = given["gpus"] / given.get("model_ranks", 1)
-    if "model" in given:
+    active = given.get("parameters")
+    if given.get("model") in EXPERTS:
+        _, found["parameters"], active = EXPERTS[given["model"]]
+    elif "model" in given:
         shape = dict(zip(SHAPE, MODELS[given["model"]][1:], strict=True))
-        rest = {"positions": 0, "biases": False, "tied": False, "experts": 1, "active_experts": 1}
-        counted = count_transformer_parameters(**shape, **rest)
+        rest = {"positions": 0, "gated": True, "biases": False, "tied": False}
+        counted = count_transformer_parameters(**shape, **rest, experts=1, active_experts=1)
         matmul = {name: counted[name] for name in ("layer_matmul_parameters", "output_parameters")}
         width = shape["heads"] * shape["head_size"]
         asked = (SEQUENCE, CAUSAL, RECOMPUTED)
@@ -1017,10 +1022,9 @@ def derive_inputs(calculator: Calculator, given: Row) -> Row:
         keys = shape["layers"] * shape["kv_heads"] * shape["head_size"]
         found["kv_token_bytes"] = 2 * 2.0 * keys  # keys and values, in 16 bits
     found |= given
-    if "parameters" in found and "model_flop" not in found:
-        passes = 8 if found.get("recompute") == "full" else 6
-        found["model_flop"] = 6 * found["parameters"]
-        found["hardware_flop"] = passes * found["parameters"]
+    if active and "model_flop" not in found:
+        found["model_flop"] = 6 * active
+        found["hardware_flop"] = (8 if found.get("recompute") == "full" else 6) * active
     if "parameters" in found and calculator.name == "decode":
         found.setdefault("weight_bytes", 2.0 * found["parameters"])
     return found
@@ -1073,7 +1077,8 @@ def print_answer(calculator: Calculator, given: Sequence[Row], rows: Sequence[Ro
     def show(row: Row, name: str) -> str:
         value, unit = row[name], UNITS.get(name, "1")
         is_plain = unit == "1" and isinstance(value, float) and abs(value) < 1000
-        return f"{name} {f'{value:g}' if is_plain else format_quantity(value, unit)}"
+        text = f"{value:g}" if is_plain else format_quantity(value, unit).partition(" (")[0]
+        return f"{name} {text}"
 
     varied = [name for name in given[0] if any(one[name] != given[0][name] for one in given)]
     heads = [", ".join(show(one, name) for name in varied) for one in given]
@@ -1088,7 +1093,7 @@ def print_answer(calculator: Calculator, given: Sequence[Row], rows: Sequence[Ro
     names = [each.name for each in calculator.inputs if each.name not in given[0]]
     derived = [n for n in names if n in found and len({row[n] for row in rows}) == 1]
     defaults = [name for name in names if name not in found]
-    if "model" in given[0]:  # for its FLOPs
+    if given[0].get("model") in MODELS:  # for its FLOPs
         also = [each.name for each in calculator.also if each != PARAMETERS]
         defaults += [name for name in also if name not in given[0]]
     values = {each.name: each.default for each in calculator.also} | rows[0]
@@ -1117,8 +1122,9 @@ def add_calculator(commands: Any, calculator: Calculator) -> None:
     add = parser.add_argument
     names = {each.name for each in (*calculator.inputs, *calculator.also)}
     if names & OF_MODEL:
-        text = f"fill in what follows from a model: {', '.join(MODELS)}"
-        add("--model", nargs="+", choices=tuple(MODELS), metavar="NAME", help=text)
+        models = (*MODELS, *(() if names & {"layers", "kv_token_bytes"} else EXPERTS))
+        text = f"fill in what follows from a model: {', '.join(models)}"
+        add("--model", nargs="+", choices=models, metavar="NAME", help=text)
     if names & OF_GPU or any(output.name in FILLS_MEMORY for output in calculator.outputs):
         text = f"fill in what follows from an accelerator: {', '.join(ACCELERATORS)}"
         add("--gpu", nargs="+", choices=tuple(ACCELERATORS), metavar="NAME", help=text)

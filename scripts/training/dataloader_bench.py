@@ -319,6 +319,8 @@ def main(arguments: list[str] | None = None) -> int:
     options.length = 1024 * options.batch_size  # a multiple, so that every batch is whole
     torch = import_torch()
     importlib.import_module("torch.utils.data")
+    stop = Stop(options.budget)
+    stop.listen()
     device = choose_device(torch, options.device)
     on_device = device.type != "cpu"
     switch = [False, True] if on_device else [False]
@@ -329,8 +331,6 @@ def main(arguments: list[str] | None = None) -> int:
     shown = ("dataset", "item_cost_ms", "item_size", "batch_size", "prefetch_factor", "step_ms")
     settled = {name: getattr(options, name) for name in shown}
     report.details["header"] = describe_run(torch, device, cpus=cpus, **settled)
-    stop = Stop(options.budget)
-    stop.listen()
     progress = Progress(len(settings), "settings")
     try:
         for done, setting in enumerate(settings):

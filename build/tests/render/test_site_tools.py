@@ -256,11 +256,11 @@ def test_a_calculator_answers_by_keyboard(
     """Results follow each key; the address carries the inputs; faults are said in sentences."""
     page = open_page(build(CALCULATOR_FILES), "tools/sums/halve.html")
     half, fault = page.locator("#out-half"), page.locator(".fault")
-    assert half.inner_text() == "4.000 GB"
+    assert half.inner_text() == "4.000 GB (3.725 GiB)"
     page.get_by_label("size").focus()
     page.keyboard.press("Control+a")
     page.keyboard.type("3k")
-    assert half.inner_text() == "1.500 kB"
+    assert half.inner_text() == "1.500 kB (1.465 KiB)"
     assert page.locator("#exact-half").inner_text() == "1500"
     assert page.locator("code.command").inner_text() == "python sums.py halve --size 3k"
     page.keyboard.press("Tab")
@@ -281,7 +281,7 @@ def test_a_calculator_answers_by_keyboard(
     page.get_by_label("size").fill("8")
     assert fault.inner_text() == "that is very little"
     page.get_by_role("button", name="Back to the defaults").click()
-    page.wait_for_function("document.getElementById('out-half').value === '4.000 GB'")
+    page.wait_for_function("document.getElementById('out-half').value === '4.000 GB (3.725 GiB)'")
 
 
 @pytest.mark.nightly

@@ -105,10 +105,11 @@
 
   const PREFIXES = ["", "k", "M", "G", "T", "P", "E", "Z", "Y"];
 
-  function showPrefixed(value, unit) {
+  function showPrefixed(value, unit, base = 1000) {
     let power = 0;
-    while (Math.abs(value) >= 1000 && power < 8) [value, power] = [value / 1000, power + 1];
-    return `${showSignificant(value)} ${PREFIXES[power]}${unit}`.trimEnd();
+    while (Math.abs(value) >= base && power < 8) [value, power] = [value / base, power + 1];
+    const prefix = base === 1000 ? PREFIXES[power] : power ? `${PREFIXES[power].toUpperCase()}i` : "";
+    return `${showSignificant(value)} ${prefix}${unit}`.trimEnd();
   }
 
   function showCount(given) {
@@ -117,12 +118,6 @@
     const isWhole = typeof given === "bigint" || Number.isInteger(value);
     if (isWhole) return group(String(BigInt(given)));
     return Math.abs(value) >= 1000 ? group(showFixed(value, 0)) : showSignificant(value);
-  }
-
-  function showBinary(size) {
-    let power = 0;
-    while (size >= 1024 && power < 8) [size, power] = [size / 1024, power + 1];
-    return `${showSignificant(size)} ${["", "K", "M", "G", "T", "P", "E", "Z", "Y"][power]}iB`;
   }
 
   function showQuantity(given, unit) {
@@ -142,8 +137,8 @@
     }
     if (unit === "1") return showCount(given);
     if (unit === "1/s" && Math.abs(value) < 1e6) return `${showCount(given)} /s`;
-    const whole = showPrefixed(value, unit.replace(/^1/, ""));
-    return unit === "B" && value >= 1024 ? `${whole} (${showBinary(value)})` : whole;
+    const text = showPrefixed(value, unit.replace(/^1/, ""));
+    return unit === "B" && value >= 1024 ? `${text} (${showPrefixed(value, "B", 1024)})` : text;
   }
 
   // --- the page ---
