@@ -393,28 +393,6 @@ def make_subprocess_env(paths: ProjectPaths) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, dict.fromkeys(folders)))}
 
 
-def make_tmp_dir(paths: ProjectPaths, tmp_dir: AnyPath | None = None) -> tuple[Path, bool]:
-    """A folder for a test to write into, and whether to remove it afterwards.
-
-    Without `tmp_dir` a new one, to be removed. With it, that folder in the project, emptied first
-    and kept afterwards, so that you can look into it. Raises ValueError for a folder that is not a
-    test's to empty: one outside the project, around this test, or with files that git tracks.
-    """
-    if tmp_dir is None:
-        return Path(tempfile.mkdtemp(prefix="test_")).resolve(), True
-    folder = Path(tmp_dir).resolve()
-    around = (*paths.test_file.parents, Path.cwd(), paths.src, paths.tests, paths.examples)
-    if paths.root not in folder.parents or folder in around or ".git" in folder.parts:
-        raise ValueError(f"{tmp_dir}: name a new folder in the project, for this test alone")
-    if folder.exists():
-        tracked = subprocess.run(["git", "ls-files", "."], cwd=folder, capture_output=True)
-        if tracked.stdout or Path(tmp_dir).is_symlink():
-            raise ValueError(f"{tmp_dir} is a link, or git tracks files in it: name a new folder")
-        remove_folder(folder)
-    folder.mkdir(parents=True)
-    return folder, False
-
-
 def remove_folder(folder: Path) -> None:
     """Remove a folder with everything in it, also what a test has made read-only."""
     for path in [folder, *folder.rglob("*")] if folder.exists() else []:
@@ -442,10 +420,10 @@ class TestCasePlus(unittest.TestCase):
         """As make_subprocess_env."""
         return make_subprocess_env(self.paths)
 
-    def get_auto_remove_tmp_dir(self, tmp_dir: AnyPath | None = None) -> Path:
-        """A folder to write into, as make_tmp_dir; a new one is removed when this test ends."""
-        folder, is_removed = make_tmp_dir(self.paths, tmp_dir)
-        if is_removed:
+    def get_auto_remove_tmp_dir(self, after: bool = True) -> Path:
+        """A new folder to write into; removed when this test ends unless `after` is False."""
+        folder = Path(tempfile.mkdtemp(prefix="test_")).resolve()
+        if after:
             self.addCleanup(remove_folder, folder)
         return folder
 
@@ -662,17 +640,11 @@ def make_fixtures(pytest: Any) -> object:
             return find_project_paths(request.path)
 
         @pytest.fixture
-        def auto_remove_tmp_dir(self, test_paths: ProjectPaths) -> Iterator[Callable[..., Path]]:
-            """Makes folders as make_tmp_dir does, and removes them when the test ends."""
-            with contextlib.ExitStack() as stack:
-
-                def make(tmp_dir: AnyPath | None = None) -> Path:
-                    folder, is_removed = make_tmp_dir(test_paths, tmp_dir)
-                    if is_removed:
-                        stack.callback(remove_folder, folder)
-                    return folder
-
-                yield make
+        def auto_remove_tmp_dir(self) -> Iterator[Callable[..., Path]]:
+            """Makes new folders, removed when the test ends unless made with after=False."""
+            case = TestCasePlus()
+            yield case.get_auto_remove_tmp_dir
+            case.doCleanups()
 
         @pytest.fixture
         def subprocess_env(self, test_paths: ProjectPaths) -> dict[str, str]:

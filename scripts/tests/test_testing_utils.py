@@ -206,30 +206,18 @@ def test_environment_and_path_are_restored(tmp_path: Path, monkeypatch: pytest.M
     assert (dict(os.environ), sys.path) == (before, path)
 
 
-@pytest.mark.needs("git")
-def test_only_a_tests_own_folder_is_emptied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A new folder is to be removed, a named one is emptied and kept; nobody else's is touched."""
-    utils.write_file_tree(
-        tmp_path, {".git/x": "", "tests/test_a.py": "", "src/a.py": "", "out/old": "", "data/a": ""}
-    )
-    monkeypatch.chdir(tmp_path)
-    utils.execute_subprocess_async(["git", "init", "-q"], quiet=True)
-    utils.execute_subprocess_async(["git", "add", "data"], quiet=True)
-    paths = utils.find_project_paths(tmp_path / "tests/test_a.py")
-    folder, is_removed = utils.make_tmp_dir(paths)
+def test_temporary_folders_are_removed(auto_remove_tmp_dir: Callable[..., Path]) -> None:
+    """With everything that a test has made read-only; or kept on request."""
+    folder = auto_remove_tmp_dir()
     utils.write_file_tree(folder, {"deep/file": ""})
     (folder / "deep").chmod(0o500)
     utils.remove_folder(folder)
-    assert is_removed
     assert not folder.exists()
-    assert utils.make_tmp_dir(paths, "out") == (tmp_path / "out", False)
-    assert not any((tmp_path / "out").iterdir())
-    for name in ("/tmp", ".", "tests", "src", ".git", "data", ".."):
-        with pytest.raises(ValueError, match="name a new folder"):
-            utils.make_tmp_dir(paths, name)
-    assert (tmp_path / "data/a").exists()
+    case = utils.TestCasePlus()
+    removed, kept = case.get_auto_remove_tmp_dir(), case.get_auto_remove_tmp_dir(after=False)
+    case.doCleanups()
+    assert (removed.exists(), kept.exists()) == (False, True)
+    kept.rmdir()
 
 
 def test_files_are_read_as_written(tmp_path: Path) -> None:
@@ -331,7 +319,7 @@ def test_fixtures(run_pytest: Run) -> None:
     text = """
 import sys
 def test_all(auto_remove_tmp_dir, unique_port, seeded, test_paths, run_subprocess, gpu_count):
-    assert auto_remove_tmp_dir().is_dir() and auto_remove_tmp_dir("out").name == "out"
+    assert auto_remove_tmp_dir().is_dir()
     assert 10000 <= unique_port < 32768 and seeded == 42 and gpu_count >= 0
     words = [sys.executable, "-c", "import helper; print(helper.x)"]
     assert run_subprocess(words).stdout == [str(test_paths.root)]
