@@ -135,6 +135,7 @@ def lint(session: nox.Session) -> None:
     fix = "--fix" in session.posargs
     session.run("ruff", "check", *(["--fix"] if fix else []))
     session.run("ruff", "format", *([] if fix else ["--check"]))
+    session.run("lint-imports", "--no-cache", env={"PYTHONPATH": "build"})
     check_spelling(session)
     workflows = sorted(str(path) for path in Path(".github/workflows").glob("*.yml"))
     session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)

@@ -7,9 +7,6 @@
 -- column short8: 8,192 tokens, fp8 [GiB] .2
 -- column long: 131,072 tokens, bf16 [GiB] .2
 -- note: Computed by the calculator from its formulas, not measured: 80 layers, 64 heads of 128, 8 groups for GQA; a latent vector of 512 and a rotated key of 64 for MLA. One sequence.
--- plot: bar
--- plot x: attention
--- plot y: token
 SELECT upper(a.attention) AS attention,
        a.values_per_layer AS "values",
        a.token_bytes / 1024.0 AS token,

@@ -1,20 +1,18 @@
--- title: Weights and KV cache of published models
+-- title: KV cache of published models
 -- column model: Model
 -- column attention: Attention
--- column weights: Weights, bf16 [GiB] .0
--- column weights8: Weights, fp8 [GiB] .0
--- column token: Cache of a token [KiB] .0
--- column sequence: Cache of 8,192 tokens [GiB] .2
--- column share: Tokens with as much cache as weights .0
+-- column token: Cache per token [KiB] .0
+-- column short: Cache of 8,192 tokens [GiB] .2
+-- column long: Cache of 131,072 tokens [GiB] .1
+-- column formula: By the plain formula [GiB] .1
 -- column source: Source
--- note: Cache and, in the last column, weights in bf16. Derived from the shapes: layers times values of a token and layer times 2 bytes; values are twice the heads of keys and values times their size, or latent vector plus rotated key for MLA.
+-- note: Derived from the shapes, bf16, one sequence. Per token: what the layers with full attention add. The last column before the source counts all layers as full, at 131,072 tokens. Not counted: the state of linear layers, which does not grow, and the indexer's keys of sparse attention.
 SELECT s.model AS model,
        s.attention AS attention,
-       s.parameters * 2e9 / 1073741824.0 AS weights,
-       s.parameters * 1e9 / 1073741824.0 AS weights8,
-       s.layers * coalesce(2 * s.kv_heads * s.head_size, s.latent_size + s.rope_size) * 2 / 1024.0 AS token,
-       s.layers * coalesce(2 * s.kv_heads * s.head_size, s.latent_size + s.rope_size) * 2 * 8192 / 1073741824.0 AS sequence,
-       s.parameters * 1e9 / (s.layers * coalesce(2 * s.kv_heads * s.head_size, s.latent_size + s.rope_size)) AS share,
+       s.full_layers * coalesce(2 * s.kv_heads * s.head_size, s.latent_size + s.rope_size) * 2 / 1024.0 AS token,
+       (s.full_layers * 8192.0 + (s.layers - s.full_layers) * coalesce(s.window, 0)) * coalesce(2 * s.kv_heads * s.head_size, s.latent_size + s.rope_size) * 2 / 1073741824.0 AS short,
+       (s.full_layers * 131072.0 + (s.layers - s.full_layers) * coalesce(s.window, 0)) * coalesce(2 * s.kv_heads * s.head_size, s.latent_size + s.rope_size) * 2 / 1073741824.0 AS long,
+       s.layers * 131072.0 * coalesce(2 * s.kv_heads * s.head_size, s.latent_size + s.rope_size) * 2 / 1073741824.0 AS formula,
        '[1](' || s.source || ')' AS source
 FROM model_shapes AS s
 ORDER BY s.parameters, s.model

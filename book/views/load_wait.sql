@@ -1,9 +1,9 @@
--- title: Time in a server of one queue, in times of service
+-- title: Latency against load (M/M/1 and M/D/1)
 -- column load: Load [%] .0
--- column average: Mean, service varies .1
--- column p99: p99, service varies .1
--- column even: Mean, service always equal .1
--- note: Derived: 1 / (1 - load), 4.605 / (1 - load), and 1 + load / (2 (1 - load)), the queues M/M/1 and M/D/1: Poisson arrivals, one server. A model, not a server for language models; loads are assumed.
+-- column average: mean, M/M/1 [service times] .1
+-- column p99: p99, M/M/1 [service times] .1
+-- column even: mean, M/D/1 [service times] .1
+-- note: Derived: 1 / (1 - load), 4.605 / (1 - load), and 1 + load / (2 (1 - load)): Poisson arrivals, one server; service times exponential (M/M/1) or all equal (M/D/1). A model, not a server for language models; loads are assumed.
 -- plot: line
 -- plot x: load
 -- plot y: average, p99, even

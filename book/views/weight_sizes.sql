@@ -6,7 +6,7 @@
 -- column huge: 405.9B parameters [GiB] .1
 -- column note: Scales
 -- column source: Source
--- note: Sizes are derived: parameters times bits over 8. Real checkpoints keep embeddings and some layers in 16 bits, so quantised ones are larger.
+-- note: Sizes are derived: parameters times bits over 8. Real checkpoints keep embeddings and some layers in 16 bits, so quantized ones are larger.
 SELECT f.format AS format,
        f.bits AS bits,
        s.parameters * 1e9 * f.bits / 8 / 1073741824.0 AS small,

@@ -33,8 +33,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pypandoc
-from bindery.checks import RULES
-from bindery.config import load_config
+from bindery.check.rules import RULES
+from bindery.core.config import load_config
 from markdown_it import MarkdownIt
 from mdit_py_plugins.anchors import anchors_plugin
 

@@ -22,7 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bindery.records import Record, format_record
+from bindery.evidence.records import Record, format_record
 
 GOAL_SECONDS = 1.0
 ROWS = 8
@@ -90,7 +90,7 @@ def time_command(command: list[str]) -> float:
 
 
 def print_profile(book: Path) -> None:
-    from bindery.pipeline import inspect_book
+    from bindery.check.inspect import inspect_book
 
     profile = cProfile.Profile()
     profile.runcall(inspect_book, book)

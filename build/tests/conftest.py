@@ -28,7 +28,7 @@ from pathlib import Path
 
 import bindery
 import pytest
-from bindery import cli
+from bindery.cli import main as cli
 
 pytest_plugins = ["needs", "examples", "slurm_cluster", "whole_sites", "browsers"]
 
@@ -169,7 +169,7 @@ import sys
 
 __version__ = {version!r}
 METHOD = {method!r}
-PROFILES = {{"toy": []}}
+PROFILES = {{"demo": []}}
 shutil.copyfile({facts!r}, sys.argv[sys.argv.index("--json") + 1])
 """
 

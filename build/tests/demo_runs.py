@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bindery.bundle import bundle_tool
+from bindery.tools.bundle import bundle_tool
 from needs import need
 
 NEEDS = {"fio_scan": "fio", "make_tiny_model": "python:transformers"}

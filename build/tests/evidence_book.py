@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from bindery.seals import seal_record
+from bindery.evidence.seals import seal_record
 
 EPOCH = "1796083200"
 """The day of its edition, 2026-12-01, as SOURCE_DATE_EPOCH."""

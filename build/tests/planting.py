@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bindery.load import is_left_out
-from bindery.model import Chapter, Finding
-from bindery.pipeline import Inspection
+from bindery.book.load import is_left_out
+from bindery.check.inspect import Inspection
+from bindery.core.model import Chapter, Finding
 from plants import KINDS, Ground, Phrase, make_right_image, make_right_link, write_image, write_link
 from untruths import TRUTHS, UNTRUTHS, Claim
 

@@ -11,8 +11,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from bindery.model import Chapter, ToFile
-from bindery.pipeline import Inspection
+from bindery.check.inspect import Inspection
+from bindery.core.model import Chapter, ToFile
 
 
 @dataclass(frozen=True)

@@ -113,18 +113,11 @@ def _broken_table(ground: Ground) -> Claim:
     return Claim(lines, "bad-table", row)
 
 
-def _unsorted_table(ground: Ground) -> Claim:
-    word = ground.word()
-    head = (f"<!-- sorted by: {word} -->", f"| {word} | b |", "|---|---|")
-    return Claim((*head, "| 3 | x |", "| 12 | y |", "| 7 | z |"), "unsorted-table", 5, "7")
-
-
 UNTRUTHS: dict[str, Callable[[Ground], Claim]] = {
     "wrong sum": _wrong_sum,
     "wrong unit": _wrong_unit,
     "broken code": _broken_code,
     "broken table": _broken_table,
-    "unsorted table": _unsorted_table,
 }
 
 

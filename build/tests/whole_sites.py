@@ -21,7 +21,7 @@ from typing import Any
 
 import bindery
 import pytest
-from bindery.config import load_config
+from bindery.core.config import load_config
 from bindery.render.addresses import find_page
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -60,6 +60,17 @@ class Parser(argparse.ArgumentParser):
             given = [*self.demo, *given]
         return super().parse_known_args(given, namespace)
 
+    def split_command(self, args: Sequence[str] | None = None) -> tuple[list[str], list[str]]:
+        """The arguments of this tool, and the command that follows them: what comes after `--`, or
+        from the first word on that is neither an option nor its value."""
+        given = list(sys.argv[1:] if args is None else args)
+        end = 0
+        while end < len(given) and given[end].startswith("-") and given[end] != "--":
+            name, equals, _ = self._hyphenate(given[end]).partition("=")
+            action = self._option_string_actions.get(name)
+            end += 2 if action is not None and action.nargs != 0 and not equals else 1
+        return given[:end], given[end + 1 :] if given[end : end + 1] == ["--"] else given[end:]
+
     def _hyphenate(self, argument: str) -> str:
         name, equals, value = argument.partition("=")
         option = name.replace("_", "-")
@@ -133,11 +144,21 @@ def large_number(text: str) -> float:
 
 
 def duration(text: str) -> float:
-    """Seconds from `90`, `45s`, `10m`, `1h30m` or `2d`."""
-    pattern = r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?"
+    """Seconds from `90`, `45s`, `100ms`, `10m`, `1h30m` or `2d`."""
+    pattern = r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?|(\d+)ms"
     found = re.fullmatch(pattern, text.strip())
-    parts = [float(part or 0) for part in found.groups()] if found else [0.0] * 4
-    seconds = 86400 * parts[0] + 3600 * parts[1] + 60 * parts[2] + parts[3]
+    parts = [float(part or 0) for part in found.groups()] if found else [0.0] * 5
+    seconds = 86400 * parts[0] + 3600 * parts[1] + 60 * parts[2] + parts[3] + parts[4] / 1000
     if seconds <= 0:
         raise argparse.ArgumentTypeError(f"'{text}' is not a duration: write 90s, 10m or 1h30m")
     return seconds
+
+
+def regex_pattern(text: str) -> re.Pattern[str]:
+    """A regular expression."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not a regular expression: {error}"
+        ) from error

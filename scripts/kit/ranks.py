@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import datetime
 import os
@@ -12,11 +13,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kit.cli import UsageError
-from kit.device import choose_device
+from kit.cli import UsageError, duration, positive_int
+from kit.device import choose_device, import_torch, is_out_of_memory
+from kit.report import Report, check_writable
 from kit.stop import Stop, Stopped
 
 LAUNCHERS = (
@@ -58,10 +60,13 @@ def read_place(environ: Mapping[str, str] = os.environ) -> Place | None:
     return None
 
 
-def launch_ranks(count: int, arguments: Sequence[str] | None = None) -> int:
+def launch_ranks(
+    count: int, arguments: Sequence[str] | None = None, grace: float = GRACE_SECONDS
+) -> int:
     """Run this program again as `count` ranks on this machine; the exit status of them all.
 
-    The first rank that fails is named and ends the others. Signals are passed on to all ranks.
+    The first rank that fails is named and ends the others after `grace` seconds. Signals are
+    passed on to all ranks.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -89,7 +94,7 @@ def launch_ranks(count: int, arguments: Sequence[str] | None = None) -> int:
         statuses = [process.poll() for process in ranks]
         if failed is None:
             failed = next((rank for rank, status in enumerate(statuses) if status), None)
-            deadline = time.monotonic() + GRACE_SECONDS
+            deadline = time.monotonic() + grace
         elif time.monotonic() > deadline:
             for process in ranks:
                 process.kill()
@@ -104,6 +109,62 @@ def launch_ranks(count: int, arguments: Sequence[str] | None = None) -> int:
     elif status not in (1, 2):
         print(f"rank {failed} ended with status {status}", file=sys.stderr)
     return status if status in (1, 2) else 1
+
+
+def add_rank_options(parser: argparse.ArgumentParser) -> None:
+    """Add --device, --ranks, --budget, --timeout, and --local-rank, which old launchers pass."""
+    add = parser.add_argument
+    # fmt: off
+    add("--device", help="cuda, xpu, cpu (default: the accelerator, else the CPU)")
+    add("--ranks", type=positive_int, metavar="N",
+        help="ranks to start where no launcher did (default: one per accelerator, 2 on a CPU)")
+    add("--budget", type=duration, metavar="TIME",
+        help="stop after this long with the results so far")
+    add("--timeout", type=duration, default=300.0, metavar="TIME",
+        help="timeout for rendezvous and each collective (default: 5m)")
+    add("--local-rank", type=int, help=argparse.SUPPRESS)
+    # fmt: on
+
+
+def place_or_launch(
+    options: argparse.Namespace,
+    arguments: Sequence[str] | None,
+    least: int = 2,
+    grace: float = GRACE_SECONDS,
+) -> Place | int:
+    """The place that a launcher gave to this process. Without a launcher, run this program as
+    several ranks on this machine and return their exit status (see launch_ranks for `grace`).
+
+    `options` has `device` and `ranks`. Raises UsageError below `least` ranks.
+    """
+    place = read_place()
+    count = place.size if place else options.ranks
+    if count is None:
+        count = 2
+        if not (options.device or "").startswith("cpu"):
+            accelerator = import_torch().accelerator
+            count = accelerator.device_count() if accelerator.is_available() else 2
+    if count < least:
+        raise UsageError(f"needs at least {least} ranks: use --ranks {least}, or more nodes")
+    return place or launch_ranks(count, arguments, grace)
+
+
+def begin_ranks(
+    options: argparse.Namespace, arguments: Sequence[str] | None, least: int = 2
+) -> tuple[Job, Stop] | int:
+    """Meet the other ranks, and listen for signals and the budget. Without a launcher, run this
+    program as several ranks on this machine and return their exit status.
+
+    `options` are those of `add_rank_options`, and `json`.
+    """
+    if options.json:
+        check_writable("--json", options.json)
+    place = place_or_launch(options, arguments, least)
+    if isinstance(place, int):
+        return place
+    stop = Stop(options.budget)
+    stop.listen(quiet=place.rank > 0)
+    return join_ranks(import_torch(), place, options.device, options.timeout), stop
 
 
 def choose_backend(torch: Any, device: Any) -> str:
@@ -121,6 +182,13 @@ def choose_backend(torch: Any, device: Any) -> str:
     return str(backend)
 
 
+def can_bind_device(torch: Any, backend: str) -> bool:
+    """Whether init_process_group may be given a device_id. Before torch 2.8 that made NCCL hang
+    now and then (pytorch issue 153960)."""
+    version = tuple(map(int, re.findall(r"\d+", torch.__version__)[:2]))
+    return backend == "nccl" and version >= (2, 8)
+
+
 def join_ranks(
     torch: Any, place: Place, device_name: str | None = None, timeout: float = 300.0
 ) -> Job:
@@ -132,16 +200,13 @@ def join_ranks(
     device = choose_device(torch, device_name, place.local_rank)
     backend = choose_backend(torch, device)
     os.environ.setdefault("MASTER_PORT", "29500")
-    # Before torch 2.8, binding the device made NCCL hang now and then (pytorch issue 153960).
-    version = tuple(map(int, re.findall(r"\d+", torch.__version__)[:2]))
-    bound = {"device_id": device} if backend == "nccl" and version >= (2, 8) else {}
     torch.distributed.init_process_group(
         backend,
         init_method="env://",
         rank=place.rank,
         world_size=place.size,
         timeout=datetime.timedelta(seconds=timeout),
-        **bound,
+        device_id=device if can_bind_device(torch, backend) else None,
     )
     return Job(torch, device, backend, *place)
 
@@ -156,12 +221,41 @@ def leave_ranks(job: Job) -> None:
 
 
 def meet(job: Job, stop: Stop) -> None:
-    """A barrier of all ranks. Raises Stopped on every rank if one of them has to stop."""
-    due = int(stop.is_due())
+    """A barrier of all ranks. Raises Stopped on every rank if one of them has to stop; then
+    `stop.by_signal` is the same on all."""
+    due = int(stop.is_due()) + int(stop.by_signal)
     flag = job.torch.full((1,), due, dtype=job.torch.int32, device=job.device)
-    job.torch.distributed.all_reduce(flag)
-    if int(flag.item()):
+    job.torch.distributed.all_reduce(flag, job.torch.distributed.ReduceOp.MAX)
+    if most := int(flag.item()):
+        stop.by_signal = most == 2
         raise Stopped(stop.reason or "another rank was stopped")
+
+
+@contextlib.contextmanager
+def end_together(job: Job, stop: Stop, report: Report) -> Iterator[None]:
+    """Measure as one of the ranks, and leave the group at the end.
+
+    Sets `report.complete` at the end of the block. Where Stopped ends it, the report has the
+    reason as a note; where an error of torch ends it, the rank is named and `report.failed` is set.
+    """
+    try:
+        yield
+        report.complete = True
+    except Stopped as stopped:
+        if job.rank == 0:
+            report.note(f"{stopped}, after {len(report.rows)} rows")
+    except (RuntimeError, NotImplementedError) as error:
+        advice = "; use a smaller payload" if is_out_of_memory(error) else ""
+        print(f"rank {job.rank} failed: {first_line(error)}{advice}", file=sys.stderr)
+        report.failed = True
+        return  # the other ranks may be waiting: leaving in order could wait for them
+    leave_ranks(job)
+
+
+def exit_status(report: Report, stop: Stop, *, usable: bool = True) -> int:
+    """Save the JSON; 1 where the numbers are not usable, a rank failed, or a signal ended it."""
+    report.save()
+    return int(report.failed or not usable or (stop.by_signal and not report.complete))
 
 
 def gather(job: Job, value: Any) -> list[Any]:

@@ -24,8 +24,9 @@ class Report:
     """The rows, notes and details of a run, and the JSON file that holds them.
 
     `units` maps each column that holds numbers to its base unit: 1, s, B, B/s, FLOP, FLOP/s, W,
-    degC, Hz, 1/s. A run that ends early keeps `complete` False. `path` None writes no file;
-    ranks other than the first pass None. Raises UsageError where `path` cannot be written.
+    degC, Hz, 1/s. A run that ends early keeps `complete` False; `failed` is set where an error
+    ended it. `path` None writes no file; ranks other than the first pass None. Raises UsageError
+    where `path` cannot be written.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Report:
         self.notes: list[str] = []
         self.details: dict[str, Any] = {"compare": dict(compare)} if compare else {}
         self.complete = False
+        self.failed = False
         self.origin = time.monotonic()
         self.saved = -math.inf
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from kit.device import synchronize
@@ -39,19 +41,53 @@ class Stopwatch:
         synchronize(self.torch, self.device)
         return time.perf_counter() - began
 
+    def time_each(
+        self, work: Callable[[], object], count: int, before: Callable[[], object] | None = None
+    ) -> list[float]:
+        """Seconds of each of `count` calls of `work`, each after an untimed call of `before`.
+
+        With events all calls are queued at once, so that the device does not wait for launches.
+        """
+        before = before or (lambda: None)
+        if self.uses_events:
+            pairs = [self._record_events(work, before) for _ in range(count)]
+            synchronize(self.torch, self.device)
+            return [began.elapsed_time(ended) / 1e3 for began, ended in pairs]
+        seconds = []
+        for _ in range(count):
+            before()
+            seconds.append(self.time(work))
+        return seconds
+
     def _time_events(self, work: Callable[[], object]) -> float:
-        began, ended = (self.torch.Event(self.device, enable_timing=True) for _ in range(2))
-        began.record()
-        work()
-        ended.record()
+        began, ended = self._record_events(work, lambda: None)
         synchronize(self.torch, self.device)
         return float(began.elapsed_time(ended)) / 1e3
 
+    def _record_events(
+        self, work: Callable[[], object], before: Callable[[], object]
+    ) -> tuple[Any, Any]:
+        began, ended = (self.torch.Event(self.device, enable_timing=True) for _ in range(2))
+        before()
+        began.record()
+        work()
+        ended.record()
+        return began, ended
 
-def make_cache_flush(torch: Any, device: Any, size: int = 512 * 1024**2) -> Callable[[], None]:
-    """A function that overwrites `size` bytes on the device, so that nothing measured next is
-    still in its last-level cache; it does nothing on a CPU."""
-    if device.type == "cpu":
-        return lambda: None
-    buffer = torch.empty(size // 4, dtype=torch.int32, device=device)
+
+def make_cache_flush(torch: Any, device: Any) -> Callable[[], None]:
+    """A function that overwrites more memory than the last-level caches of the device hold, so
+    that nothing measured next is still in them."""
+    size = 512 * 1024**2 if device.type != "cpu" else max(64 * 1024**2, 2 * read_cpu_cache())
+    buffer = torch.empty(size, dtype=torch.uint8, device=device)
     return lambda: buffer.zero_()
+
+
+def read_cpu_cache(sysfs: Path = Path("/sys/devices/system/cpu")) -> int:
+    """Bytes of all level-3 caches of this machine; 0 where the system does not say."""
+    sizes: dict[str, int] = {}
+    for folder in sysfs.glob("cpu[0-9]*/cache/index3"):
+        with contextlib.suppress(OSError, ValueError):
+            owners = (folder / "shared_cpu_list").read_text(encoding="utf-8")
+            sizes[owners] = int((folder / "size").read_text(encoding="utf-8").strip("K\n")) * 1024
+    return sum(sizes.values())

@@ -21,7 +21,7 @@ compared with the speed of a link.
 | all_gather | (n-1) / n | the whole output of a rank |
 | all_to_all | (n-1) / n | all that a rank sends, its own part included |
 | broadcast, reduce | 1 | the tensor, from or to rank 0 |
-| p2p | 1 | one message: each rank sends to the next, in a ring |
+| sendrecv | 1 | one message: each rank sends to the next, in a ring |
 
 An all_reduce of 1 GiB over 8 ranks in 10 ms has an algbw of 107.4 GB/s and a busbw of 187.9 GB/s.
 Sizes are binary (1 KiB = 1024 B), rates decimal (1 GB/s = 1e9 B/s).
@@ -88,37 +88,12 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from kit.cli import (
-    Parser,
-    UsageError,
-    duration,
-    natural_int,
-    positive_float,
-    positive_int,
-    size,
-    start,
-)
-from kit.device import (
-    describe_run,
-    free_memory,
-    import_torch,
-    is_out_of_memory,
-    synchronize,
-)
-from kit.ranks import (
-    Job,
-    Place,
-    first_line,
-    gather,
-    join_ranks,
-    launch_ranks,
-    leave_ranks,
-    meet,
-    read_place,
-)
+from kit.cli import Parser, UsageError, natural_int, positive_float, positive_int, size, start
+from kit.device import describe_run, free_memory, synchronize
+from kit.ranks import Job, add_rank_options, begin_ranks, end_together, exit_status, gather, meet
 from kit.report import Progress, Report, Row, format_bytes, format_seconds, format_table
-from kit.stats import earned, scaled, summarize, verdict_of_samples
-from kit.stop import Stop, Stopped
+from kit.stats import earned, fit_line, scaled, summarize, verdict_of_samples
+from kit.stop import Stop
 from kit.timing import Stopwatch
 
 __version__ = "0.2.0"
@@ -144,20 +119,17 @@ COMPARE = {
     ],
 }
 UNITS = {
-    **dict.fromkeys(("size_bytes",), "B"),
+    "size_bytes": "B",
     **dict.fromkeys(("count", "ranks", "calls", "samples", "spread", "drift"), "1"),
     **dict.fromkeys([f"seconds_{s}" for s in ("median", "mean", "iqr", "min", "max")], "s"),
-    **dict.fromkeys([f"busbw_bytes_per_second_{s}" for s in ("median", "mean", "max")], "B/s"),
     "algbw_bytes_per_second_median": "B/s",
-    "slowest_rank": "1",
-    "slowest_rank_share": "1",
+    **dict.fromkeys([f"busbw_bytes_per_second_{s}" for s in ("median", "mean", "max")], "B/s"),
+    **dict.fromkeys(("slowest_rank", "slowest_rank_share", "wrong_elements", "share_of_peak"), "1"),
     "slowest_rank_seconds_median": "s",
     "slowest_rank_busbw_bytes_per_second": "B/s",
-    "wrong_elements": "1",
-    "share_of_peak": "1",
 }
 COLLECTIVES = (
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "p2p",
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "sendrecv",
 )  # fmt: skip
 SUMS = ("all_reduce", "reduce_scatter", "reduce")
 LARGEST_EXACT = {"float32": 2**24, "float16": 2**11, "bfloat16": 2**8}
@@ -188,7 +160,7 @@ class Call:
         sent = self.part if name == "all_gather" else count
         self.sent = job.torch.empty(sent, dtype=kind, device=job.device)
         self.received = self.sent
-        if name in ("all_gather", "all_to_all", "p2p"):
+        if name in ("all_gather", "all_to_all", "sendrecv"):
             self.received = job.torch.empty(count, dtype=kind, device=job.device)
         elif name == "reduce_scatter":
             self.received = job.torch.empty(self.part, dtype=kind, device=job.device)
@@ -336,26 +308,6 @@ def summarize_ranks(by_rank: Sequence[Sequence[float]], collective: str, size_by
     return row
 
 
-def fit_line(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[float, float | None] | None:
-    """Latency in seconds and bandwidth in B/s of t = latency + size / bandwidth, by least squares
-    of the relative errors; None below three sizes, bandwidth None where time does not grow."""
-    if len(set(sizes)) < 3:
-        return None
-    weights = [1 / t**2 for t in seconds]
-    points = list(zip(weights, sizes, seconds, strict=True))
-    total = sum(weights)
-    mean_size = sum(w * s for w, s, _ in points) / total
-    mean_time = sum(w * t for w, _, t in points) / total
-    variance = sum(w * (s - mean_size) ** 2 for w, s, _ in points)
-    slope = sum(w * (s - mean_size) * (t - mean_time) for w, s, t in points) / variance
-    slope = max(slope, 0.0)
-    latency = mean_time - slope * mean_size
-    if latency < 0:  # then the line goes through the origin
-        latency = 0.0
-        slope = sum(w * s * t for w, s, t in points) / sum(w * s * s for w, s, _ in points)
-    return latency, 1 / slope if slope else None
-
-
 def judge(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Set the verdict of each row; returns the fitted line of each collective and mode."""
     fits = []
@@ -402,10 +354,9 @@ def list_plan(
     return [(name, mode, one) for name in names for mode in modes for one in fitting]
 
 
-def run_rank(options: argparse.Namespace, place: Place, stop: Stop, report: Report) -> str | None:
-    """Measure as one of the ranks; what made this rank fail, or None."""
-    torch = import_torch()
-    job = join_ranks(torch, place, options.device, options.timeout)
+def run_rank(job: Job, stop: Stop, options: argparse.Namespace, report: Report) -> None:
+    """Measure as one of the ranks, into the report."""
+    torch = job.torch
     watch = Stopwatch(torch, job.device)
     rooms = gather(job, free_memory(torch, job.device))
     share = MEMORY_SHARE["cpu" if job.device.type == "cpu" else "accelerator"]
@@ -420,7 +371,7 @@ def run_rank(options: argparse.Namespace, place: Place, stop: Stop, report: Repo
         "settings": {name: getattr(options, name) for name in wanted},
     }
     progress = Progress(len(plan), "rows", quiet=job.rank > 0)
-    try:
+    with end_together(job, stop, report):
         for entry in plan:
             row = measure(job, stop, watch, entry, options)
             report.rows.append(row)
@@ -428,18 +379,7 @@ def run_rank(options: argparse.Namespace, place: Place, stop: Stop, report: Repo
             report.save(force=False)
             rate = row["busbw_bytes_per_second_median"] / 1e9
             progress.show(len(report.rows), f"{entry[0]} {format_bytes(entry[2])} {rate:.4g} GB/s")
-        report.complete = True
-        leave_ranks(job)
-    except Stopped as stopped:
-        report.notes.append(f"{stopped}, after {len(report.rows)} of {len(plan)} rows")
-        stop.by_signal = stop.by_signal or stop.reason is None
-        leave_ranks(job)
-    except (RuntimeError, NotImplementedError) as error:
-        advice = "; use a smaller --max-size" if is_out_of_memory(error) else ""
-        return f"rank {job.rank} failed: {first_line(error)}{advice}"
-    finally:
-        progress.close()
-    return None
+    progress.close()
 
 
 def print_results(report: Report) -> bool:
@@ -534,50 +474,29 @@ def build_parser() -> Parser:
     add("--num-iterations", type=positive_int, default=5, help="samples per row (default: 5)")
     add("--num-warmup-iterations", type=natural_int, default=2,
         help="calls before the first sample (default: 2, at least 1)")
-    add("--device", help="cuda, xpu, cpu (default: the accelerator, else the CPU)")
-    add("--ranks", type=positive_int,
-        help="ranks to start where no launcher did (default: one per accelerator, 2 on a CPU)")
     add("--peak", type=positive_float, metavar="GB/S",
         help="speed of the slowest link in one direction; flags rates above it")
-    add("--budget", type=duration, help="stop after this long with the results so far")
-    add("--timeout", type=duration, default=300.0,
-        help="timeout for rendezvous and each collective (default: 5m)")
     add("--plot", metavar="PATH", help="plot busbw over payload as SVG or PNG")
-    add("--local-rank", type=int, help=argparse.SUPPRESS)  # old launchers add it
     # fmt: on
+    add_rank_options(parser)
     return parser
-
-
-def count_local_ranks(options: argparse.Namespace) -> int:
-    """How many ranks to start on this machine."""
-    if options.ranks or (options.device or "").startswith("cpu"):
-        return options.ranks or 2
-    torch = import_torch()
-    return torch.accelerator.device_count() if torch.accelerator.is_available() else 2
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    place = read_place()
-    if place is None or place.size == 1:
-        count = count_local_ranks(options)
-        if count < 2 or place:
-            raise UsageError("needs at least 2 ranks: use --ranks 2, or more nodes")
-        return launch_ranks(count, arguments)
-    is_first = place.rank == 0
+    begun = begin_ranks(options, arguments)
+    if isinstance(begun, int):
+        return begun
+    job, stop = begun
+    is_first = job.rank == 0
     path = options.json if is_first else None
     report = Report("all_reduce_bench", __version__, METHOD, UNITS, path, COMPARE)
-    stop = Stop(options.budget)
-    stop.listen(quiet=not is_first)
-    failure = run_rank(options, place, stop, report)
-    if failure:
-        print(failure, file=sys.stderr)
-    usable = print_results(report) if is_first and report.rows else not failure
-    report.save()
+    run_rank(job, stop, options, report)
+    usable = print_results(report) if is_first and report.rows else True
     if options.plot and is_first and report.rows:
         draw(report, options.plot)
-    return int(bool(failure) or not usable or (stop.by_signal and not report.complete))
+    return exit_status(report, stop, usable=usable)
 
 
 if __name__ == "__main__":

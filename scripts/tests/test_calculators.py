@@ -749,6 +749,14 @@ def test_energy_is_also_what_a_bill_has(calculators: ModuleType) -> None:
     assert calculators.format_quantity(1000.0, "J") == "1.000 kJ"
 
 
+def test_bytes_come_in_both_counts(calculators: ModuleType) -> None:
+    """A cache of 2.5 GiB is 2.684 GB, and no reader should have to know that by heart."""
+    assert calculators.format_quantity(2_684_354_560, "B") == "2.684 GB (2.500 GiB)"
+    assert calculators.format_quantity(327_680, "B") == "327.7 kB (320.0 KiB)"
+    assert calculators.format_quantity(2.0, "B") == "2.000 B"
+    assert calculators.format_quantity(4e11, "B/s") == "400.0 GB/s"
+
+
 def test_durations_and_prefixes(call_tool: Callable[..., Any]) -> None:
     """`30d`, `1h30m`, `1e-5` and `400G` are read as what they say."""
     done = call_tool(TOOL, "checkpoint", "--device_mtbf", "1000d", "--restart_seconds", "1h30m")

@@ -172,7 +172,7 @@ run_command() {{ echo "run ${{1##*/}}"; }}
     )
     assert done.stdout.splitlines() == [
         "run 10_run",
-        "say 20_notes: is not executable, so it is left out: chmod +x it, or move it elsewhere",
+        "say 20_notes: skipped, because it is not executable: chmod +x it, or move it elsewhere",
         "run 30.sbatch",
     ]
 
@@ -286,12 +286,12 @@ def test_the_chain_goes_on_and_stays_one(chain: Chain) -> None:
     assert len({job for job, _ in runs}) == 3
     assert runs[2][1] > runs[1][1]
     log = chain.log()
-    assert f"job {first}: waiting already: {second}; nothing to do\n" in log
+    assert f"job {first}: already waiting: {second}; nothing to do\n" in log
     assert log.count("nothing to do") == 1
     assert "I fail\n" in log
     assert f"job {second}: {commands}/10_fails: ended with 3\n" in log
     assert f"job {second}: {commands}/20_note: ended with 0\n" in log
-    assert "notes.txt: is not executable" in log
+    assert "notes.txt: skipped, because it is not executable" in log
     shape = (chain.folder / "jobs").read_text().splitlines()[0]
     assert shape == "memory per node: , per CPU: 100"
     chain.cluster.ask("scancel", "--me", f"--name={chain.name}")
@@ -328,7 +328,7 @@ def test_a_node_that_dies_does_not_double_it(bereaved: Chain) -> None:
     bereaved.wait_for_runs(2)
     (first, second, *_) = (job for job, _ in bereaved.runs())
     assert "Restarts=1" in bereaved.cluster.ask("scontrol", "show", "job", first)
-    assert f"job {first}: waiting already: {second}; nothing to do\n" in bereaved.log()
+    assert f"job {first}: already waiting: {second}; nothing to do\n" in bereaved.log()
     assert [job for job, _ in bereaved.runs()].count(first) == 1
     assert len(bereaved.waiting()) <= 1
     bereaved.cluster.ask("scancel", "--me", f"--name={bereaved.name}")
@@ -350,5 +350,5 @@ def test_a_time_that_is_none_is_refused(tmp_path: Path, when: str) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    message = "is no time: give a time of day, as 03:00, or a number of seconds\n"
+    message = "is not a time: write a time of day such as 03:00, or a number of seconds\n"
     assert done.stderr == f"daily.slurm: WHEN={when} {message}"

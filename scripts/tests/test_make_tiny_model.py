@@ -42,6 +42,25 @@ for name in sorted(os.listdir(folder)):
 """
 
 
+# The snippet of the chapter on the default configurations of current models.
+SHRINK = """
+import os, sys
+os.environ["HF_HUB_OFFLINE"] = "1"
+import torch
+import transformers as tf
+text = open(sys.argv[1], encoding="utf-8").read()
+block = next(b for b in text.split("```python")[1:] if "get_text_config" in b).split("```")[0]
+for name in sys.argv[2:]:
+    getattr(tf, name)().save_pretrained(name)
+    exec(block.replace('"your/model"', repr(name)), {})
+    model = tf.AutoModelForCausalLM.from_pretrained("tiny")
+    tokens = torch.randint(3, 1000, (1, 16))
+    loss = model(tokens, labels=tokens).loss.item()
+    kinds = getattr(model.config, "layer_types", None) or []
+    print("made", name, model.num_parameters(), len(set(kinds)), 6 < loss < 8)
+"""
+
+
 @pytest.fixture(scope="module")
 def tiny(load_tool: Callable[[str], Any]) -> Any:
     """The tool as a module."""
@@ -272,3 +291,24 @@ def test_missing_package_is_named(
     done = run_tool(TOOL, environ=environ)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("not made") == 4
+
+
+def test_shrunken_configurations_of_the_chapter(tmp_path: Path) -> None:
+    """The chapter's recipe makes less than half a million parameters of dense, hybrid and mixed
+    models alike, keeps a layer of each kind, and what it saves loads again."""
+    chapter = SCRIPTS.parent / "book/debug/tiny/README.md"
+    kinds = {
+        "LlamaConfig": 0, "Qwen3Config": 1, "Qwen3MoeConfig": 0, "GptOssConfig": 2,
+        "DeepseekV3Config": 0, "Qwen3NextConfig": 2, "Gemma3TextConfig": 2,
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", SHRINK, str(chapter), *kinds],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    made = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("made ")]
+    assert [name for name, *_ in made] == list(kinds)
+    for name, parameters, layers, is_near in made:
+        assert int(parameters) < 500_000, name
+        assert int(layers) == kinds[name], name
+        assert is_near == "True", name

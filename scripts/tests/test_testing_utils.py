@@ -2,1050 +2,347 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import logging
 import os
+import random
 import re
-import signal
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+import testing_utils as utils
 
-SCRIPTS = Path(__file__).resolve().parent.parent
-TOOL = "testing/testing_utils.py"
-FOLDER = (SCRIPTS / TOOL).parent
-
-Output = Any  # what execute_subprocess_async gives
-
-WORKERS = ["-p", "xdist", "-n", "2"]
-
-MARKS = """
-import os, sys
-import pytest
-
-@pytest.mark.require_package("pytest>=7", "pluggy")
-def test_runs():
-    pass
-
-@pytest.mark.require_package("pytest<7")
-def test_old(made_too_early):
-    raise AssertionError
-
-@pytest.fixture
-def made_too_early():
-    raise AssertionError("a fixture of a test that is skipped")
-
-@pytest.mark.require_program("no-such-program")
-class TestProgram:
-    def test_one(self):
-        raise AssertionError
-
-@pytest.mark.require_env("TU_SLOW")
-def test_slow():
-    assert os.environ["TU_SLOW"] == "1"
-
-@pytest.mark.require_torch_device("cuda")
-def test_torch():
-    pass
-
-def test_no_torch_was_imported():
-    assert "torch" not in sys.modules
-"""
-
-SEEDED = """
-import random
-import pytest
-import torch
-
-@pytest.mark.parametrize("n", [1, 2])
-def test_a(seeded, n):
-    assert seeded == 42
-    with open("drawn", "a") as file:
-        file.write(f"{random.random()} {torch.rand(())}\\n")
-
-@pytest.mark.require_torch_device("hpu", "none")
-def test_other_device():
-    raise AssertionError
-
-@pytest.mark.require_torch
-def test_torch(gpu_count):
-    assert gpu_count == torch.accelerator.device_count()
-"""
-
-DECORATORS = """
-import unittest
-from testing_utils import *
-import testing_utils
-
-@require_package("no-such-package")
-def test_function():
-    raise AssertionError
-
-@require_package("no-such-package")
-class TestPlain:
-    def test_method(self):
-        raise AssertionError
-
-@require_package("no-such-package")
-class TestCase(unittest.TestCase):
-    def test_method(self):
-        raise AssertionError
-
-class TestMethods(TestCasePlus):
-    @require_program("no-such-program")
-    def test_skipped(self):
-        raise AssertionError
-
-    @slow
-    def test_slow(self):
-        raise AssertionError
-
-    @require_package("pytest")
-    @mockenv(TU_NAME="value")
-    def test_runs(self):
-        import os
-        assert os.environ["TU_NAME"] == "value"
-"""
-
-PATHS = """
-import os
-from pathlib import Path
-from testing_utils import TestCasePlus
-
-class PathsTest(TestCasePlus):
-    def setUp(self):
-        pass  # without super().setUp()
-
-    def test_paths(self):
-        root = Path(os.environ["TU_ROOT"])
-        assert self.test_file_path == root / "tests/unit/test_paths.py"
-        assert self.test_file_dir == root / "tests/unit"
-        assert self.tests_dir == root / "tests"
-        assert self.examples_dir == root / "examples"
-        assert self.repo_root_dir == root
-        assert self.src_dir == root / "src"
-        names = "test_file_path test_file_dir tests_dir examples_dir repo_root_dir src_dir"
-        for name in names.split():
-            assert getattr(self, f"{name}_str") == str(getattr(self, name))
-
-    def test_environment(self):
-        environ = self.get_env()
-        parts = environ["PYTHONPATH"].split(os.pathsep)
-        assert parts[:2] == [self.tests_dir_str, self.src_dir_str]
-        assert parts[2:] == os.environ["PYTHONPATH"].split(os.pathsep)
-        environ["TU_NEW"] = "1"
-        assert "TU_NEW" not in os.environ
-
-    def test_folders(self):
-        folder = self.get_auto_remove_tmp_dir()
-        (folder / "sub").mkdir()
-        (folder / "sub/file").write_text("x")
-        (folder / "sub").chmod(0o500)
-        kept = self.get_auto_remove_tmp_dir(after=False)
-        Path(os.environ["TU_LOG"]).write_text(f"{folder}\\n{kept}")
-
-    def test_folder_of_a_failing_test(self):
-        folder = self.get_auto_remove_tmp_dir("./failed", after=True)
-        (folder / "file").write_text("x")
-        raise AssertionError("on purpose")
-
-    def test_named_folder(self):
-        assert list(self.get_auto_remove_tmp_dir("./debug").iterdir()) == []
-        names = [p.name for p in self.get_auto_remove_tmp_dir("./more", before=False).iterdir()]
-        assert names == ["old"]
-        (self.repo_root_dir / "debug/new").write_text("x")
-"""
-
-REPORTS = """
-import warnings
-import pytest
-
-def help_it():
-    raise ValueError("deep\\nsecond line")
-
-def test_passes():
-    warnings.warn("be warned", UserWarning)
-
-def test_fails():
-    print("printed by the test")
-    help_it()
-
-@pytest.fixture
-def broken():
-    raise OSError("no setup")
-
-def test_setup(broken):
-    pass
-
-@pytest.mark.skip(reason="not now")
-def test_skipped():
-    pass
-
-@pytest.mark.xfail(reason="known")
-def test_known():
-    assert 0
-
-@pytest.mark.xfail(reason="was known")
-def test_known_no_more():
-    pass
-
-@pytest.mark.xfail(strict=True, reason="strictly")
-def test_strict():
-    pass
-"""
-
-REPORT_FILES = [
-    "durations.txt",
-    "errors.txt",
-    "failures_line.txt",
-    "failures_long.txt",
-    "failures_short.txt",
-    "stats.txt",
-    "summary_short.txt",
-    "warnings.txt",
-]
-
-
-@pytest.fixture(scope="module")
-def utils(load_tool: Callable[[str], Any]) -> Any:
-    """The tool as a module."""
-    return load_tool(TOOL)
+FOLDER = Path(utils.__file__).parent
+Run = Callable[..., Any]
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """The folder of an empty project."""
-    (tmp_path / "pyproject.toml").write_text("")
-    (tmp_path / "pytest.ini").write_text(
-        "[pytest]\naddopts = --strict-markers -p no:cacheprovider\n"
-    )
-    return tmp_path
+def run_pytest(tmp_path: Path) -> Run:
+    """Run pytest over a project of these files; what it printed."""
 
-
-@pytest.fixture
-def run_python(utils: Any, project: Path) -> Callable[..., Output]:
-    """Runs a module of Python in the project, by the tool's own hand."""
-
-    def run(*words: str, environ: dict[str, str] | None = None) -> Output:
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "RUN_SLOW"))}
-        clean |= {"PYTHONPATH": str(FOLDER), "PYTHONDONTWRITEBYTECODE": "1"}
-        clean |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **(environ or {})}
-        return utils.execute_subprocess_async(
-            [sys.executable, "-m", *words], env=clean, timeout=300, check=False, cwd=project
+    def run(files: dict[str, str], *options: str, status: int = 0, **environ: str) -> str:
+        utils.write_file_tree(tmp_path, {"pyproject.toml": "", **files})
+        env = {**os.environ, "PYTHONPATH": str(FOLDER), "PYTEST_ADDOPTS": "", **environ}
+        command = [sys.executable, "-m", "pytest", "-p", "testing_utils", "-rs", *options]
+        done = utils.execute_subprocess_async(
+            command, {k: v for k, v in env.items() if "XDIST" not in k}, cwd=tmp_path, check=False
         )
+        assert done.returncode == status, done.stdout
+        return "\n".join([*done.stdout, *done.stderr])
 
     return run
 
 
-def read_outcomes(lines: list[str]) -> dict[str, int]:
-    """The counts of pytest's last line."""
-    return {word.rstrip("s"): int(n) for n, word in re.findall(r"(\d+) ([a-z]+)", lines[-1])}
+MARKS = """
+import sys
+import pytest
+@pytest.fixture
+def made_too_early():
+    raise AssertionError("a fixture of a test that is skipped")
+@pytest.mark.require_package("pytest>=7", "pluggy")
+def test_runs(): pass
+@pytest.mark.require_package("pytest<7")
+def test_old(made_too_early): pass
+@pytest.mark.require_program("no-such-program")
+class TestProgram:
+    def test_one(self): raise AssertionError
+@pytest.mark.require_env("TU_SLOW")
+def test_slow(): pass
+@pytest.mark.require_torch_device("cuda")
+def test_torch(): pass
+def test_no_torch_was_imported(): assert "torch" not in sys.modules
+"""
 
 
-# --- what a test requires ---
-
-
-def test_marks_skip_what_cannot_run(run_python: Callable[..., Output], project: Path) -> None:
-    """A mark skips a test before its fixtures are made, with the reason; the others run."""
-    (project / "test_marks.py").write_text(MARKS)
-    chosen = ["-k", "not test_torch"]
-    done = run_python("pytest", "-q", "-rs", "-p", "testing_utils", *chosen)
-    assert "1 deselected" in done.stdout[-1]
-    assert done.returncode == 0, done.stdout
-    assert read_outcomes(done.stdout) == {"passed": 2, "skipped": 3, "deselected": 1}
-    text = "\n".join(done.stdout)
-    assert "needs pytest<7, " in text
-    assert "needs the program no-such-program, which is not installed" in text
-    assert "runs only with TU_SLOW=1" in text
-    more = run_python("pytest", "-q", "-p", "testing_utils", *chosen, environ={"TU_SLOW": "1"})
-    assert "3 passed" in more.stdout[-1]
-
-
-def test_marks_work_under_xdist(run_python: Callable[..., Output], project: Path) -> None:
-    """Workers skip and run the same tests."""
-    pytest.importorskip("xdist")
-    (project / "test_marks.py").write_text(MARKS)
-    done = run_python("pytest", "-q", *WORKERS, "-p", "testing_utils", "-k", "not test_torch")
-    assert done.returncode == 0, done.stdout
-    assert "2 passed, 3 skipped" in done.stdout[-1]
-
-
-def test_plugin_named_in_conftest(run_python: Callable[..., Output], project: Path) -> None:
-    """pytest_plugins in the conftest.py of the root is as good as -p."""
-    (project / "conftest.py").write_text("pytest_plugins = ['testing_utils']\n")
-    (project / "test_port.py").write_text("def test_port(unique_port):\n    assert unique_port\n")
-    done = run_python("pytest", "-q", "--make-reports", "a")
-    assert done.returncode == 0, done.stdout
-    assert (project / "reports/a/stats.txt").read_text().startswith("1 passed in ")
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
+def test_marks_skip_what_cannot_run(run_pytest: Run, workers: list[str]) -> None:
+    """With a reason, before fixtures are made, with xdist and without; what is deselected costs no
+    import of torch."""
+    out = run_pytest({"test_marks.py": MARKS}, *workers, "-k", "not test_torch", TU_SLOW="0")
+    assert "2 passed, 3 skipped" in out
+    for reason in (
+        "needs pytest<7, 9",
+        "needs the program no-such-program, which is not installed",
+        "runs only with TU_SLOW=1",
+    ):
+        assert reason in out
 
 
 @pytest.mark.parametrize(
     ("mark", "words"),
     [
-        ("require_package", "write what it requires in brackets"),
-        ("require_package('a b')", "'a b' is no package"),
-        ("require_torch('cuda')", "takes 0 positional arguments"),
+        ("require_package", "write what it requires in brackets: require_package"),
+        ("require_package('>=2')", "require_package: A distribution name is required"),
+        (
+            "require_torch_gpu(2)",
+            "test_a.py::test_a: require_torch_gpu: require_torch_gpu takes no",
+        ),
     ],
 )
-def test_wrong_mark_is_one_line(
-    run_python: Callable[..., Output], project: Path, mark: str, words: str
-) -> None:
-    """A mark that cannot be understood ends the run, with the test's name and what to write."""
-    (project / "test_a.py").write_text(
-        f"import pytest\n@pytest.mark.{mark}\ndef test_a():\n    pass\n"
-    )
-    done = run_python("pytest", "-q", "-p", "testing_utils")
-    assert done.returncode == 4
-    (line,) = [line for line in done.stderr if line]
-    assert "test_a.py::test_a" in line
-    assert words in line
-
-
-def test_marks_are_listed(run_python: Callable[..., Output], utils: Any) -> None:
-    """pytest --markers names each mark, and --fixtures each fixture with its words."""
-    done = run_python("pytest", "--markers", "-p", "testing_utils")
-    for name in utils.REQUIREMENTS:
-        assert any(line.startswith(f"@pytest.mark.{name}") for line in done.stdout), name
-    done = run_python("pytest", "--fixtures", "-p", "testing_utils")
-    text = "\n".join(done.stdout)
-    for name in (
-        "auto_remove_tmp_dir unique_port seeded subprocess_env run_subprocess test_paths gpu_count"
-    ).split():
-        assert re.search(rf"^{name} -- .*\n    \w", text, re.MULTILINE), name
-
-
-def test_decorators_under_pytest(run_python: Callable[..., Output], project: Path) -> None:
-    """Decorators skip functions, methods, plain classes and those of unittest under pytest."""
-    (project / "test_decorators.py").write_text(DECORATORS)
-    done = run_python("pytest", "-q")
-    assert done.returncode == 0, done.stdout
-    assert "1 passed, 5 skipped" in done.stdout[-1]
-
-
-def test_decorators_under_unittest(run_python: Callable[..., Output], project: Path) -> None:
-    """The same decorators skip the same tests under unittest, which runs no plain ones."""
-    (project / "test_decorators.py").write_text(DECORATORS)
-    done = run_python("unittest", "-v", "test_decorators")
-    assert done.returncode == 0, done.stderr
-    assert done.stderr[-1] == "OK (skipped=3)"
-    assert "Ran 4 tests" in done.stderr[-3]
-
-
-def test_skip_without_importing_pytest(run_python: Callable[..., Output], project: Path) -> None:
-    """The base class and the decorators need no pytest, and import none."""
-    text = "import sys\nfrom testing_utils import *\nassert 'pytest' not in sys.modules\n"
-    text += "assert 'torch' not in sys.modules\nassert 'numpy' not in sys.modules\n"
-    (project / "alone.py").write_text(text)
-    done = run_python("alone")
-    assert done.returncode == 0, done.stderr
-
-
-def test_brackets_are_asked_for(utils: Any) -> None:
-    """A decorator that has forgotten its brackets says so, instead of dropping the test."""
+def test_wrong_mark_is_one_line(run_pytest: Run, mark: str, words: str) -> None:
+    """It names the test."""
+    text = f"import pytest\n@pytest.mark.{mark}\ndef test_a(): pass\n"
+    assert words in run_pytest({"test_a.py": text}, status=4)
     with pytest.raises(TypeError, match="in brackets"):
-        utils.require_package(lambda: None)
-    with pytest.raises(TypeError, match="in brackets"):
-        utils.require_program()
+        utils.require_package()(test_wrong_mark_is_one_line)
+
+
+UNITTEST = """
+import unittest
+from testing_utils import *
+import testing_utils
+@require_package("no-such-package")
+class TestPlain:
+    def test_method(self): raise AssertionError
+@require_package("no-such-package")
+class TestCase(unittest.TestCase):
+    def test_method(self): raise AssertionError
+class TestMethods(TestCasePlus):
+    @require_program("no-such-program")
+    def test_skipped(self): raise AssertionError
+    @slow
+    def test_slow(self): raise AssertionError
+    @mockenv(TU_NAME="value")
+    def test_paths(self):
+        folder = self.get_auto_remove_tmp_dir()
+        self.addCleanup(lambda: self.assertTrue(folder.exists()))
+        print("made", folder, os.environ["TU_NAME"])
+        assert self.repo_root_dir == self.src_dir == self.test_file_path.parents[1]
+        assert self.tests_dir == self.test_file_dir
+        assert self.get_env()["PYTHONPATH"].startswith(f"{self.tests_dir}:{self.src_dir}")
+"""
+
+
+@pytest.mark.parametrize("runner", ["pytest", "unittest"])
+def test_decorators_and_base_class(run_pytest: Run, tmp_path: Path, runner: str) -> None:
+    """Under pytest and under unittest alone; the temporary folder is gone afterwards."""
+    files = {"tests/test_case.py": UNITTEST.replace("import unittest", "import os, unittest")}
+    if runner == "pytest":
+        out = run_pytest(files, "-s", RUN_SLOW="no")
+        assert "1 passed, 4 skipped" in out
+    else:
+        utils.write_file_tree(tmp_path, {"pyproject.toml": "", **files})
+        env = {**os.environ, "PYTHONPATH": str(FOLDER), "RUN_SLOW": ""}
+        command = [sys.executable, "-m", "unittest", "-b", "tests/test_case.py"]
+        done = utils.execute_subprocess_async(command, env, cwd=tmp_path)
+        assert done.stderr[-1] == "OK (skipped=3)"
+        return
+    folder, value = re.search(r"made (\S+) (\w+)", out).groups()
+    assert value == "value"
+    assert not Path(folder).exists()
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize(
-    ("name", "counts"),
-    [
-        ("require_torch", [0, 1, 2, 3]),
-        ("require_torch_gpu", [1, 2, 3]),
-        ("require_torch_multi_gpu", [2, 3]),
-        ("require_torch_non_multi_gpu", [0, 1]),
-        ("require_torch_up_to_2_gpus", [0, 1, 2]),
-    ],
+    ("count", "met"),
+    [(0, "non_multi up_to_2"), (1, "1 non_multi up_to_2"), (2, "1 multi up_to_2"), (3, "1 multi")],
 )
-def test_requirements_by_count(
-    utils: Any, monkeypatch: pytest.MonkeyPatch, name: str, counts: list[int]
+def test_requirements_by_number_of_gpus(
+    monkeypatch: pytest.MonkeyPatch, count: int, met: str
 ) -> None:
-    """Each requirement is met by the counts of GPUs that its name says."""
-    met = []
-    for count in range(4):
-        # No machine has all of these counts.
-        monkeypatch.setattr(utils, "get_gpu_count", lambda count=count: count)
-        if utils.REQUIREMENTS[name]() is None:
-            met.append(count)
-    assert met == counts
+    """Without, with one, two and three GPUs."""
+    monkeypatch.setattr(utils, "get_gpu_count", lambda: count)
+    names = {
+        "1": "gpu",
+        "multi": "multi_gpu",
+        "non_multi": "non_multi_gpu",
+        "up_to_2": "up_to_2_gpus",
+    }
+    found = [k for k, name in names.items() if not utils.find_missing(f"require_torch_{name}")]
+    assert " ".join(sorted(found)) == met
 
 
-@pytest.mark.torch
-def test_gpu_count_is_that_of_torch(utils: Any) -> None:
-    """The count and the kind of the device are those that torch itself tells."""
-    import torch
-
-    assert utils.get_gpu_count() == torch.accelerator.device_count()
-    accelerator = torch.accelerator.current_accelerator()
-    here = accelerator.type if accelerator and utils.get_gpu_count() else "cpu"
-    assert utils.get_torch_device() == here
-
-
-def test_no_torch_means_no_gpu(run_python: Callable[..., Output], project: Path) -> None:
-    """Without torch there are 0 GPUs, and a test for torch says what is missing."""
-    text = "import sys, importlib.util as u\nfind = u.find_spec\n"
-    text += "u.find_spec = lambda n, *a: None if n == 'torch' else find(n, *a)\n"
-    text += "import testing_utils as t\nprint(t.get_gpu_count(), t.find_missing_gpus(1))\n"
-    (project / "bare.py").write_text(text)
-    done = run_python("bare")
-    assert done.stdout == ["0 needs torch, which is not installed"]
-
-
-releases = st.lists(st.integers(0, 30), min_size=1, max_size=4).map(
-    lambda parts: ".".join(map(str, parts))
-)
-
-
-@given(releases, releases)
-def test_versions_compare_as_packages_do(utils: Any, left: str, right: str) -> None:
-    """Release numbers compare as the packaging library compares them."""
-    packaging = pytest.importorskip("packaging.version")
-    numbers = utils.align_versions(left, right)
-    for sign, compare in utils.COMPARISONS.items():
-        wanted = compare(packaging.Version(left), packaging.Version(right))
-        assert compare(*numbers) == wanted, sign
-
-
-def test_package_limits(utils: Any) -> None:
-    """All limits of a package count, and a module counts under its own name."""
-    assert utils.find_missing_packages("pytest>=7,<1000", "pytest != 3") is None
-    assert utils.find_missing_packages("_pytest>=7") is None
-    assert "is here" in utils.find_missing_packages("pytest>=7,<8.0")
-    assert "not installed" in utils.find_missing_packages("pytest", "no.such.module")
-    assert utils.find_missing_packages("json") is None
-    assert "not known" in utils.find_missing_packages("json>=2")
-    with pytest.raises(ValueError, match="is no package"):
-        utils.find_missing_packages("pytest>>3")
-
-
-# --- seeds and tensors ---
-
-
-@pytest.mark.torch
-def test_same_seed_same_numbers(utils: Any) -> None:
-    """One seed gives the same numbers of random, NumPy and torch; afterwards all go on."""
-    import random
-
-    import numpy as np
-    import torch
-
-    def draw() -> tuple[float, float, float]:
-        return random.random(), float(np.random.rand()), float(torch.rand(()))
-
-    with utils.keep_random_state():
-        assert utils.set_seed(3) == 3
-        first = draw()
-        follows = draw()
-        utils.set_seed(3)
-        assert draw() == first
-        utils.set_seed(4)
-        assert not set(draw()) & set(first)
-        utils.set_seed(3)
-        draw()
-        with utils.keep_random_state():
-            utils.set_seed(2**40)
-            draw()
-        assert draw() == follows
-
-
-@pytest.mark.torch
-def test_plugin_with_torch(run_python: Callable[..., Output], project: Path, utils: Any) -> None:
-    """Tests with the fixture `seeded` draw the same numbers, in any order; and a test for another
-    device than the one here is skipped, with both named."""
-    (project / "test_a.py").write_text(SEEDED)
-    done = run_python("pytest", "-q", "-rs", "-p", "testing_utils")
-    assert "3 passed, 1 skipped" in done.stdout[-1]
-    here = utils.get_torch_device()
-    assert any(f"needs hpu or none, the device is {here}" in line for line in done.stdout)
-    lines = (project / "drawn").read_text().splitlines()
-    assert len(lines) == 2
-    assert lines[0] == lines[1]
-
-
-@pytest.mark.torch
-def test_deterministic_is_torchs(utils: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """deterministic=True asks torch for algorithms that repeat themselves."""
-    import torch
-
-    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
-    with utils.keep_random_state():
-        try:
-            utils.set_seed(1, deterministic=True)
-            assert torch.are_deterministic_algorithms_enabled()
-            assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
-        finally:
-            torch.use_deterministic_algorithms(False)
-            monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
-
-
-@pytest.mark.torch
-def test_tensor_asserts(utils: Any) -> None:
-    """Equal means the same bits, shape and dtype; close means within the tolerances."""
-    import torch
-
-    tensor = torch.tensor([1.0, 2.0, float("nan")])
-    utils.torch_assert_equal({"a": [tensor]}, {"a": [tensor.clone()]}, equal_nan=True)
-    with pytest.raises(AssertionError):
-        utils.torch_assert_equal(tensor, tensor)
-    one = torch.ones(3)
-    utils.torch_assert_close(one, one + 1e-6)
-    utils.torch_assert_close(one, one + 0.1, rtol=0.2, atol=0.0)
-    for other in (one + 1e-6, one.double(), one[:2], one.reshape(1, 3), one + 1):
-        with pytest.raises(AssertionError):
-            utils.torch_assert_equal(one, other)
-    with pytest.raises(AssertionError):
-        utils.torch_assert_close(one, one + 0.1)
-
-
-# --- captures ---
-
-
-def test_returns_of_a_progress_bar(utils: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is captured is what the terminal shows in the end, and all of it is repeated."""
-    with utils.CaptureStdout() as captured:
-        print("Secret message\rHello World")
-        assert captured.out == "Hello World\n"
-        print("50%\r100%\r", end="")
-    assert captured.out == "Hello World\n100%"
-    assert capsys.readouterr().out == "Secret message\rHello World\n50%\r100%\r"
-
-
-@given(st.text(alphabet="ab\r\n"))
-def test_no_return_is_left(utils: Any, text: str) -> None:
-    """No carriage return is left, and lines stay lines."""
-    shown = utils.apply_print_resets(text)
-    assert "\r" not in shown
-    assert shown.count("\n") == text.count("\n")
-    assert utils.apply_print_resets(shown) == shown
-
-
-def test_streams_are_given_back(utils: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """Captures nest, keep what was written before an error, and give the streams back."""
-    before = sys.stdout, sys.stderr
-    outer = utils.CaptureStd()
-    with contextlib.suppress(ValueError), outer:
-        print("one")
-        print("err", file=sys.stderr)
-        with utils.CaptureStderr(replay=False) as inner:
-            print("two")
-            print("hidden", file=sys.stderr)
-        raise ValueError
-    assert (sys.stdout, sys.stderr) == before
-    assert (outer.out, outer.err) == ("one\ntwo\n", "err\n")
-    assert inner.err == "hidden\n"
-    with pytest.raises(AttributeError, match="stdout is not captured"):
-        _ = inner.out
-    assert capsys.readouterr() == ("one\ntwo\n", "err\n")
-
-
-def test_logger_is_captured(utils: Any) -> None:
-    """Messages of the logger and of those below it are captured, with a level for as long."""
-    logger = logging.getLogger("tu.above")
-    below = logging.getLogger("tu.above.below")
-    with utils.CaptureLogger(logger, level="INFO") as captured:
-        logger.info("Testing %d", 1)
-        below.warning("2")
-        logger.debug("not this")
-    logger.warning("after")
-    assert captured.out == "Testing 1\n2\n"
-    assert logger.level == logging.NOTSET
-    assert logger.handlers == []
-
-
-def test_sys_path_is_given_back(utils: Any, tmp_path: Path) -> None:
-    """A module of the folder can be imported inside the block, first of its name."""
-    (tmp_path / "tu_only_here.py").write_text("VALUE = 5\n")
-    before = list(sys.path)
-    with utils.ExtendSysPath(tmp_path / "x" / ".."):
-        import tu_only_here  # type: ignore[import-not-found]
-    assert tu_only_here.VALUE == 5
-    assert sys.path == before
-
-
-def test_environment_is_given_back(utils: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Variables are set and removed for the block alone, also where it fails."""
-    monkeypatch.setenv("TU_OLD", "old")
-    monkeypatch.delenv("TU_NEW", raising=False)
-    before = dict(os.environ)
-
-    @utils.mockenv(TU_NEW="new")
-    def read() -> str:
-        os.environ["TU_INSIDE"] = "1"
-        return os.environ["TU_NEW"]
-
-    assert read() == "new"
-    assert dict(os.environ) == before
-    with contextlib.suppress(ValueError), utils.mockenv_context("TU_OLD", "TU_NONE", TU_NEW="1"):
-        assert "TU_OLD" not in os.environ
-        assert os.environ["TU_NEW"] == "1"
-        raise ValueError
-    assert dict(os.environ) == before
-
-
-# --- paths and folders ---
-
-
-@pytest.mark.parametrize("runner", ["pytest", "unittest"])
-def test_base_class(
-    utils: Any, run_python: Callable[..., Output], project: Path, runner: str
-) -> None:
-    """Paths, environment and folders of TestCasePlus, under pytest and under unittest."""
-    utils.write_file_tree(
-        project,
-        {"tests/unit/test_paths.py": PATHS, "src/a.py": "", "debug/old": "", "more/old": ""},
+def test_package_versions() -> None:
+    """As pip compares them; a module without a distribution counts where no version is asked."""
+    assert utils.find_missing_packages("pytest>=7,<1000", "json") is None
+    assert "which is not installed" in utils.find_missing_packages("json>=1")
+    assert (
+        utils.find_missing_packages("pytest==1.0")
+        == f"needs pytest==1.0, {pytest.__version__} is installed"
     )
-    words = (
-        ["pytest", "-q", "tests"] if runner == "pytest" else ["unittest", "discover", "tests/unit"]
-    )
-    log = project / "log"
-    environ = {"TU_ROOT": str(project), "TU_LOG": str(log), "PYTHONPATH": str(FOLDER)}
-    done = run_python(*words, environ=environ)
-    text = "\n".join([*done.stdout, *done.stderr])
-    assert "on purpose" in text
-    assert "1 failed, 4 passed" in text or "FAILED (failures=1)" in text
-    removed, kept = map(Path, log.read_text().split())
-    assert not removed.exists()
-    assert kept.is_dir()
-    kept.rmdir()
-    assert not (project / "failed").exists()
-    assert utils.read_file_tree(project / "debug") == {"new": b"x"}
-    assert utils.read_file_tree(project / "more") == {"old": b""}
 
 
-def test_folder_fixture(run_python: Callable[..., Output], project: Path) -> None:
-    """The fixture makes the same folders for plain tests, and removes them also on failure."""
-    text = "def test_a(auto_remove_tmp_dir, subprocess_env, test_paths):\n"
-    text += "    folder = auto_remove_tmp_dir()\n    (folder / 'x').write_text('x')\n"
-    text += "    open('log', 'w').write(str(folder))\n    auto_remove_tmp_dir('./kept')\n"
-    text += "    assert str(test_paths.root) in subprocess_env['PYTHONPATH']\n    assert 0\n"
-    (project / "test_a.py").write_text(text)
-    done = run_python("pytest", "-q", "-p", "testing_utils")
-    assert "1 failed" in done.stdout[-1]
-    assert "assert 0" in "\n".join(done.stdout)
-    assert not Path((project / "log").read_text()).exists()
-    assert (project / "kept").is_dir()
+@pytest.mark.torch
+def test_seeds_and_tensors() -> None:
+    """The same seed gives the same numbers; equal means to the bit."""
+    import torch
+
+    drawn = [(utils.set_seed(7), random.random(), float(torch.rand(()))) for _ in range(2)]
+    assert drawn[0] == drawn[1]
+    one = {"a": [torch.ones(2)]}
+    utils.torch_assert_equal(one, {"a": [torch.ones(2)]})
+    utils.torch_assert_close(one, {"a": [torch.ones(2) + 1e-7]})
+    with pytest.raises(AssertionError):
+        utils.torch_assert_equal(one, {"a": [torch.ones(2) + 1e-7]})
+
+
+def test_captures(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a terminal would show, repeated at the end; loggers below the one; all is restored."""
+    with utils.CaptureStd() as both:
+        print("10 %\r100 %\nleft\r")
+        print("bad", file=sys.stderr)
+    assert (both.out, both.err) == ("100 %\nleft\n", "bad\n")
+    assert capsys.readouterr().out == "10 %\r100 %\nleft\r\n"
+    with utils.CaptureStdout(replay=False) as out, pytest.raises(ZeroDivisionError), out:
+        print(1 / 0)
+    assert sys.stdout is not out.buffers["stdout"]
+    assert capsys.readouterr().out == ""
+    logger = logging.getLogger("tu")
+    with utils.CaptureLogger(logger, "INFO") as log:
+        logging.getLogger("tu.inner").info("saved")
+    logger.info("late")
+    assert (log.out, logger.level) == ("saved\n", 0)
+
+
+def test_environment_and_path_are_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After mockenv, mockenv_context and ExtendSysPath."""
+    monkeypatch.setenv("TU_A", "1")
+    before, path = dict(os.environ), list(sys.path)
+    with utils.mockenv_context("TU_A", "TU_NONE", TU_B="2"), utils.ExtendSysPath(tmp_path):
+        assert ("TU_A" in os.environ, os.environ["TU_B"]) == (False, "2")
+        assert sys.path[0] == str(tmp_path)
+    assert (dict(os.environ), sys.path) == (before, path)
 
 
 @pytest.mark.needs("git")
-def test_no_folder_but_a_tests_own_is_emptied(
-    utils: Any,
-    project: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
+def test_only_a_tests_own_folder_is_emptied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What lies outside the project, holds the test, sources or examples, or git knows is refused
-    whole; also where git does not want to say, or is not there."""
-    outside = tmp_path_factory.mktemp("outside")
-    utils.write_file_tree(outside, {"file": "x"})
-    tree = {"tests/test_a.py": "", "src/a.py": "", "data/sub/known": "x", "examples/b.py": ""}
-    utils.write_file_tree(project, tree)
-    git = ["git", "-C", str(project)]
-    for words in (["init", "-q"], ["add", "data"]):
-        subprocess.run([*git, *words], check=True, timeout=60)
-    (project / "link").symlink_to(project / "data")
-    (project / "away").symlink_to(outside)
-    before = utils.read_file_tree(project), utils.read_file_tree(outside)
-    paths = utils.find_project_paths(project / "tests/test_a.py")
-    for name in ("", "tests", "src", "data", "data/sub", ".git", ".git/hooks", "link", "away",
-                 "pytest.ini", "..", "away/sub", "examples"):  # fmt: skip
-        with pytest.raises(ValueError, match=r"name a|name one"):
-            utils.make_tmp_dir(paths, project / name)
-    for wrong in (outside, "/", "~"):
-        with pytest.raises(ValueError, match="name a"):
-            utils.make_tmp_dir(paths, wrong)
-    with pytest.raises(ValueError, match="holds files that git knows"):
-        utils.make_tmp_dir(paths, project / "data", before=False, after=True)
-    assert (utils.read_file_tree(project), utils.read_file_tree(outside)) == before
-    own = subprocess.run([*git, "status"], capture_output=True, timeout=60, check=False)
-    assert own.returncode == 0
-    with monkeypatch.context() as patch:  # a machine without git
-        patch.setenv("PATH", str(outside))
-        with pytest.raises(ValueError, match="or may know"):
-            utils.make_tmp_dir(paths, project / "data")
-    if os.geteuid() == 0:  # a repository of somebody else, as in a container
-        for path in [project, *project.rglob("*")]:
-            os.chown(path, 12345, 12345, follow_symlinks=False)
-        refusal = subprocess.run([*git, "ls-files"], capture_output=True, timeout=60, check=False)
-        assert b"dubious ownership" in refusal.stderr
-        with pytest.raises(ValueError, match="holds files that git knows"):
-            utils.make_tmp_dir(paths, project / "data")
-        (project / "debug").mkdir()
-        assert utils.make_tmp_dir(paths, project / "debug") == (project / "debug", False)
-        (project / "debug").rmdir()
-    assert (utils.read_file_tree(project), utils.read_file_tree(outside)) == before
-    # Not emptied and not removed: then it may be anybody's.
-    assert utils.make_tmp_dir(paths, project / "data", before=False) == (project / "data", False)
+    """A new folder is to be removed, a named one is emptied and kept; nobody else's is touched."""
+    utils.write_file_tree(
+        tmp_path, {".git/x": "", "tests/test_a.py": "", "src/a.py": "", "out/old": "", "data/a": ""}
+    )
+    monkeypatch.chdir(tmp_path)
+    utils.execute_subprocess_async(["git", "init", "-q"], quiet=True)
+    utils.execute_subprocess_async(["git", "add", "data"], quiet=True)
+    paths = utils.find_project_paths(tmp_path / "tests/test_a.py")
+    folder, is_removed = utils.make_tmp_dir(paths)
+    utils.write_file_tree(folder, {"deep/file": ""})
+    (folder / "deep").chmod(0o500)
+    utils.remove_folder(folder)
+    assert is_removed
+    assert not folder.exists()
+    assert utils.make_tmp_dir(paths, "out") == (tmp_path / "out", False)
+    assert not any((tmp_path / "out").iterdir())
+    for name in ("/tmp", ".", "tests", "src", ".git", "data", ".."):
+        with pytest.raises(ValueError, match="name a new folder"):
+            utils.make_tmp_dir(paths, name)
+    assert (tmp_path / "data/a").exists()
 
 
-def test_files_are_read_as_written(utils: Any, tmp_path: Path) -> None:
-    """What the file helpers write they read, with all folders on the way."""
-    values = [{"a": [1, None, "é"]}, "\u2028", 1.5]
-    assert utils.load_json_lines(utils.save_json_lines(tmp_path / "a/b.jsonl", values)) == values
-    assert utils.load_json(utils.save_json(tmp_path / "c/d.json", values)) == values
-    files = {"x/y": b"\x00\xff", "z": "é".encode()}
-    utils.write_file_tree(tmp_path / "tree", {"x/y": b"\x00\xff", "z": "é"})
-    assert utils.read_file_tree(tmp_path / "tree") == files
+def test_files_are_read_as_written(tmp_path: Path) -> None:
+    """JSON, and a tree of text and bytes."""
+    path = utils.save_json(tmp_path / "new/a.json", {"a": ["\u2028", 1]})
+    assert utils.load_json(path) == {"a": ["\u2028", 1]}
+    files = {"a.txt": "ü", "b/c": b"\0"}
+    utils.write_file_tree(tmp_path / "tree", files)
+    assert utils.read_file_tree(tmp_path / "tree") == {"a.txt": "ü".encode(), "b/c": b"\0"}
 
 
-# --- ports ---
+def test_ports_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a process, and those of two workers."""
+    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "2")
+    ports = {}
+    for worker in ("gw0", "gw1"):
+        monkeypatch.setenv("PYTEST_XDIST_WORKER", worker)
+        ports[worker] = {utils.get_unique_port() % 2 for _ in range(20)}
+    assert ports == {"gw0": {0}, "gw1": {1}}
+    assert len(utils.given_ports) >= 40
 
 
-def test_ports_of_workers_differ(run_python: Callable[..., Output], project: Path) -> None:
-    """No two tests of a run under xdist are given the same port, and each can be bound."""
-    pytest.importorskip("xdist")
-    text = "import os, socket, pytest\n"
-    text += "@pytest.mark.parametrize('n', range(30))\ndef test_port(unique_port, n):\n"
-    text += "    with socket.socket() as s:\n        s.bind(('127.0.0.1', unique_port))\n"
-    text += "    worker = os.environ['PYTEST_XDIST_WORKER']\n"
-    text += "    open(f'ports-{worker}', 'a').write(f'{unique_port}\\n')\n"
-    (project / "test_port.py").write_text(text)
-    done = run_python("pytest", "-q", *WORKERS, "-p", "testing_utils")
-    assert "30 passed" in done.stdout[-1], done.stdout
-    files = sorted(project.glob("ports-*"))
-    assert len(files) == 2
-    ports = [int(port) for path in files for port in path.read_text().split()]
-    assert len(ports) == len(set(ports)) == 30
+def test_timeout_ends_the_tree(capsys: pytest.CaptureFixture[str]) -> None:
+    """The answer that the demo checks, and the message."""
+    assert utils.try_timeout(1.0) == ("all ended", "")
+    with pytest.raises(utils.CommandTimedOut, match=r"'sleep 60' did not end within 0.1 s"):
+        utils.execute_subprocess_async(["sleep", "60"], timeout=0.1)
+    assert capsys.readouterr().out == "\nRunning: sleep 60\n"
 
 
-def test_taken_port_is_passed_over(utils: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A port that somebody listens on is not given."""
-    import socket
-
-    first, second = utils.get_unique_port(), utils.get_unique_port()
-    ports = range(min(first, second), min(first, second) + 1)
-    monkeypatch.setattr(utils, "choose_port_share", lambda *_: ports)
-    assert utils.get_unique_port() == ports[0]
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", ports[0]))
-        taken.listen()
-        with pytest.raises(RuntimeError, match="no port is free"):
-            utils.get_unique_port()
-
-
-@given(st.integers(1, 300), st.integers(12000, 65535))
-def test_shares_of_ports_are_apart(utils: Any, count: int, last: int) -> None:
-    """The ports of all workers are apart, within the limits, and none has none."""
-    shares = [utils.choose_port_share(worker, count, last) for worker in range(count)]
-    ports = [port for share in shares for port in share]
-    assert all(shares)
-    assert len(ports) == len(set(ports))
-    assert min(ports) == 10000
-    assert max(ports) <= last
+def test_what_a_command_leaves_behind_is_ended(tmp_path: Path) -> None:
+    """Also in a command within a command; its own end and words are kept."""
+    command = ["sh", "-c", "setsid sleep 600 & setsid sleep 600 & echo done >&2; exit 3"]
+    with pytest.raises(utils.CommandFailed, match=r"ended with status 3\n    done"):
+        utils.execute_subprocess_async(command)
+    inner = f"import testing_utils as t; t.execute_subprocess_async({command})"
+    environ = {**os.environ, "PYTHONPATH": str(FOLDER)}
+    command = [sys.executable, "-c", inner]
+    done = utils.execute_subprocess_async(command, environ, check=False, quiet=True)
+    assert (done.returncode, done.left) == (1, 0)
+    assert done.stderr[-1] == "    done"
+    done = utils.execute_subprocess_async(["sh", "-c", "sleep 600 & kill -9 $$"], check=False)
+    assert done[0] == -9
+    assert done.left == 1
 
 
-# --- processes ---
+def test_lines_come_at_once_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line is repeated while the command still runs; long output of both streams is kept."""
+    monkeypatch.setattr(
+        utils, "print", lambda *a, **_: "go" in a[0] and seen.touch(), raising=False
+    )
+    seen = tmp_path / "seen"
+    script = f"""
+import os, sys, time
+print("go", flush=True)
+while not os.path.exists({str(seen)!r}): time.sleep(0.01)
+print("x" * 200_000); print("y" * 200_000, file=sys.stderr)
+"""
+    done = utils.execute_subprocess_async([sys.executable, "-c", script])
+    assert done == (0, ["go", "x" * 200_000], ["y" * 200_000], 0)
 
-# Prints the numbers of three processes, none of which heeds SIGTERM: itself, a child whose parent
-# has died, and one in a session of its own with an environment that no longer names the tree.
-STUBBORN = """
-import os, signal, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-signal.signal(signal.SIGHUP, signal.SIG_IGN)
-TELL = "import os; os.write(1, b'%d\\\\n' % os.getpid());"
-exec(TELL)
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        exec(TELL)
-        time.sleep(600)
-    os._exit(0)
-if os.fork() == 0:
-    os.setsid()
-    os.execve(sys.executable, [sys.executable, '-c', TELL + 'import time; time.sleep(600)'], {})
-time.sleep(0.8)
-os.write(1, b'no end of line')
-time.sleep(SECONDS)
+
+REPORTS = """
+import warnings
+import pytest
+def test_passes(): warnings.warn("careful")
+def test_fails():
+    print("seen")
+    assert 1 == 2
+@pytest.fixture
+def broken(): raise OSError("disk full")
+def test_setup(broken): pass
+@pytest.mark.require_program("none")
+def test_skipped(): pass
 """
 
 
-@pytest.fixture
-def written_pids() -> Iterator[list[int]]:
-    """Numbers of processes that a test has seen start; any that are left are ended."""
-    pids: list[int] = []
-    yield pids
-    for pid in pids:
-        if is_alive(pid):
-            os.kill(pid, signal.SIGKILL)
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
+def test_reports(run_pytest: Run, tmp_path: Path, workers: list[str]) -> None:
+    """Each file says what its name promises, with xdist and without."""
+    run_pytest({"test_r.py": REPORTS}, "--make-reports=ci", *workers, status=1)
+    files = utils.read_file_tree(tmp_path / "reports/ci")
+    text = {name.removesuffix(".txt"): content.decode() for name, content in files.items()}
+    assert "1 failed" in text["stats"]
+    assert "1 error" in text["stats"]
+    assert re.fullmatch(r"\S+test_r.py:7: assert 1 == 2\n", text["failures_line"])
+    assert "assert 1 == 2" in text["failures_short"]
+    assert text["failures_long"].endswith("seen\n\n")
+    assert "OSError: disk full" in text["errors"]
+    assert "UserWarning: careful" in text["warnings"]
+    assert "test_r.py::test_fails" in text["durations"]
+    summary = text["summary_short"].splitlines()
+    assert [line.split()[0] for line in summary] == ["FAILED", "ERROR", "SKIPPED"]
+    assert summary[2].endswith("needs the program none, which is not installed")
 
 
-def is_alive(pid: int) -> bool:
-    """Whether a process runs, and is no zombie."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return text.rpartition(")")[2].split()[0] not in "ZX"
+def test_fixtures(run_pytest: Run) -> None:
+    """Folder, port, seed, paths and process, all in one test."""
+    text = """
+import sys
+def test_all(auto_remove_tmp_dir, unique_port, seeded, test_paths, run_subprocess, gpu_count):
+    assert auto_remove_tmp_dir().is_dir() and auto_remove_tmp_dir("out").name == "out"
+    assert 10000 <= unique_port < 32768 and seeded == 42 and gpu_count >= 0
+    words = [sys.executable, "-c", "import helper; print(helper.x)"]
+    assert run_subprocess(words).stdout == [str(test_paths.root)]
+"""
+    helper = "from pathlib import Path\nx = Path(__file__).parents[1]\n"
+    run_pytest({"tests/test_all.py": text, "tests/helper.py": helper})
 
 
-def read_pids(lines: list[str]) -> list[int]:
-    """The numbers among the lines."""
-    return [int(found) for line in lines for found in re.findall(r"\d+", line)]
-
-
-def test_time_out_ends_the_tree(
-    utils: Any, written_pids: list[int], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The time-out ends children and grandchildren that ignore SIGTERM, left the session, lost
-    their parent or their environment; what they wrote is kept and was repeated."""
-    command = [sys.executable, "-c", STUBBORN.replace("SECONDS", "600")]
-    with pytest.raises(utils.CommandTimedOut, match="did not end within 4 s; all it") as caught:
-        utils.execute_subprocess_async(command, timeout=4, grace=0.5)
-    written_pids += read_pids(caught.value.output.stdout)
-    assert len(written_pids) == 3
-    assert not [pid for pid in written_pids if is_alive(pid)]
-    assert any(line.endswith("no end of line") for line in caught.value.output.stdout)
-    assert caught.value.output.returncode == -signal.SIGKILL
-    assert f"stdout: {written_pids[0]}" in capsys.readouterr().out
-
-
-def test_leftovers_are_ended(utils: Any, written_pids: list[int]) -> None:
-    """What a command leaves running when it ends well is ended, and does not hold up the test."""
-    command = [sys.executable, "-c", STUBBORN.replace("SECONDS", "1")]
-    done = utils.execute_subprocess_async(command, timeout=60, quiet=True, grace=0.3)
-    written_pids += read_pids(done.stdout)
-    assert done.returncode == 0
-    assert done.left == 2
-    assert len(written_pids) == 3
-    assert not [pid for pid in written_pids if is_alive(pid)]
-
-
-def test_command_that_heeds_the_signal_may_tidy_up(utils: Any, tmp_path: Path) -> None:
-    """SIGTERM comes first, so that a command can tidy up within the grace."""
-    mark = tmp_path / "tidy"
-    text = "import pathlib, signal, sys, time\n"
-    text += f"def tidy(*_):\n    pathlib.Path({str(mark)!r}).touch()\n    sys.exit(0)\n"
-    text += "signal.signal(signal.SIGTERM, tidy)\nprint('up', flush=True)\ntime.sleep(600)\n"
-    with pytest.raises(utils.CommandTimedOut):
-        utils.execute_subprocess_async([sys.executable, "-c", text], timeout=4, grace=60)
-    assert mark.exists()
-
-
-def test_interrupt_ends_the_tree(utils: Any, project: Path, written_pids: list[int]) -> None:
-    """Ctrl-C in the test ends what it has started."""
-    text = "import sys, testing_utils as t\n"
-    text += f"words = [sys.executable, '-c', {STUBBORN!r}.replace('SECONDS', '600')]\n"
-    text += "t.execute_subprocess_async(words, grace=0.3)\n"
-    (project / "run.py").write_text(text)
-    process = subprocess.Popen(
-        [sys.executable, "run.py"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        cwd=project,
-        env={**os.environ, "PYTHONPATH": str(FOLDER)},
-    )
-    assert process.stdout is not None
-    while len(written_pids) < 3:
-        line = process.stdout.readline()
-        assert line, "it ended too early"
-        if line.startswith("stdout:"):
-            written_pids += read_pids([line])
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
-    assert process.returncode == -signal.SIGINT
-    assert not [pid for pid in written_pids if is_alive(pid)]
-
-
-def test_tree_within_a_tree(utils: Any, project: Path, written_pids: list[int]) -> None:
-    """The outer time-out ends what an inner call has started, in whatever session."""
-    text = "import sys, testing_utils as t\n"
-    text += f"words = [sys.executable, '-c', {STUBBORN!r}.replace('SECONDS', '600')]\n"
-    text += "t.execute_subprocess_async(words)\n"
-    (project / "run.py").write_text(text)
-    environ = {**os.environ, "PYTHONPATH": str(FOLDER)}
-    with pytest.raises(utils.CommandTimedOut) as caught:
-        utils.execute_subprocess_async(
-            [sys.executable, "run.py"], timeout=3, grace=0.2, cwd=project, env=environ
-        )
-    lines = [line for line in caught.value.output.stdout if line.startswith("stdout:")]
-    written_pids += read_pids(lines)
-    assert len(written_pids) == 3
-    assert not [pid for pid in written_pids if is_alive(pid)]
-
-
-def test_lines_come_at_once(utils: Any, project: Path) -> None:
-    """A line is repeated when it is written, not when the command has ended."""
-    inner = "import os, time\nprint('first', flush=True)\n"
-    inner += "while not os.path.exists('read'): time.sleep(0.05)\nprint('last')\n"
-    text = "import sys, testing_utils as t\n"
-    text += f"t.execute_subprocess_async([sys.executable, '-c', {inner!r}], echo=False)\n"
-    (project / "run.py").write_text(text)
-    process = subprocess.Popen(
-        [sys.executable, "run.py"],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=project,
-        env={**os.environ, "PYTHONPATH": str(FOLDER)},
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "stdout: first\n"
-    (project / "read").touch()
-    assert process.stdout.readline() == "stdout: last\n"
-    process.communicate(timeout=30)
-    assert process.returncode == 0
-
-
-def test_failure_is_raised_with_its_words(
-    utils: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """A status that is not 0 is raised with the last lines; check=False gives it instead."""
-    text = "import sys; sys.stderr.write('why\\n'); print(sys.stdin.read() or 'empty'); sys.exit(3)"
-    command = [sys.executable, "-c", text]
-    with pytest.raises(RuntimeError, match=r"ended with status 3\n    why") as caught:
-        utils.execute_subprocess_async(command)
-    assert caught.value.output == (3, ["empty"], ["why"], 0)
-    assert "Running: " in capsys.readouterr().out
-    done = utils.execute_subprocess_async(command, check=False, quiet=True)
-    assert done == (3, ["empty"], ["why"], 0)
-    assert capsys.readouterr() == ("", "")
-    killed = [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]
-    with pytest.raises(utils.CommandFailed, match="ended with SIGKILL"):
-        utils.execute_subprocess_async(killed, cwd=tmp_path, quiet=True)
-    with pytest.raises(FileNotFoundError):
-        utils.execute_subprocess_async([str(tmp_path / "none")], quiet=True)
-    with pytest.raises(TypeError, match="list of words"):
-        utils.execute_subprocess_async("ls -l")
-
-
-def test_long_output_is_whole(utils: Any) -> None:
-    """Much output on both streams at once neither blocks nor is lost, whatever its bytes."""
-    text = "import sys\nfor i in range(20000):\n    print(i)\n    print(-i, file=sys.stderr)\n"
-    text += "sys.stdout.flush(); sys.stdout.buffer.write(b'\\xff\\n')"
-    done = utils.execute_subprocess_async([sys.executable, "-c", text], quiet=True)
-    assert done.stdout == [*map(str, range(20000)), "\ufffd"]
-    assert done.stderr == [str(-i) for i in range(20000)]
-
-
-def test_closed_streams_are_not_the_end(utils: Any) -> None:
-    """A command that closes its streams is waited for, and ended in time as any other."""
-    text = "import os, time; os.close(1); os.close(2); time.sleep({})"
-    done = utils.execute_subprocess_async(
-        [sys.executable, "-c", text.format(0.5) + "; os._exit(4)"], check=False
-    )
-    assert done.returncode == 4
-    with pytest.raises(utils.CommandTimedOut):
-        utils.execute_subprocess_async([sys.executable, "-c", text.format(600)], timeout=1)
-
-
-def test_run_subprocess_fixture(run_python: Callable[..., Output], project: Path) -> None:
-    """The fixture runs commands that import from the project under test."""
-    (project / "src").mkdir()
-    (project / "src/tu_source.py").write_text("print('imported')\n")
-    text = "import sys\ndef test_a(run_subprocess):\n"
-    text += (
-        "    assert run_subprocess([sys.executable, '-m', 'tu_source']).stdout == ['imported']\n"
-    )
-    (project / "test_a.py").write_text(text)
-    done = run_python("pytest", "-q", "-p", "testing_utils")
-    assert "1 passed" in done.stdout[-1], done.stdout
-
-
-# --- reports ---
-
-
-@pytest.mark.parametrize("workers", [[], WORKERS], ids=["alone", "xdist"])
-def test_reports(run_python: Callable[..., Output], project: Path, workers: list[str]) -> None:
-    """--make-reports writes its files, the same ones with workers and without."""
-    if workers:
-        pytest.importorskip("xdist")
-    (project / "test_a.py").write_text(REPORTS)
-    (project / "test_broken.py").write_text("import no_such_module\n")
-    done = run_python(
-        "pytest", "-q", *workers, "-p", "testing_utils", "--continue-on-collection-errors",
-        "--make-reports=mine",
-    )  # fmt: skip
-    assert done.returncode == 1, done.stdout
-    folder = project / "reports/mine"
-    assert sorted(path.name for path in folder.iterdir()) == REPORT_FILES
-    texts = {path.stem: path.read_text() for path in folder.iterdir()}
-    stats = texts["stats"].partition(" in ")[0]
-    assert stats == "2 failed, 2 error, 1 passed, 1 skipped, 1 xfailed, 1 xpassed, 1 warnings"
-    assert sorted(texts["failures_line"].splitlines()) == [
-        "test_a.py:6: ValueError: deep",
-        "test_a.py::test_strict: [XPASS(strict)] strictly",
-    ]
-    short = texts["failures_short"]
-    assert "test_a.py:6: in help_it\n>   raise ValueError(" in short
-    assert "E   ValueError: deep\nE   second line" in short
-    assert "def test_fails" not in short
-    long = texts["failures_long"]
-    assert "def test_fails" in long
-    assert "printed by the test" in long
-    assert "OSError: no setup" in texts["errors"]
-    assert "no_such_module" in texts["errors"]
-    summary = sorted(texts["summary_short"].splitlines())
-    missing = "ModuleNotFoundError: No module named 'no_such_module'"
-    assert summary == [
-        f"ERROR collection of test_broken.py - {missing}",
-        "ERROR setup of test_a.py::test_setup - OSError: no setup",
-        "FAILED test_a.py::test_fails - ValueError: deep",
-        "FAILED test_a.py::test_strict - [XPASS(strict)] strictly",
-        "PASSED test_a.py::test_passes",
-        "SKIPPED test_a.py::test_skipped - not now",
-        "XFAILED test_a.py::test_known - known",
-        "XPASSED test_a.py::test_known_no_more - was known",
-    ]
-    assert "UserWarning: be warned" in texts["warnings"]
-    assert "test_a.py::test_passes" in texts["warnings"]
-    assert re.search(r"^and \d+ of less than 0.005 s each$", texts["durations"], re.MULTILINE)
-
-
-def test_reports_of_a_run_that_is_cut(run_python: Callable[..., Output], project: Path) -> None:
-    """Ctrl-C in a test leaves the reports of those before it."""
-    text = "def test_a():\n    pass\ndef test_b():\n    raise KeyboardInterrupt\n"
-    (project / "test_a.py").write_text(text)
-    done = run_python("pytest", "-q", "-p", "testing_utils", "--make-reports=cut")
-    assert done.returncode == 2
-    assert (project / "reports/cut/stats.txt").read_text().startswith("1 passed in ")
-
-
-@pytest.mark.parametrize("name", ["", "../x", "a/b", "..", ".git", "a b"])
-def test_reports_stay_in_their_folder(
-    run_python: Callable[..., Output], project: Path, name: str
-) -> None:
-    """A name that leads out of the folder of reports is refused in one line."""
-    done = run_python("pytest", "-q", "-p", "testing_utils", f"--make-reports={name}")
-    assert done.returncode == 4
-    assert "is no name of a folder" in "\n".join(done.stderr)
-    assert not (project / "reports").exists()
-
-
-# --- the program ---
-
-
-def test_program_says_what_can_run(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
-) -> None:
-    """The table and the JSON say what runs here, what does not and why."""
-    path = tmp_path / "out.json"
-    done = run_tool(
-        TOOL, "--packages", "pytest", "nope>=2", "--programs", "sh", "nope", "--devices", "cpu",
-        "--timeout", "1.5s", "--json", str(path),
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    rows = {row["name"]: (row["verdict"], row["why"]) for row in read_json(path)["results"]}
-    assert rows["require_package('pytest')"] == ("runs", "")
-    assert rows["require_package('nope>=2')"] == (
-        "skipped",
-        "needs nope>=2, which is not installed",
-    )
-    assert rows["require_program('sh')"] == ("runs", "")
-    assert rows["require_program('nope')"][0] == "skipped"
-    assert [v for n, (v, _) in rows.items() if n.startswith("a time-out")] == ["all ended"]
-
-
-def test_package_that_is_none_is_wrong_use(call_tool: Callable[..., Any]) -> None:
-    """What names no package is refused in one line."""
-    done = call_tool(TOOL, "--packages", "a b")
-    assert done.returncode == 2
-    assert "'a b' is no package" in done.stderr
-    assert json.dumps(done.stdout) == '""'
+def test_program(call_tool: Callable[..., Any]) -> None:
+    """A row per requirement, with the reason; a package that is none is wrong use."""
+    out = call_tool("testing/testing_utils.py", "--packages", "pytest<2", "--programs", "sh").stdout
+    assert f"| require_package('pytest<2') | skipped | needs pytest<2, {pytest.__version__}" in out
+    assert "| require_program('sh') | runs |  |" in out
+    assert call_tool("testing/testing_utils.py", "--packages", ">=2").returncode == 2

@@ -1950,8 +1950,19 @@ def format_energy(joules: float) -> str:
     return f"{text} ({format_significant(hours)} {unit})" if joules >= 3.6e6 else text
 
 
+def format_binary(size: float) -> str:
+    """Bytes in powers of 1024, as capacities of memory are counted: `2.500 GiB`."""
+    power = 0
+    while size >= 1024 and power < 8:
+        size, power = size / 1024, power + 1
+    return f"{format_significant(size)} {('', 'K', 'M', 'G', 'T', 'P', 'E', 'Z', 'Y')[power]}iB"
+
+
 def format_quantity(value: Any, unit: str) -> str:
-    """A value as people read it: prefixes of 1000 for units, days and hours for long times."""
+    """A value as people read it: prefixes of 1000 for units, days and hours for long times.
+
+    Bytes come in both counts: `2.684 GB (2.500 GiB)`.
+    """
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
@@ -1971,10 +1982,12 @@ def format_quantity(value: Any, unit: str) -> str:
         text = f"{int(value):,}" if float(value).is_integer() else format_significant(value)
         return text if unit == "1" else f"{text} /s"
     power = 0
-    while abs(value) >= 1000 and power < 8:
-        value, power = value / 1000, power + 1
+    scaled = value
+    while abs(scaled) >= 1000 and power < 8:
+        scaled, power = scaled / 1000, power + 1
     prefix = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")[power]
-    return f"{format_significant(value)} {prefix}{unit.removeprefix('1')}".rstrip()
+    text = f"{format_significant(scaled)} {prefix}{unit.removeprefix('1')}".rstrip()
+    return f"{text} ({format_binary(value)})" if unit == "B" and value >= 1024 else text
 
 
 def find_varied(cases: Sequence[tuple[Row, Row]]) -> list[str]:
@@ -1999,7 +2012,10 @@ def format_cases(calculator: Calculator, cases: Sequence[tuple[Row, Row]]) -> st
         ]
         return format_table([calculator.title, "value", "in base units"], rows)
     heads = [
-        ", ".join(f"{name} {format_quantity(inputs[name], units[name])}" for name in varied)
+        ", ".join(
+            f"{name} {format_quantity(inputs[name], units[name]).partition(' (')[0]}"
+            for name in varied
+        )
         for inputs, _ in cases
     ]
     rows = [

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
-from bindery.config import Config
-from bindery.edition import Edition
-from bindery.model import Chapter, ToFile
+from bindery.book.this_edition import Edition
+from bindery.core.config import Config
+from bindery.core.model import Chapter, ToFile
 
 _SAFE_IN_PATH = "/~!$&'()*+,;=:@"
 _SAFE_IN_FRAGMENT = _SAFE_IN_PATH + "?%"

@@ -15,15 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bindery.data import Citation
-from bindery.edition import Edition
-from bindery.load import RECORDS_FOLDER
-from bindery.model import Book, Chapter, Part, ResolvedBook, Span
-from bindery.parse import parse_chapter
-from bindery.pipeline import Inspection
-from bindery.provenance import Figure
-from bindery.render.addresses import find_page, quote_fragment, quote_path
-from bindery.render.quoted import (
+from bindery.book.resolve import resolve_book
+from bindery.book.this_edition import Edition
+from bindery.check.inspect import Inspection
+from bindery.check.quoted_numbers import (
     CLASSES,
     Quoted,
     describe_age,
@@ -33,14 +28,19 @@ from bindery.render.quoted import (
     read_day,
     tell_failure,
 )
+from bindery.core.model import Book, Chapter, Part, ResolvedBook, Span
+from bindery.core.report import count_noun
+from bindery.core.repository import RECORDS_FOLDER
+from bindery.evidence.provenance import Figure
+from bindery.evidence.published_data import Citation
+from bindery.markdown.chapter_reader import parse_chapter
+from bindery.markdown.slugs import slugify_heading
+from bindery.render.addresses import find_page, quote_fragment, quote_path
 from bindery.render.web_notes import WebNotes, find_day, find_web_notes
-from bindery.report import count_noun
-from bindery.resolve import resolve_book
-from bindery.slugs import slugify_heading
 from bindery.web.answers import Answer, Verdict
 
 if TYPE_CHECKING:
-    from bindery.records import Accelerator, Machine, Record
+    from bindery.evidence.records import Accelerator, Machine, Record
 
 TITLE = "How these numbers were made"
 WEB_TITLE = "Links to the web"

@@ -17,12 +17,12 @@ from typing import Any
 
 from lxml import html as lxml_html
 
-from bindery.controls import show_controls
-from bindery.edition import Edition
-from bindery.model import BookError, Chapter, Finding, ResolvedBook, Span, ToWeb
-from bindery.render.content import Dialect, find_title_slug
-from bindery.render.output import write_whole
-from bindery.report import count_noun
+from bindery.book.this_edition import Edition
+from bindery.core.control_characters import show_controls
+from bindery.core.model import BookError, Chapter, Finding, ResolvedBook, Span, ToWeb
+from bindery.core.report import count_noun
+from bindery.core.whole_files import write_whole
+from bindery.render.text.content import Dialect, find_title_slug
 
 KINDS = ("headings", "tables", "figures", "code_blocks", "links")
 _NOUNS = {kind: kind.removesuffix("s").replace("_", " ") for kind in KINDS}

@@ -14,7 +14,7 @@ from typing import Any
 
 from lxml import etree
 
-from bindery.glossaries import GLOSSARIES, is_abbreviation, split_names
+from bindery.book.glossary import GLOSSARIES, is_abbreviation, split_names
 
 _XHTML = "{http://www.w3.org/1999/xhtml}"
 _RANKS = {f"{_XHTML}h{rank}": rank for rank in range(1, 7)}

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 
-from bindery.config import Config
-from bindery.load import Tree
-from bindery.model import BookError, Finding, Link, ResolvedBook, ToFile
-from bindery.render.output import write_whole
+from bindery.core.config import Config
+from bindery.core.model import BookError, Finding, Link, ResolvedBook, ToFile
+from bindery.core.repository import Tree
+from bindery.core.whole_files import write_whole
 
 MAX_PIXELS = 1600
 """Longest side: 170 mm of type at 240 dots per inch."""

@@ -14,17 +14,9 @@ from dataclasses import dataclass, field
 from datetime import date
 from math import ceil
 
-from bindery.data import Citation
-from bindery.edition import Edition
-from bindery.evidence import Evidence
-from bindery.model import Chapter, ToChapter, ToFile
-from bindery.pipeline import Inspection
-from bindery.provenance import Provenance, TableProvenance
-from bindery.regions import Region, Value
-from bindery.render.appendix import find_appendix, find_record_slug
-from bindery.render.content import Additions, CellAddition, Dialect, TableAddition
-from bindery.render.markup import escape_attribute, escape_text
-from bindery.render.quoted import (
+from bindery.book.this_edition import Edition
+from bindery.check.inspect import Inspection
+from bindery.check.quoted_numbers import (
     CLASSES,
     Quoted,
     compress_numbers,
@@ -37,7 +29,15 @@ from bindery.render.quoted import (
     shorten_address,
     tell_failure,
 )
-from bindery.report import count_noun
+from bindery.core.model import Chapter, ToChapter, ToFile
+from bindery.core.report import count_noun
+from bindery.evidence.evidence import Evidence
+from bindery.evidence.provenance import Provenance, TableProvenance
+from bindery.evidence.published_data import Citation
+from bindery.evidence.quotations import Region, Value
+from bindery.render.appendix import find_appendix, find_record_slug
+from bindery.render.text.content import Additions, CellAddition, Dialect, TableAddition
+from bindery.render.text.markup import escape_attribute, escape_text
 
 Source = str | Citation
 """What a note speaks of: the name of a record, or what is said of published figures."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from bindery.pipeline import Inspection
-from bindery.render.quoted import is_address
+from bindery.check.inspect import Inspection
+from bindery.check.quoted_numbers import is_address
 from bindery.web.addresses import Address, gather_addresses
 from bindery.web.answers import Answer, Verdict
 from bindery.web.memory import read_memory

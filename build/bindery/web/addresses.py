@@ -11,9 +11,9 @@ from urllib.parse import SplitResult, urldefrag, urlsplit, urlunsplit
 
 import idna
 
-from bindery.load import Tree
-from bindery.model import Chapter, Link, Span, ToWeb
-from bindery.pipeline import Inspection
+from bindery.check.inspect import Inspection
+from bindery.core.model import Chapter, Link, Span, ToWeb
+from bindery.core.repository import Tree
 
 _EXAMPLES = ("example", "example.com", "example.net", "example.org", "invalid", "test")
 # RFC 6761, RFC 6762 with its appendix G, RFC 7686, RFC 8375 and what routers call their network.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from bindery.checks.rule import Rule
-from bindery.checks.unused_excuse import apply_excuses
-from bindery.model import Finding, Severity
-from bindery.pipeline import Inspection
-from bindery.report import count_noun, sort_findings
+from bindery.check.inspect import Inspection
+from bindery.check.rules.rule import Rule
+from bindery.check.rules.unused_excuse import apply_excuses
+from bindery.core.model import Finding, Severity
+from bindery.core.report import count_noun, sort_findings
 from bindery.web.addresses import Address
 from bindery.web.answers import VERDICTS, Answer
 

@@ -15,10 +15,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, get_args
 
-from bindery.config import DEFAULT_LINK_DAYS, Config
-from bindery.load import Tree
-from bindery.model import ConfigError, Finding, Span
-from bindery.render.output import write_whole
+from bindery.core.config import DEFAULT_LINK_DAYS, Config
+from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.repository import Tree
+from bindery.core.whole_files import write_whole
 from bindery.web.answers import VERDICTS, AnchorState, Answer
 
 DEFAULT_SHELF_LIFE = timedelta(days=DEFAULT_LINK_DAYS)

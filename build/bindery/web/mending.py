@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from bindery.changes import change_files, find_obstacle
-from bindery.documents import Edit, apply_edits, read_source
-from bindery.journal import Change, Texts
-from bindery.model import Chapter, Finding, Link, Severity, Span, ToWeb
-from bindery.parse import parse_chapter
-from bindery.pipeline import Inspection
+from bindery.book.markdown_files import Edit, apply_edits, read_source
+from bindery.check.inspect import Inspection
+from bindery.core.journal import Change, Texts
+from bindery.core.model import Chapter, Finding, Link, Severity, Span, ToWeb
+from bindery.core.transaction import change_files, find_obstacle
+from bindery.markdown.chapter_reader import parse_chapter
 from bindery.web.addresses import find_place
 
 RULE = "web-moved"

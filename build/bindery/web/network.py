@@ -20,7 +20,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpcore
 import httpx
 
-from bindery.model import ConfigError, Finding, Span
+from bindery.core.model import ConfigError, Finding, Span
 from bindery.web.addresses import ReasonNotToAsk
 
 LookUp = Callable[[str], Sequence[str]]

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urljoin
 from lxml import etree
 from lxml.html import HtmlElement, HTMLParser, document_fromstring
 
-from bindery.nearest import find_nearest
+from bindery.core.suggestions import find_nearest
 from bindery.web.fetch import Reply
 
 _MOST_SECONDS = 5

@@ -23,7 +23,8 @@ def test_sizes(text: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("90", 90), ("45s", 45), ("10m", 600), ("1h30m", 5400), ("2d", 172800)]
+    ("text", "expected"),
+    [("90", 90), ("45s", 45), ("100ms", 0.1), ("10m", 600), ("1h30m", 5400), ("2d", 172800)],
 )
 def test_durations(text: str, expected: float) -> None:
     """Seconds, and any of days, hours, minutes."""
@@ -69,6 +70,23 @@ def test_demo_stands_for_its_arguments() -> None:
     """What is given beside it wins."""
     assert make_parser().parse_args(["--demo"]).max_size == 1
     assert make_parser().parse_args(["--max-size", "7", "--demo"]).max_size == 7
+
+
+@pytest.mark.parametrize(
+    ("given", "own", "command"),
+    [
+        (
+            "--max-size 3 train.py --max_size 4 --demo",
+            "--max-size 3",
+            "train.py --max_size 4 --demo",
+        ),
+        ("--demo --max_size=3 -- -x", "--demo --max_size=3", "-x"),
+        ("--max_size 3", "--max_size 3", ""),
+    ],
+)
+def test_a_command_behind_the_options(given: str, own: str, command: str) -> None:
+    """Options of the command are its own, however they are called."""
+    assert make_parser().split_command(given.split()) == (own.split(), command.split())
 
 
 def test_help_is_the_docstring(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,9 @@ import os, sys
 sys.path.insert(0, {scripts!r})
 from kit.cli import start
 from kit.device import import_torch
-from kit.ranks import gather, join_ranks, launch_ranks, leave_ranks, meet, read_place
+from kit.ranks import (end_together, exit_status, gather, join_ranks, launch_ranks, leave_ranks,
+                       meet, read_place)
+from kit.report import Report
 from kit.stop import Stop, Stopped
 
 def main():
@@ -33,6 +35,15 @@ def main():
     meet(job, stop)
     if sys.argv[1] == "stop" and place.rank == 1:
         stop.reason = "enough"
+    if sys.argv[1] == "signal" and place.rank == 1:
+        stop.reason, stop.by_signal = "stopped by SIGTERM", True
+    if sys.argv[1] != "stop":
+        report = Report("x", "0.1.0", 1, {{}})
+        with end_together(job, stop, report):
+            if sys.argv[1] == "fail" and place.rank == 2:
+                raise RuntimeError("no link")
+            meet(job, stop)
+        return exit_status(report, stop)
     try:
         meet(job, stop)
         print("went on", flush=True)
@@ -82,3 +93,19 @@ def test_the_rank_that_fails_is_named(run) -> None:
     done = run("crash")
     assert done.returncode == 1
     assert "rank 1 ended with status 7" in done.stderr
+
+
+@pytest.mark.torch
+def test_a_signal_is_an_early_end_on_every_rank(run) -> None:
+    """All ranks end with status 1, and rank 0 says why."""
+    done = run("signal")
+    assert done.returncode == 1
+    assert "note: another rank was stopped, after 0 rows" in done.stderr
+
+
+@pytest.mark.torch
+def test_an_error_of_torch_names_its_rank(run) -> None:
+    """The other ranks do not wait for it for ever."""
+    done = run("fail")
+    assert done.returncode == 1
+    assert "rank 2 failed: no link" in done.stderr

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import types
+from pathlib import Path
+
 import pytest
 from kit.cli import UsageError
 from kit.device import choose_device, describe_run, free_memory, import_torch, is_out_of_memory
-from kit.timing import Stopwatch, make_cache_flush
+from kit.timing import Stopwatch, make_cache_flush, read_cpu_cache
 
 pytestmark = pytest.mark.torch
 
@@ -17,6 +20,57 @@ def test_the_cpu_is_timed_by_the_host_clock() -> None:
     calls: list[int] = []
     assert watch.time(lambda: calls.append(1)) > 0
     assert (watch.clock, calls) == ("host clock", [1])
+
+
+def test_each_call_is_prepared_and_timed() -> None:
+    """One after the other."""
+    torch = import_torch()
+    watch = Stopwatch(torch, torch.device("cpu"))
+    done: list[str] = []
+    seconds = watch.time_each(lambda: done.append("work"), 2, lambda: done.append("before"))
+    assert done == ["before", "work"] * 2
+    assert len(seconds) == 2
+
+
+class HostEvent:
+    """An event as torch's are: it counts milliseconds, here those of a clock that stands still
+    but for the work."""
+
+    now = 0.0
+
+    def __init__(self, _device: object, enable_timing: bool) -> None:
+        assert enable_timing
+
+    def record(self) -> None:
+        self.moment = HostEvent.now
+
+    def elapsed_time(self, end: HostEvent) -> float:
+        return end.moment - self.moment
+
+
+def test_events_hold_only_the_work() -> None:
+    """With events all calls are queued, and milliseconds become seconds."""
+    torch = import_torch()
+    watch = Stopwatch(torch, torch.device("cpu"))
+    watch.torch, watch.uses_events = types.SimpleNamespace(Event=HostEvent), True
+
+    def spend(milliseconds: float) -> None:
+        HostEvent.now += milliseconds
+
+    assert watch.time_each(lambda: spend(3), 2, lambda: spend(50)) == [0.003, 0.003]
+    assert watch.time(lambda: spend(2)) == 0.002
+
+
+def test_last_level_caches_are_added_up(tmp_path: Path) -> None:
+    """Two sockets with 32 MiB of L3 each are 64 MiB, however many threads share them."""
+    for thread in range(4):
+        folder = tmp_path / f"cpu{thread}/cache/index3"
+        folder.mkdir(parents=True)
+        (folder / "size").write_text("32768K\n")
+        (folder / "shared_cpu_list").write_text(f"{thread // 2}\n")
+    assert read_cpu_cache(tmp_path) == 64 * 1024**2
+    assert read_cpu_cache(tmp_path / "none") == 0
+    torch = import_torch()
     make_cache_flush(torch, torch.device("cpu"))()
 
 

@@ -7,22 +7,25 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
-from bindery.config import Config
-from bindery.edition import Edition
-from bindery.exhibits import list_exhibits, number_chapters
-from bindery.load import MADE_BY_US, Tree
-from bindery.model import ConfigError, Finding, Span
-from bindery.pipeline import Inspection
+from bindery.book.this_edition import Edition
+from bindery.check.inspect import Inspection
+from bindery.core.config import Config
+from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.repository import MADE_BY_US, Tree
+from bindery.core.whole_files import make_folder
 from bindery.render.addresses import find_page
 from bindery.render.appendix import find_appendix
 from bindery.render.completeness import Proof, prove_site
 from bindery.render.frames import open_frames
 from bindery.render.images import list_images, read_sizes
-from bindery.render.output import make_folder
-from bindery.render.site import changes, chapters, front, machines, missing, searching, shelf, tools
-from bindery.render.site.blueprint import DOWNLOADS, FRONT, Page, Progress, Site
+from bindery.render.numbering import list_exhibits, number_chapters
+from bindery.render.site import changes, chapters, front, searching, tools
+from bindery.render.site import llms_and_sitemap as machines
+from bindery.render.site import not_found as missing
+from bindery.render.site import tool_pages as shelf
 from bindery.render.site.dialect import SiteDialect, place_file
 from bindery.render.site.frame import describe_frame
+from bindery.render.site.model import DOWNLOADS, FRONT, Page, Progress, Site
 
 
 def find_clashes(config: Config) -> list[Finding]:

@@ -9,16 +9,16 @@ from xml.sax.saxutils import escape
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from bindery.config import Config
-from bindery.edition import Edition
-from bindery.editions import Change, Editions, PastEdition, Subject, find_editions
-from bindery.load import Tree
-from bindery.model import ToFile
-from bindery.pipeline import Inspection
+from bindery.book.past_editions import Change, Editions, PastEdition, Subject, find_editions
+from bindery.book.this_edition import Edition
+from bindery.check.inspect import Inspection
+from bindery.core.config import Config
+from bindery.core.model import ToFile
+from bindery.core.report import count_noun
+from bindery.core.repository import Tree
 from bindery.render.addresses import find_file_url, quote_path, relate
-from bindery.render.site.blueprint import Page, Site
-from bindery.render.site.machines import find_address
-from bindery.report import count_noun
+from bindery.render.site.llms_and_sitemap import find_address
+from bindery.render.site.model import Page, Site
 
 PAGE, FEED = "changes/index.html", "feed.xml"
 CHANGE_LOG = "CHANGELOG.md"

@@ -6,20 +6,21 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from markupsafe import Markup
 
-from bindery.edition import Edition
-from bindery.exhibits import Exhibit
-from bindery.glossaries import find_glossary
-from bindery.history import find_last_changes
-from bindery.model import Anchor, Chapter, ToFile
-from bindery.pipeline import Inspection
+from bindery.book.git_history import find_last_changes
+from bindery.book.glossary import find_glossary
+from bindery.book.this_edition import Edition
+from bindery.check.inspect import Inspection
+from bindery.core.model import Anchor, Chapter, ToFile
 from bindery.render.addresses import quote_path, relate
-from bindery.render.content import NOTHING_ADDED, render_chapter
+from bindery.render.numbering import Exhibit
 from bindery.render.provenance_notes import write_additions
-from bindery.render.site import frame, front, machines
-from bindery.render.site.blueprint import FRONT, ChapterText, Page, PageLink, Progress, Site
+from bindery.render.site import frame, front
+from bindery.render.site import llms_and_sitemap as machines
 from bindery.render.site.dialect import SiteDialect
 from bindery.render.site.dressing import DressedText
+from bindery.render.site.model import FRONT, ChapterText, Page, PageLink, Progress, Site
 from bindery.render.site.reading import count_minutes, read_sections, summarise_page
+from bindery.render.text.content import NOTHING_ADDED, render_chapter
 from bindery.render.web_notes import write_titles
 
 _WEIGHT_OF_APPENDIX = 0.2

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bindery.config import Config
-from bindery.edition import Edition
-from bindery.model import Chapter, Target, ToChapter, ToFile, ToWeb
+from bindery.book.this_edition import Edition
+from bindery.core.config import Config
+from bindery.core.model import Chapter, Target, ToChapter, ToFile, ToWeb
 from bindery.render.addresses import find_file_url, quote_fragment, quote_path, relate
-from bindery.render.content import ImageSource, find_title_slug
+from bindery.render.text.content import ImageSource, find_title_slug
 
 
 @dataclass

@@ -5,14 +5,14 @@ from __future__ import annotations
 import posixpath
 from urllib.parse import urlencode
 
-from bindery.config import Config
-from bindery.edition import Edition
-from bindery.model import Chapter, ToFile
+from bindery.book.this_edition import Edition
+from bindery.core.config import Config
+from bindery.core.model import Chapter, ToFile
 from bindery.render.addresses import quote_path, relate
 from bindery.render.site import changes
-from bindery.render.site.blueprint import FRONT, Page, PageLink, Site
 from bindery.render.site.dialect import place_file
-from bindery.render.site.machines import find_address
+from bindery.render.site.llms_and_sitemap import find_address
+from bindery.render.site.model import FRONT, Page, PageLink, Site
 from bindery.render.site.tools import find_calculator
 
 SCRIPTS = ("site.js", "search.js")

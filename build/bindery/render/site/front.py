@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bindery.config import Config
-from bindery.edition import Edition
-from bindery.model import Book, Chapter, ToChapter
+from bindery.book.this_edition import Edition
+from bindery.core.config import Config
+from bindery.core.model import Book, Chapter, ToChapter
+from bindery.core.report import count_noun
 from bindery.render.addresses import quote_fragment, quote_path, relate
-from bindery.render.site.blueprint import FRONT, Download, Page, PageLink, Site
 from bindery.render.site.frame import link_cover
-from bindery.report import count_noun
+from bindery.render.site.model import FRONT, Download, Page, PageLink, Site
 
 _MOST_TABLES, _MOST_TOOLS = 6, 6
 _MOST_OF_A_CHAPTER = 2

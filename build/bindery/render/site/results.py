@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from bindery.load import RECORDS_FOLDER, Tree
-from bindery.render.decimals import find_pads
-from bindery.render.markup import escape_attribute, escape_text
-from bindery.report import count_noun
-from bindery.tables import UNKNOWN, Cell, Column, format_cell
+from bindery.core.report import count_noun
+from bindery.core.repository import RECORDS_FOLDER, Tree
+from bindery.evidence.tables import UNKNOWN, Cell, Column, format_cell
+from bindery.render.text.decimals import find_pads
+from bindery.render.text.markup import escape_attribute, escape_text
 
 if TYPE_CHECKING:
-    from bindery.comparison import Reference
-    from bindery.records import Record, Scalar
-    from bindery.terms import Terms
+    from bindery.evidence.compare.declaration import Terms
+    from bindery.evidence.compare.judge import Reference
+    from bindery.evidence.records import Record, Scalar
 
 _MOST_ROWS = 60
 """Of an example on a page; the rest is in the file that can be downloaded."""
@@ -193,6 +193,6 @@ def write_values(references: Sequence[Reference], terms: Terms, units: Mapping[s
 
 
 def _show_key(value: Scalar) -> str:
-    from bindery.comparison import show_scalar
+    from bindery.evidence.compare.judge import show_scalar
 
     return show_scalar(value)

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from bindery.model import BookError, Finding, Span
+from bindery.core.model import BookError, Finding, Span
+from bindery.core.processes import CommandMissingError, CommandTimeoutError, run_command
 from bindery.render.addresses import quote_path
-from bindery.render.site.blueprint import Page
-from bindery.run import CommandMissingError, CommandTimeoutError, run_command
+from bindery.render.site.model import Page
 
 INDEX = "search-index.js"
 PAGEFIND = "pagefind"

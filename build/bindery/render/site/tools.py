@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from bindery.bundle import BundleError, bundle_tool
-from bindery.calculators import Calculator, Input, read_calculators
-from bindery.config import Config, ToolEntry
-from bindery.load import RECORDS_FOLDER, Tree
-from bindery.model import Anchor, Span
-from bindery.pipeline import Inspection
+from bindery.check.inspect import Inspection
+from bindery.core.config import Config, ToolEntry
+from bindery.core.model import Anchor, Span
+from bindery.core.repository import RECORDS_FOLDER, Tree
+from bindery.markdown.slugs import SlugCounter
 from bindery.render.addresses import quote_path
+from bindery.render.site.reader_run import find_references, share_references
 from bindery.render.site.results import write_example, write_values
-from bindery.render.site.sharing import find_references, share_references
-from bindery.slugs import SlugCounter
-from bindery.translating import TranslationError
+from bindery.tools.bundle import BundleError, bundle_tool
+from bindery.tools.calculators import Calculator, Input, read_calculators
+from bindery.tools.python_to_js import TranslationError
 
 if TYPE_CHECKING:
-    from bindery.records import Record
+    from bindery.evidence.records import Record
 
 _FOLDERS = ("tools", "_tools")
 _TAKEN = "usage records example values chapters text yours calculators tool".split()
@@ -139,8 +139,8 @@ def describe_tools(inspection: Inspection, folder: str) -> list[ToolPage]:
 
 
 def _describe_tool(inspection: Inspection, tool: ToolEntry, folder: str) -> ToolPage:
-    from bindery.constants import read_method, read_version
-    from bindery.terms import TermsError, read_terms
+    from bindery.evidence.compare.declaration import TermsError, read_terms
+    from bindery.tools.tool_source import read_method, read_version
 
     tree, evidence = inspection.tree, inspection.evidence
     here = f"{folder}/{tool.name}"

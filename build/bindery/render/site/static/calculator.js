@@ -124,6 +124,12 @@
     return joules >= 3.6e6 ? `${whole} (${showSignificant(hours)} ${unit})` : whole;
   }
 
+  function showBinary(size) {
+    let power = 0;
+    while (size >= 1024 && power < 8) [size, power] = [size / 1024, power + 1];
+    return `${showSignificant(size)} ${["", "K", "M", "G", "T", "P", "E", "Z", "Y"][power]}iB`;
+  }
+
   function showQuantity(given, unit) {
     const value = Number(given);
     if (unit === "J") return showEnergy(value);
@@ -143,7 +149,8 @@
       return unit === "1" ? text : `${text} /s`;
     }
     const [text, prefix] = scale(value);
-    return `${text} ${prefix}${unit.replace(/^1/, "")}`.trimEnd();
+    const whole = `${text} ${prefix}${unit.replace(/^1/, "")}`.trimEnd();
+    return unit === "B" && value >= 1024 ? `${whole} (${showBinary(value)})` : whole;
   }
 
   // --- the page ---

@@ -1,0 +1,1 @@
+"""A book on disk: loaded, resolved, with its history and editions."""

@@ -1,0 +1,123 @@
+"""Files to values: the chapters that `chapters.yaml` lists, and what else the repository holds."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import PurePosixPath
+
+from bindery.core.config import ChapterEntry, Config
+from bindery.core.model import Anchor, Book, Chapter, Finding, Part, Span
+from bindery.core.repository import Tree, join_lines
+from bindery.core.suggestions import find_nearest
+from bindery.markdown.chapter_reader import parse_anchors, parse_chapter
+
+
+@dataclass(frozen=True, slots=True)
+class Unparsed:
+    """The text of a chapter, parsed as far as it is asked for."""
+
+    path: str
+    source: str
+    title: str = ""
+    maths: bool = False
+
+    def parse(self) -> Chapter:
+        return parse_chapter(self.path, self.source, self.title, maths=self.maths)
+
+    def parse_anchors(self) -> tuple[Anchor, ...]:
+        return parse_anchors(self.path, self.source, maths=self.maths)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A book as read from disk, and what could not be read."""
+
+    book: Book
+    tree: Tree
+    findings: tuple[Finding, ...]
+    listed: Mapping[str, Unparsed]
+    """The text of each chapter that could be read, by its path, in reading order."""
+
+
+def load_book(config: Config, only: Container[str] | None = None) -> Loaded:
+    """Read every listed chapter, and parse all of them, or `only` some. A chapter that cannot be
+    read becomes a finding."""
+    tree = Tree(config.root)
+    findings: list[Finding] = []
+    listed: dict[str, Unparsed] = {}
+    parts = []
+    for part in config.parts:
+        chapters = []
+        for entry in part.chapters:
+            source = _read_chapter(tree, entry, config)
+            if isinstance(source, Finding):
+                findings.append(source)
+                continue
+            listed[entry.path] = Unparsed(entry.path, source, entry.title, config.maths)
+            if only is None or entry.path in only:
+                chapters.append(listed[entry.path].parse())
+        parts.append(Part(part.title, tuple(chapters)))
+    if config.cover and config.cover_span and tree.find_kind(config.cover) != "file":
+        message = f"there is no cover image '{config.cover}'"
+        findings.append(Finding(config.cover_span, "missing-image", message))
+    return Loaded(Book(tuple(parts)), tree, tuple(findings), listed)
+
+
+def _read_chapter(tree: Tree, entry: ChapterEntry, config: Config) -> str | Finding:
+    path = entry.path
+    if tree.find_kind(path) == "folder":
+        message = f"'{path}' is a folder, not a chapter"
+        return Finding(entry.span, "missing-chapter", message, f"did you mean '{path}/README.md'?")
+    if tree.is_strange(path):
+        message = f"'{path}' is neither a file nor a folder"
+        return Finding(entry.span, "missing-chapter", message, "put a text file in its place")
+    if tree.find_kind(path) != "file":
+        return Finding(
+            entry.span,
+            "missing-chapter",
+            f"there is no chapter '{path}'",
+            _suggest_chapter(tree, path, config),
+        )
+    if tree.leaves_root(path):
+        message = f"the chapter '{path}' is a symbolic link out of the book"
+        return Finding(entry.span, "outside-book", message, "put the file itself into the book")
+    try:
+        source = tree.read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        start = error.object[: error.start]
+        line = start.count(b"\n") + 1
+        col = len(start[start.rfind(b"\n") + 1 :].decode("utf-8", "replace")) + 1
+        message = f"this is not UTF-8: byte 0x{error.object[error.start]:02x}"
+        return Finding(Span(path, line, col), "not-utf8", message, "save the chapter as UTF-8 text")
+    except OSError as error:
+        message = f"the chapter '{path}' cannot be read: {error.strerror}"
+        return Finding(entry.span, "missing-chapter", message)
+    return join_lines(source)
+
+
+def _suggest_chapter(tree: Tree, path: str, config: Config) -> str:
+    other = tree.find_other_case(path)
+    if other:
+        return f"did you mean '{other}'? the case of letters counts"
+    listed = {entry.path for entry in config.chapters}
+    there = [p for p in tree.walk_files(config.folder) if p.endswith(".md") and p not in listed]
+    nearest = find_nearest(path, there)
+    return f"did you mean '{nearest}'?" if nearest else "correct the path, or take the line out"
+
+
+def is_left_out(path: str, config: Config) -> bool:
+    """Whether `not_chapters` says that this file is no part of the book."""
+    return any(
+        fnmatch.fnmatchcase(path, pattern) or path.startswith(_begin_folder(pattern))
+        for pattern in config.not_chapters
+    )
+
+
+@cache
+def _begin_folder(pattern: str) -> str:
+    """What the paths in a folder begin with."""
+    folder = str(PurePosixPath(pattern))
+    return "" if folder == "." else f"{folder}/"

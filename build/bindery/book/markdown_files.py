@@ -1,0 +1,139 @@
+"""All Markdown files of a repository, chapters of the book or not, as they are typed.
+
+A chapter is kept with line feeds only. Who edits files needs them as they lie on disk, so a
+document also carries its raw text; both have the same lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from bindery.book.resolve import resolve_book
+from bindery.core.config import FILE_NAME, Config
+from bindery.core.model import Book, BookError, Chapter, Finding, Link, Part, Resolution, Span
+from bindery.core.repository import Tree
+from bindery.markdown.chapter_reader import parse_chapter
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
+_HIDDEN_FOLDERS = (".github",)
+"""Hidden folders whose Markdown is shown to readers all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A Markdown file: its text as it lies on disk, and parsed."""
+
+    text: str
+    chapter: Chapter
+
+    @property
+    def path(self) -> str:
+        return self.chapter.path
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What is to stand at a place instead of what stands there. It lies within one line."""
+
+    span: Span
+    old: str
+    new: str
+
+
+def read_documents(
+    tree: Tree, config: Config, known: Iterable[Chapter] = ()
+) -> Mapping[str, Document]:
+    """Read every Markdown file below the root. `known` are chapters that are parsed already.
+
+    Files that are no chapters and no UTF-8 are left out; what they link to cannot be known. So are
+    symbolic links, and books within this one, folders with a `chapters.yaml` of their own.
+    Raises BookError where a chapter of the book cannot be read.
+    """
+    parsed = {chapter.path: chapter for chapter in known}
+    documents: dict[str, Document] = {}
+    listed = {entry.path: entry.span for entry in config.chapters}
+    faults: list[Finding] = []
+    for path in dict.fromkeys((*listed, *_list_markdown(tree))):
+        # A symbolic link is another name: the file itself is there too, or it is none of ours.
+        if (tree.root / path).is_symlink() and (path not in listed or tree.leaves_root(path)):
+            continue
+        try:
+            text = tree.read_bytes(path).decode("utf-8")
+        except (OSError, UnicodeDecodeError):
+            if path in listed:
+                message = f"the chapter '{path}' cannot be read, so its links are not known"
+                hint = "`bindery check` says what is wrong with it"
+                faults.append(Finding(listed[path], "missing-chapter", message, hint))
+            continue
+        documents[path] = make_document(path, text, maths=config.maths, chapter=parsed.get(path))
+    if faults:
+        raise BookError(*faults)
+    return documents
+
+
+def make_document(
+    path: str, text: str, *, maths: bool = False, chapter: Chapter | None = None
+) -> Document:
+    """The document of a text as it lies on disk."""
+    source = read_source(text)
+    if chapter is None or chapter.source != source:
+        chapter = parse_chapter(path, source, maths=maths)
+    return Document(text, chapter)
+
+
+def read_source(text: str) -> str:
+    """A text as the parser gets it: line feeds only, no byte order mark."""
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _list_markdown(tree: Tree) -> Iterator[str]:
+    for folder in ("", *_HIDDEN_FOLDERS):
+        for path in tree.walk_files(folder):
+            if path.endswith(".md") and not _lies_in_another_book(tree, path):
+                yield path
+
+
+def _lies_in_another_book(tree: Tree, path: str) -> bool:
+    """Whether a folder on the way has a list of chapters of its own: its links start elsewhere."""
+    parents = (str(parent) for parent in PurePosixPath(path).parents)
+    return any(FILE_NAME in tree.list_folder(parent) for parent in parents if parent != ".")
+
+
+Resolved = tuple[tuple[Link, Resolution], ...]
+"""The links of a document in order, those of its definitions last, and where each leads."""
+
+
+def resolve_documents(
+    documents: Iterable[Document], tree: Tree, config: Config
+) -> Mapping[str, Resolved]:
+    """Where each link leads, by the path of its document. All documents count as chapters here,
+    so that an anchor in one that is none is known as well."""
+    chapters = []
+    for document in documents:
+        chapter = document.chapter
+        links = (*chapter.links, *(entry.link for entry in chapter.definitions))
+        chapters.append(replace(chapter, links=links))
+    resolved = resolve_book(Book((Part("", tuple(chapters)),)), tree, config.allowed_schemes)
+    return {
+        chapter.path: tuple((link, resolved.links[link]) for link in chapter.links)
+        for chapter in chapters
+    }
+
+
+def apply_edits(text: str, edits: Iterable[Edit]) -> str:
+    """The text with each edit made; line ends and everything else stay as they are.
+
+    Raises ValueError where an edit does not find what it is to replace.
+    """
+    mark = "\ufeff" if text.startswith("\ufeff") else ""
+    lines = _LINE.findall(text.removeprefix(mark))
+    for edit in sorted(edits, key=lambda edit: edit.span, reverse=True):
+        line = lines[edit.span.line - 1]
+        start = edit.span.col - 1
+        if line[start : start + len(edit.old)] != edit.old:
+            raise ValueError(f"{edit.span.path}:{edit.span.line}: '{edit.old}' is not there")
+        lines[edit.span.line - 1] = line[:start] + edit.new + line[start + len(edit.old) :]
+    return mark + "".join(lines)

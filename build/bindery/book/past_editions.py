@@ -1,0 +1,176 @@
+"""The editions of a book: what git and the change log tell of each, by chapter.
+
+An edition is what a tag `v...` names; what has come since the last one is the newest. Values in,
+values out: git is asked by `history`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import PurePosixPath
+
+from bindery.book.git_history import Commit, Hunk, read_changes, read_history
+from bindery.core.config import Config
+from bindery.core.model import ConfigError
+
+RECORDS = "scripts/records"
+MOST_COMMITS = 1000
+"""Commits that are told, the newest first."""
+_HEADING = re.compile(r"^## +\[?v?(?P<name>[^\]\s]+)\]?.*$", re.MULTILINE)
+_UNRELEASED = "unreleased"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a commit changed in a chapter, or beside the chapters."""
+
+    place: int
+    """How many commits are newer."""
+    commit: Commit
+    added: int = 0
+    removed: int = 0
+    """Words. One that was replaced counts in both."""
+    rows: int = 0
+    """Rows of tables that are new or not what they were."""
+    files: tuple[str, ...] = ()
+    """Records and files of data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A chapter by its path, or empty for records and data, with its changes, newest first."""
+
+    path: str
+    title: str
+    changes: tuple[Change, ...]
+
+    @property
+    def added(self) -> int:
+        return sum(change.added for change in self.changes)
+
+    @property
+    def removed(self) -> int:
+        return sum(change.removed for change in self.changes)
+
+    @property
+    def rows(self) -> int:
+        return sum(change.rows for change in self.changes)
+
+    @property
+    def files(self) -> int:
+        return len({file for change in self.changes for file in change.files})
+
+
+@dataclass(frozen=True, slots=True)
+class PastEdition:
+    """An edition: its tag, empty for what has come since the last one, and what changed in it."""
+
+    tag: str
+    newest: Commit
+    subjects: tuple[Subject, ...]
+    notes: str
+    """What the change log says of it, in Markdown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Editions:
+    """All editions and commits of a book, newest first."""
+
+    editions: tuple[PastEdition, ...]
+    commits: tuple[Commit, ...]
+    tags: Mapping[str, tuple[str, ...]]
+    is_whole: bool
+    """Whether the history is there to its beginning."""
+
+
+def find_editions(config: Config, titles: Mapping[str, str], log: str) -> Editions | None:
+    """The editions of a book, whose chapters have these titles by path; `log` is its change log.
+    None where git knows nothing of it."""
+    history = read_history(config.root)
+    if history is None:
+        return None
+    former = {move.old: move.new for move in config.moved}
+    try:
+        patches = read_changes(config.root, (*titles, *former, config.data, RECORDS))
+    except ConfigError:
+        return None
+    commits = history.commits[:MOST_COMMITS]
+    notes = read_change_log(log)
+    editions = []
+    for tag, members in _group(commits, history.tags):
+        found: dict[str, list[Change]] = {}
+        for place, commit in members:
+            for path, change in _read_commit(place, commit, patches.get(commit.id, {}), former):
+                found.setdefault(path if path in titles else "", []).append(change)
+        named = [*titles.items(), ("", "Records and data")]
+        subjects = [Subject(p, title, tuple(found[p])) for p, title in named if p in found]
+        told = notes.get(tag.removeprefix("v") or _UNRELEASED, "")
+        if tag or subjects or told:
+            editions.append(PastEdition(tag, members[0][1], tuple(subjects), told))
+    is_whole = not history.is_shallow and len(commits) == len(history.commits)
+    return Editions(tuple(editions), commits, history.tags, is_whole)
+
+
+def _group(
+    commits: Sequence[Commit], tags: Mapping[str, tuple[str, ...]]
+) -> list[tuple[str, list[tuple[int, Commit]]]]:
+    """The commits of each edition, with how many are newer."""
+    groups: list[tuple[str, list[tuple[int, Commit]]]] = []
+    for place, commit in enumerate(commits):
+        names = tags.get(commit.id, ())
+        if names or not groups:
+            groups.append((names[-1] if names else "", []))
+        groups[-1][1].append((place, commit))
+    return groups
+
+
+def _read_commit(
+    place: int, commit: Commit, files: Mapping[str, Sequence[Hunk]], former: Mapping[str, str]
+) -> list[tuple[str, Change]]:
+    """What a commit changed, by the path of the chapter; by none what it changed beside them."""
+    chapters: dict[str, list[Hunk]] = {}
+    beside = []
+    for path, hunks in files.items():
+        if path.endswith(".md"):  # one that moved is in the commit twice
+            chapters.setdefault(former.get(path, path), []).extend(hunks)
+        elif PurePosixPath(path).suffix in (".csv", ".json"):
+            beside.append(path)
+    changes = []
+    for path, found in chapters.items():
+        added, removed = _compare(found, _list_words)
+        rows, _ = _compare(found, _list_rows)
+        changes.append((path, Change(place, commit, added, removed, rows)))
+    if beside:
+        changes.append(("", Change(place, commit, files=tuple(sorted(beside)))))
+    return changes
+
+
+def _compare(hunks: Sequence[Hunk], read: Callable[[str], Iterable[str]]) -> tuple[int, int]:
+    """How much came and how much went. What stands in both is neither, for a paragraph is one
+    line, and text moves."""
+    old = Counter(piece for hunk in hunks for line in hunk.removed for piece in read(line))
+    new = Counter(piece for hunk in hunks for line in hunk.added for piece in read(line))
+    return (new - old).total(), (old - new).total()
+
+
+def _list_words(line: str) -> Iterable[str]:
+    return (word for word in line.split() if any(map(str.isalnum, word)))
+
+
+def _list_rows(line: str) -> Iterable[str]:
+    return (line.strip(),) if line.lstrip().startswith("|") else ()
+
+
+def read_change_log(text: str) -> Mapping[str, str]:
+    """What a change log says of each version, by its number; `unreleased` for what has none."""
+    headings = list(_HEADING.finditer(text))
+    return {
+        heading["name"].lower(): text[
+            heading.end() : following.start() if following else None
+        ].strip()
+        for heading, following in zip_longest(headings, headings[1:])
+    }

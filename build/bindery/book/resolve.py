@@ -1,0 +1,477 @@
+"""Links to targets: the one place that knows where a link leads.
+
+The checker and all outputs read what this module says, so a link that passes the check is the
+link that is written. Relative paths start at the folder of the chapter, absolute ones at the
+root of the repository, as on GitHub.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from bindery.book.load import Unparsed
+from bindery.core.model import (
+    Book,
+    Chapter,
+    FolderAnchor,
+    Link,
+    NestedUrl,
+    NoAnchor,
+    NoDestination,
+    NothingThere,
+    Outside,
+    Resolution,
+    ResolvedBook,
+    ToChapter,
+    ToFile,
+    ToWeb,
+    WrongCase,
+)
+from bindery.core.repository import Tree
+from bindery.core.suggestions import find_nearest
+from bindery.markdown.link_typing import Style, encode_name
+from bindery.markdown.slugs import slugify_heading
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+_NESTED = re.compile(r"https?:/{1,2}", re.IGNORECASE)
+_HOST = re.compile(r"(?:www\.[\w-]+|(?:[\w-]+\.)*[\w-]+\.(?:ai|com|dev|edu|gov|io|net|org))\b")
+_MAILBOX = re.compile(r"[^\s/@]+@[\w-]+(?:\.[\w-]+)+")
+_BROKEN_SCHEME = re.compile(r"(?P<scheme>https?)[:;]?/{1,3}(?=[\w-]+\.)")
+_PATH_MARK = re.compile(r"[/.]")
+_NO_MAILBOX = re.compile(r"mailto:[^@?]+@[\w.-]+\.\d+$", re.IGNORECASE)
+_PREFIX = "user-content-"
+_LINES_OF_FILE = re.compile(r"L\d+(C\d+)?(-L\d+(C\d+)?)?")
+_HEADING_LINE = re.compile(r"^[ \t]*#{1,6}[ \t](?P<text>.*)$", re.MULTILINE)
+_ANCHOR_TAG = re.compile(r"<a\s[^<>]*?\b(?:id|name)=[\"']?(?P<name>[^\s\"'>]+)", re.IGNORECASE)
+_MARKS = re.compile(r"[`*]")
+_ARCHIVES = ("web.archive.org/", "archive.org/", "archive.ph/", "archive.is/", "archive.today/")
+
+
+def resolve_book(
+    book: Book,
+    tree: Tree,
+    schemes: tuple[str, ...],
+    listed: Mapping[str, Unparsed] | None = None,
+) -> ResolvedBook:
+    """Resolve every link of every chapter, and every definition that no link reads.
+
+    Where `book` holds a few chapters of a book only, `listed` gives all of them in reading order;
+    one that is not held is parsed for its anchors when a link asks for one.
+    """
+    resolver = _Resolver(book, tree, schemes, listed or {})
+    links = {
+        link: resolver.resolve(link, chapter)
+        for chapter in book.chapters
+        for link in (*chapter.links, *chapter.unread_links)
+    }
+    return ResolvedBook(book, links)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A link that asks for a path, taken apart."""
+
+    typed: str
+    """The path as typed, decoded."""
+    fragment: str
+    tail: str
+    """Query and fragment as typed."""
+    here: str
+    """The chapter that asks."""
+    style: Style
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """The names in a folder, as those are looked for that are not there."""
+
+    shown: tuple[str, ...]
+    """Those that are not hidden."""
+    composed: Mapping[str, str]
+    """All names, by their composed letters."""
+    stems: Mapping[str, list[str]]
+    """Those that are not hidden, by their names without ending, case and hyphens."""
+    letters: Mapping[str, str]
+    """The same, by their sorted letters."""
+
+
+class _Resolver:
+    def __init__(
+        self,
+        book: Book,
+        tree: Tree,
+        schemes: tuple[str, ...],
+        listed: Mapping[str, Unparsed],
+    ) -> None:
+        self.tree = tree
+        self.schemes = schemes
+        self.listed = listed
+        self.read = {chapter.path: chapter for chapter in book.chapters}
+        """Chapters, and other Markdown whose anchors were asked for."""
+        self.paths = dict.fromkeys(listed or self.read)
+        """Those of the chapters, in reading order."""
+        self.slugs: dict[str, Mapping[str, None]] = {}
+        self.folded: dict[str, Mapping[str, str]] = {}
+        """The anchors of a chapter by their small letters."""
+        self.hidden: dict[str, Mapping[str, str]] = {}
+        """Where in a chapter stand headings that are none, by the anchors that they would have."""
+        self.last_repeats: dict[tuple[str, str], str] = {}
+        self.places: dict[str, list[str]] = {}
+        self.namesakes: dict[str, list[str]] = {}
+        """The chapters by the names of their files."""
+        self.folders: dict[str, _Folder] = {}
+
+    def resolve(self, link: Link, chapter: Chapter) -> Resolution:
+        destination = link.destination.strip()
+        if not destination:
+            repair = "write the path or address to which it leads, or take the link out"
+            return NoDestination("it is empty", repair=repair)
+        if _SCHEME.match(destination) or destination.startswith("//"):
+            return self._resolve_url(destination)
+        if link.kind == "autolink":  # www. and e-mail addresses carry their scheme already
+            return ToWeb(destination)
+        before, hash_mark, fragment = destination.partition("#")
+        path, question_mark, query = before.partition("?")
+        nested = _NESTED.search(path)
+        if nested:
+            inner = destination[nested.start() :]
+            return NestedUrl(inner, inner)
+        tail = question_mark + query + hash_mark + fragment
+        asked = _Asked(unquote(path), unquote(fragment), tail, chapter.path, _find_style(link))
+        if not asked.typed:
+            return self._resolve_anchor(chapter.path, asked)
+        if not _PATH_MARK.search(asked.typed) and re.search(r"\s", asked.typed):
+            repair = "put a path or an address here, and the words outside of the link"
+            return NoDestination("it is prose", repair=repair)
+        return self._resolve_path(asked)
+
+    def _resolve_url(self, url: str) -> Resolution:
+        scheme = url.split(":", 1)[0].lower() if not url.startswith("//") else "https"
+        if scheme not in self.schemes:
+            nearest = find_nearest(scheme, self.schemes)
+            reason = f"the scheme '{scheme}:' is not allowed in this book"
+            repair = "link something else, or allow the scheme: 'links: schemes' in chapters.yaml"
+            return NoDestination(reason, f"{nearest}:" if nearest else "", repair)
+        if scheme in ("http", "https"):
+            behind = url.split(":", 1)[1] if not url.startswith("//") else url
+            nested = _NESTED.search(behind)
+            # A query may hold an address, and archives are made of them.
+            if nested and not _holds_addresses(behind[: nested.start()]):
+                return NestedUrl(behind[nested.start() :], url)
+            rest = behind.removeprefix("//")
+            if rest == behind or not rest or rest.startswith("/"):
+                host = rest.lstrip("/")
+                nearest = f"{scheme}://{host}" if _HOST.match(host) else ""
+                repair = "write the whole address, such as 'https://example.org/page'"
+                return NoDestination("the address names no host", nearest, repair)
+        if scheme == "mailto" and "@" not in url and "?" not in url:
+            repair = "write 'mailto:' and the mail address"
+            return NoDestination("the address names no mailbox", repair=repair)
+        if _NO_MAILBOX.match(url):
+            repair = "put what is no mail address, such as a version, in a code span"
+            return NoDestination("the name of no mail host ends in a number", repair=repair)
+        return ToWeb(url)
+
+    # --- anchors ---
+
+    def _resolve_anchor(self, path: str, asked: _Asked) -> Resolution:
+        """An anchor of a chapter, or of Markdown that is none of the book."""
+        fragment = asked.fragment
+        is_chapter = path in self.paths
+        slugs = self._list_slugs(path) if fragment else {}
+        if not fragment or fragment in slugs:
+            return ToChapter(path, fragment) if is_chapter else ToFile(path, fragment)
+
+        def fail(nearest: str = "", reason: str = "", elsewhere: str = "") -> NoAnchor:
+            return NoAnchor(path, fragment, nearest, reason, elsewhere, is_chapter)
+
+        lowered = fragment.lower()
+        other_case = lowered if lowered in slugs else self._list_folded(path).get(lowered, "")
+        if other_case:
+            return fail(other_case, "the case of letters counts")
+        bare = fragment.removeprefix(_PREFIX)
+        if bare != fragment and bare in slugs:
+            return fail(bare, f"'{_PREFIX}' is GitHub's own, and is not written")
+        base = re.sub(r"-\d+$", "", fragment)
+        if base != fragment and base in slugs:
+            last = self._find_last_repeat(path, base)
+            return fail(last, "it lies beyond the last heading of that text")
+        slugged = slugify_heading(fragment)
+        nearest = slugged if slugged in slugs else find_nearest(fragment, slugs)
+        reason = self._find_hidden_heading(path, slugged)
+        if reason or nearest == slugged:
+            return fail(nearest, reason)
+        other = next((p for p in self.paths if fragment in self._list_slugs(p)), "")
+        if not other:
+            return fail(nearest)
+        elsewhere = f"{self._write_path(other, asked)}#{fragment}"
+        return fail(nearest, f"'{other}' has it", elsewhere)
+
+    def _list_folded(self, path: str) -> Mapping[str, str]:
+        if path not in self.folded:
+            slugs = reversed(list(self._list_slugs(path)))  # the first counts
+            self.folded[path] = {slug.lower(): slug for slug in slugs}
+        return self.folded[path]
+
+    def _find_last_repeat(self, path: str, base: str) -> str:
+        """The last of the anchors `base`, `base-1`, `base-2`, ..."""
+        slugs = self._list_slugs(path)
+        if (path, base) not in self.last_repeats:
+            last = base
+            count = 1
+            while f"{base}-{count}" in slugs:
+                last = f"{base}-{count}"
+                count += 1
+            self.last_repeats[path, base] = last
+        return self.last_repeats[path, base]
+
+    def _find_hidden_heading(self, path: str, slug: str) -> str:
+        """Where a heading stands that looks as if it had this anchor, and has none."""
+        if path not in self.hidden:
+            self.hidden[path] = _list_hidden_headings(self._read_chapter(path))
+        return self.hidden[path].get(slug, "")
+
+    # --- paths ---
+
+    def _resolve_path(self, asked: _Asked) -> Resolution:
+        path = _join_path(asked.typed, asked.here)
+        if "\0" in path:  # no file system has it
+            return NothingThere(path)
+        if path == ".." or path.startswith("../"):
+            return Outside(path)
+        kind = self.tree.find_kind(path)
+        if kind is None:
+            return self._resolve_missing(path, asked)
+        if self.tree.leaves_root(path):
+            return Outside(path, through_link=True)
+        if kind == "folder":
+            return self._resolve_folder(path, asked)
+        return self._resolve_file(path, asked)
+
+    def _resolve_file(self, path: str, asked: _Asked) -> Resolution:
+        is_chapter = path in self.paths
+        if _LINES_OF_FILE.fullmatch(asked.fragment):
+            return self._resolve_lines(path, asked.fragment)
+        if is_chapter or (asked.fragment and path.lower().endswith(".md")):
+            return self._resolve_anchor(path, asked)
+        return ToFile(path, asked.fragment)
+
+    def _resolve_lines(self, path: str, fragment: str) -> Resolution:
+        """Lines of a file, `L3-L5`, which a file that was cut short has no longer."""
+        try:
+            count = len(self.tree.read_bytes(path).splitlines())
+        except OSError:
+            return ToFile(path, fragment)
+        last = max(map(int, re.findall(r"L(\d+)", fragment)))
+        if last <= count:
+            return ToFile(path, fragment)
+        reason = f"the file ends on line {count}"
+        return NoAnchor(path, fragment, f"L{count}", reason, is_chapter=path in self.paths)
+
+    def _find_text(self, path: str) -> Unparsed:
+        """The text of a chapter, or of other Markdown."""
+        if path in self.listed:
+            return self.listed[path]
+        return Unparsed(path, "\n".join(self.tree.read_lines(path)))
+
+    def _read_chapter(self, path: str) -> Chapter:
+        if path not in self.read:
+            self.read[path] = self._find_text(path).parse()
+        return self.read[path]
+
+    def _list_slugs(self, path: str) -> Mapping[str, None]:
+        if path not in self.slugs:
+            chapter = self.read.get(path)
+            anchors = chapter.anchors if chapter else self._find_text(path).parse_anchors()
+            self.slugs[path] = {anchor.slug: None for anchor in anchors}
+        return self.slugs[path]
+
+    def _resolve_folder(self, path: str, asked: _Asked) -> Resolution:
+        readme = f"{path}/README.md" if path else "README.md"
+        has_chapter = readme in self.paths
+        fragment = asked.fragment
+        if fragment:
+            target: ToChapter | None = None
+            if has_chapter:
+                slug = fragment if fragment in self._list_slugs(readme) else ""
+                target = ToChapter(readme, slug)
+            written = asked.typed.rstrip("/")
+            return FolderAnchor(readme, f"{written}/README.md#{fragment}", fragment, target)
+        if has_chapter:
+            return ToChapter(readme)
+        return ToFile(path, is_folder=True)
+
+    # --- what is not there ---
+
+    def _resolve_missing(self, path: str, asked: _Asked) -> Resolution:
+        actual = self.tree.find_other_case(path)
+        if actual and actual != path and self.tree.find_kind(actual):
+            is_folder = self.tree.find_kind(actual) == "folder"
+            resolve = self._resolve_folder if is_folder else self._resolve_file
+            resolved = resolve(actual, asked)
+            written = self._write_path(actual, asked)
+            match resolved:
+                case ToChapter() | ToFile() | ToWeb():
+                    return WrongCase(written + asked.tail, resolved)
+                case NoAnchor(is_chapter=True):
+                    return WrongCase(written + asked.tail, ToChapter(actual), asked.fragment)
+                case NoAnchor():
+                    return WrongCase(written + asked.tail, ToFile(actual), asked.fragment)
+                case FolderAnchor(readme=readme, target=ToChapter() as target):
+                    lost = "" if target.slug else asked.fragment
+                    written = self._write_path(readme, asked)
+                    return WrongCase(written + asked.tail, target, lost)
+                case _:
+                    pass
+        parent, _, name = path.rpartition("/")
+        if self.tree.is_strange(path):
+            return NothingThere(path, reason="it is neither a file nor a folder")
+        if name in self.tree.list_folder(parent):
+            return NothingThere(path, reason="it is a symbolic link to nothing")
+        alike = self._look_into(parent).composed.get(_compose(name))
+        if alike is not None:
+            written = self._write_path(posixpath.join(parent, alike), asked)
+            return NothingThere(path, written, "its letters are composed otherwise")
+        address = _guess_address(asked.typed)
+        if address:
+            return NothingThere(path, address)
+        nearest = self._find_nearest_path(path, asked)
+        return NothingThere(path, self._write_path(nearest, asked) if nearest else "")
+
+    def _find_nearest_path(self, path: str, asked: _Asked) -> str:
+        """The file that was meant, as far as names tell: with slashes for backslashes, with the
+        ending left out, misspelt in its folder, of the same name elsewhere, or in a folder that is
+        misspelt."""
+        turned = _join_path(asked.typed.replace("\\", "/"), asked.here)
+        parent, _, name = path.rpartition("/")
+        stem = posixpath.splitext(name)[0]
+        for guess in (turned, f"{path}.md", f"{path}/README.md"):
+            if guess != path and not guess.startswith("..") and self.tree.find_kind(guess):
+                return guess
+        folder = self._look_into(parent)
+        same_stem = folder.stems.get(_fold(stem), [])
+        close = find_nearest(name, same_stem) or next(iter(same_stem), "")
+        # Letters that have changed places: closer than any other letters.
+        close = close or folder.letters.get("".join(sorted(name)), "")
+        close = close or find_nearest(name, folder.shown)
+        # A README stands in every folder, so its name alone says little.
+        elsewhere = [] if name == "README.md" else self._find_by_name(name)
+        nearest = posixpath.join(parent, close) if close else ""
+        nearest = nearest or find_nearest(path, elsewhere) or next(iter(elsewhere), "")
+        if not nearest:
+            nearest = find_nearest(path, self._list_namesakes(name))
+        readme = f"{nearest}/README.md"
+        return readme if readme in self.paths else nearest
+
+    def _find_by_name(self, name: str) -> list[str]:
+        """All files of the repository that are called so."""
+        if not self.places:
+            for path in self.tree.walk_files(""):
+                self.places.setdefault(posixpath.basename(path), []).append(path)
+        return self.places.get(name, [])
+
+    def _list_namesakes(self, name: str) -> list[str]:
+        """All chapters that are called so."""
+        if not self.namesakes:
+            for path in self.paths:
+                self.namesakes.setdefault(posixpath.basename(path), []).append(path)
+        return self.namesakes.get(name, [])
+
+    def _look_into(self, parent: str) -> _Folder:
+        if parent not in self.folders:
+            names = self.tree.list_folder(parent)
+            shown = [
+                name
+                for name in names
+                if not name.startswith(".") and self.tree.find_kind(posixpath.join(parent, name))
+            ]
+            stems: dict[str, list[str]] = {}
+            for name in shown:
+                stems.setdefault(_fold(posixpath.splitext(name)[0]), []).append(name)
+            self.folders[parent] = _Folder(
+                tuple(shown),
+                {_compose(name): name for name in reversed(list(names))},
+                stems,
+                {"".join(sorted(name)): name for name in reversed(shown)},
+            )
+        return self.folders[parent]
+
+    def _write_path(self, path: str, asked: _Asked) -> str:
+        """A path as the author of a link would type it."""
+        if asked.typed.startswith("/"):
+            written = f"/{path}"
+        else:
+            written = posixpath.relpath(path or ".", posixpath.dirname(asked.here) or ".")
+        return "/".join(encode_name(name, asked.style) for name in written.split("/"))
+
+
+def _find_style(link: Link) -> Style:
+    if link.kind.startswith("html"):
+        return "srcset" if link.is_alternative else "html"
+    return "angle" if link.raw.startswith("<") else "bare"
+
+
+def _join_path(typed: str, here: str) -> str:
+    """The path relative to the root that a link in the chapter `here` asks for."""
+    start = "" if typed.startswith("/") else posixpath.dirname(here)
+    path = posixpath.normpath(posixpath.join(start, typed.lstrip("/")))
+    return "" if path == "." else path
+
+
+def _holds_addresses(before: str) -> bool:
+    """Whether an address that begins so may hold another: in its query, or in an archive."""
+    return "?" in before or "#" in before or any(archive in before for archive in _ARCHIVES)
+
+
+def _guess_address(typed: str) -> str:
+    """The address that was meant, where something that reads as one lacks its scheme."""
+    if _MAILBOX.fullmatch(typed):
+        return f"mailto:{typed}"
+    scheme = _BROKEN_SCHEME.match(typed)
+    if scheme:
+        return f"{scheme['scheme']}://{typed[scheme.end() :]}"
+    return f"https://{typed}" if _HOST.match(typed) else ""
+
+
+def _compose(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
+def _fold(name: str) -> str:
+    return re.sub(r"[-_ ]", "", name).lower()
+
+
+def _list_hidden_headings(chapter: Chapter) -> Mapping[str, str]:
+    """What looks like a heading or an anchor and is none: its anchor, and where it stands."""
+    hidden: dict[str, str] = {}
+    for token in chapter.tokens:
+        match token.type:
+            case "fence" | "code_block":
+                texts, what = [token.content], "a block of code"
+            case "html_block" | "inline" if "<!--" in token.content:
+                texts, what = list(_iterate_comments(token.content)), "a comment"
+            case _:
+                continue
+        for text in texts:
+            for heading in _HEADING_LINE.finditer(text):
+                title = heading["text"].rstrip(" \t").rstrip("#").strip(" \t")
+                slug = slugify_heading(_MARKS.sub("", title))
+                hidden.setdefault(slug, f"the heading of that name stands in {what}")
+            for anchor in _ANCHOR_TAG.finditer(text):
+                hidden.setdefault(anchor["name"], f"the anchor of that name stands in {what}")
+    return hidden
+
+
+def _iterate_comments(text: str) -> Iterator[str]:
+    start = text.find("<!--")
+    while start >= 0:
+        end = text.find("-->", start)
+        if end < 0:
+            return
+        yield text[start : end + 3]
+        start = text.find("<!--", end + 3)

@@ -1,0 +1,93 @@
+"""Which edition a build makes: version, commit, date, and where the newest one is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bindery.core.build_date import read_epoch
+from bindery.core.config import Config
+from bindery.core.processes import GIT, CommandMissingError, CommandTimeoutError, run_command
+
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """`date` is that of SOURCE_DATE_EPOCH if set, else of the commit, else today, in UTC."""
+
+    version: str
+    commit: str
+    date: datetime
+    newest: str
+
+    @property
+    def short_commit(self) -> str:
+        return self.commit[:10]
+
+    @property
+    def name(self) -> str:
+        """The edition in one word, to tell whether two outputs are of the same."""
+        return "-".join(filter(None, (self.version, self.day, self.commit)))
+
+    @property
+    def day(self) -> str:
+        return self.date.date().isoformat()
+
+
+def find_edition(config: Config) -> Edition:
+    """Find out what is being built. Raises ConfigError where SOURCE_DATE_EPOCH is no number."""
+    commit, committed = _ask_git(config.root)
+    if not commit:
+        commit = _read_head(config.root)
+    date = read_epoch() or committed or datetime.now(UTC).replace(microsecond=0)
+    return Edition(config.version, commit, date, config.newest)
+
+
+def find_changes_url(config: Config, edition: Edition) -> str:
+    """Where a reader of this edition finds what has changed since: on the site of the book, else
+    where the repository compares; empty where neither is known, or the commit is not."""
+    if not edition.commit:
+        return ""
+    commit = edition.short_commit
+    if config.site:
+        return f"{config.site}/changes/index.html?from={commit}#since-{commit}"
+    if config.repository is not None:
+        return f"{config.repository.url}/compare/{commit}...{config.repository.branch}"
+    return ""
+
+
+def _ask_git(root: Path) -> tuple[str, datetime | None]:
+    try:
+        answer = run_command(
+            (*GIT, "-C", str(root), "log", "-1", "--format=%H %ct"), folder=root, timeout=20
+        )
+    except (CommandMissingError, CommandTimeoutError):
+        return "", None
+    commit, _, seconds = answer.stdout.strip().partition(" ")
+    if answer.code or not _COMMIT.fullmatch(commit):
+        return "", None
+    return commit, datetime.fromtimestamp(int(seconds), UTC)
+
+
+def _read_head(root: Path) -> str:
+    """The commit as the files of git tell it, for machines without git itself."""
+    folder = next((p / ".git" for p in (root, *root.parents) if (p / ".git").is_dir()), None)
+    if folder is None:
+        return ""
+    try:
+        head = (folder / "HEAD").read_text().strip()
+        if not head.startswith("ref: "):
+            return head if _COMMIT.fullmatch(head) else ""
+        name = head.removeprefix("ref: ")
+        loose = folder / name
+        if loose.is_file():
+            return loose.read_text().strip()
+        for line in (folder / "packed-refs").read_text().splitlines():
+            if line.endswith(f" {name}"):
+                return line.split()[0]
+    except OSError:
+        pass
+    return ""

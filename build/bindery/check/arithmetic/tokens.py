@@ -1,0 +1,221 @@
+"""Text cut into the pieces of sums: numbers, units, signs and words.
+
+What looks like a number and is none (a version, a date, an address, a name with digits) is a word.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+
+from bindery.check.arithmetic.measures import Unit, match_rate, match_unit, read_currency
+
+
+class Kind(enum.Enum):
+    """What a token is."""
+
+    NUMBER = enum.auto()
+    UNIT = enum.auto()
+    CURRENCY = enum.auto()
+    PERCENT = enum.auto()
+    OPERATOR = enum.auto()
+    POWER = enum.auto()
+    """A power in raised digits."""
+    OPEN = enum.auto()
+    CLOSE = enum.auto()
+    FUNCTION = enum.auto()
+    ROOT = enum.auto()
+    TILDE = enum.auto()
+    RELATION = enum.auto()
+    WORD = enum.auto()
+    COMMA = enum.auto()
+    MARK = enum.auto()
+    """Any other sign."""
+
+
+FUNCTIONS = frozenset(
+    "sqrt log2 log10 ln log exp ceil floor round min max abs log₂ log_2 log_10 log₁₀".split()
+)
+_OPERATORS = {
+    "×": "*",
+    "·": "*",
+    "⋅": "*",
+    "∙": "*",
+    "÷": "/",
+    "−": "-",
+    "–": "-",
+    "^": "**",
+    "times": "*",
+    "plus": "+",
+    "minus": "-",
+}
+_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+
+_TOKEN = re.compile(
+    r"""
+      (?P<blank>\s+)
+    | (?P<name>
+        0[xXbBoO][0-9a-fA-F_]+\b
+      | \d+(?:\.\d+){2,}[\w.]*
+      | \d{4}-\d\d-\d\d\b | \d+(?::\d+)+
+      | \d+(?:st|nd|rd|th)\b | 0\d+(?![.\d]) | \d+\.x\b
+      | \d+(?:\.\d+)?-[A-Za-z][\w-]*
+      | (?<![\w)])--?[A-Za-z][\w-]*
+      | \#\w+
+      )
+    | (?P<number>
+        (?:[1-9]\d{0,2}(?:,\d{3})+(?!\d|,\d)
+          | [1-9]\d{0,2}(?:[ \u00a0\u202f\u2009]\d{3})+(?![\d.,])
+          | \d+(?:_\d+)*)
+        (?:\.\d+)?(?:[eE][+-]?\d+(?![\w.]))?
+      | \.\d+(?:[eE][+-]?\d+)?
+      )
+    | (?P<raised>⁻?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)
+    | (?P<relation>===?(?![=>]) | =>(?!=) | ⇒ | =~ | ~= | [≈≃≅] | =(?![=>]))
+    | (?P<compare>[<>!:+*/|&-]=+ | [<>]+ | -> | =+>+ | ={4,} | [≠≤≥≡→])
+    | (?P<operator>\*\*|//|[*×·⋅∙/÷+^−–-])
+    | (?P<by>(?:divided|multiplied)\s+by\b)
+    | (?P<word>(?:math\.|np\.|torch\.)?[^\W\d][\w₂₁₀]*(?:[.'’-]\w+)*)
+    | (?P<other>.)
+    """,
+    re.X | re.S,
+)
+_TIMES_SIGN = re.compile(r"(?P<gap>[ \u00a0]*)[xX](?=(?P<behind>\s*)(?:[\d(√$~]|\.\d))")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of the text from `start` to `end`."""
+
+    kind: Kind
+    text: str
+    """As typed; of operators and functions the plain name."""
+    start: int
+    end: int
+    is_loose: bool = False
+    """Whether it may well be something else: a range, a dash, two numbers side by side."""
+    is_new_line: bool = False
+    """Whether a line begins before it."""
+    unit: Unit | None = None
+
+
+def split_tokens(text: str) -> list[Token]:
+    """The tokens of a text in their order."""
+    tokens: list[Token] = []
+    position = 0
+    is_new_line = False
+    while position < len(text):
+        last = tokens[-1] if tokens else None
+        token = _read_suffix(text, position, last)
+        if token is None:
+            match = _TOKEN.match(text, position)
+            assert match is not None  # the last alternative takes any character
+            if match.lastgroup == "blank":
+                is_new_line |= "\n" in match[0]
+                position = match.end()
+                continue
+            token = _read_token(match, text, last)
+        if is_new_line:
+            token = Token(token.kind, token.text, token.start, token.end, token.is_loose, True)
+            is_new_line = False
+        tokens.append(token)
+        position = token.end
+    return tokens
+
+
+_BEFORE = re.compile(r"(?<![\d.,_])\d{1,9}(?:\.\d+)?$")
+_BEHIND = re.compile(r"\d{1,9}(?:\.\d+)?(?![\w,])")
+_VALUES = frozenset({Kind.NUMBER, Kind.CLOSE, Kind.POWER})
+
+
+def _read_suffix(text: str, position: int, last: Token | None) -> Token | None:
+    """What means something else behind a value than elsewhere: a unit, or `x` for times."""
+    if last is None:
+        return None
+    is_value = last.kind in _VALUES
+    if is_value or last.kind in (Kind.UNIT, Kind.PERCENT, Kind.WORD):
+        sign = _TIMES_SIGN.match(text, position)
+        if sign and (last.kind is not Kind.WORD or (sign["gap"] and sign["behind"])):
+            return Token(Kind.OPERATOR, "*", sign.end() - 1, sign.end())
+    if text[position].isdigit():
+        return None
+    found = None
+    if is_value or (last.kind is Kind.UNIT and last.unit and not last.unit.dimension):
+        found = match_unit(text, position)
+    elif last.kind is Kind.WORD:
+        found = match_rate(text, position)
+    if found is None or text[found[1] : found[1] + 1] == "(":
+        return None
+    unit, end = found
+    if text.startswith((" min", " s"), position) and text[end : end + 1] == ".":
+        return None
+    start = position + (text[position] in " \u00a0\u202f\u2009")
+    return Token(Kind.UNIT, text[start:end], start, end, unit=unit)
+
+
+def _read_token(match: re.Match[str], text: str, last: Token | None) -> Token:
+    start, end, typed = match.start(), match.end(), match[0]
+    match match.lastgroup:
+        case "number":
+            return Token(Kind.NUMBER, typed, start, end, " " in typed)
+        case "raised":
+            return Token(Kind.POWER, typed.translate(_RAISED), start, end)
+        case "relation":
+            return Token(Kind.RELATION, typed, start, end)
+        case "operator":
+            name = _OPERATORS.get(typed, typed)
+            return Token(Kind.OPERATOR, name, start, end, name == "-" and _is_loose(match, text))
+        case "by":
+            return Token(Kind.OPERATOR, "/" if typed.startswith("d") else "*", start, end)
+        case "word":
+            return _read_word(match, text, last)
+        case "other":
+            return _read_mark(typed, start, end)
+        case _:  # names, and signs that compare without saying that two sides are equal
+            return Token(Kind.WORD if match.lastgroup == "name" else Kind.MARK, typed, start, end)
+
+
+def _is_loose(match: re.Match[str], text: str) -> bool:
+    """Whether a minus may be a dash or the middle of a range."""
+    before = text[match.start() - 1 : match.start()].isspace()
+    after = text[match.end() : match.end() + 1].isspace()
+    if match[0] == "-" and not before and not after:
+        numbers = _BEFORE.search(text, max(match.start() - 20, 0), match.start())
+        behind = _BEHIND.match(text, match.end())
+        # 1-8 is a range, 8-1 is none
+        return not (numbers and behind and float(numbers[0]) > float(behind[0]))
+    return match[0] == "–" or before != after
+
+
+def _read_word(match: re.Match[str], text: str, last: Token | None) -> Token:
+    start, end, typed = match.start(), match.end(), match[0]
+    plain = typed.removeprefix("math.").removeprefix("np.").removeprefix("torch.")
+    if plain in FUNCTIONS and text[end : end + 1] == "(":
+        name = plain.replace("_", "").replace("₂", "2").replace("₁₀", "10")
+        return Token(Kind.FUNCTION, name, start, end)
+    if last is not None and (
+        (typed == "of" and last.kind is Kind.PERCENT)
+        or (typed in _OPERATORS and last.kind in (*_VALUES, Kind.UNIT, Kind.PERCENT))
+    ):
+        is_loose = typed != "of"  # so many times something: 4.8 times 1e22
+        return Token(Kind.OPERATOR, _OPERATORS.get(typed, typed), start, end, is_loose)
+    if typed in ("percent", "per-cent"):
+        return Token(Kind.PERCENT, typed, start, end)
+    if typed == "equals":
+        return Token(Kind.RELATION, "=", start, end)
+    return Token(Kind.WORD, typed, start, end)
+
+
+def _read_mark(typed: str, start: int, end: int) -> Token:
+    kinds = {
+        "(": Kind.OPEN,
+        ")": Kind.CLOSE,
+        "%": Kind.PERCENT,
+        "√": Kind.ROOT,
+        "~": Kind.TILDE,
+        ",": Kind.COMMA,
+    }
+    if typed in "$€£":
+        return Token(Kind.CURRENCY, typed, start, end, unit=read_currency(typed))
+    return Token(kinds.get(typed, Kind.MARK), typed, start, end)

@@ -1,0 +1,116 @@
+"""The list of accepted findings that a book names: read, heeded by what reports findings, and kept
+true where commands change the sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bindery.check.baseline import Acceptance, Sifted, carry_accepted, parse_accepted, sift_findings
+from bindery.check.finding_identity import Standing, describe_standing
+from bindery.core.config import ASKED_RULES, Config
+from bindery.core.model import BookError, ConfigError, Finding, Span
+from bindery.core.repository import read_line
+
+if TYPE_CHECKING:
+    from bindery.check.inspect import Inspection
+
+_OF_OTHERS = frozenset((*ASKED_RULES, "second-opinion"))
+"""Rules of `bindery links`, of which `check` cannot tell whether their findings are gone."""
+
+
+def read_accepted(root: Path, path: Path, place: Span | None = None) -> tuple[Acceptance, ...]:
+    """The list in a file. Raises ConfigError where it cannot be read; `place` is where the file is
+    named, the command line if left out."""
+    shown = relate_path(root, path)
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        message = f"there is no file '{path if place is None else shown}' of accepted findings"
+        hint = f"write it: `bindery check --write-baseline {path if place is None else shown}`"
+        where = Span.whole(shown) if place is None else place
+        raise ConfigError(Finding(where, "config", message, hint)) from None
+    except IsADirectoryError:
+        where = Span.whole(shown) if place is None else place
+        hint = "name a file, such as accepted.jsonl"
+        raise ConfigError(Finding(where, "config", f"'{shown}' is a folder", hint)) from None
+    except UnicodeDecodeError as error:
+        message = f"this is not UTF-8: byte 0x{error.object[error.start]:02x}"
+        line = error.object.count(b"\n", 0, error.start) + 1
+        hint = "save the file as UTF-8 text"
+        raise ConfigError(Finding(Span(shown, line), "config", message, hint)) from None
+    return parse_accepted(text, shown)
+
+
+def read_listed(config: Config) -> tuple[Acceptance, ...]:
+    """The list that `chapters.yaml` names; nothing where it names none. Raises ConfigError as
+    `read_accepted` does."""
+    if not config.baseline:
+        return ()
+    return read_accepted(config.root, config.root / config.baseline, config.baseline_span)
+
+
+def relate_path(root: Path, path: Path) -> str:
+    """A path as findings name it: relative to the root of the book where it lies there."""
+    try:
+        return path.resolve().relative_to(root.resolve()).as_posix()
+    except ValueError:
+        return str(path.resolve())
+
+
+def is_of_check(entry: Acceptance) -> bool:
+    """Whether `check` can tell that what is listed here is gone."""
+    return entry.identity.rule not in _OF_OTHERS
+
+
+def sift_listed(inspection: Inspection, findings: Sequence[Finding] | None = None) -> Sifted:
+    """The findings of a book, or these, held against the list that it names.
+
+    Raises ConfigError where the list cannot be read.
+    """
+    config = inspection.config
+    entries = read_listed(config)
+    if findings is None:
+        findings = inspection.findings
+        entries = tuple(filter(is_of_check, entries))
+    moved = {move.old: move.new for move in config.moved}
+    return sift_findings(findings, entries, lambda span: read_line(inspection.tree, span), moved)
+
+
+def prepare_carrying(
+    config: Config, rule: str, map_path: Callable[[str], str] = str
+) -> Callable[[], Mapping[str, tuple[str, str]]] | None:
+    """What gives the list anew once the sources have changed, as a change of its file; None where
+    the book has no list. It is called before the change, for it looks at the book as it is.
+
+    Raises ConfigError where the list cannot be read, BookError by `rule` where it may not be
+    written.
+    """
+    from bindery.core.transaction import find_obstacle
+
+    if not config.baseline:
+        return None
+    entries, before = read_listed(config), _describe_book(config.root)
+    text = (config.root / config.baseline).read_bytes().decode("utf-8")
+    if obstacle := find_obstacle(config.root, config.baseline):
+        raise BookError(Finding(Span.whole(config.baseline), rule, *obstacle))
+
+    def carry() -> Mapping[str, tuple[str, str]]:
+        after = _describe_book(config.root)
+        unchanged = carry_accepted(entries, before, before, str)
+        carried = carry_accepted(entries, before, after, map_path)
+        # One that was sorted otherwise by hand is left so where it stays true.
+        return {} if carried == unchanged else {config.baseline: (text, carried)}
+
+    return carry
+
+
+def _describe_book(root: Path) -> tuple[Standing, ...]:
+    from bindery.check.inspect import inspect_book
+
+    inspection = inspect_book(root)
+    return tuple(
+        describe_standing(finding, read_line(inspection.tree, finding.span))
+        for finding in inspection.findings
+    )

@@ -1,0 +1,83 @@
+"""Which findings are asked for: those below some paths, and those that are new."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+
+from bindery.check.inspect import Inspection
+from bindery.core.model import ConfigError, Finding, Span
+
+_AT_ANY_LINE = frozenset(("gutted-section",))
+"""Rules that speak of what is gone: no line that is there tells whether their finding is new."""
+
+
+def find_folders(inspection: Inspection, root: Path, paths: Sequence[str]) -> list[str]:
+    """The given paths, of files or folders, relative to the root. Raises ConfigError for one that
+    holds nothing of the book."""
+    wanted = []
+    known = [
+        *(entry.path for entry in inspection.config.chapters),
+        *(finding.span.path for finding in inspection.findings),
+    ]
+    for path, relative in zip(paths, relate_paths(root, paths), strict=True):
+        if not any(is_below(name, [relative]) for name in known):
+            raise ConfigError(
+                Finding(
+                    Span.whole(path),
+                    "config",
+                    f"no chapter of the book lies at '{path}'",
+                    "name chapters or folders of this book, relative to the folder you are in",
+                )
+            )
+        wanted.append(relative)
+    return wanted
+
+
+def relate_paths(root: Path, paths: Sequence[str]) -> list[str]:
+    """The given paths relative to the root, which itself is the empty path."""
+    relative = []
+    for path in paths:
+        try:
+            shown = Path(path).resolve().relative_to(root.resolve()).as_posix()
+        except ValueError:
+            shown = Path(path).as_posix()
+        relative.append("" if shown == "." else shown)
+    return relative
+
+
+def is_below(path: str, folders: Sequence[str]) -> bool:
+    """Whether a path is one of these, or lies in one of them; without any it is."""
+    return not folders or any(
+        not folder or path == folder or path.startswith(f"{folder}/") for folder in folders
+    )
+
+
+def choose_new(
+    findings: Sequence[Finding], inspection: Inspection, rev: str
+) -> tuple[Finding, ...]:
+    """The findings in lines that were added since a revision, those about files as such that are
+    not what they were then, and those that speak of what is gone.
+
+    Raises ConfigError where there is no such revision.
+    """
+    from bindery.book.git_history import find_added_lines, read_file_at  # git is rarely asked
+
+    tree = inspection.tree
+    added = find_added_lines(tree.root, rev)
+
+    @functools.cache
+    def has_changed(path: str) -> bool:
+        try:
+            return read_file_at(tree.root, rev, path) != tree.read_bytes(path)
+        except OSError:  # a folder, or a file that should be there
+            return True
+
+    def is_new(finding: Finding) -> bool:
+        span = finding.span
+        if finding.rule in _AT_ANY_LINE:
+            return True
+        return span.line in added.get(span.path, ()) if span.width else has_changed(span.path)
+
+    return tuple(finding for finding in findings if is_new(finding))

@@ -1,0 +1,404 @@
+"""Where a block of code stops to be what it is labelled as: Python, shell, YAML, JSON or TOML.
+
+Code in a book is often a part of a file, or has something left out. What is left out on purpose,
+with three dots or between angle brackets, is no fault, nor is a part that would stand in a whole.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bindery.tools.command_lines.shell import Command, ShellFault, iterate_prompted, read_shell
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFault:
+    """Rows and columns are counted from 0."""
+
+    row: int
+    col: int
+    width: int
+    message: str
+    help: str = ""
+
+
+def find_fault(language: str, code: str) -> CodeFault | None:
+    """The first fault of a block of code, or None where it has none or the language is not one
+    of those that can be judged."""
+    find = _FINDERS.get(language)
+    fault = find(code) if find and code.strip() else None
+    if fault is None:
+        return None
+    line = code.split("\n")[fault.row]
+    return None if _is_left_out(_CONTINUED.sub("", line) if ">>>" in code else line) else fault
+
+
+_LEFT_OUT = re.compile(r"\.{3}|…|(?<!<)<[A-Za-z][\w -]*(?<! )>|\[\s*(?:snip|elided|omitted)")
+
+
+_CONTINUED = re.compile(r"^\s*\.{3}(?=\s|$)")
+
+
+def _is_left_out(line: str) -> bool:
+    """Whether something is left out in a line, or is for the reader to fill in."""
+    return bool(_LEFT_OUT.search(line))
+
+
+# --- Python ----------------------------------------------------------------------------------
+
+_MAGIC = re.compile(r"^([ \t]*)(?:[%!]\S.*|\w[\w.]*\?{1,2}[ \t]*)$", re.MULTILINE)
+_PYTHON_PROMPT = re.compile(r"^(?:>>>|In \[\d+\]:)(?: |$)", re.MULTILINE)
+_TRACEBACK = re.compile(
+    r"^Traceback \(most recent call last\)|^  File \".*\", line \d", re.MULTILINE
+)
+_NEWER = re.compile(r"""\b(?:[rR]?[fFtT]|[fFtT][rR])["']|^\s*type \w|\b(?:def|class) \w+\[""")
+_DOTS = re.compile(r"^[ \t]*(?:#.*)?(?:\.{3}|…|\[\.{3}\]|\[…\])", re.MULTILINE)
+
+
+def _find_in_python(code: str) -> CodeFault | None:
+    if _PYTHON_PROMPT.search(code):
+        return _find_in_session(code)
+    if _TRACEBACK.search(code) or _parse_python(code) is None:
+        return None
+    code, added = _put_under_heads(code)
+    code = _fill_bodies(_take_magic_out(code))
+    error = _parse_python(code)
+    if error is None:
+        return None
+    row = max((error.lineno or 1) - 1, added)
+    line = code.split("\n")[row]
+    if sys.version_info < (3, 14) and _NEWER.search(line):
+        return None  # syntax that came after this Python
+    return replace(_describe_python(error, line), row=row - added)
+
+
+def _parse_python(code: str) -> SyntaxError | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(code)
+        except SyntaxError as error:
+            return error
+        except (ValueError, RecursionError, MemoryError):
+            return None
+    return None
+
+
+def _describe_python(error: SyntaxError, line: str) -> CodeFault:
+    problem = re.split(r"\. [A-Z]", error.msg)[0]
+    problem = problem[:1].lower() + problem[1:]
+    if problem == "invalid syntax":
+        problem = "it breaks off here"
+    hint = "correct it, or label the block 'text' if it is no Python"
+    row = (error.lineno or 1) - 1
+    if isinstance(error, IndentationError):
+        col = len(line) - len(line.lstrip())
+        return CodeFault(row, col, max(len(line.rstrip()) - col, 1), problem, hint)
+    col = min(max((error.offset or 1) - 1, 0), len(line))
+    end = (error.end_offset or 0) - 1 if error.end_lineno == error.lineno else 0
+    return CodeFault(row, col, max(min(end, len(line)) - col, 1), problem, hint)
+
+
+def _put_under_heads(code: str) -> tuple[str, int]:
+    """A part that begins indented, below the heads of blocks that it may be the rest of, and how
+    many lines were added."""
+    margins = [len(line) - len(line.lstrip()) for line in code.split("\n") if line.strip()]
+    least = list(itertools.accumulate(margins, min))
+    heads = sorted({0, *(margin for margin in least if margin < margins[0])}) if margins[0] else []
+    return "".join(f"{' ' * margin}if True:\n" for margin in heads) + code, len(heads)
+
+
+def _take_magic_out(code: str) -> str:
+    """IPython's own lines as statements that do nothing."""
+    return _MAGIC.sub(lambda found: f"{found[1]}pass", code)
+
+
+def _fill_bodies(code: str) -> str:
+    """A body that is left out as an empty one: where the block ends with the head of a definition
+    or its decorators, or where a comment stands instead."""
+    lines = code.rstrip().split("\n")
+    if re.match(r"[ \t]*@\w", lines[-1]):
+        margin = lines[-1][: len(lines[-1]) - len(lines[-1].lstrip())]
+        lines.append(f"{margin}def _(): pass")
+    for _ in range(20):
+        error = _parse_python("\n".join(lines))
+        if error is not None and error.msg == "unexpected indent" and error.lineno:
+            # Dots at the margin may stand for the head of the block below them.
+            above = next((n for n in range(error.lineno - 2, -1, -1) if lines[n].strip()), -1)
+            if above >= 0 and _DOTS.match(lines[above]):
+                margin = lines[above][: len(lines[above]) - len(lines[above].lstrip())]
+                lines[above] = f"{margin}if True:"
+                continue
+        if error is None or not (error.msg or "").startswith("expected an indented block"):
+            break
+        opening = re.search(r"on line (\d+)$", error.msg)
+        row = int(opening[1]) - 1 if opening else 0
+        while row < len(lines) and not lines[row].split("#")[0].rstrip().endswith(":"):
+            row += 1
+        below = lines[row + 1 : max(error.lineno or 1, row + 1)]
+        if row < len(lines) - 1 and not any("#" in line or _DOTS.match(line) for line in below):
+            break
+        if row == len(lines):
+            break
+        lines[row] = lines[row].split("#")[0].rstrip() + " pass"
+    return "\n".join(lines)
+
+
+def _find_in_session(code: str) -> CodeFault | None:
+    """What is typed behind the prompts of a session, statement by statement."""
+    lines = code.split("\n")
+    row = 0
+    while row < len(lines):
+        prompt = _PYTHON_PROMPT.match(lines[row])
+        if prompt is None:
+            row += 1
+            continue
+        first, width = row, prompt.end()
+        typed = [lines[row][width:]]
+        row += 1
+        while row < len(lines) and re.match(r"\s*\.\.\.(?:$|:? )", lines[row]):
+            typed.append(re.sub(r"^\s*\.\.\.:? ?", "", lines[row]))
+            row += 1
+        error = _parse_python(_take_magic_out("\n".join(typed) + "\n"))
+        if error is not None and not any(map(_is_left_out, typed)):
+            at = min(max((error.lineno or 1) - 1, 0), len(typed) - 1)
+            fault = _describe_python(error, typed[at])
+            shift = len(lines[first + at]) - len(typed[at])
+            return replace(fault, row=first + at, col=fault.col + shift)
+    return None
+
+
+# --- shell -----------------------------------------------------------------------------------
+
+
+def _find_in_shell(code: str) -> CodeFault | None:
+    prompted = list(iterate_prompted(code))
+    for offset, piece in prompted or [(0, code)]:
+        shell = read_shell(piece)
+        lost = _find_lost_continuation(piece, shell.commands)
+        faults = [one for one in (shell.fault, lost) if one]
+        if faults:
+            fault = min(faults, key=lambda one: one.start)
+            start = fault.start + offset
+            row = code.count("\n", 0, start)
+            col = start - (code.rfind("\n", 0, start) + 1)
+            width = min(fault.end - fault.start, max(len(code.split("\n")[row]) - col, 1))
+            is_misplaced = fault.message.endswith("cannot stand here")
+            hint = _NO_SHELL if is_misplaced else fault.help
+            return CodeFault(row, col, width, fault.message, hint)
+    return None
+
+
+_NO_SHELL = "correct it, or label the block 'text' if it is no shell code"
+
+
+def _find_in_console(code: str) -> CodeFault | None:
+    return _find_in_shell(code) if any(iterate_prompted(code)) else None
+
+
+_LOST_BLANK = re.compile(r"(?<=[ \t])\\[ \t]+$", re.MULTILINE)
+_LONG_OPTION = re.compile(r"--[a-z][\w-]*(?=[\s=]|$)")
+
+
+def _find_lost_continuation(code: str, commands: Sequence[Command]) -> ShellFault | None:
+    """A command that ends before its author thought: a blank behind the backslash, or an option
+    that begins a line because the line above it has no backslash or is a comment."""
+    if "\\" not in code and "--" not in code:
+        return None
+    if (lost := _LOST_BLANK.search(code)) and "\n" in code[lost.end() :].rstrip():
+        return ShellFault(
+            lost.start(),
+            lost.start() + 1,
+            "a blank stands behind the backslash, so that the command ends here",
+            "take the blank out",
+        )
+    filled = [command for command in commands if command.words]
+    for previous, command in itertools.pairwise(filled):
+        word = command.words[0]
+        if not _LONG_OPTION.match(word.text) or previous.words[0].text.startswith("-"):
+            continue
+        end = code.rfind("\n", 0, word.start)
+        above = code[code.rfind("\n", 0, max(end, 0)) + 1 : max(end, 0)]
+        if above.strip():
+            is_comment = above.lstrip().startswith("#")
+            return ShellFault(
+                word.start,
+                word.end,
+                f"'{word.text}' begins a command of its own",
+                "move the comment above the command"
+                if is_comment
+                else "end the line above with a backslash",
+            )
+    return None
+
+
+# --- YAML ------------------------------------------------------------------------------------
+
+_TEMPLATE_LINE = re.compile(r"^[ \t]*\{[%#].*[%#]\}[ \t]*$", re.MULTILINE)
+_TEMPLATE = re.compile(r"\{\{(?:(?!\{\{).)*?\}\}|\{%(?:(?!\{%).)*?%\}")
+_YAML_DOTS = re.compile(r"^([ \t]+|(?=.*\n[ \t]*\S))(?:\.{3}|…)[ \t]*$", re.MULTILINE)
+
+_DEEP = re.compile(r"(?:[\[{][ \t]*){200}")
+"""Brackets that the YAML parser would give up in, after a long time."""
+
+
+def _find_in_yaml(code: str) -> CodeFault | None:
+    if _DEEP.search(code):
+        return None
+    # Imported here: it takes longer to load than most books take to check.
+    from ruamel.yaml import YAML
+    from ruamel.yaml.composer import ComposerError
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+    from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
+
+    def iterate_nodes(root: Node | None) -> Iterator[MappingNode]:
+        # Aliases make a graph of the tree: each node once, or a few lines would take for ever.
+        waiting, seen = [root], set[int]()
+        while waiting:
+            node = waiting.pop()
+            if node is None or id(node) in seen or isinstance(node, ScalarNode):
+                continue
+            seen.add(id(node))
+            if isinstance(node, MappingNode):
+                yield node
+            for child in reversed(node.value):
+                waiting.extend(reversed(child) if isinstance(child, tuple) else (child,))
+
+    if "{{" in code or "{%" in code:
+        code = _TEMPLATE_LINE.sub("", code)
+        code = _TEMPLATE.sub(lambda found: "x" * len(found[0]), code)
+    code = _YAML_DOTS.sub(lambda found: f"{found[1]}#", code)
+    try:
+        documents = list(YAML(typ="safe", pure=True).compose_all(code))
+    except (ComposerError, RecursionError):
+        return None  # an alias whose anchor stands in a part that is not shown
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        row, col = (mark.line, mark.column) if mark else (0, 0)
+        lines = code.split("\n")
+        row = min(row, len(lines) - 1)
+        while row and not lines[row].strip():
+            row, col = row - 1, 0
+        problem = error.problem or "it breaks off here"
+        return CodeFault(row, min(col, len(lines[row])), 1, problem, _YAML_HINTS.get(problem, ""))
+    except YAMLError as error:
+        return CodeFault(0, 0, 1, str(error).splitlines()[0])
+    for document in documents:
+        for mapping in iterate_nodes(document):
+            names: set[str] = set()
+            for key, _ in mapping.value:
+                if isinstance(key, ScalarNode) and key.value != "<<":
+                    if key.value in names:
+                        mark = key.start_mark
+                        message = f"'{key.value}' stands twice in one mapping"
+                        hint = "only the last counts: take one out"
+                        return CodeFault(mark.line, mark.column, len(key.value), message, hint)
+                    names.add(key.value)
+    return None
+
+
+_YAML_HINTS = {
+    "mapping values are not allowed here": "a text that holds a colon goes between quotes, and keys"
+    " of one mapping begin in one column",
+    "found character '\\t' that cannot start any token": "indent with spaces, not with tabs",
+}
+
+# --- JSON and TOML ---------------------------------------------------------------------------
+
+# What is never closed goes to the end of its line, or of the code: to look for its end from each
+# quote anew takes for ever.
+_JSON_PIECE = re.compile(
+    r'"(?:[^"\\\n]|\\.)*+"?|//[^\n]*|(?<!\S)#[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL
+)
+
+
+def _blank_json_comment(piece: re.Match[str]) -> str:
+    is_open = piece[0].startswith("/*") and not piece[0].endswith("*/", 2)
+    is_comment = piece[0][0] != '"' and not is_open
+    return re.sub(r"[^\n]", " ", piece[0]) if is_comment else piece[0]
+
+
+def _find_in_json(code: str) -> CodeFault | None:
+    import json
+
+    def load(text: str) -> json.JSONDecodeError | None:
+        try:
+            json.loads(text)
+        except json.JSONDecodeError as error:
+            return error
+        except (ValueError, RecursionError):
+            return None
+        return None
+
+    first = load(code)
+    if first is None or _LEFT_OUT.search(code):
+        return None
+    code = _JSON_PIECE.sub(_blank_json_comment, code)
+    error = load(code)
+    if error is None:
+        return None
+    member = code.strip().removesuffix(",")
+    if load(f"{{{member}}}") is None or load(f"[{member}]") is None:
+        return None
+    if all(load(line) is None for line in code.splitlines() if line.strip()):
+        return None
+    problem = error.msg[:1].lower() + error.msg[1:]
+    row, col = error.lineno - 1, error.colno - 1
+    before = code[: error.pos].rstrip()
+    if before.endswith(",") and code[error.pos : error.pos + 1] in tuple("]}"):
+        problem = "a comma stands before the closing bracket"
+    elif problem.startswith("illegal trailing comma"):
+        problem, before = "a comma stands before the closing bracket", code[: error.pos + 1]
+    elif problem.startswith("extra data"):
+        problem = "something follows the end of the value"
+    if problem.startswith("a comma"):
+        row = before.count("\n")
+        col = len(before) - (before.rfind("\n") + 1) - 1
+    lines = code.split("\n")
+    while row and not lines[row].strip():
+        row, col = row - 1, max(len(lines[row - 1].rstrip()) - 1, 0)
+    return CodeFault(row, col, 1, problem, "correct it, or write '...' where something is left out")
+
+
+_LONG_KEY = re.compile(r"(?:[\w-]{1,99}\.){200}")
+"""A key of more parts than are read in a time worth waiting for."""
+
+
+def _find_in_toml(code: str) -> CodeFault | None:
+    import tomllib
+
+    if _LONG_KEY.search(code):
+        return None
+    try:
+        tomllib.loads(code)
+    except tomllib.TOMLDecodeError as error:
+        text = str(error)
+        place = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", text)
+        lines = code.rstrip("\n").split("\n")
+        row = int(place[1]) - 1 if place and place[1] else len(lines) - 1
+        col = int(place[2]) - 1 if place and place[2] else 0
+        row = min(row, len(lines) - 1)
+        problem = text[: place.start()] if place else text
+        problem = problem[:1].lower() + problem[1:]
+        col = min(col, max(len(lines[row]) - 1, 0))
+        return CodeFault(row, col, 1, problem)
+    except (RecursionError, ValueError):  # a number of thousands of digits
+        return None
+    return None
+
+
+_FINDERS: Mapping[str, Callable[[str], CodeFault | None]] = {
+    "python": _find_in_python, "py": _find_in_python, "python3": _find_in_python,
+    "ipython": _find_in_python, "pycon": _find_in_session,
+    "bash": _find_in_shell, "sh": _find_in_shell, "shell": _find_in_shell,
+    "console": _find_in_console, "shell-session": _find_in_console, "terminal": _find_in_console,
+    "yaml": _find_in_yaml, "yml": _find_in_yaml,
+    "json": _find_in_json, "jsonc": _find_in_json, "jsonl": _find_in_json,
+    "toml": _find_in_toml,
+}  # fmt: skip

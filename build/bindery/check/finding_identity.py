@@ -1,0 +1,59 @@
+"""What makes a finding of today the same as one of yesterday, though its line has moved."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from bindery.core.model import Finding
+
+_NUMBER = re.compile(r"\d(?:[\d.,\s]*\d)?")
+_REACH = 40
+"""Characters kept on each side of the offending text: where a paragraph is one line, a word
+changed at its other end makes no other finding."""
+
+_READ = 50 * _REACH
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Identity:
+    """A finding without its place: file, rule, and the words around the offending text."""
+
+    path: str
+    rule: str
+    text: str
+    """Where a file is meant as such, what is said of it, its numbers left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A finding where it stands: its identity, and the offending text alone, by which it is known
+    again where the words around it have changed."""
+
+    identity: Identity
+    core: str
+
+
+def identify_finding(finding: Finding, line: str) -> Identity:
+    """The identity of a finding, given the source line that it stands in."""
+    span = finding.span
+    if not span.width:
+        return Identity(span.path, finding.rule, _NUMBER.sub("#", _squeeze(finding.message)))
+    start = span.col - 1
+    end = start + span.width
+    # A line may be a whole book long: no more of it is read than matters.
+    before = _squeeze(line[max(start - _READ, 0) : start])[-_REACH:]
+    after = _squeeze(line[end : end + _READ])[:_REACH]
+    return Identity(span.path, finding.rule, f"{before}{_squeeze(line[start:end])}{after}".strip())
+
+
+def describe_standing(finding: Finding, line: str) -> Standing:
+    """Where a finding stands, given its source line."""
+    span = finding.span
+    core = line[span.col - 1 :][: span.width] if span.width else finding.message
+    return Standing(identify_finding(finding, line), _squeeze(core))
+
+
+def _squeeze(text: str) -> str:
+    """Every run of blanks as one: a table that is padded anew stays the same."""
+    return re.sub(r"\s+", " ", text)

@@ -1,0 +1,134 @@
+"""From a folder to findings: load, parse, resolve, compare, check, each once, in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from bindery.book.load import load_book
+from bindery.book.resolve import resolve_book
+from bindery.check.rules import RULES, Scope, check_book
+from bindery.core.build_date import read_today
+from bindery.core.config import Config, load_config
+from bindery.core.model import Book, Chapter, Finding, ResolvedBook, Severity
+from bindery.core.report import sort_findings
+from bindery.core.repository import RECORDS_FOLDER, Tree
+from bindery.evidence.evidence import Evidence
+from bindery.evidence.plots.files import compare_figures
+from bindery.evidence.quotations import Quotations, compare_quotations, find_quotations
+from bindery.markdown.chapter_reader import parse_chapter
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """A book, where its links lead, what its views give, and all that is wrong with it."""
+
+    config: Config
+    tree: Tree
+    resolved: ResolvedBook
+    evidence: Evidence
+    quotations: Mapping[str, Quotations]
+    """What each chapter quotes, by its path."""
+    baselines: Mapping[str, bytes]
+    """What stands beside the tools for their own comparison, by path."""
+    findings: tuple[Finding, ...]
+
+    @property
+    def book(self) -> Book:
+        return self.resolved.book
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        return tuple(f for f in self.findings if f.severity is Severity.ERROR)
+
+
+def inspect_book(
+    root: Path,
+    *,
+    follows: bool = True,
+    since: str | None = None,
+    only: Collection[str] = (),
+) -> Inspection:
+    """Inspect the book in a folder. Raises ConfigError where chapters.yaml is wrong.
+
+    Without `follows` the numbers of views are not followed to their sources, except where records
+    are stale: enough to fill and to compare, and quicker. With `since`, a revision of git, the
+    chapters are held against what they were then; ConfigError where there is no such revision.
+    Where `only` names chapters and nothing else, the book is these: the findings in them are the
+    same, others are not all there, and it is quicker.
+    """
+    config = load_config(root, RULES)
+    is_part = bool(only) and {entry.path for entry in config.chapters}.issuperset(only)
+    loaded = load_book(config, only if is_part else None)
+    resolved = resolve_book(loaded.book, loaded.tree, config.allowed_schemes, loaded.listed)
+    chapters = loaded.book.chapters
+    quotations = {chapter.path: find_quotations(chapter) for chapter in chapters}
+    quoted = [view for entry in quotations.values() for view in entry.views]
+    evidence = _gather_evidence(loaded.tree, config, quoted, follows)
+    baselines = _make_baselines(loaded.tree, config, evidence)
+    found = (
+        *loaded.findings,
+        *evidence.findings,
+        *(finding for chapter in chapters for finding in chapter.findings),
+        *(
+            finding
+            for path, entry in quotations.items()
+            for finding in compare_quotations(path, entry, evidence, config.figures)
+        ),
+        *compare_figures(loaded.tree, config.figures, evidence, quotations),
+        *_compare_baselines(loaded.tree, baselines),
+    )
+    former = _read_former(config, loaded.book, since) if since is not None else None
+    scope = Scope(config, loaded.tree, resolved, evidence, quotations, found, former)
+    findings = sort_findings(check_book(scope))
+    return Inspection(
+        config, loaded.tree, resolved, evidence, quotations, baselines, tuple(findings)
+    )
+
+
+def _gather_evidence(tree: Tree, config: Config, quoted: Iterable[str], follows: bool) -> Evidence:
+    if not any(map(tree.find_kind, (config.views, config.data, RECORDS_FOLDER))):
+        return Evidence()
+    # Imported here: a book without evidence need not wait for what reads it.
+    from bindery.evidence.gather import gather_evidence
+
+    return gather_evidence(tree, config, quoted, read_today(), follows=follows)
+
+
+def _read_former(config: Config, book: Book, rev: str) -> Mapping[str, Chapter]:
+    """The chapters of today as they were at a revision, those that have moved under their new
+    path; new ones are left out."""
+    from bindery.book.git_history import find_changed_files, read_file_at
+
+    changed = find_changed_files(config.root, rev)
+    names = {move.new: move.old for move in config.moved}
+    former = {chapter.path: chapter for chapter in book.chapters if chapter.path not in changed}
+    for chapter in (chapter for chapter in book.chapters if chapter.path in changed):
+        data = read_file_at(config.root, rev, chapter.path)
+        if data is None and chapter.path in names:
+            data = read_file_at(config.root, rev, names[chapter.path])
+        if data is not None:
+            source = data.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
+            former[chapter.path] = parse_chapter(chapter.path, source, maths=config.maths)
+    return former
+
+
+def _make_baselines(tree: Tree, config: Config, evidence: Evidence) -> Mapping[str, bytes]:
+    paths = (str(PurePosixPath(tool.path).with_suffix(".baseline.json")) for tool in config.tools)
+    if not evidence.records and not any(map(tree.find_kind, paths)):
+        return {}
+    # Imported here: a book without records need not wait for what reads them.
+    from bindery.evidence.compare.declaration import load_terms
+    from bindery.evidence.compare.reference_file import make_baselines
+
+    terms = load_terms(tree, config.tools)
+    return make_baselines(evidence.records, config.tools, terms, evidence.methods)
+
+
+def _compare_baselines(tree: Tree, baselines: Mapping[str, bytes]) -> Iterable[Finding]:
+    if not baselines:
+        return ()
+    from bindery.evidence.compare.reference_file import compare_baselines
+
+    return compare_baselines(tree, baselines)

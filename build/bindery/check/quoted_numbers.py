@@ -1,0 +1,172 @@
+"""What the chapters of a book quote, and the words in which outputs speak of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from bindery.check.inspect import Inspection
+from bindery.evidence.evidence import Evidence
+from bindery.evidence.provenance import DERIVED, MEASURED, Provenance
+from bindery.evidence.quotations import Filling, Region, Value, make_filling
+from bindery.evidence.tables import format_cell
+
+if TYPE_CHECKING:
+    from bindery.evidence.records import Record
+
+CLASSES: Mapping[str, str] = {
+    MEASURED: "a tool of this book ran, and its record is kept",
+    DERIVED: "worked out from other numbers; the formula is kept",
+    "vendor": "a data sheet or a page of the vendor",
+    "reported": "somebody else measured and published it",
+    "assumed": "chosen for the sake of an example",
+}
+"""Each class of number, and what it means."""
+
+_LONGEST_ADDRESS = 46
+_SHORTEST_NAME = 12
+_DAYS_OF_MONTH = 30.44
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """The quotations of each chapter that are what their views give, and the records that they
+    stand on, numbered in the order of the book."""
+
+    chapters: Mapping[str, tuple[Region | Value, ...]]
+    records: Mapping[str, str]
+
+
+def find_quoted(inspection: Inspection) -> Quoted:
+    """What a book quotes. Of what was edited, is out of date or has no provenance nothing is said
+    rather than something wrong."""
+    evidence = inspection.evidence
+    chapters: dict[str, tuple[Region | Value, ...]] = {}
+    records: dict[str, str] = {}
+    for path, entry in inspection.quotations.items() if evidence.provenance else ():
+        quotations: tuple[Region | Value, ...] = (*entry.regions, *entry.values)
+        sound = [quotation for quotation in quotations if _is_sound(quotation, path, inspection)]
+        if sound:
+            chapters[path] = tuple(sorted(sound, key=lambda quotation: quotation.opening))
+            for quotation in chapters[path]:
+                for number in list_numbers(quotation, evidence):
+                    for name in number.records:
+                        records.setdefault(name, f"R{len(records) + 1}")
+    return Quoted(chapters, records)
+
+
+def _is_sound(quotation: Region | Value, chapter: str, inspection: Inspection) -> bool:
+    evidence = inspection.evidence
+    if isinstance(quotation, Region) and quotation.kind == "output":
+        return False
+    if find_view(quotation) not in evidence.provenance:
+        return False
+    filling = make_filling(quotation, chapter, evidence, inspection.config.figures)
+    return isinstance(filling, Filling) and quotation.body in (filling.text, filling.fresh)
+
+
+def find_view(quotation: Region | Value) -> str:
+    """The name of the view that is quoted."""
+    return quotation.name if isinstance(quotation, Region) else quotation.view
+
+
+def list_numbers(quotation: Region | Value, evidence: Evidence) -> Iterator[Provenance]:
+    """The provenance of each number of a sound quotation."""
+    if isinstance(quotation, Value):
+        number = find_number(quotation, evidence)
+        yield from (number,) if number else ()
+    else:
+        yield from list_cells(quotation, evidence).values()
+
+
+def list_cells(region: Region, evidence: Evidence) -> Mapping[tuple[int, int], Provenance]:
+    """The provenance of the numbers of a sound region by row and column, both from 0; of a plot
+    those that are drawn."""
+    columns = [column.key for column in evidence.tables[region.name].columns]
+    plot = evidence.views[region.name].plot
+    shown = set(columns)
+    if region.kind == "plot" and plot is not None:
+        shown = {plot.x, *plot.y, plot.by, plot.labels}
+    return {
+        (row, column): number
+        for row, cells in enumerate(evidence.provenance[region.name].cells)
+        for column, number in enumerate(cells)
+        if number is not None and columns[column] in shown
+    }
+
+
+def find_number(value: Value, evidence: Evidence) -> Provenance | None:
+    """The provenance of a sound value; None where it is no number."""
+    table = evidence.tables[value.view]
+    column = [entry.key for entry in table.columns].index(value.column)
+    labels = [format_cell(row[0], table.columns[0]) for row in table.rows]
+    row = 0 if value.row is None else labels.index(value.row)
+    return evidence.provenance[value.view].cells[row][column]
+
+
+def describe_age(day: date, edition: date) -> str:
+    """How old something is on the day of an edition: `3 days before this edition`."""
+    days = (edition - day).days
+    if days == 0:
+        return "on the day of this edition"
+    side = "before" if days > 0 else "after"
+    days = abs(days)
+    if days < 60:
+        count, unit = str(days), "day"
+    elif days < 730:
+        count, unit = str(round(days / _DAYS_OF_MONTH)), "month"
+    else:
+        years = f"{days / _DAYS_OF_MONTH / 12:.1f}"
+        count, unit = years.removesuffix(".0"), "year"
+    return f"{count} {unit}{'' if count == '1' else 's'} {side} this edition"
+
+
+def tell_failure(record: Record) -> str:
+    """What is said of a run that measured all and ended with a problem; empty of any other."""
+    if record.ended != "failed":
+        return ""
+    return f"the tool ended with status {record.exit_status}: it had found a problem"
+
+
+def read_day(text: str) -> date | None:
+    """A day of ISO 8601; None where the text is none."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def is_address(text: str) -> bool:
+    """Whether a source is an address of the web."""
+    return re.fullmatch(r"https?://[^\s/]\S*", text) is not None
+
+
+def shorten_address(url: str) -> str:
+    """An address as it is shown where room is short: the host, and of the path both ends."""
+    shown = re.sub(r"^https?://(www\.)?", "", url).partition("#")[0].rstrip("/")
+    if len(shown) <= _LONGEST_ADDRESS:
+        return shown
+    host, *folders, last = shown.split("/") if "/" in shown else (shown, "")
+    room = max(_LONGEST_ADDRESS - len(host) - len("/…/"), _SHORTEST_NAME)
+    if len(last) > room:
+        return f"{host}/…{last[-room:]}"
+    start = host
+    for folder in folders:
+        if len(f"{start}/{folder}/…/{last}") > _LONGEST_ADDRESS:
+            break
+        start += f"/{folder}"
+    return f"{start}/…/{last}"
+
+
+def compress_numbers(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Runs of successive numbers, first and last of each."""
+    chosen = sorted(set(numbers))
+    # Within a run a number and its position grow alike.
+    runs = groupby(enumerate(chosen), key=lambda entry: entry[1] - entry[0])
+    for _, entries in runs:
+        run = [number for _, number in entries]
+        yield run[0], run[-1]

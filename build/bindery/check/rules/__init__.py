@@ -1,0 +1,128 @@
+"""The rules, one file each. A check yields findings and never prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from bindery.check.rules import (
+    bad_calculator,
+    bad_table,
+    broken_code,
+    broken_image,
+    broken_maths,
+    case_mismatch,
+    dead_anchor,
+    dead_link,
+    directory_anchor,
+    duplicate_anchor,
+    earlier_stages,
+    gutted_section,
+    house_word,
+    large_image,
+    missing_alt,
+    missing_image,
+    mixed_machines,
+    nested_url,
+    old_claim,
+    orphan_file,
+    outside_book,
+    renamed_variable,
+    repeated_reference,
+    undated_claim,
+    undefined_reference,
+    unfinished_change,
+    unglossed_term,
+    unknown_flag,
+    unlisted_chapter,
+    unused_excuse,
+    unused_record,
+    unused_reference,
+    wrong_arithmetic,
+    wrong_unit,
+)
+from bindery.check.rules.rule import Rule, Scope
+from bindery.check.rules.unused_excuse import apply_excuses
+from bindery.core.model import Finding, Severity
+
+__all__ = ["CHECKS", "RULES", "Rule", "Scope", "check_book"]
+
+Check = Callable[[Scope], Iterable[Finding]]
+
+_ENTRIES: tuple[Rule | Any, ...] = (
+    unfinished_change,
+    earlier_stages.MISSING_CHAPTER,
+    earlier_stages.NOT_UTF8,
+    outside_book,
+    dead_link,
+    dead_anchor,
+    directory_anchor,
+    case_mismatch,
+    nested_url,
+    duplicate_anchor,
+    missing_image,
+    mixed_machines,
+    broken_image,
+    large_image,
+    broken_maths,
+    missing_alt,
+    earlier_stages.SWALLOWED_TAG,
+    unlisted_chapter,
+    gutted_section,
+    orphan_file,
+    earlier_stages.BAD_DATA,
+    earlier_stages.BAD_RECORD,
+    earlier_stages.EDITED_RECORD,
+    earlier_stages.BAD_VIEW,
+    earlier_stages.UNCLOSED_REGION,
+    earlier_stages.UNKNOWN_VIEW,
+    earlier_stages.UNKNOWN_RECORD,
+    earlier_stages.EDITED_OUTPUT,
+    earlier_stages.STALE_OUTPUT,
+    earlier_stages.OLD_METHOD,
+    earlier_stages.OLD_RECORD,
+    unused_record,
+    earlier_stages.UNSOURCED_NUMBER,
+    undefined_reference,
+    repeated_reference,
+    unused_reference,
+    wrong_unit,
+    renamed_variable,
+    house_word,
+    undated_claim,
+    old_claim,
+    wrong_arithmetic,
+    unknown_flag,
+    bad_calculator,
+    broken_code,
+    bad_table,
+    unglossed_term,
+    unused_excuse,
+)
+
+
+def _list_checks() -> Iterator[tuple[Rule, Check]]:
+    for entry in _ENTRIES:
+        if isinstance(entry, Rule):
+            yield entry, partial(Scope.take_found, rule=entry)
+        else:
+            yield entry.RULE, entry.check
+
+
+CHECKS: Mapping[Rule, Check] = dict(_list_checks())
+RULES: Mapping[str, Rule] = {rule.id: rule for rule in CHECKS}
+
+
+def check_book(scope: Scope) -> Iterator[Finding]:
+    """Every finding that the book does not excuse, at the severity that the book gives it."""
+    findings = sorted(
+        (finding for check in CHECKS.values() for finding in check(scope)),
+        key=lambda finding: (finding.span, finding.rule),
+    )
+    severities = {rule.id: rule.severity for rule in CHECKS} | dict(scope.config.severities)
+    silent = {rule for rule, severity in severities.items() if severity is Severity.OFF}
+    for finding in apply_excuses(findings, scope.book.chapters, RULES, silent):
+        severity = scope.config.severities.get(finding.rule, finding.severity)
+        if severity is not Severity.OFF:
+            yield Finding(finding.span, finding.rule, finding.message, finding.help, severity)

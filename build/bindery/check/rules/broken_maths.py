@@ -1,0 +1,36 @@
+"""broken-maths: a formula between dollars that cannot be set, in books that ask for formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from markdown_it.token import Token
+
+from bindery.check.rules.rule import Rule, Scope
+from bindery.core.model import Finding, Severity
+
+RULE = Rule("broken-maths", Severity.ERROR, "a formula cannot be set")
+
+
+def check(scope: Scope) -> Iterator[Finding]:
+    if not scope.config.maths:
+        return
+    # Two typesetters are imported here: only books with formulas pay for them.
+    from bindery.markdown.maths import find_fault
+
+    for chapter in scope.book.chapters:
+        for token in _list_formulas(chapter.tokens):
+            fault = find_fault(token.content, is_block=token.type != "math_inline")
+            if fault:
+                message = f"this formula cannot be set: {fault}"
+                hint = "mend the LaTeX"
+                if token.markup.startswith("$"):
+                    hint += "; a dollar that is no formula is written \\$"
+                yield RULE.find(token.meta["span"], message, hint)
+
+
+def _list_formulas(tokens: Iterable[Token]) -> Iterator[Token]:
+    for token in tokens:
+        if token.type.startswith("math_"):
+            yield token
+        yield from _list_formulas(token.children or ())

@@ -1,0 +1,46 @@
+"""duplicate-anchor: two places of a chapter claim the same anchor, so one cannot be reached."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from bindery.check.rules.rule import Rule, Scope
+from bindery.core.model import Anchor, Finding, Severity
+from bindery.markdown.slugs import slugify_heading
+
+RULE = Rule("duplicate-anchor", Severity.ERROR, "two places of a chapter share an anchor")
+
+
+def check(scope: Scope) -> Iterator[Finding]:
+    for chapter in scope.book.chapters:
+        seen: dict[str, Anchor] = {}
+        for anchor in chapter.anchors:
+            first = seen.setdefault(anchor.slug, anchor)
+            if first is not anchor:
+                message = f"the anchor '#{anchor.slug}' stands on line {first.span.line} already"
+                yield RULE.find(anchor.span, message, "give one of them another name")
+        if any(anchor.slug[-1:].isdecimal() for anchor in chapter.anchors):
+            yield from _find_taken_numbers(chapter.anchors, seen)
+
+
+def _find_taken_numbers(anchors: Sequence[Anchor], holders: dict[str, Anchor]) -> Iterator[Finding]:
+    """Headings whose number is taken. Repeats are plain `setup`, `setup-1`, `setup-2`; with a
+    heading "Setup 1" among them, nobody can tell which of the two is `setup-1`."""
+    repeats: Counter[str] = Counter()
+    for anchor in anchors:
+        if anchor.level == 0 or not anchor.title:
+            continue
+        plain = slugify_heading(anchor.title)
+        if not anchor.slug.startswith(plain):
+            continue
+        expected = f"{plain}-{repeats[plain]}" if repeats[plain] else plain
+        repeats[plain] += 1
+        holder = holders.get(expected)
+        if anchor.slug == expected or holder is None:
+            continue
+        message = (
+            f"this heading should have the anchor '#{expected}', which the heading on line "
+            f"{holder.span.line} has; it got '#{anchor.slug}'"
+        )
+        yield RULE.find(anchor.span, message, "give one of the headings another text")

@@ -1,0 +1,33 @@
+"""house-word: a word that the book does not use, as `words:` in chapters.yaml lists them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from bindery.check.rules.rule import Rule, Scope
+from bindery.core.model import Finding, Severity
+
+RULE = Rule("house-word", Severity.WARNING, "a word that the book replaces by another")
+
+_QUOTED = re.compile(r"“[^”]*”|\"[^\"\n]*\"")
+
+
+def check(scope: Scope) -> Iterator[Finding]:
+    words = scope.config.words
+    if not words:
+        return
+    alternatives = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+    pattern = re.compile(rf"(?<![\w-])(?:{alternatives})(?![\w-])", re.IGNORECASE)
+    advice = {word.casefold(): text for word, text in words.items()}
+    for chapter, passage in scope.iterate_passages():
+        if passage.is_quoted:
+            continue
+        spared = [*passage.links, *(found.span() for found in _QUOTED.finditer(passage.prose))]
+        for match in pattern.finditer(passage.prose):
+            if any(start <= match.start() < end for start, end in spared):
+                continue
+            span = passage.place(*match.span())
+            if not scope.is_generated(chapter.path, span.line):
+                message = f"this book does not write '{match[0]}'"
+                yield RULE.find(span, message, f"write {advice[match[0].casefold()]}")

@@ -1,0 +1,47 @@
+"""large-image: an image that readers load in more bytes or pixels than they can see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bindery.book.image_sizes import (
+    MAX_WIDTH,
+    SCALED_KINDS,
+    LargeImage,
+    find_large,
+    list_shown_images,
+)
+from bindery.check.rules.rule import Rule, Scope
+from bindery.core.model import Finding, Severity
+
+RULE = Rule("large-image", Severity.WARNING, "an image is larger than any output shows it")
+
+
+def check(scope: Scope) -> Iterator[Finding]:
+    for path, span in list_shown_images(scope.config, scope.tree, scope.resolved).items():
+        large = find_large(scope.tree, path)
+        if large is not None:
+            message = (
+                f"'{path}' is large: {describe_bytes(large.bytes)}, "
+                f"{large.width} × {large.height} pixels"
+            )
+            yield RULE.find(span, message, _advise(large))
+
+
+def describe_bytes(count: int) -> str:
+    """A number of bytes as people say it."""
+    return f"{count / 1e6:.1f} MB" if count >= 1_000_000 else f"{count / 1e3:.0f} kB"
+
+
+def _advise(large: LargeImage) -> str:
+    if large.is_wide and large.kind in SCALED_KINDS:
+        width, height = large.enough
+        return (
+            f"`bindery format --images` makes it {width} × {height} pixels: "
+            f"no output shows more than {MAX_WIDTH} of its width"
+        )
+    if large.is_photo:
+        return "save this photo as JPEG or WebP, which takes a tenth of the bytes"
+    if large.kind == "PNG":
+        return "`bindery format --images` packs it better where it can, and loses no colour"
+    return "save it with a lower quality or fewer pixels, or excuse it and say why"

@@ -1,0 +1,37 @@
+"""mixed-machines: a view that would put the records of another machine among those it shows.
+
+A new record from other hardware must not change what a table says. So a view over records either
+chooses a machine, or shows the hardware in a column, or names its records.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from bindery.check.rules.rule import Rule, Scope
+from bindery.core.model import Finding, Severity, Span
+from bindery.evidence.views import blank_quoted
+
+RULE = Rule("mixed-machines", Severity.ERROR, "a view can mix the records of several machines")
+
+_TELLS_MACHINES = re.compile(r"\b(?:machine|hardware|cpu|accelerator)\b", re.IGNORECASE)
+_NAMES_RECORDS = re.compile(r"\brecord\s*(?:=|IN\b|LIKE\b)\s*\(?\s*'", re.IGNORECASE)
+
+
+def check(scope: Scope) -> Iterator[Finding]:
+    evidence = scope.evidence
+    for name, provenance in sorted(evidence.provenance.items()):
+        view = evidence.views[name]
+        query = blank_quoted(view.sql, "comment")
+        records = [evidence.records[one] for one in provenance.records if one in evidence.records]
+        if not records or _TELLS_MACHINES.search(query) or _NAMES_RECORDS.search(query):
+            continue
+        label = records[0].machine.label
+        span = Span(view.path, view.find_line("WHERE"))
+        message = "records of another machine would be mixed into this table"
+        hint = (
+            f"add `AND r.machine = '{label}'` to its WHERE, where r is the table `records`, or"
+            " show the machine: `r.hardware AS hardware` and `-- column hardware: Hardware`"
+        )
+        yield RULE.find(span, message, hint)

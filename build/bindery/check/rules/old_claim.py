@@ -1,0 +1,35 @@
+"""old-claim: a claim with a date is past its shelf life, or something to come is past."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bindery.check.rules.rule import Rule, Scope
+from bindery.check.time_claims import find_dated
+from bindery.core.build_date import read_today
+from bindery.core.model import Finding, Severity
+
+RULE = Rule("old-claim", Severity.WARNING, "a dated claim is past its shelf life")
+
+
+def check(scope: Scope) -> Iterator[Finding]:
+    today = read_today()
+    shelf_days = scope.config.claim_days
+    for chapter, passage in scope.iterate_passages():
+        if passage.is_quoted or "20" not in passage.text:
+            continue
+        for claim in find_dated(passage.prose):
+            age = (today - claim.until).days
+            if age <= (0 if claim.is_promise else shelf_days):
+                continue
+            span = passage.place(claim.start, claim.end)
+            if scope.is_generated(chapter.path, span.line):
+                continue
+            if claim.is_promise:
+                message = f"'{claim.words}' ended on {claim.until}, and nobody says what came of it"
+                hint = "say what has come of it, and when you looked"
+            else:
+                message = f"'{claim.words}' is more than {shelf_days} days old"
+                hint = "look again, and write what is so and the new date"
+                hint += "; 'claims: shelf_life' in chapters.yaml says how long a claim lasts"
+            yield RULE.find(span, message, hint)

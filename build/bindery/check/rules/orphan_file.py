@@ -1,0 +1,114 @@
+"""orphan-file: a file in the folder of the book that nothing points to.
+
+An image has to be shown. Any other file is in use where a chapter links it or names it, in a
+command say, where a folder is linked that holds it, or where a file beside it names it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+from collections.abc import Iterator
+
+from bindery.book.load import is_left_out
+from bindery.check.rules.rule import Rule, Scope
+from bindery.core.model import Finding, Outside, Severity, Span, ToFile, WrongCase
+from bindery.core.repository import RECORDS_FOLDER
+
+RULE = Rule("orphan-file", Severity.WARNING, "nothing in the book points to a file of its folder")
+
+_IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".avif")
+_READ_AT_MOST = 200_000
+
+
+def check(scope: Scope) -> Iterator[Finding]:
+    used, folders = _find_targets(scope)
+    known = (*_list_fed_folders(scope), *folders)
+    beside: dict[str, list[tuple[str, bytes]]] = {}
+    homes = {posixpath.dirname(chapter.path) for chapter in scope.book.chapters} - {""}
+    for path in scope.tree.walk_files(scope.config.folder):
+        if path in used or path.endswith(".md") or is_left_out(path, scope.config):
+            continue
+        if any(path.startswith(f"{folder}/") for folder in known):
+            continue
+        if path.lower().endswith(_IMAGES):
+            # A cover may lie there in several formats, for shelves that show only some of them.
+            if posixpath.splitext(path)[0] == posixpath.splitext(scope.config.cover)[0]:
+                continue
+            message, hint = f"no chapter shows '{path}'", "show it"
+        elif _is_at_home(path, homes) and not _is_named(path, scope, beside):
+            message, hint = f"no chapter links or names '{path}'", "link it"
+        else:
+            continue
+        yield RULE.find(
+            Span.whole(path),
+            message,
+            f"{hint}, remove it, or add it to 'not_chapters' in chapters.yaml",
+        )
+
+
+def _find_targets(scope: Scope) -> tuple[set[str], set[str]]:
+    """The files and the folders that links lead to, and what `chapters.yaml` names."""
+    config = scope.config
+    tools = (tool.path for tool in config.tools)
+    files = {config.cover, config.file, config.baseline, config.link_memory, *tools}
+    folders: set[str] = set()
+    for _, _, resolution in scope.iterate_links():
+        match resolution:
+            case ToFile(path=path, is_folder=True):
+                folders.add(path)
+            case ToFile(path=path) | WrongCase(target=ToFile(path=path)):
+                files.add(path)
+            case Outside(path=path, through_link=True):  # shown, though outside-book tells of it
+                files.add(path)
+            case _:
+                pass
+    return files, folders
+
+
+def _list_fed_folders(scope: Scope) -> tuple[str, ...]:
+    """Folders that the toolchain reads or writes, and reports by rules of their own."""
+    folder = scope.config.folder
+    return (
+        posixpath.join(folder, "data"),
+        posixpath.join(folder, "views"),
+        scope.config.figures,
+        RECORDS_FOLDER,
+    )
+
+
+def _is_at_home(path: str, homes: set[str]) -> bool:
+    """Whether a chapter stands in a folder that holds the file: what else a repository holds is
+    no part of the book."""
+    folder = posixpath.dirname(path)
+    while folder:
+        if folder in homes:
+            return True
+        folder = posixpath.dirname(folder)
+    return False
+
+
+def _is_named(path: str, scope: Scope, beside: dict[str, list[tuple[str, bytes]]]) -> bool:
+    """Whether a chapter, or a file beside, names a file; a module goes by its name alone. What
+    stands in a folder is read once, and kept in `beside`."""
+    folder, name = posixpath.split(path)
+    names = [name]
+    if name.endswith(".py"):
+        stem = name.removesuffix(".py")
+        names += [f"import {stem}", f"from {stem} ", f"-m {stem}"]
+    if any(n in chapter.source for n in names for chapter in scope.book.chapters):
+        return True
+    if folder not in beside:
+        beside[folder] = list(_read_texts(folder, scope))
+    sought = [n.encode("utf-8", "surrogateescape") for n in names]
+    return any(other != name and n in text for other, text in beside[folder] for n in sought)
+
+
+def _read_texts(folder: str, scope: Scope) -> Iterator[tuple[str, bytes]]:
+    """The beginnings of the files in a folder, by their names."""
+    for name in scope.tree.list_folder(folder):
+        path = posixpath.join(folder, name)
+        if name.startswith(".") or scope.tree.find_kind(path) != "file":
+            continue
+        with contextlib.suppress(OSError):
+            yield name, scope.tree.read_beginning(path, _READ_AT_MOST)

@@ -1,0 +1,109 @@
+"""What a check is made of: a rule with an id, and the scope it looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from bindery.core.config import Config
+from bindery.core.model import (
+    Book,
+    Chapter,
+    Definition,
+    Finding,
+    Link,
+    Resolution,
+    ResolvedBook,
+    Severity,
+    Span,
+)
+from bindery.core.repository import Tree
+from bindery.evidence.evidence import Evidence
+from bindery.evidence.quotations import Quotations
+from bindery.markdown.prose import Fence, Passage, read_fences, read_passages
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule id, how much its findings weigh unless the book says otherwise, and its promise."""
+
+    id: str
+    severity: Severity
+    summary: str
+
+    def find(self, span: Span, message: str, hint: str = "") -> Finding:
+        return Finding(span, self.id, message, hint, self.severity)
+
+    def find_in_link(self, chapter: Chapter, link: Link, message: str, hint: str) -> Finding:
+        """A finding in a link. Where its destination stands in a definition, the advice says so."""
+        first = _index_definitions(chapter.definitions).get(link.label) if link.label else None
+        if first is not None:
+            hint += f" (defined on line {first.span.line})"
+        return self.find(link.span, message, hint)
+
+
+@lru_cache(maxsize=256)
+def _index_definitions(definitions: tuple[Definition, ...]) -> Mapping[str, Definition]:
+    """Definitions by their keys; of several the first. A chapter may have thousands of both
+    definitions and dead links."""
+    return {entry.key: entry for entry in reversed(definitions)}
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """All that a check may look at."""
+
+    config: Config
+    tree: Tree
+    resolved: ResolvedBook
+    evidence: Evidence
+    quotations: Mapping[str, Quotations]
+    """What each chapter quotes from the evidence, by its path."""
+    found: tuple[Finding, ...]
+    """What loading, parsing and comparing tables have found already."""
+    former: Mapping[str, Chapter] | None = None
+    """The chapters as they were at the revision that the book is held against, by path."""
+    _passages: dict[str, tuple[Passage, ...]] = field(default_factory=dict)
+    _fences: dict[str, tuple[Fence, ...]] = field(default_factory=dict)
+
+    @property
+    def book(self) -> Book:
+        return self.resolved.book
+
+    def iterate_links(self) -> Iterator[tuple[Chapter, Link, Resolution]]:
+        """Every link, and every definition that none reads, with where it leads."""
+        for chapter in self.book.chapters:
+            for link in (*chapter.links, *chapter.unread_links):
+                yield chapter, link, self.resolved.links[link]
+
+    def iterate_passages(self) -> Iterator[tuple[Chapter, Passage]]:
+        """The prose of the book; read once for all rules."""
+        for chapter in self.book.chapters:
+            if chapter.path not in self._passages:
+                self._passages[chapter.path] = read_passages(chapter)
+            for passage in self._passages[chapter.path]:
+                yield chapter, passage
+
+    def iterate_fences(self) -> Iterator[tuple[Chapter, Fence]]:
+        """The blocks of code of the book; read once for all rules."""
+        for chapter in self.book.chapters:
+            if chapter.path not in self._fences:
+                self._fences[chapter.path] = read_fences(chapter)
+            for fence in self._fences[chapter.path]:
+                yield chapter, fence
+
+    def is_generated(self, path: str, line: int) -> bool:
+        """Whether a line of a chapter was written by `bindery fill`."""
+        return any(
+            region.opening.line <= line <= region.closing.line
+            for region in self.quotations[path].regions
+        )
+
+    def take_found(self, rule: Rule) -> Iterator[Finding]:
+        """The findings of earlier stages under this rule."""
+        for finding in self.found:
+            if finding.rule == rule.id:
+                yield Finding(
+                    finding.span, finding.rule, finding.message, finding.help, rule.severity
+                )

@@ -1,0 +1,61 @@
+"""undated-claim: the text says "now", and nothing tells the reader when that was."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Set
+
+from bindery.check.rules.rule import Rule, Scope
+from bindery.check.time_claims import find_lines_of_now, find_undated, has_date
+from bindery.core.model import Chapter, Finding, Severity
+
+RULE = Rule("undated-claim", Severity.WARNING, "a claim of today has no date")
+
+_CHECKED = re.compile(
+    r"\b(?:updated?|checked|as of|written|reviewed|verified|measured|status|edition|date)\b", re.I
+)
+_FRONT_DATE = re.compile(r"^(?:date|updated|last_?modified):", re.I | re.M)
+
+
+def check(scope: Scope) -> Iterator[Finding]:
+    path = ""
+    fronts: dict[int, bool] = {}
+    levels: dict[int, int] = {}
+    lines: Set[int] = set()
+    expected = 0
+    for chapter, passage in scope.iterate_passages():
+        if chapter.path != path:  # sections end with their chapter
+            path, levels = chapter.path, _find_levels(chapter)
+            lines = find_lines_of_now(chapter.source)
+            fronts = {0: _has_front_date(chapter)}
+            expected = 0
+        if passage.kind == "heading":
+            expected = levels.get(passage.line, 6)
+            fronts = {level: dated for level, dated in fronts.items() if level < expected}
+            fronts[expected] = has_date(passage.prose)
+            continue
+        if expected and "20" in passage.text and _CHECKED.search(passage.text):
+            fronts[expected] |= has_date(passage.prose)
+        expected = 0
+        spoken = range(passage.line, passage.line + passage.text.count("\n") + 1)
+        if passage.is_quoted or lines.isdisjoint(spoken) or any(fronts.values()):
+            continue
+        for claim in find_undated(passage.prose):
+            span = passage.place(claim.start, claim.end)
+            if not scope.is_generated(chapter.path, span.line):
+                message = f"'{claim.words}' says now, and no reader knows when that was"
+                hint = "write the date, such as 'as of 2026-11', or leave the words out"
+                yield RULE.find(span, message, hint)
+
+
+def _has_front_date(chapter: Chapter) -> bool:
+    """Whether the front matter of a chapter says of what day it is."""
+    first = next(iter(chapter.tokens), None)
+    if first is None or first.type != "front_matter":
+        return False
+    return _FRONT_DATE.search(first.content) is not None
+
+
+def _find_levels(chapter: Chapter) -> dict[int, int]:
+    """The levels of the headings of a chapter, by line."""
+    return {anchor.span.line: anchor.level for anchor in chapter.anchors if anchor.level}

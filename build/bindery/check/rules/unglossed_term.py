@@ -1,0 +1,109 @@
+"""unglossed-term: a table of the glossary leaves a term without its meaning, names it twice, or
+sends the reader to a place that does not speak of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from bindery.book.glossary import is_glossary, match_name, split_names
+from bindery.check.rules.rule import Rule, Scope
+from bindery.core.model import Chapter, Finding, Link, Severity, ToChapter
+from bindery.markdown.typed_tables import Cell, TypedTable, read_tables
+
+RULE = Rule(
+    "unglossed-term", Severity.WARNING, "a term of the glossary is not explained where it says"
+)
+
+
+def check(scope: Scope) -> Iterator[Finding]:
+    for chapter in scope.book.chapters:
+        if is_glossary(chapter):
+            links: dict[int, list[Link]] = defaultdict(list)
+            for link in chapter.links:
+                links[link.span.line].append(link)
+            known: dict[str, Cell] = {}
+            texts = _Texts(scope)
+            for table in read_tables(chapter):
+                yield from _check_table(scope, table, links, known, texts)
+
+
+def _check_table(
+    scope: Scope,
+    table: TypedTable,
+    links: Mapping[int, Sequence[Link]],
+    known: dict[str, Cell],
+    texts: _Texts,
+) -> Iterator[Finding]:
+    places = [_list_places(scope, links.get(row[0].span.line, ())) for row in table.rows]
+    for row, targets in zip(table.rows, places, strict=True):
+        term = row[0]
+        names = split_names(term.text)
+        if not names or len(row) < 2:
+            continue
+        if not row[1].text:
+            hint = "say in the second column what it means"
+            yield RULE.find(term.span, f"'{names[0]}' has no meaning", hint)
+        if (other := known.setdefault(names[0].casefold(), term)) is not term:
+            hint = f"it has a row on line {other.span.line}"
+            yield RULE.find(term.span, f"'{names[0]}' is explained twice", hint)
+        if not targets and any(places):
+            hint = "link the chapter, as the other rows do"
+            yield RULE.find(term.span, f"no link says where '{names[0]}' is explained", hint)
+        for link, target in targets:
+            if not any(match_name(name).search(texts.read(target)) for name in names):
+                message = f"'{names[0]}' does not stand where this leads"
+                hint = "lead to the section that explains it, or name the word used there"
+                yield RULE.find(link.span, message, hint)
+
+
+def _list_places(scope: Scope, links: Sequence[Link]) -> list[tuple[Link, ToChapter]]:
+    found = []
+    for link in links:
+        target = scope.resolved.links[link]
+        if isinstance(target, ToChapter):
+            found.append((link, target))
+    return found
+
+
+@dataclass(slots=True)
+class _Lines:
+    """What a chapter says, line by line."""
+
+    chapter: Chapter
+    texts: list[tuple[int, str]]
+
+
+class _Texts:
+    """The words of chapters and of their sections, read once."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._chapters = {c.path: _Lines(c, []) for c in scope.book.chapters}
+        for chapter, passage in scope.iterate_passages():
+            self._chapters[chapter.path].texts.append((passage.line, passage.text))
+        for chapter, fence in scope.iterate_fences():
+            self._chapters[chapter.path].texts.append((fence.line, fence.code))
+        self._known: dict[ToChapter, str] = {}
+
+    def read(self, target: ToChapter) -> str:
+        """The text of a section with all below it; of the whole chapter where no anchor is
+        named or the anchor is no heading."""
+        if target not in self._known:
+            lines = self._chapters[target.path]
+            first, last = _find_section(lines.chapter, target.slug)
+            self._known[target] = "\n".join(
+                text for line, text in lines.texts if first <= line < last
+            )
+        return self._known[target]
+
+
+def _find_section(chapter: Chapter, slug: str) -> tuple[int, int]:
+    """The first line of a section, and the one behind its last."""
+    end = len(chapter.lines) + 1
+    headings = [anchor for anchor in chapter.anchors if anchor.level]
+    for index, anchor in enumerate(headings):
+        if slug and anchor.slug == slug:
+            following = (a.span.line for a in headings[index + 1 :] if a.level <= anchor.level)
+            return anchor.span.line, next(following, end)
+    return 1, end

@@ -1,0 +1,143 @@
+"""unused-excuse: an excuse that excuses nothing, or that does not say why.
+
+The excuses themselves are applied in `apply_excuses`, after all other rules have spoken.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from bindery.check.rules.rule import Rule, Scope
+from bindery.core.config import ASKED_RULES
+from bindery.core.model import Chapter, Excuse, Finding, Severity
+from bindery.core.suggestions import find_nearest
+
+RULE = Rule("unused-excuse", Severity.WARNING, "an excuse excuses nothing")
+
+_COMMENTS = re.compile(r"\s*(?:(?><!--.*?-->)\s*)++", re.DOTALL)
+_NAMED = "name the rule as its findings do, such as 'dead-link' in error[dead-link]"
+_BLOCKS = frozenset(
+    """paragraph_open heading_open fence code_block html_block table_open blockquote_open
+    list_item_open footnote_open""".split()
+)
+"""Blocks that an excuse covers whole. A list is none of them, each of its items is."""
+
+
+def check(scope: Scope) -> Iterator[Finding]:
+    yield from scope.take_found(RULE)
+
+
+def apply_excuses(
+    findings: Iterable[Finding],
+    chapters: Iterable[Chapter],
+    rule_ids: Iterable[str],
+    silent: Container[str] = (),
+) -> Iterator[Finding]:
+    """The findings that no excuse covers, and a finding for each excuse that covers none.
+
+    One excuse covers one finding: the first of its rule on the lines that it speaks of. Those of
+    `silent` rules, which were not asked, excuse what cannot be seen.
+    """
+    waiting: dict[tuple[str, str], list[tuple[int, Excuse]]] = {}
+    for chapter in chapters:
+        for excuse, last in _find_reaches(chapter):
+            waiting.setdefault((chapter.path, excuse.rule), []).append((last, excuse))
+    # In the order in which they begin; findings come by line, so no excuse is looked at twice
+    # before it has begun or after it has ended.
+    left: list[tuple[int, Excuse]] = []
+    begun: dict[tuple[str, str], list[tuple[int, int, Excuse]]] = {}
+    for entries in waiting.values():
+        entries.sort(key=lambda entry: entry[1].covers, reverse=True)
+    for finding in findings:
+        key = (finding.span.path, finding.rule)
+        excuses, open_ones = waiting.get(key, []), begun.setdefault(key, [])
+        line = finding.span.line
+        while excuses and excuses[-1][1].covers <= line:
+            last, excuse = excuses.pop()
+            heapq.heappush(open_ones, (last, len(excuses), excuse))
+        while open_ones and open_ones[0][0] < line:
+            last, _, excuse = heapq.heappop(open_ones)
+            left.append((last, excuse))
+        if open_ones:  # the one that ends first: the others may still meet a finding further down
+            heapq.heappop(open_ones)
+        else:
+            yield finding
+    left += [(last, excuse) for open_ones in begun.values() for last, _, excuse in open_ones]
+    left += [entry for entries in waiting.values() for entry in entries]
+    known = list(rule_ids)
+    for last, excuse in sorted(left, key=lambda entry: entry[1].span):
+        if excuse.rule in ASKED_RULES or excuse.rule in silent:
+            continue
+        if excuse.rule in known and not last:
+            message = "no text stands below this excuse in its quotation, list item or footnote"
+            yield RULE.find(excuse.span, message, "put it above the text that it excuses")
+        elif excuse.rule in known:
+            lines = f"line {excuse.covers} has"
+            if last > excuse.covers:
+                lines = f"lines {excuse.covers} to {last} have"
+            message = f"{lines} no finding of '{excuse.rule}' to excuse"
+            yield RULE.find(excuse.span, message, "take the excuse out")
+        else:
+            nearest = find_nearest(excuse.rule, known)
+            hint = f"did you mean '{nearest}'?" if nearest else _NAMED
+            yield RULE.find(excuse.span, f"there is no rule '{excuse.rule}'", hint)
+
+
+def _find_reaches(chapter: Chapter) -> Iterator[tuple[Excuse, int]]:
+    """Each excuse with the last line that it covers: its own inside a line, otherwise that of the
+    block that begins below it in the same quotation or list item; 0 where none does. Comments
+    between the two, of more excuses or of a generated table, are passed over."""
+    if not chapter.excuses:
+        return
+    ends: dict[int, int] = {}
+    comments: dict[int, int] = {}
+    containers = list(_find_containers(chapter))
+    for token in chapter.tokens:
+        if token.map is None or token.type not in _BLOCKS:
+            continue
+        first, end = token.map
+        if token.type == "html_block" and _COMMENTS.fullmatch(token.content):
+            comments[first + 1] = end
+        else:
+            ends[first + 1] = max(end, ends.get(first + 1, 0))
+    reached: dict[int, int] = {}  # behind the comments that begin on a line
+    for excuse in chapter.excuses:
+        line = excuse.covers
+        if line == excuse.span.line:
+            yield excuse, line
+            continue
+        around = (end for first, end in containers if first <= excuse.span.line <= end)
+        bound = min(around, default=line + len(chapter.lines))
+        line = first_line = _skip_blank(chapter.lines, line)
+        passed = []
+        while line in comments:
+            passed.append(line)
+            line = reached.get(line) or _skip_blank(chapter.lines, comments[line] + 1)
+        reached |= dict.fromkeys(passed, line)
+        last = min(ends.get(line, line), bound)
+        while last > line and not chapter.lines[last - 1].strip():
+            last -= 1
+        yield replace(excuse, covers=first_line), (last if line <= bound else 0)
+
+
+def _find_containers(chapter: Chapter) -> Iterator[tuple[int, int]]:
+    """First and last line of what holds other blocks: quotations, items of lists, footnotes."""
+    note: list[int] = []  # a footnote has no lines of its own, those of its blocks are known
+    for token in chapter.tokens:
+        if token.type == "footnote_open":
+            note = []
+        elif token.type == "footnote_close" and note:
+            yield min(note) + 1, max(note)
+        elif token.map is not None:
+            note += token.map
+            if token.type in ("blockquote_open", "list_item_open"):
+                yield token.map[0] + 1, token.map[1]
+
+
+def _skip_blank(lines: Sequence[str], line: int) -> int:
+    while line < len(lines) and not lines[line - 1].strip(" \t>"):
+        line += 1
+    return line

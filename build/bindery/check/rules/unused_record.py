@@ -1,0 +1,35 @@
+"""unused-record: a record that no table quotes, and that no later one has replaced.
+
+A record that a later whole one of the same kind has replaced is history, and may stay. What only
+the table `records` says of a record is no quotation of what was measured; but a demo run
+need not be quoted: it shows that the tool runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bindery.check.rules.rule import Rule, Scope
+from bindery.core.model import Finding, Severity, Span
+from bindery.core.repository import RECORDS_FOLDER
+from bindery.evidence.records import DEMO_PROFILES
+
+RULE = Rule("unused-record", Severity.WARNING, "no table quotes a record")
+
+_UNREAD = frozenset(("missing-chapter", "not-utf8", "outside-book"))
+
+
+def check(scope: Scope) -> Iterator[Finding]:
+    evidence = scope.evidence
+    if any(finding.rule in _UNREAD for finding in scope.found):
+        return  # what a chapter quotes that cannot be read is not known
+    cells = (cell for table in evidence.provenance.values() for cell in table.numbers)
+    quoted = {name for cell in cells for name in cell.results}
+    views = {view for entry in scope.quotations.values() for view in entry.views}
+    if views & (set(evidence.views) | evidence.broken) - set(evidence.provenance):
+        return  # nor what a broken view quotes
+    demos = {name for name, record in evidence.records.items() if record.profile in DEMO_PROFILES}
+    for name in sorted(evidence.newest - quoted - demos):
+        span = Span.whole(f"{RECORDS_FOLDER}/{name}.json")
+        message = f"no table quotes the record '{name}'"
+        yield RULE.find(span, message, "quote it in a view, or delete the file")

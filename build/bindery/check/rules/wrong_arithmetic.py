@@ -1,0 +1,65 @@
+"""wrong-arithmetic: a sum in the prose, in code between ticks or in a block of text is wrong."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from bindery.check.rules.rule import Rule, Scope
+from bindery.core.model import Chapter, Finding, Severity, Span
+
+if TYPE_CHECKING:
+    from bindery.check.arithmetic.statements import Statement
+
+RULE = Rule("wrong-arithmetic", Severity.ERROR, "a sum does not come out as stated")
+
+TEXT_LANGUAGES = frozenset(("", "text", "txt", "plain", "plaintext", "math"))
+"""Fences that are no program: worked examples stand there."""
+_EMPHASIS = re.compile(r"(?<![\w)*])\*{1,3}(?=[\w(~$€£])|(?<=[\w)%])\*{1,3}(?![\w(*])")
+
+
+def check(scope: Scope) -> Iterator[Finding]:
+    # Imported here, so that commands that check nothing do not wait for it.
+    from bindery.check.arithmetic.judging import Verdict
+    from bindery.check.arithmetic.statements import has_sign, read_statements
+
+    for chapter, passage in scope.iterate_passages():
+        for statement in read_statements(passage.text, passage.codes):
+            if statement.verdict is Verdict.FAILS:
+                span = passage.place(statement.start, statement.end)
+                if _is_as_typed(chapter, span, statement):
+                    yield from _report(scope, span, statement)
+    for _, fence in scope.iterate_fences():
+        if fence.language not in TEXT_LANGUAGES or not has_sign(fence.code):
+            continue
+        for row, line in enumerate(fence.code.split("\n")):
+            for statement in read_statements(line, ((0, len(line)),)):
+                if statement.verdict is Verdict.FAILS:
+                    width = statement.end - statement.start
+                    yield from _report(scope, fence.place(row, statement.start, width), statement)
+
+
+def _is_as_typed(chapter: Chapter, span: Span, statement: Statement) -> bool:
+    """Whether the author typed what a reader sees: in 3*8*4 stars are taken for emphasis."""
+    typed = chapter.lines[span.line - 1][span.col - 1 : span.col - 1 + span.width]
+    plain = html.unescape(typed.replace("`", "").replace("\\", ""))
+    shown = statement.text.split("\n")[0].rstrip()
+    return shown in (plain.rstrip(), _EMPHASIS.sub("", plain).rstrip())
+
+
+def _report(scope: Scope, span: Span, statement: Statement) -> Iterator[Finding]:
+    if scope.is_generated(span.path, span.line):
+        return
+    left, right = statement.left, statement.right
+    if statement.is_bracketed:
+        gives, hint = f"the brackets give {right}", f"write '{right}', or mend the brackets"
+    elif left and right:
+        gives, hint = f"the left side gives {left}, the right side {right}", "mend one of the sides"
+    elif left:
+        gives, hint = f"the left side gives {left}", f"write '{left}', or mend the left side"
+    else:
+        gives, hint = f"the right side gives {right}", f"write '{right}', or mend the right side"
+    text = " ".join(statement.text.split())
+    yield RULE.find(span, f"'{text}' does not hold: {gives}", hint)

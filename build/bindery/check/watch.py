@@ -1,0 +1,122 @@
+"""Waiting for changes of a book's files, and what a change has brought."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bindery.check.finding_identity import Identity
+from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.repository import Tree
+
+_LOOK_MILLISECONDS = 2000
+"""How often files are looked at unasked: network file systems tell of no changes."""
+_SETTLE_MILLISECONDS = 200
+"""A save may be several changes, and is one."""
+
+Stamp = tuple[int, int, int]
+Known = Mapping[Finding, Identity]
+Watch = Callable[..., Iterable[object]]
+"""Gets folders, and gives something each time that it is time to look at their files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What a change of the book has brought, and what it has ended."""
+
+    new: tuple[Finding, ...]
+    gone: tuple[Finding, ...]
+
+
+def compare_findings(before: Known, after: Known) -> Difference:
+    """What is found now and was not, and what was and is not, wherever its line has moved."""
+    return Difference(_leave_out(after, before), _leave_out(before, after))
+
+
+def _leave_out(findings: Known, others: Known) -> tuple[Finding, ...]:
+    left = Counter(others.values())
+    remaining = []
+    for finding, identity in findings.items():
+        if left[identity]:
+            left[identity] -= 1
+        else:
+            remaining.append(finding)
+    return tuple(remaining)
+
+
+def wait_for_changes(
+    root: Path, *, watch: Watch | None = None, sleep: Callable[[float], None] = time.sleep
+) -> Iterator[None]:
+    """Yields at once, and again each time that files of the book have changed.
+
+    Hidden folders, environments and outputs are not looked at. `watch` is watchfiles.watch where
+    it is not given. Raises ConfigError where watchfiles is not installed, and KeyboardInterrupt at
+    Ctrl-C.
+    """
+    watch = watch or _find_watch()
+    stamps = _read_stamps(root)
+    yield
+    while True:
+        folders = _list_folders(root, stamps)
+        try:
+            # A change says only that it is time to look: what has changed the stamps tell, also
+            # what happened before the watcher was there.
+            for _ in watch(
+                *folders,
+                recursive=False,
+                debounce=_SETTLE_MILLISECONDS,
+                rust_timeout=_LOOK_MILLISECONDS,
+                yield_on_timeout=True,
+                watch_filter=None,
+            ):
+                former, stamps = stamps, _read_stamps(root)
+                if stamps != former:
+                    yield
+                if _list_folders(root, stamps) != folders:
+                    break
+        except FileNotFoundError:  # a folder went while the watcher was being made
+            sleep(_SETTLE_MILLISECONDS / 1000)
+            stamps = _read_stamps(root)
+            yield
+
+
+def _find_watch() -> Watch:
+    try:
+        from watchfiles import watch
+    except ImportError:
+        message = "'--watch' needs the package watchfiles, which is not installed"
+        hint = "install it with `pip install 'bindery[watch]'`"
+        raise ConfigError(Finding(Span.whole("--watch"), "config", message, hint)) from None
+    return watch
+
+
+def _read_stamps(root: Path) -> Mapping[str, Stamp]:
+    """What tells that a file has changed: its time, its size, and which file it is."""
+    stamps = {}
+    own = _find_own_outputs()
+    for path in Tree(root).walk_files(""):
+        with contextlib.suppress(OSError):
+            status = (root / path).stat()
+            if (status.st_dev, status.st_ino) in own:
+                continue  # what is printed there would have us print again
+            stamps[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
+    return stamps
+
+
+def _find_own_outputs() -> frozenset[tuple[int, int]]:
+    """The files that this process prints into, by device and number."""
+    found = set()
+    for stream in (1, 2):
+        with contextlib.suppress(OSError):
+            status = os.fstat(stream)
+            found.add((status.st_dev, status.st_ino))
+    return frozenset(found)
+
+
+def _list_folders(root: Path, paths: Iterable[str]) -> frozenset[Path]:
+    return frozenset({root, *((root / path).parent for path in paths)})

@@ -1,0 +1,46 @@
+"""`bindery bundle`: one file per companion tool."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import click
+
+from bindery.cli.console import CLEAN, root_option
+from bindery.core.model import ConfigError, Finding, Span
+
+
+@click.command("bundle")
+@click.argument("tools", nargs=-1, metavar="[TOOL]...")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder to write to.  [default: dist/tools]",
+)
+@root_option
+def bundle(*, tools: tuple[str, ...], out: Path | None, root: Path) -> None:
+    """Write companion tools as single files that run alone; all tools if none is named.
+
+    Each file holds the tool and the kit modules it uses. Prints the SHA-256 of each file.
+    """
+    from bindery.check.rules import RULES
+    from bindery.core.config import load_config
+    from bindery.core.whole_files import write_whole
+    from bindery.runs.record_run import find_tool
+    from bindery.tools.bundle import BundleError, bundle_tool
+
+    config = load_config(root.resolve(), RULES)
+    entries = [find_tool(config, name) for name in tools] or list(config.tools)
+    folder = out or root / "dist/tools"
+    folder.mkdir(parents=True, exist_ok=True)
+    for entry in entries:
+        try:
+            text = bundle_tool(entry.path, lambda path: (root / path).read_text(encoding="utf-8"))
+        except (BundleError, OSError) as error:
+            raise ConfigError(Finding(Span.whole(entry.path), "config", str(error))) from None
+        target = folder / Path(entry.path).name
+        write_whole(target, text.encode())
+        print(f"{hashlib.sha256(text.encode()).hexdigest()}  {target}")
+    raise SystemExit(CLEAN)

@@ -1,0 +1,299 @@
+"""`bindery check`: every rule over the sources."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bindery.cli.console import (
+    CLEAN,
+    FINDINGS,
+    WRONG_USE,
+    Format,
+    format_option,
+    print_findings,
+    root_option,
+)
+from bindery.core.model import BookError, ConfigError, Finding, Severity, Span
+
+if TYPE_CHECKING:
+    from bindery.check.finding_identity import Identity
+    from bindery.check.inspect import Inspection
+
+
+@click.command("check")
+@click.argument("paths", nargs=-1, help="Only findings in these files and folders.")
+@root_option
+@format_option
+@click.option(
+    "--since",
+    metavar="REV",
+    help="Only findings in lines that were added or changed since this revision of git, "
+    "and sections that have lost most of their text since then.",
+)
+@click.option(
+    "--baseline",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Let pass the findings that this file lists, and not those of the file that "
+    "chapters.yaml names.",
+)
+@click.option(
+    "--write-baseline",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write all findings of today into this file; if it is there already, only take "
+    "out of it what is gone. Then check as with --baseline.",
+)
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Check again whenever a file changes, and print what is new and gone.",
+)
+@click.option(
+    "--explain",
+    metavar="RULE",
+    help="Say what a rule reports and how to excuse it, and check nothing.",
+)
+def check(
+    paths: tuple[str, ...],
+    root: Path,
+    output: Format,
+    since: str | None,
+    baseline: Path | None,
+    write_baseline: Path | None,
+    watch: bool,
+    explain: str | None,
+) -> None:
+    """Report everything in the sources that is false: links, anchors, images, tables."""
+    if explain is not None:
+        print(_explain_rule(explain))
+        raise SystemExit(CLEAN)
+    wanted = _Wanted(root, paths, since, baseline or write_baseline)
+    if write_baseline is not None:
+        _refuse_parts(paths, since, baseline, watch)
+        _rewrite_baseline(root, write_baseline)
+    if watch:
+        if output is not Format.TEXT:
+            raise _refuse("--watch", f"'--watch' has no format '{output}'", "leave --format out")
+        raise SystemExit(_watch_book(wanted))
+    checked = _check_once(wanted)
+    print_findings(checked.findings, checked.inspection, output, accepted=checked.accepted)
+    raise SystemExit(FINDINGS if checked.findings else CLEAN)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Which book is checked, and which of its findings are reported."""
+
+    root: Path
+    paths: tuple[str, ...]
+    since: str | None
+    baseline: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A book, the findings that are reported, and how many were accepted."""
+
+    inspection: Inspection
+    findings: tuple[Finding, ...]
+    accepted: int
+
+
+def _check_once(wanted: _Wanted) -> _Checked:
+    from bindery.check.baseline import sift_findings
+    from bindery.check.baseline_use import is_of_check, read_accepted, read_listed
+    from bindery.check.choose_findings import choose_new, find_folders, is_below, relate_paths
+    from bindery.check.inspect import inspect_book
+    from bindery.core.repository import read_line
+
+    # Read first: what is wrong with it should not have to wait for the book.
+    given = read_accepted(wanted.root, wanted.baseline) if wanted.baseline else None
+    # A section may have lost its text though nothing in its own chapter leads there.
+    only = relate_paths(wanted.root, wanted.paths) if wanted.since is None else ()
+    inspection = inspect_book(wanted.root, since=wanted.since, only=only)
+    folders = find_folders(inspection, wanted.root, wanted.paths)
+    acceptances = filter(is_of_check, read_listed(inspection.config) if given is None else given)
+    sifted = sift_findings(
+        [f for f in inspection.findings if is_below(f.span.path, folders)],
+        [entry for entry in acceptances if is_below(entry.identity.path, folders)],
+        lambda span: read_line(inspection.tree, span),
+        {move.old: move.new for move in inspection.config.moved},
+    )
+    fresh = sifted.fresh
+    if wanted.since is not None:
+        fresh = choose_new(fresh, inspection, wanted.since)
+    findings = (*fresh, *sifted.gone)
+    return _Checked(inspection, findings, len(sifted.accepted))
+
+
+# --- what a rule is about ---
+
+
+def _explain_rule(name: str) -> str:
+    """What a rule reports, and how its findings are excused or weighed. Raises ConfigError where
+    there is no such rule."""
+    from bindery.check.rules import CHECKS, RULES
+    from bindery.core.config import ASKED_RULES
+    from bindery.core.suggestions import find_nearest
+
+    if name in ASKED_RULES:
+        return (
+            f"{name}: what the web answered, reported by `bindery links --external`\n\n"
+            f"Under `rules` in chapters.yaml it can be weighed or turned off: `{name}: off`."
+        )
+    if name == "gone-finding":
+        return f"{name}: what the list of accepted findings names, and is not there any more"
+    if name == "second-opinion":
+        return f"{name}: an output and its source do not agree on a link, says `bindery links`"
+    if name not in RULES:
+        nearest = find_nearest(name, RULES)
+        hint = f"did you mean '{nearest}'?" if nearest else f"they are {', '.join(sorted(RULES))}"
+        raise _refuse("--explain", f"there is no rule '{name}'", hint)
+    rule = RULES[name]
+    about = (sys.modules[CHECKS[rule].__module__].__doc__ or "").removeprefix(f"{name}: ").strip()
+    other = Severity.OFF if rule.severity is Severity.WARNING else Severity.WARNING
+    return (
+        f"{name} ({rule.severity}): {rule.summary}\n\n{about[:1].upper()}{about[1:]}\n\n"
+        "One finding passes with a comment above its block, or in its line, that says why:\n\n"
+        f"    <!-- bindery: allow {name} because REASON -->\n\n"
+        "All of them weigh otherwise with this in chapters.yaml:\n\n"
+        f"    rules:\n      {name}: {other}"
+    )
+
+
+# --- what is accepted ---
+
+
+def _rewrite_baseline(root: Path, path: Path) -> None:
+    """Write the file of accepted findings: all of today where there is none yet, otherwise those
+    of the file that are still found. So a file that is there never grows."""
+    from bindery.check.baseline import format_accepted, sift_findings
+    from bindery.check.baseline_use import is_of_check, read_accepted
+    from bindery.check.inspect import inspect_book
+    from bindery.core.report import count_noun
+    from bindery.core.repository import read_line
+    from bindery.core.whole_files import write_whole
+
+    if path.exists() and not path.is_file():
+        raise _refuse("--write-baseline", f"'{path}' is no file", "name one, or a new one")
+    acceptances = read_accepted(root, path) if path.exists() else None
+    inspection = inspect_book(root)
+
+    def read(span: Span) -> str:
+        return read_line(inspection.tree, span)
+
+    findings = inspection.findings
+    kept = []
+    if acceptances is not None:
+        findings = sift_findings(findings, acceptances, read).accepted
+        kept = [entry for entry in acceptances if not is_of_check(entry)]
+    write_whole(path, format_accepted(findings, read, kept).encode())
+    number = len(findings) + sum(entry.count for entry in kept)
+    print(f"{path}: {count_noun(number, 'finding')} accepted", file=sys.stderr)
+
+
+# --- again and again ---
+
+
+def _watch_book(wanted: _Wanted) -> int:
+    """Check at each change until Ctrl-C; the exit status is that of the last check."""
+    from bindery.check.watch import wait_for_changes
+
+    # A single check does without it and ends; this one would fill the memory.
+    gc.enable()
+    known: Mapping[Finding, Identity] | None = None
+    status = CLEAN
+    try:
+        for _ in wait_for_changes(wanted.root):
+            try:
+                checked = _check_once(wanted)
+            except (BookError, OSError) as error:
+                if known is None:
+                    raise
+                # Half written, perhaps: the next change tells.
+                status = WRONG_USE
+                _print_trouble(wanted.root, error)
+                continue
+            status = FINDINGS if checked.findings else CLEAN
+            known = _print_changes(checked, known)
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        pass
+    return status
+
+
+def _print_changes(
+    checked: _Checked, known: Mapping[Finding, Identity] | None
+) -> Mapping[Finding, Identity]:
+    """Print what is new and what has gone since the findings known so far; the first time all."""
+    from bindery.check.finding_identity import identify_finding
+    from bindery.check.watch import compare_findings
+    from bindery.core.report import format_head
+    from bindery.core.repository import read_line
+
+    tree = checked.inspection.tree
+    found = {f: identify_finding(f, read_line(tree, f.span)) for f in checked.findings}
+    new = checked.findings
+    if known is not None:
+        difference = compare_findings(known, found)
+        new = difference.new
+        print()
+        for finding in difference.gone:
+            print(f"gone: {format_head(finding)}")
+        if difference.gone:
+            print()
+    print_findings(new, checked.inspection, Format.TEXT, summary=_summarise(checked))
+    return found
+
+
+def _summarise(checked: _Checked) -> str:
+    from bindery.core.report import summarise
+
+    resolved = checked.inspection.resolved
+    links, chapters = len(resolved.links), len(resolved.book.chapters)
+    return summarise(checked.findings, links, chapters, checked.accepted)
+
+
+def _print_trouble(root: Path, error: BookError | OSError) -> None:
+    from bindery.core.report import format_finding
+    from bindery.core.repository import Tree, read_line
+
+    tree = Tree(root)
+    print(file=sys.stderr)
+    if isinstance(error, BookError):
+        for finding in error.findings:
+            text = format_finding(finding, lambda span: read_line(tree, span))
+            print(text, file=sys.stderr)
+    else:
+        print(f"{error.filename}: cannot be read: {error.strerror}", file=sys.stderr)
+    print("not checked; waiting for the next change", file=sys.stderr, flush=True)
+
+
+# --- wrong use ---
+
+
+def _refuse_parts(
+    paths: Sequence[str], since: str | None, baseline: Path | None, watch: bool
+) -> None:
+    """A file that was written from a part of the findings would lack the others."""
+    given = {
+        "paths": bool(paths),
+        "--since": since is not None,
+        "--baseline": baseline is not None,
+        "--watch": watch,
+    }
+    for other in (name for name, is_given in given.items() if is_given):
+        message = f"'--write-baseline' is about the whole book as it is, and goes without {other}"
+        raise _refuse("--write-baseline", message, f"leave {other} out")
+
+
+def _refuse(place: str, message: str, hint: str) -> ConfigError:
+    return ConfigError(Finding(Span.whole(place), "config", message, hint))

@@ -1,0 +1,88 @@
+"""`bindery compare`: a run beside the records of the book."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bindery.cli.console import (
+    CLEAN,
+    FINDINGS,
+    WRONG_USE,
+    ListFormat,
+    list_format_option,
+    read_amount,
+    root_option,
+)
+
+
+@click.command("compare")
+@click.argument(
+    "target",
+    metavar="RECORD",
+    help="A record of the book, or a file that a tool wrote with --json.",
+)
+@click.option(
+    "--against",
+    default="",
+    metavar="NAME",
+    show_default=False,
+    help="Only with this record of the book.",
+)
+@click.option(
+    "--tolerance", default="5%", metavar="SHARE", help="The least that may differ: 5% or 0.05."
+)
+@click.option(
+    "--facts",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="JSON of env_report.py on the machine of the run.",
+)
+@click.option(
+    "--hardware",
+    default="",
+    metavar="TEXT",
+    show_default=False,
+    help="The hardware of the run: '8 x NVIDIA H200'.",
+)
+@list_format_option
+@root_option
+def compare(
+    target: str,
+    against: str,
+    tolerance: str,
+    facts: Path | None,
+    hardware: str,
+    output: ListFormat,
+    root: Path,
+) -> None:
+    """Compare a run with the newest record that is like it. 1: worse than expected; 2: nothing
+    is like it, and why."""
+    import json
+
+    from bindery.check.rules import RULES
+    from bindery.core.config import load_config
+    from bindery.evidence.compare import find as comparing
+    from bindery.evidence.compare import words as verdicts
+    from bindery.evidence.compare.judge import NothingAlikeError
+
+    share = read_amount("--tolerance", tolerance, comparing.parse_share)
+    try:
+        config = load_config(root, RULES)
+        comparison = comparing.compare_with_book(
+            config, target, against=against, hardware=hardware, facts=facts, tolerance=share
+        )
+    except NothingAlikeError as error:
+        if output is ListFormat.JSON:
+            print(json.dumps({"record": None, "sentences": error.reasons}, indent=1))
+        else:
+            print("\n".join(("nothing to compare with", *error.reasons)))
+        raise SystemExit(WRONG_USE) from None
+    if output is ListFormat.JSON:
+        document = verdicts.make_document(comparison, share)
+        print(json.dumps(document, indent=1, ensure_ascii=False))
+    else:
+        sentences = "\n".join(verdicts.write_sentences(comparison))
+        print(f"{sentences}\n\n{verdicts.format_cells(verdicts.make_cells(comparison))}")
+    raise SystemExit(FINDINGS if comparison.is_worse else CLEAN)

@@ -1,0 +1,123 @@
+"""`bindery fill`: what views give, written into the chapters, or compared."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bindery.cli.console import (
+    CLEAN,
+    FINDINGS,
+    Format,
+    print_findings,
+    root_option,
+)
+from bindery.core.model import ConfigError, Severity
+
+if TYPE_CHECKING:
+    from bindery.check.inspect import Inspection
+
+
+@click.command("fill")
+@root_option
+@click.option(
+    "--check", "only_check", is_flag=True, help="Compare, and write nothing; `check` looks deeper."
+)
+def fill(
+    root: Path,
+    only_check: bool,
+) -> None:
+    """Write the tables, values and plots that views give into the chapters, or compare them."""
+    from bindery.check.inspect import inspect_book
+    from bindery.core.report import count_noun
+    from bindery.core.repository import JOURNAL
+    from bindery.core.transaction import report_unfinished, take_back
+
+    if not only_check:
+        if said := take_back(root):
+            print(said, file=sys.stderr)
+    elif (root / JOURNAL).exists():
+        raise ConfigError(report_unfinished(root))
+    inspection = inspect_book(root, follows=not only_check)
+    if not only_check and _fill_book(inspection):
+        inspection = inspect_book(root, follows=not only_check)
+    chosen = [f for f in inspection.findings if f.rule in _EVIDENCE_RULES]
+    entries = inspection.quotations.values()
+    regions = [region for entry in entries for region in entry.regions]
+    counts = [
+        count_noun(sum(region.kind == kind for region in regions), kind)
+        for kind in ("table", "plot", "output")
+        if kind == "table" or any(region.kind == kind for region in regions)
+    ]
+    if values := sum(len(entry.values) for entry in entries):
+        counts.append(count_noun(values, "value"))
+    for line in _list_new_records(inspection):
+        print(line)
+    errors = sum(finding.severity is Severity.ERROR for finding in chosen)
+    summary = f"compared {', '.join(counts)}: {count_noun(errors, 'error')}"
+    print_findings(chosen, inspection, Format.TEXT, summary=summary)
+    raise SystemExit(FINDINGS if chosen else CLEAN)
+
+
+def _list_new_records(inspection: Inspection) -> Iterator[str]:
+    """The newest records that no table quotes, each with the quoted views that read its tool."""
+    from bindery.evidence.records import DEMO_PROFILES
+
+    evidence = inspection.evidence
+    quoted = {name for provenance in evidence.provenance.values() for name in provenance.records}
+    for name in sorted(evidence.newest - quoted):
+        record = evidence.records[name]
+        if record.profile in DEMO_PROFILES or not record.complete:
+            continue
+        views = [
+            view
+            for view, provenance in sorted(evidence.provenance.items())
+            if any(evidence.records[one].tool == record.tool for one in provenance.records
+                   if one in evidence.records)
+        ]  # fmt: skip
+        could = f"; views that could: {', '.join(views)}" if views else ""
+        hardware = f"{record.machine.hardware} (machine '{record.machine.label}')"
+        yield f"no table quotes the new record {name}, made on {hardware}{could}"
+
+
+def _fill_book(inspection: Inspection) -> bool:
+    """Write what is not as it should be, and say so. Gives whether anything was written."""
+    from bindery.core.report import count_noun
+    from bindery.core.whole_files import write_whole
+    from bindery.evidence.plots.files import draw_figures
+    from bindery.evidence.quotations import fill_chapter
+
+    folder = inspection.config.figures
+    tree, evidence, quotations = inspection.tree, inspection.evidence, inspection.quotations
+    written = False
+    for name, content in draw_figures(tree, folder, evidence, quotations):
+        (tree.root / name).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(tree.root / name, content)
+        print(f"{name}: drawn")
+        written = True
+    for name, content in inspection.baselines.items():
+        path = tree.root / name
+        if not path.is_file() or path.read_bytes() != content:
+            write_whole(path, content)
+            print(f"{name}: written")
+            written = True
+    for chapter in inspection.book.chapters:
+        text, changed = fill_chapter(chapter, quotations[chapter.path], evidence, folder)
+        if changed:
+            path = tree.root / chapter.path
+            newline = b"\r\n" if b"\r\n" in path.read_bytes() else b"\n"
+            write_whole(path, text.encode().replace(b"\n", newline))
+            what = ", ".join(count_noun(number, kind) for kind, number in changed.items())
+            print(f"{chapter.path}: filled {what}")
+            written = True
+    return written
+
+
+_EVIDENCE_RULES = frozenset(
+    """bad-data bad-record edited-record bad-view unclosed-region unknown-view unknown-record
+    edited-output stale-output old-method old-record unsourced-number""".split()
+)

@@ -1,0 +1,172 @@
+"""`bindery format`: the sources typed evenly, without a word changed."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from bindery.cli.console import (
+    CLEAN,
+    FINDINGS,
+    root_option,
+)
+from bindery.core.model import ConfigError, Finding, Severity, Span
+from bindery.core.report import count_noun
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from bindery.book.load import Loaded
+    from bindery.book.markdown_files import Document
+    from bindery.core.config import Config
+
+
+@click.command("format")
+@click.argument(
+    "paths", nargs=-1, help="Markdown files and folders; the chapters of the book by default."
+)
+@click.option(
+    "--check", "only_check", is_flag=True, help="Show what would change, and write nothing."
+)
+@click.option("--images", is_flag=True, help="Shrink images: large ones, or PATHS.")
+@root_option
+def format_sources(
+    paths: tuple[str, ...],
+    only_check: bool,
+    images: bool,
+    root: Path,
+) -> None:
+    """Pad tables, put each paragraph on one line, sort definitions of links; change no word."""
+    from bindery.book.load import load_book
+    from bindery.book.markdown_files import read_documents
+    from bindery.check.baseline_use import prepare_carrying
+    from bindery.check.rules import RULES
+    from bindery.core.config import load_config
+    from bindery.core.journal import Change
+    from bindery.core.report import format_finding
+    from bindery.core.repository import JOURNAL, read_line
+    from bindery.core.transaction import change_files, report_unfinished, take_back
+    from bindery.rewrite.formatting.chapters import RULE, format_document
+
+    if not only_check:
+        if said := take_back(root):
+            print(said, file=sys.stderr)
+    elif (root / JOURNAL).exists():
+        raise ConfigError(report_unfinished(root))
+    config = load_config(root, RULES)
+    loaded = load_book(config)
+    if images:
+        _shrink(config, loaded, paths, write=not only_check)
+    documents = read_documents(loaded.tree, config, loaded.book.chapters)
+    listed = [entry.path for entry in config.chapters]
+    chosen = _choose(documents.values(), loaded.tree.root, paths, listed)
+    findings: list[Finding] = []
+    texts: dict[str, tuple[str, str]] = {}
+    said_of: dict[str, str] = {}
+    for document in chosen:
+        formatted = format_document(document, maths=config.maths)
+        findings += formatted.findings
+        if formatted.text == document.text:
+            continue
+        if problem := _find_problem(loaded.tree.root, document.path):
+            findings.append(problem)
+            continue
+        texts[document.path] = document.text, formatted.text
+        counts = {
+            "table": formatted.tables,
+            "paragraph": formatted.paragraphs,
+            "list of definitions": formatted.definitions,
+        }
+        parts = (count_noun(n, noun) for noun, n in counts.items() if n)
+        said_of[document.path] = f"{document.path}: {', '.join(parts)}"
+    for finding in findings:
+        print(format_finding(finding, lambda s: read_line(loaded.tree, s)), end="\n\n")
+    if only_check:
+        for path, (before, after) in texts.items():
+            sys.stdout.writelines(_compare(path, before, after))
+    elif texts:
+        carry = prepare_carrying(config, RULE)
+        carried = change_files(loaded.tree.root, Change("format", RULE, texts), carry)
+        for said in (*said_of.values(), *(f"{p}: the accepted findings follow" for p in carried)):
+            print(said)
+    verb = "would format" if only_check else "formatted"
+    print(f"{verb} {len(texts)} of {count_noun(len(chosen), 'file')}")
+    raise SystemExit(FINDINGS if findings or (only_check and texts) else CLEAN)
+
+
+def _find_problem(root: Path, path: str) -> Finding | None:
+    """Why a file may not be written where it lies."""
+    from bindery.core.transaction import find_obstacle
+    from bindery.rewrite.formatting.chapters import RULE
+
+    if obstacle := find_obstacle(root, path):
+        return Finding(Span.whole(path), RULE, *obstacle, Severity.WARNING)
+    return None
+
+
+def _shrink(config: Config, loaded: Loaded, paths: Sequence[str], *, write: bool) -> NoReturn:
+    from bindery.book.image_sizes import find_large, list_shown_images, shrink_images
+    from bindery.book.resolve import resolve_book
+    from bindery.core.report import format_finding
+
+    tree = loaded.tree
+    wanted = []
+    for typed in paths:
+        places = [(start / typed).resolve() for start in (Path.cwd(), tree.root)]
+        inside = (p.relative_to(tree.root) for p in places if p.is_relative_to(tree.root))
+        path = next((p.as_posix() for p in inside if tree.find_kind(p.as_posix()) == "file"), "")
+        if not path:
+            hint = "name images below the folder of the book"
+            message = f"no file lies at '{typed}'"
+            raise ConfigError(Finding(Span.whole(typed), "config", message, hint))
+        wanted.append(path)
+    if not paths:
+        resolved = resolve_book(loaded.book, tree, config.allowed_schemes)
+        shown = list_shown_images(config, tree, resolved)
+        wanted = [path for path in shown if find_large(tree, path)]
+    problems = [problem for path in wanted if (problem := _find_problem(tree.root, path))]
+    for problem in problems:
+        print(format_finding(problem, lambda span: ""), end="\n\n")
+    locked = {problem.span.path for problem in problems}
+    shrunk = shrink_images(tree, (path for path in wanted if path not in locked), write=write)
+    for image in shrunk:
+        print(f"{image.path}: {image.before:,} to {image.after:,} bytes".replace(",", "\u00a0"))
+    print(f"{'shrank' if write else 'would shrink'} {count_noun(len(shrunk), 'image')}")
+    raise SystemExit(FINDINGS if problems or (shrunk and not write) else CLEAN)
+
+
+def _choose(
+    documents: Iterable[Document], root: Path, paths: Sequence[str] | None, listed: Sequence[str]
+) -> list[Document]:
+    """The documents under the given paths. A path without any is wrong use."""
+    if not paths:
+        return _choose_once((d for d in documents if d.path in listed), root)
+    found: dict[str, Document] = {}
+    for typed in paths:
+        places = {(start / typed).resolve() for start in (Path.cwd(), root)}
+        under = [
+            document
+            for document in documents
+            if any((root / document.path).resolve().is_relative_to(place) for place in places)
+        ]
+        if not under:
+            message = f"no Markdown file lies at '{typed}'"
+            hint = "name files or folders below the folder of the book"
+            raise ConfigError(Finding(Span.whole(typed), "config", message, hint))
+        found |= {document.path: document for document in under}
+    return _choose_once(found.values(), root)
+
+
+def _choose_once(documents: Iterable[Document], root: Path) -> list[Document]:
+    """The documents without those that are another one by a second name."""
+    return list({(root / document.path).resolve(): document for document in documents}.values())
+
+
+def _compare(path: str, before: str, after: str) -> Iterable[str]:
+    old, new = (text.splitlines(keepends=True) for text in (before, after))
+    for line in difflib.unified_diff(old, new, f"a/{path}", f"b/{path}"):
+        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"

@@ -1,0 +1,40 @@
+"""`bindery import`: chapters.yaml from the list of chapters of another system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bindery.core.model import ConfigError, Finding, Span
+
+
+@click.command("import")
+@click.argument(
+    "folder", type=click.Path(path_type=Path), metavar="DIR", help="The folder of the book."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where to write; DIR/chapters.yaml by default.",
+)
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+def import_book(
+    folder: Path,
+    out: Path | None,
+    force: bool,
+) -> None:
+    """Write chapters.yaml for a book that has a chapters-md.txt."""
+    from bindery.book.importing import import_chapter_list
+    from bindery.core.whole_files import write_whole
+
+    target = out or folder / "chapters.yaml"
+    if target.exists() and not force:
+        message = f"'{target}' is there already"
+        raise ConfigError(
+            Finding(Span.whole(str(target)), "config", message, "replace it with --force")
+        )
+    text, summary = import_chapter_list(folder)
+    write_whole(target, text.encode())
+    print(f"{target}: {summary}")

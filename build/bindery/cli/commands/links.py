@@ -1,0 +1,115 @@
+"""`bindery links`: the second opinion on the links of the outputs, or the word of the web."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import click
+
+from bindery.cli.console import (
+    CLEAN,
+    FINDINGS,
+    Format,
+    find_out,
+    format_option,
+    out_option,
+    print_findings,
+    quiet_option,
+    refuse_given,
+    root_option,
+    show_progress,
+)
+from bindery.core.model import ConfigError
+from bindery.core.report import count_noun
+
+_WEB_OPTIONS = ("since", "fix", "dry_run", "archive", "delay")
+
+
+@click.command("links")
+@root_option
+@out_option
+@quiet_option
+@format_option
+@click.option(
+    "--external",
+    is_flag=True,
+    help="Ask the web about every link of the book, politely, and remember.",
+)
+@click.option(
+    "--since",
+    default="",
+    metavar="REV",
+    show_default=False,
+    help="Web: only links on lines that are new since then.",
+)
+@click.option("--fix", is_flag=True, help="Web: write new addresses into the chapters.")
+@click.option("--dry-run", is_flag=True, help="Web: show what --fix would change.")
+@click.option("--archive", is_flag=True, help="Web: look for copies of dead pages in the archive.")
+@click.option(
+    "--delay",
+    type=float,
+    default=1.0,
+    metavar="SECONDS",
+    help="Web: least time between two requests of a host.",
+)
+@click.pass_context
+def links(
+    context: click.Context,
+    root: Path,
+    out: Path | None,
+    quiet: bool,
+    output: Format,
+    external: bool,
+    since: str,
+    fix: bool,
+    dry_run: bool,
+    archive: bool,
+    delay: float,
+) -> None:
+    """Hold every link of the built outputs against its source, with linkchecker as a second
+    opinion; with --external ask the web instead."""
+    from bindery.check.inspect import inspect_book
+
+    if external:
+        from bindery.cli.commands.links_external import check_web
+        from bindery.core.repository import JOURNAL
+        from bindery.core.transaction import report_unfinished, take_back
+
+        refuse_given(context, ("out",), "belongs to the built outputs", "leave out --external")
+        if fix and not dry_run:
+            if said := take_back(root):
+                print(said, file=sys.stderr)
+        elif (root / JOURNAL).exists():
+            raise ConfigError(report_unfinished(root))
+        inspection = inspect_book(root)
+        status = check_web(
+            inspection,
+            since=since,
+            fix=fix,
+            dry_run=dry_run,
+            archive=archive,
+            shelf_life=timedelta(days=inspection.config.link_days),
+            delay=delay,
+            output=output,
+            quiet=quiet,
+        )
+        raise SystemExit(status)
+    from bindery.book.this_edition import find_edition
+    from bindery.check.baseline_use import read_listed, sift_listed
+    from bindery.crawl.outputs import crawl_outputs
+
+    refuse_given(context, _WEB_OPTIONS, "is for links to the web", "add --external")
+    inspection = inspect_book(root)
+    read_listed(inspection.config)  # a list that is broken is told before anything is crawled
+    edition = find_edition(inspection.config)
+    folder = find_out(root, out)
+    with show_progress("links", len(inspection.book.chapters), quiet) as progress:
+        findings, summary = crawl_outputs(inspection, edition, folder, progress)
+    sifted = sift_listed(inspection, findings)
+    if sifted.accepted:
+        summary += f", {count_noun(len(sifted.accepted), 'finding')} of them accepted"
+    print_findings(sifted.fresh, inspection, output, summary=summary)
+    findings = list(sifted.fresh)
+    raise SystemExit(FINDINGS if findings else CLEAN)

@@ -1,0 +1,204 @@
+"""`bindery html`, `pdf` and `epub`: one output each, with the proof that it is complete."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bindery.cli.console import (
+    FINDINGS,
+    Format,
+    find_out,
+    out_option,
+    print_findings,
+    print_warnings,
+    quiet_option,
+    root_option,
+    show_progress,
+)
+from bindery.core.config import PAPERS
+from bindery.core.model import ConfigError, Finding, Severity, Span
+
+if TYPE_CHECKING:
+    from bindery.book.this_edition import Edition
+    from bindery.check.inspect import Inspection
+    from bindery.render.completeness import Proof
+    from bindery.render.site.model import Download
+
+
+_BEGINNING = 128
+"""Bytes of a file that say what it is."""
+
+lenient_option = click.option(
+    "--lenient", is_flag=True, help="Build in spite of errors, and list them."
+)
+
+
+@click.command("html")
+@root_option
+@out_option
+@lenient_option
+@quiet_option
+def html(
+    root: Path,
+    out: Path | None,
+    lenient: bool,
+    quiet: bool,
+) -> None:
+    """Build the site."""
+    from bindery.render.site.building import build_site, find_clashes
+    from bindery.render.site.front import find_downloads
+
+    inspection, edition, folder, _ = _begin_build("html", root, out, lenient)
+    if clashes := find_clashes(inspection.config):
+        raise ConfigError(*clashes)
+    with show_progress("site", len(inspection.book.chapters), quiet) as progress:
+        proof = build_site(inspection, edition, folder / "site", progress)
+    _end_build(proof, edition, folder, folder / "site", root)
+    _advise_downloads(find_downloads(folder, inspection.config, edition), inspection, edition)
+
+
+@click.command("pdf")
+@root_option
+@out_option
+@click.option(
+    "--paper",
+    type=click.Choice(PAPERS),
+    help="Lay out for this paper, whatever chapters.yaml asks for; give --out too to keep both.",
+)
+@lenient_option
+@quiet_option
+def pdf(
+    root: Path,
+    out: Path | None,
+    paper: str | None,
+    lenient: bool,
+    quiet: bool,
+) -> None:
+    """Build the PDF."""
+    from bindery.render.pdf.pdf import STEPS, build_pdf
+
+    inspection, edition, folder, lenient = _begin_build("pdf", root, out, lenient)
+    if paper:
+        inspection = replace(inspection, config=replace(inspection.config, paper=paper))
+    path = folder / f"{inspection.config.name}.pdf"
+    _refuse_foreign(path, _is_pdf)
+    with show_progress("PDF", len(inspection.book.chapters) + STEPS, quiet) as progress:
+        proof, findings = build_pdf(inspection, edition, path, progress, lenient=lenient)
+    print_warnings(findings, inspection)
+    _end_build(proof, edition, folder, path, root)
+
+
+@click.command("epub")
+@root_option
+@out_option
+@lenient_option
+@quiet_option
+def epub(
+    root: Path,
+    out: Path | None,
+    lenient: bool,
+    quiet: bool,
+) -> None:
+    """Build the EPUB."""
+    from bindery.render.epub.epub import STEPS, build_epub
+
+    inspection, edition, folder, lenient = _begin_build("epub", root, out, lenient)
+    path = folder / f"{inspection.config.name}.epub"
+    _refuse_foreign(path, _is_epub)
+    with show_progress("EPUB", len(inspection.book.chapters) + STEPS, quiet) as progress:
+        proof, findings = build_epub(inspection, edition, path, progress, lenient=lenient)
+    print_warnings(findings, inspection)
+    _end_build(proof, edition, folder, path, root)
+
+
+def _begin_build(
+    output: str, root: Path, out: Path | None, lenient: bool
+) -> tuple[Inspection, Edition, Path, bool]:
+    """Inspect the book and stop at its errors, accepted ones aside, or where chapters.yaml does not
+    list the output, before anything is made. The last value is whether to build leniently."""
+    from bindery.book.this_edition import find_edition
+    from bindery.check.baseline_use import sift_listed
+    from bindery.check.inspect import inspect_book
+    from bindery.render.appendix import append_appendix
+
+    inspection = inspect_book(root)
+    if output not in inspection.config.formats:
+        message = f"this book has no output '{output}'"
+        hint = "add it to `outputs: formats:`"
+        raise ConfigError(Finding(Span.whole(inspection.config.file), "config", message, hint))
+    sifted = sift_listed(inspection)
+    findings, accepted = (*sifted.fresh, *sifted.gone), len(sifted.accepted)
+    if findings:
+        print_findings(findings, inspection, Format.TEXT, accepted=accepted, to_stderr=True)
+    if any(f.severity is Severity.ERROR for f in sifted.fresh) and not lenient:
+        hint = "nothing was built: mend the errors, or build anyway with --lenient"
+        print(hint, file=sys.stderr)
+        raise SystemExit(FINDINGS)
+    if not inspection.book.chapters:
+        print("nothing was built: no chapter could be read", file=sys.stderr)
+        raise SystemExit(FINDINGS)
+    edition = find_edition(inspection.config)
+    # What is accepted does not stop an output, an image that cannot be read as little as a link.
+    lenient = lenient or any(f.severity is Severity.ERROR for f in sifted.accepted)
+    return append_appendix(inspection, edition), edition, find_out(root, out), lenient
+
+
+def _advise_downloads(
+    offered: Sequence[Download], inspection: Inspection, edition: Edition
+) -> None:
+    """Say which ebooks the front page does not offer, since none of this edition lay beside it.
+    Without a commit there is no telling whether one is of this edition."""
+    there = {download.path.suffix.removeprefix(".") for download in offered}
+    missing = [f for f in inspection.config.formats if f not in {"html", *there}]
+    if missing and edition.commit:
+        names, commands = " and ".join(map(str.upper, missing)), " and ".join(missing)
+        print(
+            f"the front page offers no {names}: none of this edition lies beside the site\n"
+            f"  = help: build {commands} first, then html again",
+            file=sys.stderr,
+        )
+
+
+def _is_pdf(beginning: bytes) -> bool:
+    return beginning.startswith(b"%PDF-")
+
+
+def _is_epub(beginning: bytes) -> bool:
+    """Whether a file begins as the standard wants an EPUB to: an archive whose first file says
+    what it is."""
+    return beginning.startswith(b"PK\x03\x04") and b"mimetypeapplication/epub+zip" in beginning
+
+
+def _refuse_foreign(path: Path, is_such: Callable[[bytes], bool]) -> None:
+    """Raise ConfigError where an ebook would take the place of something else."""
+    if path.is_dir():
+        message = "the ebook would take the place of this folder"
+    elif path.exists():
+        with path.open("rb") as file:
+            beginning = file.read(_BEGINNING)
+        if not beginning or is_such(beginning):
+            return
+        kind = path.suffix.removeprefix(".").upper()
+        message = f"this file would be replaced, and it is no {kind}"
+    else:
+        return
+    hint = "move it away, or give another folder with --out"
+    raise ConfigError(Finding(Span.whole(str(path)), "config", message, hint))
+
+
+def _end_build(proof: Proof, edition: Edition, folder: Path, path: Path, root: Path) -> None:
+    from bindery.core.repository import REPORT
+    from bindery.render.completeness import write_proof
+
+    write_proof(folder / REPORT, proof, edition, path.name)
+    try:
+        shown = path.relative_to(root.resolve())
+    except ValueError:
+        shown = path
+    print(f"{shown}: {proof.summarise()}")

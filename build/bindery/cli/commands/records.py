@@ -1,0 +1,67 @@
+"""`bindery records`: the list of records."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from bindery.cli.console import (
+    CLEAN,
+    FINDINGS,
+    ListFormat,
+    list_format_option,
+    root_option,
+)
+
+
+@click.command("records")
+@click.argument("name", metavar="[NAME]", required=False, help="One record, shown in full.")
+@click.option("--stale", is_flag=True, help="Only stale ones; exit status 1 if there are any.")
+@click.option("--unused", is_flag=True, help="Only unused ones; exit status 1 if there are any.")
+@click.option(
+    "--tool", default="", metavar="TOOL", show_default=False, help="Only those of this tool."
+)
+@click.option(
+    "--machine",
+    default="",
+    metavar="TEXT",
+    show_default=False,
+    help="Only those whose machine or hardware has this.",
+)
+@list_format_option
+@root_option
+def records(
+    name: str | None,
+    stale: bool,
+    unused: bool,
+    tool: str,
+    machine: str,
+    output: ListFormat,
+    root: Path,
+) -> None:
+    """List the records of runs: what was measured when and on what, and whether it still holds."""
+    from bindery.check.inspect import inspect_book
+    from bindery.core.build_date import read_today
+    from bindery.core.report import count_noun
+    from bindery.evidence import record_list
+    from bindery.evidence.stale_records import read_methods
+
+    inspection = inspect_book(root)
+    evidence, tools = inspection.evidence, inspection.config.tools
+    methods = read_methods(inspection.tree, tools)
+    listed = record_list.list_records(evidence, inspection.quotations, methods, read_today())
+    if name is not None:
+        entry = record_list.find_record(name, listed)
+        listed = (entry,)
+        text = record_list.format_record(entry, evidence.records.get(entry.name))
+    else:
+        listed = record_list.choose_records(
+            listed, tools, tool=tool, machine=machine, stale=stale, unused=unused
+        )
+        text = record_list.format_list(listed) + f"{count_noun(len(listed), 'record')}\n"
+    if output is ListFormat.JSON:
+        text = record_list.format_list_json(listed)
+    sys.stdout.write(text)
+    raise SystemExit(FINDINGS if (stale or unused) and listed and name is None else CLEAN)

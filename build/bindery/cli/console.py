@@ -1,0 +1,173 @@
+"""What the commands share: their common options, exit statuses, and how findings and progress are
+shown."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from bindery.core.model import ConfigError, Finding, Span
+
+if TYPE_CHECKING:
+    from bindery.check.inspect import Inspection
+
+CLEAN, FINDINGS, WRONG_USE, BUG = 0, 1, 2, 70
+
+
+class Format(enum.StrEnum):
+    """How findings are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+    SARIF = "sarif"
+
+
+class ListFormat(enum.StrEnum):
+    """How a list is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def _offer(values: type[enum.StrEnum], parameter: str, help_text: str) -> Callable[[F], F]:
+    return click.option(
+        "--format",
+        parameter,
+        type=click.Choice([str(value) for value in values]),
+        default=str(next(iter(values))),
+        callback=lambda _context, _parameter, value: values(value),
+        help=help_text,
+    )
+
+
+format_option = _offer(Format, "output", "How findings are printed.")
+list_format_option = _offer(ListFormat, "output", "How it is printed.")
+root_option = click.option(
+    "--root",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    metavar="DIR",
+    help="The folder that holds chapters.yaml.",
+)
+out_option = click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where outputs go; dist/ by default.",
+)
+quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress bar.")
+
+
+def refuse_given(context: click.Context, names: Iterable[str], problem: str, hint: str) -> None:
+    """Raise ConfigError where one of the options was given on the command line."""
+    for name in names:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = f"--{name.replace('_', '-')}"
+            message = f"{option} {problem}"
+            raise ConfigError(Finding(Span.whole(option), "config", message, hint))
+
+
+def find_out(root: Path, out: Path | None) -> Path:
+    """The folder for outputs. A name that looks like that of a file is refused, for the files in
+    it have names of their own."""
+    folder = (out or root / "dist").resolve()
+    is_file = folder.exists() and not folder.is_dir()
+    if is_file or folder.suffix.lower() in (".pdf", ".epub", ".html", ".zip"):
+        message = f"--out takes a folder, and '{out}' is the name of a file"
+        hint = "the name of an ebook is `outputs: name:` in chapters.yaml"
+        raise ConfigError(Finding(Span.whole(str(out)), "config", message, hint))
+    return folder
+
+
+def read_amount(option: str, text: str, parse: Callable[..., float], *default: str) -> float:
+    try:
+        return parse(text, *default)
+    except ValueError as error:
+        raise ConfigError(Finding(Span.whole(option), "config", str(error))) from None
+
+
+def print_findings(
+    findings: Sequence[Finding],
+    inspection: Inspection,
+    output: Format,
+    *,
+    summary: str = "",
+    accepted: int = 0,
+    to_stderr: bool = False,
+) -> None:
+    from bindery.core.report import format_github, format_json, format_text, summarise
+    from bindery.core.repository import read_line
+
+    chapters = len(inspection.book.chapters)
+    last = summary or summarise(findings, len(inspection.resolved.links), chapters, accepted)
+    stream = sys.stderr if to_stderr else sys.stdout
+    match output:
+        case Format.JSON:
+            stream.write(format_json(findings))
+        case Format.GITHUB:
+            stream.write(format_github(findings, _find_prefix(inspection.config.root)))
+            print(last, file=sys.stderr)
+        case Format.SARIF:
+            from bindery.check.rules import CHECKS
+            from bindery.check.sarif import format_sarif
+
+            prefix = _find_prefix(inspection.config.root)
+            text = format_sarif(findings, CHECKS, lambda s: read_line(inspection.tree, s), prefix)
+            stream.write(text)
+            print(last, file=sys.stderr)
+        case Format.TEXT:
+            stream.write(format_text(findings, lambda s: read_line(inspection.tree, s), last))
+
+
+def _find_prefix(root: Path) -> str:
+    """The folder of a book inside its repository: where GitHub begins to read paths."""
+    root = root.resolve()
+    top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
+    prefix = root.relative_to(top).as_posix()
+    return "" if prefix == "." else prefix
+
+
+def print_warnings(findings: Sequence[Finding], inspection: Inspection) -> None:
+    """What an engine has said while it made an output."""
+    from bindery.core.report import format_finding
+    from bindery.core.repository import read_line
+
+    for finding in findings:
+        text = format_finding(finding, lambda s: read_line(inspection.tree, s))
+        print(text, file=sys.stderr)
+
+
+@contextmanager
+def show_progress(title: str, steps: int, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A bar with the name of what is under way; on a terminal only."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda name: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[name]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=steps, name="")
+
+        def advance(name: str) -> None:
+            bar.update(task, advance=1, name=name)
+
+        yield advance

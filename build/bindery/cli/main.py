@@ -1,0 +1,169 @@
+"""The command line: its verbs, and the exit status that an error becomes.
+
+0 clean, 1 findings, 2 wrong use or configuration, 70 a bug of ours.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import io
+import os
+import sys
+import tempfile
+import traceback
+from importlib import import_module
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from bindery import __version__
+from bindery.cli.console import BUG, FINDINGS, WRONG_USE
+from bindery.core.model import BookError, ConfigError, Finding, Severity, Span
+
+VERBS = {
+    "check": ("check", "check"),
+    "html": ("outputs", "html"),
+    "pdf": ("outputs", "pdf"),
+    "epub": ("outputs", "epub"),
+    "fill": ("fill", "fill"),
+    "links": ("links", "links"),
+    "mv": ("mv", "mv"),
+    "refs": ("refs", "refs"),
+    "format": ("format", "format_sources"),
+    "run": ("run", "run"),
+    "bundle": ("bundle", "bundle"),
+    "verify": ("verify", "verify"),
+    "records": ("records", "records"),
+    "compare": ("compare", "compare"),
+    "count": ("count", "count"),
+    "import": ("importing", "import_book"),
+}
+"""Each verb with its module in `bindery.cli.commands` and its function there."""
+
+
+class _Verbs(click.Group):
+    """The verbs, each loaded when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            from bindery.core.suggestions import find_nearest
+
+            nearest = find_nearest(cmd_name, VERBS)
+            ctx.fail(
+                f"There is no command '{cmd_name}'."
+                + (f" Did you mean '{nearest}'?" if nearest else "")
+            )
+        module, function = VERBS[cmd_name]
+        command = getattr(import_module(f"bindery.cli.commands.{module}"), function)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(
+    cls=_Verbs,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "show_default": True,
+        "max_content_width": 100,
+    },
+    no_args_is_help=True,
+)
+@click.version_option(
+    __version__, message="bindery %(version)s", help="Print the version and stop."
+)
+def bindery() -> None:
+    """Bind a book of GitHub Markdown into a site, a PDF and an EPUB, every link checked."""
+
+
+def _stop(error: BookError, status: int) -> NoReturn:
+    from bindery.core.report import format_finding
+
+    for finding in error.findings:
+        print(format_finding(finding, _read_file_line), file=sys.stderr)
+    errors = sum(finding.severity is Severity.ERROR for finding in error.findings)
+    print(f"stopped: {errors} error{'' if errors == 1 else 's'}", file=sys.stderr)
+    sys.exit(status)
+
+
+def _explain_trouble(error: OSError) -> BookError:
+    """What the system refused, and what to do."""
+    path = error.filename2 or error.filename
+    name = os.fsdecode(path) if isinstance(path, str | bytes) else "a file"
+    reason = (error.strerror or str(error)).lower()
+    hint = _HELP.get(error.errno or 0, "")
+    if hint and name == tempfile.gettempdir():
+        hint += ", or give another folder in the variable TMPDIR"
+    elif hint and sys.argv[1:2] and sys.argv[1] in ("html", "pdf", "epub"):
+        hint += ", or give another folder with --out"
+    message = f"cannot be read or written: {reason}"
+    return BookError(Finding(Span.whole(name), "disk", message, hint))
+
+
+_HELP = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free space there"),
+    errno.EFBIG: "allow larger files (`ulimit -f`)",
+    errno.EROFS: "mount it for writing",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "allow it to your user"),
+    **dict.fromkeys(
+        (errno.ENOTDIR, errno.EEXIST, errno.ENOENT, errno.EISDIR, errno.ENAMETOOLONG),
+        "correct the path",
+    ),
+    errno.EIO: "the disk fails: save what is on it",
+}
+
+
+def _read_file_line(span: Span) -> str:
+    """The line of a finding that came up before there was a book to read it from."""
+    path = _find_root_argument() / span.path
+    try:
+        # A pipe would be waited for.
+        text = path.read_text("utf-8-sig", errors="replace") if path.is_file() else ""
+    except (OSError, ValueError):
+        return ""
+    lines = text.splitlines()
+    return lines[span.line - 1] if 0 < span.line <= len(lines) else ""
+
+
+def _find_root_argument() -> Path:
+    arguments = sys.argv[1:]
+    for position, argument in enumerate(arguments):
+        if argument == "--root" and position + 1 < len(arguments):
+            return Path(arguments[position + 1])
+        if argument.startswith("--root="):
+            return Path(argument.removeprefix("--root="))
+    return Path()
+
+
+def main() -> None:
+    """Run the program and end with its exit status."""
+    # A build makes millions of objects that live to its end: looking for garbage among them takes
+    # a seventh of the time and finds nothing.
+    gc.disable()
+    # Names of files may be no text at all, and a terminal may not know all letters.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        # Of an exit status that a command asks for click gives back the number.
+        sys.exit(bindery.main(prog_name="bindery", standalone_mode=False))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(WRONG_USE)
+    except ConfigError as error:
+        _stop(error, WRONG_USE)
+    except BookError as error:
+        _stop(error, FINDINGS)
+    except OSError as error:
+        _stop(_explain_trouble(error), WRONG_USE)
+    except (KeyboardInterrupt, click.Abort):
+        print("interrupted; what was there before is as it was", file=sys.stderr)
+        sys.exit(130)
+    except Exception:  # noqa: BLE001 - nothing above it could say more than the traceback
+        traceback.print_exc()
+        print("this is a bug of bindery; please report it with the lines above", file=sys.stderr)
+        sys.exit(BUG)

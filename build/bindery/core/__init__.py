@@ -1,0 +1,1 @@
+"""What every other package stands on: the model, the configuration, findings, processes, files."""

@@ -1,0 +1,195 @@
+"""Findings to text, to JSON and to the annotations of GitHub Actions."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+
+from bindery.core.control_characters import show_controls
+from bindery.core.model import Finding, Severity, Span
+
+LineReader = Callable[[Span], str]
+
+_SHOWN = 10
+"""Annotations of one level that GitHub shows for a step."""
+
+
+def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
+    """Reading order: path, line, column; equal findings once."""
+    unique = dict.fromkeys(findings)
+    return sorted(unique, key=lambda finding: (finding.span, finding.rule, finding.message))
+
+
+def format_finding(finding: Finding, read_line: LineReader) -> str:
+    """One finding as a person reads it: place and rule, the line with a caret, what to do."""
+    span = finding.span
+    lines = [format_head(finding)]
+    margin = " " * len(str(span.line))
+    source = read_line(span).rstrip() if span.width else ""
+    if source:
+        cut, start, width = _cut_around(source, span.col - 1, span.width)
+        before, there, after = map(
+            show_hidden, (cut[:start], cut[start : start + width], cut[start + width :])
+        )
+        lead = "".join("\t" if c == "\t" else " " * _cells(c) for c in before)
+        carets = "^" * max(_cells(there), 1)
+        shown = before + there + after
+        lines += [f"{margin} |", f"{span.line} | {shown}", f"{margin} | {lead}{carets}"]
+    if finding.help:
+        lines.append(f"{margin} = help: {show_hidden(finding.help)}")
+    return "\n".join(lines)
+
+
+# Marks that turn the direction of what follows, that nobody sees, that end a line in some places,
+# or that a terminal obeys.
+_HIDDEN = re.compile(
+    "[\x80-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e0fff]"
+)
+
+
+def show_hidden(text: str) -> str:
+    """Text in one line of which all is seen: controls as pictures, what has no picture escaped."""
+    if text.isprintable():
+        return text
+    text = text.replace("\r", "\N{SYMBOL FOR CARRIAGE RETURN}")
+    text = text.replace("\n", "\N{SYMBOL FOR NEWLINE}")
+    return _HIDDEN.sub(_escape_hidden, show_controls(text))
+
+
+def _escape_hidden(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def format_head(finding: Finding) -> str:
+    """Place, severity, rule and message, in one line."""
+    span = finding.span
+    place = f"{span.path}:{span.line}:{span.col}"
+    return show_hidden(f"{place}: {finding.severity}[{finding.rule}]: {finding.message}")
+
+
+def _cut_around(source: str, start: int, width: int, limit: int = 100) -> tuple[str, int, int]:
+    """At most about `limit` characters of a line, the offending text among them."""
+    width = min(width, max(len(source) - start, 1))
+    if len(source) <= limit:
+        return source, start, width
+    width = min(width, limit - 20)
+    first = max(0, min(start - 30, len(source) - limit))
+    last = min(len(source), first + limit)
+    head, tail = ("…" if first else ""), ("…" if last < len(source) else "")
+    return head + source[first:last] + tail, start - first + len(head), width
+
+
+def _cells(text: str) -> int:
+    """Columns of a terminal that a text takes."""
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )
+
+
+def format_text(findings: Sequence[Finding], read_line: LineReader, summary: str) -> str:
+    """All findings, a blank line between them, and the summary last."""
+    blocks = [format_finding(finding, read_line) for finding in findings]
+    return "\n\n".join([*blocks, summary]) + "\n"
+
+
+def format_json(findings: Sequence[Finding]) -> str:
+    """One array of objects: path line col rule severity message help."""
+    rows = [
+        {
+            "path": finding.span.path,
+            "line": finding.span.line,
+            "col": finding.span.col,
+            "rule": finding.rule,
+            "severity": str(finding.severity),
+            "message": finding.message,
+            "help": finding.help,
+        }
+        for finding in findings
+    ]
+    return f"{write_json(rows, indent=2)}\n"
+
+
+def write_json(value: object, indent: int | None = None) -> str:
+    """JSON as people can read it, in which only those characters are escaped that UTF-8 has not:
+    the names of some files hold them."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def format_github(findings: Sequence[Finding], prefix: str = "") -> str:
+    """Workflow commands that GitHub Actions shows beside the lines of a pull request.
+
+    It shows so many of each level and drops the others without a word. So the last one that it
+    shows counts those that follow, and these stand in the log in a group. `prefix` is the folder
+    of the book inside its repository.
+    """
+    lines = []
+    rest: list[Finding] = []
+    for severity in (Severity.ERROR, Severity.WARNING):
+        level = [finding for finding in findings if finding.severity is severity]
+        shown = len(level) if len(level) <= _SHOWN else _SHOWN - 1
+        lines += [_annotate(finding, prefix) for finding in level[:shown]]
+        if left := level[shown:]:
+            files = len({finding.span.path for finding in left})
+            message = f"{_count_more(len(left), str(severity))} in {count_noun(files, 'file')}"
+            lines.append(f"::{severity} title=bindery::{message}: the log of this step lists them")
+            rest += left
+    if rest:
+        title = " and ".join(
+            _count_more(number, str(severity))
+            for severity in (Severity.ERROR, Severity.WARNING)
+            if (number := sum(finding.severity is severity for finding in rest))
+        )
+        lines += [f"::group::{title}", *map(format_head, rest), "::endgroup::"]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _annotate(finding: Finding, prefix: str) -> str:
+    span = finding.span
+    path = f"{prefix}/{span.path}" if prefix else span.path
+    message = show_hidden(finding.message)
+    if finding.help:
+        message += f"\n{show_hidden(finding.help)}"
+    place = (
+        f"file={_escape_property(show_controls(path))},line={span.line},col={span.col},"
+        f"endColumn={span.col + span.width},title={_escape_property(finding.rule)}"
+    )
+    return f"::{finding.severity} {place}::{_escape(message)}"
+
+
+def _escape(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _escape_property(text: str) -> str:
+    return _escape(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _count_more(number: int, noun: str) -> str:
+    return count_noun(number, f"more {noun}")
+
+
+def summarise(findings: Sequence[Finding], links: int, chapters: int, accepted: int = 0) -> str:
+    """The last line of a report. `accepted` counts findings that the book lives with for now."""
+    errors = sum(finding.severity is Severity.ERROR for finding in findings)
+    warnings = len(findings) - errors
+    summary = (
+        f"checked {count_noun(links, 'link')} in {count_noun(chapters, 'chapter')}: "
+        f"{count_noun(errors, 'error')}, {count_noun(warnings, 'warning')}"
+    )
+    return f"{summary}, {group_digits(accepted)} accepted" if accepted else summary
+
+
+def count_noun(number: int, noun: str) -> str:
+    """A number and its noun: "1 link", "2 links"."""
+    return f"{group_digits(number)} {noun}" + ("" if number == 1 else "s")
+
+
+def group_digits(number: int) -> str:
+    """A number with a space between thousands."""
+    return f"{number:,}".replace(",", "\N{NO-BREAK SPACE}")

@@ -1,0 +1,172 @@
+"""The files of a book's repository, looked at as they are needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from bindery.core.model import Span
+
+Kind = Literal["file", "folder"]
+
+RECORDS_FOLDER = "scripts/records"
+"""Where records lie, a folder for each tool; named here so that a book without any need not load
+what validates them."""
+
+JOURNAL = ".bindery-unfinished.json"
+"""What a command that was killed while it changed files leaves in the root; named here so that a
+check need not load what changes files."""
+
+MADE_BY_US = re.compile(rb'<meta name="generator" content="bindery"\s*/?>')
+"""What the first page of a site says that bindery has built."""
+REPORT = "report.json"
+"""What lies beside the outputs of a book."""
+_HEAD = 1 << 16
+"""Bytes of a page that hold its head."""
+
+SKIPPED_FOLDERS = frozenset(("node_modules", "__pycache__", "dist", "venv"))
+
+
+class Tree:
+    """The files below a root, looked at as they are needed, in their exact case.
+
+    Paths are POSIX and relative to the root; the empty path is the root itself.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        self._folders: dict[str, Mapping[str, os.DirEntry[str]]] = {}
+        self._lines: dict[str, Sequence[str]] = {}
+        self._lowered: dict[str, Mapping[str, str]] = {}
+
+    def list_folder(self, path: str) -> Mapping[str, os.DirEntry[str]]:
+        """The entries of a folder by name; empty where there is no such folder."""
+        if path not in self._folders:
+            try:
+                with os.scandir(self.root / path) as entries:
+                    self._folders[path] = {entry.name: entry for entry in entries}
+            except OSError:
+                self._folders[path] = {}
+        return self._folders[path]
+
+    def find_kind(self, path: str) -> Kind | None:
+        """What stands at this path, in exactly these letters."""
+        if not path:
+            return "folder"
+        parent, _, name = path.rpartition("/")
+        if parent and self.find_kind(parent) != "folder":
+            return None
+        entry = self.list_folder(parent).get(name)
+        if entry is None:
+            return None
+        return _read_kind(entry)
+
+    def is_strange(self, path: str) -> bool:
+        """Whether something stands there that is neither a file nor a folder nor a link: a pipe,
+        a socket, a device."""
+        parent, _, name = path.rpartition("/")
+        entry = self.list_folder(parent).get(name)
+        return entry is not None and not entry.is_symlink() and _read_kind(entry) is None
+
+    def leaves_root(self, path: str) -> bool:
+        """Whether a symbolic link on the way leads out of the root."""
+        parts = path.split("/")
+        for depth in range(1, len(parts) + 1):
+            parent, name = "/".join(parts[: depth - 1]), parts[depth - 1]
+            entry = self.list_folder(parent).get(name)
+            if entry is not None and entry.is_symlink():
+                try:
+                    real = (self.root / path).resolve()
+                except OSError:
+                    return True
+                return not real.is_relative_to(self.root)
+        return False
+
+    def find_other_case(self, path: str) -> str:
+        """The path as it is spelled on disk, where only the case of letters differs."""
+        actual: list[str] = []
+        for name in path.split("/"):
+            names = self.list_folder("/".join(actual))
+            match = name if name in names else None
+            match = match or self._list_lowered("/".join(actual)).get(name.lower())
+            if match is None:
+                return ""
+            actual.append(match)
+        return "/".join(actual)
+
+    def _list_lowered(self, folder: str) -> Mapping[str, str]:
+        """The names in a folder by their small letters; of several the first."""
+        if folder not in self._lowered:
+            names = reversed(list(self.list_folder(folder)))
+            self._lowered[folder] = {name.lower(): name for name in names}
+        return self._lowered[folder]
+
+    def walk_files(self, folder: str) -> Iterator[str]:
+        """All files below a folder, sorted, without hidden ones, what tools leave behind, and what
+        bindery has built there."""
+        built = self._list_outputs(folder)
+        for name, entry in sorted(self.list_folder(folder).items()):
+            if name.startswith(".") or name in built:
+                continue
+            path = f"{folder}/{name}" if folder else name
+            if entry.is_dir(follow_symlinks=False):
+                if name not in SKIPPED_FOLDERS:
+                    yield from self.walk_files(path)
+            elif _read_kind(entry) == "file":
+                yield path
+
+    def _list_outputs(self, folder: str) -> Container[str]:
+        """The names in a folder that are outputs of bindery: its report, and what that lists. A
+        site has to say so itself as well."""
+        if REPORT not in self.list_folder(folder):
+            return ()
+        try:
+            report = json.loads(self.read_bytes(f"{folder}/{REPORT}".lstrip("/")))
+            names = {REPORT, *(entry["file"] for entry in report["outputs"].values())}
+            page = f"{folder}/site/index.html".lstrip("/")
+            if "site" in names and not MADE_BY_US.search(self.read_beginning(page, _HEAD)):
+                return ()
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return ()  # it is of something else
+        return names
+
+    def read_bytes(self, path: str) -> bytes:
+        return (self.root / path).read_bytes()
+
+    def read_beginning(self, path: str, size: int) -> bytes:
+        """At most so many bytes of a file."""
+        with (self.root / path).open("rb") as file:
+            return file.read(size)
+
+    def read_lines(self, path: str) -> Sequence[str]:
+        """The lines of a text file, read once; none of a file that cannot be read."""
+        if path not in self._lines:
+            try:
+                text = self.read_bytes(path).decode("utf-8-sig", "replace")
+            except OSError:
+                text = ""
+            self._lines[path] = join_lines(text).split("\n")
+        return self._lines[path]
+
+
+def _read_kind(entry: os.DirEntry[str]) -> Kind | None:
+    """What an entry is, or what it links to; nothing where links lead in a circle."""
+    try:
+        return "folder" if entry.is_dir() else "file" if entry.is_file() else None
+    except OSError:
+        return None
+
+
+def join_lines(text: str) -> str:
+    """Text in which every line ends as on Unix."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_line(tree: Tree, span: Span) -> str:
+    """The source line of a finding, or an empty string where it cannot be shown."""
+    lines = tree.read_lines(span.path)
+    return lines[span.line - 1] if 0 < span.line <= len(lines) else ""

@@ -1,0 +1,40 @@
+"""linkchecker as it is, but for one thing: it reads each page once.
+
+linkchecker fetches and parses a page again for each anchor of it that a link leads to, so that a
+book of 50 chapters takes a minute. Here the parsed page, and what was found in it, are kept. A
+test holds the log against that of linkchecker alone. This is a program: `python -m
+bindery.crawl.crawler` takes the arguments of `linkchecker`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from linkcheck.command.linkchecker import linkchecker
+from linkcheck.htmlutil import htmlsoup, linkparse
+
+
+def remember_pages() -> None:
+    """Make linkchecker keep what it has read, for as long as this process lives."""
+    parse, search = htmlsoup.make_soup, linkparse.find_links
+    known: dict[tuple[int, int], tuple[object, list[tuple[str, dict[str, Any]]]]] = {}
+
+    def find_links(page: object, callback: Callable[..., None], tags: Mapping[str, object]) -> None:
+        key = id(page), id(tags)
+        if key not in known:
+            found: list[tuple[str, dict[str, Any]]] = []
+            search(page, lambda address, **place: found.append((address, place)), tags)
+            # The page is kept as well, so that no other can take its id.
+            known[key] = page, found
+        for address, place in known[key][1]:
+            callback(address, **place)
+
+    htmlsoup.make_soup = cache(parse)
+    linkparse.find_links = find_links
+
+
+if __name__ == "__main__":
+    remember_pages()
+    linkchecker()

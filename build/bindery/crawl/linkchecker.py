@@ -1,0 +1,153 @@
+"""linkchecker over a built site: what it says of each address that a page of the site holds."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import posixpath
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from pathlib import Path
+from urllib.parse import unquote, unquote_plus, urljoin, urlsplit
+from urllib.request import url2pathname
+
+from bindery.core.processes import CommandTimeoutError, run_command
+
+_TIMEOUT = 900.0
+# One process, no threads: more of them make it slower. Every page is given to it, because what
+# lies outside the folder of the first page would be "filtered", which it counts as valid; so it
+# need not go on from what the links lead to.
+_SETTINGS = """\
+[checking]
+threads=0
+recursionlevel=1
+[AnchorCheck]
+[filtering]
+checkextern=0
+[csv]
+parts=urlname,parentname,result,warningstring,valid,url
+"""
+_SETTINGS_NAME, _PICTURES_NAME = "settings.ini", "pictures.html"
+
+
+class CrawlError(Exception):
+    """linkchecker gave no answer that means anything; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What linkchecker says of an address."""
+
+    is_good: bool
+    said: str
+
+
+def find_place(address: str, page: str, site: Path) -> str:
+    """Where a link on a page of the site leads, in the words in which verdicts are looked up: a
+    path inside the site with the anchor behind `#`, decoded, or the address of another host."""
+    return _name_place(urljoin(_find_base(page, site), address), f"{site}{os.sep}")
+
+
+@cache
+def _find_base(page: str, site: Path) -> str:
+    return (site / page).as_uri()
+
+
+def _name_place(url: str, folder: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme == "file" and not parts.netloc:
+        path = url2pathname(parts.path).removeprefix(folder)
+        return f"{path}#{unquote(parts.fragment)}" if parts.fragment else path
+    return fold_address(url)
+
+
+def fold_address(url: str) -> str:
+    """An address on the web without what may differ in how it is written: which letters are
+    encoded, a port that goes without saying, the slash behind a host."""
+    parts = urlsplit(url)
+    if parts.scheme.lower() not in ("http", "https"):
+        return unquote(url)
+    host = parts.netloc.rpartition("@")[2].lower()
+    host = host.removesuffix(":443" if parts.scheme.lower() == "https" else ":80")
+    with suppress(UnicodeError):
+        host = host.encode("ascii").decode("idna")
+    path = re.sub("/+", "/", unquote(parts.path)) or "/"
+    folded = posixpath.normpath(path)
+    if path.endswith("/") and folded != "/":
+        folded += "/"
+    query = f"?{unquote_plus(parts.query)}" if parts.query else ""
+    fragment = f"#{unquote(parts.fragment)}" if parts.fragment else ""
+    return f"{parts.scheme.lower()}://{host}{folded}{query}{fragment}"
+
+
+def ask_linkchecker(site: Path, pictures: Iterable[str]) -> Mapping[str, Verdict]:
+    """What linkchecker says, by place (see `find_place`). It gets every page, and a list of the
+    `pictures` of the site that it would not see: it does not read the `srcset` of a `source`.
+
+    Raises CrawlError where it fails, or looks at nothing.
+    """
+    with tempfile.TemporaryDirectory(prefix="bindery-crawl-") as name:
+        folder = Path(name).resolve()
+        # A copy, for linkchecker run as root becomes "nobody", who may not enter the folders of
+        # others, and then it calls every page dead.
+        copy = folder / "site"
+        shutil.copytree(site, copy)
+        (folder / _SETTINGS_NAME).write_text(_SETTINGS, encoding="utf-8")
+        images = (f'<img src="{escape((copy / p).as_uri())}">' for p in sorted(pictures))
+        (folder / _PICTURES_NAME).write_text("\n".join(images), encoding="utf-8")
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        done = _run(folder, copy)
+        return _read_log(done, f"{copy}{os.sep}")
+
+
+def _run(folder: Path, site: Path) -> str:
+    """What linkchecker prints."""
+    pages = [folder / _PICTURES_NAME, *sorted(site.rglob("*.html"))]
+    command = [
+        sys.executable,
+        "-m",
+        "bindery.crawl.crawler",
+        f"--config={folder / _SETTINGS_NAME}",
+    ]
+    command += ["--no-status", "--verbose", "--output=csv", *(page.as_uri() for page in pages)]
+    paths = (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))
+    own = {"HOME": str(folder), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    try:
+        done = run_command(
+            command, folder=site, timeout=_TIMEOUT, environment={**os.environ, **own}
+        )
+    except CommandTimeoutError as error:
+        raise CrawlError(str(error)) from None
+    if done.code not in (0, 1):
+        last = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        reason = last[-1] if last else f"exit status {done.code}"
+        raise CrawlError(f"linkchecker failed: {reason}")
+    return done.stdout
+
+
+def _read_log(text: str, folder: str) -> Mapping[str, Verdict]:
+    verdicts: dict[str, Verdict] = {}
+    links = 0
+    for row in csv.DictReader(io.StringIO(text, newline=""), delimiter=";"):
+        links += bool(row["parentname"])
+        is_valid = row["valid"] == "True"
+        warning = " ".join(row["warningstring"].split())
+        # The list of all the anchors that a page has is as long as the page has headings.
+        said = (warning if is_valid else row["result"]).partition(" Available anchors:")[0]
+        said = said.replace(folder, "")
+        place = _name_place(row["url"] or row["urlname"], folder)
+        verdict = Verdict(is_valid and not warning, " ".join(said.split()))
+        if place not in verdicts or verdicts[place].is_good:
+            verdicts[place] = verdict
+    if not links:
+        raise CrawlError("linkchecker looked at no link at all, so its silence means nothing")
+    return verdicts

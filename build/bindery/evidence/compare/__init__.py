@@ -1,0 +1,1 @@
+"""Two runs of a tool, like with like."""

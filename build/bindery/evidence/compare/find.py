@@ -1,0 +1,192 @@
+"""Comparing a record, or what a tool has written, with the records of a book."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from bindery.core.build_date import read_today
+from bindery.core.config import Config
+from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.repository import RECORDS_FOLDER, Tree
+from bindery.core.suggestions import find_nearest
+from bindery.evidence.compare.declaration import Terms, load_terms
+from bindery.evidence.compare.judge import (
+    TOLERANCE,
+    Comparison,
+    NothingAlikeError,
+    Run,
+    compare_run,
+    describe_power_limit,
+    find_differences,
+    make_reference,
+    make_references,
+    make_run,
+)
+from bindery.evidence.record_list import clean_name
+from bindery.evidence.records import (
+    Machine,
+    Record,
+    ToolOutput,
+    explain_error,
+    load_records,
+    parse_record,
+    read_strict_json,
+)
+from bindery.evidence.stale_records import find_stale, read_methods
+
+
+def parse_share(text: str) -> float:
+    """A share from `5%` or `0.05`. Raises ValueError where it is none."""
+    number, percent, _ = text.strip().partition("%")
+    try:
+        share = float(number) / (100 if percent else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1 or not re.fullmatch(r"[\d.]+\s*%?", text.strip()):
+        raise ValueError(f"'{text}' is no share: write 5% or 0.05")
+    return share
+
+
+def compare_with_book(
+    config: Config,
+    target: str,
+    *,
+    against: str = "",
+    hardware: str = "",
+    facts: Path | None = None,
+    tolerance: float = TOLERANCE,
+) -> Comparison:
+    """A record of the book, or a file with a record or with what a tool wrote, beside the records
+    of the book; with `against` beside that one only.
+
+    Raises ConfigError for what is not there or cannot be read, and NothingAlikeError where no
+    record can stand beside it.
+    """
+    tree = Tree(config.root)
+    records: dict[str, Record] = {}
+    for item in load_records(tree):
+        if not isinstance(item, Finding):
+            records[item[0]] = item[1]
+    source, name = _find_source(target, config.root, records)
+    if isinstance(source, Record):
+        if hardware or facts:
+            raise _refuse(target, "a record knows its hardware", "leave --hardware and --facts out")
+    elif hardware and facts:
+        raise _refuse(target, "--hardware and --facts say the same thing", "give one of them")
+    own = load_terms(tree, config.tools).get(source.tool)
+    if own is None:
+        names = [tool.name for tool in config.tools]
+        nearest = find_nearest(source.tool, names)
+        if source.tool not in names:
+            hint = f"did you mean '{nearest}'?" if nearest else f"it has: {', '.join(names)}"
+            raise _refuse(target, f"the book has no tool '{source.tool}'", hint)
+        message = f"nothing says which results of '{source.tool}' are alike"
+        raise _refuse(target, message, "declare COMPARE in the tool")
+    run = make_run(source, own, name=name)
+    if facts:
+        machine = _read_machine(facts)
+        run = replace(run, hardware=machine.hardware, power_limit=describe_power_limit(machine))
+    elif hardware:
+        run = replace(run, hardware=hardware)
+    chosen = {name: record for name, record in records.items() if record.tool == source.tool}
+    if against:
+        wanted = clean_name(against)
+        if wanted not in chosen:
+            nearest = find_nearest(wanted, chosen)
+            hint = f"did you mean '{nearest}'?" if nearest else "see `bindery records`"
+            message = f"the book has no record '{wanted}' of '{source.tool}'"
+            raise _refuse("--against", message, hint)
+        if wanted == name:
+            raise _refuse("--against", f"'{wanted}' is the record itself", "name another")
+        if not chosen[wanted].complete:
+            raise _refuse("--against", f"'{wanted}' is partial", "name a whole one")
+        if chosen[wanted].ended == "failed":
+            message = f"'{wanted}' is of a run that failed: the tool had found a problem"
+            raise _refuse("--against", message, "name another")
+        chosen = {wanted: chosen[wanted]}
+    methods = read_methods(tree, config.tools)
+    stale = find_stale(chosen, config.tools, methods, read_today())
+    reasons = {name: entry.reason for name, entry in stale.items()}
+    try:
+        return compare_run(run, make_references(chosen, own, reasons), own, tolerance)
+    except NothingAlikeError as error:
+        raise NothingAlikeError([*_explain_failed(run, chosen, own), *error.reasons]) from None
+
+
+def _explain_failed(run: Run, records: Mapping[str, Record], terms: Terms) -> Iterator[str]:
+    """The records that are like a run, and nothing is compared with as they are of failed runs."""
+    for name, record in records.items():
+        if name != run.name and record.complete and record.ended == "failed":
+            reference = make_reference(name, record, terms)
+            if not list(find_differences(run, reference)):
+                yield (
+                    f"{name} is of a run that failed: the tool ended with status "
+                    f"{record.exit_status}, so nothing is compared with it"
+                )
+
+
+def _find_source(
+    target: str, root: Path, records: Mapping[str, Record]
+) -> tuple[Record | ToolOutput, str]:
+    """What is to be compared, and its name where it is a record of the book."""
+    path = Path(target)
+    is_file = path.is_file()
+    is_outside = is_file and not path.resolve().is_relative_to((root / RECORDS_FOLDER).resolve())
+    name = clean_name(target)
+    if name in records and not is_outside:
+        return records[name], name
+    if is_file:
+        return _parse_source(target, path.read_text(encoding="utf-8", errors="replace")), ""
+    nearest = find_nearest(name, records)
+    hint = f"did you mean '{nearest}'?" if nearest else "see `bindery records`"
+    raise _refuse(target, f"there is no file '{target}', and the book has no such record", hint)
+
+
+def _parse_source(path: str, text: str) -> Record | ToolOutput:
+    try:
+        data = read_strict_json(text)
+    except json.JSONDecodeError as error:
+        message = f"this is not JSON: {error.msg.lower()}"
+        raise ConfigError(
+            Finding(Span(path, error.lineno, error.colno), "config", message)
+        ) from None
+    except ValueError as error:
+        raise _refuse(path, str(error), "") from None
+    if isinstance(data, dict) and "schema" in data:
+        record = parse_record(path, text)
+        if isinstance(record, Finding):
+            raise ConfigError(record)
+        return record
+    try:
+        return ToolOutput.model_validate(data)
+    except ValidationError as error:
+        place, reason = explain_error(error)
+        where = ".".join(map(str, place)) or "the file"
+        hint = "give a record, or what a tool wrote with --json"
+        raise _refuse(path, f"'{where}': {reason}", hint) from None
+
+
+def _read_machine(path: Path) -> Machine:
+    shown = path.as_posix()
+    hint = "give the JSON of env_report.py --json"
+    try:
+        data = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+    except ValueError as error:
+        raise _refuse(shown, f"this is not JSON: {error}", hint) from None
+    try:
+        return Machine.model_validate(data.get("machine") if isinstance(data, dict) else data)
+    except ValidationError as error:
+        place, reason = explain_error(error)
+        raise _refuse(
+            shown, f"'{'.'.join(map(str, ('machine', *place)))}': {reason}", hint
+        ) from None
+
+
+def _refuse(path: str, message: str, hint: str) -> ConfigError:
+    return ConfigError(Finding(Span.whole(path), "config", message, hint))

@@ -1,0 +1,205 @@
+"""The outcome of a comparison in words, as a table and as JSON, in units that people use and with
+the digits that are earned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from bindery.core.report import count_noun
+from bindery.evidence.compare.judge import Comparison, RowVerdict, is_worse, shorten, show_scalar
+from bindery.evidence.tables import Column, Table, format_markdown
+
+_SOFTWARE = ("torch", "cuda", "rocm", "nccl", "rccl", "driver")
+_SCALES = {
+    "FLOP/s": (("TFLOPS", 1e12), ("GFLOPS", 1e9)),
+    "FLOP": (("TFLOP", 1e12), ("GFLOP", 1e9)),
+    "B/s": (("GBps", 1e9), ("MBps", 1e6), ("kBps", 1e3)),
+    "B": (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)),
+    "Hz": (("GHz", 1e9), ("MHz", 1e6), ("Hz", 1.0)),
+    "s": (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)),
+    "degC": (("°C", 1.0),),
+    "1": (("", 1.0),),
+}
+
+
+def choose_scale(unit: str, largest: float) -> tuple[str, float]:
+    """The unit in which people say such a number, and what it holds of the base unit."""
+    scales = _SCALES.get(unit, ((unit, 1.0),))
+    return next(((name, factor) for name, factor in scales if largest >= factor), scales[-1])
+
+
+def format_earned(value: float, uncertainty: float | None) -> str:
+    """A number with the digits that its uncertainty leaves, one per thousand at best: the last
+    digit stands where the first of the uncertainty stands. One digit after a `~` where it leaves
+    none, two where nobody knows it."""
+    if value == 0:
+        return "0"
+    size = abs(value)
+    doubt = 0.1 * size if uncertainty is None else max(abs(uncertainty), size * 1e-3)
+    is_rough = uncertainty is None or doubt >= size
+    decimals = -math.floor(math.log10(min(doubt, size)))
+    return f"{'~' if is_rough else ''}{round(value, decimals):.{max(decimals, 0)}f}"
+
+
+def write_sentences(comparison: Comparison) -> list[str]:
+    """The verdict in plain words, what it rests on, and what is left out."""
+    run, reference, rows = comparison.run, comparison.reference, comparison.rows
+    unit, factor = _scale(comparison)
+    nodes = f"{reference.nodes}-node " if reference.nodes > 1 else ""
+    day = reference.started[:10] + (f" (stale: {reference.stale})" if reference.stale else "")
+    what = f"the recorded {nodes}run of {day} on {reference.hardware}"
+    percent = f"{100 * comparison.ratio:.1f} %"
+    if len(rows) == 1:
+        yours, _, _, expected = _show_numbers(rows[0], factor)
+        head = (
+            f"your {yours} {unit}".rstrip()
+            + f" stands at {percent} of {what} ({reference.name}); expected {expected}: "
+            f"{comparison.verdict}"
+        )
+    else:
+        low, high = (100 * max(0.0, 1 + sign * comparison.margin) for sign in (-1, 1))
+        head = (
+            f"your run stands at {percent} of {what} ({reference.name}), as geometric mean over "
+            f"{len(rows)} rows; expected {low:.1f} to {high:.1f} %: {comparison.verdict}"
+        )
+    sentences = [head]
+    if len(rows) > 1:
+        verdicts = [row.verdict for row in rows]
+        counts = [f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts)]
+        sentences.append(f"rows: {', '.join(counts)}")
+    if any(row.verdict.startswith("far") and not is_worse(row.verdict, comparison.terms)
+           for row in rows):  # fmt: skip
+        sentences.append("far better than recorded needs a reason as much as far worse does")
+    wide = sum(row.margin >= 1 for row in rows)
+    if wide:
+        sentences.append(
+            f"{wide} of the recorded rows spread as widely as their value: no lower bound"
+        )
+    if run.partial:
+        sentences.append(f"yours is partial: {run.partial}")
+    if run.failed_with is not None:
+        sentences.append(
+            f"in yours the tool ended with status {run.failed_with}: it had found a problem"
+        )
+    if run.hardware is None:
+        sentences.append(
+            f"not checked: whether yours is {reference.hardware} too; give the facts of the "
+            "machine (env_report.py --json FILE) with --facts FILE"
+        )
+    elif reference.power_limit and not run.power_limit:
+        sentences.append(
+            f"not checked: whether yours has a power limit of {reference.power_limit} too"
+        )
+    if run.nodes is None or run.ranks is None:
+        sentences.append(
+            f"not checked: whether yours has {count_noun(reference.nodes, 'node')} and "
+            f"{count_noun(reference.ranks, 'rank')} too"
+        )
+    sentences += [
+        f"{name} is {run.software[name]} in yours and {reference.software[name]} in the record"
+        for name in _SOFTWARE
+        if run.software.get(name) != reference.software.get(name)
+        and run.software.get(name) is not None
+        and reference.software.get(name) is not None
+    ]
+    sentences += _compare_environments(run.environment, reference.environment)
+    return sentences + shorten(comparison.left_out)
+
+
+def _compare_environments(
+    yours: Mapping[str, str] | None, theirs: Mapping[str, str]
+) -> Iterator[str]:
+    """A sentence for each variable that steered one run otherwise than the other."""
+    for name in sorted({*yours, *theirs}) if yours is not None else ():
+        ours, recorded = (
+            f"'{values[name]}'" if name in values else "not set" for values in (yours or {}, theirs)
+        )
+        if ours != recorded:
+            yield f"{name} is {ours} in yours and {recorded} in the record"
+
+
+def make_cells(comparison: Comparison) -> list[list[str]]:
+    """The rows as a table of texts, its head first."""
+    terms = comparison.terms
+    unit, factor = _scale(comparison)
+    suffix = f", {unit}" if unit else ""
+    better = "" if terms.higher_is_better else " (lower is better)"
+    head = [*terms.keys, *([terms.member] if terms.member else [])]
+    head += [f"yours{suffix}{better}", "recorded", "%", "expected", "verdict"]
+    cells = [head]
+    for row in comparison.rows:
+        key = [show_scalar(value) for _, value in row.key]
+        cells.append(
+            [
+                *key,
+                *([row.member] if terms.member else []),
+                *_show_numbers(row, factor),
+                row.verdict,
+            ]
+        )
+    return cells
+
+
+def format_cells(cells: Sequence[Sequence[str]]) -> str:
+    """A table of texts in Markdown, its first row the head."""
+    columns = tuple(Column(str(index), heading) for index, heading in enumerate(cells[0]))
+    return format_markdown(Table("", columns, tuple(tuple(row) for row in cells[1:])))
+
+
+def _scale(comparison: Comparison) -> tuple[str, float]:
+    rows = comparison.rows
+    return choose_scale(comparison.run.unit, max(row.recorded.value for row in rows))
+
+
+def _show_numbers(row: RowVerdict, factor: float) -> tuple[str, str, str, str]:
+    """Yours, recorded, percent, and what is expected."""
+
+    def show(value: float, spread: float | None) -> str:
+        # The median is known to about half of the interquartile range.
+        return format_earned(
+            value / factor, None if spread is None else spread * value / factor / 2
+        )
+
+    step = row.margin * row.recorded.value / factor / 10
+    low, high = (
+        format_earned(max(0.0, row.recorded.value * (1 + sign * row.margin)) / factor, step)
+        for sign in (-1, 1)
+    )
+    return (
+        show(row.yours, row.spread),
+        show(row.recorded.value, row.recorded.spread),
+        f"{100 * row.ratio:.1f}",
+        f"{low} to {high}",
+    )
+
+
+def make_document(comparison: Comparison, tolerance: float) -> dict[str, Any]:
+    """All of it as JSON, in base units."""
+    run, reference = comparison.run, comparison.reference
+    return {
+        "record": reference.name,
+        "started": reference.started,
+        "hardware": reference.hardware,
+        "hardware_checked": run.hardware is not None,
+        "tolerance": tolerance,
+        "ratio": comparison.ratio,
+        "verdict": str(comparison.verdict),
+        "worse": comparison.is_worse,
+        "rows": [
+            {
+                **dict(zip(comparison.terms.keys, (v for _, v in row.key), strict=True)),
+                **({comparison.terms.member: row.member} if comparison.terms.member else {}),
+                "yours": row.yours,
+                "recorded": row.recorded.value,
+                "ratio": row.ratio,
+                "low": max(0.0, row.recorded.value * (1 - row.margin)),
+                "high": row.recorded.value * (1 + row.margin),
+                "verdict": str(row.verdict),
+            }
+            for row in comparison.rows
+        ],
+        "left_out": list(comparison.left_out),
+        "sentences": write_sentences(comparison),
+    }

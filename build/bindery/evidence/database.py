@@ -1,0 +1,181 @@
+"""Records and published figures as a database in memory that can only be read.
+
+An authorizer refuses whatever is no reading, limits keep a query from eating the machine, and
+one that runs too long is stopped. Rows are inserted in the order of their files, so that the
+rowid of a row is its place there, counted from 1.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from bindery.core.model import Finding, Span
+from bindery.core.suggestions import find_nearest
+from bindery.evidence.tables import Cell, Table, find_fault
+from bindery.evidence.views import View
+
+QUERY_SECONDS = 5.0
+_LONGEST_VALUE = 100_000
+_LONGEST_ORIGINS = 1_000_000
+"""Of a view that is followed: the list of all rows behind a sum is longer than any cell."""
+_LONGEST_PATTERN = 100
+_MOST_ROWS = 10_000
+_MOST_MEMORY = 512 * 2**20
+"""Bytes, of all that SQLite holds in this process."""
+_PROGRESS_STEPS = 1_000
+
+_READ_ACTIONS = frozenset(
+    (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+)
+# What would load code, touch files, or give another answer tomorrow.
+_REFUSED_FUNCTIONS = frozenset(
+    """load_extension readfile writefile edit fts3_tokenizer random randomblob date time datetime
+    julianday unixepoch strftime timediff current_date current_time current_timestamp""".split()
+)
+
+
+class EvidenceDatabase:
+    """The tables of a book's evidence, filled first and then only read."""
+
+    def __init__(self, tools: Iterable[str] = ()) -> None:
+        # A statement from the cache is not authorized again, and would be seen to read nothing.
+        self._connection = sqlite3.connect(":memory:", cached_statements=0)
+        self._tools = frozenset(tools)
+        self._read: set[str] = set()
+        self.columns: dict[str, tuple[str, ...]] = {}
+        """The columns of each table, by its name."""
+
+    def add_table(self, name: str, columns: Iterable[str], rows: Iterable[Sequence[Cell]]) -> None:
+        self.columns[name] = tuple(columns)
+        names = [_quote(column) for column in self.columns[name]]
+        self._connection.execute(f"CREATE TABLE {_quote(name)} ({', '.join(names)})")
+        marks = ", ".join("?" * len(names))
+        self._connection.executemany(f"INSERT INTO {_quote(name)} VALUES ({marks})", rows)
+
+    def lock(self) -> None:
+        """From here on the database can be read, and nothing else."""
+        self._connection.commit()
+        self._connection.execute("PRAGMA temp_store = MEMORY")
+        self._connection.execute(f"PRAGMA hard_heap_limit = {_MOST_MEMORY}")
+        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, _LONGEST_PATTERN)
+        self._connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        self._connection.set_authorizer(self._authorize)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def find_tables(self, view: View) -> frozenset[str] | None:
+        """The tables that the query of a view reads, in small letters; None where it is none."""
+        self._read.clear()
+        try:
+            self._connection.execute(f"EXPLAIN {view.sql}").close()
+        except (sqlite3.Error, sqlite3.Warning):
+            return None
+        return frozenset(self._read)
+
+    def select(
+        self, sql: str, longest: int = _LONGEST_ORIGINS
+    ) -> tuple[tuple[str, ...], list[tuple[Cell, ...]]]:
+        """Names of the columns, and all rows; no value longer than so many bytes.
+
+        Raises sqlite3.Error and sqlite3.Warning with SQLite's own words, and sqlite3.DataError
+        where there are more rows than a table in a book can have, or more than memory holds.
+        """
+        deadline = time.monotonic() + QUERY_SECONDS
+        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
+        self._connection.set_progress_handler(
+            lambda: int(time.monotonic() > deadline), _PROGRESS_STEPS
+        )
+        try:
+            cursor = self._connection.execute(sql)
+            rows = cursor.fetchmany(_MOST_ROWS + 1)
+            names = tuple(description[0] for description in cursor.description or ())
+            cursor.close()
+        except MemoryError:
+            message = f"it needs more than {_MOST_MEMORY // 2**20} MiB of memory"
+            raise sqlite3.DataError(message) from None
+        finally:
+            self._connection.set_progress_handler(None, 0)
+        if len(rows) > _MOST_ROWS:
+            raise sqlite3.DataError(f"it gives more than {_MOST_ROWS} rows")
+        return names, rows
+
+    def query_view(self, view: View) -> Table | Finding:
+        """The table that a view gives, or what is wrong with its query."""
+        try:
+            keys, rows = self.select(view.sql, _LONGEST_VALUE)
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            return self._explain(view, str(error))
+        missing = [column.key for column in view.columns if column.key not in keys]
+        if missing:
+            line = view.find_line(missing[0])
+            message = f"the query gives no column '{missing[0]}'"
+            return Finding(
+                Span(view.path, line), "bad-view", message, f"it gives: {', '.join(keys)}"
+            )
+        unnamed = [key for key in keys if key not in {column.key for column in view.columns}]
+        if unnamed:
+            message = f"the column '{unnamed[0]}' of the query has no heading"
+            hint = f"write `-- column {unnamed[0]}: HEADING`, or leave it out of the query"
+            line = view.find_line(unnamed[0])
+            return Finding(Span(view.path, line), "bad-view", message, hint)
+        order = [keys.index(column.key) for column in view.columns]
+        cells = tuple(tuple(row[index] for index in order) for row in rows)
+        for number, row in enumerate(cells, 1):
+            for column, cell in zip(view.columns, row, strict=True):
+                if fault := find_fault(cell, column):
+                    message = f"the column '{column.key}' cannot be shown in row {number}: {fault}"
+                    return Finding(Span(view.path, view.find_line(column.key)), "bad-view", message)
+        return Table(view.title, view.columns, cells, view.notes)
+
+    def _authorize(
+        self, action: int, first: str | None, second: str | None, _base: str | None, _by: str | None
+    ) -> int:
+        if action not in _READ_ACTIONS:
+            return sqlite3.SQLITE_DENY
+        if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _REFUSED_FUNCTIONS:
+            return sqlite3.SQLITE_DENY
+        if action == sqlite3.SQLITE_READ and first:
+            self._read.add(first.lower())
+        return sqlite3.SQLITE_OK
+
+    def _explain(self, view: View, error: str) -> Finding:
+        hint = ""
+        word = ""
+        if match := re.match(r"no such (column|table): (\S+)", error):
+            word = match[2].rsplit(".", 1)[-1]
+            hint = self._list_names(view.sql, word, match[1])
+        elif match := re.match(r'near "(.+?)"', error):
+            word = match[1]
+        elif "interrupted" in error:
+            error = f"the query ran longer than {QUERY_SECONDS:g} s and was stopped"
+        elif "not authorized" in error or "prohibited" in error:
+            hint = "a view can only read: one SELECT over records and data, the same every day"
+        elif "one statement at a time" in error:
+            hint = "a view is one SELECT"
+        line = view.find_line(word) if word else 1
+        return Finding(Span(view.path, line), "bad-view", f"the query fails: {error}", hint)
+
+    def _list_names(self, sql: str, word: str, kind: str) -> str:
+        """What there is in place of a table or column that there is not."""
+        if kind == "table":
+            if word.lower() in self._tools:
+                return f"'{word}' has no records yet: run `bindery run {word.lower()}`"
+            names = sorted(self.columns)
+            nearest = find_nearest(word, names)
+            return f"did you mean '{nearest}'?" if nearest else f"tables: {', '.join(names)}"
+        used: Mapping[str, tuple[str, ...]] = {
+            name: columns
+            for name, columns in sorted(self.columns.items())
+            if re.search(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE)
+        }
+        nearest = find_nearest(word, [column for group in used.values() for column in group])
+        listed = "; ".join(f"{name} has {', '.join(group)}" for name, group in used.items())
+        return f"did you mean '{nearest}'? {listed}" if nearest else listed
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,46 @@
+"""All that a book's numbers stand on, as one value: records, published figures, and the tables that
+its views make of them. `gathering` makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from bindery.core.model import Finding
+
+if TYPE_CHECKING:
+    from bindery.evidence.provenance import TableProvenance
+    from bindery.evidence.published_data import DataTable
+    from bindery.evidence.records import Record
+    from bindery.evidence.stale_records import Staleness
+    from bindery.evidence.tables import Table
+    from bindery.evidence.views import View
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Every table that the views of a book give, what they stand on, and what is wrong with it."""
+
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    views: Mapping[str, View] = field(default_factory=dict)
+    records: Mapping[str, Record] = field(default_factory=dict)
+    data: Mapping[str, DataTable] = field(default_factory=dict)
+    provenance: Mapping[str, TableProvenance] = field(default_factory=dict)
+    """Of the tables that chapters quote."""
+    stale: Mapping[str, Staleness] = field(default_factory=dict)
+    methods: Mapping[str, int | None] = field(default_factory=dict)
+    """The METHOD of each tool that has records, as its source says it today; None where it says
+    none that can be read."""
+    newest: frozenset[str] = frozenset()
+    """Records that no later whole one of the same kind follows (see `freshness.find_newest`)."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """What tools print, word by word, under `<tool>/<text>`."""
+    findings: tuple[Finding, ...] = ()
+    broken: frozenset[str] = frozenset()
+    """Views that exist and could not be evaluated."""
+
+    def find_stale_records(self, view: str) -> tuple[str, ...]:
+        """The stale records that a table quotes."""
+        provenance = self.provenance.get(view)
+        return tuple(n for n in provenance.records if n in self.stale) if provenance else ()

@@ -1,0 +1,308 @@
+"""How a book's evidence is gathered: records and data read, views evaluated, numbers followed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Set
+from datetime import date
+from pathlib import PurePosixPath as Path
+from typing import TYPE_CHECKING
+
+from bindery.core.config import Config
+from bindery.core.model import Finding, Span
+from bindery.core.repository import RECORDS_FOLDER, Tree
+from bindery.core.suggestions import find_nearest
+from bindery.evidence.database import EvidenceDatabase
+from bindery.evidence.evidence import Evidence
+from bindery.evidence.plots.spec import find_plot_fault
+from bindery.evidence.published_data import DataTable, load_data
+from bindery.evidence.stale_records import Staleness, find_newest, find_stale, read_methods
+from bindery.evidence.tables import Cell, Table
+from bindery.evidence.views import View, blank_quoted, parse_view
+
+if TYPE_CHECKING:
+    from bindery.evidence.provenance import Sources, TableProvenance
+    from bindery.evidence.records import Record, Scalar
+
+RECORDS_TABLE = "records"
+_RECORD_COLUMNS = (
+    "record tool version method profile started date seconds ended complete newest stale nodes "
+    "ranks machine hardware cpu accelerator accelerator_count torch"
+).split()
+_RECORD_NAME = re.compile(r"[a-z0-9_]+/[^/\s]+_\d{8}[\w.-]*")
+_QUERIED_WORD = re.compile(r"\w+")
+
+
+def gather_evidence(
+    tree: Tree, config: Config, quoted: Iterable[str], today: date, *, follows: bool = True
+) -> Evidence:
+    """Load records and data, evaluate every view of the book, and follow the numbers of those
+    that chapters quote. Without `follows` only those are followed that stale records may be in."""
+    findings: list[Finding] = []
+    faulty: set[str] = set()
+    data: dict[str, DataTable] = {}
+    for item in load_data(tree, config.data):
+        if isinstance(item, DataTable):
+            data[item.name] = item
+        else:
+            faulty.add(item[0])
+            findings += item[1]
+    records = _load_records(tree, findings, faulty)
+    findings += _refuse_clashes(data, records)
+    owners = {record.tool for record in records.values()}
+    methods = read_methods(tree, (tool for tool in config.tools if tool.name in owners))
+    stale = find_stale(records, config.tools, methods, today)
+    newest = find_newest(records)
+    database = EvidenceDatabase(tool.name for tool in config.tools)
+    try:
+        sources = _fill_database(database, data, records, stale, newest)
+        database.lock()
+        views, tables, broken = _query_views(
+            tree, config.views, database, faulty, records, findings
+        )
+        followed = {name: views[name] for name in dict.fromkeys(quoted) if name in tables}
+        for name in [name for name in followed if not tables[name].rows]:
+            view = followed.pop(name)
+            span = Span(view.path, view.find_line("WHERE"))
+            findings.append(Finding(span, "bad-view", "the view gives no rows", "look at WHERE"))
+            del tables[name]
+            broken.add(name)
+        if not follows:
+            aged = {records[name].tool for name in stale}
+            aged |= {RECORDS_TABLE} if stale else set()
+            followed = {
+                name: view
+                for name, view in followed.items()
+                if aged & (database.find_tables(view) or set())
+            }
+        provenance = _trace_views(database, followed, tables, sources, findings)
+        findings += _find_unlisted_tools(provenance, config)
+    finally:
+        database.close()
+    return Evidence(
+        tables=tables,
+        views=views,
+        records=records,
+        data=data,
+        provenance=provenance,
+        stale=stale,
+        methods=methods,
+        newest=newest,
+        texts=_load_texts(tree),
+        findings=tuple(findings),
+        broken=frozenset(broken),
+    )
+
+
+def _load_records(tree: Tree, findings: list[Finding], faulty: set[str]) -> Mapping[str, Record]:
+    if tree.find_kind(RECORDS_FOLDER) != "folder":
+        return {}
+    # Validation is imported here: it takes longer than the check of a book without records.
+    from bindery.evidence.records import load_records
+
+    records = {}
+    for item in load_records(tree):
+        if isinstance(item, Finding):
+            findings.append(item)
+            tool = item.span.path.removeprefix(f"{RECORDS_FOLDER}/").partition("/")[0]
+            faulty |= {tool, RECORDS_TABLE}
+        else:
+            records[item[0]] = item[1]
+    return records
+
+
+def _load_texts(tree: Tree) -> Mapping[str, str]:
+    texts = {}
+    for path in tree.walk_files(RECORDS_FOLDER):
+        if path.endswith(".txt"):
+            name = path.removeprefix(f"{RECORDS_FOLDER}/").removesuffix(".txt")
+            texts[name] = tree.read_bytes(path).decode("utf-8", "replace").replace("\r\n", "\n")
+    return texts
+
+
+def _refuse_clashes(data: dict[str, DataTable], records: Mapping[str, Record]) -> Iterator[Finding]:
+    """Data files that are called as a table of records is."""
+    taken = {RECORDS_TABLE, *(record.tool for record in records.values())}
+    for name in sorted(taken & set(data)):
+        message = f"'{name}' is the name of a table of records"
+        yield Finding(Span.whole(data.pop(name).path), "bad-data", message, "rename the file")
+
+
+def _fill_database(
+    database: EvidenceDatabase,
+    data: Mapping[str, DataTable],
+    records: Mapping[str, Record],
+    stale: Mapping[str, Staleness],
+    newest: frozenset[str],
+) -> Sources:
+    from bindery.evidence.provenance import Sources
+
+    for table in data.values():
+        columns = [column.name for column in table.columns]
+        database.add_table(table.name, columns, (row.cells for row in table.rows))
+    rows = [_describe_record(name, record, stale, newest) for name, record in records.items()]
+    database.add_table(RECORDS_TABLE, _RECORD_COLUMNS, rows)
+    owners: dict[str, list[str]] = {RECORDS_TABLE: list(records)}
+    results: dict[str, list[Mapping[str, Scalar]]] = {}
+    for name, record in records.items():
+        results.setdefault(record.tool, []).extend(record.results)
+        owners.setdefault(record.tool, []).extend([name] * len(record.results))
+    for tool, tool_rows in results.items():
+        keys = list(dict.fromkeys(key for row in tool_rows for key in row))
+        cells = (
+            (owner, *map(row.get, keys))  # SQLite has true and false as 1 and 0
+            for owner, row in zip(owners[tool], tool_rows, strict=True)
+        )
+        database.add_table(tool, ["record", *keys], cells)
+    return Sources(owners, data, _list_units(data, records))
+
+
+def _list_units(
+    data: Mapping[str, DataTable], records: Mapping[str, Record]
+) -> Mapping[tuple[str, str], str]:
+    """The units of the columns, by table and column; none where records of a tool disagree."""
+    units = {(RECORDS_TABLE, "seconds"): "s"}
+    for table in data.values():
+        units |= {(table.name, column.name): column.unit for column in table.columns}
+    seen: dict[tuple[str, str], set[str]] = {}
+    for record in records.values():
+        for column, unit in record.units.items():
+            seen.setdefault((record.tool, column), set()).add(unit)
+    return units | {key: found.pop() for key, found in seen.items() if len(found) == 1}
+
+
+def _describe_record(
+    name: str, record: Record, stale: Mapping[str, Staleness], newest: frozenset[str]
+) -> list[Cell]:
+    accelerators = record.machine.accelerators
+    torch = record.software.get("torch")
+    return [
+        name,
+        record.tool,
+        record.version,
+        record.method,
+        record.profile,
+        record.started.isoformat(),
+        record.started.date().isoformat(),
+        record.seconds,
+        record.ended,
+        int(record.complete),
+        int(name in newest),
+        stale[name].reason if name in stale else None,
+        record.nodes,
+        record.ranks,
+        record.machine.label,
+        record.machine.hardware,
+        record.machine.cpu.model,
+        accelerators[0].model if accelerators else None,
+        len(accelerators),
+        None if torch is None else str(torch),
+    ]
+
+
+def _query_views(
+    tree: Tree,
+    folder: str,
+    database: EvidenceDatabase,
+    faulty: Set[str],
+    records: Mapping[str, Record],
+    findings: list[Finding],
+) -> tuple[dict[str, View], dict[str, Table], set[str]]:
+    views: dict[str, View] = {}
+    tables: dict[str, Table] = {}
+    broken = set()
+    paths: dict[str, str] = {}
+    for path in tree.walk_files(folder):
+        if not path.endswith(".sql"):
+            continue
+        name = Path(path).stem
+        if name in paths:
+            message = f"there is a view '{name}' already: '{paths[name]}'"
+            findings.append(Finding(Span.whole(path), "bad-view", message, "rename one of them"))
+            continue
+        paths[name] = path
+        view = parse_view(name, path, tree.read_bytes(path).decode("utf-8", "replace"))
+        if isinstance(view, Finding):
+            findings.append(view)
+            broken.add(name)
+            continue
+        views[name] = view
+        if faulty & _find_tables(database, view):
+            broken.add(name)  # what is wrong with its data is said there
+            continue
+        unknown = list(_find_unknown_records(view, records, tree))
+        result = unknown[0] if unknown else database.query_view(view)
+        if (
+            isinstance(result, Table)
+            and view.plot
+            and (fault := find_plot_fault(view.plot, result))
+        ):
+            result = Finding(Span(path, view.plot.line), "bad-view", *fault)
+        if isinstance(result, Finding):
+            findings.append(result)
+            broken.add(name)
+        else:
+            tables[name] = result
+    return views, tables, broken
+
+
+def _find_tables(database: EvidenceDatabase, view: View) -> Set[str]:
+    """The tables that a query reads; where it is none, as it may be for the very reason that its
+    tables are not whole, every word of it."""
+    tables = database.find_tables(view)
+    if tables is None:
+        words = _QUERIED_WORD.findall(blank_quoted(view.sql, "comment", "text"))
+        return {word.lower() for word in words}
+    return tables
+
+
+def _find_unknown_records(
+    view: View, records: Mapping[str, Record], tree: Tree
+) -> Iterator[Finding]:
+    """Records that a query asks for by name and that are not there."""
+    tools = tree.list_folder(RECORDS_FOLDER)
+    for span, text in view.find_texts():
+        tool, slash, _ = text.partition("/")
+        is_name = slash and (tool in tools or _RECORD_NAME.fullmatch(text))
+        if not is_name or text in records:
+            continue
+        nearest = find_nearest(text, records)
+        hint = f"did you mean '{nearest}'?" if nearest else "see `bindery records`"
+        yield Finding(span, "unknown-record", f"there is no record '{text}'", hint)
+
+
+def _find_unlisted_tools(
+    provenance: Mapping[str, TableProvenance], config: Config
+) -> Iterator[Finding]:
+    """Tools whose records are quoted and that the book does not have, each once: nobody can tell
+    whether these records are stale."""
+    listed = {tool.name for tool in config.tools}
+    quoted = sorted({name for table in provenance.values() for name in table.records})
+    seen = set()
+    for name in quoted:
+        tool = name.partition("/")[0]
+        if tool not in listed and tool not in seen:
+            seen.add(tool)
+            message = f"the record '{name}' is quoted, and the book has no tool '{tool}'"
+            hint = f"list it under `tools` in '{config.file}', so that a stale record is seen"
+            span = Span.whole(f"{RECORDS_FOLDER}/{name}.json")
+            yield Finding(span, "unknown-record", message, hint)
+
+
+def _trace_views(
+    database: EvidenceDatabase,
+    views: Mapping[str, View],
+    tables: Mapping[str, Table],
+    sources: Sources,
+    findings: list[Finding],
+) -> Mapping[str, TableProvenance]:
+    from bindery.evidence.provenance import trace_table
+
+    provenance = {}
+    for name, view in views.items():
+        result = trace_table(database, view, tables[name], sources)
+        if isinstance(result, list):
+            findings += result
+        else:
+            provenance[name] = result
+    return provenance

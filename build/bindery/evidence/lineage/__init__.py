@@ -1,0 +1,38 @@
+"""Where every cell of a query comes from: the query rewritten so that it says so itself.
+
+Each column of the result gets a sister column with the cells of the base tables that its value was
+taken or worked out from. What decides whether a value is chosen (WHERE, ON, the condition of a
+CASE, a key of ORDER BY) is no origin; what the value is made of is one.
+
+The rewritten query keeps the rows of the original and their order. What cannot be followed rightly
+is refused, never guessed.
+
+Imports go one way, from the right to the left: model, nodes, dialect, functions; scopes, sources,
+clauses, origins, formulas, texts; groups, expressions, queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bindery.evidence.lineage.model import ColumnTrace, Trace, UntraceableError
+
+__all__ = ["ColumnTrace", "Trace", "UntraceableError", "trace_query"]
+
+
+def trace_query(sql: str, tables: Mapping[str, Sequence[str]]) -> Trace:
+    """The query with the origins of its cells, for base tables given with their columns.
+
+    The query is one that SQLite takes. Raises UntraceableError where a cell cannot be followed.
+    """
+    # Imported here: it takes longer than the check of a book without views.
+    from sqlglot.errors import UnsupportedError
+
+    from bindery.evidence.lineage.queries import Queries
+
+    try:
+        return Queries(sql, tables).trace()
+    except RecursionError:
+        raise UntraceableError("the query is nested too deeply to be followed", 1) from None
+    except UnsupportedError as error:
+        raise UntraceableError(f"the query cannot be followed: {error}", 1) from None

@@ -1,0 +1,127 @@
+"""The clauses of a SELECT that name columns of its result: GROUP BY and ORDER BY."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from bindery.evidence.lineage.dialect import make_raw, write
+from bindery.evidence.lineage.functions import is_aggregate
+from bindery.evidence.lineage.nodes import (
+    fail,
+    is_query,
+    is_whole,
+    list_terms,
+    split_collation,
+    walk_own,
+)
+from bindery.evidence.lineage.scopes import Scope, find_column
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr
+
+
+def find_group_keys(select: Expr, scope: Scope) -> list[Expr]:
+    """The terms of GROUP BY as expressions over the sources."""
+    items = select.expressions
+    keys = []
+    for term in list_terms(select, "group"):
+        if is_whole(term):
+            position = int(term.name) - 1
+            if not 0 <= position < len(items):
+                raise fail(f"GROUP BY {term.name} is no column of the result", term)
+            keys.append(items[position].unalias())
+        else:
+            keys.append(_replace_aliases(term, scope, items))
+    return keys
+
+
+def write_order_key(term: Expr, scope: Scope, items: Sequence[Expr]) -> str:
+    """SQL over the sources for the value that a term of ORDER BY compares."""
+    bare, collation = split_collation(term)
+    names = [item.alias.lower() if item.key == "alias" else "" for item in items]
+    position = _find_position(bare, names)
+    if position is None:
+        return fold_text(write(_replace_aliases(bare, scope, items)), collation)
+    if position >= len(items):
+        raise fail(f"ORDER BY {bare.name} is no column of the result", term)
+    found = items[position].unalias()
+    if collation:
+        return fold_text(f"({write(found)})", collation)
+    bare, collation = split_collation(found)
+    return fold_text(write(bare), collation)
+
+
+def find_result(term: Expr, names: Sequence[str], texts: Sequence[str]) -> tuple[int, str]:
+    """Which column a term of ORDER BY beside DISTINCT or UNION names, and its collation.
+
+    The columns have these names, in lower case, and this SQL. Raises UntraceableError where the
+    term names none.
+    """
+    bare, collation = split_collation(term.this)
+    position = _find_position(bare, names)
+    if position is None and (text := write(bare)) in texts:
+        position = texts.index(text)
+    if position is None or position >= len(names):
+        raise fail("ORDER BY beside DISTINCT or UNION has to name a column of the result", term)
+    return position, collation
+
+
+def fold_text(value: str, collation: str) -> str:
+    """SQL for a value in which texts that the collation takes for equal are the same."""
+    fold = {"nocase": "lower", "rtrim": "rtrim"}.get(collation.lower())
+    if fold:
+        return f"CASE typeof({value}) WHEN 'text' THEN {fold}({value}) ELSE {value} END"
+    return value
+
+
+def _find_position(term: Expr, names: Sequence[str]) -> int | None:
+    """Which column of the result a term of ORDER BY names, by its number or its name.
+
+    The names are in lower case. A number that no column has gives one past the last.
+    """
+    if is_whole(term):
+        return int(term.name) - 1 if int(term.name) else len(names)
+    if term.key == "column" and not term.text("table") and term.name.lower() in names:
+        return names.index(term.name.lower())
+    return None
+
+
+def _replace_aliases(term: Expr, scope: Scope, items: Sequence[Expr]) -> Expr:
+    """A term in which names of results stand for what they name, where no column has them."""
+    aliases = {item.alias.lower(): item.this for item in reversed(items) if item.key == "alias"}
+
+    def find_named(node: Expr) -> Expr | None:
+        if node.key != "column" or node.text("table") or find_column(node, scope):
+            return None
+        return aliases.get(node.name.lower())
+
+    if term.key == "column":
+        named = find_named(term)
+        return term if named is None else named
+    parts = list(term.walk())
+    if any(map(is_query, parts)) or all(find_named(part) is None for part in parts):
+        return term
+
+    def put(node: Expr) -> Expr:
+        named = find_named(node)
+        return node if named is None else make_raw(f"({write(named)})")
+
+    return term.transform(put)
+
+
+def refuse_outer_aggregates(clause: Expr, scope: Scope) -> None:
+    """Refuse what SQLite takes together in the query around this one."""
+    for node in walk_own(clause):
+        if node.key != "anonymous" or not is_aggregate(node):
+            continue
+        found = [
+            find_column(part, scope)
+            for argument in node.expressions
+            for part in walk_own(argument)
+            if part.key == "column"
+        ]
+        depths = [place.depth for place in found if place]
+        if depths and min(depths) > 0:
+            message = f"'{node.name}' takes rows of the query around it; it cannot be followed"
+            raise fail(message, node)

@@ -1,0 +1,332 @@
+"""What an expression is made of: its kind, its formula and its origins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from bindery.evidence.lineage.dialect import quote_name, write
+from bindery.evidence.lineage.formulas import (
+    Formulas,
+    is_column,
+    is_ordinary,
+    read_conversion,
+    show_literal,
+    wrap,
+)
+from bindery.evidence.lineage.functions import (
+    CHOICES,
+    EXTREMES,
+    JOINING,
+    TEXT_FUNCTIONS,
+    TRIMMING,
+    is_aggregate,
+)
+from bindery.evidence.lineage.groups import Groups
+from bindery.evidence.lineage.model import (
+    COMPUTED,
+    CONSTANT,
+    COPY,
+    SCALED,
+    UNSCALED,
+    Traced,
+    combine,
+    unite_kinds,
+    unite_terms,
+)
+from bindery.evidence.lineage.nodes import fail
+from bindery.evidence.lineage.origins import gather, join_terms, write_cell, write_sister
+from bindery.evidence.lineage.scopes import Scope, Source, find_column
+from bindery.evidence.lineage.sources import Rewrite
+from bindery.evidence.lineage.texts import shows_values, trims_no_digits
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr
+
+LONGEST_EXPANSION = 80
+"""Characters of a formula up to which it stands in place of the column that another one uses."""
+
+_ITEM_PART = re.compile(r"[^\s:,]+")
+_OPERATORS = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "mod": "%",
+    "dpipe": "||",
+    "eq": "=",
+    "neq": "<>",
+    "gt": ">",
+    "gte": ">=",
+    "lt": "<",
+    "lte": "<=",
+    "and": "AND",
+    "or": "OR",
+}
+# Nodes whose value is made of all that stands in them.
+_PLAIN = frozenset(
+    "neg not bitwisenot is nullsafeeq nullsafeneq between like glob escape tuple bitwiseand "
+    "bitwiseor bitwiseleftshift bitwiserightshift distinct regexplike".split()
+)
+_CAST_TYPES = frozenset("INT BIGINT FLOAT DOUBLE DECIMAL TEXT BLOB VARCHAR VARBINARY".split())
+
+_Follow = Callable[["Expr"], Traced]
+
+
+class Expressions:
+    """Follows the expressions of one query; `rewrite` gives sisters to the queries in them."""
+
+    def __init__(self, formulas: Formulas, rewrite: Rewrite) -> None:
+        self._formulas = formulas
+        self._rewrite = rewrite
+        self._groups = Groups(formulas, self.trace)
+
+    def trace(self, node: Expr, scope: Scope) -> Traced:
+        traced = self._trace_row(node, scope)
+        if scope.grouped and traced.terms and _is_key(node, scope):
+            return replace(traced, terms=(gather(join_terms(traced.terms)),))
+        return traced
+
+    def _trace_row(self, node: Expr, scope: Scope) -> Traced:
+        def follow(part: Expr) -> Traced:
+            return self.trace(part, scope)
+
+        match node.key:
+            case "literal":
+                return Traced(CONSTANT, show_literal(node))
+            case "null" | "boolean" | "hexstring":
+                return Traced(CONSTANT, write(node))
+            case "exists":
+                return Traced(CONSTANT, "EXISTS (...)")
+            case "column":
+                return self._trace_column(node, scope)
+            case "paren":
+                inner = follow(node.this)
+                return replace(inner, formula=wrap(inner.formula))
+            case "cast":
+                if node.args["to"].this.name not in _CAST_TYPES:
+                    raise fail(f"a CAST to {write(node.args['to'])} cannot be followed", node)
+                return follow(node.this)
+            case "collate":
+                return follow(node.this)
+            case "case":
+                return self._trace_case(node, follow, scope)
+            case "mul" | "div":
+                return _trace_product(node, follow)
+            case "dpipe":
+                parts = [follow(node.this), follow(node.expression)]
+                formula = f"{parts[0].formula} || {parts[1].formula}"
+                if not shows_values(node, follow):
+                    return combine(formula, parts)
+                kind, factor = unite_kinds(parts)
+                return Traced(kind, formula, unite_terms(parts), factor)
+            case "subquery":
+                return self._trace_subquery(node, scope)
+            case "in":
+                parts = [follow(part) for part in (node.this, *node.expressions)]
+                return combine(self._formulas.show(node, scope), parts)
+            case "window":
+                return self._groups.trace_window(node, scope)
+            case "filter" | "anonymous":
+                return self._trace_function(node, follow, scope)
+            case key if key in _OPERATORS:
+                parts = [follow(node.this), follow(node.expression)]
+                formula = f"{parts[0].formula} {_OPERATORS[key]} {parts[1].formula}"
+                return combine(formula, parts)
+            case key if key in _PLAIN:
+                parts = [follow(part) for part in node.iter_expressions() if part.key != "var"]
+                if key == "neg" and parts[0].kind == CONSTANT:
+                    return Traced(CONSTANT, f"-{parts[0].formula}")
+                return combine(self._formulas.show(node, scope), parts)
+            case _:
+                raise fail(f"'{write(node)}' cannot be followed", node)
+
+    def _trace_column(self, node: Expr, scope: Scope) -> Traced:
+        place = find_column(node, scope)
+        if place is None:
+            raise fail(f"there is no column '{write(node)}'", node)
+        _refuse_hidden(node, scope, place.sources, place.depth)
+        parts = [self._trace_cell(source, place.key, node) for source in place.sources]
+        if len(parts) == 1:
+            return parts[0]
+        branches = " ".join(
+            f"WHEN {quote_name(source.alias)}.{quote_name(place.key)} IS NOT NULL "
+            f"THEN {join_terms(part.terms)}"
+            for source, part in zip(place.sources, parts, strict=True)
+        )
+        formula = f"coalesce({', '.join(part.formula for part in parts)})"
+        kind, factor = unite_kinds(parts)
+        return Traced(kind, formula, (f"CASE {branches} END",), factor)
+
+    def _trace_cell(self, source: Source, key: str, node: Expr) -> Traced:
+        """A column of one source."""
+        if source.table:
+            if not source.has_column(key):
+                return Traced(CONSTANT, "rowid")
+            name = source.spell_column(key)
+            for part in (source.table, name):
+                if not _ITEM_PART.fullmatch(part):
+                    message = f"'{part}' has a space, a comma or a colon in its name; rename it"
+                    raise fail(message, node)
+            return Traced(
+                COPY, self._formulas.mark_column(source, key), (write_cell(source, name),)
+            )
+        output = source.outputs[key]
+        formula = wrap(output.formula)
+        if len(formula) > LONGEST_EXPANSION and output.kind == COMPUTED:
+            formula = output.name
+        terms = (write_sister(source, output.sister),) if output.sister else ()
+        return Traced(output.kind, formula, terms, output.factor)
+
+    def _trace_case(self, node: Expr, follow: _Follow, scope: Scope) -> Traced:
+        """CASE: the origins of the branch that is taken."""
+        base = node.this
+        branches = [(branch.this, follow(branch.args["true"])) for branch in node.args["ifs"]]
+        default = node.args.get("default")
+        last = follow(default) if default else Traced(CONSTANT, "NULL")
+        parts = [*(part for _, part in branches), last]
+        kind, factor = unite_kinds(parts)
+        if len(branches) == 1 and last.formula == "NULL" and is_column(parts[0].formula):
+            condition = self._formulas.show_condition(branches[0][0], scope, base)
+            formula = f"{parts[0].formula}[{condition}]"
+        else:
+            formula = "CASE"
+            if base:
+                formula += f" {self._formulas.show(base, scope)}"
+            for condition, part in branches:
+                formula += f" WHEN {self._formulas.show(condition, scope)} THEN {part.formula}"
+            formula += f" ELSE {last.formula} END"
+        if not unite_terms(parts):
+            return Traced(kind, formula, factor=factor)
+        head = f"CASE {write(base)}" if base else "CASE"
+        whens = " ".join(
+            f"WHEN {write(condition)} THEN {join_terms(part.terms)}" for condition, part in branches
+        )
+        taken = f"{head} {whens} ELSE {join_terms(last.terms)} END"
+        return Traced(kind, formula, (taken,), factor)
+
+    def _trace_choice(self, node: Expr, name: str, follow: _Follow, scope: Scope) -> Traced:
+        """coalesce, iif and nullif: the origins of the argument that is taken."""
+        arguments = node.expressions
+        formula = self._formulas.show(node, scope)
+        if name == "nullif":
+            first = follow(arguments[0])
+            if not first.terms:
+                return first
+            return replace(first, kind=max(first.kind, COPY), formula=formula)
+        if name in ("iif", "if"):
+            pairs = list(zip(arguments[0:-1:2], arguments[1::2], strict=False))
+            parts = [follow(value) for _, value in pairs]
+            whens = [write(condition) for condition, _ in pairs]
+            if len(arguments) % 2:
+                parts.append(follow(arguments[-1]))
+        else:
+            parts = [follow(argument) for argument in arguments]
+            whens = [f"({write(argument)}) IS NOT NULL" for argument in arguments]
+        kind, factor = unite_kinds(parts)
+        if not unite_terms(parts):
+            return Traced(kind, formula, factor=factor)
+        taken = " ".join(
+            f"WHEN {when} THEN {join_terms(part.terms)}"
+            for when, part in zip(whens, parts, strict=False)
+        )
+        last = parts[-1] if len(parts) > len(whens) else Traced()
+        return Traced(kind, formula, (f"CASE {taken} ELSE {join_terms(last.terms)} END",), factor)
+
+    def _trace_function(self, node: Expr, follow: _Follow, scope: Scope) -> Traced:
+        function = node.this if node.key == "filter" else node
+        name = function.name.lower()
+        if is_aggregate(function):
+            if not scope.grouped:
+                raise fail(f"'{name}' stands where rows are not taken together", node)
+            return self._groups.trace_aggregate(node, scope)
+        if node.key == "filter":
+            raise fail(f"FILTER beside '{name}' cannot be followed", node)
+        if name in CHOICES and function.expressions:
+            return self._trace_choice(function, name, follow, scope)
+        parts = [follow(argument) for argument in function.expressions]
+        formula = f"{name}({', '.join(part.formula for part in parts)})"
+        if name in EXTREMES:
+            return _trace_extreme(function, formula, parts)
+        changed = (name in JOINING and not shows_values(function, follow)) or (
+            name in TRIMMING and not trims_no_digits(function)
+        )
+        if name not in TEXT_FUNCTIONS or changed:
+            return combine(formula, parts)
+        kind, factor = unite_kinds(parts)
+        return Traced(kind, formula, unite_terms(parts), factor)
+
+    def _trace_subquery(self, node: Expr, scope: Scope) -> Traced:
+        query = scope.inner.get(id(node))
+        if query is None:
+            raise fail(f"'{write(node)}' cannot be followed", node)
+        query, outputs = self._rewrite(query.copy(), scope, scope.known)
+        output = outputs[0]
+        formula = wrap(output.formula)
+        if not output.sister:
+            return Traced(output.kind, formula, factor=output.factor)
+        term = f"(SELECT {quote_name(output.sister)} FROM ({write(query)}))"
+        return Traced(output.kind, formula, (term,), output.factor)
+
+
+def _is_key(node: Expr, scope: Scope) -> bool:
+    """Whether an expression is a term of GROUP BY."""
+    if node.key == "column":
+        place = find_column(node, scope)
+        return place is not None and any(
+            key.key == "column" and find_column(key, scope) == place for key in scope.keys
+        )
+    alike = [key for key in scope.keys if key.key == node.key]
+    if not alike:
+        return False
+    text = write(node)
+    return any(write(key) == text for key in alike)
+
+
+def _refuse_hidden(node: Expr, scope: Scope, sources: Sequence[Source], depth: int) -> None:
+    """Refuse a column of a query further out whose source SQL cannot name from here."""
+    aliases = {source.alias.lower() for source in sources}
+    here: Scope | None = scope
+    for _ in range(depth):
+        assert here is not None
+        for source in here.sources:
+            if source.alias.lower() in aliases:
+                raise fail(f"'{source.alias}' hides another source of that name; rename it", node)
+        here = here.outer
+
+
+def _trace_extreme(function: Expr, formula: str, parts: Sequence[Traced]) -> Traced:
+    """min and max of more than one argument: the origins of the one that is taken."""
+    kind, factor = unite_kinds(parts)
+    if sum(part.kind != CONSTANT for part in parts) > 1:
+        kind, factor = COMPUTED, UNSCALED
+    if not unite_terms(parts):
+        return Traced(kind, formula, factor=factor)
+    value = f"quote({write(function)})"
+    taken = " ".join(
+        f"WHEN {value} = quote({write(argument)}) THEN {join_terms(part.terms)}"
+        for argument, part in zip(function.expressions, parts, strict=True)
+        if part.terms
+    )
+    return Traced(kind, formula, (f"CASE {taken} END",), factor)
+
+
+def _trace_product(node: Expr, follow: _Follow) -> Traced:
+    left, right = follow(node.this), follow(node.expression)
+    terms = unite_terms((left, right))
+    formula = f"{left.formula} {_OPERATORS[node.key]} {right.formula}"
+    if left.kind == right.kind == CONSTANT:
+        return Traced(CONSTANT, formula)
+    if right.formula == "1":
+        return replace(left, terms=terms)
+    if left.formula == "1" and node.key == "mul":
+        return replace(right, terms=terms)
+    other, column = (left, right) if node.key == "mul" and right.kind else (right, left)
+    conversion = read_conversion(other)
+    if column.kind in (COPY, SCALED) and conversion:
+        factor = column.factor * conversion if node.key == "mul" else column.factor / conversion
+        if is_ordinary(factor):
+            return Traced(SCALED, formula, terms, factor)
+    return Traced(COMPUTED, formula, terms)

@@ -1,0 +1,136 @@
+"""What a reader is shown of how a value is worked out.
+
+While a query is followed, a base column stands in a formula as a mark, a number between two NUL:
+how its name is written depends on what else the whole formula names.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from bindery.evidence.lineage.dialect import make_raw, quote_text, write_lower
+from bindery.evidence.lineage.model import CONSTANT, Traced, UntraceableError
+from bindery.evidence.lineage.scopes import Scope, Source, find_column
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr
+
+_MARK = re.compile("\0(\\d+)\0")
+_ATOM = re.compile("[\\w.\0]+(\\[[^\\]]*\\]|\\([^()]*\\))?")
+_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A base column as a formula names it."""
+
+    table: str
+    alias: str
+    column: str
+
+
+class Formulas:
+    """The formulas of one query."""
+
+    def __init__(self) -> None:
+        self._leaves: dict[_Leaf, int] = {}
+
+    def mark_column(self, source: Source, key: str) -> str:
+        """A base column in a formula."""
+        leaf = _Leaf(source.table, source.alias, source.spell_column(key))
+        return f"\0{self._leaves.setdefault(leaf, len(self._leaves))}\0"
+
+    def name_columns(self, formula: str) -> str:
+        """The formula with the names of its columns, as short as they can be told apart."""
+        leaves = list(self._leaves)
+        used = [leaves[int(number)] for number in dict.fromkeys(_MARK.findall(formula))]
+
+        def name(match: re.Match[str]) -> str:
+            leaf = leaves[int(match[1])]
+            alike = {other for other in used if other.column == leaf.column}
+            if len(alike) == 1:
+                return leaf.column
+            if len({other.table for other in alike}) == len(alike):
+                return f"{leaf.table}.{leaf.column}"
+            return f"{leaf.alias}.{leaf.column}"
+
+        return _MARK.sub(name, formula)
+
+    def show(self, node: Expr, scope: Scope) -> str:
+        """An expression as it is written, whatever it is made of."""
+
+        def put(part: Expr) -> Expr:
+            if part.key == "column":
+                return make_raw(self._show_column(part, scope))
+            return make_raw(show_literal(part)) if part.key == "literal" else part
+
+        return write_lower(node.transform(put))
+
+    def show_condition(self, condition: Expr, scope: Scope, base: Expr | None = None) -> str:
+        """What picks some cells of a column, as it stands in brackets behind its name.
+
+        With `base`, the condition is a value that it has.
+        """
+
+        def show(node: Expr) -> str:
+            if node.args.get("is_string") and re.fullmatch(r"\w[\w .-]*", node.name):
+                return node.name
+            return self.show(node, scope)
+
+        if base:
+            return f"{show(base)} = {show(condition)}"
+        if condition.key == "paren":
+            return self.show_condition(condition.this, scope)
+        if condition.key == "and":
+            sides = (condition.this, condition.expression)
+            return ", ".join(self.show_condition(side, scope) for side in sides)
+        if condition.key == "eq":
+            return f"{show(condition.this)} = {show(condition.expression)}"
+        return self.show(condition, scope)
+
+    def _show_column(self, node: Expr, scope: Scope) -> str:
+        try:
+            place = find_column(node, scope)
+        except UntraceableError:
+            place = None
+        if place is None or not place.source.table:
+            return node.name
+        return self.mark_column(place.source, place.key)
+
+
+def show_literal(node: Expr) -> str:
+    if node.args.get("is_string"):
+        return quote_text(node.name)
+    return re.sub(r"^(\d+)\.0+$", r"\1", node.name)
+
+
+def wrap(formula: str) -> str:
+    """A formula as part of another one."""
+    return formula if _ATOM.fullmatch(formula) else f"({formula})"
+
+
+def is_column(formula: str) -> bool:
+    """Whether a formula is a base column and nothing else."""
+    return _MARK.fullmatch(formula) is not None
+
+
+def read_conversion(factor: Traced) -> Fraction | None:
+    """The value of a factor that only changes the unit; None for any other."""
+    if factor.kind != CONSTANT or not _NUMBER.fullmatch(factor.formula):
+        return None
+    if not is_ordinary(float(factor.formula)):
+        return None
+    value = Decimal(factor.formula)
+    rests = [value, value / 8, value / 60, value / 3600]
+    rests += [value / 1024**power for power in range(1, 7)]
+    plain = any(rest.normalize().as_tuple().digits == (1,) for rest in rests)
+    return Fraction(value) if plain else None
+
+
+def is_ordinary(factor: float | Fraction) -> bool:
+    """Whether a factor is of a size that a unit can ask for, and that any number can hold."""
+    return 1e-300 < factor < 1e300

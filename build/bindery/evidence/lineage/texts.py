@@ -1,0 +1,139 @@
+"""Whether a text that is put together shows its values as they are.
+
+It does where nothing of its own can be read into a value and no two values stand side by side:
+`m || ' x ' || n` does, `memory || '0'` does not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from bindery.evidence.lineage.model import CONSTANT, Traced
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr
+
+MOST_FORMS = 64
+"""Forms of one text, by the branches of its choices, up to which all are looked at."""
+
+_VALUE = "\0"
+_NO_NUMBER = re.compile("[^\0\\d\\s~≈<>≤≥.,+−-]")
+"""What begins a text that no reader takes for a number."""
+_PART_OF_NUMBER = re.compile(
+    "\\d|\0[.]\0|\0[eE][+-]?\0|^[~≈<>≤≥\\s]*[+−-]\\s*\0|^[~≈<>≤≥\\s]*[.]\0"
+)
+_QUOTED = re.compile(r"'(?:[^']|'')*'")
+_CONVERSION = re.compile("%(.)", re.DOTALL)
+
+_Forms = frozenset[str]
+_Follow = Callable[["Expr"], Traced]
+
+_NONE: _Forms = frozenset()
+_UNKNOWN: _Forms = frozenset((_VALUE * 2,))
+
+
+def shows_values(node: Expr, follow: _Follow) -> bool:
+    """Whether `||`, or a function that puts a text together, shows its values as they are."""
+    return all(map(_is_plain, _list_forms(node, follow)))
+
+
+def separates_values(separator: Traced | None) -> bool:
+    """Whether an aggregate that puts texts together keeps them apart; None is its comma."""
+    texts = _list_texts(separator) if separator else frozenset((",",))
+    return all(_is_plain(_VALUE + text + _VALUE) for text in texts)
+
+
+def trims_no_digits(function: Expr) -> bool:
+    """Whether trim, ltrim or rtrim takes away nothing that numbers are written with."""
+    return all(
+        part.args.get("is_string") and not re.search(r"[\d.eE+-]", part.name)
+        for part in function.expressions[1:]
+    )
+
+
+def _is_plain(form: str) -> bool:
+    if _VALUE * 2 in form:
+        return False
+    return bool(_NO_NUMBER.match(form)) or not _PART_OF_NUMBER.search(form)
+
+
+def _list_forms(node: Expr, follow: _Follow) -> _Forms:
+    """The forms that a text takes, each with a mark in the place of a value."""
+
+    def list_each(parts: Iterable[Expr]) -> list[_Forms]:
+        return [_list_forms(part, follow) for part in parts]
+
+    match node.key:
+        case "paren":
+            return _list_forms(node.this, follow)
+        case "literal":
+            return frozenset((node.name,))
+        case "dpipe":
+            return _join(list_each((node.this, node.expression)))
+        case "case":
+            branches = [branch.args["true"] for branch in node.args["ifs"]]
+            if default := node.args.get("default"):
+                branches.append(default)
+            return _NONE.union(*list_each(branches))
+        case "anonymous":
+            arguments = node.expressions
+            match node.name.lower():
+                case "coalesce" | "ifnull":
+                    return _NONE.union(*list_each(arguments))
+                case "iif" | "if":
+                    taken = [*arguments[1::2], *(arguments[-1:] if len(arguments) % 2 else ())]
+                    return _NONE.union(*list_each(taken))
+                case "concat":
+                    return _join(_fill_empty(list_each(arguments)))
+                case "concat_ws" if arguments:
+                    separator, *parts = list_each(arguments)
+                    spread = [forms for part in _fill_empty(parts) for forms in (separator, part)]
+                    return _join(spread[1:])
+                case "format" | "printf" if arguments:
+                    return _list_formatted(arguments[0], _fill_empty(list_each(arguments[1:])))
+    return _list_texts(follow(node))
+
+
+def _list_texts(traced: Traced) -> _Forms:
+    """The forms of what is not put together here."""
+    if traced.kind != CONSTANT:
+        return frozenset((_VALUE,))
+    if traced.formula == "NULL":
+        return _NONE
+    if _QUOTED.fullmatch(traced.formula):
+        return frozenset((traced.formula[1:-1].replace("''", "'"),))
+    return frozenset("0")  # a constant that is not known here may be a digit
+
+
+def _list_formatted(pattern: Expr, arguments: Sequence[_Forms]) -> _Forms:
+    if not pattern.args.get("is_string"):
+        return _UNKNOWN
+    pieces = _CONVERSION.split(pattern.name)
+    rest = iter(arguments)
+    parts: list[_Forms] = []
+    for number, piece in enumerate(pieces):
+        if number % 2 == 0:
+            parts.append(frozenset((piece,)))
+        elif piece == "%":
+            parts.append(frozenset("%"))
+        elif piece in "sdi":
+            parts.append(next(rest, _UNKNOWN))
+        else:
+            return _UNKNOWN  # it rounds, pads or writes with another base
+    return _join(parts)
+
+
+def _fill_empty(parts: Iterable[_Forms]) -> list[_Forms]:
+    """The parts as functions take them: NULL is an empty text."""
+    return [forms or frozenset(("",)) for forms in parts]
+
+
+def _join(parts: Sequence[_Forms]) -> _Forms:
+    joined: _Forms = frozenset(("",))
+    for forms in parts:
+        joined = frozenset(left + right for left in joined for right in forms)
+        if len(joined) > MOST_FORMS:
+            return _UNKNOWN
+    return joined

@@ -1,0 +1,487 @@
+"""Plots of views: the header that asks for one, its points, its words, and the file it is kept in.
+
+A drawing is told by its stamp, which is made of the plot and its table alone: whether a file is
+up to date can be seen without drawing it again. How it looks is in `drawing`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass, field
+from typing import Literal, get_args
+from urllib.parse import quote
+
+from bindery.core.control_characters import show_controls
+from bindery.core.report import count_noun
+from bindery.core.suggestions import find_nearest
+from bindery.evidence.tables import Cell, Column, Table, format_cell
+
+STYLE = 1
+"""How plots look; one more makes every drawing stale."""
+MAX_SERIES = 8
+MAX_BARS = 80
+MAX_POINTS = 2000
+_SMALLEST, _LARGEST = 1e-100, 1e100
+
+Kind = Literal["bar", "line", "scatter"]
+Fault = tuple[int, str, str]
+"""Line of the header, what is wrong with it, and what to do."""
+
+_KINDS: tuple[Kind, ...] = get_args(Kind)
+_KEYS = ("", "x", "y", "by", "log", "labels")
+_LINE = re.compile(r"--\s*plot(?:\s+(?P<key>[^:]*?))?\s*:(?P<rest>.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """What the header of a view asks to be drawn; columns are named by their keys."""
+
+    kind: Kind
+    x: str
+    """Names of the bars, else the numbers along the horizontal axis."""
+    y: tuple[str, ...]
+    by: str = ""
+    """A column of text: one series for each of its values."""
+    log: frozenset[str] = frozenset()
+    """The axes, `x` and `y`, that count in powers of ten."""
+    labels: str = ""
+    """A column of text that names the points."""
+    line: int = field(default=1, compare=False)
+    """Where the header begins to ask for it."""
+
+
+def parse_plot(lines: Iterable[tuple[int, str]], columns: Sequence[Column]) -> Plot | Fault | None:
+    """The plot that a view asks for, None where it asks for none, or the first fault in its
+    header. `lines` are the numbered `-- plot` lines, `columns` those that the header names."""
+    entries: dict[str, tuple[int, str]] = {}
+    for number, line in lines:
+        match = _LINE.match(line)
+        if match is None:
+            return number, "this line of a plot cannot be read", "write `-- plot KEY: VALUE`"
+        key = match["key"] or ""
+        if key not in _KEYS:
+            nearest = find_nearest(key, _KEYS)
+            hint = f"did you mean '{nearest}'?" if nearest else f"use {_list_words(_KEYS[1:])}"
+            return number, f"a plot knows no '{key}'", hint
+        if key in entries:
+            message = f"'{_name_line(key)}' stands here a second time"
+            return number, message, f"the first is in line {entries[key][0]}: keep one of them"
+        if not match["rest"].strip():
+            message, hint = f"'{_name_line(key)}' says nothing", "give it a value, or leave it out"
+            return number, message, hint
+        entries[key] = number, match["rest"].strip()
+    if not entries:
+        return None
+    return _Header(entries, {column.key: column for column in columns}).read()
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    entries: dict[str, tuple[int, str]]
+    columns: dict[str, Column]
+
+    def read(self) -> Plot | Fault:
+        kind = next((k for k in _KINDS if k == self._take("")), None)
+        if kind is None:
+            word = self._take("")
+            message = f"there is no plot '{word}'" if word else "the plot is of no kind"
+            return self._refuse("", message, f"write `-- plot: KIND`, one of {', '.join(_KINDS)}")
+        for key, need in (("x", "a column"), ("y", "one column or several")):
+            if not self._split(key):
+                message = f"the plot has no '{key}'"
+                return self._refuse(key, message, f"write `-- plot {key}: ` and {need}")
+        y = self._split("y")
+        keys = ("x", self._take("x")), *(("y", name) for name in y), ("by", self._take("by"))
+        for key, name in (*keys, ("labels", self._take("labels"))):
+            if name and name not in self.columns:
+                return self._refuse_column(key, name)
+        log, labels = frozenset(self._split("log")), self._take("labels")
+        by, first = self._take("by"), min(number for number, _ in self.entries.values())
+        return self._check_sense(Plot(kind, self._take("x"), y, by, log, labels, first))
+
+    def _check_sense(self, plot: Plot) -> Plot | Fault:
+        units = list(dict.fromkeys(self.columns[key].unit for key in plot.y))
+        roles = [*plot.y, plot.x, *filter(None, (plot.by, plot.labels))]
+        repeated = next((name for name in roles if roles.count(name) > 1), "")
+        axes = plot.log - {"x", "y"}
+        match plot:
+            case _ if len(units) > 1:
+                first, second = (f"'{unit}'" if unit else "no unit" for unit in units[:2])
+                message = f"one axis cannot count in {first} and in {second}"
+                return self._refuse("y", message, "name columns of one unit, or make two plots")
+            case Plot(by=by, y=y) if by and len(y) > 1:
+                message = "series are made either of several columns or of the values of one"
+                return self._refuse("by", message, "name one column as y, or leave out 'by'")
+            case _ if repeated and repeated != plot.labels:
+                message = f"the column '{repeated}' has two parts in this plot"
+                return self._refuse("y", message, "name each column once")
+            case _ if axes:
+                message = f"there is no axis '{min(axes)}'"
+                return self._refuse("log", message, "write `-- plot log: x`, `y` or `x, y`")
+            case Plot(kind="bar", log=log) if log:
+                message = "bars begin at zero, which no logarithmic axis has"
+                return self._refuse("log", message, "use line or scatter, or leave out 'log'")
+            case Plot(kind=("bar" | "line") as kind, labels=labels) if labels:
+                message = f"a {kind} plot names no points"
+                return self._refuse("labels", message, "use scatter, or leave out 'labels'")
+            case _:
+                return plot
+
+    def _take(self, key: str) -> str:
+        return self.entries.get(key, (0, ""))[1]
+
+    def _split(self, key: str) -> tuple[str, ...]:
+        return tuple(filter(None, (word.strip() for word in self._take(key).split(","))))
+
+    def _refuse(self, key: str, message: str, hint: str) -> Fault:
+        """The fault, at the line of this key, or at the first one where there is none."""
+        first = min(number for number, _ in self.entries.values())
+        return self.entries.get(key, (first, ""))[0], message, hint
+
+    def _refuse_column(self, key: str, name: str) -> Fault:
+        nearest = find_nearest(name, self.columns)
+        hint = f"did you mean '{nearest}'?" if nearest else f"use {_list_words(self.columns)}"
+        return self._refuse(key, f"the view has no column '{name}'", hint)
+
+
+def _name_line(key: str) -> str:
+    return f"plot {key}".strip()
+
+
+def _list_words(words: Iterable[str]) -> str:
+    *others, last = (f"'{word}'" for word in words)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One value: its number along the horizontal axis, or that of its bar from the top."""
+
+    x: float
+    y: float
+    row: int
+    column: Column
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    name: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What a plot shows of a table."""
+
+    plot: Plot
+    table: Table
+    series: tuple[Series, ...]
+    bars: tuple[str, ...]
+    """Names of the bars, from the top."""
+    unknown: int
+    """Values that are NULL, or stand at no place, and are not shown."""
+
+    @property
+    def title(self) -> str:
+        return _read_words(self.table.title, Column("", ""))
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        return tuple(point for series in self.series for point in series.points)
+
+    @property
+    def x_column(self) -> Column:
+        return _find_column(self.table, self.plot.x)
+
+    @property
+    def y_title(self) -> str:
+        """What the vertical axis, or that of the bars, counts."""
+        first = _find_column(self.table, self.plot.y[0])
+        headings = _list_plainly(_find_column(self.table, k).heading for k in self.plot.y)
+        return f"{headings}, {first.unit}" if first.unit else headings
+
+    def read_label(self, point: Point) -> str:
+        """The name of a point, where the plot names points."""
+        if not self.plot.labels:
+            return ""
+        column = _find_column(self.table, self.plot.labels)
+        return _read_words(self._find_cell(point, column), column)
+
+    def read_place(self, point: Point) -> str:
+        """Where a point stands: at which bar, under which name, or at which number."""
+        if self.plot.kind == "bar":
+            return self.bars[int(point.x)]
+        place = format_cell(self._find_cell(point, self.x_column), self.x_column)
+        unit = f" {self.x_column.unit}" if self.x_column.unit else ""
+        return self.read_label(point) or f"{self.x_column.heading} {place}{unit}"
+
+    def read_value(self, point: Point) -> str:
+        """The value as the table writes it, without its unit."""
+        return format_cell(self._find_cell(point, point.column), point.column)
+
+    def _find_cell(self, point: Point, column: Column) -> Cell:
+        return self.table.rows[point.row][self.table.columns.index(column)]
+
+
+class PlotError(Exception):
+    """A table that cannot be drawn as asked: what is wrong with it, and what to do."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+def find_plot_fault(plot: Plot, table: Table) -> tuple[str, str] | None:
+    """Why the table cannot be drawn, and what to do; None where it can."""
+    try:
+        read_figure(plot, table)
+    except PlotError as error:
+        return error.message, error.hint
+    return None
+
+
+def read_figure(plot: Plot, table: Table) -> Figure:
+    """What a plot shows of a table. Raises PlotError where it cannot be shown."""
+    if not table.rows:
+        raise PlotError("there is nothing to draw: the view gives no row", "mend the query")
+    names: list[str] = []
+    points: dict[str, list[Point]] = {}
+    unknown = 0
+    for number, row in enumerate(table.rows):
+        cells = dict(zip((c.key for c in table.columns), row, strict=True))
+        x: Cell = 0
+        if plot.kind != "bar":
+            x = _read_number(plot, table, number, plot.x, "x" in plot.log)
+        numbers = [_read_number(plot, table, number, key, "y" in plot.log) for key in plot.y]
+        unknown += sum(y is None or x is None for y in numbers)
+        if x is None or all(y is None for y in numbers):
+            continue
+        place = float(x)
+        if plot.kind == "bar":
+            name = _read_words(cells[plot.x], _find_column(table, plot.x))
+            if not (plot.by and name in names):
+                names.append(name)
+            place = float(len(names) - 1 if not plot.by else names.index(name))
+        for key, y in zip(plot.y, numbers, strict=True):
+            column = _find_column(table, key)
+            by = _find_column(table, plot.by) if plot.by else None
+            series = _read_words(cells[by.key], by) if by else key
+            if y is not None:
+                points.setdefault(series, []).append(Point(place, float(y), number, column))
+    names_of_series = {key: _find_column(table, key).heading for key in plot.y}
+    if plot.by:
+        names_of_series = {name: name for name in points}
+    series_shown = tuple(
+        Series(name, _sort(plot, points[key])) for key, name in names_of_series.items()
+        if key in points
+    )  # fmt: skip
+    figure = Figure(plot, table, series_shown, tuple(names), unknown)
+    _refuse_excess(figure)
+    return figure
+
+
+def _sort(plot: Plot, points: list[Point]) -> tuple[Point, ...]:
+    return tuple(sorted(points, key=lambda point: point.x) if plot.kind == "line" else points)
+
+
+def _refuse_excess(figure: Figure) -> None:
+    points = figure.points
+    if not points:
+        raise PlotError("there is nothing to draw: no value is known", "mend the query")
+    limits = [(len(figure.series), MAX_SERIES, "series"), (len(points), MAX_POINTS, "points")]
+    if figure.plot.kind == "bar":
+        limits = [limits[0], (len(points), MAX_BARS, "bars")]
+        for series in figure.series:
+            seen: dict[float, int] = {}
+            for point in series.points:
+                if figure.plot.by and point.x in seen:
+                    name = figure.bars[int(point.x)]
+                    first, second = seen[point.x] + 1, point.row + 1
+                    message = f"rows {first} and {second} are both '{series.name}' of '{name}'"
+                    raise PlotError(message, "let the query give one row for each bar")
+                seen[point.x] = point.row
+    for count, limit, noun in limits:
+        if count > limit:
+            message = f"a plot shows at most {limit} {noun}, and here are {count}"
+            raise PlotError(message, "let the query give fewer, with WHERE or LIMIT")
+
+
+def _read_number(
+    plot: Plot, table: Table, number: int, key: str, is_log: bool
+) -> float | int | None:
+    index = [column.key for column in table.columns].index(key)
+    value = table.rows[number][index]
+    if value is None:
+        return None
+    fault, hint = "", "mend the query"
+    if isinstance(value, str):
+        fault = f"the text '{value}' in '{key}', and an axis needs numbers"
+        hint = "name a column of numbers, or mend the query"
+    elif not (value == 0 or _SMALLEST <= abs(value) <= _LARGEST):
+        fault = f"{value:g} in '{key}', which is beyond what can be drawn"
+    elif is_log and value <= 0:
+        fault = f"{value:g} in '{key}', which no logarithmic axis has"
+        hint = "leave the row out, or take the axis out of 'plot log'"
+    if fault:
+        raise PlotError(f"row {number + 1} ({_name_row(table, number)}) holds {fault}", hint)
+    assert not isinstance(value, str)
+    return value
+
+
+def _name_row(table: Table, number: int) -> str:
+    """What tells a row from others: its first text, else its first cell."""
+    row = table.rows[number]
+    index = next((i for i, cell in enumerate(row) if isinstance(cell, str)), 0)
+    return f"'{_read_words(row[index], table.columns[index])}'"
+
+
+def _find_column(table: Table, key: str) -> Column:
+    return next(column for column in table.columns if column.key == key)
+
+
+def _read_words(value: Cell, column: Column) -> str:
+    """A cell as plain words: cells are Markdown, which no drawing understands."""
+    text = format_cell(value, column)
+    if re.search(r"[\\`*_<>\[\]!&~]", text):
+        from bindery.markdown.parser import make_parser
+
+        (inline,) = make_parser().parseInline(text)
+        kinds = ("text", "text_special", "code_inline", "image")
+        text = "".join(c.content for c in inline.children or () if c.type in kinds)
+    return show_controls(" ".join(text.split()))
+
+
+def describe_plot(plot: Plot, table: Table) -> str:
+    """The alternative text of a plot: what is shown, and what stands out. Raises PlotError."""
+    figure = read_figure(plot, table)
+    points = figure.points
+    title = _shorten(figure.title, 100).rstrip(".")
+    kind = {"bar": "Bar chart", "line": "Line plot", "scatter": "Scatter plot"}[plot.kind]
+    sentences = [f"{title}", " ".join(_describe_axes(figure, kind))]
+    if len(figure.series) > 2 or plot.by:
+        sentences.append(_describe_extremes(figure, points, ""))
+    else:
+        for series in figure.series:
+            name = f"{series.name}: " if len(figure.series) > 1 else ""
+            sentences.append(_describe_extremes(figure, series.points, name))
+    if figure.unknown:
+        sentences.append(f"{count_noun(figure.unknown, 'unknown value')} left out")
+    return show_controls(" ".join(f"{sentence}." for sentence in sentences))
+
+
+def _describe_axes(figure: Figure, kind: str) -> Iterator[str]:
+    plot = figure.plot
+    yield f"{kind} of {_shorten(figure.y_title, 80)}"
+    if plot.kind == "bar":
+        yield f"for {count_noun(len(figure.bars), 'row')} by {figure.x_column.heading}"
+    else:
+        title = _shorten(figure.x_column.title, 80)
+        xs = sorted(figure.points, key=lambda point: point.x)
+        column = figure.x_column
+        first, last = (format_cell(_plain(point.x), column) for point in (xs[0], xs[-1]))
+        span = f"at {first}" if first == last else f"from {first} to {last}"
+        yield f"against {title}, {span}, {count_noun(len(xs), 'point')}"
+    if plot.by:
+        names = _list_plainly(_shorten(series.name, 24) for series in figure.series)
+        yield f"in {len(figure.series)} series: {names}"
+    if plot.log:
+        axes = " and ".join(sorted(plot.log))
+        yield f"({axes} logarithmic)"
+
+
+def _plain(number: float) -> float | int:
+    return int(number) if number.is_integer() else number
+
+
+def _describe_extremes(figure: Figure, points: Sequence[Point], name: str) -> str:
+    lowest, highest = min(points, key=lambda p: p.y), max(points, key=lambda p: p.y)
+    unit = f" {points[0].column.unit}" if points[0].column.unit else ""
+    if lowest.y == highest.y:
+        count = "the value is" if len(points) == 1 else "all values are"
+        place = f", {_shorten(figure.read_place(highest), 48)}" if len(points) == 1 else ""
+        text = f"{count} {figure.read_value(highest)}{unit}{place}"
+    else:
+        text = "; ".join(
+            f"{word} {figure.read_value(point)}{unit}, {_find_place(figure, point)}"
+            for word, point in (("highest", highest), ("lowest", lowest))
+        )
+    return f"{name}{text}" if name else text[0].upper() + text[1:]
+
+
+def _find_place(figure: Figure, point: Point) -> str:
+    place = _shorten(figure.read_place(point), 48)
+    if len(figure.series) > 2 or figure.plot.by:
+        series = next(series.name for series in figure.series if point in series.points)
+        return f"{_shorten(series, 24)}, {place}"
+    return place
+
+
+def _shorten(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1].rstrip()}…"
+
+
+def _list_plainly(words: Iterable[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def compute_stamp(plot: Plot, table: Table) -> str:
+    """16 hex digits made of all that decides a drawing, but for the program that draws it."""
+    asked = (plot.kind, plot.x, plot.y, plot.by, sorted(plot.log), plot.labels)
+    shown = (table.title, [astuple(column) for column in table.columns], table.rows)
+    text = json.dumps([STYLE, asked, shown], ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+_STAMP = re.compile(r"<!-- .*?; stamp (?P<stamp>[0-9a-f]{16}) -->\n")
+_SEAL = re.compile(r"<!-- checksum (?P<sum>[0-9a-f]{16}) -->\n?\Z")
+
+
+def read_stamp(svg: str) -> tuple[str, bool]:
+    """The stamp of a drawing, empty where it carries none, and whether nobody has changed the
+    file since it was drawn."""
+    text = svg.replace("\r\n", "\n")
+    stamp, seal = _STAMP.match(text), _SEAL.search(text)
+    if stamp is None or seal is None:
+        return stamp["stamp"] if stamp else "", False
+    return stamp["stamp"], seal["sum"] == _compute_sum(text[: seal.start()])
+
+
+def _compute_sum(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def draw_plot(plot: Plot, table: Table, *, dark: bool) -> bytes:
+    """The plot as SVG, with its stamp in front and a checksum behind, the same bytes each time.
+
+    Raises PlotError where the table cannot be drawn, and BookError where matplotlib, which
+    draws, is not installed.
+    """
+    from bindery.evidence.plots.svg import draw_figure
+
+    figure = read_figure(plot, table)
+    drawing = draw_figure(figure, describe_plot(plot, table), dark=dark)
+    title = re.sub("-(?=-)", "- ", figure.title)  # a comment holds no two of them
+    shade = "dark" if dark else "light"
+    stamp = compute_stamp(plot, table)
+    text = f"<!-- {title}: {shade}, drawn from its view; stamp {stamp} -->\n{drawing}"
+    return f"{text}<!-- checksum {_compute_sum(text)} -->\n".encode()
+
+
+def format_picture(plot: Plot, table: Table, name: str, prefix: str) -> str:
+    """The HTML that shows the two drawings of a view in a chapter. `prefix` leads from the
+    chapter to their folder, with a slash at its end. Raises PlotError."""
+    from html import escape
+
+    path = quote(f"{prefix}{name}", safe="/")
+    alt = escape(describe_plot(plot, table))
+    return (
+        "<picture>\n"
+        f'  <source media="(prefers-color-scheme: dark)" srcset="{path}-dark.svg">\n'
+        f'  <img src="{path}.svg" alt="{alt}">\n'
+        "</picture>"
+    )

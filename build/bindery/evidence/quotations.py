@@ -1,0 +1,460 @@
+"""Regions and values: what a chapter quotes, made and not written, between invisible comments.
+
+    <!-- table: VIEW -->
+    | ... |
+    <!-- /table 27f2f21b -->
+
+    It reaches <!-- value: VIEW.COLUMN[ROW] -->794.5 TFLOPS<!-- /value 5d41402a --> there.
+
+A region is a table of a view (`table`), its plot (`plot`) or what a tool prints (`output`), each
+marker alone on its line. A value is one cell, inside a sentence. The closing marker carries a
+checksum of what stands between, so that an edit by hand is seen.
+"""
+
+from __future__ import annotations
+
+import itertools
+import posixpath
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from bindery.core.model import Chapter, Finding, Span
+from bindery.core.suggestions import find_nearest
+from bindery.evidence.evidence import Evidence
+from bindery.evidence.tables import format_cell, format_markdown
+
+FILL_COMMAND = "bindery fill"
+
+_KINDS = "table|plot|output"
+_OPEN = re.compile(
+    rf"(?P<indent>\s*)(?P<mark><!--\s*(?P<kind>{_KINDS}):\s*(?P<name>[\w./-]*)\s*-->)\s*$"
+)
+_CLOSE = re.compile(
+    rf"\s*(?P<mark><!--\s*/(?P<kind>{_KINDS})(?:\s+(?P<sum>[0-9a-f]{{8}}))?\s*-->)\s*$"
+)
+# `table NAME` without its colon is a slip; a comment of several words is a comment.
+_ANY = re.compile(rf"<!--\s*(?:(?:{_KINDS})\s*:|/\s*(?:{_KINDS})\b|(?:{_KINDS})\s+[\w./-]+\s*-->)")
+_VALUE = re.compile(
+    r"<!--\s*value:\s*(?P<view>[\w-]+)\.(?P<column>\w+)(?:\[(?P<row>[^\]]*)\])?\s*-->"
+)
+_END_VALUE = re.compile(r"<!--\s*/value(?:\s+(?P<sum>[0-9a-f]{8}))?\s*-->")
+_ANY_VALUE = re.compile(r"<!--\s*(?:value\s*:|/\s*value\b)")
+_STALE_MARK = " (stale)"
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A region of a chapter. Lines are counted from 1; the body lies strictly between them."""
+
+    kind: str
+    name: str
+    opening: Span
+    closing: Span
+    indent: str
+    body: str
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A number inside a sentence: the cell of a view, and what stands for it now."""
+
+    view: str
+    column: str
+    row: str | None
+    """The row by the text of its first cell; None where the view has one row."""
+    opening: Span
+    closing: Span
+    body: str
+    checksum: str
+
+
+Quotation = Region | Value
+
+
+@dataclass(frozen=True, slots=True)
+class Quotations:
+    """All that a chapter quotes, in order, and markers that cannot be read."""
+
+    regions: tuple[Region, ...] = ()
+    values: tuple[Value, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    def __iter__(self) -> Iterator[Quotation]:
+        yield from self.regions
+        yield from self.values
+
+    @property
+    def views(self) -> Iterator[str]:
+        """The views that are quoted, once for each quotation."""
+        yield from (region.name for region in self.regions if region.kind != "output")
+        yield from (value.view for value in self.values)
+
+
+def compute_checksum(body: str) -> str:
+    """Eight hexadecimal digits over the body without its indentation, so that a table has the
+    same sum at top level and in a list."""
+    import hashlib  # it loads OpenSSL, and most chapters quote nothing
+
+    lines = textwrap.dedent(body).strip("\n").split("\n")
+    text = "\n".join(line.rstrip() for line in lines)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _is_edited(quotation: Quotation) -> bool:
+    """Whether the body is not what was last filled in. An empty one is never edited."""
+    if not quotation.body.strip() and not quotation.checksum:
+        return False
+    return compute_checksum(quotation.body) != quotation.checksum
+
+
+# --- finding them ---
+
+
+def find_quotations(chapter: Chapter) -> Quotations:
+    """What a chapter quotes; markers that are only shown, in code, are none."""
+    if "<!--" not in chapter.source:
+        return Quotations()
+    regions, findings = _find_regions(chapter)
+    values, more = _find_values(chapter)
+    return Quotations(tuple(regions), tuple(values), (*findings, *more))
+
+
+def _find_regions(chapter: Chapter) -> tuple[list[Region], list[Finding]]:
+    regions: list[Region] = []
+    findings: list[Finding] = []
+    opened: tuple[re.Match[str], Span] | None = None
+    lines = chapter.lines
+    unread = False
+    for number, is_inside in _find_markers(chapter):
+        line = lines[number - 1]
+        opening, closing = _OPEN.match(line), _CLOSE.match(line)
+        if opening:
+            span = _span_of(chapter.path, number, opening)
+            if opened is not None:
+                findings.append(_report_unclosed(opened[1], opened[0]))
+            opened = (opening, span)
+            # A plot is raw HTML itself; the others are Markdown.
+            unread = is_inside and opening["kind"] != "plot"
+            if unread:
+                message = "this marker stands inside raw HTML, where no Markdown is read"
+                hint = "put an empty line before it"
+                findings.append(Finding(span, "unclosed-region", message, hint))
+        elif closing:
+            span = _span_of(chapter.path, number, closing)
+            if opened is None or opened[0]["kind"] != closing["kind"]:
+                kind = closing["kind"]
+                message = "this region is closed and was never opened"
+                hint = f"write `<!-- {kind}: NAME -->` before the {kind}"
+                findings.append(Finding(span, "unclosed-region", message, hint))
+                continue
+            start, where = opened
+            opened = None
+            if unread:
+                continue
+            body = "\n".join(lines[where.line : number - 1])
+            regions.append(
+                Region(
+                    start["kind"],
+                    start["name"],
+                    where,
+                    span,
+                    start["indent"],
+                    body,
+                    closing["sum"] or "",
+                )
+            )
+        else:
+            span = Span(chapter.path, number, len(line) - len(line.lstrip()) + 1, len(line.strip()))
+            message = "this marker of a region cannot be read"
+            hint = "write `<!-- table: NAME -->` and `<!-- /table -->`, each on a line of its own"
+            if ">" in line[: line.index("<!--")]:
+                message, hint = "a quote cannot hold a region", "put it before or behind the quote"
+            findings.append(Finding(span, "unclosed-region", message, hint))
+    if opened is not None:
+        findings.append(_report_unclosed(opened[1], opened[0]))
+    return regions, findings
+
+
+def _find_markers(chapter: Chapter) -> Iterator[tuple[int, bool]]:
+    """The lines of markers, and whether each stands inside raw HTML that began before it."""
+    for token in chapter.tokens:
+        if token.type == "html_block" and token.map and _ANY.search(token.content):
+            for number in range(token.map[0], token.map[1]):
+                if _ANY.search(chapter.lines[number]):
+                    yield number + 1, number > token.map[0]
+
+
+def _span_of(path: str, number: int, match: re.Match[str]) -> Span:
+    return Span(path, number, match.start("mark") + 1, len(match["mark"]))
+
+
+def _report_unclosed(span: Span, opening: re.Match[str]) -> Finding:
+    message = f"the region '{opening['name']}' is not closed"
+    hint = f"write `<!-- /{opening['kind']} -->` on a line of its own behind the {opening['kind']}"
+    return Finding(span, "unclosed-region", message, hint)
+
+
+def _find_values(chapter: Chapter) -> tuple[list[Value], list[Finding]]:
+    values: list[Value] = []
+    findings: list[Finding] = []
+    lines = chapter.lines
+    for token in chapter.tokens:
+        if token.type == "html_block" and token.map and _ANY_VALUE.search(token.content):
+            findings += _report_values_in_block(chapter, token.map[0], token.map[1])
+        if token.type != "inline" or "<!--" not in token.content:
+            continue
+        opened: tuple[re.Match[str], Span] | None = None
+        for child in token.children or ():
+            if child.type != "html_inline":
+                continue
+            if _ANY.match(child.content):
+                message = "this marker of a region stands inside a line of text"
+                hint = "write it alone on its line, with its name: `<!-- table: NAME -->`"
+                findings.append(Finding(child.meta["span"], "unclosed-region", message, hint))
+            if not _ANY_VALUE.match(child.content):
+                continue
+            span: Span = child.meta["span"]
+            opening, closing = (p.fullmatch(child.content) for p in (_VALUE, _END_VALUE))
+            if opening:
+                if opened is not None:
+                    findings.append(_report_open_value(opened[1]))
+                opened = (opening, span)
+            elif closing and opened is not None and opened[1].line == span.line:
+                start, where = opened
+                body = lines[span.line - 1][where.col + where.width - 1 : span.col - 1]
+                values.append(
+                    Value(
+                        start["view"],
+                        start["column"],
+                        start["row"],
+                        where,
+                        span,
+                        body,
+                        closing["sum"] or "",
+                    )
+                )
+                opened = None
+            elif closing:
+                message = "this value is closed and was not opened on this line"
+                hint = "write `<!-- value: VIEW.COLUMN[ROW] --><!-- /value -->` on one line"
+                findings.append(Finding(span, "unclosed-region", message, hint))
+                opened = None
+            else:
+                message = "this marker of a value cannot be read"
+                hint = "write `<!-- value: VIEW.COLUMN[ROW] --><!-- /value -->`"
+                findings.append(Finding(span, "unclosed-region", message, hint))
+        if opened is not None:
+            findings.append(_report_open_value(opened[1]))
+    return values, findings
+
+
+def _report_open_value(span: Span) -> Finding:
+    hint = "write `<!-- /value -->` behind it, on the same line"
+    return Finding(span, "unclosed-region", "this value is not closed", hint)
+
+
+def _report_values_in_block(chapter: Chapter, first: int, last: int) -> Iterator[Finding]:
+    for number in range(first, last):
+        match = _ANY_VALUE.search(chapter.lines[number])
+        if match:
+            span = Span(chapter.path, number + 1, match.start() + 1, len(match[0]))
+            message = "a line that begins with a value is raw HTML, its Markdown is not read"
+            yield Finding(span, "unclosed-region", message, "put a word before the value")
+
+
+# --- what they should hold ---
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """What should stand between the markers: `fresh` if nothing it quotes were stale, and
+    `text`, which says so where it is."""
+
+    text: str
+    fresh: str
+
+
+def make_filling(
+    quotation: Quotation, chapter: str, evidence: Evidence, figures: str
+) -> Filling | Finding | None:
+    """What a region or value of a chapter should hold, indented as it stands; the finding where
+    there is no such thing; None while what it quotes is broken. `figures` is their folder."""
+    if isinstance(quotation, Region) and quotation.kind == "output":
+        return _make_output(quotation, evidence)
+    name = quotation.name if isinstance(quotation, Region) else quotation.view
+    if name in evidence.broken:
+        return None
+    if name not in evidence.tables:
+        nearest = find_nearest(name, [*evidence.tables, *evidence.broken])
+        hint = f"did you mean '{nearest}'?" if nearest else f"add a view '{name}.sql'"
+        return Finding(quotation.opening, "unknown-view", f"there is no view '{name}'", hint)
+    stale = evidence.find_stale_records(name)
+    if isinstance(quotation, Value):
+        return _make_value(quotation, evidence)
+    table, plot = evidence.tables[name], evidence.views[name].plot
+    body = format_markdown(table)
+    if quotation.kind == "plot":
+        if plot is None:
+            message = f"the view '{name}' draws nothing"
+            hint = "add `-- plot: bar` and what it needs to its header"
+            return Finding(quotation.opening, "unknown-view", message, hint)
+        from bindery.evidence.plots.spec import format_picture
+
+        prefix = posixpath.relpath(figures or ".", posixpath.dirname(chapter) or ".")
+        body = format_picture(plot, table, name, f"{prefix}/")
+    marked = body
+    if stale:
+        reasons = "; ".join(f"{record} ({evidence.stale[record].reason})" for record in stale)
+        marked = f"{body}\n\n*Stale: {reasons}.*"
+    fresh, text = (textwrap.indent(entry, quotation.indent) for entry in (body, marked))
+    return Filling(text, fresh)
+
+
+def _make_output(region: Region, evidence: Evidence) -> Filling | Finding:
+    text = evidence.texts.get(region.name)
+    if text is None:
+        nearest = find_nearest(region.name, evidence.texts)
+        tool, _, name = region.name.partition("/")
+        hint = f"did you mean '{nearest}'?" if nearest else ""
+        hint = hint or f"make it with `bindery run {tool or 'TOOL'} --text {name or 'NAME'}`"
+        message = f"there is no text '{region.name}' of a tool"
+        return Finding(region.opening, "unknown-record", message, hint)
+    runs = [len(match) for match in re.findall(r"`{3,}", text)]
+    fence = "`" * max(3, *(run + 1 for run in runs)) if runs else "```"
+    lines = [f"{fence}text", *text.rstrip("\n").split("\n"), fence]
+    body = "\n".join(f"{region.indent}{line}".rstrip() for line in lines)
+    return Filling(body, body)
+
+
+def _make_value(value: Value, evidence: Evidence) -> Filling | Finding:
+    table = evidence.tables[value.view]
+
+    def refuse(message: str, hint: str) -> Finding:
+        return Finding(value.opening, "unknown-view", message, hint)
+
+    keys = [column.key for column in table.columns]
+    if value.column not in keys:
+        nearest = find_nearest(value.column, keys)
+        hint = f"did you mean '{nearest}'?" if nearest else f"it has: {', '.join(keys)}"
+        return refuse(f"the view '{value.view}' has no column '{value.column}'", hint)
+    index = keys.index(value.column)
+    labels = [format_cell(row[0], table.columns[0]) for row in table.rows]
+    if value.row is None and len(table.rows) != 1:
+        message = f"the view '{value.view}' has {len(table.rows)} rows, and this names none"
+        return refuse(message, f"write `{value.view}.{value.column}[{(labels or ['ROW'])[0]}]`")
+    rows = [n for n, label in enumerate(labels) if value.row is None or label == value.row]
+    if len(rows) != 1:
+        nearest = find_nearest(value.row or "", labels)
+        hint = f"did you mean '{nearest}'?" if nearest else f"rows: {', '.join(labels[:12])}"
+        if rows:
+            hint = "quote a view whose first column tells its rows apart"
+        count = "no row is" if not rows else f"{len(rows)} rows are"
+        return refuse(f"{count} called '{value.row}' in the view '{value.view}'", hint)
+    column, cell = table.columns[index], table.rows[rows[0]][index]
+    text = format_cell(cell, column)
+    if column.unit and cell is not None:
+        text = f"{text} {column.unit}"
+    provenance = evidence.provenance.get(value.view)
+    quoted = provenance.cells[rows[0]][index] if provenance else None
+    is_stale = quoted is not None and any(name in evidence.stale for name in quoted.records)
+    return Filling(text + _STALE_MARK if is_stale else text, text)
+
+
+# --- comparing and filling ---
+
+
+def compare_quotations(
+    chapter: str, quotations: Quotations, evidence: Evidence, figures: str
+) -> Iterator[Finding]:
+    """What is wrong with what a chapter quotes: markers, names, edits, what has gone stale."""
+    yield from quotations.findings
+    for quotation in quotations:
+        filling = make_filling(quotation, chapter, evidence, figures)
+        if isinstance(filling, Finding):
+            yield filling
+        elif filling is not None and (finding := _compare(quotation, filling, evidence)):
+            yield finding
+
+
+def _compare(quotation: Quotation, filling: Filling, evidence: Evidence) -> Finding | None:
+    what = quotation.kind if isinstance(quotation, Region) else "value"
+    if _is_edited(quotation):
+        message = f"this {what} was edited by hand"
+        if not quotation.checksum:
+            message = f"this {what} stands between markers and was never filled in"
+        hint = "undo the edit, or empty the region; then change the record, data or view"
+        hint = f"{hint} and run `{FILL_COMMAND}`"
+        return Finding(quotation.opening, "edited-output", message, hint)
+    if quotation.body == filling.text:
+        return None
+    name = quotation.name if isinstance(quotation, Region) else quotation.view
+    if quotation.body == filling.fresh:
+        return _report_stale_records(quotation, what, evidence.find_stale_records(name), evidence)
+    source = f"the text '{name}'" if what == "output" else f"the view '{name}'"
+    message = f"this {what} is not what {source} gives"
+    hint = f"run `{FILL_COMMAND}` and commit the result"
+    if not quotation.body.strip():
+        message = f"this {what} is not filled in yet"
+    else:
+        hint = _describe_change(quotation.body, filling.text) + hint
+    return Finding(quotation.closing, "stale-output", message, hint)
+
+
+def _report_stale_records(
+    quotation: Quotation, what: str, names: tuple[str, ...], evidence: Evidence
+) -> Finding:
+    """A quotation that is right to the letter, of a record that is stale, and does not say so."""
+    staleness, record = evidence.stale[names[0]], evidence.records[names[0]]
+    others = f", and {len(names) - 1} more" if len(names) > 1 else ""
+    message = f"this {what} quotes '{names[0]}': {staleness.reason}{others}"
+    hint = (
+        f"measure again with {record.again} on "
+        f"{record.machine.hardware} and run `{FILL_COMMAND}`; where that cannot be, "
+        f"`{FILL_COMMAND}` alone says beside the {what} that it is stale"
+    )
+    return Finding(quotation.opening, staleness.rule, message, hint)
+
+
+def _describe_change(body: str, expected: str) -> str:
+    """The first row that differs, without its padding."""
+    old, new = (text.strip("\n").split("\n") for text in (body, expected))
+    for before, after in itertools.zip_longest(old, new, fillvalue=""):
+        if before != after:
+            words = [" ".join(line.split())[:90] or "no row" for line in (before, after)]
+            if words[0] != words[1]:
+                return f"it has `{words[0]}` where the view gives `{words[1]}`; "
+    return ""
+
+
+def fill_chapter(
+    chapter: Chapter, quotations: Quotations, evidence: Evidence, figures: str
+) -> tuple[str, Mapping[str, int]]:
+    """The source of a chapter with everything filled in, and how many of each kind changed.
+
+    What was edited by hand, and what no view gives, is left as it is; the checks report it.
+    """
+    lines = list(chapter.lines)
+    changed: dict[str, int] = {}
+    # From the end of the chapter, so that the places before stay true.
+    for quotation in sorted(quotations, key=lambda entry: entry.opening, reverse=True):
+        filling = make_filling(quotation, chapter.path, evidence, figures)
+        if not isinstance(filling, Filling) or _is_edited(quotation):
+            continue
+        if filling.text == quotation.body:
+            continue
+        checksum = compute_checksum(filling.text)
+        start, end = quotation.opening, quotation.closing
+        if isinstance(quotation, Region):
+            closing = f"{quotation.indent}<!-- /{quotation.kind} {checksum} -->"
+            lines[start.line : end.line] = [*filling.text.split("\n"), closing]
+            kind = quotation.kind
+        else:
+            line = lines[start.line - 1]
+            head, tail = line[: start.col + start.width - 1], line[end.col + end.width - 1 :]
+            lines[start.line - 1] = f"{head}{filling.text}<!-- /value {checksum} -->{tail}"
+            kind = "value"
+        changed[kind] = changed.get(kind, 0) + 1
+    return "\n".join(lines), changed

@@ -1,0 +1,738 @@
+"""Records: what a run of a companion tool left behind, typed and validated.
+
+A record is one JSON file below `scripts/records/`. Numbers are in base units: seconds, bytes,
+FLOP, FLOP per second, watts, hertz (see `units`). Its schema has a number; records of older
+schemas are read through `UPGRADES`, and stay as they are on disk.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+
+from bindery.core.build_date import read_epoch
+from bindery.core.model import Finding, Span
+from bindery.core.repository import RECORDS_FOLDER, Tree
+from bindery.evidence import seals, units
+
+FOLDER = RECORDS_FOLDER
+SCHEMAS = "scripts/schemas"
+SCHEMA = 2
+OPTIONS_FILE = "options.json"
+"""The options of a tool, stored in the folder of its records."""
+DEMO_PROFILES = ("demo", "toy")
+"""Names of the profile that shows that a tool runs; `toy` is its name in records before 0.2."""
+Scalar = str | int | float | bool | None
+Ending = Literal[
+    "done",
+    "failed",
+    "timeout",
+    "interrupted",
+    "cancelled",
+    "memory",
+    "output",
+    "crashed",
+    "node-failure",
+]
+WHOLE_ENDINGS = ("done", "failed")
+"""How a run has ended that came to its own end."""
+CUSTOM = "custom"
+"""The profile of a run with added arguments: it measured something else than the tool's own."""
+
+_LARGEST = 2**63 - 1
+_SCALARS = (str, float, bool, int, type(None))
+_SCALAR_TYPES = frozenset(_SCALARS)
+
+
+class MisplacedError(ValueError):
+    """Something is wrong deeper down. `place` is where, counted from the record itself."""
+
+    def __init__(self, place: tuple[str | int, ...], reason: str) -> None:
+        super().__init__(reason)
+        self.place = place
+
+
+def _explain_wrong_scalar(value: object) -> str:
+    """Why a value cannot stand in a table, or an empty text where it can."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{value} is no number that can be compared; write null"
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        return "a whole number of more than 64 bits; write it as 1.5e20"
+    if isinstance(value, _SCALARS):
+        return ""
+    kind = "a list" if isinstance(value, list) else "an object"
+    return f"{kind} is no single value: text, number, true, false or null"
+
+
+def _check_scalar(value: object) -> Any:
+    if reason := _explain_wrong_scalar(value):
+        raise ValueError(reason)
+    return value
+
+
+def _check_rows(value: object) -> tuple[dict[str, Scalar], ...]:
+    if not isinstance(value, list | tuple):
+        raise ValueError("the results are a list of rows")
+    for index, row in enumerate(value):
+        if not isinstance(row, dict):
+            raise MisplacedError(("results", index), "a row is an object: a value for each column")
+        if _holds_scalars(row):
+            continue
+        for key, cell in row.items():
+            if reason := _explain_wrong_scalar(cell):
+                raise MisplacedError(("results", index, key), reason)
+    return tuple(value)
+
+
+def _holds_scalars(row: Mapping[str, object]) -> bool:
+    """Whether every value of a row can stand in a table, without saying which cannot."""
+    if not _SCALAR_TYPES.issuperset(map(type, row.values())):
+        return False
+    numbers = [cell for cell in row.values() if isinstance(cell, int | float)]
+    # Infinities and NaN fail this as whole numbers of more than 64 bits do; very large floats
+    # are looked at once more.
+    return all(-_LARGEST <= number <= _LARGEST for number in numbers)
+
+
+def _check_time(value: object) -> datetime:
+    if isinstance(value, datetime):
+        time = value
+    else:
+        try:
+            time = datetime.fromisoformat(str(value))
+        except ValueError:
+            raise ValueError("this is no time of ISO 8601, such as 2026-11-20T17:00:00Z") from None
+    if time.tzinfo is None:
+        raise ValueError("the time needs a zone, such as the Z of UTC")
+    return time.astimezone(UTC)
+
+
+Cell = Annotated[Any, PlainValidator(_check_scalar, json_schema_input_type=Scalar)]
+Rows = Annotated[
+    tuple[dict[str, Any], ...],
+    BeforeValidator(_check_rows, json_schema_input_type=tuple[dict[str, Scalar], ...]),
+]
+Time = Annotated[datetime, BeforeValidator(_check_time, json_schema_input_type=datetime)]
+Count = Annotated[int, Field(strict=True, ge=0)]
+Number = Annotated[float, Field(strict=True)]
+# Checked together with the name of the column, which says more of what is wrong.
+Unit = Annotated[str, WithJsonSchema({"type": "string", "enum": list(units.BASE_UNITS)})]
+Digest = Annotated[str, Field(pattern=rf"^[0-9a-f]{{{seals.DIGITS}}}$")]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+    )
+
+
+class NumaNode(_Model):
+    """One NUMA node of the main memory."""
+
+    index: Count
+    """Number of the node, as the kernel counts."""
+    threads: Count | None = None
+    """Hardware threads that are near to it."""
+    memory_bytes: Count | None = None
+    """Bytes of main memory that are near to it."""
+
+
+class Cpu(_Model):
+    """Facts of the processor; what could not be read is null."""
+
+    model: str | None = None
+    """Name of the model, as the processor gives it."""
+    architecture: str | None = None
+    """Such as x86_64 or aarch64."""
+    instruction_sets: tuple[str, ...] | None = None
+    """Vector and matrix instructions that it has, weakest first, such as avx2 or amx_bf16: with
+    the same name and other instructions a processor may be ten times as fast."""
+    sockets: Count | None = None
+    """Number of processors."""
+    cores: Count | None = None
+    """Number of physical cores of all sockets."""
+    threads: Count | None = None
+    """Number of hardware threads of all sockets."""
+    numa_nodes: Count | None = None
+    """Number of NUMA nodes."""
+    numa: tuple[NumaNode, ...] = ()
+    """Each NUMA node."""
+    governor: str | None = None
+    """How the kernel chooses the clock, such as performance or powersave."""
+
+
+class Accelerator(_Model):
+    """Facts of one accelerator; what could not be read is null."""
+
+    vendor: str | None = None
+    """nvidia, amd, intel, or another name in small letters."""
+    model: str | None = None
+    """Name of the model, as its driver gives it."""
+    memory_bytes: Count | None = None
+    """Bytes of its own memory."""
+    power_limit_watts: Number | None = None
+    """Power limit in force."""
+    power_limit_default_watts: Number | None = None
+    """Power limit that it has when nobody has set another."""
+    power_limit_max_watts: Number | None = None
+    """Highest power limit that can be set."""
+    clock_max_hertz: Count | None = None
+    """Highest clock of its arithmetic units."""
+    memory_clock_max_hertz: Count | None = None
+    """Highest clock of its memory."""
+    clock_hertz: Count | None = None
+    """Clock of its arithmetic units when it was asked."""
+    memory_clock_hertz: Count | None = None
+    """Clock of its memory when it was asked."""
+    temperature_celsius: Number | None = None
+    """Temperature when it was asked."""
+    throttle_reasons: tuple[str, ...] | None = None
+    """What held its clock down when it was asked."""
+    numa_node: Count | None = None
+    """The NUMA node that it hangs on."""
+    driver: str | None = None
+    """Version of its driver."""
+    source: str | None = None
+    """What these facts were read with, such as nvml."""
+
+
+class SlurmJob(_Model):
+    """The shape of the Slurm job, without any name."""
+
+    nodes: Count | None = None
+    """Number of nodes."""
+    tasks: Count | None = None
+    """Number of tasks of all nodes."""
+    tasks_per_node: str | None = None
+    """Tasks of each node, as Slurm writes it: 8(x2)."""
+    cpus_per_task: Count | None = None
+    """CPUs that each task asked for."""
+    cpus_on_node: Count | None = None
+    """CPUs that the job has on the node."""
+    gpus_on_node: Count | None = None
+    """GPUs that the job has on the node."""
+    memory_per_node_bytes: Count | None = None
+    """Bytes of main memory that the job has on the node."""
+    memory_per_cpu_bytes: Count | None = None
+    """Bytes of main memory that the job has for each CPU."""
+
+
+class Machine(_Model):
+    """Facts of one machine, none of which identifies a person or, unless asked for, a host."""
+
+    label: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+    """Short name of its kind (cpu-x86_64-avx2-2core); the file of a record begins with it."""
+    cpu: Cpu
+    """The processor."""
+    memory_bytes: Count | None = None
+    """Bytes of main memory."""
+    accelerators: tuple[Accelerator, ...] = ()
+    """The accelerators, in the order of their driver."""
+    kernel: str | None = None
+    """Release of the kernel."""
+    os: str | None = None
+    """Name of the operating system."""
+    container: str | None = None
+    """Kind of container, such as docker or apptainer; null where there is no sign of one."""
+    virtualisation: str | None = None
+    """What the machine is virtual by, such as kvm; none for a real one; null where unknown."""
+    slurm: SlurmJob | None = None
+    """The Slurm job, or null outside of one."""
+    hostname: str | None = None
+    """Name of the host, only where somebody asked for it."""
+
+    @property
+    def hardware(self) -> str:
+        """What has to be alike for numbers to be compared: the accelerators, or else the
+        processor. `8 x NVIDIA H100 80GB HBM3`; `AMD EPYC with avx2, 1 socket, 2 cores`."""
+        counts: dict[str, int] = {}
+        for accelerator in self.accelerators:
+            name = accelerator.model or accelerator.vendor or "unknown accelerator"
+            counts[name] = counts.get(name, 0) + 1
+        if counts:
+            return ", ".join(f"{count} x {name}" for name, count in counts.items())
+        cpu = self.cpu
+        parts = [cpu.model or f"unknown {cpu.architecture or ''}".rstrip() + " processor"]
+        if cpu.instruction_sets:
+            parts[0] += f" with {cpu.instruction_sets[-1]}"
+        for count, noun in ((cpu.sockets, "socket"), (cpu.cores or cpu.threads, "core")):
+            if count is not None:
+                kind = "thread" if noun == "core" and cpu.cores is None else noun
+                parts.append(f"{count} {kind}{'' if count == 1 else 's'}")
+        return ", ".join(parts)
+
+
+Software = dict[str, Cell]
+
+
+class TableSeal(_Model):
+    """Digests of the results."""
+
+    rows: tuple[Digest, ...]
+    """Of each row."""
+    columns: dict[str, Digest]
+    """Of each column: the list of its values, null where a row has none."""
+
+
+def _forget_null(schema: dict[str, Any]) -> None:
+    schema |= next(choice for choice in schema.pop("anyOf") if choice != {"type": "null"})
+
+
+def _find_types(rows: Sequence[Mapping[str, Scalar]]) -> Mapping[str, set[type]]:
+    """The types that stand in each column."""
+    keys = list(rows[0]) if rows else []
+    if all(list(row) == keys for row in rows):  # nearly always, and much quicker
+        by_column = zip(*(row.values() for row in rows), strict=True)
+        return {key: set(map(type, cells)) for key, cells in zip(keys, by_column, strict=True)}
+    types: dict[str, set[type]] = {}
+    for row in rows:
+        for key, value in row.items():
+            types.setdefault(key, set()).add(type(value))
+    return types
+
+
+def _check_units(given: Mapping[str, str], rows: Sequence[Mapping[str, Scalar]]) -> None:
+    columns = _find_types(rows)
+    for key, unit in given.items():
+        if reason := units.explain_wrong_name(key) or units.explain_wrong_unit(key, unit):
+            raise MisplacedError(("units", key), reason)
+        if rows and key not in columns:
+            raise MisplacedError(("units", key), "no row of the results has such a column")
+        if str in columns.get(key, ()):
+            raise MisplacedError(("units", key), "this column holds text, which has no unit")
+        if bool in columns.get(key, ()):
+            reason = "this column holds true or false, which has no unit"
+            raise MisplacedError(("units", key), reason)
+    for key, types in columns.items():
+        if key not in given and not types.isdisjoint((int, float)):
+            if reason := units.explain_wrong_name(key):
+                first = next(n for n, cells in enumerate(rows) if key in cells)
+                raise MisplacedError(("results", first, key), reason)
+            bound = units.find_bound_unit(key)
+            advice = f"write '{bound}'" if bound else f"one of: {', '.join(units.BASE_UNITS)}"
+            raise MisplacedError(("units",), f"the column '{key}' has no unit; {advice}")
+
+
+class MachineReport(_Model):
+    """What env_report writes with `--json`: the facts of one machine."""
+
+    tool: Literal["env_report"]
+    """Name of the tool."""
+    version: str
+    """Version of the tool."""
+    method: Annotated[int, Field(strict=True, ge=1)]
+    """Number of its method."""
+    machine: Machine
+    """The machine."""
+    software: Software
+    """Versions of the software by name; null where something is not there."""
+    caveats: tuple[str, ...] = ()
+    """What could not be read, or limits what a program can use."""
+
+
+class ToolOutput(_Model):
+    """What a companion tool writes with `--json`."""
+
+    tool: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
+    """Name of the tool: that of its file without the ending."""
+    version: str
+    """Version of the tool."""
+    method: Annotated[int, Field(strict=True, ge=1)]
+    """Number of its method; results of other methods cannot be compared with these."""
+    started: Time
+    """When the run began, with its time zone (ISO 8601)."""
+    seconds: Annotated[Number, Field(ge=0)]
+    """How long the run took."""
+    complete: Annotated[bool, Field(strict=True)]
+    """Whether everything was measured that was asked for."""
+    command: tuple[str, ...] = ()
+    """The command as the tool was called; a record has the one that bindery has started."""
+    units: dict[str, Unit]
+    """The base unit of each column of the results that holds numbers."""
+    results: Rows
+    """What was measured, row by row: text, numbers, true, false and null by column."""
+    details: dict[str, JsonValue] = {}
+    """What else a reader of the results may want to know."""
+    caveats: tuple[str, ...] = ()
+    """What could not be measured, or should be known before the results are used."""
+
+    @model_validator(mode="after")
+    def _has_units(self) -> Self:
+        _check_units(self.units, self.results)
+        return self
+
+
+class Record(_Model):
+    """One run: which tool and method, which command, which machine, which day, what came out."""
+
+    schema_number: Annotated[Literal[2], Field(alias="schema")]
+    """Number of this schema."""
+    tool: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
+    """Name of the tool."""
+    version: str
+    """Version of the tool."""
+    method: Annotated[int, Field(strict=True, ge=1)]
+    """Number of the tool's method; records of other methods cannot be compared with this one."""
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    """Digest of the tool's file."""
+    profile: Annotated[str, Field(min_length=1)]
+    """Which of the tool's sets of arguments was used, such as demo or full; custom where arguments
+    were added to it."""
+    command: Annotated[tuple[str, ...], Field(min_length=1)]
+    """The command, relative to the root of the book."""
+    environment: dict[str, str] = {}
+    """Environment variables that steer a run, such as NCCL_ALGO or OMP_NUM_THREADS."""
+    started: Time
+    """When the run began, with its time zone (ISO 8601)."""
+    seconds: Annotated[Number, Field(ge=0)]
+    """How long the run took, as the tool says."""
+    exit_status: Annotated[int, Field(strict=True)] | None
+    """Exit status of the tool, negative for a signal; null where none came back."""
+    ended: Ending
+    """How the run ended."""
+    complete: Annotated[bool, Field(strict=True)]
+    """Whether everything was measured that was asked for."""
+    nodes: Annotated[int, Field(strict=True, ge=1)] = 1
+    """Number of machines that took part."""
+    ranks: Annotated[int, Field(strict=True, ge=1)] = 1
+    """Number of ranks that took part, of all nodes."""
+    machine: Machine
+    """Facts of one node; all of them are alike."""
+    software: Software
+    """Versions of the software by name; null where something is not there."""
+    units: dict[str, Unit]
+    """The base unit of each column of the results that holds numbers."""
+    results: Rows
+    """What was measured, row by row: text, numbers, true, false and null by column."""
+    details: dict[str, JsonValue] = {}
+    """What else a reader of the results may want to know."""
+    caveats: tuple[str, ...] = ()
+    """What could not be measured, or should be known before the results are used."""
+    log: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+\.log$")] | None = None
+    """Name of the log, beside the record."""
+    seal: Annotated[dict[str, Digest | TableSeal] | None, Field(json_schema_extra=_forget_null)]
+    """A digest for each of the other fields: the first 16 digits of the SHA-256 of its canonical
+    JSON. For the results, of each row and of each column. In a file it is never null."""
+
+    @property
+    def shell_line(self) -> str:
+        """The command as it would be typed, with the variables that steered it in front."""
+        steering = [f"{name}={shlex.quote(value)}" for name, value in self.environment.items()]
+        return " ".join([*steering, shlex.join(self.command)])
+
+    @property
+    def again(self) -> str:
+        """How to measure the same again, to follow words such as `measure again with`."""
+        if self.profile in DEMO_PROFILES:
+            return f"`bindery run {self.tool} --profile demo`"
+        if self.profile != CUSTOM:
+            return f"`bindery run {self.tool} --profile {self.profile}`"
+        return f"`bindery run {self.tool} -- ...` and the arguments of its command"
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        _check_units(self.units, self.results)
+        if self.complete and self.ended not in WHOLE_ENDINGS:
+            raise MisplacedError(("complete",), f"a run that ended as '{self.ended}' is partial")
+        if self.ended == "done" and self.exit_status != 0:
+            raise MisplacedError(
+                ("ended",), f"'done' has the exit status 0, not {self.exit_status}"
+            )
+        if self.ended == "failed" and (self.exit_status or 0) <= 0:
+            status = "null" if self.exit_status is None else self.exit_status
+            reason = f"'failed' has an exit status above 0, not {status}"
+            raise MisplacedError(("ended",), reason)
+        if self.ranks < self.nodes:
+            reason = f"{self.nodes} nodes have a rank each at least, and these are {self.ranks}"
+            raise MisplacedError(("ranks",), reason)
+        if self.started > _find_latest_start():
+            raise MisplacedError(("started",), "this day is still to come; was the clock right?")
+        return self
+
+
+def _find_latest_start() -> datetime:
+    """A day from now, for clocks differ; the edition may be dated later than that."""
+    now = datetime.now(UTC)
+    return max(now, read_epoch() or now) + timedelta(days=1)
+
+
+# --- records of older schemas ---
+
+
+# --- text to record ---
+
+
+class RefusedJsonError(ValueError):
+    """JSON says the same thing twice, or a number that is none. `pattern` finds the place."""
+
+    def __init__(self, message: str, pattern: str) -> None:
+        super().__init__(message)
+        self.pattern = pattern
+
+
+def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        keys = [key for key, _ in pairs]
+        key = next(key for key in keys if keys.count(key) > 1)
+        message = f"the key '{key}' stands there twice"
+        raise RefusedJsonError(message, rf'"{re.escape(key)}"\s*:')
+    return values
+
+
+def _refuse_constant(name: str) -> None:
+    message = f"{name} is no number that can be compared; write null"
+    raise RefusedJsonError(message, rf"(?<![\w\"]){name}(?![\w\"])")
+
+
+def read_strict_json(text: str) -> Any:
+    """Values from JSON. Raises JSONDecodeError, and RefusedJsonError where a key stands twice or
+    a number is NaN or infinite."""
+    return json.loads(text, object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
+
+
+def parse_record(path: str, text: str) -> Record | Finding:
+    """A record from its JSON, or what is wrong with it: `bad-record`, or `edited-record` where it
+    is not any more what its tool has measured."""
+    try:
+        data = read_strict_json(text)
+    except json.JSONDecodeError as error:
+        span = Span(path, error.lineno, error.colno)
+        return Finding(span, "bad-record", f"this is not JSON: {error.msg.lower()}")
+    except RefusedJsonError as error:
+        match = re.search(error.pattern, text)
+        line = text.count("\n", 0, match.start() if match else 0) + 1
+        message, hint = _turn_advice(str(error))
+        return Finding(Span(path, line), "bad-record", message, hint)
+    except RecursionError:
+        return Finding(Span.whole(path), "bad-record", "this JSON is nested too deeply")
+    if not isinstance(data, dict):
+        return Finding(Span.whole(path), "bad-record", "a record is a JSON object")
+    number = data.get("schema", SCHEMA)
+    if number != SCHEMA:
+        span = Span(path, _find_line(text, ("schema",)))
+        message = f"'schema' is {json.dumps(number)}, and this bindery reads schema {SCHEMA}"
+        return Finding(span, "bad-record", message, "another version of bindery may read it")
+    try:
+        return _validate(data, path, text)
+    except ValidationError as error:
+        place, reason = explain_error(error)
+        return _report(path, text, place, reason)
+    except RecursionError:
+        return Finding(Span.whole(path), "bad-record", "this JSON is nested too deeply")
+
+
+def _validate(data: dict[str, Any], path: str, text: str) -> Record | Finding:
+    record = Record.model_validate(data)
+    if record.seal is None:
+        reason = "a record is sealed when it is written"
+        return _report(path, text, ("seal",), reason)
+    if not seals.is_untouched(text, data["seal"]) and (edit := seals.find_edit(data)):
+        place, message = edit
+        hint = f"undo the edit with `git checkout -- {path}`, or measure again with {record.again}"
+        return Finding(Span(path, _find_line(text, place)), "edited-record", message, hint)
+    return record
+
+
+def explain_error(error: ValidationError) -> tuple[tuple[str | int, ...], str]:
+    """The place of the first thing that is wrong, and the reason in words."""
+    first = error.errors()[0]
+    cause = first.get("ctx", {}).get("error")
+    place = tuple(first["loc"])
+    if isinstance(cause, MisplacedError):
+        place = cause.place
+    if first["type"] == "extra_forbidden":
+        return place, "the schema has no such field"
+    reason = first["msg"].removeprefix("Value error, ")
+    return place, f"{reason[:1].lower()}{reason[1:]}"
+
+
+def describe_error(error: ValidationError) -> str:
+    """The first thing that is wrong in some values: its place, and the reason."""
+    place, reason = explain_error(error)
+    return f"'{_name_place(place)}': {reason}"
+
+
+def _name_place(place: Sequence[str | int]) -> str:
+    return ".".join(map(str, place)) or "the whole"
+
+
+def _report(path: str, text: str, place: tuple[str | int, ...], reason: str) -> Finding:
+    name = _name_place(place)
+    span = Span(path, _find_line(text, place))
+    message, hint = _turn_advice(f"'{name}': {reason}")
+    schema = f"the schema is {SCHEMAS}/record-{SCHEMA}.json in the repository of bindery"
+    return Finding(span, "bad-record", message, hint or schema)
+
+
+def _turn_advice(reason: str) -> tuple[str, str]:
+    """A reason without the advice to write something else, and a hint: what is advice for who
+    writes a tool would be, in a record, an edit of what was measured."""
+    message, _, advice = reason.partition("; write ")
+    return message, f"measure again, and let the tool write {advice}" if advice else ""
+
+
+_SPACE = re.compile(r"[\s,:]*")
+
+
+def _find_line(text: str, place: Sequence[str | int]) -> int:
+    """The line on which this part of a JSON text stands, or the part of it that exists."""
+    decoder = json.JSONDecoder()
+
+    def skip(position: int) -> int:
+        match = _SPACE.match(text, position)
+        return match.end() if match else position
+
+    position = found = skip(0)
+    for part in place:
+        opening = text[position : position + 1]
+        if opening not in ("{", "["):
+            break
+        position, index, is_there = skip(position + 1), 0, False
+        while position < len(text) and text[position] not in "]}":
+            key: object = index
+            start = position
+            if opening == "{":
+                key, end = decoder.raw_decode(text, position)
+                position = skip(end)
+            if key == part:
+                found, is_there = start, True
+                break
+            _, end = decoder.raw_decode(text, position)
+            position, index = skip(end), index + 1
+        if not is_there:
+            break
+    return text.count("\n", 0, found) + 1
+
+
+def format_record(record: Record) -> str:
+    """The JSON of a record, sealed as it is now."""
+    data = record.model_dump(mode="json", by_alias=True)
+    return seals.write_sealed(data)
+
+
+def load_records(tree: Tree) -> Iterator[tuple[str, Record] | Finding]:
+    """Each record under its name `<tool>/<file>`, or the finding that keeps it out."""
+    for path in tree.walk_files(FOLDER):
+        if not path.endswith(".json") or path.endswith(f"/{OPTIONS_FILE}"):
+            continue
+        name = path.removeprefix(f"{FOLDER}/").removesuffix(".json")
+        try:
+            text = tree.read_bytes(path).decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            yield Finding(Span.whole(path), "bad-record", f"this record cannot be read: {error}")
+            continue
+        record = parse_record(path, text)
+        if isinstance(record, Record) and name.partition("/")[0] != record.tool:
+            message = f"a record of '{record.tool}' lies in the folder of another tool"
+            yield Finding(Span.whole(path), "bad-record", message, f"move it to '{record.tool}/'")
+        else:
+            yield record if isinstance(record, Finding) else (name, record)
+
+
+# --- several nodes, one machine ---
+
+
+class UnlikeMachinesError(ValueError):
+    """Two nodes of one run differ in what decides how fast they are."""
+
+    def __init__(self, field: str, first: object, second: object, index: int) -> None:
+        super().__init__(f"'{field}' is '{first}' on node 1, and '{second}' on node {index + 1}")
+        self.field = field
+        self.first = first
+        self.second = second
+        self.index = index
+
+
+_SIZE_TOLERANCE = 0.01
+_MOMENTARY = frozenset(
+    ("clock_hertz", "memory_clock_hertz", "temperature_celsius", "throttle_reasons", "source")
+)
+_OWN_TO_A_NODE = frozenset(("slurm", "hostname", "label"))
+
+
+def merge_machines(machines: Sequence[Machine]) -> Machine:
+    """One machine that stands for all of them. Facts of the moment are the worst of all: the
+    lowest clock, the highest temperature, every throttle reason; what is otherwise different and
+    does not matter for speed is null.
+
+    Raises UnlikeMachinesError where anything differs that decides speed.
+    """
+    first = machines[0]
+    for index, other in enumerate(machines[1:], 1):
+        _compare_facts("", first.model_dump(), other.model_dump(), index)
+    accelerators = tuple(
+        _merge_moments([machine.accelerators[position] for machine in machines])
+        for position in range(len(first.accelerators))
+    )
+    changes: dict[str, object] = {"accelerators": accelerators}
+    if len(machines) > 1:
+        jobs = [machine.slurm for machine in machines]
+        changes |= {"hostname": None, "slurm": _merge_jobs(jobs)}
+    return first.model_copy(update=changes)
+
+
+def _compare_facts(name: str, first: Any, second: Any, index: int) -> None:
+    match first, second:
+        case dict(), dict():
+            for key in first:
+                if key not in _MOMENTARY and not (not name and key in _OWN_TO_A_NODE):
+                    _compare_facts(f"{name}.{key}".lstrip("."), first[key], second[key], index)
+        case tuple() | list(), tuple() | list():
+            if len(first) != len(second):
+                raise UnlikeMachinesError(f"number of {name}", len(first), len(second), index)
+            for number, (one, other) in enumerate(zip(first, second, strict=True)):
+                _compare_facts(f"{name}.{number}", one, other, index)
+        case int(), int() if name.endswith("memory_bytes"):
+            if abs(first - second) > _SIZE_TOLERANCE * max(first, second):
+                raise UnlikeMachinesError(name, first, second, index)
+        case _:
+            if first != second:
+                raise UnlikeMachinesError(name, first, second, index)
+
+
+def _merge_moments(same: Sequence[Accelerator]) -> Accelerator:
+    def gather(key: str) -> list[Any]:
+        return [value for entry in same if (value := getattr(entry, key)) is not None]
+
+    reasons = gather("throttle_reasons")
+    return same[0].model_copy(
+        update={
+            "clock_hertz": min(gather("clock_hertz"), default=None),
+            "memory_clock_hertz": min(gather("memory_clock_hertz"), default=None),
+            "temperature_celsius": max(gather("temperature_celsius"), default=None),
+            "throttle_reasons": (
+                tuple(dict.fromkeys(reason for each in reasons for reason in each))
+                if reasons
+                else None
+            ),
+        }
+    )
+
+
+def _merge_jobs(jobs: Sequence[SlurmJob | None]) -> SlurmJob | None:
+    if any(job is None for job in jobs):
+        return None
+    fields = [job.model_dump() for job in jobs if job is not None]
+    alike = {k: v for k, v in fields[0].items() if all(other[k] == v for other in fields)}
+    return SlurmJob(**alike)

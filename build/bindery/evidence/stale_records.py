@@ -1,0 +1,88 @@
+"""Which records have gone stale: their tool measures otherwise today, or they are old."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+
+from bindery.core.config import ToolEntry
+from bindery.core.repository import Tree
+from bindery.tools.tool_source import read_method
+
+if TYPE_CHECKING:
+    from bindery.evidence.records import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Staleness:
+    """Why a record is stale. `rule` is `old-method` or `old-record`."""
+
+    rule: str
+    reason: str
+    """Of the record, in words that are as true tomorrow."""
+
+
+def read_methods(tree: Tree, tools: Iterable[ToolEntry]) -> Mapping[str, int | None]:
+    """The METHOD of each tool of the book, read from its source without running it; None for a
+    tool that names none that can be read."""
+    return {
+        tool.name: read_method(tree.read_bytes(tool.path).decode("utf-8", "replace"))
+        if tree.find_kind(tool.path) == "file"
+        else None
+        for tool in tools
+    }
+
+
+def find_stale(
+    records: Mapping[str, Record],
+    tools: Iterable[ToolEntry],
+    methods: Mapping[str, int | None],
+    today: date,
+) -> Mapping[str, Staleness]:
+    """The records that are stale, by name. Nothing is known of those of tools without an entry in
+    `methods`."""
+    shelf_days = {tool.name: tool.shelf_days for tool in tools}
+    stale = {}
+    for name, record in records.items():
+        method = methods.get(record.tool, record.method)
+        days = shelf_days.get(record.tool)
+        if method is None:
+            reason = f"method {record.method}, and {record.tool} names none that can be read"
+            stale[name] = Staleness("old-method", reason)
+        elif record.method != method:
+            reason = f"method {record.method}, and {record.tool} is at {method}"
+            stale[name] = Staleness("old-method", reason)
+        elif days is not None and (today - record.started.date()).days > days:
+            reason = f"measured on {record.started.date()}, kept for {days} days"
+            stale[name] = Staleness("old-record", reason)
+    return stale
+
+
+def find_newest(records: Mapping[str, Record]) -> frozenset[str]:
+    """The records that no later whole one of the same kind follows: the last whole one of each
+    kind, and what was begun after it and is partial or failed. Records are of one kind where tool,
+    profile, command, environment, hardware, nodes and ranks are equal."""
+    groups: dict[tuple[object, ...], list[str]] = {}
+    for name, record in records.items():
+        key = (
+            record.tool,
+            record.profile,
+            tuple(record.command),
+            tuple(sorted(record.environment.items())),
+            record.machine.hardware,
+            record.nodes,
+            record.ranks,
+        )
+        groups.setdefault(key, []).append(name)
+    newest: set[str] = set()
+    for names in groups.values():
+        names.sort(key=lambda name: (records[name].started, name))
+        whole = (n for n, name in enumerate(names) if _is_whole(records[name]))
+        newest |= set(names[max(whole, default=0) :])
+    return frozenset(newest)
+
+
+def _is_whole(record: Record) -> bool:
+    return record.complete and record.ended == "done"

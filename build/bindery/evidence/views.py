@@ -1,0 +1,114 @@
+"""Views: one SQL query each, with a header that says how its table is shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bindery.core.model import Finding, Span
+from bindery.evidence.plots.spec import Plot, parse_plot
+from bindery.evidence.tables import Column
+
+_COLUMN = re.compile(
+    r"--\s*column\s+(?P<key>[A-Za-z_][A-Za-z0-9_]*)\s*:\s*(?P<heading>.*?)"
+    r"(?:\s*\[(?P<unit>[^\]]+)\])?(?:\s+\.(?P<digits>\d))?\s*$"
+)
+_HEADER = re.compile(r"--\s*(?P<key>[a-z]+)\b\s*:?\s*(?P<rest>.*)")
+_PLOT = re.compile(r"--\s*plot\b")
+_QUOTED = re.compile(
+    r"""(?P<comment>--[^\n]*|/\*.*?(?:\*/|\Z))|(?P<text>'(?:[^']|'')*')"""
+    r"""|(?P<name>"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\])""",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A query and how its columns are shown."""
+
+    name: str
+    path: str
+    title: str
+    columns: tuple[Column, ...]
+    notes: tuple[str, ...]
+    sql: str
+    plot: Plot | None = None
+
+    def find_line(self, word: str) -> int:
+        """The line of the first place outside comments where a word stands, else 1."""
+        match = re.search(
+            rf"(?<!\w){re.escape(word)}(?!\w)", blank_quoted(self.sql, "comment"), re.I
+        )
+        return self.sql.count("\n", 0, match.start()) + 1 if match else 1
+
+    def find_texts(self) -> Iterator[tuple[Span, str]]:
+        """Each text in quotes that the query holds, and where it stands."""
+        for match in _QUOTED.finditer(self.sql):
+            if match.lastgroup == "text" and "\n" not in match[0]:
+                before = self.sql[: match.start()]
+                line, col = before.count("\n") + 1, match.start() - before.rfind("\n") + 1
+                text = match[0][1:-1].replace("''", "'")
+                yield Span(self.path, line, col, len(match[0]) - 2), text
+
+
+def blank_quoted(sql: str, *kinds: str) -> str:
+    """A query with spaces where it has comments (`comment`), texts (`text`) or names (`name`) in
+    quotes, as asked for, so that places stay true."""
+
+    def blank(match: re.Match[str]) -> str:
+        return re.sub(r"[^\n]", " ", match[0]) if match.lastgroup in kinds else match[0]
+
+    return _QUOTED.sub(blank, sql)
+
+
+def parse_view(name: str, path: str, text: str) -> View | Finding:
+    """A view from its file, or what is wrong with its name, its header or its kind of query."""
+    if name.endswith("-dark"):
+        message = f"a view cannot be called '{name}': its plot would be the dark one of another"
+        return Finding(Span.whole(path), "bad-view", message, "rename the file")
+    text = text.removeprefix("\ufeff")
+    title = ""
+    columns: list[Column] = []
+    notes: list[str] = []
+    plot_lines: list[tuple[int, str]] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.startswith("--"):
+            continue
+        column = _COLUMN.match(line)
+        header = _HEADER.match(line)
+        if column and not set("[]") & set(column["heading"]):
+            digits = int(column["digits"]) if column["digits"] else None
+            columns.append(Column(column["key"], column["heading"], column["unit"] or "", digits))
+        elif header and header["key"] == "title":
+            title = header["rest"].strip()
+        elif header and header["key"] == "note":
+            notes.append(header["rest"].strip())
+        elif header and header["key"] in ("column", "columns"):
+            message = "this column cannot be read"
+            hint = "write `-- column KEY: HEADING [UNIT] .DIGITS`"
+            return Finding(Span(path, number), "bad-view", message, hint)
+        elif _PLOT.match(line):
+            plot_lines.append((number, line))
+    if not title:
+        return Finding(Span.whole(path), "bad-view", "the view has no title", "-- title: ...")
+    if not columns:
+        return Finding(
+            Span.whole(path), "bad-view", "the view names no columns", "-- column KEY: HEADING"
+        )
+    query = blank_quoted(text, "comment", "text", "name")
+    first = re.search(r"\w+|\S", query)
+    if first is None or first[0].upper() not in ("SELECT", "WITH", "VALUES"):
+        begins = f"this begins with '{first[0]}'" if first else "this has none"
+        line_number = query.count("\n", 0, first.start()) + 1 if first else 1
+        hint = "a view can only read: one SELECT over records and data, the same every day"
+        message = f"a view is one SELECT, and {begins}"
+        return Finding(Span(path, line_number), "bad-view", message, hint)
+    if not re.search(r"\border\s+by\b", query, re.IGNORECASE):
+        message = "the query has no ORDER BY, so its rows have no order"
+        return Finding(Span.whole(path), "bad-view", message, "add one")
+    plot = parse_plot(plot_lines, columns)
+    if isinstance(plot, tuple):
+        line_number, message, hint = plot
+        return Finding(Span(path, line_number), "bad-view", message, hint)
+    return View(name, path, title, tuple(columns), tuple(notes), text, plot)

@@ -1,0 +1,1 @@
+"""GitHub Markdown as the project reads it, with the position of everything."""

@@ -1,0 +1,428 @@
+"""The Markdown parser: GitHub's dialect, which notes where things stand.
+
+markdown-it-py gives lines of blocks only. Here some of its rules are wrapped. Inline ones write
+into `token.meta` of each link, image and raw tag its offset in the inline text; what leaves no
+token at all, definitions and brackets that are no link, is kept in `Notes`; of the
+latter, inline tokens carry theirs as `brackets`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from itertools import pairwise
+from typing import Any, Literal
+
+from markdown_it import MarkdownIt
+from markdown_it.common.utils import normalizeReference
+from markdown_it.helpers import parseLinkDestination
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+from mdit_py_plugins.gfm import gfm_plugin
+
+from bindery.core.model import BracketShape
+from bindery.markdown.inline import InlineParser, InlineRule
+
+BlockRule = Callable[[StateBlock, int, int, bool], bool]
+Place = tuple[int, int]
+"""Line and column, from 1."""
+
+_DEFINITION = re.compile(r"\[(?P<label>(?:[^\[\]\\]|\\.)+)\]:\s*", re.DOTALL)
+_PATH = r"(?P<path>https?://[^\s()<>\]]+|[\w./%-]+\.(?:md|py|sh|png|svg|jpg|html)(?:#[\w-]+)?)"
+_OPEN_PATH = re.compile(rf"\(<?{_PATH}")
+_PATH_APART = re.compile(rf" \({_PATH}\)")
+_TAIL = 500
+_LONG_TAIL = re.compile(rf"""[?!.,:*_~'"\[\]();]{{{_TAIL},}}""")
+_KEPT = 320
+"""Characters before a sign of an address that are looked at: no mailbox has so long a name."""
+_PROSE_LINK = re.compile(r"\[([^\[\]\n]*)\]\((?=[^()\s]*\s)([^()\n]*(?:\n[^()\n]*)?)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionNote:
+    """A definition of a link, and where its label and its destination begin."""
+
+    key: str
+    label: str
+    raw: str
+    destination: str
+    place: Place
+    destination_place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class FootnoteNote:
+    """The text of a footnote, and where its label begins."""
+
+    label: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class BracketNote:
+    """Brackets that became no link, and their offsets in the inline text. A shape of "prose" is
+    `[words](more words)`, `label` being the latter; "open" is `[words](path` without an end, and
+    "apart" is `[words] (path)`."""
+
+    shape: BracketShape | Literal["prose", "open", "apart"]
+    start: int
+    end: int
+    text: str
+    label: str
+    before: str
+    after: str
+
+
+@dataclass(slots=True)
+class Notes:
+    """What a text holds besides its tokens."""
+
+    definitions: list[DefinitionNote] = field(default_factory=list)
+    footnotes: list[FootnoteNote] = field(default_factory=list)
+    brackets: list[tuple[list[Token], BracketNote]] = field(default_factory=list)
+    """With the list of tokens they were read into. The parser makes a new one of it later."""
+    used: set[str] = field(default_factory=set)
+    """The labels that links read."""
+    used_footnotes: set[str] = field(default_factory=set)
+
+
+def tokenise(source: str, *, maths: bool, only_anchors: bool = False) -> tuple[list[Token], Notes]:
+    """Give the tokens of a text, and what else it holds.
+
+    With `only_anchors` the text is read as far as its anchors need it, and what stands in its
+    paragraphs may be missing.
+    """
+    notes = Notes()
+    env: dict[str, Any] = {"notes": notes}
+    only_anchors = only_anchors and _FAR_HEADING.search(source) is None
+    tokens = make_parser(maths, only_anchors).parse(source, env)
+    refs: dict[str, int] = env.get("footnotes", {}).get("refs", {})
+    notes.used_footnotes = {label[1:] for label, number in refs.items() if number >= 0}
+    return tokens, notes
+
+
+class _Parser(MarkdownIt):
+    def validateLink(self, url: str) -> bool:  # noqa: N802
+        """A link with a scheme that is dangerous is a link all the same, and is reported."""
+        return True
+
+
+@cache
+def make_parser(maths: bool = False, only_anchors: bool = False) -> MarkdownIt:
+    """Give the Markdown parser: GitHub's dialect; dollar maths only where the book asks for it.
+
+    With `only_anchors` it reads no inline text but that of headings and what may hold a tag.
+    """
+    parser = _Parser("commonmark")
+    gfm_plugin(parser, front_matter=True)
+    if maths:
+        add_maths(parser)
+        parser.core.ruler.after("block", "maths_fences", _read_maths_fences)
+    for name, mark in (
+        ("link", _mark_link),
+        ("image", _mark_link),
+        ("autolink", _mark_autolink),
+        ("html_inline", _mark_tag),
+        ("gfm_autolink_www", _mark_autolink),
+        ("gfm_autolink_protocol", _mark_autolink),
+        ("gfm_autolink_email", _mark_autolink),
+        ("backticks", _mark_code),
+        ("math_inline", _mark_formula),
+    ):
+        if maths or name != "math_inline":
+            _wrap_inline_rule(parser, name, mark)
+    parser.inline = InlineParser(parser.inline)
+    _wrap_block_rule(parser, "reference", [], _note_definition)
+    _wrap_block_rule(parser, "footnote_def", ["paragraph", "reference"], _note_footnote)
+    parser.core.ruler.after("inline", "brackets", _attach_brackets)
+    if only_anchors:
+        parser.core.ruler.at("inline", _read_anchors)
+    return parser
+
+
+_FAR_HEADING = re.compile(r"<h[1-6]|\[\^", re.IGNORECASE)
+"""Where the anchors depend on all of the text: the words of a raw heading stand in other tokens,
+and a footnote that nothing refers to is left out with the headings in it."""
+
+
+def _read_anchors(state: StateCore) -> None:
+    """Read the inline text of headings, and what may hold a tag."""
+    for before, token in pairwise(state.tokens):
+        if token.type == "inline":
+            token.children = []
+            if before.type == "heading_open" or "<" in token.content:
+                state.md.inline.parse(token.content, state.md, state.env, token.children)
+
+
+# --- links, images and tags ------------------------------------------------------------------
+
+
+_MARKED = frozenset(
+    ("link_open", "image", "html_inline", "code_inline", "math_inline", "math_inline_double")
+)
+
+
+def _wrap_inline_rule(
+    parser: MarkdownIt, name: str, mark: Callable[[StateInline, int, int], None]
+) -> None:
+    """Have an inline rule note where in the inline text its token stands."""
+    ruler = parser.inline.ruler
+    rule: InlineRule = next(entry.fn for entry in ruler.__rules__ if entry.name == name)
+    is_address = name.startswith("gfm_autolink")
+
+    def marked(state: StateInline, silent: bool) -> bool:
+        start = state.pos
+        if is_address and (silent or not _may_be_address(state)):
+            return False
+        tokens = state.tokens
+        count = len(tokens)
+        if not rule(state, silent):
+            if name == "link" and not silent:
+                _note_brackets(state, start)
+            return False
+        if not silent:
+            index = next((i for i in range(count, len(tokens)) if tokens[i].type in _MARKED), None)
+            if index is not None and "at" not in tokens[index].meta:
+                mark(state, start, index)
+        return True
+
+    ruler.at(name, marked)
+
+
+def add_maths(parser: MarkdownIt) -> None:
+    """Have a parser read formulas between dollars where GitHub does: not where a blank stands
+    inside at a dollar, nor where a letter or a digit stands outside, for that is money."""
+    parser.use(dollarmath_plugin, allow_blank_lines=False, double_inline=True)
+    ruler = parser.inline.ruler
+    rule: InlineRule = next(entry.fn for entry in ruler.__rules__ if entry.name == "math_inline")
+
+    def read_formula(state: StateInline, silent: bool) -> bool:
+        # The rule's own ways to ask this look at the end of a text for what stands before it.
+        start, src = state.pos, state.src
+        if start and (src[start - 1].isalnum() or src[start - 1] == "$"):
+            return False
+        if not rule(state, True):
+            return False
+        text, behind = src[start : state.pos].strip("$"), src[state.pos : state.pos + 1]
+        state.pos = start
+        if text[:1].isspace() or text[-1:].isspace() or behind.isalnum() or behind == "$":
+            return False
+        return rule(state, silent)
+
+    ruler.at("math_inline", read_formula)
+
+
+def _read_maths_fences(state: StateCore) -> None:
+    """Make formulas of the blocks of code whose language is `math`, as GitHub does."""
+    for token in state.tokens:
+        if token.type == "fence" and token.info.strip() == "math":
+            token.type = "math_block"
+
+
+def _may_be_address(state: StateInline) -> bool:
+    """Whether an address in plain text may stand here, as far as can be told cheaply. The rules
+    themselves read all the text before and behind it, and in a long paragraph never end."""
+    src, start = state.src, state.pos
+    behind = src[start - 1 : start] if start else ""
+    if src[start] == "@" and not (behind.isalnum() or (behind and behind in ".+-_")):
+        return False
+    is_long = not any(map(str.isspace, src[start : start + _KEPT]))
+    if is_long and any(
+        min(end, state.posMax) - max(begin, start) >= _TAIL for begin, end in _find_tails(src)
+    ):
+        return False  # each of the signs behind an address has it read once more
+    pending = state.pending
+    if len(pending) > 2 * _KEPT:  # both parts become one text again
+        state.pending = pending[:-_KEPT]
+        state.pushPending()
+        state.pending = pending[-_KEPT:]
+    return True
+
+
+@lru_cache(maxsize=1)
+def _find_tails(src: str) -> list[tuple[int, int]]:
+    """Where many signs that may end an address stand in a row; asked often of the same text."""
+    return [found.span() for found in _LONG_TAIL.finditer(src)]
+
+
+def _mark_link(state: StateInline, start: int, index: int) -> None:
+    token = state.tokens[index]
+    src, helpers = state.src, state.md.helpers
+    is_image = token.type == "image"
+    end = state.pos
+    label_end = helpers.parseLinkLabel(state, start + is_image, not is_image)
+    meta = {"at": start, "end": end, "typed": "", "destination": "", "how": "reference"}
+    position = label_end + 1
+    if position < end and src[position] == "(" and src[end - 1] == ")":
+        position += 1
+        while src[position].isspace():
+            position += 1
+        result = helpers.parseLinkDestination(src, position, end)
+        stop = result.pos if result.ok else position
+        meta |= {
+            "at": position,
+            "end": stop,
+            "typed": src[position:stop],
+            "destination": result.str,
+            "how": "inline",
+        }
+        if stop == position:  # nothing between the parentheses: point at the whole link
+            meta |= {"at": start, "end": end}
+    else:
+        label = src[position + 1 : end - 1] or src[start + is_image + 1 : label_end]
+        key = normalizeReference(label)
+        _find_notes(state).used.add(key)
+        href = token.attrs.get("src" if is_image else "href", "")
+        meta |= {"typed": src[start:end], "destination": str(href), "label": key}
+    token.meta.update(meta)
+
+
+def _mark_autolink(state: StateInline, start: int, index: int) -> None:
+    token, text = state.tokens[index], state.tokens[index + 1].content
+    # Of a mailbox the rule has seen the sign first, and its name only then.
+    at = state.src.rfind(text, max(start - len(text), 0), start + len(text) + 1)
+    typed = text if at >= 0 else str(token.attrs["href"])
+    at = at if at >= 0 else start
+    token.meta.update(
+        at=at, end=at + len(typed), typed=typed, destination=token.attrs["href"], how="autolink"
+    )
+
+
+def _mark_tag(state: StateInline, start: int, index: int) -> None:
+    state.tokens[index].meta["at"] = start
+
+
+def _mark_code(state: StateInline, start: int, index: int) -> None:
+    """A code span: where its text begins, behind the marks and the blank that goes with them."""
+    token = state.tokens[index]
+    width = state.pos - start - 2 * len(token.markup) - len(token.content)
+    token.meta["at"] = start + len(token.markup) + width // 2
+
+
+def _mark_formula(state: StateInline, start: int, index: int) -> None:
+    token = state.tokens[index]
+    token.meta["at"] = start + len(token.markup)
+
+
+# --- what leaves no token --------------------------------------------------------------------
+
+
+def _find_notes(state: StateInline | StateBlock) -> Notes:
+    notes: Notes = state.env.setdefault("notes", Notes())
+    return notes
+
+
+def _note_brackets(state: StateInline, start: int) -> None:
+    """Note brackets that are no link, in case they were meant as one."""
+    src, brackets = state.src, _find_notes(state).brackets
+    if brackets and brackets[-1][0] is state.tokens and start < brackets[-1][1].end:
+        return  # the second half of `[text][label]`
+    stop = state.md.helpers.parseLinkLabel(state, start)
+    if stop < 0:
+        return
+    text, label, end = src[start + 1 : stop], "", stop + 1
+    shape: BracketShape | Literal["prose", "open", "apart"] = "shortcut"
+    follows = src[end : end + 1]
+    if follows == "(":
+        if prose := _PROSE_LINK.match(src, start):
+            shape, label, end = "prose", prose[2], prose.end()
+        elif opened := _OPEN_PATH.match(src, end):
+            shape, label, end = "open", opened["path"], opened.end()
+        else:
+            return
+    elif follows == " " and (apart := _PATH_APART.match(src, end)):
+        shape, label, end = "apart", apart["path"], apart.end("path")
+    elif text.startswith("^"):
+        shape, label = "footnote", text[1:]
+    elif follows == "[":
+        second = state.md.helpers.parseLinkLabel(state, end)
+        if second >= 0:
+            label, end = src[end + 1 : second], second + 1
+            shape = "full" if label else "collapsed"
+    brackets.append(
+        (
+            state.tokens,
+            BracketNote(
+                shape,
+                start,
+                end,
+                text,
+                label or text,
+                src[start - 1 : start] if start else "",
+                src[end : end + 1],
+            ),
+        )
+    )
+
+
+def _attach_brackets(state: StateCore) -> None:
+    """Hand the brackets that are no link to the inline tokens they stand in, as `brackets`."""
+    notes: Notes = state.env.setdefault("notes", Notes())
+    found: dict[int, list[BracketNote]] = {}
+    for tokens, note in notes.brackets:
+        found.setdefault(id(tokens), []).append(note)
+    if not found:
+        return
+    for token in state.tokens:
+        if token.type == "inline" and id(token.children) in found:
+            token.meta["brackets"] = found[id(token.children)]
+
+
+def _wrap_block_rule(
+    parser: MarkdownIt, name: str, alternatives: list[str], note: Callable[[StateBlock, int], None]
+) -> None:
+    """Have a block rule for lines that begin with a bracket note what it has read."""
+    ruler = parser.block.ruler
+    rule: BlockRule = next(entry.fn for entry in ruler.__rules__ if entry.name == name)
+
+    def noted(state: StateBlock, line: int, end: int, silent: bool) -> bool:
+        start = state.bMarks[line] + state.tShift[line]
+        if state.src[start : start + 1] != "[" or not rule(state, line, end, silent):
+            return False
+        if not silent:
+            note(state, line)
+        return True
+
+    ruler.at(name, noted, {"alt": alternatives})
+
+
+def _note_definition(state: StateBlock, first: int) -> None:
+    """Read the definition that a rule has just found. Its lines may each stand behind the marks of
+    quotes and lists, so they are joined without these."""
+    starts, text = [], ""
+    for line in range(first, state.line):
+        start = state.bMarks[line] + state.tShift[line]
+        starts.append((len(text), line, start))
+        text += state.src[start : state.eMarks[line]] + "\n"
+
+    def place(offset: int) -> Place:
+        behind, line, start = next(entry for entry in reversed(starts) if entry[0] <= offset)
+        at = start + offset - behind
+        return line + 1, at - state.src.rfind("\n", 0, at)
+
+    match = _DEFINITION.match(text)
+    if match is None:
+        return
+    result = parseLinkDestination(text, match.end(), len(text))
+    _find_notes(state).definitions.append(
+        DefinitionNote(
+            normalizeReference(match["label"]),
+            match["label"],
+            text[match.end() : result.pos],
+            result.str,
+            place(0),
+            place(match.end()),
+        )
+    )
+
+
+def _note_footnote(state: StateBlock, line: int) -> None:
+    start = state.bMarks[line] + state.tShift[line]
+    label = state.src[start + 2 : state.src.index("]", start)]
+    column = start - state.src.rfind("\n", 0, start)
+    _find_notes(state).footnotes.append(FootnoteNote(label, (line + 1, column)))

@@ -1,0 +1,299 @@
+"""What the rules of truth read: the prose of a chapter passage by passage, and its fences.
+
+A passage is the text of one paragraph, heading or table cell as a reader sees it, which knows
+where each of its characters stands in the file. Both are made from the tokens of the parser, so
+comments, raw HTML, addresses of links and alternative texts are no part of them.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal
+
+from markdown_it.token import Token
+
+from bindery.core.model import Chapter, Span
+from bindery.markdown.positions import Locator
+
+PassageKind = Literal["paragraph", "heading", "cell"]
+
+HIDDEN = "\N{REPLACEMENT CHARACTER}"
+"""What stands in `Passage.prose` for each character of a code span or formula."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """The text of a paragraph, a heading or a cell, without its marks."""
+
+    kind: PassageKind
+    text: str
+    """As a reader sees it: words of links and code spans are there, images are not; lines of the
+    source end in a newline."""
+    prose: str
+    """The text with code spans and formulas blanked out, as long as `text`."""
+    codes: tuple[tuple[int, int], ...]
+    """Where in `text` the code spans stand: start and end."""
+    formulas: tuple[tuple[int, int], ...]
+    """Where in `text` formulas between dollars stand."""
+    line: int
+    """The first line of the passage in the file."""
+    is_quoted: bool
+    """Whether it stands in a block quote: somebody else's words."""
+    _inline: Token = field(repr=False, hash=False, compare=False)
+    _chapter: Chapter = field(repr=False, hash=False, compare=False)
+
+    @property
+    def links(self) -> tuple[tuple[int, int], ...]:
+        """Where in `text` the words of links stand."""
+        return tuple(_iterate_links(self._inline.children or []))
+
+    def place(self, start: int, end: int) -> Span:
+        """Where in the file the characters from `start` to `end` stand; to the end of the line
+        where they go on in the next one."""
+        offsets = self._inline.meta.get("offsets")
+        if offsets is None:  # kept, for a passage may have many findings
+            offsets = self._inline.meta["offsets"] = _align(self._inline, len(self.text))
+        first = offsets[start]
+        last = offsets[max(end - 1, start)] + 1
+        content = self._inline.content
+        newline = content.find("\n", first)
+        if 0 <= newline < last:
+            last = newline
+        line, col = Locator(self._chapter.lines).find_place(self._inline, first)
+        return Span(self._chapter.path, line, col, max(last - first, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """A block of code, fenced or indented."""
+
+    language: str
+    """The first word behind the fence in lower case, such as `bash`; empty where none stands."""
+    info: str
+    """All that stands behind the fence."""
+    code: str
+    line: int
+    """The line in the file of the first line of code."""
+    opening: Span
+    _chapter: Chapter = field(repr=False, hash=False, compare=False)
+
+    def place(self, row: int, col: int = 0, width: int = 0) -> Span:
+        """Where in the file a row of the code stands, counted from 0, and a column of it; the
+        whole row without a width."""
+        rows = _split_rows(self.code)
+        text = rows[row] if row < len(rows) else ""
+        lines = self._chapter.lines
+        number = self.line + row
+        base = max(lines[number - 1].find(text), 0) if number <= len(lines) else 0
+        lead = len(text) - len(text.lstrip()) if not width and not col else 0
+        width = width or max(len(text.strip()), 1)
+        return Span(self._chapter.path, number, base + lead + col + 1, width)
+
+
+@lru_cache(maxsize=8)
+def _split_rows(code: str) -> tuple[str, ...]:
+    """The rows of a block; asked for with each finding in it."""
+    return tuple(code.split("\n"))
+
+
+def read_passages(chapter: Chapter) -> tuple[Passage, ...]:
+    """The prose of a chapter in reading order; what holds no text at all is left out."""
+    return tuple(_iterate_passages(chapter))
+
+
+def _iterate_passages(chapter: Chapter) -> Iterator[Passage]:
+    kind: PassageKind = "paragraph"
+    quotes = 0
+    for token in chapter.tokens:
+        match token.type:
+            case "heading_open":
+                kind = "heading"
+            case "paragraph_open":
+                kind = "paragraph"
+            case "tr_open":
+                kind = "cell"
+            case "tr_close":
+                kind = "paragraph"
+            case "blockquote_open":
+                quotes += 1
+            case "blockquote_close":
+                quotes -= 1
+            case "inline" if token.map is not None:
+                text, prose, codes, formulas = _join_text(token.children or [])
+                if text.strip():
+                    yield Passage(
+                        kind,
+                        text,
+                        prose,
+                        codes,
+                        formulas,
+                        token.map[0] + 1,
+                        quotes > 0,
+                        token,
+                        chapter,
+                    )
+
+
+def read_fences(chapter: Chapter) -> tuple[Fence, ...]:
+    """The blocks of code of a chapter in reading order."""
+    return tuple(_iterate_fences(chapter))
+
+
+def _iterate_fences(chapter: Chapter) -> Iterator[Fence]:
+    for token in chapter.tokens:
+        if token.type not in ("fence", "code_block") or token.map is None:
+            continue
+        info = token.info.strip()
+        first = token.map[0]
+        opening = chapter.lines[first]
+        col = len(opening) - len(opening.lstrip()) + 1
+        language = info.split()[0].lower().strip("{}.") if info.strip("{}. ") else ""
+        yield Fence(
+            language,
+            info,
+            token.content,
+            first + 1 + (token.type == "fence"),
+            Span(chapter.path, first + 1, col, max(len(opening.strip()), 1)),
+            chapter,
+        )
+
+
+_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]*);")
+
+Ranges = tuple[tuple[int, int], ...]
+
+
+def _join_text(children: Sequence[Token]) -> tuple[str, str, Ranges, Ranges]:
+    """The text of an inline token, the same with code and formulas blanked out, and the ranges of
+    both."""
+    pieces: list[str] = []
+    prose: list[str] = []
+    codes: list[tuple[int, int]] = []
+    formulas: list[tuple[int, int]] = []
+    length = 0
+    for child in children:
+        piece = _read_piece(child)
+        if not piece:
+            continue
+        shown = piece
+        if child.type == "code_inline":
+            codes.append((length, length + len(piece)))
+            shown = HIDDEN * len(piece)
+        elif child.type.startswith("math_inline"):
+            formulas.append((length, length + len(piece)))
+            shown = HIDDEN * len(piece)
+        pieces.append(piece)
+        prose.append(shown)
+        length += len(piece)
+    return "".join(pieces), "".join(prose), tuple(codes), tuple(formulas)
+
+
+def _iterate_links(children: Sequence[Token]) -> Iterator[tuple[int, int]]:
+    start = length = 0
+    for child in children:
+        match child.type:
+            case "link_open":
+                start = length
+            case "link_close":
+                yield start, length
+        length += len(_read_piece(child))
+
+
+def _read_piece(child: Token) -> str:
+    match child.type:
+        case "text" | "text_special" | "code_inline" | "math_inline" | "math_inline_double":
+            return child.content
+        case "softbreak" | "hardbreak":
+            return "\n"
+        case "html_inline" if child.content.lower().startswith("<br"):
+            return "\n"
+        case _:
+            return ""
+
+
+def _align(inline: Token, length: int) -> list[int]:
+    """For each character of the text of an inline token, its offset in what the author typed."""
+    content = inline.content
+    offsets: list[int] = []
+    ends: list[int] = []  # where the links end that are open here
+    typer = _Typed(content)
+    read = 0
+    for child in inline.children or []:
+        piece = _read_piece(child)
+        match child.type:
+            case "image" | "dark_image":  # its text is no part of the passage
+                read = max(read, child.meta.get("end", read))
+            case "html_inline":
+                at = child.meta.get("at", read)
+                offsets.extend([at] * len(piece))
+                read = max(read, at + len(child.content))
+            case "link_open":
+                ends.append(_find_link_end(child, content))
+                if child.meta.get("how") == "autolink":
+                    read = max(read, child.meta["at"])
+            case "link_close":
+                read = max(read, ends.pop()) if ends else read
+            case "code_inline" | "math_inline" | "math_inline_double" if "at" in child.meta:
+                found = child.meta["at"]
+                offsets.extend(range(found, found + len(piece)))
+                read = found + len(piece)
+            case "text" if piece and (plain := typer.follow_plainly(read, piece)) is not None:
+                offsets.extend(plain)
+                read = plain.stop
+            case _:
+                for character in piece:
+                    found, read = typer.follow_character(read, character)
+                    offsets.append(found)
+    last = max(len(content) - 1, 0)
+    offsets.extend([last] * (length - len(offsets)))
+    return [min(offset, last) for offset in offsets]
+
+
+def _find_link_end(link: Token, content: str) -> int:
+    """Behind the closing bracket of a link; of an autolink, where its text begins."""
+    end: int = link.meta.get("end", 0)
+    if link.meta.get("how") == "autolink":
+        return 0
+    if link.meta.get("how") == "inline" and link.meta.get("typed"):
+        return content.find(")", end) + 1 or end
+    return end
+
+
+class _Typed:
+    """Finds the text that is read in what was typed."""
+
+    def __init__(self, content: str) -> None:
+        self._content = content
+        self._absent: dict[str, int] = {}
+        """From where on a character was looked for in vain, so that it is not again."""
+
+    def follow_plainly(self, start: int, text: str) -> range | None:
+        """Where a text was typed as it is read, which most of it is; None where that is not
+        certain."""
+        if "\\" in text or "&" in text:
+            return None
+        first, _ = self.follow_character(start, text[0])
+        is_typed = self._content.startswith(text, first)
+        return range(first, first + len(text)) if is_typed else None
+
+    def follow_character(self, start: int, character: str) -> tuple[int, int]:
+        """Where a character of the text was typed, plainly, escaped or as an entity, and where
+        the next one is to be looked for. Marks between them are passed over."""
+        content = self._content
+        for at in range(start, self._absent.get(character, len(content))):
+            typed = content[at]
+            if typed == "\\" and content[at + 1 : at + 2] == character:
+                return at + 1, at + 2
+            if typed == "&" and (entity := _ENTITY.match(content, at)):
+                if html.unescape(entity[0]) == character:
+                    return at, entity.end()
+                if character != "&":
+                    continue
+            if typed == character:
+                return at, at + 1
+        self._absent[character] = min(start, self._absent.get(character, start))
+        return start, start

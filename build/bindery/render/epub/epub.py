@@ -1,0 +1,775 @@
+"""The EPUB: one file a chapter, packed by pandoc, then read back and held against the source.
+
+pandoc makes the package: files, metadata, manifest, spine, cover and media. It gets each chapter
+as a heading to split at and a block of finished XHTML, so that it neither parses nor rewrites
+what `render_chapter` has written. Contents in parts and claims about accessibility are written
+here, from what the book really holds.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import posixpath
+import re
+import shutil
+import unicodedata
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pypandoc
+from lxml import etree
+from PIL import Image, ImageDraw, ImageFont
+
+from bindery.book.this_edition import Edition, find_changes_url
+from bindery.check.inspect import Inspection
+from bindery.core.config import Config
+from bindery.core.model import (
+    BookError,
+    Chapter,
+    Finding,
+    Part,
+    ResolvedBook,
+    Severity,
+    Span,
+    Target,
+    ToChapter,
+)
+from bindery.core.processes import CommandMissingError, CommandTimeoutError, run_command
+from bindery.core.repository import Tree
+from bindery.core.whole_files import make_work_folder, write_whole
+from bindery.render.addresses import make_prefixes, quote_fragment
+from bindery.render.completeness import (
+    Contents,
+    Lack,
+    Proof,
+    compare_contents,
+    expect_contents,
+    read_contents,
+)
+from bindery.render.epub.pages import find_pages
+from bindery.render.epub.roles import dress_chapter
+from bindery.render.frames import fill_frame
+from bindery.render.images import Prepared, gather_images, list_images, prepare_images
+from bindery.render.numbering import Exhibit, Kind, list_exhibits, number_chapters
+from bindery.render.pdf.joined import JoinedDialect
+from bindery.render.provenance_notes import write_additions
+from bindery.render.text.content import NOTHING_ADDED, find_title_slug, render_chapter
+from bindery.render.text.markup import escape_attribute, escape_text
+from bindery.render.text.raw_markup import has_raw_markup, tidy_markup
+from bindery.render.web_notes import write_titles
+
+STEPS = 4
+"""Steps of a build beyond one for each chapter."""
+Progress = Callable[[str], None]
+
+_HERE = Path(__file__).parents[1]
+_PANDOC_SECONDS = 600.0
+_ROOT = "EPUB"
+_TEXT = f"{_ROOT}/text"
+_LONG_LINE = 34
+"""Columns of code from which a line may be broken on the smallest reader, and gets an indent."""
+# TagSoup, through which pandoc passes raw HTML, writes alt="" as a bare alt, which is no XML.
+_NOTHING = "\N{INVISIBLE SEPARATOR}"
+_COVER_SIZE = (1200, 1800)
+_STORED = frozenset(("png", "jpg", "jpeg", "gif"))
+"""Endings of files that are compressed already."""
+_OPTION = re.compile(r"(?<!\S)--?[A-Za-z0-9][\w-]{0,28}(?![\w-])")
+_TAG = re.compile(r"(<[^>]*>)")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
+_LISTS: Mapping[Kind, tuple[str, str]] = {"table": ("lot", "Tables"), "figure": ("loi", "Figures")}
+"""What the standard calls the list of each kind of exhibit, and what readers do."""
+_OPF = "{http://www.idpf.org/2007/opf}"
+_DC = "{http://purl.org/dc/elements/1.1/}"
+
+
+@dataclass(frozen=True, slots=True)
+class EpubDialect(JoinedDialect):
+    """How the EPUB writes links: those to another chapter name its file."""
+
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def write_href(self, target: Target, chapter: Chapter) -> str | None:
+        href = JoinedDialect.write_href(self, target, chapter)
+        match target:
+            case ToChapter(path=path) if href is not None and path != chapter.path:
+                return self.files[path] + href
+            case _:
+                return href
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the contents, with those below it."""
+
+    title: str
+    href: str
+    inner: tuple[Entry, ...] = ()
+
+    @property
+    def depth(self) -> int:
+        return 1 + max((entry.depth for entry in self.inner), default=0)
+
+
+def build_epub(
+    inspection: Inspection,
+    edition: Edition,
+    path: Path,
+    progress: Progress,
+    *,
+    lenient: bool = False,
+) -> tuple[Proof, list[Finding]]:
+    """Write the EPUB to `path`, whole or not at all.
+
+    Gives the proof that nothing is missing, and what pandoc said. Raises BookError where an image
+    cannot be read (a lenient build shows its text instead), pandoc fails, or something of the
+    source is not in the EPUB; ConfigError where a line of the memory of links is no answer.
+    """
+    config, resolved = inspection.config, inspection.resolved
+    progress("images")
+    cache = path.parent / ".cache" / "images"
+    images, unreadable = gather_images(inspection.tree, resolved, config, cache, lenient=lenient)
+    with make_work_folder(path) as work:
+        shown = {path for _, path in list_images(resolved)}
+        names = _stage_images((i for path, i in images.items() if path in shown), work)
+        chapters = resolved.book.chapters
+        dialect = EpubDialect(
+            config,
+            edition,
+            {chapter.path: chapter for chapter in chapters},
+            make_prefixes(chapters, config.folder),
+            images,
+            lambda image: names[image.path],
+            labels_cells=True,
+            files={c.path: f"ch{number:03d}.xhtml" for number, c in enumerate(chapters, 1)},
+        )
+        additions = write_additions(inspection, edition, dialect, folds=False)
+        web_titles = write_titles(inspection)
+        bodies = []
+        for chapter in chapters:
+            progress(chapter.title)
+            added = additions.get(chapter.path, NOTHING_ADDED)
+            body = render_chapter(chapter, resolved, dialect, added, web_titles)
+            body = _mark_long_lines(body, chapter, dialect)
+            if has_raw_markup(chapter):
+                body = tidy_markup(body, _list_ids(chapter, dialect))
+            bodies.append(body)
+        progress("package")
+        cover = _find_cover(config, edition, inspection.tree, work, path)
+        packed, findings = _run_pandoc(config, edition, bodies, cover, work)
+    progress("contents")
+    pages = find_pages(path.with_suffix(".pdf"), edition)
+    data = _finish(packed, inspection, edition, dialect, pages)
+    progress("proof")
+    proof = prove_epub(resolved, dialect, data)
+    proof.raise_if_incomplete()
+    write_whole(path, data)
+    return proof, [*unreadable, *findings]
+
+
+def _stage_images(images: Iterable[Prepared], work: Path) -> dict[Path, str]:
+    """Copy the images to names that need no quoting; gives these by the path of the original."""
+    names: dict[Path, str] = {}
+    for image in images:
+        if image.path not in names:
+            names[image.path] = f"image{len(names)}{image.path.suffix.lower()}"
+            shutil.copyfile(image.path, work / names[image.path])
+    return names
+
+
+def _list_ids(chapter: Chapter, dialect: EpubDialect) -> frozenset[str]:
+    """The ids that the EPUB must have of a chapter."""
+    inventory = chapter.inventory
+    slugs = (
+        *(slug for slug, _ in inventory.headings),
+        *(slug for slug, _ in inventory.tables),
+        *inventory.figures,
+        *(slug for slug, _ in inventory.code_blocks),
+    )
+    return frozenset(dialect.write_id(chapter, slug) for slug in slugs)
+
+
+def _mark_long_lines(body: str, chapter: Chapter, dialect: EpubDialect) -> str:
+    """Put each long line of code into an element of its own: the style sheet gives that a hanging
+    indent, which shows where a reader has broken it."""
+    blocks = []
+    for slug, code in chapter.inventory.code_blocks:
+        if code is None or all(len(line) <= _LONG_LINE for line in code.split("\n")):
+            continue
+        opening = f'<pre id="{escape_attribute(dialect.write_id(chapter, slug))}"><code'
+        place = body.find(opening)
+        if place >= 0:
+            start = body.index(">", place + len(opening)) + 1
+            blocks.append((start, body.index("</code></pre>", start), code.split("\n")))
+    pieces: list[str] = []
+    position = 0
+    for start, end, typed in sorted(blocks):
+        # Spans never cross lines (see highlight_code), so that each line is well formed.
+        lines = zip(body[start:end].split("\n"), typed, strict=False)
+        pieces += (body[position:start], "\n".join(_mark_line(*line) for line in lines))
+        position = end
+    return "".join((*pieces, body[position:]))
+
+
+def _mark_line(line: str, typed: str) -> str:
+    if len(typed) <= _LONG_LINE:
+        return line
+    return f'<span class="line">{_hold_options(line)}</span>'
+
+
+def _hold_options(line: str) -> str:
+    """A line of code whose options stay whole: `--json` broken behind its first hyphen would read
+    as two things."""
+    if " -" not in line:
+        return line
+    return "".join(
+        piece if piece.startswith("<") else _OPTION.sub(r'<span class="word">\g<0></span>', piece)
+        for piece in _TAG.split(line)
+    )
+
+
+# --- the cover ---
+
+
+def _find_cover(
+    config: Config, edition: Edition, tree: Tree, work: Path, path: Path
+) -> Path | None:
+    """An image of the cover, fit for an ebook: the one that chapters.yaml names, else one with
+    the title drawn here. Shelves of many readers show no SVG, so that a PNG or JPEG of the same
+    name beside an SVG is preferred."""
+    candidates = [config.cover]
+    if config.cover.lower().endswith(".svg"):
+        stem = config.cover[: -len(".svg")]
+        candidates = [f"{stem}.png", f"{stem}.jpg", f"{stem}.jpeg", config.cover]
+    chosen = next((c for c in candidates if c and tree.find_kind(c) == "file"), None)
+    if chosen is None:  # that a named one is missing has been reported with the sources
+        return _draw_cover(config, edition, work)
+    images, failed = prepare_images(tree, [chosen], path.parent / ".cache" / "images")
+    if failed:  # it has been reported, and the build is lenient
+        return _draw_cover(config, edition, work)
+    source = images[chosen].path
+    target = work / f"cover{source.suffix.lower()}"
+    shutil.copyfile(source, target)
+    return target
+
+
+def _draw_cover(config: Config, edition: Edition, work: Path) -> Path | None:
+    """A cover of type alone; none for a script that the font at hand has no letters of."""
+    lines = (config.title, config.subtitle, *config.authors)
+    if not all(_is_latin(line) for line in lines):
+        return None
+    width, height = _COVER_SIZE
+    margin = 105
+    image = Image.new("RGB", _COVER_SIZE, "#1d2b3a")
+    draw = ImageDraw.Draw(image)
+    draw.rectangle((margin, 225, margin + 195, 239), fill="#e08a52")
+    top = 315.0
+    for text, size, colour in (
+        (config.title, 126, "#fbfaf6"),
+        (config.subtitle, 57, "#c9d3dd"),
+    ):
+        font = ImageFont.load_default(size)
+        for line in _fill_lines(text, partial(draw.textlength, font=font), width - 2 * margin):
+            draw.text((margin, top), line, font=font, fill=colour)
+            top += size * 1.22
+        top += 45
+    font = ImageFont.load_default(44)
+    version = edition.version and f"Version {edition.version}"
+    below = [
+        line
+        for text in (", ".join(config.authors), " · ".join(filter(None, (version, edition.day))))
+        for line in _fill_lines(text, partial(draw.textlength, font=font), width - 2 * margin)
+    ]
+    top = height - 150 - 63.0 * len(below)
+    for line in below:
+        draw.text((margin, top), line, font=font, fill="#c9d3dd")
+        top += 63
+    target = work / "cover.png"
+    image.save(target, "PNG")
+    return target
+
+
+def _is_latin(text: str) -> bool:
+    return all(
+        not character.isalpha() or unicodedata.name(character, "").startswith("LATIN")
+        for character in text
+    )
+
+
+def _fill_lines(text: str, measure: Callable[[str], float], room: float) -> list[str]:
+    lines: list[str] = []
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and measure(longer) <= room:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
+
+
+# --- pandoc ---
+
+
+def _run_pandoc(
+    config: Config, edition: Edition, bodies: Sequence[str], cover: Path | None, work: Path
+) -> tuple[bytes, list[Finding]]:
+    """The package as pandoc makes it, and a finding for each line that it said."""
+    blocks: list[dict[str, object]] = []
+    for number, body in enumerate(bodies, 1):
+        mark = _write_mark(number)
+        heading = [1, [mark, [], []], [{"t": "Str", "c": mark}]]
+        text = body.replace('=""', f'="{_NOTHING}"')
+        blocks += ({"t": "Header", "c": heading}, {"t": "RawBlock", "c": ["html5", text]})
+    document = {
+        "pandoc-api-version": [1, 23],
+        "meta": {key: _write_meta(value) for key, value in _describe(config, edition).items()},
+        "blocks": blocks,
+    }
+    (work / "book.json").write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+    output = work / "book.epub"
+    command = (
+        *(_find_pandoc(config), "--from=json", "--to=epub3", "--split-level=1", "--toc"),
+        f"--css={_HERE / 'styles' / 'epub.css'}",
+        f"--template={_HERE / 'templates' / 'epub_frame.xhtml'}",
+        *((f"--epub-cover-image={cover.name}",) if cover else ()),
+        f"--output={output.name}",
+        "book.json",
+    )
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(int(edition.date.timestamp()))}
+    place = Span.whole(config.file)
+    try:
+        ended = run_command(command, folder=work, timeout=_PANDOC_SECONDS, environment=environment)
+    except (CommandMissingError, CommandTimeoutError) as error:
+        raise BookError(Finding(place, "engine-message", f"pandoc: {error}")) from None
+    findings = [
+        Finding(place, "engine-message", f"pandoc: {line.strip()}", severity=Severity.WARNING)
+        for line in (ended.stderr + ended.stdout).splitlines()
+        if line.strip()
+    ]
+    if ended.code or not output.is_file():
+        message = f"pandoc ended with status {ended.code} and made no EPUB"
+        raise BookError(*findings, Finding(place, "engine-message", message))
+    return output.read_bytes(), findings
+
+
+def _find_pandoc(config: Config) -> str:
+    try:
+        return str(pypandoc.get_pandoc_path())
+    except OSError:
+        message, hint = "pandoc is not to be found", "install the package pypandoc_binary"
+        raise BookError(Finding(Span.whole(config.file), "engine-message", message, hint)) from None
+
+
+def _write_mark(number: int) -> str:
+    """The id, and the text, of the heading at which pandoc is to begin the file of a chapter."""
+    return f"bindery.chapter.{number}"
+
+
+def _describe(config: Config, edition: Edition) -> dict[str, object]:
+    """The metadata of the package, and what the title page says."""
+    title: list[object] = [{"type": "main", "text": config.title}]
+    if config.subtitle:
+        title.append({"type": "subtitle", "text": config.subtitle})
+    described: dict[str, object] = {
+        "lang": config.language,
+        "title": title,
+        "identifier": [{"text": config.identifier}],
+        "creator": [{"role": "aut", "text": author} for author in config.authors],
+        "date": edition.day,
+        "description": config.description,
+        "rights": config.licence,
+        "pagetitle": config.title,
+        "toc-title": "Contents",
+        "book-title": config.title,
+        "book-subtitle": config.subtitle,
+        "book-author": list(config.authors),
+        "book-licence": config.licence,
+        "cover-text": f"Cover: {', '.join((config.title, *config.authors))}",
+        "edition-version": edition.version,
+        "edition-commit": edition.short_commit,
+        "edition-day": edition.day,
+        "edition-newest": edition.newest,
+        "edition-changes": find_changes_url(config, edition),
+    }
+    return {key: value for key, value in described.items() if value}
+
+
+def _write_meta(value: object) -> dict[str, object]:
+    match value:
+        case list():
+            return {"t": "MetaList", "c": [_write_meta(item) for item in value]}
+        case dict():
+            return {"t": "MetaMap", "c": {key: _write_meta(item) for key, item in value.items()}}
+        case _:
+            return {"t": "MetaString", "c": str(value)}
+
+
+# --- what pandoc leaves to be done ---
+
+
+def _finish(
+    packed: bytes,
+    inspection: Inspection,
+    edition: Edition,
+    dialect: EpubDialect,
+    pages: Mapping[str, int],
+) -> bytes:
+    """The package with its chapters named and dressed, its contents in parts, and true metadata;
+    always the same bytes for the same book, date and pages of the PDF."""
+    config, book = inspection.config, inspection.book
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        members = {info.filename: archive.read(info) for info in archive.infolist()}
+    exhibits = {
+        dialect.write_id(dialect.chapters[exhibit.chapter], exhibit.slug): exhibit
+        for exhibit in list_exhibits(inspection)
+    }
+    number = 0
+    page_list: list[Entry] = []
+    for part in book.parts:
+        for position, chapter in enumerate(part.chapters):
+            number += 1
+            file = dialect.files[chapter.path]
+            part_title = part.title if position == 0 else ""
+            text = members.get(f"{_TEXT}/{file}", b"").decode()
+            text = _finish_chapter(text, number, chapter, part_title, dialect)
+            last = int(page_list[-1].title) if page_list else 0
+            dressed = dress_chapter(text, exhibits, pages, last)
+            members[f"{_TEXT}/{file}"] = dressed.text
+            page_list += (Entry(str(page), f"text/{file}#{mark}") for page, mark in dressed.pages)
+    entries = _list_entries(book.parts, number_chapters(inspection), dialect)
+    shown = {
+        "entries": entries,
+        "lists": [_list_exhibits(kind, exhibits, dialect) for kind in _LISTS],
+        "pages": page_list,
+        "cover": f"{_TEXT}/cover.xhtml" in members,
+    }
+    members[f"{_ROOT}/nav.xhtml"] = _write_contents("epub_contents.xhtml", config, shown)
+    members[f"{_ROOT}/toc.ncx"] = _write_contents("epub_toc.ncx", config, shown)
+    texts = [members[f"{_TEXT}/{name}"] for name in dialect.files.values()]
+    members[f"{_ROOT}/content.opf"] = _finish_package(
+        members[f"{_ROOT}/content.opf"],
+        edition,
+        _Access.read(texts, members, len(page_list)),
+        {name for name in dialect.files.values() if b"<math" in members[f"{_TEXT}/{name}"]},
+    )
+    return _pack(members, edition.date)
+
+
+def _list_exhibits(
+    kind: Kind, exhibits: Mapping[str, Exhibit], dialect: EpubDialect
+) -> tuple[str, str, list[Entry]]:
+    """The list of the tables or of the figures: what it is called, and its lines."""
+    lines = [
+        Entry(f"{e.number} {e.title}", f"text/{dialect.files[e.chapter]}#{quote_fragment(name)}")
+        for name, e in exhibits.items()
+        if e.kind == kind
+    ]
+    return (*_LISTS[kind], lines)
+
+
+def _finish_chapter(
+    text: str, number: int, chapter: Chapter, part: str, dialect: EpubDialect
+) -> str:
+    mark = _write_mark(number)
+    heading = f'<section id="{mark}" class="level1">\n<h1>{mark}</h1>\n'
+    named = f"<title>{dialect.files[chapter.path]}</title>"
+    if text.count(heading) != 1 or text.count(named) != 1 or text.count(mark) != 2:
+        message = "pandoc did not give this chapter a file of its own"
+        hint = "the EPUB was not put in place; please report this with the version of pandoc"
+        raise BookError(Finding(Span.whole(chapter.path), "engine-message", message, hint))
+    title_id = escape_attribute(dialect.find_chapter_id(chapter))
+    opening = f'<section epub:type="chapter" role="doc-chapter" aria-labelledby="{title_id}">\n'
+    if part:
+        opening += f'<p class="part">{escape_text(part)}</p>\n'
+    text = text.replace(heading, opening)
+    text = text.replace(named, f"<title>{escape_text(chapter.title)}</title>")
+    return text.replace(f'="{_NOTHING}"', '=""').replace(f"=&quot;{_NOTHING}&quot;", '=""')
+
+
+def _list_entries(
+    parts: Sequence[Part], numbers: Mapping[str, str], dialect: EpubDialect
+) -> list[Entry]:
+    """The contents: parts, their chapters with their numbers, and the first level of headings of
+    each."""
+    entries: list[Entry] = []
+    for part in parts:
+        chapters = tuple(
+            _list_sections(chapter, numbers[chapter.path], dialect) for chapter in part.chapters
+        )
+        if part.title and chapters:
+            first = chapters[0].href.partition("#")[0]
+            entries.append(Entry(part.title, first, chapters))
+        else:
+            entries += chapters
+    return entries
+
+
+def _list_sections(chapter: Chapter, number: str, dialect: EpubDialect) -> Entry:
+    title = find_title_slug(chapter)
+
+    def find_href(slug: str) -> str:
+        fragment = JoinedDialect.write_href(dialect, ToChapter(chapter.path, slug), chapter)
+        return f"text/{dialect.files[chapter.path]}{fragment}"
+
+    sections = tuple(
+        Entry(anchor.title, find_href(anchor.slug))
+        for anchor in chapter.anchors
+        if anchor.level in (1, 2) and anchor.slug != title and anchor.title
+    )
+    return Entry(f"{number} {chapter.title}".lstrip(), find_href(""), sections)
+
+
+def _write_contents(template: str, config: Config, shown: Mapping[str, Any]) -> bytes:
+    text = fill_frame(
+        template,
+        title=config.title,
+        language=config.language,
+        identifier=config.identifier,
+        depth=max((entry.depth for entry in shown["entries"]), default=1),
+        style="styles/stylesheet1.css",
+        **shown,
+    )
+    return text.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """What the book offers to those who cannot see it, counted in its files."""
+
+    images: int
+    described: int
+    moving: bool
+    pages: int
+    """Pages of the PDF that have a mark."""
+
+    @classmethod
+    def read(cls, texts: Iterable[bytes], members: Mapping[str, bytes], pages: int) -> _Access:
+        images = [
+            image
+            for text in texts
+            for image in etree.fromstring(text).iter("{http://www.w3.org/1999/xhtml}img")
+        ]
+        described = sum(bool((image.get("alt") or "").strip()) for image in images)
+        moving = any(_may_move(name, content) for name, content in members.items())
+        return cls(len(images), described, moving, pages)
+
+    @property
+    def is_readable_without_sight(self) -> bool:
+        return self.images == self.described
+
+    def list_claims(self) -> Iterator[tuple[str, str]]:
+        """Name and value of each schema.org property that holds."""
+        yield "accessMode", "textual"
+        if self.images:
+            yield "accessMode", "visual"
+        sufficient = "textual" if self.is_readable_without_sight else "textual,visual"
+        yield "accessModeSufficient", sufficient
+        for feature in ("displayTransformability", "readingOrder", "structuralNavigation"):
+            yield "accessibilityFeature", feature
+        yield "accessibilityFeature", "tableOfContents"
+        if self.pages:
+            yield "accessibilityFeature", "pageNavigation"
+            yield "accessibilityFeature", "pageBreakMarkers"
+        if self.images and self.is_readable_without_sight:
+            yield "accessibilityFeature", "alternativeText"
+        # Whether what moves also flashes, nobody has measured.
+        yield "accessibilityHazard", "unknown" if self.moving else "none"
+        yield "accessibilitySummary", self._summarise()
+
+    def _summarise(self) -> str:
+        text = "Text that can be resized, with headings and contents."
+        if self.pages:
+            text += (
+                " Page numbers are those of the PDF of this edition, each at the first heading,"
+                " table, figure or block of code of its page."
+            )
+        if not self.images:
+            return f"{text} The book shows no images."
+        if self.is_readable_without_sight:
+            return f"{text} Each of its {self.images} images has a description."
+        return f"{text} {self.described} of its {self.images} images have a description."
+
+
+_MOVES = re.compile(
+    rb"<(?:\w+:)?(?:animate|set|script|foreignObject)|animation|@keyframes|transition"
+)
+
+
+def _may_move(name: str, content: bytes) -> bool:
+    """Whether an image is, or may be, a moving one."""
+    match name.rpartition(".")[2].lower():
+        case "svg":
+            return _MOVES.search(content) is not None
+        case "gif" | "png" | "webp":
+            with Image.open(io.BytesIO(content)) as image:
+                return bool(getattr(image, "is_animated", False))
+        case _:
+            return False
+
+
+def _finish_package(
+    package: bytes, edition: Edition, access: _Access, with_maths: Container[str]
+) -> bytes:
+    """The package document with claims that are true, the edition, and the pages with MathML."""
+    root = etree.fromstring(package)
+    etree.cleanup_namespaces(root)  # else new elements get the prefix opf, which some readers miss
+    metadata = root.find(f"{_OPF}metadata")
+    assert metadata is not None  # pandoc writes no package without
+    for meta in metadata.findall(f"{_OPF}meta"):
+        if (meta.get("property") or "").startswith("schema:"):
+            metadata.remove(meta)
+    version = " ".join(
+        filter(None, (edition.version, edition.short_commit and f"({edition.short_commit})"))
+    )
+    claims = [*access.list_claims(), *([("version", version)] if version else [])]
+    properties = [(f"schema:{name}", value) for name, value in claims]
+    if access.pages:
+        identifier = metadata.findtext(f"{_DC}identifier")
+        properties.append(("pageBreakSource", f"{identifier} (PDF, edition {edition.name})"))
+    for name, value in properties:
+        meta = etree.SubElement(metadata, f"{_OPF}meta", {"property": name})
+        meta.text = value
+        meta.tail = "\n"
+    for item in root.iter(f"{_OPF}item"):
+        if item.get("href", "").removeprefix("text/") in with_maths:
+            item.set("properties", "mathml")
+        # The cover page of our template holds a plain image.
+        if item.get("href") == "text/cover.xhtml":
+            item.attrib.pop("properties", "")
+    return bytes(etree.tostring(root, xml_declaration=True, encoding="UTF-8"))
+
+
+def _pack(members: Mapping[str, bytes], date: datetime) -> bytes:
+    earliest = datetime(1980, 1, 1, tzinfo=UTC)  # zip knows no year before
+    stamp = max(date.astimezone(UTC), earliest).timetuple()[:6]
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name in sorted(members, key=lambda name: (name != "mimetype", name)):
+            info = zipfile.ZipInfo(name, stamp)
+            info.create_system = 3
+            info.external_attr = 0o644 << 16
+            is_packed = name == "mimetype" or name.rpartition(".")[2] in _STORED
+            info.compress_type = zipfile.ZIP_STORED if is_packed else zipfile.ZIP_DEFLATED
+            archive.writestr(info, members[name])
+    return buffer.getvalue()
+
+
+# --- the proof ---
+
+
+class _Package:
+    """An EPUB as a reader opens it: the files of the manifest, each XHTML page parsed."""
+
+    def __init__(self, data: bytes) -> None:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            self.members = {name: archive.read(name) for name in archive.namelist()}
+        self.trees: dict[str, Any] = {}
+        for name, content in self.members.items():
+            if name.endswith((".xhtml", ".ncx", ".opf")):
+                try:
+                    self.trees[name] = etree.fromstring(content)
+                except etree.XMLSyntaxError:
+                    continue  # a file that no reader can open holds nothing
+        self.ids = {
+            name: Counter(e.get("id") for e in tree.iter() if e.get("id") is not None)
+            for name, tree in self.trees.items()
+        }
+
+    @cached_property
+    def manifest(self) -> Mapping[str, str]:
+        """The files of the manifest by id."""
+        package = self.trees[f"{_ROOT}/content.opf"]
+        return {
+            item.get("id"): posixpath.normpath(posixpath.join(_ROOT, unquote(item.get("href"))))
+            for item in package.iter(f"{_OPF}item")
+        }
+
+    @cached_property
+    def listed(self) -> frozenset[str]:
+        """The files that the manifest names; readers know no others."""
+        return frozenset(self.manifest.values())
+
+    @cached_property
+    def spine(self) -> Sequence[str]:
+        package = self.trees[f"{_ROOT}/content.opf"]
+        return [self.manifest.get(item.get("idref"), "") for item in package.iter(f"{_OPF}itemref")]
+
+    def find(self, href: str, page: str) -> tuple[str, str] | None:
+        """File and id that a link on a page leads to; None for one that leaves the book."""
+        path, _, fragment = href.partition("#")
+        if not path:
+            return page, unquote(fragment)
+        if _SCHEME.match(path):
+            return None
+        name = posixpath.normpath(posixpath.join(posixpath.dirname(page), unquote(path)))
+        return name, unquote(fragment)
+
+    def leads_somewhere(self, target: tuple[str, str]) -> bool:
+        name, identifier = target
+        if name not in self.members or name not in self.listed:
+            return False
+        return not identifier or identifier in self.ids.get(name, ())
+
+
+def prove_epub(resolved: ResolvedBook, dialect: EpubDialect, data: bytes) -> Proof:
+    """Read an EPUB back and hold it against the book: what each chapter holds, where each link
+    and image leads, that ids are unique, and that spine and contents name every chapter."""
+    package = _Package(data)
+    order = [name for name in package.spine if name.startswith(f"{_TEXT}/ch")]
+    lines = {name: _read_lines(package, name) for name in ("nav.xhtml", "toc.ncx")}
+    owners: dict[str, str] = {}
+    proofs = []
+    for number, chapter in enumerate(resolved.book.chapters):
+        page = f"{_TEXT}/{dialect.files[chapter.path]}"
+        expected = expect_contents(chapter, resolved, dialect)
+        tree = package.trees.get(page)
+        found = Contents() if tree is None else read_contents(tree, expected)
+        compared = compare_contents(chapter.path, expected, found)
+        more = list(_find_dead_ends(chapter.path, page, package))
+        if order[number : number + 1] != [page]:
+            more.append(Lack(chapter.path, "pages", f"{page} is not in its place in the spine"))
+        for name, targets in lines.items():
+            if page not in targets:
+                more.append(Lack(chapter.path, "links", f"no line in {name}"))
+            more += (Lack(chapter.path, "links", f"{d} in {name}") for d in targets.get(page, ()))
+        for identifier in package.ids.get(page, Counter()).elements():
+            if identifier in owners:
+                what = f"#{identifier} stands here and in {owners[identifier]}"
+                more.append(Lack(chapter.path, "links", what))
+            owners.setdefault(identifier, page)
+        lacks = (*compared.lacks, *more)
+        proofs.append(replace(compared, lacks=lacks))
+    return Proof("EPUB", tuple(proofs))
+
+
+def _read_lines(package: _Package, name: str) -> Mapping[str, list[str]]:
+    """For each file that the contents lead to, those of their lines that lead nowhere in it."""
+    lines: dict[str, list[str]] = {}
+    tree = package.trees.get(f"{_ROOT}/{name}")
+    for element in () if tree is None else tree.iter():
+        address = element.get("href") or element.get("src")
+        target = package.find(address, f"{_ROOT}/{name}") if address else None
+        if target is not None:
+            dead = lines.setdefault(target[0], [])
+            if not package.leads_somewhere(target):
+                dead.append(f"{address} leads nowhere")
+    return lines
+
+
+def _find_dead_ends(chapter: str, page: str, package: _Package) -> Iterator[Lack]:
+    """Links and images of a chapter that lead nowhere."""
+    tree = package.trees.get(page)
+    for element in () if tree is None else tree.iter():
+        for name, kind in (("href", "links"), ("src", "figures")):
+            address = element.get(name)
+            target = package.find(address, page) if address is not None else None
+            if target is not None and not package.leads_somewhere(target):
+                yield Lack(chapter, kind, f"{address} leads nowhere")

@@ -1,0 +1,265 @@
+"""Exhibits: which tables and figures of a book are numbered, and what they are called.
+
+Every output numbers them alike, so that "Table 3.2" is the same table on paper and on a screen.
+A table is any table; a figure is an image that stands by itself, not one inside a sentence or a
+cell. Chapters are numbered through the book; the chapters before the first titled part are its
+front, and those that have no file are its appendix.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from markdown_it.token import Token
+
+from bindery.check.inspect import Inspection
+from bindery.core.model import Chapter, Link, ResolvedBook, ToFile
+from bindery.evidence.quotations import Region
+from bindery.markdown.raw_html import Piece, Tag, Text
+
+Kind = Literal["table", "figure"]
+
+_NOUNS: Mapping[Kind, str] = {"table": "Table", "figure": "Figure"}
+_AROUND_IMAGES = frozenset(("a", "br", "center", "div", "figure", "p", "picture", "source", "span"))
+_SHORTEST_CLAUSE, _LONGEST_TITLE = 24, 110
+_END_OF_SENTENCE = re.compile(r"(?<=[^\s.][.!?])\s")
+_CLAUSE = re.compile(r"[,;:] ")
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """A numbered table or figure. `slug` is its id in the inventory of its chapter."""
+
+    kind: Kind
+    chapter: str
+    slug: str
+    number: str
+    title: str
+
+    @property
+    def label(self) -> str:
+        """Its name in the text: `Table 3.2`."""
+        return f"{_NOUNS[self.kind]} {self.number}"
+
+
+def number_chapters(inspection: Inspection) -> Mapping[str, str]:
+    """The number of each chapter by its path: `1`, `2`; letters in the appendix; empty in the
+    front, which are the chapters without a part where other chapters have one."""
+    listed = {entry.path for entry in inspection.config.chapters}
+    has_parts = any(part.title for part in inspection.config.parts)
+    numbers: dict[str, str] = {}
+    count = appended = 0
+    for part in inspection.book.parts:
+        for chapter in part.chapters:
+            if chapter.path not in listed:
+                numbers[chapter.path] = chr(ord("A") + appended)
+                appended += 1
+            elif has_parts and not part.title:
+                numbers[chapter.path] = ""
+            else:
+                count += 1
+                numbers[chapter.path] = str(count)
+    return numbers
+
+
+def list_exhibits(inspection: Inspection) -> tuple[Exhibit, ...]:
+    """The tables and figures of a book in reading order.
+
+    A title is that of the view that gave the exhibit, else the author's own: the caption of a
+    table of raw HTML, or the title of an image. Without one it is the heading under which the
+    exhibit stands, behind the title of the chapter where several chapters have that heading; for
+    an image the first sentence of its text goes behind the heading, if both fit on a line.
+    """
+    numbers = number_chapters(inspection)
+    shared = _find_shared_headings(inspection)
+    counts: Counter[tuple[Kind, str]] = Counter()
+    exhibits = []
+    for chapter in inspection.book.chapters:
+        prefix = numbers[chapter.path]
+        for kind, slug, title in _Reader(inspection, chapter, shared).read():
+            counts[kind, prefix] += 1
+            count = str(counts[kind, prefix])
+            number = f"{prefix}.{count}" if prefix else count
+            exhibits.append(Exhibit(kind, chapter.path, slug, number, title))
+    return tuple(exhibits)
+
+
+def _find_shared_headings(inspection: Inspection) -> frozenset[str]:
+    """The headings that stand in several chapters, which alone say nothing in a list."""
+    counts = Counter(
+        title
+        for chapter in inspection.book.chapters
+        for title in {_fold(a.title) for a in chapter.anchors if a.level and a.title}
+    )
+    return frozenset(title for title, count in counts.items() if count > 1)
+
+
+def _fold(title: str) -> str:
+    return " ".join(title.split()).casefold()
+
+
+def _read_sentence(text: str) -> str:
+    return _END_OF_SENTENCE.split(" ".join(text.split()), maxsplit=1)[0].rstrip(".;:")
+
+
+def shorten_text(text: str) -> str:
+    """The beginning of a text, fit for a caption: its first sentence, or as many of its clauses
+    as fit on a line."""
+    first = _read_sentence(text)
+    if len(first) <= _LONGEST_TITLE:
+        return first
+    clauses = [m.start() for m in _CLAUSE.finditer(first, _SHORTEST_CLAUSE, _LONGEST_TITLE)]
+    if clauses:
+        return first[: clauses[-1]]
+    return f"{first[:_LONGEST_TITLE].rpartition(' ')[0] or first[:_LONGEST_TITLE]}\u2026"
+
+
+@dataclass(frozen=True, slots=True)
+class _Image:
+    slug: str
+    link: Link
+    title: str
+
+
+class _Reader:
+    """Reads the exhibits of one chapter."""
+
+    def __init__(self, inspection: Inspection, chapter: Chapter, shared: frozenset[str]) -> None:
+        quotations = inspection.quotations.get(chapter.path)
+        self._regions = quotations.regions if quotations is not None else ()
+        self._inspection = inspection
+        self._resolved: ResolvedBook = inspection.resolved
+        self._chapter = chapter
+        self._titles = {a.slug: a.title for a in chapter.anchors if a.level and a.title}
+        self._heading = chapter.title
+        self._shared = shared
+
+    def read(self) -> Iterator[tuple[Kind, str, str]]:
+        """Kind, id and title of each exhibit."""
+        for index, token in enumerate(self._chapter.tokens):
+            match token.type:
+                case "heading_open":
+                    self._enter_heading(token.meta["slug"])
+                case "table_open":
+                    yield "table", token.meta["id"], self._find_title(token)
+                case "paragraph_open":
+                    inline = self._chapter.tokens[index + 1]
+                    yield from self._read_figure(inline, inline.children or [])
+                case "html_block":
+                    yield from self._read_html(token)
+                case _:
+                    pass
+
+    def _enter_heading(self, slug: str) -> None:
+        self._heading = self._titles.get(slug, self._heading)
+
+    def _read_html(self, token: Token) -> Iterator[tuple[Kind, str, str]]:
+        pieces = token.meta.get("pieces", ())
+        for index, piece in enumerate(pieces):
+            if isinstance(piece, Tag) and not piece.closing:
+                identifier = token.meta["piece_ids"].get(index)
+                if identifier and token.meta["piece_ranks"].get(index):
+                    self._enter_heading(identifier)
+                elif identifier and piece.name == "table":
+                    own = _read_caption(pieces, index)
+                    yield "table", identifier, self._find_title(token, own)
+        yield from self._read_figure(token, [token])
+
+    def _read_figure(
+        self, place: Token, tokens: Iterable[Token]
+    ) -> Iterator[tuple[Kind, str, str]]:
+        """The figure that these tokens are, where they are images and nothing else. Several in a
+        row are one figure."""
+        images: list[_Image] = []
+        for token in tokens:
+            match token.type:
+                case "image":
+                    title = str(token.attrs.get("title") or "")
+                    images.append(_Image(token.meta["id"], token.meta["link"], title))
+                case "html_inline" | "html_block":
+                    found = _read_raw_images(token)
+                    if found is None:
+                        return
+                    images += found
+                case "softbreak" | "hardbreak" | "link_open" | "link_close" | "dark_image":
+                    pass
+                case "text" if not token.content.strip():
+                    pass
+                case _:
+                    return
+        shown = [i for i in images if isinstance(self._resolved.find_target(i.link), ToFile)]
+        if shown:
+            title = self._find_title(place, shown[0].title, shown[0].link.text)
+            yield "figure", shown[0].slug, title
+
+    def _find_title(self, token: Token, own: str = "", alt: str = "") -> str:
+        region = self._find_region(token.map[0] + 1) if token.map else None
+        if region is not None:
+            view = self._inspection.evidence.views.get(region.name)
+            if view is not None:
+                return view.title
+        return own or _add_sentence(self._name_section(), alt)
+
+    def _name_section(self) -> str:
+        """The heading, behind the title of the chapter where it needs that."""
+        heading, chapter = self._heading, self._chapter.title
+        if _fold(heading) not in self._shared or _fold(heading) == _fold(chapter):
+            return heading
+        return f"{chapter.partition(': ')[0]}: {heading}"
+
+    def _find_region(self, line: int) -> Region | None:
+        return next((r for r in self._regions if r.opening.line < line < r.closing.line), None)
+
+
+def _add_sentence(heading: str, alt: str) -> str:
+    """A heading and what the text of an image says first, where that fits on a line. A single
+    word says nothing: it is the name of the file more often than not."""
+    sentence = _read_sentence(alt)
+    if " " not in sentence or _fold(sentence) in _fold(heading):
+        return heading
+    if _fold(heading) in _fold(sentence):
+        return shorten_text(alt)
+    both = f"{heading}: {sentence}"
+    return both if len(both) <= _LONGEST_TITLE else heading
+
+
+def _read_caption(pieces: Sequence[Piece], index: int) -> str:
+    """The words of the caption of the raw table that begins at this piece."""
+    words = []
+    inside = False
+    for piece in pieces[index + 1 :]:
+        match piece:
+            case Tag(name="caption", closing=closing):
+                if closing:
+                    break
+                inside = True
+            case Tag(name="table" | "tr" | "thead" | "tbody" | "colgroup"):
+                break
+            case Text(text) if inside:
+                words.append(text)
+            case _:
+                pass
+    return " ".join("".join(words).split())
+
+
+def _read_raw_images(token: Token) -> list[_Image] | None:
+    """The images of raw HTML; None where it shows anything else."""
+    images = []
+    for index, piece in enumerate(token.meta.get("pieces", ())):
+        match piece:
+            case Text(text) if text.strip():
+                return None
+            case Tag(name="img", closing=False):
+                link = token.meta["piece_links"].get(index)
+                if link is not None:
+                    title = piece.get("title") or ""
+                    images.append(_Image(token.meta["piece_ids"][index], link, title))
+            case Tag(name=name) if name not in _AROUND_IMAGES:
+                return None
+            case _:
+                pass
+    return images

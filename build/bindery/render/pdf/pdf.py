@@ -1,0 +1,351 @@
+"""The PDF: one render of the whole book, tagged, with an outline and page numbers beside links.
+
+Chapters cannot be rendered apart and merged: tags, outline and links across chapters would be
+lost. Only the index is, for it needs the numbers of the pages before it. What the engine logs
+becomes findings.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from markupsafe import Markup
+from PIL import Image
+from weasyprint.urls import FatalURLFetchingError
+
+from bindery.book.glossary import find_glossary
+from bindery.book.this_edition import Edition, find_changes_url
+from bindery.check.inspect import Inspection
+from bindery.core.config import Config
+from bindery.core.model import BookError, Chapter, Finding, Part, ResolvedBook, Severity, Span
+from bindery.core.whole_files import name_target, write_whole
+from bindery.render.addresses import join_id, make_prefixes
+from bindery.render.captions_and_roles import dress
+from bindery.render.completeness import Proof
+from bindery.render.frames import fill_frame
+from bindery.render.images import Prepared, gather_images, list_images
+from bindery.render.numbering import Exhibit, Kind, list_exhibits, number_chapters
+from bindery.render.pdf.book_index import Subject, collect_index, write_index
+from bindery.render.pdf.joined import JoinedDialect
+from bindery.render.pdf.paper import PAPERS
+from bindery.render.pdf.proof import prove_pdf
+from bindery.render.pdf.typesetting import (
+    ClosedFetcher,
+    Typesetter,
+    find_package_folder,
+    find_page_numbers,
+    keep_log,
+    write_file,
+    write_page_numbers,
+)
+from bindery.render.provenance_notes import write_additions, write_roman
+from bindery.render.text.content import NOTHING_ADDED, find_title_slug, render_chapter
+from bindery.render.text.markup import escape_attribute
+
+STEPS = 4
+"""Steps of a build beyond one for each chapter."""
+Progress = Callable[[str], None]
+
+_CHARACTERS_OF_PAGE = 1500
+"""Characters of text that fill a page, or fewer: a number that has more digits than the pages
+costs a space beside it, and one that has less a second layout."""
+_LISTS: Mapping[Kind, tuple[str, str]] = {
+    "table": ("tables.", "Tables"),
+    "figure": ("figures.", "Figures"),
+}
+"""Id and title of the list of each kind of exhibit."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A line of a list: where it leads, and what stands before its title."""
+
+    id: str
+    title: str
+    number: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    id: str
+    title: str
+    entries: tuple[_Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _JoinedChapter:
+    id: str
+    path: str
+    title: str
+    number: str
+    label: str
+    """What stands before its title: `Chapter 3`."""
+    body: Markup
+    sections: tuple[_Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _JoinedPart:
+    id: str
+    title: str
+    label: str
+    """Its number in Roman digits; empty where it has none."""
+    has_opener: bool
+    """Whether it has a page of its own, which a part of one chapter does without."""
+    chapters: tuple[_JoinedChapter, ...]
+
+
+def build_pdf(
+    inspection: Inspection,
+    edition: Edition,
+    path: Path,
+    progress: Progress,
+    *,
+    lenient: bool = False,
+) -> tuple[Proof, list[Finding]]:
+    """Write the PDF to `path`, whole or not at all.
+
+    Gives the proof that nothing is missing, and what the engine said. Raises BookError where an
+    image cannot be read (a lenient build shows its text instead), or where something of the source
+    is not in the PDF.
+    """
+    config, resolved = inspection.config, inspection.resolved
+    progress("images")
+    cache = path.parent / ".cache" / "images"
+    images, unreadable = gather_images(inspection.tree, resolved, config, cache, lenient=lenient)
+    paper = PAPERS[config.paper]
+    dialect = JoinedDialect(
+        config,
+        edition,
+        {chapter.path: chapter for chapter in resolved.book.chapters},
+        make_prefixes(resolved.book.chapters, config.folder),
+        images,
+        lambda image: f"image:{image.name}",
+        code_columns=paper.code_columns,
+        table_rooms=paper.table_rooms,
+        draws_maths=True,
+    )
+    root, subjects = _join_book(inspection, edition, dialect, progress)
+    progress("pages")
+    fetcher = ClosedFetcher((inspection.tree.root, find_package_folder()), images.values())
+    try:
+        # The engine keeps fonts and images in files of its own.
+        with keep_log() as log, name_target(Path(tempfile.gettempdir())):
+            document = _lay_out(root, subjects, Typesetter(paper, fetcher), config)
+            progress("file")
+            data = write_file(document)
+    except FatalURLFetchingError as error:
+        message = f"the PDF asks for what a book may not have: {error.__cause__ or error}"
+        raise BookError(Finding(Span.whole(config.file), "engine-message", message)) from None
+    lost = list(_report_lost_images(log, fetcher.refused, resolved, images))
+    if lost and not lenient:
+        raise BookError(*lost)
+    progress("proof")
+    proof = prove_pdf(resolved, dialect, document, data)
+    proof.raise_if_incomplete()
+    write_whole(path, data)
+    return proof, [*unreadable, *lost, *_read_log(log, resolved, dialect)]
+
+
+def _lay_out(
+    root: ElementTree.Element, subjects: Sequence[Subject], setter: Typesetter, config: Config
+) -> Any:
+    """The whole document, with the index behind the pages that it names."""
+    size = sum(len(text) for text in root.itertext())
+    document = setter.lay_out_numbered(root, size // _CHARACTERS_OF_PAGE)
+    if subjects:
+        entries = Markup(write_index(subjects, find_page_numbers(document.pages)))
+        text = fill_frame(
+            "pdf_index.html",
+            book=config,
+            entries=entries,
+            names_code=any(s.is_code for s in subjects),
+        )
+        count = len(document.pages)
+        root = ElementTree.fromstring(text)
+        index = setter.lay_out(root, first_page=count + 1, digits=len(str(count)))
+        document = document.copy([*document.pages, *index.pages])
+    write_page_numbers(document.pages)
+    return document
+
+
+# --- the document ---
+
+
+def _join_book(
+    inspection: Inspection, edition: Edition, dialect: JoinedDialect, progress: Progress
+) -> tuple[ElementTree.Element, list[Subject]]:
+    """The book as one tree, dressed for paper, and the subjects of its index."""
+    config = inspection.config
+    parts = _join_parts(inspection, edition, dialect, progress)
+    exhibits = _find_exhibits(inspection, dialect, parts)
+    cover = dialect.images.get(config.cover)
+    text = fill_frame(
+        "pdf.html",
+        book=config,
+        edition=edition,
+        changes=find_changes_url(config, edition),
+        parts=parts,
+        lists=[entry for kind in _LISTS if (entry := _list_exhibits(kind, exhibits)).entries],
+        cover=f"image:{cover.name}" if cover else "",
+        cover_colour=_find_corner_colour(cover) if cover else "",
+    )
+    root = ElementTree.fromstring(text)
+    dress(root, exhibits)
+    tools = [tool.name for tool in config.tools]
+    subjects = collect_index(root, tools, find_glossary(inspection.book))
+    if subjects:
+        _announce_index(root)
+    return root, subjects
+
+
+def _find_corner_colour(image: Prepared) -> str:
+    """The colour that goes around a cover whose shape is not that of the paper."""
+    if image.width is None:
+        return "#ffffff"
+    with Image.open(image.path) as opened:
+        red, green, blue = opened.convert("RGB").resize((1, 1), box=(0, 0, 1, 1)).tobytes()
+    return f"#{red:02x}{green:02x}{blue:02x}"
+
+
+def _join_parts(
+    inspection: Inspection, edition: Edition, dialect: JoinedDialect, progress: Progress
+) -> list[_JoinedPart]:
+    numbers = number_chapters(inspection)
+    additions = write_additions(inspection, edition, dialect, folds=False)
+    parts: list[_JoinedPart] = []
+    count = 0
+    for position, part in enumerate(inspection.book.parts, 1):
+        chapters = []
+        is_numbered = bool(part.title) and any(numbers[c.path].isdigit() for c in part.chapters)
+        count += is_numbered
+        for chapter in part.chapters:
+            progress(chapter.title)
+            added = additions.get(chapter.path, NOTHING_ADDED)
+            body = render_chapter(chapter, inspection.resolved, dialect, added)
+            number = numbers[chapter.path]
+            chapters.append(
+                _JoinedChapter(
+                    dialect.find_chapter_id(chapter),
+                    chapter.path,
+                    chapter.title,
+                    number,
+                    _write_label(number, part),
+                    Markup(body),
+                    tuple(_list_sections(chapter, dialect)),
+                )
+            )
+        parts.append(
+            _JoinedPart(
+                f"part.{position}",
+                part.title,
+                write_roman(count).upper() if is_numbered else "",
+                bool(part.title) and len(chapters) > 1,
+                tuple(chapters),
+            )
+        )
+    return parts
+
+
+def _write_label(number: str, part: Part) -> str:
+    if not number:
+        return ""
+    return f"Chapter {number}" if number.isdigit() else f"{part.title} {number}"
+
+
+def _list_sections(chapter: Chapter, dialect: JoinedDialect) -> Iterator[_Entry]:
+    title = find_title_slug(chapter)
+    for anchor in chapter.anchors:
+        if anchor.title and anchor.level and anchor.level <= 2 and anchor.slug != title:
+            identifier = join_id(dialect.prefixes[chapter.path], anchor.slug)
+            yield _Entry(identifier, anchor.title)
+
+
+def _find_exhibits(
+    inspection: Inspection, dialect: JoinedDialect, parts: Sequence[_JoinedPart]
+) -> dict[str, Exhibit]:
+    """The exhibits by their id in the book, without images that cannot be shown."""
+    bodies = {chapter.path: chapter.body for part in parts for chapter in part.chapters}
+    exhibits = {}
+    for exhibit in list_exhibits(inspection):
+        identifier = join_id(dialect.prefixes[exhibit.chapter], exhibit.slug)
+        if exhibit.kind == "table" or (
+            f'<img id="{escape_attribute(identifier)}"' in bodies[exhibit.chapter]
+        ):
+            exhibits[identifier] = exhibit
+    return exhibits
+
+
+def _list_exhibits(kind: Kind, exhibits: Mapping[str, Exhibit]) -> _List:
+    entries = (
+        _Entry(identifier, exhibit.title, exhibit.number)
+        for identifier, exhibit in exhibits.items()
+        if exhibit.kind == kind
+    )
+    return _List(*_LISTS[kind], tuple(entries))
+
+
+def _announce_index(root: ElementTree.Element) -> None:
+    """Add the index to the contents."""
+    contents = next(root.iter("toc"))
+    entry = ElementTree.SubElement(contents, "toci", {"class": "part"})
+    link = ElementTree.SubElement(ElementTree.SubElement(entry, "p"), "a", {"href": "#index."})
+    link.text = "Index"
+
+
+# --- what the engine said ---
+
+_LOST_IMAGE = re.compile(r"Failed to (?:load image at|render SVG image) '?image:([^\s':]+)")
+
+
+def _report_lost_images(
+    records: Sequence[logging.LogRecord],
+    refused: Sequence[str],
+    resolved: ResolvedBook,
+    images: Mapping[str, Prepared],
+) -> Iterator[Finding]:
+    """A finding for each place whose image the engine did not draw, which it only mentions."""
+    matches = [_LOST_IMAGE.search(record.getMessage()) for record in records]
+    names = {match[1] for match in matches if match}
+    reason = f": it refers to '{refused[0]}', which may not be opened" if refused else ""
+    for link, path in list_images(resolved):
+        if path in images and images[path].name in names:
+            message = f"the image '{path}' cannot be drawn{reason}"
+            yield Finding(link.span, "broken-image", message, "take out what the engine cannot do")
+
+
+# The rule missing-alt says the first at its place; a line feed has no glyph and needs none.
+_SAID_ELSEWHERE = re.compile(r"has no required alt description|\(U\+000[9AD]\)")
+_ID_IN_MESSAGE = re.compile(r"#([^\s']+)")
+
+
+def _read_log(
+    records: Sequence[logging.LogRecord], resolved: ResolvedBook, dialect: JoinedDialect
+) -> list[Finding]:
+    """Each message once, as a finding; at its chapter where the message names an id of it."""
+    findings: dict[str, Finding] = {}
+    for record in records:
+        message = record.getMessage()
+        if _SAID_ELSEWHERE.search(message):
+            continue
+        path = dialect.config.file
+        match = _ID_IN_MESSAGE.search(message)
+        if match:
+            for chapter in resolved.book.chapters:
+                if match[1].startswith(f"{dialect.prefixes[chapter.path]}--"):
+                    path = chapter.path
+        findings[message] = Finding(
+            Span.whole(path),
+            "engine-message",
+            f"WeasyPrint: {message[0].lower()}{message[1:]}",
+            "",
+            Severity.WARNING,
+        )
+    return list(findings.values())

@@ -1,0 +1,158 @@
+"""The completeness proof of the PDF: what was laid out and what stands in the file, held against
+the book."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Container, Iterator, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+import pikepdf
+from weasyprint.urls import iri_to_uri
+
+from bindery.core.model import ResolvedBook
+from bindery.render.completeness import (
+    ADDED,
+    NOT_TEXT,
+    Contents,
+    Proof,
+    compare_contents,
+    expect_contents,
+    fold_space,
+)
+from bindery.render.pdf.joined import JoinedDialect
+
+
+def prove_pdf(resolved: ResolvedBook, dialect: JoinedDialect, document: Any, data: bytes) -> Proof:
+    """Hold a PDF against the book: the text by the boxes that were laid out, and everything that
+    has an id, every link and the outline by the file itself."""
+    chapters = resolved.book.chapters
+    expected = {c.path: expect_contents(c, resolved, dialect) for c in chapters}
+    with pikepdf.open(io.BytesIO(data)) as file:
+        places = _read_destinations(file)
+        targets = _read_link_targets(file)
+        outline = Counter(_read_outline(file))
+        pages = len(file.pages)
+    reader = _BoxReader(expected)
+    for page in document.pages:
+        reader.read(page._page_box)
+    proofs = []
+    for chapter in chapters:
+        found = reader.give_contents(chapter.path, places, targets)
+        labels = {dialect.write_id(chapter, a.slug): a.title for a in chapter.anchors if a.level}
+        for identifier, text in list(found.headings.items()):
+            label = fold_space(labels.get(identifier, text))
+            outline[label] -= 1
+            if label and outline[label] < 0:  # a heading without any name has no line there
+                del found.headings[identifier]
+        proofs.append(compare_contents(chapter.path, expected[chapter.path], found))
+    return Proof("PDF", tuple(proofs), pages)
+
+
+def _read_destinations(file: pikepdf.Pdf) -> set[str]:
+    """Names that have a page."""
+    names = file.Root.get("/Names", pikepdf.Dictionary()).get("/Dests")
+    if names is None:
+        return set()
+    return {str(name) for name, _ in pikepdf.NameTree(names).items()}
+
+
+def _read_link_targets(file: pikepdf.Pdf) -> Counter[str]:
+    """How many links lead where: destinations as `#name`, addresses as they are."""
+    targets: Counter[str] = Counter()
+    for page in file.pages:
+        for annotation in page.get("/Annots", pikepdf.Array()):
+            if annotation.get("/Subtype") != "/Link":
+                continue
+            if "/Dest" in annotation:
+                targets[f"#{annotation['/Dest']}"] += 1
+            elif "/A" in annotation and "/URI" in annotation["/A"]:
+                targets[str(annotation["/A"]["/URI"])] += 1
+    return targets
+
+
+def _read_outline(file: pikepdf.Pdf) -> Iterator[str]:
+    def walk(items: Sequence[pikepdf.OutlineItem]) -> Iterator[str]:
+        for item in items:
+            yield fold_space(item.title)
+            yield from walk(item.children)
+
+    with file.open_outline() as outline:
+        yield from walk(outline.root)
+
+
+class _BoxReader:
+    """Reads what was laid out: the text of headings and code, the rows of tables, the links."""
+
+    def __init__(self, expected: dict[str, Contents]) -> None:
+        self._expected = expected
+        self._texts: dict[str, list[str]] = {}
+        self._rows: dict[str, set[int]] = {}
+        self._figures: set[str] = set()
+        self._links: dict[str, dict[int, str]] = {path: {} for path in expected}
+        self._text_ids: set[str] = set()
+        self._table_ids: set[str] = set()
+        self._figure_ids: set[str] = set()
+        for contents in expected.values():
+            self._text_ids |= contents.headings.keys() | contents.code_blocks.keys()
+            self._table_ids |= contents.tables.keys()
+            self._figure_ids |= contents.figures.keys()
+
+    def read(self, box: Any, chapter: str = "", text_id: str = "", table_id: str = "") -> None:
+        element = getattr(box, "element", None)
+        if element is not None:
+            tag = element.tag
+            if tag == "section":
+                chapter = element.get("data-path") or chapter
+            elif "::" in (box.element_tag or ""):
+                return  # page numbers are ours, not the author's
+            elif element.get("class") in NOT_TEXT:
+                text_id = ""
+                chapter = "" if element.get("class") in ADDED else chapter
+            identifier = element.get("id")
+            if identifier is not None:
+                if identifier in self._text_ids:
+                    text_id = identifier
+                    self._texts.setdefault(identifier, [])
+                elif identifier in self._table_ids:
+                    table_id = identifier
+                    self._rows.setdefault(identifier, set())
+                elif identifier in self._figure_ids:
+                    self._figures.add(identifier)
+            if tag == "tr" and table_id:
+                self._rows[table_id].add(id(element))
+            elif tag == "a" and chapter and element.get("href"):
+                self._links[chapter][id(element)] = element.get("href")
+        if text_id:
+            text = getattr(box, "text", None)
+            if text:
+                self._texts[text_id].append(text)
+        for child in box.all_children():
+            self.read(child, chapter, text_id, table_id)
+
+    def give_contents(self, chapter: str, places: set[str], targets: Container[str]) -> Contents:
+        """What of a chapter is on the pages, has its place in the file, and leads somewhere."""
+        wanted = self._expected[chapter]
+        texts = {key: fold_space("".join(pieces)) for key, pieces in self._texts.items()}
+        links: Counter[str] = Counter()
+        for href in self._links[chapter].values():
+            if href.startswith("#"):
+                name = unquote(href[1:])
+                leads = f"#{name}" in targets and name in places
+            else:
+                leads = iri_to_uri(href) in targets
+            if leads:
+                links[href] += 1
+        return Contents(
+            {k: texts[k] for k in wanted.headings if k in texts and k in places},
+            {
+                k: (len(self._rows[k]) if rows is not None else None)
+                for k, rows in wanted.tables.items()
+                if k in self._rows and k in places
+            },
+            dict.fromkeys(k for k in wanted.figures if k in self._figures and k in places),
+            {k: texts[k] for k in wanted.code_blocks if k in texts and k in places},
+            links,
+        )

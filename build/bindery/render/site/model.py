@@ -1,0 +1,126 @@
+"""What a site is built from, and what a page of it is. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bindery.book.past_editions import Editions
+from bindery.book.this_edition import Edition
+from bindery.check.inspect import Inspection
+from bindery.core.config import Config
+from bindery.core.model import Book, Chapter
+from bindery.render.addresses import quote_path, relate
+from bindery.render.numbering import Exhibit
+from bindery.render.site.dialect import SiteDialect
+from bindery.render.site.reading import Section
+from bindery.render.site.tools import ToolPage
+
+FRONT = "index.html"
+DOWNLOADS = "downloads"
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ChapterText:
+    """A chapter as its page shows it."""
+
+    chapter: Chapter
+    body: str
+    sections: Sequence[Section]
+    summary: str
+    changed: str
+    """The day of its last change, where git knows it."""
+    has_origins: bool
+    """Whether its numbers say where they come from."""
+    has_terms: bool
+    """Whether it uses terms of a glossary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """An ebook that the site offers."""
+
+    path: Path
+    """Where it lies now."""
+    title: str
+    size: str
+
+    @property
+    def href(self) -> str:
+        return f"{DOWNLOADS}/{quote_path(self.path.name)}"
+
+
+@dataclass(frozen=True, slots=True)
+class PageLink:
+    """A link to a page, as another one writes it."""
+
+    href: str
+    title: str
+    is_here: bool = False
+    about: str = ""
+    """What is said of it besides its title."""
+    number: str = ""
+    """That of the chapter, where it has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page: where it stands, and what it shows within the frame that all pages have."""
+
+    place: str
+    title: str
+    template: str
+    values: Mapping[str, object]
+    scripts: tuple[str, ...] = ()
+    """Beside those of every page."""
+    sections: Sequence[Section] | None = None
+    """What the search finds in it, if anything."""
+    weight: float = 1
+    """How much its words count in the search, beside those of other pages."""
+    changed: str = ""
+    is_listed: bool = True
+    """Whether the map of the site has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What all pages of a site are made from."""
+
+    inspection: Inspection
+    edition: Edition
+    dialect: SiteDialect
+    texts: tuple[ChapterText, ...]
+    numbers: Mapping[str, str]
+    """Those of the chapters, by their path."""
+    exhibits: tuple[Exhibit, ...]
+    tools: tuple[ToolPage, ...]
+    tools_folder: str
+    downloads: tuple[Download, ...] = ()
+    editions: Editions | None = None
+    appendix: Chapter | None = None
+
+    @property
+    def config(self) -> Config:
+        return self.inspection.config
+
+    @property
+    def book(self) -> Book:
+        return self.inspection.book
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """The page of each chapter, by its path."""
+        return self.dialect.pages
+
+    @property
+    def catalogue(self) -> str:
+        """The place of the list of all tools."""
+        return f"{self.tools_folder}/index.html"
+
+    def link_chapter(self, chapter: Chapter, here: str) -> PageLink:
+        """A link to a chapter from the page at `here`."""
+        place = self.places[chapter.path]
+        href, number = quote_path(relate(place, here)), self.numbers[chapter.path]
+        return PageLink(href, chapter.title, place == here, number=number)

@@ -1,0 +1,40 @@
+"""What stands where a reader looks in vain: the page 404, and pages that lead to where a chapter
+has moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from jinja2 import Environment
+
+from bindery.render.addresses import find_page, quote_path, relate
+from bindery.render.site.llms_and_sitemap import find_address
+from bindery.render.site.model import Page, Site
+
+MISSING = "404.html"
+_TITLE = "This page is not here"
+
+
+def make_page(site: Site) -> Page:
+    """The page for addresses that are wrong. A server shows it at any of them, so that its links
+    count from the root of the site."""
+    values = {"address": "", "summary": "", "base": f"{urlsplit(site.config.site).path}/"}
+    return Page(MISSING, _TITLE, "site/missing.html", values, is_listed=False)
+
+
+def write_moved(site: Site, environment: Environment) -> Iterator[tuple[str, str]]:
+    """For each chapter that has moved its old place, and a page there that leads to the new one."""
+    config = site.config
+    template = environment.get_template("site/moved.html")
+    for move in config.moved:
+        old = find_page(move.old, config.folder)
+        new = site.places[move.new]
+        target = quote_path(relate(new, old))
+        address = find_address(new, config.site) if config.site else target
+        yield (
+            old,
+            template.render(
+                language=config.language, target=target, address=address, title=config.title
+            ),
+        )

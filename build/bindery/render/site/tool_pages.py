@@ -1,0 +1,108 @@
+"""The pages of tools: their catalogue, a page for each of them and for each calculator."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Iterator, Mapping
+
+from jinja2 import Environment
+from markupsafe import Markup
+
+from bindery.render.addresses import quote_path, relate
+from bindery.render.site.frame import find_edit_url
+from bindery.render.site.model import Page, PageLink, Site
+from bindery.render.site.reading import read_sections, summarise_page
+from bindery.render.site.tools import ToolPage, find_calculator, show_bounds, show_default
+from bindery.tools.calculators import Calculator
+
+
+def make_pages(site: Site, environment: Environment) -> Iterator[Page]:
+    """All pages of tools, the catalogue first; nothing where the book has none."""
+    if not site.tools:
+        return
+    shelves: dict[str, list[ToolPage]] = {}
+    for tool in site.tools:
+        shelves.setdefault(tool.shelf, []).append(tool)
+    yield _make_page(environment, site.catalogue, "Tools", "site/tools.html",
+                     {"shelves": sorted(shelves.items())})  # fmt: skip
+    for tool in site.tools:
+        for one in tool.calculators:
+            yield _make_calculator(environment, tool, one)
+        yield _make_tool(site, environment, tool)
+
+
+def write_scripts(site: Site) -> dict[str, str]:
+    """The script of each calculator, by its place."""
+    return {
+        _find_script(find_calculator(tool, one)): one.script
+        for tool in site.tools
+        for one in tool.calculators
+    }
+
+
+def _find_script(place: str) -> str:
+    return f"{place.removesuffix('.html')}.js"
+
+
+def _make_tool(site: Site, environment: Environment, tool: ToolPage) -> Page:
+    here = tool.place
+    links = [
+        site.link_chapter(chapter, here)
+        for chapter in site.book.chapters
+        if chapter.path in tool.chapters
+    ]
+    calculators = [
+        PageLink(quote_path(relate(find_calculator(tool, one), here)), one.title,
+                 about=one.question)
+        for one in tool.calculators
+    ]  # fmt: skip
+    shown = {
+        "tool": tool,
+        "chapters": links,
+        "calculators": calculators,
+        "shared": _embed_json(tool.shared),
+    }
+    around = {"sections": tool.list_sections(), "edit": find_edit_url(site.config, tool.path)}
+    scripts = ("tables.js", "yours.js") if tool.shared else ("tables.js",)
+    return _make_page(
+        environment, here, tool.name, "site/tool.html", shown, around, scripts=scripts
+    )
+
+
+def _make_calculator(environment: Environment, tool: ToolPage, one: Calculator) -> Page:
+    here = find_calculator(tool, one)
+    shown = {
+        "one": one,
+        "tool": tool,
+        "back": posixpath.basename(tool.place),
+        "shown": {asked.name: show_default(asked) for asked in one.inputs},
+        "bounds": {asked.name: show_bounds(asked) for asked in one.inputs},
+    }
+    scripts = ("python.js", _find_script(here), "calculator.js")
+    return _make_page(environment, here, one.title, "site/calculator.html", shown, scripts=scripts)
+
+
+_NOTHING: Mapping[str, object] = {}
+
+
+def _make_page(
+    environment: Environment,
+    here: str,
+    title: str,
+    template: str,
+    shown: Mapping[str, object],
+    around: Mapping[str, object] = _NOTHING,
+    *,
+    scripts: tuple[str, ...] = ("tables.js",),
+) -> Page:
+    """A page whose text a template of its own writes; `around` is what stands beside it."""
+    body = environment.get_template(template).render(**shown)
+    values = {"part": "Tools", "summary": summarise_page(body), "body": Markup(body), **around}
+    return Page(here, title, "site/page.html", values, scripts, list(read_sections(body)))
+
+
+def _embed_json(value: object) -> Markup:
+    """JSON as it may stand in a script element of a page."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c"))

@@ -1,0 +1,873 @@
+"""The text of a chapter as XHTML: one walk over its tokens, whatever the output.
+
+What differs between outputs is in a `Dialect`: how an id, a link and an image are written, how
+code is broken and tables are laid out. The result is always well formed, also where the author's
+raw HTML is not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle
+from typing import Protocol
+
+from markdown_it.token import Token
+
+from bindery.core.model import Chapter, Link, ResolvedBook, Target, ToChapter, ToWeb
+from bindery.markdown.raw_html import VOID_ELEMENTS, Tag, Text
+from bindery.render.pdf.paper import narrow_code
+from bindery.render.text.decimals import find_pads
+from bindery.render.text.highlighting import highlight_code, read_language
+from bindery.render.text.markup import escape_attribute, escape_text
+from bindery.render.text.table_layout import (
+    ZERO_WIDTH_SPACE,
+    PageRoom,
+    TableLayout,
+    layout_table,
+    split_long_words,
+)
+
+TITLE_SLUG = "title."
+"""Anchor of a title that the renderer adds; no heading can have it, for GitHub drops dots."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSource:
+    """The address of an image as the output writes it, with its size in pixels if known."""
+
+    src: str
+    width: int | None = None
+    height: int | None = None
+
+
+class Dialect(Protocol):
+    """What one output decides."""
+
+    @property
+    def code_columns(self) -> int | None:
+        """Longest line of code, None where lines are not broken."""
+
+    @property
+    def table_rooms(self) -> Sequence[PageRoom] | None:
+        """Room for tables on a page, None where they are not laid out."""
+
+    @property
+    def labels_cells(self) -> bool:
+        """Whether cells carry the heading of their column, so that rows can be stacked."""
+
+    @property
+    def scrolls(self) -> bool:
+        """Whether wide things scroll, and so need a box around them that has the focus."""
+
+    @property
+    def draws_maths(self) -> bool:
+        """Whether formulas are images, for an engine that has no MathML."""
+
+    @property
+    def offers_sources(self) -> bool:
+        """Whether the reader's program chooses among several files for an image."""
+
+    def write_id(self, chapter: Chapter, slug: str) -> str: ...
+
+    def write_href(self, target: Target, chapter: Chapter) -> str | None: ...
+
+    def write_image(self, target: Target, chapter: Chapter) -> ImageSource | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CellAddition:
+    """What is added to a cell: attributes of its element, XHTML at its end, and the text of that,
+    for which there has to be room."""
+
+    attributes: str = ""
+    behind: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableAddition:
+    """What is added to a table. Rows are counted from 0, which is the head; columns from 0."""
+
+    attributes: str = ""
+    cells: Mapping[tuple[int, int], CellAddition] = field(default_factory=dict)
+    rows: Mapping[int, str] = field(default_factory=dict)
+    """Classes of rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """XHTML that an output adds to the text of a chapter, by lines of its source."""
+
+    tables: Mapping[int, TableAddition] = field(default_factory=dict)
+    """By the line on which a table begins."""
+    blocks: Mapping[int, str] = field(default_factory=dict)
+    """Behind the block of raw HTML to which a line belongs."""
+    inlines: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
+    """In place of the comment at a line and column. The second text is left out inside links, and
+    inside headings, whose text is repeated in outlines."""
+    end: str = ""
+
+
+NOTHING_ADDED = Additions()
+_NO_TABLE_ADDITION, _NO_CELL_ADDITION = TableAddition(), CellAddition()
+_NO_TITLES: Mapping[str, str] = {}
+
+
+# Raw elements that end another that was left open: a list item ends the item before it.
+_ENDS: Mapping[str, frozenset[str]] = {
+    "li": frozenset(("li", "p")),
+    "dt": frozenset(("dt", "dd", "p")),
+    "dd": frozenset(("dt", "dd", "p")),
+    "tr": frozenset(("tr", "td", "th", "p")),
+    "td": frozenset(("td", "th", "p")),
+    "th": frozenset(("td", "th", "p")),
+    "tbody": frozenset(("thead", "tr", "td", "th")),
+    **dict.fromkeys(
+        "p div ul ol dl table blockquote pre h1 h2 h3 h4 h5 h6 hr details center figure".split(),
+        frozenset(("p",)),
+    ),
+}
+_BARRIER = ""
+_TAKE_WIDTH: Mapping[str, str] = {
+    "alert": "alert",
+    "blockquote": "quote",
+    "bullet_list": "list",
+    "footnote_block": "list",
+    "ordered_list": "list",
+}
+_HOLD_PARAGRAPHS = frozenset((_BARRIER, "blockquote", "dd", "details", "div", "figure", "li", "td"))
+_OPTION = re.compile(r"(?<!\S)-{1,2}\w\S{0,24}(?!\S)")
+"""An option in escaped code, short enough to stand on any line."""
+_SHORT_WORD = re.compile(r"(?<!\S)(?=\S*[-/|?\u2010\u2013\u2014]\S)(\S{2,20})(?!\S)")
+"""A word that a browser would break behind such a sign, and that is short enough to be kept."""
+_LONGEST_CODE_ON_ONE_LINE = 30
+"""Characters; a longer command in a table is broken between its words."""
+_TABLE_BOX = "div.table"
+"""The box around a raw table; what closes it is the part before the dot."""
+
+
+def find_title_slug(chapter: Chapter) -> str:
+    """The anchor of the title of a chapter, which is where a link to its top leads."""
+    first = next((anchor for anchor in chapter.anchors if anchor.level), None)
+    return first.slug if first is not None and first.level == 1 else TITLE_SLUG
+
+
+def render_chapter(
+    chapter: Chapter,
+    resolved: ResolvedBook,
+    dialect: Dialect,
+    additions: Additions = NOTHING_ADDED,
+    web_titles: Mapping[str, str] = _NO_TITLES,
+) -> str:
+    """The chapter as XHTML, from its title on, without any wrapper. `web_titles` is what links to
+    the web say of themselves, by address, where their author says nothing."""
+    return _Writer(chapter, resolved, dialect, additions, web_titles).write()
+
+
+def _list_around(tokens: Sequence[Token]) -> list[str]:
+    """What is open behind these tokens and takes of the width of a line, outermost first."""
+    around: list[str] = []
+    for token in tokens:
+        kind = _TAKE_WIDTH.get(token.type.rpartition("_")[0])
+        if kind is not None and token.nesting == 1:
+            around.append(kind)
+        elif kind is not None and token.nesting == -1:
+            around.pop()
+    return around
+
+
+class _Writer:
+    def __init__(
+        self,
+        chapter: Chapter,
+        resolved: ResolvedBook,
+        dialect: Dialect,
+        additions: Additions,
+        web_titles: Mapping[str, str],
+    ) -> None:
+        self.chapter = chapter
+        self.resolved = resolved
+        self.dialect = dialect
+        self.additions = additions
+        self.web_titles = web_titles
+        self.out: list[str] = []
+        self.raw: list[str] = []
+        """Raw elements that are open, with a barrier for each element of Markdown around them."""
+        self.links: list[str] = []
+        """What closes each link that is open: nothing where it leads nowhere."""
+        self.table: TableLayout | None = None
+        self.keeps_words = False
+        """Whether short words stay whole: in tables that scroll, where columns may be narrow."""
+        self.headings: list[str] = []
+        self.table_names: Counter[str] = Counter()
+        """What the boxes of tables are called so far: no two of a page are called the same."""
+        self.is_in_heading = False
+        self.table_addition = _NO_TABLE_ADDITION
+        self.row = 0
+        self.column = 0
+        self.pads: Mapping[tuple[int, int], str] = {}
+
+    def write(self) -> str:
+        if find_title_slug(self.chapter) == TITLE_SLUG:
+            identifier = self._id(TITLE_SLUG)
+            self.out.append(f'<h1 id="{identifier}">{escape_text(self.chapter.title)}</h1>\n')
+        tokens = self.chapter.tokens
+        for index, token in enumerate(tokens):
+            handler = _BLOCKS.get(token.type)
+            if handler is not None:
+                handler(self, token, tokens, index)
+            elif token.nesting == 1:
+                self._open(token)
+            elif token.nesting == -1:
+                self._close(token)
+        self._close_raw_to_barrier()
+        self.out.append(self.additions.end)
+        return "".join(self.out)
+
+    def _id(self, slug: str) -> str:
+        return escape_attribute(self.dialect.write_id(self.chapter, slug))
+
+    # --- raw elements that are open ---
+
+    def _push_barrier(self) -> None:
+        self.raw.append(_BARRIER)
+
+    def _close_raw_to_barrier(self) -> None:
+        while self.raw:
+            name = self.raw.pop()
+            if name == _BARRIER:
+                return
+            self.out.append(f"</{name.partition('.')[0]}>")
+
+    def _end_open_paragraph(self) -> None:
+        """A block cannot stand in a raw paragraph that was left open."""
+        if self.raw and self.raw[-1] == "p":
+            self.out.append(f"</{self.raw.pop()}>")
+
+    # --- blocks ---
+
+    def _open(self, token: Token) -> None:
+        self._end_open_paragraph()
+        attributes = "".join(
+            f' {name}="{escape_attribute(str(value))}"'
+            for name, value in token.attrs.items()
+            if name in ("start", "class")
+        )
+        self.out.append(f"<{token.tag}{attributes}>")
+        if token.tag in ("ul", "ol", "blockquote", "div"):
+            self.out.append("\n")
+        self._push_barrier()
+
+    def _close(self, token: Token) -> None:
+        self._close_raw_to_barrier()
+        self.out.append(f"</{token.tag}>\n")
+
+    def _open_paragraph(self, token: Token, tokens: Sequence[Token], index: int) -> None:
+        if token.hidden:
+            return
+        if _holds_images_only(tokens[index + 1]):
+            self._end_open_paragraph()
+            self.out.append('<p class="figure">')
+            self._push_barrier()
+        else:
+            self._open(token)
+
+    def _close_paragraph(self, token: Token, tokens: Sequence[Token], index: int) -> None:
+        if token.hidden:
+            following = tokens[index + 1] if index + 1 < len(tokens) else None
+            if following is not None and following.nesting == 1:
+                self.out.append("\n")
+        else:
+            self._close(token)
+
+    def _open_heading(self, token: Token, tokens: Sequence[Token], index: int) -> None:
+        self._end_open_paragraph()
+        rank, slug = token.meta["rank"], token.meta["slug"]
+        kinds = {child.type for child in tokens[index + 1].children or ()}
+        named = self._write_title(slug) if kinds & {"image", "footnote_ref"} else ""
+        self.out.append(f'<h{rank} id="{self._id(slug)}"{named}>')
+        self.is_in_heading = True
+        self._push_barrier()
+
+    def _write_title(self, slug: str) -> str:
+        """The name of a heading whose text alone is not its name, for outlines."""
+        title = next((a.title for a in self.chapter.anchors if a.level and a.slug == slug), "")
+        return f' data-title="{escape_attribute(title)}"' if title else ""
+
+    def _close_heading(self, _token: Token, tokens: Sequence[Token], index: int) -> None:
+        self._close_raw_to_barrier()
+        self.is_in_heading = False
+        rank = tokens[index - 2].meta["rank"]
+        self.out.append(f"</h{rank}>\n")
+
+    def _open_item(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        checked = token.meta.get("checked")
+        if checked is None:
+            self._open(token)
+            return
+        self._end_open_paragraph()
+        mark, word = ("\u2611", "done") if checked else ("\u2610", "to do")
+        self.out.append(
+            f'<li class="task"><span class="box" role="img" aria-label="{word}">{mark}</span> '
+        )
+        self._push_barrier()
+
+    def _open_alert(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self._end_open_paragraph()
+        kind = str(token.meta.get("kind", "note")).lower()
+        self.out.append(f'<div class="alert {escape_attribute(kind)}">\n')
+        self._push_barrier()
+
+    def _open_alert_title(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self.out.append('<p class="alert-title">')
+        self._push_barrier()
+
+    def _write_code(self, token: Token, tokens: Sequence[Token], index: int) -> None:
+        self._end_open_paragraph()
+        language = read_language(token.info) if token.type == "fence" else ""
+        columns = self.dialect.code_columns
+        if columns is not None:
+            columns = narrow_code(columns, _list_around(tokens[:index]))
+        code = highlight_code(token.content, language, columns)
+        named = f' class="language-{escape_attribute(language)}"' if language else ""
+        focus = ' tabindex="0"' if self.dialect.scrolls else ""
+        self.out.append(
+            f'<pre id="{self._id(token.meta["id"])}"{focus}><code{named}>{code}</code></pre>\n'
+        )
+
+    def _write_rule(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self._end_open_paragraph()
+        self.out.append("<hr/>\n")
+
+    def _write_maths(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self._end_open_paragraph()
+        self.out.append(f'<p class="maths">{self._set_maths(token.content, is_block=True)}</p>\n')
+
+    def _set_maths(self, latex: str, *, is_block: bool) -> str:
+        from bindery.markdown.maths import MathsError, draw_maths, write_mathml
+
+        try:
+            if self.dialect.draws_maths:
+                return draw_maths(latex, is_block=is_block)
+            return write_mathml(latex, is_block=is_block)
+        except MathsError:  # the check has reported it: a lenient build shows the source
+            return f"<code>{escape_text(latex)}</code>"
+
+    # --- tables ---
+
+    def _open_table(self, token: Token, tokens: Sequence[Token], index: int) -> None:
+        self._end_open_paragraph()
+        rows = _read_rows(tokens, index)
+        self.headings = rows[0] if rows else []
+        added = self.additions.tables.get(token.map[0] + 1) if token.map else None
+        self.table_addition = added = added or _NO_TABLE_ADDITION
+        self.row = -1
+        identifier = self._id(token.meta["id"])
+        if self.dialect.scrolls:
+            self.keeps_words = True
+            self.pads = find_pads(rows, _find_right_columns(tokens, index))
+            self._open_table_box(f"Table: {', '.join(filter(None, self.headings))}"[:120])
+        style, group = "", ""
+        if self.dialect.table_rooms is not None:
+            self.table = layout_table(_add_texts(rows, added), self.dialect.table_rooms)
+            widths = "".join(f'<col style="width: {width:g}%"/>' for width in self.table.widths)
+            group = f"<colgroup>{widths}</colgroup>"
+            share = f"{100 * self.table.share:g}%"
+            style = f' class="laid-out {self.table.size}" style="width: {share}"'
+        elif self.dialect.labels_cells and _is_wide(rows):
+            style = ' class="wide"'
+        self.out.append(f'<table id="{identifier}"{style}{added.attributes}>{group}\n')
+        self._push_barrier()
+
+    def _open_table_box(self, name: str) -> None:
+        self.table_names[name] += 1
+        count = self.table_names[name]
+        label = escape_attribute(f"{name} ({count})" if count > 1 else name)
+        self.out.append(f'<div class="table" role="region" tabindex="0" aria-label="{label}">')
+
+    def _close_table(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self._close_raw_to_barrier()
+        self.out.append("</table></div>\n" if self.dialect.scrolls else "</table>\n")
+        self.table = None
+        self.keeps_words = False
+        self.pads = {}
+        self.table_addition = _NO_TABLE_ADDITION
+
+    def _open_row(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self.row += 1
+        self.column = -1
+        kind = self.table_addition.rows.get(self.row)
+        self.out.append(f'<tr class="{kind}">' if kind else "<tr>")
+        self._push_barrier()
+
+    def _open_cell(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self.column += 1
+        style = str(token.attrs.get("style", ""))
+        align = f' class="{style.removeprefix("text-align:")}"' if style else ""
+        scope = ' scope="col"' if token.tag == "th" else ""
+        label = ""
+        if self.dialect.labels_cells and token.tag == "td" and self.column < len(self.headings):
+            label = f' data-label="{escape_attribute(self.headings[self.column])}"'
+        added = self._find_cell_addition().attributes
+        if pad := self.pads.get((self.row, self.column)):
+            added += f' data-pad="{pad}"'
+        self.out.append(f"<{token.tag}{align}{scope}{label}{added}>")
+        self._push_barrier()
+
+    def _close_cell(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self._close_raw_to_barrier()
+        self.out.append(f"{self._find_cell_addition().behind}</{token.tag}>\n")
+
+    def _find_cell_addition(self) -> CellAddition:
+        return self.table_addition.cells.get((self.row, self.column), _NO_CELL_ADDITION)
+
+    # --- footnotes ---
+
+    def _open_footnotes(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self.out.append('<hr class="footnotes"/>\n<ol class="footnotes">\n')
+        self._push_barrier()
+
+    def _close_footnotes(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self._close_raw_to_barrier()
+        self.out.append("</ol>\n")
+
+    def _open_footnote(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        identifier = self._id(f"note.{token.meta['id'] + 1}")
+        self.out.append(f'<li id="{identifier}">')
+        self._push_barrier()
+
+    def _close_footnote(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        self._close_raw_to_barrier()
+        self.out.append("</li>\n")
+
+    def _write_footnote_back(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        back = self._id(f"ref.{token.meta['id'] + 1}.{token.meta.get('subId', 0) + 1}")
+        self.out.append(
+            f' <a class="back" href="#{back}" aria-label="Back to the text">\u21a9\ufe0e</a>'
+        )
+
+    # --- inline text ---
+
+    def _write_inline(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        children = token.children or []
+        if len(children) == 1 and children[0].type == "text":
+            self.out.append(self._escape(children[0].content))
+            return
+        for child in children:
+            handler = _INLINES.get(child.type)
+            if handler is not None:
+                handler(self, child)
+            elif child.nesting == 1:
+                self.out.append(f"<{child.tag}>")
+                self._push_barrier()
+            elif child.nesting == -1:
+                self._close_raw_to_barrier()
+                self.out.append(f"</{child.tag}>")
+            elif child.content:  # a dark image has none: the light one shows it
+                self.out.append(self._escape(child.content))
+
+    def _escape(self, text: str) -> str:
+        if self.table is not None:
+            return escape_text(split_long_words(text)).replace(ZERO_WIDTH_SPACE, "<wbr/>")
+        if self.keeps_words:
+            return "".join(
+                f'<span class="word">{escape_text(piece)}</span>' if is_word else escape_text(piece)
+                for is_word, piece in zip(cycle((False, True)), _SHORT_WORD.split(text))
+            )
+        return escape_text(text)
+
+    def _write_text(self, token: Token) -> None:
+        self.out.append(self._escape(token.content))
+
+    def _write_break(self, _token: Token) -> None:
+        self.out.append("\n")
+
+    def _write_hard_break(self, _token: Token) -> None:
+        self.out.append("<br/>\n")
+
+    def _write_inline_code(self, token: Token) -> None:
+        words = token.content.split(" ")
+        if self.keeps_words and len(words) > 1 and len(token.content) > _LONGEST_CODE_ON_ONE_LINE:
+            # A command that kept its line would press all other columns together.
+            code = " ".join(f'<span class="word">{escape_text(word)}</span>' for word in words)
+            self.out.append(f'<code class="command">{code}</code>')
+            return
+        if self.table is not None or self.keeps_words:
+            code = self._escape(token.content)
+        else:  # readers break a line behind the hyphens that an option begins with
+            code = _OPTION.sub(r'<span class="word">\g<0></span>', escape_text(token.content))
+        self.out.append(f"<code>{code}</code>")
+
+    def _write_inline_maths(self, token: Token) -> None:
+        is_block = token.type == "math_inline_double"
+        self.out.append(self._set_maths(token.content, is_block=is_block))
+
+    def _open_link(self, token: Token) -> None:
+        link: Link = token.meta["link"]
+        title = token.attrs.get("title")
+        self._start_link(link, str(title) if title else "")
+        self._push_barrier()
+
+    def _start_link(self, link: Link, title: str = "") -> None:
+        target = self.resolved.find_target(link)
+        href = self.dialect.write_href(target, self.chapter) if target is not None else None
+        if href is None:
+            self.out.append('<span class="dead">')
+            self.links.append("</span>")
+            return
+        if isinstance(target, ToWeb):
+            title = title or self.web_titles.get(target.url, "")
+        hint = f' title="{escape_attribute(title)}"' if title else ""
+        match target:
+            case ToWeb():
+                kind = ' class="web"'
+            case ToChapter():
+                kind = ' class="book"'
+            case _:
+                kind = ""
+        self.out.append(f'<a href="{escape_attribute(href)}"{kind}{hint}>')
+        self.links.append("</a>")
+
+    def _close_link(self, _token: Token) -> None:
+        self._close_raw_to_barrier()
+        self.out.append(self.links.pop())
+
+    def _write_image(self, token: Token) -> None:
+        link: Link = token.meta["link"]
+        title = token.attrs.get("title")
+        extra = [("title", str(title))] if title else []
+        dark: Token | None = token.meta.get("dark")
+        srcset = self._write_srcset([(dark.meta["link"], "")]) if dark is not None else []
+        if srcset:
+            address = escape_attribute(srcset[0][1])
+            media = 'media="(prefers-color-scheme: dark)"'
+            self.out.append(f'<picture><source {media} srcset="{address}"/>')
+        self._show_image(link, token.meta["id"], link.text, extra)
+        if srcset:
+            self.out.append("</picture>")
+
+    def _show_image(
+        self, link: Link, identifier: str, alt: str, extra: Sequence[tuple[str, str]]
+    ) -> None:
+        target = self.resolved.find_target(link)
+        source = self.dialect.write_image(target, self.chapter) if target is not None else None
+        element_id = self._id(identifier)
+        if source is None:
+            text = escape_text(alt or link.destination or "image")
+            mark = "" if isinstance(target, ToWeb) else "image missing: "
+            shown = f'<span id="{element_id}" class="no-image">[{mark}{text}]</span>'
+            if isinstance(target, ToWeb) and not self.links:
+                shown = f'<a class="web" href="{escape_attribute(target.url)}">{shown}</a>'
+            self.out.append(shown)
+            return
+        size = _write_size(dict(extra))
+        extra = [(name, value) for name, value in extra if name not in ("width", "height")]
+        if size:
+            extra.append(("style", size))
+        attributes = "".join(f' {name}="{escape_attribute(value)}"' for name, value in extra)
+        if source.width and source.height and not size:
+            attributes += f' width="{source.width}" height="{source.height}"'
+        self.out.append(
+            f'<img id="{element_id}" src="{escape_attribute(source.src)}" '
+            f'alt="{escape_attribute(alt)}"{attributes}/>'
+        )
+
+    def _write_footnote_reference(self, token: Token) -> None:
+        number = token.meta["id"] + 1
+        own = self._id(f"ref.{number}.{token.meta.get('subId', 0) + 1}")
+        note = self._id(f"note.{number}")
+        self.out.append(f'<sup class="note"><a id="{own}" href="#{note}">{number}</a></sup>')
+
+    # --- raw HTML ---
+
+    def _write_html_block(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+        is_figure = _holds_picture_only(token) and _HOLD_PARAGRAPHS.issuperset(self.raw)
+        if is_figure:
+            self.out.append('<p class="figure">')
+            self._push_barrier()
+        self._write_html(token)
+        if is_figure:
+            self._close_raw_to_barrier()
+            self.out.append("</p>")
+        self.out.append("\n")
+        if self.additions.blocks and token.map:
+            for line in range(token.map[0] + 1, token.map[1] + 1):
+                if line in self.additions.blocks:
+                    self._end_open_paragraph()
+                    self.out.append(self.additions.blocks[line])
+
+    def _write_inline_html(self, token: Token) -> None:
+        self._write_html(token)
+        span = token.meta.get("span")
+        if self.additions.inlines and span is not None:
+            markup, mark = self.additions.inlines.get((span.line, span.col), ("", ""))
+            self.out.append(markup if self.links or self.is_in_heading else markup + mark)
+
+    def _write_html(self, token: Token) -> None:
+        pieces = token.meta.get("pieces", ())
+        for index, piece in enumerate(pieces):
+            match piece:
+                case Text(text):
+                    self.out.append(self._escape(text))
+                case Tag() if not piece.is_shown:
+                    self.out.append(self._escape(piece.raw))
+                case Tag(name=name, closing=True):
+                    self._close_raw(name)
+                case Tag():
+                    self._open_raw(index, piece, token)
+                case _:
+                    pass
+
+    def _open_raw(self, index: int, tag: Tag, token: Token) -> None:
+        name = tag.name
+        identifier: str = token.meta["piece_ids"].get(index, "")
+        link: Link | None = token.meta["piece_links"].get(index)
+        for other in list(_ENDS.get(name, ())):
+            if self.raw and self.raw[-1] == other:
+                self.out.append(f"</{self.raw.pop()}>")
+        if name == "img":
+            kept = [(k, v) for k, v in tag.kept_attributes if k in ("width", "height", "title")]
+            if link is not None:
+                kept += self._write_srcset(token.meta["piece_sources"][index])
+                self._show_image(link, identifier, tag.get("alt") or "", kept)
+            return
+        if name == "source":
+            self._write_sources(tag, token.meta["piece_sources"][index])
+            return
+        if name in VOID_ELEMENTS:
+            self.out.append(f"<{name}/>")
+            return
+        if name == "a" and link is not None:
+            self._start_link(link, tag.get("title") or "")
+            self.raw.append(self.links.pop().strip("</>"))
+            explicit = tag.get("id") or tag.get("name")
+            if explicit:
+                self.out.append(f'<span id="{self._id(explicit)}"></span>')
+            return
+        rank = token.meta["piece_ranks"].get(index)
+        shown = f"h{rank}" if rank else self._find_shown(name)
+        explicit = tag.get("id") or (tag.get("name") if name == "a" else None)
+        attributes = [
+            (key, value or key if key in ("open", "reversed") else value)
+            for key, value in tag.kept_attributes
+            if key not in ("id", "name", "href", "src", "srcset", "align")
+        ]
+        align = "center" if name == "center" else (tag.get("align") or "").lower()
+        if align in ("left", "right", "center", "justify") and name != "table":
+            attributes.append(("style", f"text-align: {align}"))
+        if name == "table" and self.dialect.scrolls:
+            self._open_table_box("Table")
+            self.raw.append(_TABLE_BOX)
+        # The anchor of a heading may be empty, as GitHub makes it of punctuation alone.
+        own = identifier if index in token.meta["piece_ids"] else explicit
+        if own is not None:
+            attributes.insert(0, ("id", self.dialect.write_id(self.chapter, own)))
+        text = "".join(f' {key}="{escape_attribute(value)}"' for key, value in attributes)
+        if rank and not dict(self.chapter.inventory.headings).get(identifier):
+            text += self._write_title(identifier)
+        self.out.append(f"<{shown}{text}>")
+        self.raw.append(shown)
+        if identifier and explicit:
+            self.out.append(f'<span id="{self._id(explicit)}"></span>')
+
+    def _write_sources(self, tag: Tag, sources: Sequence[tuple[Link, str]]) -> None:
+        srcset = self._write_srcset(sources)
+        if srcset and self.raw and self.raw[-1] == "picture":
+            kept = [(k, v) for k, v in tag.kept_attributes if k in ("media", "type")]
+            text = "".join(f' {key}="{escape_attribute(value)}"' for key, value in kept + srcset)
+            self.out.append(f"<source{text}/>")
+
+    def _write_srcset(self, sources: Sequence[tuple[Link, str]]) -> list[tuple[str, str]]:
+        """The attribute `srcset` with the addresses of this output; none where the output offers
+        no choice, or has none of the files."""
+        if not self.dialect.offers_sources:
+            return []
+        written = []
+        for link, descriptor in sources:
+            target = self.resolved.find_target(link)
+            source = self.dialect.write_image(target, self.chapter) if target is not None else None
+            if source is not None:
+                # A comma at the end of an address would end the address.
+                written.append(f"{source.src.replace(',', '%2C')} {descriptor}".strip())
+        return [("srcset", ", ".join(written))] if written else []
+
+    def _find_shown(self, name: str) -> str:
+        """The element that shows the same as one of the author's."""
+        if name == "picture" and not self.dialect.offers_sources:
+            return "span"
+        return _SHOWN_AS.get(name, name)
+
+    def _close_raw(self, name: str) -> None:
+        """Close the nearest open element of this name, and what was left open inside it; one
+        that was never opened here is dropped, as browsers do."""
+        shown = self._find_shown(name)
+        wanted = {shown} | ({"a", "span"} if name == "a" else set())
+        if name[0] == "h" and name[1:].isdigit():
+            wanted = {f"h{rank}" for rank in range(1, 7)}
+        for depth in range(len(self.raw) - 1, -1, -1):
+            if self.raw[depth] == _BARRIER:
+                return
+            if self.raw[depth] in wanted:
+                if name == "table" and depth and self.raw[depth - 1] == _TABLE_BOX:
+                    depth -= 1
+                while len(self.raw) > depth:
+                    self.out.append(f"</{self.raw.pop().partition('.')[0]}>")
+                return
+
+
+_SHOWN_AS = {"center": "div", "tt": "code", "big": "span"}
+"""Old elements that XHTML has no more, and what shows the same."""
+
+
+def _find_right_columns(tokens: Sequence[Token], index: int) -> list[int]:
+    """The columns of the table that opens at `index` whose cells end at the right."""
+    heads = []
+    for token in tokens[index + 1 :]:
+        if token.type == "th_open":
+            heads.append(token)
+        elif token.type == "thead_close":
+            break
+    return [
+        column for column, head in enumerate(heads) if head.attrs.get("style") == "text-align:right"
+    ]
+
+
+def _read_rows(tokens: Sequence[Token], index: int) -> list[list[str]]:
+    """The plain text of the cells of the table that opens at `index`, row by row."""
+    rows: list[list[str]] = []
+    for position in range(index + 1, len(tokens)):
+        match tokens[position].type:
+            case "table_close":
+                break
+            case "tr_open":
+                rows.append([])
+            case "inline":
+                rows[-1].append(_read_cell(tokens[position]))
+            case _:
+                pass
+    return rows
+
+
+def _add_texts(rows: Sequence[Sequence[str]], added: TableAddition) -> Sequence[Sequence[str]]:
+    """The cells of a table with the texts that are added to them."""
+    if not added.cells:
+        return rows
+    return [
+        [
+            text + added.cells.get((row, column), _NO_CELL_ADDITION).text
+            for column, text in enumerate(cells)
+        ]
+        for row, cells in enumerate(rows)
+    ]
+
+
+def _read_cell(token: Token) -> str:
+    text = []
+    for child in token.children or []:
+        match child.type:
+            case "text" | "code_inline" | "math_inline" | "math_inline_double":
+                text.append(child.content)
+            case "softbreak" | "hardbreak":
+                text.append("\n")
+            case "html_inline" if child.content.lower().startswith("<br"):
+                text.append("\n")
+            case "image":
+                text.append("image-wide")
+            case _:
+                pass
+    return "".join(text)
+
+
+def _is_wide(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a table is too wide for a reader the size of a hand."""
+    if not rows:
+        return False
+    width = sum(
+        max((len(row[index]) for row in rows if index < len(row)), default=0)
+        for index in range(len(rows[0]))
+    )
+    return len(rows[0]) > 4 or width > 60
+
+
+def _write_size(attributes: Mapping[str, str]) -> str:
+    """Width and height of a raw image as a style, which every engine heeds."""
+    rules = []
+    for name in ("width", "height"):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(px|%)?\s*", attributes.get(name, ""))
+        if match:
+            rules.append(f"{name}: {match[1]}{match[2] or 'px'}")
+    return "; ".join(rules)
+
+
+def _holds_images_only(token: Token) -> bool:
+    """Whether a paragraph is an image, or several, alone or as links."""
+    children = token.children or []
+    kinds = ("image", "dark_image", "softbreak", "link_open", "link_close")
+    return any(child.type == "image" for child in children) and all(
+        child.type in kinds or (not child.content.strip() and child.type == "text")
+        for child in children
+    )
+
+
+def _holds_picture_only(token: Token) -> bool:
+    """Whether a block of raw HTML is pictures, and perhaps comments, and nothing else."""
+    pieces = token.meta.get("pieces", ())
+    names = {piece.name for piece in pieces if isinstance(piece, Tag)}
+    texts = (piece.text for piece in pieces if isinstance(piece, Text))
+    return (
+        "picture" in names
+        and names <= {"picture", "source", "img"}
+        and not any(text.strip() for text in texts)
+    )
+
+
+def _skip(_writer: _Writer, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
+    """Tokens that no output shows: front matter and what only opens a group."""
+
+
+_Block = Callable[[_Writer, Token, Sequence[Token], int], None]
+_BLOCKS: Mapping[str, _Block] = {
+    "inline": _Writer._write_inline,
+    "paragraph_open": _Writer._open_paragraph,
+    "paragraph_close": _Writer._close_paragraph,
+    "heading_open": _Writer._open_heading,
+    "heading_close": _Writer._close_heading,
+    "list_item_open": _Writer._open_item,
+    "alert_open": _Writer._open_alert,
+    "alert_title_open": _Writer._open_alert_title,
+    "fence": _Writer._write_code,
+    "code_block": _Writer._write_code,
+    "hr": _Writer._write_rule,
+    "math_block": _Writer._write_maths,
+    "math_block_label": _Writer._write_maths,
+    "table_open": _Writer._open_table,
+    "table_close": _Writer._close_table,
+    "tr_open": _Writer._open_row,
+    "th_open": _Writer._open_cell,
+    "td_open": _Writer._open_cell,
+    "th_close": _Writer._close_cell,
+    "td_close": _Writer._close_cell,
+    "html_block": _Writer._write_html_block,
+    "footnote_block_open": _Writer._open_footnotes,
+    "footnote_block_close": _Writer._close_footnotes,
+    "footnote_open": _Writer._open_footnote,
+    "footnote_close": _Writer._close_footnote,
+    "footnote_anchor": _Writer._write_footnote_back,
+    "front_matter": _skip,
+}
+_INLINES: Mapping[str, Callable[[_Writer, Token], None]] = {
+    "text": _Writer._write_text,
+    "softbreak": _Writer._write_break,
+    "hardbreak": _Writer._write_hard_break,
+    "code_inline": _Writer._write_inline_code,
+    "math_inline": _Writer._write_inline_maths,
+    "math_inline_double": _Writer._write_inline_maths,
+    "link_open": _Writer._open_link,
+    "link_close": _Writer._close_link,
+    "image": _Writer._write_image,
+    "html_inline": _Writer._write_inline_html,
+    "footnote_ref": _Writer._write_footnote_reference,
+}

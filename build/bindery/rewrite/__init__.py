@@ -1,0 +1,1 @@
+"""Changes to the sources: moving and formatting."""

@@ -1,0 +1,292 @@
+"""`chapters.yaml` and plain lists of chapters after a move: exact edits at the places of paths, all
+else as it stands.
+
+Comments, quotes and order are the author's, so nothing is written anew but the paths themselves.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from bindery.book.importing import LIST_NAME
+from bindery.core.config import FILE_NAME, Config
+from bindery.core.model import BookError, Finding, Span
+
+MapPath = Callable[[str], str]
+_FILE_KEYS = ("cover", "baseline")
+"""Keys whose value is the path of a file, relative to the root."""
+_GLOB = re.compile(r"[*?\[]")
+_ROW = re.compile(r"(?P<before>[^\S\r\n]*)(?P<path>[^#\r\n]*?)(?=[^\S\r\n]*(?:#|[\r\n]|\Z))")
+
+
+def relist_chapters(text: str, config: Config, map_path: MapPath) -> str:
+    """The text of `chapters.yaml` when each path has become what `map_path` makes of it.
+
+    Chapters that move are noted under `moved`; where one comes back to a place that is noted
+    there, the note goes. Raises BookError where this cannot be written.
+    """
+    mark = "\ufeff" if text.startswith("\ufeff") else ""
+    text = text.removeprefix(mark)
+    before = _find_values(text)
+    moved = _follow_moves(text, config, map_path)
+    edits = [
+        (node.start_mark.index, node.end_mark.index, _write_scalar(text, node, value))
+        for node, value in _find_new_values(before, config, map_path)
+    ]
+    # From the end, so that the places before stay true.
+    changed = text
+    for start, end, written in sorted(edits, reverse=True):
+        changed = changed[:start] + written + changed[end:]
+    changed = _write_moved(changed, moved)
+    _prove(text, changed, config, map_path, moved)
+    return mark + changed
+
+
+def _find_values(text: str) -> Mapping[str, Node]:
+    node = YAML(typ="safe", pure=True).compose(text)
+    return {str(key.value): value for key, value in node.value}
+
+
+def _find_new_values(
+    top: Mapping[str, Node], config: Config, map_path: MapPath
+) -> Iterator[tuple[ScalarNode, str]]:
+    """The values that change, `moved` aside, and what they become."""
+    for node, base, kind in _find_paths(top, config.folder):
+        path = str(PurePosixPath(base, str(node.value).strip()))
+        new = _map_pattern(path, map_path) if kind == "pattern" else map_path(path)
+        if new != path:
+            yield node, _relate(new, base)
+
+
+def _find_paths(top: Mapping[str, Node], folder: str) -> Iterator[tuple[ScalarNode, str, str]]:
+    """Each value that is a path, the folder that it starts from, and of what kind it is."""
+    for part in _iterate_items(top.get("parts")):
+        for chapter in _iterate_items(_get(part, "chapters")):
+            node = _get(chapter, "path") if isinstance(chapter, MappingNode) else chapter
+            if isinstance(node, ScalarNode):
+                yield node, folder, "chapter"
+    for key in _FILE_KEYS:
+        node = top.get(key)
+        if isinstance(node, ScalarNode):
+            yield node, "", "file"
+    for pattern in _iterate_items(top.get("not_chapters")):
+        if isinstance(pattern, ScalarNode):
+            yield pattern, folder, "pattern"
+    tools = top.get("tools")
+    for _, tool in tools.value if isinstance(tools, MappingNode) else ():
+        node = _get(tool, "path")
+        if isinstance(node, ScalarNode):
+            yield node, "", "file"
+
+
+def _get(node: Node, key: str) -> Node | None:
+    if not isinstance(node, MappingNode):
+        return None
+    return next((value for name, value in node.value if name.value == key), None)
+
+
+def _iterate_items(node: Node | None) -> Iterator[Node]:
+    if isinstance(node, SequenceNode):
+        yield from node.value
+
+
+def _map_pattern(pattern: str, map_path: MapPath) -> str:
+    """A pattern follows the folder that it begins with, if that moves; one without stars is a
+    path."""
+    if not _GLOB.search(pattern):
+        return map_path(pattern)
+    literal = pattern[: _GLOB.search(pattern).start()]  # type: ignore[union-attr]
+    folder, _, _ = literal.rpartition("/")
+    return map_path(folder) + pattern[len(folder) :] if folder else pattern
+
+
+def _relate(path: str, folder: str) -> str:
+    return path.removeprefix(f"{folder}/") if folder else path
+
+
+def _write_scalar(text: str, node: ScalarNode, value: str) -> str:
+    """The value between the quotes that stand there; a bare one gets some where it needs them."""
+    mark = text[node.start_mark.index]
+    if mark == '"':
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    if mark == "'":
+        return _quote(value)
+    return _write_plain(value)
+
+
+def _write_plain(value: str) -> str:
+    try:
+        kept = YAML(typ="safe", pure=True).load(f"[{value}]") == [value]
+        kept = kept and YAML(typ="safe", pure=True).load(f"{value}: {value}") == {value: value}
+    except (YAMLError, ValueError):
+        kept = False
+    return value if kept else _quote(value)
+
+
+def _quote(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+# --- moved ---
+
+
+def _follow_moves(text: str, config: Config, map_path: MapPath) -> Mapping[str, str]:
+    """What `moved` is to hold, from old path to new, as it is typed there."""
+    folder = config.folder
+    known = {_relate(m.old, folder): _relate(m.new, folder) for m in config.moved}
+    pairs = {
+        _relate(entry.path, folder): _relate(map_path(entry.path), folder)
+        for entry in config.chapters
+        if map_path(entry.path) != entry.path
+    }
+    followed = {old: pairs.get(new, new) for old, new in known.items()}
+    back = {new for new in pairs.values() if new in followed}
+    for old, new in pairs.items():
+        if known.get(new) == old:
+            continue  # it goes back: nothing has moved
+        followed[old] = new
+    return {old: new for old, new in followed.items() if old not in back}
+
+
+def _write_moved(text: str, moved: Mapping[str, str]) -> str:
+    """The text with exactly these entries under `moved`, those that are there kept as typed."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    node = _find_values(text).get("moved")
+    if not isinstance(node, MappingNode):
+        if not moved:
+            return text
+        entries = [f"  {_write_plain(old)}: {_write_plain(new)}" for old, new in moved.items()]
+        block = newline.join(["moved:", *entries])
+        ends = text.endswith("\n")
+        return f"{text}{newline}{block}{newline}" if ends else f"{text}{newline}{block}"
+    if node.flow_style:
+        pairs = ", ".join(f"{_write_plain(old)}: {_write_plain(new)}" for old, new in moved.items())
+        return text[: node.start_mark.index] + f"{{{pairs}}}" + text[node.end_mark.index :]
+    if not moved:
+        return _remove_moved(text, node)
+    lines = text.splitlines(keepends=True)
+    indent = " " * node.value[0][0].start_mark.column
+    there = {str(key.value): (key, value) for key, value in node.value}
+    last = node.value[-1][1].end_mark.line
+    added = [
+        f"{indent}{_write_plain(old)}: {_write_plain(new)}"
+        for old, new in moved.items()
+        if old not in there
+    ]
+    if added:
+        ending = lines[last][len(lines[last].rstrip("\r\n")) :]
+        lines[last] = lines[last].rstrip("\r\n") + newline + newline.join(added) + ending
+    for old, (key, value) in sorted(there.items(), key=lambda e: -e[1][0].start_mark.line):
+        first, end = key.start_mark.line, value.end_mark.line
+        if old not in moved:
+            kept = lines[first].split(newline, 1)[1] if added and first == last else ""
+            lines[first : end + 1] = [kept]
+        elif str(value.value) != moved[old]:
+            line, start, stop = lines[first], value.start_mark.column, value.end_mark.column
+            written = _write_scalar(text, value, moved[old])
+            lines[first] = line[:start] + written + line[stop:]
+    return "".join(lines)
+
+
+def _remove_moved(text: str, node: MappingNode) -> str:
+    """The text without the key `moved`, as it was before the key was written."""
+    lines = text.splitlines(keepends=True)
+    first, end = node.start_mark.line, node.value[-1][1].end_mark.line
+    while not lines[first].startswith("moved"):
+        first -= 1
+    is_last = end + 1 == len(lines)
+    if is_last and first and not lines[end].endswith(("\n", "\r")):
+        lines[first - 1] = lines[first - 1].rstrip("\r\n")
+    elif is_last and first and not lines[first - 1].strip():
+        first -= 1
+    del lines[first : end + 1]
+    return "".join(lines)
+
+
+def _prove(
+    before: str, after: str, config: Config, map_path: MapPath, moved: Mapping[str, str]
+) -> None:
+    """Raise BookError unless the new text says what the old one said, each path mapped."""
+    expected, actual = (_load(text) for text in (before, after))
+    if expected is not None:
+        for part in expected.get("parts", ()):
+            part["chapters"] = [
+                {**entry, "path": _map_from(entry["path"], config.folder, map_path)}
+                if isinstance(entry, dict)
+                else _map_from(entry, config.folder, map_path)
+                for entry in part["chapters"]
+            ]
+        for key in _FILE_KEYS:
+            if key in expected:
+                expected[key] = _map_from(expected[key], "", map_path)
+        if "not_chapters" in expected:
+            expected["not_chapters"] = [
+                _relate(
+                    _map_pattern(str(PurePosixPath(config.folder, entry)), map_path), config.folder
+                )
+                if _map_pattern(str(PurePosixPath(config.folder, entry)), map_path)
+                != str(PurePosixPath(config.folder, entry))
+                else entry
+                for entry in expected["not_chapters"]
+            ]
+        for tool in (expected.get("tools") or {}).values():
+            tool["path"] = _map_from(tool["path"], "", map_path)
+        expected.pop("moved", None)
+        if moved:
+            expected["moved"] = dict(moved)
+    if expected is None or actual is None or expected != actual:
+        message = f"{FILE_NAME} cannot be edited where it stands"
+        hint = "write its lists with one entry a line, and try again"
+        raise BookError(Finding(Span.whole(FILE_NAME), "refused-move", message, hint))
+
+
+def _load(text: str) -> dict[str, Any] | None:
+    try:
+        loaded = YAML(typ="safe", pure=True).load(text)
+    except (YAMLError, ValueError):
+        return None
+    if isinstance(loaded, dict) and not loaded.get("moved"):
+        loaded.pop("moved", None)
+    return loaded if isinstance(loaded, dict) else None
+
+
+def _map_from(path: str, base: str, map_path: MapPath) -> str:
+    """A path as it is typed below `base`, mapped; as it stands where it does not move."""
+    whole = str(PurePosixPath(base, path))
+    return _relate(map_path(whole), base) if map_path(whole) != whole else path
+
+
+# --- plain lists ---
+
+
+def list_plain_lists(config: Config) -> tuple[str, ...]:
+    """Where lists of chapters may lie that `bindery import` reads, one path a line."""
+    return tuple(dict.fromkeys(posixpath.join(base, LIST_NAME) for base in ("", config.folder)))
+
+
+def relist_paths(text: str, path: str, map_path: MapPath) -> str:
+    """The text of a plain list at `path` when each path in it, relative to its folder, has become
+    what `map_path` makes of it. Comments, blanks and line ends stay."""
+    base, new_base = posixpath.dirname(path), posixpath.dirname(map_path(path))
+
+    def relist(row: str) -> str:
+        match = _ROW.match(row)
+        if match is None or not match["path"]:
+            return row
+        typed = match["path"]
+        old = posixpath.normpath(posixpath.join(base, typed))
+        new = map_path(old)
+        if new == old and new_base == base:
+            return row
+        return f"{match['before']}{posixpath.relpath(new, new_base or '.')}{row[match.end() :]}"
+
+    return "".join(relist(row) for row in re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text))

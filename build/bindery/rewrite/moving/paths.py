@@ -1,0 +1,72 @@
+"""Which paths become which, and the files of a repository as they will lie afterwards."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from bindery.core.repository import Kind, Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Which paths become which. A folder takes along what lies in it."""
+
+    pairs: tuple[tuple[str, str], ...]
+
+    def map(self, path: str) -> str:
+        """The path that a path has after the moves."""
+        for old, new in self.pairs:
+            if path == old or path.startswith(f"{old}/"):
+                return new + path[len(old) :]
+        return path
+
+    def unmap(self, path: str) -> str | None:
+        """The path that a path had before the moves, or None where nothing comes to lie there."""
+        for old, new in self.pairs:
+            if path == new or path.startswith(f"{new}/"):
+                return old + path[len(new) :]
+        return None if self.map(path) != path else path
+
+
+class MovedTree(Tree):
+    """The files below a root as they will lie after some moves."""
+
+    def __init__(self, tree: Tree, moves: Moves) -> None:
+        super().__init__(tree.root)
+        self._tree = tree
+        self._moves = moves
+        self._made = {parent for _, new in moves.pairs for parent in _list_parents(new)}
+        self.emptied = frozenset(_find_emptied(tree, moves) - self._made)
+        """Folders that hold nothing any more."""
+
+    def find_kind(self, path: str) -> Kind | None:
+        if not path or path in self._made:
+            return "folder"
+        before = self._moves.unmap(path)
+        return None if before is None or path in self.emptied else self._tree.find_kind(before)
+
+    def leaves_root(self, path: str) -> bool:
+        before = self._moves.unmap(path)
+        return before is not None and self._tree.leaves_root(before)
+
+    def find_other_case(self, path: str) -> str:
+        actual = self._tree.find_other_case(path)
+        return self._moves.map(actual) if actual else ""
+
+
+def _list_parents(path: str) -> list[str]:
+    return [str(parent) for parent in PurePosixPath(path).parents if str(parent) != "."]
+
+
+def _find_emptied(tree: Tree, moves: Moves) -> set[str]:
+    gone = {old for old, _ in moves.pairs}
+    emptied: set[str] = set()
+    for old, _ in moves.pairs:
+        for parent in _list_parents(old):
+            if any(posixpath.join(parent, name) not in gone for name in tree.list_folder(parent)):
+                break
+            gone.add(parent)
+            emptied.add(parent)
+    return emptied

@@ -1,0 +1,385 @@
+"""What a move changes: files that get another path, links that have to be typed anew, and the
+proof that each link leads to where it led before.
+
+Values only. `transfer` puts a plan onto the disk.
+"""
+
+from __future__ import annotations
+
+import html
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from bindery.book.markdown_files import (
+    Document,
+    Edit,
+    Resolved,
+    apply_edits,
+    make_document,
+    resolve_documents,
+)
+from bindery.core.config import Config
+from bindery.core.model import (
+    BookError,
+    Chapter,
+    Failure,
+    Finding,
+    FolderAnchor,
+    Link,
+    NestedUrl,
+    NoAnchor,
+    NoDestination,
+    NothingThere,
+    Outside,
+    Resolution,
+    Severity,
+    Span,
+    Target,
+    ToChapter,
+    ToFile,
+    ToWeb,
+    WrongCase,
+)
+from bindery.core.repository import Tree
+from bindery.evidence.quotations import Quotations, compute_checksum, find_quotations
+from bindery.markdown.link_typing import Form, Style, read_form, write_form
+from bindery.rewrite.moving.paths import MovedTree, Moves
+
+RULE = "refused-move"
+_STYLES: Mapping[str, Style] = {
+    "link": "bare",
+    "image": "bare",
+    "dark-image": "bare",
+    "definition": "bare",
+    "html-link": "html",
+    "html-image": "html",
+    "html-source": "srcset",
+}
+_CHECKSUM = re.compile(r"[0-9a-f]{8}(?=\s*-->)")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A move that breaks nothing."""
+
+    moves: Moves
+    formers: Mapping[str, str]
+    """What files hold whose text changes, by the path that they have before the move."""
+    texts: Mapping[str, str]
+    """What they are to hold, by the same path."""
+    edits: Mapping[str, tuple[Edit, ...]]
+    """The links that are typed anew, by the path of their file before the move."""
+    emptied: frozenset[str]
+    """Folders that hold nothing any more afterwards."""
+    notes: tuple[Finding, ...]
+    """Links that come out otherwise than moving back could undo; none of them breaks."""
+    mentions: tuple[Finding, ...]
+    """Where code and prose name the old path. They are no links, and stay as they are."""
+
+
+def plan_move(
+    config: Config,
+    tree: Tree,
+    documents: Mapping[str, Document],
+    moves: Moves,
+    listing: Mapping[str, tuple[str, str]],
+) -> Plan:
+    """Plan moves: each link in every document leads to the same thing afterwards.
+
+    `listing` is the text of files that are no Markdown and change, before and after the move.
+    Raises BookError with a finding for each link that cannot be typed anew, and for each that
+    would lead elsewhere.
+    """
+    before = resolve_documents(documents.values(), tree, config)
+    edits: dict[str, tuple[Edit, ...]] = {}
+    faults: list[Finding] = []
+    notes: list[Finding] = []
+    for path, document in documents.items():
+        found = []
+        for item in _edit_links(document, before, documents, moves):
+            if isinstance(item, Edit):
+                found.append(item)
+            elif item.severity is Severity.ERROR:
+                faults.append(item)
+            else:
+                notes.append(item)
+        found += _rename_quoted(document.chapter, moves, config)
+        if found:
+            edits[path] = tuple(dict.fromkeys(found))
+    if faults:
+        raise BookError(*faults)
+    moved = _move_documents(documents, edits, moves, maths=config.maths)
+    moved_tree = MovedTree(tree, moves)
+    after = resolve_documents(moved.values(), moved_tree, config)
+    faults = list(_find_astray(documents, moved, before, after, moves))
+    if faults:
+        raise BookError(*faults)
+    notes += _find_shown(before, after, moves)
+    texts = {
+        path: moved[moves.map(path)].text
+        for path in edits
+        if moved[moves.map(path)].text != documents[path].text
+    }
+    texts |= {path: new for path, (old, new) in listing.items() if new != old}
+    mentions = tuple(_find_mentions(moved.values(), moves))
+    olds = {path: old for path, (old, _) in listing.items()}
+    formers = {path: olds[path] if path in olds else documents[path].text for path in texts}
+    return Plan(moves, formers, texts, edits, moved_tree.emptied, tuple(notes), mentions)
+
+
+def _read_form(link: Link, chapter: Chapter) -> Form | None:
+    """How the destination of a link is typed, where it is a path that can be typed anew."""
+    style, typed = _STYLES.get(link.kind), find_typed(link, chapter)
+    if style is None or typed is None:
+        return None
+    return read_form(typed, style, posixpath.dirname(chapter.path))
+
+
+def find_typed(link: Link, chapter: Chapter) -> str | None:
+    """The destination of a link letter by letter as it stands in the file, entities and all; None
+    where it does not stand where the parser says."""
+    line = chapter.lines[link.span.line - 1]
+    start = link.span.col - 1
+    if line.startswith(link.raw, start):
+        return link.raw
+    if not link.kind.startswith("html"):
+        return None
+    closing = line[start - 1 : start]
+    pattern = rf"[^{closing}]*" if closing in ('"', "'") else r"[^\s>]*"
+    match = re.compile(pattern).match(line, start)
+    return match[0] if match and html.unescape(match[0]) == link.raw else None
+
+
+# --- links, typed anew ---
+
+
+def _edit_links(
+    document: Document,
+    before: Mapping[str, Resolved],
+    documents: Mapping[str, Document],
+    moves: Moves,
+) -> Iterator[Edit | Finding]:
+    here = posixpath.dirname(document.path)
+    new_here = posixpath.dirname(moves.map(document.path))
+    for link, resolution in before[document.path]:
+        form = _read_form(link, document.chapter)
+        if form is None:
+            if _must_follow(link, resolution, here, new_here, moves):
+                message = f"the destination '{link.raw}' cannot be typed anew"
+                hint = "write it without escapes, on one line, and try again"
+                yield Finding(link.span, RULE, message, hint)
+            continue
+        target, slash = _find_new_target(form, resolution, documents, moves)
+        typed = write_form(form, here, form.path)
+        wanted = write_form(form, new_here, target, slash=slash)
+        if wanted == typed:
+            continue
+        old = find_typed(link, document.chapter)
+        assert old is not None
+        yield Edit(link.span, old, wanted)
+        again = read_form(wanted, form.style, new_here)
+        if slash is not None or again is None or write_form(again, here, form.path) != old:
+            message = f"'{old}' is now typed '{wanted}': moving back will not undo that"
+            yield Finding(link.span, RULE, message, severity=Severity.WARNING)
+
+
+def _must_follow(
+    link: Link, resolution: Resolution, here: str, new_here: str, moves: Moves
+) -> bool:
+    """Whether a link that cannot be typed anew would have to be."""
+    if link.kind in ("reference", "autolink"):
+        return False  # it is typed where its definition stands
+    match resolution:
+        case ToChapter(path) | ToFile(path) | NothingThere(path) | Outside(path):
+            is_path = not link.destination.strip().startswith("#")
+            is_relative = is_path and not link.destination.strip().startswith("/")
+            return (is_path and moves.map(path) != path) or (is_relative and here != new_here)
+        case _:
+            return False
+
+
+def _find_new_target(
+    form: Form, resolution: Resolution, documents: Mapping[str, Document], moves: Moves
+) -> tuple[str, bool | None]:
+    """The path to lead to, and whether a slash goes behind it where that changes."""
+    path = moves.map(form.path)
+    if path != form.path:
+        return path, None
+    if isinstance(resolution, WrongCase):
+        match resolution.target:
+            case ToChapter(actual) | ToFile(actual) if moves.map(actual) != actual:
+                return moves.map(actual), None
+    readme = posixpath.join(form.path, "README.md")
+    if isinstance(resolution, ToChapter | FolderAnchor) and readme in documents:
+        new = moves.map(readme)
+        if new != readme:  # the folder showed it
+            is_readme = posixpath.basename(new) == "README.md"
+            return (posixpath.dirname(new), None) if is_readme else (new, False)
+    return form.path, None
+
+
+def _rename_quoted(chapter: Chapter, moves: Moves, config: Config) -> Iterator[Edit]:
+    """The markers of regions and values that quote a view which gets another name."""
+    names = {
+        PurePosixPath(old).stem: PurePosixPath(new).stem
+        for old, new in moves.pairs
+        if old.endswith(".sql") and PurePosixPath(config.views) in PurePosixPath(old).parents
+    }
+    if not any(old != new for old, new in names.items()):
+        return
+    quotations = find_quotations(chapter)
+    for region in quotations.regions:
+        if region.kind != "output" and region.name in names:
+            yield _rename_in_marker(chapter, region.opening, region.name, names[region.name])
+    for value in quotations.values:
+        if value.view in names:
+            yield _rename_in_marker(chapter, value.opening, value.view, names[value.view])
+
+
+def _rename_in_marker(chapter: Chapter, span: Span, old: str, new: str) -> Edit:
+    line = chapter.lines[span.line - 1]
+    start = line.index(old, line.index(":", span.col - 1))
+    return Edit(Span(span.path, span.line, start + 1, len(old)), old, new)
+
+
+# --- the documents afterwards ---
+
+
+def _move_documents(
+    documents: Mapping[str, Document],
+    edits: dict[str, tuple[Edit, ...]],
+    moves: Moves,
+    *,
+    maths: bool,
+) -> Mapping[str, Document]:
+    """The documents as they will be, by their new paths. Edits of checksums are added to `edits`:
+    a link inside a generated region is part of what its checksum covers."""
+    moved: dict[str, Document] = {}
+    for path, document in documents.items():
+        new_path = moves.map(path)
+        if path not in edits:
+            chapter = document.chapter
+            if new_path != path:
+                moved[new_path] = make_document(new_path, document.text, maths=maths)
+            else:
+                moved[new_path] = Document(document.text, chapter)
+            continue
+        changed = make_document(new_path, apply_edits(document.text, edits[path]), maths=maths)
+        sums = tuple(_renew_checksums(document.chapter, changed.chapter))
+        if sums:
+            edits[path] = (*edits[path], *sums)
+            changed = make_document(new_path, apply_edits(document.text, edits[path]), maths=maths)
+        moved[new_path] = changed
+    return moved
+
+
+def _renew_checksums(before: Chapter, after: Chapter) -> Iterator[Edit]:
+    former: Quotations = find_quotations(before)
+    for old, new in zip(former.regions, find_quotations(after).regions, strict=False):
+        if old.body == new.body or compute_checksum(old.body) != old.checksum:
+            continue
+        line = before.lines[old.closing.line - 1]
+        match = _CHECKSUM.search(line)
+        assert match is not None
+        span = Span(before.path, old.closing.line, match.start() + 1, len(match[0]))
+        yield Edit(span, match[0], compute_checksum(new.body))
+
+
+# --- the proof ---
+
+
+def _find_astray(
+    documents: Mapping[str, Document],
+    moved: Mapping[str, Document],
+    before: Mapping[str, Resolved],
+    after: Mapping[str, Resolved],
+    moves: Moves,
+) -> Iterator[Finding]:
+    """A finding for each link that would lead elsewhere than before."""
+    for path in documents:
+        old_links, new_links = before[path], after[moves.map(path)]
+        if len(old_links) != len(new_links):
+            message = f"the links of '{path}' would be read otherwise after the move"
+            yield Finding(Span.whole(path), RULE, message, "choose another name")
+            continue
+        for (old, was), (_, leads) in zip(old_links, new_links, strict=True):
+            if _describe(was, moves) == _describe(leads, None) or _is_better(was, leads):
+                continue
+            message = f"'{old.raw}' would not lead to where it leads now"
+            yield Finding(old.span, RULE, message, _explain(was, leads))
+
+
+def _find_shown(
+    before: Mapping[str, Resolved], after: Mapping[str, Resolved], moves: Moves
+) -> Iterator[Finding]:
+    """A note for each link to a folder that will show a chapter, which it did not before."""
+    for path, links in before.items():
+        for (link, was), (_, leads) in zip(links, after[moves.map(path)], strict=True):
+            if isinstance(was, ToFile) and was.is_folder and isinstance(leads, ToChapter):
+                message = (
+                    f"'{link.raw}' now leads to '{leads.path}': moving back will not undo that"
+                )
+                yield Finding(link.span, RULE, message, severity=Severity.WARNING)
+
+
+def _find_mentions(moved: Iterable[Document], moves: Moves) -> Iterator[Finding]:
+    # A name without a folder is a word like others.
+    names = "|".join(re.escape(old) for old, _ in moves.pairs if "/" in old)
+    if not names:
+        return
+    pattern = re.compile(rf"(?<![\w./-])(?:{names})(?![\w-])")
+    for document in moved:
+        for number, line in enumerate(document.chapter.lines, 1):
+            for match in pattern.finditer(line):
+                span = Span(document.path, number, match.start() + 1, len(match[0]))
+                message = f"'{match[0]}' is named here, and this is no link: see whether it holds"
+                yield Finding(span, RULE, message, severity=Severity.WARNING)
+
+
+def _describe(resolution: Resolution, moves: Moves | None) -> tuple[object, ...]:
+    """Where a link leads, in a form that can be compared: what is said by the way left out."""
+
+    def carry(path: str) -> str:
+        return moves.map(path) if moves else path
+
+    match resolution:
+        case ToChapter(path, slug):
+            return "chapter", carry(path), slug
+        case ToFile(path, fragment):
+            return "file", carry(path), fragment
+        case ToWeb(url) | NestedUrl(_, url):
+            return "web", url
+        case NothingThere(path):
+            return "nothing", carry(path)
+        case NoDestination(reason):
+            return "none", reason
+        case NoAnchor(chapter, slug):
+            return "no anchor", carry(chapter), slug
+        case FolderAnchor(readme, _, slug, target):
+            return "folder anchor", carry(readme), slug, target and _describe(target, moves)
+        case WrongCase(_, target):
+            return "wrong case", _describe(target, moves)
+        case Outside(path, through_link):
+            return "outside", path, through_link
+
+
+def _is_better(was: Resolution, leads: Resolution) -> bool:
+    """Whether a link that led to nothing has found something, or a folder got a page to show."""
+    if isinstance(was, Failure):
+        return isinstance(leads, Target)
+    match was, leads:
+        case ToFile(path, is_folder=True), ToChapter(chapter):
+            return chapter == posixpath.join(path, "README.md")
+    return False
+
+
+def _explain(was: Resolution, leads: Resolution) -> str:
+    match was, leads:
+        case ToFile(path, is_folder=True), NothingThere():
+            return f"the folder '{path}' would be gone, for nothing is left in it"
+        case _, ToChapter(path) | ToFile(path):
+            return f"it would lead to '{path}'; change the link first"
+    return "change the link first"

@@ -1,0 +1,37 @@
+"""A planned move as a person reads it: one line, or the difference that it makes."""
+
+from __future__ import annotations
+
+import difflib
+
+from bindery.core.report import count_noun
+from bindery.core.repository import Tree
+from bindery.rewrite.moving.plan import Plan
+
+
+def describe_plan(plan: Plan, *, would: bool = False) -> str:
+    """What was moved, and what changed for it."""
+    verb = "would move" if would else "moved"
+    (old, new), *others = plan.moves.pairs
+    along = "".join(f", with {extra}" for extra, _ in others)
+    links = sum(len(edits) for edits in plan.edits.values())
+    parts = []
+    if links:
+        parts.append(f"{count_noun(links, 'link')} in {count_noun(len(plan.edits), 'file')}")
+    parts += sorted(path for path in plan.texts if path not in plan.edits)
+    lines = [f"{verb} {old} to {new}{along}: {', '.join(parts) or 'no other file changes'}"]
+    for note in (*plan.notes, *plan.mentions):
+        lines.append(f"{note.span.path}:{note.span.line}:{note.span.col}: {note.message}")
+    return "\n".join(lines)
+
+
+def format_plan(plan: Plan, tree: Tree) -> str:
+    """A unified diff of everything that would change, the renames first."""
+    lines = [f"rename {old} => {new}\n" for old, new in plan.moves.pairs]
+    for path, text in sorted(plan.texts.items()):
+        before = tree.read_bytes(path).decode("utf-8").splitlines(keepends=True)
+        after = text.splitlines(keepends=True)
+        names = f"a/{path}", f"b/{plan.moves.map(path)}"
+        for line in difflib.unified_diff(before, after, *names):
+            lines.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
+    return "".join(lines)

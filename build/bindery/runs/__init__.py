@@ -1,0 +1,1 @@
+"""Running companion tools: here, on a cluster, again."""

@@ -1,0 +1,211 @@
+"""A run as a Slurm job: what is asked of Slurm, and the texts of its files. No input or output.
+
+The templates beside this module make three files of a run folder: `job.sbatch`, which sbatch
+takes, `node.sh`, which srun starts once on every node, and for apptainer `enter.sh` between them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+GRACE_SECONDS = 30
+"""How long a tool may write its results after it was told to end."""
+_MARGIN_SECONDS = 120 + GRACE_SECONDS
+"""What a job needs beside the tool: to start, to read the facts of its nodes, to end."""
+_WARNING_SECONDS = 60
+"""How long before the end of its time Slurm tells the tool to end; Slurm may be that much early."""
+
+Runtime = Literal["pyxis", "apptainer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """One argument of the tool and the values it takes, one task each."""
+
+    name: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a run asks of Slurm. Everything by node is the same on all nodes."""
+
+    seconds: float
+    """Time for the tool, without what the job around it needs."""
+    log_bytes: int
+    nodes: int = 1
+    cpus: int | None = None
+    gpus: int | None = None
+    memory_bytes: int | None = None
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    options: tuple[str, ...] = ()
+    """Further options of sbatch, such as `--constraint=h100`."""
+    container: str = ""
+    runtime: Runtime | None = None
+    python: str = "python3"
+    """The interpreter on the nodes, or in the container."""
+
+    @property
+    def minutes(self) -> int:
+        """The time limit of the job, in the unit in which Slurm counts it."""
+        return math.ceil((self.seconds + _MARGIN_SECONDS) / 60)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A run folder before it is written: which tool, with which arguments in each task."""
+
+    folder: Path
+    tool: str
+    profile: str
+    path: str
+    """Of the tool, relative to the root; its copy in the run folder has the same name."""
+    tasks: tuple[tuple[str, ...], ...]
+    """The tool's arguments, one entry for each task of the array."""
+    ranks: int
+    """How many torchrun starts on a node; 0 where the tool is started without it."""
+    exports: tuple[str, ...]
+    """Names of the environment variables that the job takes over from whoever submits it."""
+    keeps: tuple[str, ...]
+    """Patterns of the shell: the variables that the tool gets of what there is on a node."""
+    adds: Mapping[str, str] = field(default_factory=dict)
+    """Variables that the tool gets beside them."""
+
+
+def parse_sweep(text: str) -> Sweep:
+    """A sweep from `NAME=V1,V2`. Raises ValueError with what is wrong."""
+    name, sign, rest = text.partition("=")
+    name = name.strip().removeprefix("--")
+    values = tuple(value.strip() for value in rest.split(","))
+    if not sign or not name:
+        raise ValueError(f"'{text}' is no sweep; write NAME=V1,V2,...")
+    if not all(values):
+        raise ValueError(f"the sweep of '{name}' has an empty value")
+    if len(set(values)) < len(values):
+        raise ValueError(f"the sweep of '{name}' has a value twice; repeat runs with --repeat")
+    return Sweep(name, values)
+
+
+def spread_tasks(sweeps: Sequence[Sweep], repeat: int) -> tuple[tuple[str, ...], ...]:
+    """The arguments of each task: every combination of the values, each `repeat` times."""
+    pairs = [[(f"--{sweep.name}", value) for value in sweep.values] for sweep in sweeps]
+    combinations = [tuple(itertools.chain(*chosen)) for chosen in itertools.product(*pairs)]
+    return tuple(combination for combination in combinations for _ in range(repeat))
+
+
+def list_options(job: Job, request: Request) -> Mapping[str, str]:
+    """The options of sbatch by name; an empty value stands for an option without one."""
+    # In the name of a file for output, Slurm takes a % for a pattern.
+    output = str(job.folder).replace("%", "%%") + "/slurm_%j.out"
+    if len(job.tasks) > 1:
+        output = output.replace("%j.out", "%A_%a.out")
+    options = {
+        "job-name": job.tool,
+        "nodes": str(request.nodes),
+        "ntasks-per-node": "1",
+        "time": str(request.minutes),
+        "signal": f"TERM@{_WARNING_SECONDS}",
+        "no-requeue": "",
+        "export": ",".join(job.exports) or "NIL",
+        "output": output,
+        "cpus-per-task": _write(request.cpus),
+        "gpus-per-node": _write(request.gpus),
+        "mem": "" if request.memory_bytes is None else f"{-(-request.memory_bytes // 1024)}K",
+        "partition": request.partition,
+        "account": request.account,
+        "qos": request.qos,
+        "array": f"0-{len(job.tasks) - 1}" if len(job.tasks) > 1 else "",
+    }
+    return {name: text for name, text in options.items() if text or name == "no-requeue"}
+
+
+def list_setup() -> list[str]:
+    """What the job does before srun: find the node on which ranks meet."""
+    return [
+        'read -r RENDEZVOUS < <(scontrol show hostnames "$SLURM_JOB_NODELIST")',
+        "export RENDEZVOUS",
+    ]
+
+
+def list_launch(job: Job, request: Request) -> list[str]:
+    """The options of srun. What the job was given has to be named once more, for srun takes the
+    list of variables for its own."""
+    options = ["--export=ALL", "--kill-on-bad-exit=1"]
+    if request.runtime == "pyxis":
+        mount = f"{job.folder}:{job.folder}"
+        options += [f"--container-image={request.container}", f"--container-mounts={mount}"]
+    return options
+
+
+def find_entry(job: Job, request: Request) -> list[str]:
+    """What runs on every node: the node script, or what enters the container first."""
+    name = "enter.sh" if request.runtime == "apptainer" else "node.sh"
+    return ["bash", str(job.folder / name)]
+
+
+def write_texts(job: Job, request: Request) -> dict[str, str]:
+    """The files of the run folder by name."""
+    options = [
+        *(f"--{name}={_quote(text)}" if text else f"--{name}" for name, text in
+          list_options(job, request).items()),
+        *request.options,
+    ]  # fmt: skip
+    launch = shlex.join([*list_launch(job, request), *find_entry(job, request)])
+    texts = {
+        "job.sbatch": _render(
+            "job.sbatch",
+            tool=job.tool,
+            profile=job.profile,
+            options=options,
+            setup=list_setup(),
+            launch=launch,
+        ),
+        "node.sh": _render(
+            "node.sh",
+            folder=_quote(str(job.folder)),
+            python=_quote(request.python),
+            tasks=[shlex.join(arguments) for arguments in job.tasks],
+            # A container brings variables of its own, which are as much part of it as its files.
+            keeps="" if request.container else "|".join(job.keeps),
+            adds=[f"{name}={_quote(value)}" for name, value in job.adds.items()],
+            ranks=job.ranks,
+            script=_quote(PurePosixPath(job.path).name),
+            seconds=f"{request.seconds:g}",
+            grace=GRACE_SECONDS,
+            log_bytes=request.log_bytes,
+        ),
+    }
+    if request.runtime == "apptainer":
+        folder, image = _quote(str(job.folder)), _quote(request.container)
+        texts["enter.sh"] = _render("enter.sh", folder=folder, image=image)
+    return texts
+
+
+def _write(number: int | None) -> str:
+    return "" if number is None else str(number)
+
+
+def _quote(text: str) -> str:
+    return shlex.quote(text)
+
+
+def _render(template: str, **values: object) -> str:
+    # Shell is no markup: what needs quotes gets them before it comes here.
+    environment = Environment(
+        loader=PackageLoader("bindery.runs", "jobs"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(template).render(values)

@@ -1,0 +1,272 @@
+"""Slurm, by its own commands: submit a job, ask for its state, wait for it, cancel it."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.processes import CommandMissingError, CommandTimeoutError, Completed, run_command
+from bindery.runs.jobs import Job, Request, find_entry, list_launch, list_options, list_setup
+
+Via = Literal["sbatch", "submitit"]
+Show = Callable[[str], None]
+
+ANSWER_SECONDS = 30.0
+"""How long one Slurm command may take."""
+PATIENCE_SECONDS = 180.0
+"""How long Slurm may fail to answer before the wait is given up."""
+SETTLE_SECONDS = 120.0
+"""How long a cancelled job, or one that Slurm cleans up after, may take to end."""
+_POLL_SECONDS = (1.0, 10.0)
+
+_ENDED = frozenset(
+    "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED REVOKED"
+    " TIMEOUT".split()
+)
+# What a job waits for in vain, see JOB REASON CODES in the manual of squeue. A partition or an
+# account can be changed by its administrator, but not by waiting. A limit of all jobs of a user or
+# an account can be waited for.
+_NEVER = frozenset(
+    "AccountNotAllowed BadConstraints DependencyNeverSatisfied InvalidAccount InvalidQOS"
+    " MaxMemPerLimit PartitionNodeLimit PartitionTimeLimit QOSNotAllowed ReservationDeleted".split()
+)
+_LIMIT_OF_ONE_JOB = re.compile(r"(?:Assoc|QOS)(?:Max\w+Per(?:Job|Node)(?:Limit)?|Min\w+)")
+# Slurm leaves a job that it could not start, or that is to be looked at, in the queue.
+_STUCK = frozenset("LAUNCH_FAILED REQUEUE_HOLD RESV_DEL_HOLD SPECIAL_EXIT".split())
+_HELD = frozenset(("JobHeldAdmin", "JobHeldUser"))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """One task of a job as Slurm tells it."""
+
+    state: str
+    reason: str = ""
+    nodes: str = ""
+    lost: tuple[str, ...] = ()
+    """Which of the nodes were down when the task had ended, with Slurm's reason."""
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in _ENDED
+
+
+class RefusedJobError(Exception):
+    """Slurm did not take the job; in its own words."""
+
+
+class VainWaitError(Exception):
+    """The job asks for what no partition has, or is stuck; in Slurm's words."""
+
+
+class HeldJobError(Exception):
+    """Somebody holds the job, and it starts when it is released; in Slurm's words."""
+
+
+# --- submitting ---
+
+
+def submit_job(job: Job, request: Request, via: Via) -> str:
+    """Hand a run folder that is written to Slurm. Gives the number of the job.
+
+    Raises RefusedJobError with Slurm's own words, and ConfigError where its commands, or submitit,
+    are not there.
+    """
+    return _submit_file(job) if via == "sbatch" else _submit_function(job, request)
+
+
+def _submit_file(job: Job) -> str:
+    ended = _call("sbatch", "--parsable", str(job.folder / "job.sbatch"))
+    if ended.code:
+        raise RefusedJobError(_trim(ended.stderr))
+    return ended.stdout.strip().partition(";")[0]
+
+
+def _submit_function(job: Job, request: Request) -> str:
+    """Through submitit: its own batch file starts a Python on every node, which starts ours."""
+    try:
+        import submitit
+        from submitit.core.utils import CommandFunction, FailedJobError, FailedSubmissionError
+    except ImportError:
+        message = "submitit is not installed beside bindery"
+        hint = "install it with `pip install 'bindery[slurm]'`, or use `--via sbatch`"
+        raise ConfigError(Finding(Span.whole("--via"), "config", message, hint)) from None
+    executor = submitit.SlurmExecutor(folder=job.folder / "submitit")
+    options = dict(list_options(job, request))
+    further = dict(_split_option(option) for option in request.options)
+    for name in ("array", "output"):  # submitit has an order of its own for these
+        options.pop(name, None)
+    executor.update_parameters(
+        job_name=options.pop("job-name"),
+        nodes=int(options.pop("nodes")),
+        ntasks_per_node=int(options.pop("ntasks-per-node")),
+        time=int(options.pop("time")),
+        setup=list_setup(),
+        srun_args=list_launch(job, request),
+        additional_parameters={name: text or True for name, text in {**options, **further}.items()},
+    )
+    try:
+        with executor.batch():
+            command = CommandFunction(find_entry(job, request), verbose=False)
+            jobs = [executor.submit(command) for _ in job.tasks]
+    except (FailedJobError, FailedSubmissionError) as error:
+        raise RefusedJobError(_trim(str(error))) from None
+    return str(jobs[0].job_id).partition("_")[0]
+
+
+def _split_option(option: str) -> tuple[str, str]:
+    name, _, text = option.removeprefix("--").partition("=")
+    return name, text
+
+
+def _trim(words: str) -> str:
+    """What a Slurm command said, in one line, without its own name in front."""
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    said = (line.removeprefix("sbatch: ").removeprefix("error: ") for line in lines)
+    return "; ".join(said) or "it gave no reason"
+
+
+# --- asking ---
+
+
+def _call(*command: str) -> Completed:
+    """A Slurm command to its end. Raises ConfigError where there is none on this machine."""
+    try:
+        return run_command(command, folder=Path.cwd(), timeout=ANSWER_SECONDS)
+    except CommandMissingError:
+        message = f"there is no '{command[0]}' on this machine"
+        hint = "`--on slurm` works where Slurm's own commands do: on a login node of the cluster"
+        raise ConfigError(Finding(Span.whole("--on"), "config", message, hint)) from None
+    except CommandTimeoutError as error:
+        return Completed(command, "", str(error), ANSWER_SECONDS, -signal.SIGKILL)
+
+
+def ask_states(number: str, tasks: int) -> dict[int, TaskState] | None:
+    """What Slurm knows of each task, by its number: from the controller, else from accounting.
+    None where Slurm does not answer; a task that neither knows is left out."""
+    form = "--format=%K|%T|%r|%N"
+    ended = _call("squeue", f"--jobs={number}", "--array", "--states=all", "--noheader", form)
+    if ended.code and "Invalid job id" not in ended.stderr:
+        return None
+    states = {}
+    for line in ended.stdout.splitlines():
+        index, state, reason, nodes = line.split("|")
+        states[int(index) if index.isdigit() else 0] = TaskState(state, reason, nodes)
+    if len(states) < tasks:
+        states = {**_ask_accounting(number), **states}
+    return states
+
+
+def _ask_accounting(number: str) -> dict[int, TaskState]:
+    """What accounting knows; the controller forgets a job some minutes after its end. Nothing where
+    the cluster keeps no accounts."""
+    form = "--format=JobID,State,NodeList"
+    ended = _call("sacct", f"--jobs={number}", "--allocations", "--parsable2", "--noheader", form)
+    return read_accounting(ended.stdout) if ended.code == 0 else {}
+
+
+def read_accounting(text: str) -> dict[int, TaskState]:
+    """The state of each task from what sacct printed, `12_0|CANCELLED by 1000|node1` by line."""
+    states = {}
+    for line in text.splitlines():
+        name, state, nodes = line.split("|")
+        _, _, index = name.partition("_")
+        if not index or index.isdigit():  # else tasks that never started, as [2-5]
+            states[int(index or 0)] = TaskState(state.partition(" ")[0], "", nodes)
+    return states
+
+
+def find_lost_nodes(nodes: str) -> list[str]:
+    """Which of these nodes (as Slurm writes a list of them) are down, with Slurm's reason."""
+    if not nodes:
+        return []
+    ended = _call("sinfo", "--Node", "--noheader", f"--nodes={nodes}", "--format=%N|%T|%E")
+    lost = {}
+    for line in ended.stdout.splitlines():
+        name, state, reason = line.split("|", 2)
+        if state.startswith(("down", "fail")) or state.endswith("*"):
+            lost[name] = f"{name} ({reason})" if reason not in ("", "none") else name
+    return list(lost.values())
+
+
+def cancel_job(number: str) -> None:
+    """Tell Slurm to end the job: its tools get a signal and the time to write what they have."""
+    _call("scancel", number)
+
+
+# --- waiting ---
+
+
+def watch_job(
+    number: str, tasks: int, show: Show, *, limit: float | None = None
+) -> dict[int, TaskState]:
+    """Wait until every task has ended, and show each change. Gives the last states.
+
+    A task that Slurm no longer knows is left out of them. The wait ends after `limit` seconds in
+    any case, after SETTLE_SECONDS in which Slurm only cleans up, and after PATIENCE_SECONDS in
+    which it does not answer. Without a `limit`, raises VainWaitError where Slurm says that the job
+    can never start, and HeldJobError where all that is left of it is held.
+    """
+    pause, most = _POLL_SECONDS
+    began = answered = time.monotonic()
+    shown: dict[int, TaskState] = {}
+    settling: float | None = None
+    while True:
+        states = ask_states(number, tasks)
+        now = time.monotonic()
+        if states is None:
+            if now - answered > PATIENCE_SECONDS:
+                return shown
+        else:
+            answered = now
+            changed = _show_changes(shown, states, tasks, show)
+            pause = _POLL_SECONDS[0] if changed else min(pause * 1.3, most)
+            shown.update(states)
+            if all(state.has_ended for state in states.values()):
+                return shown
+            if limit is None:
+                check_wait(states.values())
+            if all(state.has_ended or state.state == "COMPLETING" for state in states.values()):
+                settling = settling or now
+                if now - settling > SETTLE_SECONDS:
+                    return shown
+        if limit is not None and now - began > limit:
+            return shown
+        time.sleep(pause)
+
+
+def check_wait(states: Iterable[TaskState]) -> None:
+    """Raises VainWaitError where one of the tasks can never start, and HeldJobError where all that
+    have not ended are held."""
+    left = [task for task in states if not task.has_ended]
+    stuck = {task.state for task in left if task.state in _STUCK}
+    reasons = {task.reason for task in left if task.state == "PENDING"}
+    never = {each for each in reasons if each in _NEVER or _LIMIT_OF_ONE_JOB.fullmatch(each)}
+    if vain := stuck | never:
+        raise VainWaitError(", ".join(sorted(vain)))
+    if left and all(task.state == "PENDING" and task.reason in _HELD for task in left):
+        raise HeldJobError(", ".join(sorted(reasons)))
+
+
+def _show_changes(
+    before: Mapping[int, TaskState], now: Mapping[int, TaskState], tasks: int, show: Show
+) -> bool:
+    changed = False
+    for index, state in sorted(now.items()):
+        if before.get(index) == state:
+            continue
+        changed = True
+        name = f"task {index}: " if tasks > 1 else ""
+        words = state.state.lower().replace("_", " ")
+        if state.state == "PENDING" and state.reason not in ("", "None"):
+            words += f" ({state.reason})"
+        elif state.nodes:
+            words += f" on {state.nodes}"
+        show(f"{name}{words}")
+    return changed

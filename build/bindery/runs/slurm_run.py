@@ -1,0 +1,639 @@
+"""A run of a companion tool on a cluster: from its folder to its records, one for each task.
+
+The folder lies on the file system that the login node shares with the nodes. It holds all there is
+to know of the run, so that its records can be made when it ends, or at any time after that:
+
+    plan.json                what was asked for
+    job.sbatch, node.sh      the job; `sbatch job.sbatch` submits it by hand
+    TOOL.py, env_report.py   the tools as they were then
+    job                      the number of the job
+    states.json              what Slurm said at the end, for it forgets
+    slurm_*.out              what the job itself said
+    task_<n>/results.json    what the tool wrote, for each task of the array
+    task_<n>/node_<m>/       the facts of each node, its log, and how its part ended
+    task_<n>/record          the path of the record that was made of it
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import fcntl
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+
+from pydantic import TypeAdapter, ValidationError
+
+from bindery.core.config import ToolEntry
+from bindery.core.model import BookError, ConfigError, Finding, Span
+from bindery.core.whole_files import write_whole
+from bindery.evidence.records import CUSTOM, Ending
+from bindery.runs.jobs import Job, Request, write_texts
+from bindery.runs.record_run import (
+    FACTS,
+    RUNS,
+    Limits,
+    Plan,
+    choose_environment,
+    clean_log,
+    explain_ending,
+    keep_record,
+    list_passed,
+    make_record,
+    read_output,
+    read_tool,
+)
+from bindery.runs.slurm_commands import (
+    SETTLE_SECONDS,
+    HeldJobError,
+    RefusedJobError,
+    TaskState,
+    VainWaitError,
+    Via,
+    ask_states,
+    cancel_job,
+    find_lost_nodes,
+    submit_job,
+    watch_job,
+)
+from bindery.tools.bundle import bundle_tool
+
+_ENDINGS: Mapping[str, Ending] = {
+    "BOOT_FAIL": "node-failure",
+    "CANCELLED": "cancelled",
+    "DEADLINE": "timeout",
+    "NODE_FAIL": "node-failure",
+    "OUT_OF_MEMORY": "memory",
+    "PREEMPTED": "interrupted",
+    "REVOKED": "cancelled",
+    "TIMEOUT": "timeout",
+}
+"""What a state of Slurm says of a run. The other final states say what its exit status says."""
+_TIMED_OUT = 124
+"""What timeout(1) ends with when it had to end the tool."""
+_SIGNALLED = 128
+"""What a shell adds to the number of the signal that ended a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What was asked for: the content of plan.json."""
+
+    tool: str
+    path: str
+    """Of the tool, relative to the root."""
+    profile: str
+    arguments: tuple[str, ...]
+    tasks: tuple[tuple[str, ...], ...]
+    """Further arguments of each task."""
+    nodes: int
+    ranks: int | None
+    """Ranks on each node; None where the tool is started by itself."""
+    seconds: float
+    log_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a run has left: paths of records, relative to the root, in the order of its tasks; and
+    what is wrong with the others."""
+
+    records: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """How a task ended. `status` is that of the tool on the first node; None where it left none."""
+
+    ended: Ending
+    status: int | None
+    reason: str
+
+
+_HINT_PARTITIONS = (
+    "ask for what a partition has: `sinfo` and `scontrol show partition` show it; a job takes some"
+    " minutes more than --timeout"
+)
+
+
+# --- the folder ---
+
+
+def write_run(
+    plan: Plan,
+    request: Request,
+    tasks: Sequence[Sequence[str]] = ((),),
+    folder: Path | None = None,
+) -> Job:
+    """Write the folder of a run: below dist/runs/, or where it is wanted. `tasks` has the further
+    arguments of each task.
+
+    Raises ConfigError where the request makes no sense for this tool, or the folder is in use.
+    """
+    for option in request.options:
+        if not option.startswith("--"):
+            message = f"'{option}' is no option of sbatch"
+            raise _refuse_option("--sbatch", message, "write it in full: --sbatch=--NAME=VALUE")
+    if request.gpus is None and plan.gpus:
+        request = dataclasses.replace(request, gpus=plan.gpus)
+    ranks = _find_ranks(plan, request)
+    order = Order(
+        plan.tool.name,
+        plan.tool.path,
+        plan.profile,
+        plan.arguments,
+        tuple(map(tuple, tasks)),
+        request.nodes,
+        ranks,
+        request.seconds,
+        request.log_bytes,
+    )
+    target = _make_folder(plan, folder)
+    environment = choose_environment(os.environ, plan.passed)
+    extras = choose_environment({})
+    if ranks is not None and ranks > 1 and "OMP_NUM_THREADS" not in environment:
+        extras["OMP_NUM_THREADS"] = "1"  # torchrun's own choice, made here so that it is recorded
+    if request.container:  # the user's own packages are those of another Python
+        extras.pop("PYTHONUSERBASE", None)
+    job = Job(
+        target,
+        plan.tool.name,
+        plan.profile,
+        plan.tool.path,
+        tuple((*plan.arguments, *arguments) for arguments in order.tasks),
+        ranks or 0,
+        # What Slurm itself sets is that of the job, not that of whoever submits it.
+        tuple(sorted(n for n in environment if n in os.environ and not n.startswith("SLURM"))),
+        list_passed(plan.passed),
+        extras,
+    )
+    # One file each: the nodes may not see the kit.
+    copies = ((plan.tool, Path(plan.tool.path).name), (plan.reporter, f"{FACTS}.py"))
+    for tool, name in copies:
+        text = bundle_tool(tool.path, lambda path: (plan.root / path).read_text(encoding="utf-8"))
+        write_whole(target / name, text.encode())
+    for name, text in write_texts(job, request).items():
+        write_whole(target / name, text.encode())
+    for number in range(len(order.tasks)):
+        (target / f"task_{number}").mkdir()
+    write_whole(target / "plan.json", _dump(dataclasses.asdict(order)))
+    return job
+
+
+def _find_ranks(plan: Plan, request: Request) -> int | None:
+    name = plan.tool.name
+    if plan.ranks is None:
+        if request.nodes > 1:
+            raise _refuse_option(
+                "--nodes",
+                f"'{name}' is one process, which cannot use {request.nodes} nodes",
+                "a tool that has ranks says so in RANKS; `--ranks` gives it some all the same",
+            )
+        return None
+    if plan.ranks == "accelerators":
+        if request.gpus is None:
+            raise _refuse_option(
+                "--gpus",
+                f"'{name}' starts a rank for each accelerator of a node",
+                "say how many that are with `--gpus`, or set the number with `--ranks`",
+            )
+        return request.gpus
+    return plan.ranks
+
+
+def _refuse_option(option: str, message: str, hint: str = "") -> ConfigError:
+    return ConfigError(Finding(Span.whole(option), "config", message, hint))
+
+
+def _make_folder(plan: Plan, folder: Path | None) -> Path:
+    if folder is not None:
+        target = folder.resolve()
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            hint = "name a folder that is empty or not there; each run has one of its own"
+            raise _refuse_option("--folder", f"'{folder}' is in use", hint)
+        target.mkdir(parents=True, exist_ok=True)
+        return target
+    stem = plan.root / RUNS / f"{plan.tool.name}_{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    target, count = stem, 1
+    while True:
+        try:
+            target.mkdir(parents=True)
+        except FileExistsError:
+            count += 1
+            target = stem.with_name(f"{stem.name}_{count}")
+        else:
+            return target
+
+
+# --- from start to end ---
+
+
+def run_on_slurm(
+    plan: Plan,
+    request: Request,
+    show: Callable[[str], None],
+    *,
+    tasks: Sequence[Sequence[str]] = ((),),
+    folder: Path | None = None,
+    via: Via = "sbatch",
+    waits: bool = True,
+) -> Collected:
+    """Run a tool on a cluster. Gives what it has left, which is nothing where it is not waited
+    for. `show` is told the number of the job, its folder, and each change of its state. Ctrl-C
+    and SIGTERM cancel the job, and what its tasks have is collected.
+
+    Raises ConfigError where the request makes no sense, and BookError where Slurm refuses it, or
+    says that it can never start.
+    """
+    if via == "submitit" and request.runtime == "pyxis":
+        message = "submitit starts its own Python in the container, which does not have it"
+        raise _refuse_option("--via", message, "use `--via sbatch` with pyxis")
+    job = write_run(plan, request, tasks, folder)
+    order = read_order(job.folder)
+    where = _name_path(plan.root, job.folder)
+    number, states = "", dict[int, TaskState]()
+    with contextlib.suppress(_SecondSignal), _listen():
+        try:
+            number = _submit(job, request, via)
+            show(f"submitted job {number}, with all its files in {where}")
+            if not waits:
+                show(f"when it has ended: bindery run --collect {where}")
+                return Collected((), ())
+            states = watch_job(number, len(order.tasks), show)
+        except VainWaitError as error:
+            cancel_job(number)
+            message = f"job {number} can never start, and was taken back: Slurm says {error}"
+            finding = _report_run(order, message, _HINT_PARTITIONS)
+            if any(job.folder.glob("task_*/node_*")):  # others of its tasks have run
+                states = watch_job(number, len(order.tasks), show, limit=SETTLE_SECONDS)
+                collected = _finish(plan.root, job.folder, states)
+                return dataclasses.replace(collected, findings=(finding, *collected.findings))
+            shutil.rmtree(job.folder, ignore_errors=True)
+            raise BookError(finding) from None
+        except HeldJobError as error:
+            message = f"job {number} is held, and does not start by itself: Slurm says {error}"
+            hint = (
+                f"release it with `scontrol release {number}`, which for JobHeldAdmin an"
+                " administrator has to do, or end it with"
+                f" `scancel {number}`; then collect it: `bindery run --collect {where}`"
+            )
+            raise BookError(_report_run(order, message, hint)) from None
+        except KeyboardInterrupt:
+            started = read_number(job.folder)
+            if started is None:
+                shutil.rmtree(job.folder, ignore_errors=True)
+                raise
+            states = _cancel(started, len(order.tasks), show)
+    return _finish(plan.root, job.folder, states)
+
+
+def _finish(root: Path, folder: Path, states: Mapping[int, TaskState]) -> Collected:
+    # What Slurm has been cleaning up after for long may stay so.
+    over = {i: s for i, s in states.items() if s.has_ended or s.state == "COMPLETING"}
+    _keep_states(folder, over)
+    return collect_run(root, folder)
+
+
+def _submit(job: Job, request: Request, via: Via) -> str:
+    """Submit a run whose folder is written, and note the number of its job, which is returned. A
+    run that Slurm refuses leaves no folder. Raises BookError with Slurm's words."""
+    # Between Slurm's answer and the file nobody else knows the number, so nobody could cancel it.
+    with _hold_signals():
+        try:
+            number = submit_job(job, request, via)
+        except RefusedJobError as error:
+            shutil.rmtree(job.folder, ignore_errors=True)
+            message = f"Slurm refused the run of '{job.tool}': {error}"
+            finding = Finding(Span.whole(job.path), "failed-run", message, _HINT_PARTITIONS)
+            raise BookError(finding) from None
+        except ConfigError:
+            shutil.rmtree(job.folder, ignore_errors=True)
+            raise
+        write_whole(job.folder / "job", f"{number}\n".encode())
+    return number
+
+
+def _cancel(number: str, tasks: int, show: Callable[[str], None]) -> dict[int, TaskState]:
+    """Take a job back and wait until its tasks have written what they have. Raises _SecondSignal
+    where the user does not want to wait for that either."""
+    try:
+        show(f"cancelling job {number}; what it has is kept")
+        cancel_job(number)
+        return watch_job(number, tasks, show, limit=SETTLE_SECONDS)
+    except KeyboardInterrupt:
+        raise _SecondSignal from None
+
+
+class _SecondSignal(Exception):
+    """The user has asked twice to come to an end."""
+
+
+@contextlib.contextmanager
+def _hold_signals() -> Iterator[None]:
+    """Ctrl-C and SIGTERM come through when the block has ended."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _listen() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the block as Ctrl-C does."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    former = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def _keep_states(folder: Path, states: Mapping[int, TaskState]) -> dict[int, TaskState]:
+    """Note what Slurm said at the end of each task, and which of its nodes were down: nodes come
+    back, and Slurm forgets. Gives all that is noted."""
+    noted = _read_states(folder)
+    new = {index: state for index, state in states.items() if index not in noted}
+    for index, state in new.items():
+        lost = () if state.state == "COMPLETED" else tuple(find_lost_nodes(state.nodes))
+        noted[index] = dataclasses.replace(state, lost=lost)
+    if new:
+        data = {str(index): dataclasses.asdict(state) for index, state in sorted(noted.items())}
+        write_whole(folder / "states.json", _dump(data))
+    return noted
+
+
+def _read_states(folder: Path) -> dict[int, TaskState]:
+    path = folder / "states.json"
+    if not path.exists():
+        return {}
+    return TypeAdapter(dict[int, TaskState]).validate_json(path.read_bytes())
+
+
+def read_order(folder: Path) -> Order:
+    """What was asked for. Raises ConfigError where this is no folder of a run."""
+    path = folder / "plan.json"
+    try:
+        return TypeAdapter(Order).validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        hint = "name the folder that `bindery run --on slurm` has printed"
+        raise _refuse_option("--collect", f"'{folder}' is no folder of a run", hint) from None
+
+
+def read_number(folder: Path) -> str | None:
+    """The number of the job, also where it was submitted by hand; None where it never was."""
+    for path in (folder / "job", *sorted(folder.glob("task_*/job"))):
+        with contextlib.suppress(OSError):
+            return path.read_text().strip()
+    return None
+
+
+# --- from the folder to records ---
+
+
+_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
+"""What a file system says that has no locks, as some of a cluster: two who collect a run there at
+once each make a record of it."""
+
+
+def collect_run(root: Path, folder: Path) -> Collected:
+    """Make the records of all tasks that have ended, and say what is wrong with the others. A task
+    that has its record gets no second one.
+
+    Raises ConfigError where this is no folder of a run.
+    """
+    order = read_order(folder)
+    root, folder = root.resolve(), folder.resolve()
+    with (folder / "plan.json").open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+        return _collect_tasks(root, folder, order)
+
+
+def _collect_tasks(root: Path, folder: Path, order: Order) -> Collected:
+    number = read_number(folder)
+    if number is None:
+        hint = f"submit it with `sbatch {_name_path(root, folder / 'job.sbatch')}`"
+        return Collected((), (_report_run(order, "this run was not submitted", hint),))
+    tasks = range(len(order.tasks))
+    noted, asked = _read_states(folder), None
+    if not all(index in noted for index in tasks):
+        asked = ask_states(number, len(order.tasks))
+        noted = _keep_states(folder, {i: s for i, s in (asked or {}).items() if s.has_ended})
+    records: list[str] = []
+    findings: list[Finding] = []
+    later = f"collect it later: `bindery run --collect {_name_path(root, folder)}`"
+    for index in tasks:
+        kept = folder / f"task_{index}" / "record"
+        # A task that Slurm does not know any more is over, unless it is Slurm that is silent.
+        is_forgotten = asked is not None and index not in asked
+        if kept.exists():
+            records.append(kept.read_text().strip())
+        elif index in noted or is_forgotten or (kept.parent / "node_0" / "ended").exists():
+            record, wrong = _collect_task(root, folder, order, index, noted.get(index))
+            records += [record] if record else []
+            findings += [wrong] if wrong else []
+        elif asked is None:
+            message = f"{_name_task(order, index)} may still run: Slurm does not answer"
+            findings.append(_report_run(order, message, later))
+        else:
+            state = asked[index].state.lower().replace("_", " ")
+            if asked[index].state == "PENDING" and asked[index].reason not in ("", "None"):
+                state += f" ({asked[index].reason})"
+            message = f"{_name_task(order, index)} has not ended: it is {state}"
+            findings.append(_report_run(order, message, later))
+    return Collected(tuple(records), tuple(findings))
+
+
+def _collect_task(
+    root: Path, folder: Path, order: Order, index: int, state: TaskState | None
+) -> tuple[str | None, Finding | None]:
+    """The path of the record of a task that is over, and what there is to say against it."""
+    task = folder / f"task_{index}"
+    outcome = _judge_task(task, order, state)
+    output = read_output(task / "results.json")
+    name, told = _name_task(order, index), _name_path(root, _find_words(folder, task, index))
+    if output is None:
+        message = f"{name} {outcome.reason} and left no results"
+        return None, _report_run(order, message, f"its log: '{told}'")
+    facts = [read_output(task / f"node_{node}" / "facts.json") for node in range(order.nodes)]
+    without = [str(node) for node, each in enumerate(facts) if not isinstance(each, dict)]
+    if without:
+        message = f"{name} {outcome.reason} and left no facts of node {', '.join(without)}"
+        return None, _report_run(order, message, f"its folder: '{_name_path(root, folder)}'")
+    plan = _restore_plan(root, folder, order, index)
+    environments = [_read_environment(task / f"node_{node}") for node in range(order.nodes)]
+    names = _list_names(root, folder, environments)
+    record = make_record(
+        plan,
+        output,
+        facts,
+        ended=outcome.ended,
+        exit_status=outcome.status,
+        ranks=order.ranks,
+        command=_describe_command(plan, order),
+        environment=environments[0],
+        names=names,
+    )
+    if isinstance(record, Finding):
+        hint = f"{record.help}; its folder: '{_name_path(root, folder)}'".lstrip("; ")
+        hint = hint if outcome.ended == "done" else f"it {outcome.reason}; {hint}"
+        return None, dataclasses.replace(record, help=hint)
+    log = clean_log(_join_logs(task, outcome), names)
+    path = keep_record(root, record, log)
+    write_whole(task / "record", f"{path}\n".encode())
+    if outcome.ended == "done":
+        return path, None
+    what = "everything it had to measure" if record.complete else "what it had measured"
+    hint = f"{what} is in '{path}', its log beside it"
+    return path, _report_run(order, f"{name} {outcome.reason}", hint)
+
+
+def _judge_task(task: Path, order: Order, state: TaskState | None) -> _Outcome:
+    """How a task ended, from what its first node noted and what Slurm says."""
+    status, seconds = _read_end(task / "node_0")
+    by_slurm = _ENDINGS.get(state.state) if state else None
+    lost = state.lost if state else ()
+    ended: Ending
+    if status == 0:
+        ended = "done"
+    elif by_slurm is None and lost:
+        ended = "node-failure"  # the others failed before Slurm noticed
+    elif by_slurm is not None:
+        ended = by_slurm
+    elif status is None:
+        ended = "crashed"
+    elif _is_full(task / "node_0" / "run.log", order.log_bytes):
+        ended = "output"
+    elif status == _TIMED_OUT or seconds > order.seconds:
+        ended = "timeout"
+    elif (task / "node_0" / "signal").exists():
+        ended = "interrupted"
+    else:
+        ended = "crashed" if status > _SIGNALLED else "failed"
+    if status is not None and status > _SIGNALLED:
+        status = _SIGNALLED - status
+    if ended == "crashed" and status is None:
+        reason = "ended without an exit status"
+    elif ended == "memory":
+        reason = "was ended: it used more memory than its job had asked for"
+    else:
+        reason = explain_ending(ended, status, Limits(order.seconds, None, order.log_bytes))
+    return _Outcome(ended, status, f"{reason}: {', '.join(lost)}" if lost else reason)
+
+
+def _is_full(log: Path, limit: int) -> bool:
+    return log.exists() and log.stat().st_size >= limit
+
+
+def _read_end(here: Path) -> tuple[int | None, float]:
+    """Exit status and seconds of the tool on a node, as the node script noted them."""
+    try:
+        status, seconds = (here / "ended").read_text().split()
+    except (OSError, ValueError):
+        return None, 0.0
+    return int(status), float(seconds)
+
+
+def _restore_plan(root: Path, folder: Path, order: Order, index: int) -> Plan:
+    """The plan of a task, with what the copies of the tools say: those in the book may have
+    changed since."""
+    span = Span.whole(order.path)
+    copies = ((order.tool, Path(order.path).name), (FACTS, f"{FACTS}.py"))
+    tool, reporter = (
+        read_tool(folder, ToolEntry(name, path, "measured", span)) for name, path in copies
+    )
+    arguments = (*order.arguments, *order.tasks[index])
+    tool = dataclasses.replace(tool, path=order.path)
+    profile = CUSTOM if order.tasks[index] else order.profile
+    return Plan(root, tool, reporter, profile, arguments, order.ranks)
+
+
+def _describe_command(plan: Plan, order: Order) -> tuple[str, ...]:
+    python, *rest = plan.describe_command()
+    if order.ranks is None:
+        return (python, *rest)
+    shape = ("--nnodes", str(order.nodes), "--nproc-per-node", str(order.ranks))
+    return (python, "-m", "torch.distributed.run", *shape, *rest)
+
+
+def _read_environment(here: Path) -> dict[str, str]:
+    try:
+        text = (here / "environment").read_text(errors="replace")
+    except OSError:
+        return {}
+    pairs = (entry.partition("=") for entry in text.split("\0") if entry)
+    return {name: value for name, _, value in pairs}
+
+
+def _join_logs(task: Path, outcome: _Outcome) -> str:
+    """What the tool said on the first node; where the run failed, also what the others said."""
+    nodes = sorted(task.glob("node_*"), key=lambda path: int(path.name.removeprefix("node_")))
+    logs = []
+    for node in nodes[: 1 if outcome.ended == "done" else None]:
+        with contextlib.suppress(OSError):
+            text = (node / "run.log").read_text(encoding="utf-8", errors="replace")
+            logs.append(f"== {node.name} ==\n{text}" if len(nodes) > 1 else text)
+    return "\n".join(logs)
+
+
+def _list_names(
+    root: Path, folder: Path, environments: Sequence[Mapping[str, str]]
+) -> dict[str, str]:
+    """What a log must not name, and what stands there instead."""
+    names = {str(folder): "RUN", str(root): "."}
+    for node, environment in enumerate(environments):
+        for name, stand_in in (("HOME", "TEMPORARY"), ("SLURMD_NODENAME", f"NODE{node}")):
+            if value := environment.get(name):
+                names[value] = stand_in
+    return names
+
+
+def _find_words(folder: Path, task: Path, index: int) -> Path:
+    """The file that says most about how a task ended."""
+    log = task / "node_0" / "run.log"
+    if log.exists() and log.stat().st_size:
+        return log
+    written = [path for path in folder.glob(f"slurm_*_{index}.out") if path.stat().st_size]
+    written += [path for path in folder.glob("slurm_*.out") if path.stat().st_size]
+    return written[0] if written else folder
+
+
+def _name_task(order: Order, index: int) -> str:
+    if len(order.tasks) == 1:
+        return f"'{order.tool}'"
+    return f"'{order.tool}' {' '.join(order.tasks[index])}".rstrip() + f" (task {index})"
+
+
+def _report_run(order: Order, message: str, hint: str) -> Finding:
+    return Finding(Span.whole(order.path), "failed-run", message, hint)
+
+
+def _name_path(root: Path, path: Path) -> str:
+    """A path as a user of the book's root would type it."""
+    try:
+        return path.relative_to(root).as_posix()
+    except ValueError:
+        return str(path)
+
+
+def _dump(data: object) -> bytes:
+    return (json.dumps(data, indent=1) + "\n").encode()

@@ -1,0 +1,366 @@
+"""Whether the tools still give what the book says of them: texts word by word, results in shape.
+
+A tool of the class `exact` gives the same characters on every machine; of one of the class
+`shape` only columns, units and types are the same; of one that is `measured` nothing is run but
+its texts, for `bindery check` holds its quotes against its records.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from bindery.check.rules import RULES
+from bindery.core.config import Config, ToolEntry, load_config
+from bindery.core.model import BookError, ConfigError, Finding, Span
+from bindery.core.processes import Ended, Show, run_limited
+from bindery.core.repository import Tree
+from bindery.core.whole_files import write_whole
+from bindery.evidence.records import (
+    DEMO_PROFILES,
+    FOLDER,
+    OPTIONS_FILE,
+    MachineReport,
+    Record,
+    Scalar,
+    ToolOutput,
+    describe_error,
+    load_records,
+)
+from bindery.runs.record_run import (
+    FACTS,
+    GIB,
+    MIB,
+    Limits,
+    choose_environment,
+    describe_launcher,
+    explain_ending,
+    find_tool,
+    read_output,
+    read_tool,
+)
+from bindery.tools.command_lines import dump_parser
+
+RULE = "changed-output"
+PROFILE = "demo"
+DEMO = Limits(600.0, 8 * GIB, 4 * MIB)
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was looked at, and what is not as the book has it."""
+
+    tools: int
+    texts: int
+    runs: int
+    findings: tuple[Finding, ...]
+
+
+def verify_tools(root: Path, names: Sequence[str] = ()) -> Verified:
+    """Hold what tools print and write now against what is stored; all tools where none is named.
+
+    Raises ConfigError for a tool that the book does not have.
+    """
+    root = root.resolve()
+    config = load_config(root, RULES)
+    entries = [find_tool(config, name) for name in names] or list(config.tools)
+    records = _find_newest(config)
+    texts, runs = 0, 0
+    findings: list[Finding] = []
+    for entry in entries:
+        for text in entry.texts:
+            texts += 1
+            findings += _verify_text(root, entry, text)
+        if entry.texts:
+            findings += _verify_options(root, entry)
+        if entry.output in ("exact", "shape"):
+            runs += 1
+            findings += _verify_run(root, entry, records.get(entry.name))
+    return Verified(len(entries), texts, runs, tuple(findings))
+
+
+# --- texts ---
+
+
+def find_text_path(tool: str, text: str) -> str:
+    """Where a text of a tool is stored, relative to the root."""
+    return f"{FOLDER}/{tool}/{text}.txt"
+
+
+def find_options_path(tool: str) -> str:
+    """Where the options of a tool are stored, relative to the root."""
+    return f"{FOLDER}/{tool}/{OPTIONS_FILE}"
+
+
+def record_texts(root: Path, name: str, texts: Sequence[str] = ()) -> list[str]:
+    """Store what a tool prints for these texts, or for all of its texts, and its options. Gives the
+    paths of those that have changed. Raises ConfigError for an unknown one, BookError where the
+    tool fails."""
+    root = root.resolve()
+    config = load_config(root, RULES)
+    entry = find_tool(config, name)
+    if unknown := [text for text in texts if text not in entry.texts]:
+        message = f"'{name}' has no text '{unknown[0]}'"
+        hint = f"it has: {', '.join(entry.texts) or 'none'}; they stand under its `texts:`"
+        raise ConfigError(Finding(entry.span, "config", message, hint))
+    if not entry.texts:
+        message = f"'{name}' has no texts"
+        hint = "give it some in chapters.yaml: `texts: {help: [--help]}`"
+        raise ConfigError(Finding(entry.span, "config", message, hint))
+    printed = {}
+    for text in texts or entry.texts:
+        result = _print_text(root, entry, text)
+        if isinstance(result, Finding):
+            raise BookError(result)
+        printed[find_text_path(name, text)] = result.encode()
+    options = _print_options(root, entry)
+    if isinstance(options, Finding):
+        raise BookError(options)
+    printed[find_options_path(name)] = options.encode()
+    changed = [path for path, data in printed.items() if _read_bytes(root / path) != data]
+    for path in changed:
+        write_whole(root / path, printed[path])
+    return changed
+
+
+def _print_text(root: Path, entry: ToolEntry, text: str) -> str | Finding:
+    """What a tool prints on standard output, or how it failed."""
+    return _print(root, entry, text, entry.texts[text])
+
+
+def _print_options(root: Path, entry: ToolEntry) -> str | Finding:
+    """The options of a tool as JSON, or how it failed."""
+    return _print(root, entry, "options", (), launcher=(str(_DUMP),))
+
+
+_DUMP = Path(dump_parser.__file__)
+
+
+def _print(
+    root: Path, entry: ToolEntry, what: str, arguments: Sequence[str], launcher: Sequence[str] = ()
+) -> str | Finding:
+    with tempfile.TemporaryDirectory(prefix="bindery-text-") as made:
+        folder = Path(made)
+        printed: list[str] = []
+        log: list[str] = []
+
+        def keep(stream: str, line: str) -> None:
+            (printed if stream == "stdout" else log).append(line)
+
+        done = _run(root, entry, arguments, folder, keep, launcher)
+    if done.ended != "done":
+        message = f"the {what} of '{entry.name}' could not be printed: it {_explain(done)}"
+        return Finding(Span.whole(entry.path), RULE, message, _quote_last("".join(log)))
+    return "".join(printed)
+
+
+def _verify_text(root: Path, entry: ToolEntry, text: str) -> Iterator[Finding]:
+    now = _print_text(root, entry, text)
+    command = f"bindery run {entry.name} --text {text}"
+    yield from _compare_stored(root, entry, text, find_text_path(entry.name, text), now, command)
+
+
+def _verify_options(root: Path, entry: ToolEntry) -> Iterator[Finding]:
+    now = _print_options(root, entry)
+    command = f"bindery run {entry.name} --texts"
+    path = find_options_path(entry.name)
+    yield from _compare_stored(root, entry, "options", path, now, command)
+
+
+def _compare_stored(
+    root: Path, entry: ToolEntry, what: str, path: str, now: str | Finding, command: str
+) -> Iterator[Finding]:
+    stored = _read_bytes(root / path)
+    if stored is None:
+        message = f"the {what} of '{entry.name}' is not stored"
+        yield Finding(entry.span, RULE, message, f"run `{command}`")
+        return
+    if isinstance(now, Finding):
+        yield now
+        return
+    before = stored.decode("utf-8", "replace").replace("\r\n", "\n")
+    if difference := find_first_difference(before, now):
+        line, said = difference
+        message = f"line {line} of the {what} of '{entry.name}' is now {said}"
+        hint = f"if that is meant, run `{command}`, and `bindery fill` for the chapters"
+        yield Finding(Span(path, line), RULE, message, hint)
+
+
+def find_first_difference(before: str, now: str) -> tuple[int, str] | None:
+    """The first line that is another one now, counted from 1, and what it says; None where both
+    texts are the same."""
+    if before == now:
+        return None
+    old, new = before.split("\n"), now.split("\n")
+    for number in range(max(len(old), len(new))):
+        if number >= len(new):
+            return number + 1, "gone"
+        if number >= len(old) or old[number] != new[number]:
+            return number + 1, repr(new[number])
+    return None
+
+
+# --- results ---
+
+
+def _verify_run(root: Path, entry: ToolEntry, newest: tuple[str, Record] | None) -> list[Finding]:
+    """Findings on the results of the demo profile."""
+    tool = read_tool(root, entry)
+    if PROFILE not in tool.profiles:
+        message = f"'{entry.name}' is of the class '{entry.output}' and has no profile '{PROFILE}'"
+        return [Finding(entry.span, RULE, message, "add it to the constant PROFILES of the tool")]
+    with tempfile.TemporaryDirectory(prefix="bindery-verify-") as made:
+        folder = Path(made)
+        log: list[str] = []
+        arguments = (*tool.profiles[PROFILE], "--json", str(folder / "results.json"))
+        ranks = tool.ranks.get(PROFILE)
+        launcher = describe_launcher(ranks) if isinstance(ranks, int) else ()
+
+        def keep(_stream: str, line: str) -> None:
+            log.append(line)
+
+        done = _run(root, entry, arguments, folder, keep, launcher)
+        output = read_output(folder / "results.json")
+    if done.ended != "done" or not isinstance(output, dict):
+        message = f"the demo run of '{entry.name}' {_explain(done)}"
+        message += "" if isinstance(output, dict) else " and left no results"
+        return [Finding(Span.whole(entry.path), RULE, message, _quote_last("".join(log)))]
+    if entry.name == FACTS:
+        return list(_verify_facts(entry, output))
+    try:
+        told = ToolOutput.model_validate(output)
+    except ValidationError as error:
+        return [_refuse(entry, error)]
+    command = f"bindery run {entry.name} --profile {PROFILE}"
+    if newest is None:
+        message = f"'{entry.name}' has no record of its profile '{PROFILE}' to compare with"
+        return [Finding(entry.span, RULE, message, f"make one with `{command}`")]
+    name, record = newest
+    path = f"{FOLDER}/{name}.json"
+    hint = f"if that is meant, run `{command}`"
+    compare = compare_values if entry.output == "exact" else compare_shapes
+    messages = compare(record, told)
+    return [Finding(Span.whole(path), RULE, f"{message}", hint) for message in messages]
+
+
+def _verify_facts(entry: ToolEntry, output: Mapping[str, Any]) -> Iterator[Finding]:
+    try:
+        MachineReport.model_validate(output)
+    except ValidationError as error:
+        yield _refuse(entry, error)
+
+
+def _refuse(entry: ToolEntry, error: ValidationError) -> Finding:
+    message = f"the demo run of '{entry.name}' gave no good results: {describe_error(error)}"
+    return Finding(Span.whole(entry.path), RULE, message, "see scripts/schemas/")
+
+
+def compare_shapes(record: Record, told: ToolOutput) -> Iterator[str]:
+    """What is other in the columns, units and types of two results."""
+    before, now = _describe_columns(record.results), _describe_columns(told.results)
+    for key in {**before, **now}:
+        if key not in now:
+            yield f"the results of '{told.tool}' have no column '{key}' any more"
+        elif key not in before:
+            yield f"the results of '{told.tool}' have a new column '{key}'"
+        elif before[key] and now[key] and not before[key] & now[key]:
+            was, is_now = (" or ".join(sorted(types)) for types in (before[key], now[key]))
+            yield f"the column '{key}' of '{told.tool}' is now {is_now}, and was {was}"
+        elif record.units.get(key) != told.units.get(key) and key in told.units:
+            was, unit = record.units.get(key, "none"), told.units[key]
+            yield f"the unit of '{key}' of '{told.tool}' is now '{unit}', and was '{was}'"
+
+
+def compare_values(record: Record, told: ToolOutput) -> Iterator[str]:
+    """The first value that is another one; results of the class `exact` have none."""
+    if dict(record.units) != dict(told.units):
+        yield from compare_shapes(record, told)
+        return
+    for number, (was, now) in enumerate(zip(record.results, told.results, strict=False)):
+        for key in {**was, **now}:
+            if _write(was.get(key)) != _write(now.get(key)) or (key in was) != (key in now):
+                yield (
+                    f"'{key}' in row {number + 1} of the results of '{told.tool}' is now "
+                    f"{_write(now.get(key))}, and was {_write(was.get(key))}"
+                )
+                return
+    if len(record.results) != len(told.results):
+        yield (f"'{told.tool}' gives {len(told.results)} rows now, and gave {len(record.results)}")
+
+
+def _write(value: Scalar) -> str:
+    return json.dumps(value)
+
+
+def _describe_columns(rows: Iterable[Mapping[str, Scalar]]) -> dict[str, set[str]]:
+    columns: dict[str, set[str]] = {}
+    for row in rows:
+        for key, value in row.items():
+            types = columns.setdefault(key, set())
+            if value is not None:
+                types.add(_TYPES[type(value)])
+    return columns
+
+
+_TYPES = {str: "text", bool: "true or false", int: "a number", float: "a number"}
+
+
+# --- what both need ---
+
+
+def _find_newest(config: Config) -> dict[str, tuple[str, Record]]:
+    """The newest whole demo record of each tool."""
+    newest: dict[str, tuple[str, Record]] = {}
+    for item in load_records(Tree(config.root)):
+        if isinstance(item, Finding):
+            continue  # `bindery check` reports it
+        _, record = item
+        if record.profile in DEMO_PROFILES and record.complete:
+            held = newest.get(record.tool)
+            if held is None or (held[1].started, held[0]) < (record.started, item[0]):
+                newest[record.tool] = item
+    return newest
+
+
+def _run(
+    root: Path,
+    entry: ToolEntry,
+    arguments: Sequence[str],
+    folder: Path,
+    show: Show,
+    launcher: Sequence[str] = (),
+) -> Ended:
+    return run_limited(
+        [sys.executable, *launcher, str(root / entry.path), *arguments],
+        folder=folder,
+        environment=choose_environment(os.environ, folder=folder),
+        seconds=DEMO.seconds,
+        memory_bytes=DEMO.memory_bytes or 0,
+        output_bytes=DEMO.output_bytes,
+        log=folder / "verify.log",
+        show=show,
+    )
+
+
+def _explain(done: Ended) -> str:
+    return explain_ending(done.ended, done.code, DEMO, done.peak_bytes)
+
+
+def _quote_last(text: str) -> str:
+    last = text.strip().rpartition("\n")[2]
+    return f"its last words: {last}" if last else ""
+
+
+def _read_bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None

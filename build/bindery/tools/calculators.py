@@ -1,0 +1,330 @@
+"""The calculators that a tool declares, read from its source, and their functions as JavaScript.
+
+A tool has calculators where its constant CALCULATORS is a tuple of `Calculator(...)`, a NamedTuple
+of the same file with a name, a title, a question, inputs, outputs, a pure function of the inputs,
+the lines of its formula, its source, and conditions that inputs have to meet. The source is
+evaluated here as far as it is made of literals, and never run.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bindery.tools.python_to_js import (
+    TranslationError,
+    translate_expression,
+    translate_functions,
+    write_literal,
+    write_name,
+)
+from bindery.tools.tool_source import read_constants
+
+FUNCTIONS = {name: name for name in "sqrt exp expm1 log2 ceil min max when".split()}
+"""What conditions and formulas may call."""
+_NEEDED = ("name", "title", "question", "inputs", "outputs", "function", "formula", "source")
+_CONSTANT = "CALCULATORS"
+_MOST_STEPS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What a calculator asks for, in base units. `kind` is `choice`, `boolean`, `integer` or
+    `number`."""
+
+    name: str
+    label: str
+    unit: str
+    default: Any
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[Any, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        if self.choices:
+            return "choice"
+        if isinstance(self.default, bool):
+            return "boolean"
+        return "integer" if isinstance(self.default, int) else "number"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a calculator answers with, in base units."""
+
+    name: str
+    label: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Calculator:
+    """A calculator as a page shows it, and the script that computes it."""
+
+    name: str
+    title: str
+    question: str
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    formula: tuple[str, ...]
+    source: str
+    script: str
+    """JavaScript that sets `window.calculator`; it needs `python.js`."""
+
+
+def read_calculators(source: str) -> list[Calculator]:
+    """The calculators of a tool. Raises TranslationError where it has none, or where one of them
+    has something that cannot be read or translated."""
+    try:
+        module = ast.parse(source)
+        constants = read_constants(source)
+    except (SyntaxError, ValueError) as error:
+        raise TranslationError(f"this is not Python: {error}", 1) from None
+    if _CONSTANT not in constants:
+        raise TranslationError(f"this tool has no constant {_CONSTANT}", 1)
+    reader = _Reader(module, constants)
+    declared = reader.read(constants[_CONSTANT], {})
+    if not isinstance(declared, tuple):
+        raise TranslationError(
+            f"{_CONSTANT} has to be a tuple of calculators", constants[_CONSTANT].lineno
+        )
+    return [_make_calculator(module, one) for one in declared]
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A NamedTuple of the tool with its values."""
+
+    kind: str
+    values: Mapping[str, Any]
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """A function that a calculator names."""
+
+    name: str
+
+
+@dataclass(slots=True)
+class _Reader:
+    """What literals, names of constants and NamedTuples of a module stand for."""
+
+    module: ast.Module
+    constants: Mapping[str, ast.expr]
+    known: dict[str, Any] = field(default_factory=dict)
+    steps: int = 0
+
+    def read(self, node: ast.expr, local: Mapping[str, Any]) -> Any:
+        self.steps += 1
+        if self.steps > _MOST_STEPS:
+            raise TranslationError(f"{_CONSTANT} is too large to be read", node.lineno)
+        match node:
+            case ast.Constant(value=value):
+                return value
+            case ast.Tuple(elts=elements):
+                return tuple(self.read(element, local) for element in elements)
+            case ast.List(elts=elements):
+                return [self.read(element, local) for element in elements]
+            case ast.Dict(keys=keys, values=values) if None not in keys:
+                return {
+                    self.read(key, local): self.read(value, local)
+                    for key, value in zip(keys, values, strict=True)
+                    if key is not None
+                }
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                value = self.read(operand, local)
+                if isinstance(value, int | float):
+                    return -value
+            case ast.Name(id=name):
+                return self._read_name(name, node, local)
+            case ast.JoinedStr(values=values):
+                return "".join(str(self.read(value, local)) for value in values)
+            case ast.FormattedValue(value=value, conversion=-1, format_spec=None):
+                return self.read(value, local)
+            case ast.Subscript(value=value, slice=key):
+                try:
+                    return self.read(value, local)[self.read(key, local)]
+                except (LookupError, TypeError):
+                    pass
+            case ast.DictComp(key=key, value=value, generators=[made]) if not made.ifs:
+                return {
+                    self.read(key, inside): self.read(value, inside)
+                    for inside in self._repeat(made, local)
+                }
+            case ast.Call(func=ast.Name(id="tuple"), args=[value], keywords=[]):
+                return tuple(self.read(value, local))
+            case ast.Call(func=ast.Name(id="enumerate"), args=[value], keywords=[]):
+                return tuple(enumerate(self.read(value, local)))
+            case ast.Call(func=ast.Attribute(value=value, attr="items"), args=[], keywords=[]):
+                held = self.read(value, local)
+                if isinstance(held, dict):
+                    return tuple(held.items())
+            case ast.Call(func=ast.Name(id=name), args=given, keywords=keywords):
+                named = {k.arg or "": self.read(k.value, local) for k in keywords}
+                return self._make(name, node, [self.read(a, local) for a in given], named)
+        raise TranslationError(f"`{ast.unparse(node)[:60]}` cannot be read here", node.lineno)
+
+    def _read_name(self, name: str, node: ast.expr, local: Mapping[str, Any]) -> Any:
+        if name in local:
+            return local[name]
+        if name in self.known:
+            return self.known[name]
+        if name in self.constants:
+            self.known[name] = self.read(self.constants[name], {})
+            return self.known[name]
+        if any(isinstance(n, ast.FunctionDef) and n.name == name for n in self.module.body):
+            return _Function(name)
+        raise TranslationError(f"the name '{name}' is not known here", node.lineno)
+
+    def _repeat(self, made: ast.comprehension, local: Mapping[str, Any]) -> list[dict[str, Any]]:
+        names = made.target.elts if isinstance(made.target, ast.Tuple) else [made.target]
+        found = []
+        for item in self.read(made.iter, local):
+            parts = item if isinstance(made.target, ast.Tuple) else (item,)
+            own = {n.id: v for n, v in zip(names, parts, strict=True) if isinstance(n, ast.Name)}
+            found.append({**local, **own})
+        return found
+
+    def _make(
+        self, name: str, node: ast.expr, given: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> _Made:
+        for kind in self.module.body:
+            if isinstance(kind, ast.ClassDef) and kind.name == name:
+                fields = [
+                    n
+                    for n in kind.body
+                    if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)
+                ]
+                names = [n.target.id for n in fields if isinstance(n.target, ast.Name)]
+                defaults = {
+                    n.target.id: self.read(n.value, {})
+                    for n in fields
+                    if isinstance(n.target, ast.Name) and n.value is not None
+                }
+                values = {**defaults, **dict(zip(names, given, strict=False)), **keywords}
+                return _Made(name, values, node.lineno)
+        raise TranslationError(f"there is no class '{name}' in this file", node.lineno)
+
+
+def _make_calculator(module: ast.Module, made: object) -> Calculator:
+    if not isinstance(made, _Made) or made.kind != "Calculator":
+        raise TranslationError(f"{_CONSTANT} holds something that is no Calculator", 1)
+    values, line = made.values, made.line
+    for key in _NEEDED:
+        if not values.get(key):
+            raise TranslationError(f"this calculator has no '{key}'", line)
+    if not re.fullmatch(r"(?!index$)[a-z0-9][a-z0-9-]*", str(values["name"])):
+        raise TranslationError("its name has to be of small letters, digits and hyphens", line)
+    if not isinstance(values["function"], _Function):
+        raise TranslationError("'function' has to name a function of this file", line)
+    try:
+        inputs = tuple(Input(**one.values) for one in values["inputs"])
+        outputs = tuple(Output(**one.values) for one in values["outputs"])
+    except (AttributeError, TypeError):
+        reason = "inputs or outputs have other fields than they should"
+        raise TranslationError(reason, line) from None
+    return Calculator(
+        str(values["name"]), str(values["title"]), str(values["question"]), inputs, outputs,
+        tuple(values["formula"]), str(values["source"]),
+        _write_script(module, values, inputs, outputs, line),
+    )  # fmt: skip
+
+
+def _write_script(
+    module: ast.Module,
+    values: Mapping[str, Any],
+    inputs: Sequence[Input],
+    outputs: Sequence[Output],
+    line: int,
+) -> str:
+    name = values["function"].name
+    functions = translate_functions(module, [name])
+    asked = {one.name for one in inputs}
+    if set(functions.parameters[name]) != asked:
+        raise TranslationError(f"'{name}' does not take the inputs of its calculator", line)
+    given = ", ".join(f"given.get({write_literal(p)})" for p in functions.parameters[name])
+    try:
+        checks = _write_checks(values, inputs)
+        possible = _write_conditions(
+            values.get("possible", ()), [*asked, *(one.name for one in outputs)]
+        )
+        # Not the dataclass: what the page's form needs, and in its order.
+        described = ",\n    ".join(
+            "{" + ", ".join(f"{key}: {write_literal(value)}" for key, value in (
+                ("name", one.name), ("label", one.label), ("unit", one.unit), ("kind", one.kind),
+                ("default", one.default), ("minimum", one.minimum), ("maximum", one.maximum),
+                ("choices", one.choices),
+            )) + "}"
+            for one in inputs
+        )  # fmt: skip
+    except (TranslationError, ValueError) as error:
+        raise TranslationError(f"'{values['name']}': {error}", line) from None
+    answers = ",\n    ".join(
+        f"{{name: {write_literal(one.name)}, label: {write_literal(one.label)}, "
+        f"unit: {write_literal(one.unit)}}}"
+        for one in outputs
+    )
+    opened = "\n    ".join(
+        f"const {write_name(each)} = given.get({write_literal(each)});"
+        for each in dict.fromkeys([*(i.name for i in inputs), *(o.name for o in outputs)])
+    )
+    reasons = [message for _, message in values.get("requires", ())]
+    return f"""\
+/* Translated from the Python of the tool, so that both give the same. */
+"use strict";
+window.calculator = (() => {{
+{functions.text}
+return {{
+  name: {write_literal(values["name"])},
+  inputs: [
+    {described}
+  ],
+  outputs: [
+    {answers}
+  ],
+  reasons: {write_literal(tuple(reasons))},
+  compute: (given) => {write_name(name)}({given}),
+  check(given) {{
+{checks}    return "";
+  }},
+  judge(given) {{
+    {opened}
+{possible}    return "";
+  }},
+}};
+}})();
+"""
+
+
+def _write_checks(values: Mapping[str, Any], inputs: Sequence[Input]) -> str:
+    """The lines of the formula, then the conditions on the inputs and on what the lines set."""
+    lines = [
+        f"    const {write_name(one.name)} = given.get({write_literal(one.name)});\n"
+        for one in inputs
+    ]
+    known = [one.name for one in inputs]
+    for name, table in values.get("tables", {}).items():
+        lines.append(f"    const {write_name(name)} = {write_literal(table)};\n")
+        known.append(name)
+    for line in values["formula"]:
+        name, equals, expression = line.partition(" = ")
+        if not equals or not name.isidentifier() or name in known:
+            raise TranslationError(f"'{line}' is no `name = expression` with a new name", 1)
+        text = translate_expression(expression, known, FUNCTIONS)
+        lines.append(f"    const {write_name(name)} = {text};\n")
+        known.append(name)
+    return "".join(lines) + _write_conditions(values.get("requires", ()), known)
+
+
+def _write_conditions(conditions: Sequence[tuple[str, str]], known: Sequence[str]) -> str:
+    return "".join(
+        f"    if (!python.truth({translate_expression(condition, known, FUNCTIONS)})) "
+        f"return {write_literal(message)};\n"
+        for condition, message in conditions
+    )

@@ -1,0 +1,190 @@
+"""The Python programs that shell text starts, and the arguments they get: also through a launcher
+such as torchrun or srun, a quoted command, a heredoc or a substitution."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from bindery.tools.command_lines.shell import Command, Word, iterate_prompted, read_shell
+
+_PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
+_SCRIPT = re.compile(r"[^\s=:;,'\"]*\.py")
+_LAUNCHERS = frozenset(
+    """torchrun accelerate deepspeed srun mpirun mpiexec orterun horovodrun prun aprun jsrun flux
+    nsys ncu nvprof rocprof rocprofv3 omnitrace-run perf strace ltrace gdb numactl taskset
+    hwloc-bind chrt nice ionice time env sudo nohup setsid stdbuf exec command timeout watch
+    chronic uv poetry pipenv conda micromamba docker podman apptainer singularity enroot kernprof
+    kubectl py-spy memray coverage sbatch salloc dsh pdsh clush ssh parallel xargs systemd-run
+    caffeinate unbuffer script ipython cuda-gdb compute-sanitizer cuda-memcheck rocgdb bash sh
+    zsh""".split()
+)
+"""Programs that start another one, which their own words name."""
+_SHELLS = frozenset(
+    ("bash", "sh", "zsh", "ssh", "pdsh", "clush", "dsh", "srun", "sbatch", "salloc")
+)
+"""Programs that read a word, or their standard input, as shell text."""
+_STARTING_MODULES = frozenset(
+    ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "pdb",
+     "deepspeed.launcher.runner", "cProfile", "trace", "coverage", "scalene", "memray", "viztracer")
+)  # fmt: skip
+_OPTIONS_THAT_TAKE_A_FILE = re.compile(
+    r"--?(?:o|output|out|input|i|config|config[_-]file|log|file|f|e|error|report|c)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A program with its arguments, as a text starts it. Places are offsets in that text."""
+
+    program: Word
+    """The path of the program, or what a book calls the tool."""
+    words: tuple[Word, ...]
+    is_named: bool = False
+    """Whether it is called by its name in `chapters.yaml`, as `bindery run NAME -- ...` does."""
+
+
+def find_calls(text: str) -> tuple[ToolCall, ...]:
+    """The calls in a block of code. Output that stands among the commands is passed over."""
+    prompted = list(iterate_prompted(text))
+    if prompted:
+        return tuple(
+            _shift(call, offset) for offset, piece in prompted for call in _find_in_shell(piece)
+        )
+    shell = read_shell(text)
+    if shell.fault is None:
+        return tuple(_find_in_commands(text, shell.commands))
+    return tuple(_find_in_lines(text))
+
+
+def find_calls_in_span(text: str) -> tuple[ToolCall, ...]:
+    """The calls in a code span, if it is a command and nothing else."""
+    shell = read_shell(text)
+    return tuple(_find_in_commands(text, shell.commands)) if shell.fault is None else ()
+
+
+_LOGICAL_LINE = re.compile(r"(?:[^\n]*\\\n)*[^\n]*")
+
+
+def _find_in_lines(text: str) -> Iterator[ToolCall]:
+    """Each line for itself, with those that it goes on in, where the text as a whole is no shell
+    text."""
+    for line in _LOGICAL_LINE.finditer(text):
+        if line[0].strip():
+            for call in _find_in_shell(line[0]):
+                yield _shift(call, line.start())
+
+
+def _find_in_shell(text: str) -> Iterator[ToolCall]:
+    shell = read_shell(text)
+    if shell.fault is None:
+        yield from _find_in_commands(text, shell.commands)
+
+
+def _find_in_commands(text: str, commands: Sequence[Command]) -> Iterator[ToolCall]:
+    for command in commands:
+        if command.words:
+            yield from _find_in_command(command.words)
+        if command.heredoc and _reads_shell(command.words):
+            for call in _find_in_shell(command.heredoc):
+                yield _shift(call, command.heredoc_start)
+        for word in command.assignments:
+            yield from _find_in_assignment(text, word)
+        if command.words and _name(command.words[0]) in _SHELLS:
+            for word in command.words[1:]:
+                yield from _find_in_quotes(text, word)
+
+
+def _reads_shell(words: Sequence[Word]) -> bool:
+    return any(_name(word) in _SHELLS for word in words)
+
+
+def _find_in_quotes(text: str, word: Word) -> Iterator[ToolCall]:
+    """A command that is handed to a shell between quotes."""
+    typed = text[word.start : word.end]
+    quote = re.search(r"[\"']", typed)
+    if quote is None or " " not in typed or "\\" + quote[0] in typed or typed[-1] != quote[0]:
+        return
+    inside = typed[quote.end() : -1]
+    for call in _find_in_shell(inside):
+        yield _shift(call, word.start + quote.end())
+
+
+def _find_in_assignment(text: str, word: Word) -> Iterator[ToolCall]:
+    """`CMD="python tool.py --x"`: more words may come where the variable is used."""
+    for call in _find_in_quotes(text, word):
+        end = Word("...", word.end, word.end, is_many=True)
+        yield replace(call, words=(*call.words, end))
+
+
+def _shift(call: ToolCall, offset: int) -> ToolCall:
+    def shift(word: Word) -> Word:
+        return replace(word, start=word.start + offset, end=word.end + offset)
+
+    return replace(call, program=shift(call.program), words=tuple(map(shift, call.words)))
+
+
+def _name(word: Word) -> str:
+    return word.text.rpartition("/")[2]
+
+
+def _find_in_command(words: Sequence[Word]) -> Iterator[ToolCall]:
+    name = _name(words[0])
+    if name in ("bindery", "nox"):
+        yield from _find_in_bindery(words)
+        return
+    if _SCRIPT.fullmatch(words[0].text):
+        yield ToolCall(words[0], tuple(words[1:]))
+        return
+    is_variable = words[0].text.startswith("$")
+    if not (_PYTHON.fullmatch(words[0].text) or name in _LAUNCHERS or is_variable):
+        return
+    for index, word in enumerate(words[1:], 1):
+        before = words[index - 1].text
+        if before == "-m":
+            if word.text not in _STARTING_MODULES:
+                return
+        elif word.text == "-c" and _PYTHON.fullmatch(before):
+            return
+        elif _SCRIPT.fullmatch(word.text):
+            if not _OPTIONS_THAT_TAKE_A_FILE.fullmatch(before):
+                yield ToolCall(word, _take_arguments(name, words[index:]))
+                return
+        elif (word.inner >= 0 and " " in word.text) or _name(word) in _STRANGERS:
+            return
+
+
+def _take_arguments(launcher: str, words: Sequence[Word]) -> tuple[Word, ...]:
+    """The arguments behind a program. `parallel` and `xargs` add others, which nobody sees."""
+    if launcher not in ("parallel", "xargs"):
+        return tuple(words[1:])
+    ends = (index for index, word in enumerate(words) if word.text.startswith(":::"))
+    own = words[: next(ends, len(words))]
+    return (*own[1:], Word("...", own[-1].end, own[-1].end, is_many=True))
+
+
+_STRANGERS = frozenset(
+    """pytest ruff mypy black vim vi nano emacs cat less more head tail grep rg sed awk cp mv rm ls
+    scp rsync wget curl git chmod diff wc echo touch ln find tar jq pylint flake8 isort""".split()
+)
+"""Programs that do something else with a file than to start it."""
+
+
+def _find_in_bindery(words: Sequence[Word]) -> Iterator[ToolCall]:
+    """`bindery run TOOL -- ARGUMENTS`, also through nox. What a profile adds is not seen."""
+    texts = [word.text for word in words]
+    if _name(words[0]) == "nox":
+        if "--" not in texts or "run" not in texts[: texts.index("--")]:
+            return
+        words = words[texts.index("--") :]
+    elif texts[1:2] == ["run"]:
+        words = words[1:]
+    else:
+        return
+    texts = [word.text for word in words]
+    if len(words) < 2 or "--" not in texts[2:] or not words[1].is_plain:
+        return
+    behind = words[texts.index("--", 2) + 1 :]
+    profile = Word("...", words[1].end, words[1].end, is_many=True)
+    yield ToolCall(words[1], (profile, *behind), is_named=True)

@@ -1,0 +1,161 @@
+"""Resolving: where each form of a destination leads, on a tree of files."""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from bindery.book.load import Unparsed
+from bindery.book.resolve import resolve_book
+from bindery.core.config import DEFAULT_SCHEMES
+from bindery.core.model import (
+    Anchor,
+    Book,
+    Chapter,
+    Link,
+    LinkKind,
+    NothingThere,
+    Part,
+    Span,
+    ToChapter,
+    ToFile,
+    ToWeb,
+)
+from bindery.core.repository import Tree
+from bindery.markdown.chapter_reader import parse_chapter
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from conftest import Case
+
+TREE = Path(__file__).parents[1] / "fixtures" / "tree"
+HERE = "book/network/debug.md"
+CHAPTERS = ("book/README.md", "book/network/README.md", "book/café.md")
+
+
+def read_chapters() -> list[Chapter]:
+    return [parse_chapter(path, (TREE / path).read_text("utf-8")) for path in CHAPTERS]
+
+
+CHAPTERS_READ = read_chapters()
+
+
+@pytest.mark.cases("resolve.txt")
+def test_a_destination_leads_where_github_leads(case: Case) -> None:
+    """Each form of a destination leads to one known place, or fails for one known reason."""
+    source = f"{(TREE / HERE).read_text('utf-8')}\n[x]({case.given})\n"
+    chapter = parse_chapter(HERE, source)
+    resolved = resolve_book(
+        Book((Part("", (*read_chapters(), chapter)),)), Tree(TREE), DEFAULT_SCHEMES
+    )
+    (link,) = chapter.links
+    case.expect(repr(resolved.links[link]))
+
+
+@pytest.mark.parametrize(
+    ("destination", "target"),
+    [
+        ("#nothing", ToChapter(HERE)),
+        ("../network#slow", ToChapter("book/network/README.md")),
+        ("readme.md", ToChapter("book/network/README.md")),
+        ("https://a.org/https://b.org/", ToWeb("https://a.org/https://b.org/")),
+        ("gone.md", None),
+        ("", None),
+        ("../../../gone.md", None),
+    ],
+)
+def test_a_failed_link_leads_to_the_best_place_left(
+    destination: str, target: ToChapter | ToWeb | None
+) -> None:
+    """A build in spite of errors leads the reader to the chapter, if not to the anchor."""
+    chapter = parse_chapter(HERE, f"[x]({destination})\n")
+    book = Book((Part("", (*read_chapters(), chapter)),))
+    resolved = resolve_book(book, Tree(TREE), DEFAULT_SCHEMES)
+    assert resolved.find_target(chapter.links[0]) == target
+
+
+def test_letters_may_be_composed_otherwise(tmp_path: Path) -> None:
+    """A name that looks the same and is another one is told apart in words."""
+    (tmp_path / unicodedata.normalize("NFD", "café.md")).write_text("# Café\n", encoding="utf-8")
+    chapter = parse_chapter("a.md", "[x](café.md)\n")
+    resolved = resolve_book(Book((Part("", (chapter,)),)), Tree(tmp_path), DEFAULT_SCHEMES)
+    failure = resolved.links[chapter.links[0]]
+    assert isinstance(failure, NothingThere)
+    assert failure.reason == "its letters are composed otherwise"
+
+
+def test_a_link_to_nothing_through_a_link_says_so(tmp_path: Path) -> None:
+    """A symbolic link whose target is gone is there, and is no file."""
+    (tmp_path / "b.md").symlink_to("gone.md")
+    chapter = parse_chapter("a.md", "[x](b.md)\n")
+    resolved = resolve_book(Book((Part("", (chapter,)),)), Tree(tmp_path), DEFAULT_SCHEMES)
+    failure = NothingThere("b.md", reason="it is a symbolic link to nothing")
+    assert resolved.links[chapter.links[0]] == failure
+
+
+def test_chapters_that_are_not_held_are_asked_for_their_anchors() -> None:
+    """With one chapter of a book, links into the others are resolved as with all of them; only
+    those are parsed that a link asks, and the others where an anchor is nowhere."""
+    asked = []
+
+    class Asked(Unparsed):
+        def parse_anchors(self) -> tuple[Anchor, ...]:
+            asked.append(self.path)
+            return super().parse_anchors()
+
+    sources = {path: (TREE / path).read_text("utf-8") for path in CHAPTERS}
+    listed = {path: Asked(path, sources.get(path, "")) for path in (*CHAPTERS, HERE)}
+    right = "[a](../README.md#notes-1) [b](README.md) [c](../café.md)\n"
+    for source in (right, f"{right}[d](#nots)\n"):
+        chapter = parse_chapter(HERE, source)
+        whole = Book((Part("", (*read_chapters(), chapter)),))
+        part = Book((Part("", (chapter,)),))
+        links = resolve_book(part, Tree(TREE), DEFAULT_SCHEMES, listed).links
+        assert links == resolve_book(whole, Tree(TREE), DEFAULT_SCHEMES).links
+        if source == right:
+            assert asked == ["book/README.md"]
+    assert {*asked} == {*CHAPTERS}
+
+
+PIECES = (
+    ".. . / # ? % %00 %2F %23 \\ : http https:// README .md network Network café < > L1 -1 ( ) "
+    "user-content-"
+).split()
+DESTINATIONS = st.lists(st.sampled_from([" ", *PIECES]) | st.text(max_size=4), max_size=8)
+
+
+@given(
+    DESTINATIONS.map("".join),
+    st.sampled_from(["link", "image", "html-link", "html-source", "autolink"]),
+)
+@example("a%00b/c.md", "link")
+@example("../" * 40, "link")
+def test_no_destination_breaks_the_resolver(destination: str, kind: LinkKind) -> None:
+    """Whatever a link says, it leads somewhere or fails for a reason, and what is suggested for a
+    path that is not there is there."""
+    link = Link(destination, destination, Span(HERE, 1), kind)
+    chapter = Chapter(HERE, "Debug", "", links=(link,))
+    book = Book((Part("", (*CHAPTERS_READ, chapter)),))
+    resolved = resolve_book(book, Tree(TREE), DEFAULT_SCHEMES)
+    resolved.find_target(link)
+    match resolved.links[link]:
+        case NothingThere(nearest=nearest) if nearest:
+            again = Link(nearest, nearest, link.span, kind)
+            chapter = Chapter(HERE, "Debug", "", links=(again,))
+            book = Book((Part("", (*CHAPTERS_READ, chapter)),))
+            target = resolve_book(book, Tree(TREE), DEFAULT_SCHEMES).links[again]
+            assert isinstance(target, ToChapter | ToFile)
+        case _:
+            pass
+
+
+def test_a_scheme_is_allowed_by_the_book() -> None:
+    """Only the schemes of the book are followed, and a book may name its own."""
+    chapter = parse_chapter(HERE, "[x](slack://channel) [y](https://example.org)\n")
+    resolved = resolve_book(Book((Part("", (chapter,)),)), Tree(TREE), ("slack",))
+    first, second = (resolved.find_target(link) for link in chapter.links)
+    assert first == ToWeb("slack://channel")
+    assert second is None

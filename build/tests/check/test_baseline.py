@@ -1,0 +1,445 @@
+"""Findings that a book lives with: what passes, what is reported, and a file that only shrinks."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from bindery.check.baseline import carry_accepted, format_accepted, parse_accepted, sift_findings
+from bindery.check.finding_identity import Identity, Standing, identify_finding
+from bindery.core.model import ConfigError, Finding, Span
+from hypothesis import given
+from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from conftest import BookMaker, Runner
+
+TWO_DEAD = "# A\n\n[one](one.md)\n\n[two](two.md)\n"
+
+
+@pytest.fixture
+def book(make_book: BookMaker) -> Path:
+    return make_book({"README.md": TWO_DEAD})
+
+
+def accept_all(run_bindery: Runner, book: Path) -> None:
+    assert run_bindery("check", "--write-baseline", "accepted.jsonl", folder=book).status == 0
+
+
+def find(line: int, col: int = 1, width: int = 1, path: str = "a.md") -> Finding:
+    return Finding(Span(path, line, col, width), "dead-link", "gone")
+
+
+def test_an_old_book_is_accepted_as_it_is(run_bindery: Runner, book: Path) -> None:
+    """What was written down passes, is counted in the summary, and the exit status is 0."""
+    written = run_bindery("check", "--write-baseline", "accepted.jsonl", folder=book)
+    assert written.stderr == "accepted.jsonl: 2 findings accepted\n"
+    ended = run_bindery("check", "--baseline", "accepted.jsonl", folder=book)
+    assert (ended.status, ended.stderr) == (0, "")
+    assert ended.stdout == "checked 2 links in 1 chapter: 0 errors, 0 warnings, 2 accepted\n"
+
+
+def test_the_file_is_made_to_be_read(run_bindery: Runner, book: Path) -> None:
+    """One finding a line, in order, with its words and without its line number."""
+    accept_all(run_bindery, book)
+    lines = (book / "accepted.jsonl").read_text(encoding="utf-8").splitlines()
+    assert lines == [
+        '{"path": "README.md", "rule": "dead-link", "text": "[one](one.md)", "count": 1}',
+        '{"path": "README.md", "rule": "dead-link", "text": "[two](two.md)", "count": 1}',
+    ]
+
+
+def test_lines_that_move_stay_accepted(run_bindery: Runner, book: Path) -> None:
+    """New text above, other blanks, another end of a long paragraph: the finding is the same."""
+    accept_all(run_bindery, book)
+    text = f"# A\n\nNew text.\n\n{'Many words. ' * 20}\n" + TWO_DEAD.removeprefix("# A\n")
+    (book / "README.md").write_text(text.replace("[two]", "   [two]"), encoding="utf-8")
+    assert run_bindery("check", "--baseline", "accepted.jsonl", folder=book).status == 0
+
+
+def test_a_new_finding_is_reported(run_bindery: Runner, book: Path) -> None:
+    """Beside accepted findings a new one stands out, also one that repeats an accepted line."""
+    accept_all(run_bindery, book)
+    text = f"{TWO_DEAD}\n[three](three.md)\n\n[one](one.md)\n"
+    (book / "README.md").write_text(text, encoding="utf-8")
+    ended = run_bindery("check", "--baseline", "accepted.jsonl", "--format", "json", folder=book)
+    assert ended.status == 1
+    assert [row["line"] for row in json.loads(ended.stdout)] == [7, 9]
+
+
+def test_what_is_gone_has_to_leave_the_file(run_bindery: Runner, book: Path) -> None:
+    """An accepted finding that is not there any more is reported at its line of the file."""
+    accept_all(run_bindery, book)
+    (book / "README.md").write_text("# A\n\n[one](one.md)\n", encoding="utf-8")
+    ended = run_bindery("check", "--baseline", "accepted.jsonl", folder=book)
+    assert ended.status == 1
+    assert ended.stdout == (
+        "accepted.jsonl:2:1: warning[gone-finding]: "
+        "'dead-link' is accepted in 'README.md', and is not there any more\n"
+        "  |\n"
+        '2 | {"path": "README.md", "rule": "dead-link", "text": "[two](two.md)", "count": 1}\n'
+        f"  | {'^' * 79}\n"
+        "  = help: take it out: `bindery check --write-baseline accepted.jsonl`\n"
+        "\n"
+        "checked 1 link in 1 chapter: 0 errors, 1 warning, 1 accepted\n"
+    )
+
+
+def test_the_file_only_shrinks(run_bindery: Runner, book: Path) -> None:
+    """Written again, the file loses what is gone and takes in nothing new."""
+    accept_all(run_bindery, book)
+    text = "# A\n\n[one](one.md)\n\n[three](three.md)\n"
+    (book / "README.md").write_text(text, encoding="utf-8")
+    ended = run_bindery("check", "--write-baseline", "accepted.jsonl", folder=book)
+    assert ended.status == 1
+    assert "error[dead-link]: there is no file 'three.md'" in ended.stdout
+    assert "gone-finding" not in ended.stdout
+    rows = (book / "accepted.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(row)["text"] for row in rows] == ["[one](one.md)"]
+
+
+def test_files_as_such_are_accepted(run_bindery: Runner, make_book: BookMaker) -> None:
+    """Findings without a line, and those of data and records, are accepted like others."""
+    files = {"README.md": "# A\n", "notes.txt": "", "forgotten.png": b"\x89PNG\r\n\x1a\n"}
+    book = make_book({**files, "data/d.csv": "a\n", "data/d.yaml": "titel: D\n"})
+    before = run_bindery("check", folder=book)
+    assert "error[bad-data]" in before.stdout
+    assert "[orphan-file]" in before.stdout
+    accept_all(run_bindery, book)
+    assert run_bindery("check", "--baseline", "accepted.jsonl", folder=book).status == 0
+
+
+def test_a_name_that_is_not_utf8_is_accepted() -> None:
+    """A file may have any name, and the list of what is accepted stays UTF-8."""
+    finding = find(1, 1, 0, path="f\udcff.png")
+    text = format_accepted([finding], lambda span: "")
+    assert "f\\udcff.png" in text.encode().decode()
+    sifted = sift_findings([finding], parse_accepted(text, "f"), lambda span: "")
+    assert sifted.accepted == (finding,)
+
+
+def test_other_chapters_keep_what_is_accepted(run_bindery: Runner, make_book: BookMaker) -> None:
+    """Checking one chapter does not call gone what is accepted in another."""
+    book = make_book({"a.md": "# A\n\n[x](gone.md)\n", "b.md": "# B\n\n[x](gone.md)\n"})
+    accept_all(run_bindery, book)
+    ended = run_bindery("check", "a.md", "--baseline", "accepted.jsonl", folder=book)
+    assert ended.stdout == "checked 1 link in 1 chapter: 0 errors, 0 warnings, 1 accepted\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("<<<<<<< ours", "it is not a JSON object"),
+        ("[1]", "it is not a JSON object"),
+        ("[" * 100_000, "it is not a JSON object"),
+        ('{"path": "a.md", "rule": "x", "text": ""}', "'count' is missing"),
+        ('{"path": "a.md", "rule": "x", "text": "", "count": 1, "line": 3}', "no key 'line'"),
+        ('{"path": 1, "rule": "x", "text": "", "count": 1}', "'path' is not a text"),
+        ('{"path": "a.md", "rule": "x", "text": "", "count": 0}', "'count' is not a number from 1"),
+        (
+            '{"path": "a.md", "rule": "x", "text": "", "count": true}',
+            "'count' is not a number from 1",
+        ),
+        ('{"path": "b.md", "rule": "x", "text": "", "count": 2}', "accepted twice, here and in"),
+    ],
+)
+def test_a_broken_file_is_told_with_its_line(
+    run_bindery: Runner, book: Path, line: str, message: str
+) -> None:
+    """A line that is no accepted finding is wrong use, and is shown."""
+    first = '{"path": "b.md", "rule": "x", "text": "", "count": 1}'
+    (book / "accepted.jsonl").write_text(f"{first}\n\n{line}\n", encoding="utf-8")
+    for option in ("--baseline", "--write-baseline"):
+        ended = run_bindery("check", option, "accepted.jsonl", folder=book)
+        assert (ended.status, ended.stdout) == (2, "")
+        assert ended.stderr.startswith("accepted.jsonl:3:1: error[config]: ")
+        assert message in ended.stderr
+        assert f"3 | {line[:60]}" in ended.stderr
+
+
+def test_a_missing_file_is_wrong_use(run_bindery: Runner, book: Path) -> None:
+    """Without the file nothing is accepted by mistake: the program says how to write it."""
+    ended = run_bindery("check", "--baseline", "accepted.jsonl", folder=book)
+    assert ended.status == 2
+    assert "bindery check --write-baseline accepted.jsonl" in ended.stderr
+    (book / "accepted.jsonl").write_bytes(b"\xff\n")
+    ended = run_bindery("check", "--baseline", "accepted.jsonl", folder=book)
+    assert ended.status == 2
+    assert "this is not UTF-8: byte 0xff" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "others", [("README.md",), ("--baseline", "other.jsonl"), ("--since", "HEAD"), ("--watch",)]
+)
+def test_only_the_whole_book_is_written_down(
+    run_bindery: Runner, book: Path, others: tuple[str, ...]
+) -> None:
+    """A file written from a part of the findings would drop the others, so it is refused."""
+    ended = run_bindery("check", "--write-baseline", "accepted.jsonl", *others, folder=book)
+    assert ended.status == 2
+    assert "--write-baseline" in ended.stderr
+    assert not (book / "accepted.jsonl").exists()
+
+
+def test_the_first_of_several_pass() -> None:
+    """Of a finding that is there more often than accepted, the surplus is reported."""
+    findings = [find(3), find(5), find(9)]
+    lines = {3: "x", 5: "x", 9: "x"}
+    text = format_accepted(findings[:2], lambda span: lines[span.line])
+    entries = parse_accepted(text, "f")
+    sifted = sift_findings(findings, entries, lambda span: lines[span.line])
+    assert (sifted.fresh, sifted.gone) == ((findings[2],), ())
+    sifted = sift_findings(findings[:1], entries, lambda span: lines[span.line])
+    assert sifted.fresh == ()
+    assert [f.message for f in sifted.gone] == [
+        "'dead-link' is accepted 2 times in 'a.md', and is there 1"
+    ]
+
+
+lines_of_text = st.text(
+    st.characters(exclude_categories=["Cs", "Cc"], include_characters="\t"), max_size=60
+)
+
+
+@given(
+    st.lists(st.tuples(lines_of_text, st.integers(1, 70), st.integers(0, 20)), max_size=6),
+    st.integers(1, 50),
+)
+def test_what_is_written_is_read(rows: list[tuple[str, int, int]], shift: int) -> None:
+    """Whatever stands in a book, what is accepted passes, all of it and wherever it has moved."""
+    findings = [find(number, col, width) for number, (_, col, width) in enumerate(rows, start=1)]
+    text = format_accepted(findings, lambda span: rows[span.line - 1][0])
+    assert text == format_accepted(findings[::-1], lambda span: rows[span.line - 1][0])
+    moved = [find(f.span.line + shift, f.span.col, f.span.width) for f in findings]
+    sifted = sift_findings(
+        moved, parse_accepted(text, "f"), lambda span: rows[span.line - 1 - shift][0]
+    )
+    assert (sifted.fresh, sifted.gone) == ((), ())
+    assert len(sifted.accepted) == len(rows)
+
+
+@given(lines_of_text, st.integers(1, 30), st.integers(1, 30))
+def test_blanks_are_no_difference(line: str, col: int, width: int) -> None:
+    """A table that is padded anew keeps the identity of its findings."""
+    wide = "".join(" \t  " if c.isspace() else c for c in line)
+    offsets = [0]
+    for character in line:
+        offsets.append(offsets[-1] + (4 if character.isspace() else 1))
+    start, end = min(col - 1, len(line)), min(col - 1 + width, len(line))
+    other = find(1, offsets[start] + 1, max(offsets[end] - offsets[start], 1))
+    if start < end:
+        assert identify_finding(other, wide) == identify_finding(find(1, col, width), line)
+
+
+def test_a_parser_needs_no_file() -> None:
+    """An empty file accepts nothing, and a wrong one names the path that it was given."""
+    assert parse_accepted("", "f.jsonl") == ()
+    with pytest.raises(ConfigError) as caught:
+        parse_accepted("{", "f.jsonl")
+    assert caught.value.findings[0].span == Span("f.jsonl", 1, 1, 1)
+
+
+def test_files_as_such_are_told_apart() -> None:
+    """Two unlike findings of one rule on a file as such are two; a number in them is none."""
+    span = Span.whole("a.csv")
+    findings = [
+        Finding(span, "bad-data", message)
+        for message in ("no schema for 3 columns", "no schema for 1,4 columns", "the file is empty")
+    ]
+    assert len({identify_finding(finding, "") for finding in findings}) == 2
+    entries = parse_accepted(format_accepted(findings[:1], lambda span: ""), "f")
+    sifted = sift_findings(findings[1:], entries, lambda span: "")
+    assert (sifted.accepted, sifted.fresh) == ((findings[1],), (findings[2],))
+
+
+# --- the list that chapters.yaml names ---
+
+
+LISTED = {
+    "README.md": "# A\n\nOne and\n[two](two.md) or\n[three](three.md)\n\n[one](one.md)\n",
+    "docs/b.md": "# B\n\n[z] [back](../README.md)\n\n[o](o.md)\nand [a]\n\n[z]: z.md\n[a]: a.md\n",
+}
+
+
+@pytest.fixture
+def listed(make_book: BookMaker, run_bindery: Runner) -> Path:
+    """A book that names its list, in which all but two findings are accepted."""
+    book = make_book(LISTED, extra="baseline: accepted.jsonl\n")
+    accept_all(run_bindery, book)
+    rows = (book / "accepted.jsonl").read_text().splitlines(keepends=True)
+    kept = [row for row in rows if '"[three]' not in row and "[z] [back]" not in row]
+    assert len(kept) == len(rows) - 2
+    (book / "accepted.jsonl").write_text("".join(kept))
+    return book
+
+
+def read_fresh(run_bindery: Runner, book: Path) -> Counter[tuple[str, str]]:
+    """What the check reports, by rule and message."""
+    ended = run_bindery("check", "--format", "json", folder=book)
+    return Counter((row["rule"], row["message"]) for row in json.loads(ended.stdout))
+
+
+def test_the_list_of_the_book_is_heeded(run_bindery: Runner, make_book: BookMaker) -> None:
+    """What the named list accepts passes without an option, in the check and in builds; another
+    list given on the command line wins."""
+    book = make_book({"README.md": TWO_DEAD}, extra="baseline: accepted.jsonl\n")
+    accept_all(run_bindery, book)
+    ended = run_bindery("check", folder=book)
+    assert (ended.status, ended.stderr) == (0, "")
+    assert ended.stdout.endswith("0 errors, 0 warnings, 2 accepted\n")
+    ended = run_bindery("html", "--quiet", folder=book)
+    assert (ended.status, ended.stderr) == (0, "")
+    (book / "other.jsonl").write_text("")
+    assert run_bindery("check", "--baseline", "other.jsonl", folder=book).status == 1
+
+
+def test_an_error_that_is_not_accepted_stops_a_build(
+    run_bindery: Runner, make_book: BookMaker
+) -> None:
+    """Beside accepted errors a new one stops a build, unless it is lenient; what is gone does
+    not."""
+    book = make_book({"README.md": TWO_DEAD}, extra="baseline: accepted.jsonl\n")
+    accept_all(run_bindery, book)
+    (book / "README.md").write_text("# A\n\n[one](one.md)\n\n[three](three.md)\n")
+    ended = run_bindery("html", "--quiet", folder=book)
+    assert ended.status == 1
+    assert "'three.md'" in ended.stderr
+    assert "1 error, 1 warning, 1 accepted" in ended.stderr
+    assert run_bindery("html", "--quiet", "--lenient", folder=book).status == 0
+    (book / "README.md").write_text("# A\n\n[one](one.md)\n")
+    ended = run_bindery("html", "--quiet", folder=book)
+    assert ended.status == 0
+    assert "warning[gone-finding]" in ended.stderr
+
+
+def test_an_accepted_image_does_not_stop_an_ebook(
+    run_bindery: Runner, make_book: BookMaker
+) -> None:
+    """An image that cannot be read and is accepted is shown by its text, as in a lenient build."""
+    files = {"README.md": "# A\n\n![A text](a.png)\n", "a.png": b"none"}
+    book = make_book(files, extra="baseline: accepted.jsonl\n")
+    accept_all(run_bindery, book)
+    ended = run_bindery("pdf", "--quiet", folder=book)
+    assert ended.status == 0, ended.stderr
+
+
+def test_a_list_that_is_not_there_is_named_where_it_stands(
+    run_bindery: Runner, make_book: BookMaker
+) -> None:
+    """A named list that is missing is wrong use, shown in chapters.yaml with what to do."""
+    book = make_book({"README.md": TWO_DEAD}, extra="baseline: lists/accepted.jsonl\n")
+    for verb in ("check", "html"):
+        ended = run_bindery(verb, folder=book)
+        assert ended.status == 2
+        assert "chapters.yaml:2:11: error[config]: there is no file 'lists/acc" in ended.stderr
+        assert "bindery check --write-baseline lists/accepted.jsonl" in ended.stderr
+
+
+def test_accepted_findings_follow_a_move(run_bindery: Runner, listed: Path) -> None:
+    """After a move the same findings are accepted, under their new paths and words; moving back
+    gives the same list."""
+    before, text = read_fresh(run_bindery, listed), (listed / "accepted.jsonl").read_text()
+    ended = run_bindery("mv", "docs/b.md", "far/off/c.md", folder=listed)
+    assert ended.stdout.endswith("accepted.jsonl: the accepted findings follow\n")
+    rows = [json.loads(row) for row in (listed / "accepted.jsonl").read_text().splitlines()]
+    assert {row["path"] for row in rows} == {"README.md", "far/off/c.md"}
+    assert "[o](../../docs/o.md)" in [row["text"] for row in rows]
+    assert sum(read_fresh(run_bindery, listed).values()) == sum(before.values())
+    run_bindery("mv", "far/off/c.md", "docs/b.md", folder=listed)
+    assert (listed / "accepted.jsonl").read_text() == text
+    assert read_fresh(run_bindery, listed) == before
+
+
+def test_accepted_findings_follow_the_formatting(run_bindery: Runner, listed: Path) -> None:
+    """Where lines are joined and definitions sorted, what was accepted stays so, and nothing
+    else."""
+    before = read_fresh(run_bindery, listed)
+    assert "three.md" in str(before)
+    assert "z.md" in str(before)
+    ended = run_bindery("format", folder=listed)
+    assert ended.stdout == (
+        "README.md: 1 paragraph\ndocs/b.md: 1 paragraph, 1 list of definitions\n"
+        "accepted.jsonl: the accepted findings follow\nformatted 2 of 2 files\n"
+    )
+    assert read_fresh(run_bindery, listed) == before
+
+
+def test_the_list_itself_moves(run_bindery: Runner, listed: Path) -> None:
+    """The key follows the list to its new place, and what it accepts stays accepted."""
+    before = read_fresh(run_bindery, listed)
+    ended = run_bindery("mv", "accepted.jsonl", "lists/known.jsonl", folder=listed)
+    assert ended.status == 0, ended.stderr
+    assert "baseline: lists/known.jsonl\n" in (listed / "chapters.yaml").read_text()
+    assert read_fresh(run_bindery, listed) == before
+
+
+def test_a_list_that_may_not_be_written_stops_a_move(run_bindery: Runner, listed: Path) -> None:
+    """Where the list is read-only nothing is moved, so that it stays true."""
+    (listed / "accepted.jsonl").chmod(0o444)
+    for arguments in (("mv", "docs/b.md", "b.md"), ("format",)):
+        ended = run_bindery(*arguments, folder=listed)
+        assert ended.status == 1
+        assert "'accepted.jsonl' is read-only" in ended.stderr
+    assert (listed / "docs/b.md").read_text() == LISTED["docs/b.md"]
+
+
+def test_what_has_moved_away_is_not_called_gone_alone(
+    run_bindery: Runner, make_book: BookMaker
+) -> None:
+    """With a list that the book does not name, the help tells how to write it anew."""
+    book = make_book(LISTED)
+    accept_all(run_bindery, book)
+    run_bindery("mv", "docs/b.md", "far/c.md", folder=book)
+    ended = run_bindery("check", "--baseline", "accepted.jsonl", folder=book)
+    assert (
+        "if its file or its words have only changed, delete the list and write it" in ended.stdout
+    )
+    assert "Under `baseline` in chapters.yaml, `mv` and `format` keep it true" in ended.stdout
+
+
+def test_lines_of_other_commands_are_left_alone(run_bindery: Runner, book: Path) -> None:
+    """The check neither calls gone nor takes out what only `bindery links` could find."""
+    accept_all(run_bindery, book)
+    row = '{"path": "README.md", "rule": "web-dead", "text": "x", "count": 1}\n'
+    with (book / "accepted.jsonl").open("a") as file:
+        file.write(row)
+    assert run_bindery("check", "--baseline", "accepted.jsonl", folder=book).status == 0
+    ended = run_bindery("check", "--write-baseline", "accepted.jsonl", folder=book)
+    assert ended.stderr == "accepted.jsonl: 3 findings accepted\n"
+    assert (book / "accepted.jsonl").read_text().endswith(row)
+
+
+words = st.sampled_from(["u", "v", "w"])
+places = st.lists(st.tuples(st.sampled_from(["a.md", "b.md"]), words, words), max_size=8)
+
+
+@given(places, st.lists(words, min_size=8, max_size=8), st.data())
+def test_as_many_are_accepted_as_before(
+    rows: list[tuple[str, str, str]], others: list[str], data: st.DataObject
+) -> None:
+    """However the words around findings change and whatever moves, as many of each rule and file
+    are accepted, and without a change the same ones."""
+    before = [Standing(Identity(path, "r", f"{core} {text}"), core) for path, core, text in rows]
+    chosen = data.draw(st.lists(st.sampled_from(before), unique_by=id) if before else st.just([]))
+    counts = Counter(standing.identity for standing in chosen)
+    text = "".join(
+        json.dumps({"path": i.path, "rule": i.rule, "text": i.text, "count": n}) + "\n"
+        for i, n in sorted(counts.items())
+    )
+    entries = parse_accepted(text, "f")
+    assert carry_accepted(entries, before, before, str) == text
+    after = [
+        Standing(Identity(f"x/{path}", "r", f"{core} {other}"), core)
+        for (path, core, _), other in zip(rows, others, strict=False)
+    ]
+    carried = parse_accepted(carry_accepted(entries, before, after, lambda p: f"x/{p}"), "f")
+    for path in ("a.md", "b.md"):
+        assert sum(e.count for e in carried if e.identity.path == f"x/{path}") == sum(
+            e.count for e in entries if e.identity.path == path
+        )
+    assert Counter(e.identity for e in carried for _ in range(e.count)) <= Counter(
+        standing.identity for standing in after
+    )

@@ -1,0 +1,149 @@
+"""How far an excuse reaches: the block below it, or its own line, and one finding of its rule."""
+
+from __future__ import annotations
+
+from bindery.check.rules.unused_excuse import apply_excuses
+from bindery.core.model import Finding, Span
+from bindery.markdown.chapter_reader import parse_chapter
+from hypothesis import given
+from hypothesis import strategies as st
+
+EXCUSE = "<!-- bindery: allow dead-link because it is so -->"
+OTHER = "<!-- bindery: allow missing-alt because it is so -->"
+RULES = ("dead-link", "missing-alt")
+
+
+def excuse(source: str, *lines: int, rule: str = "dead-link") -> list[tuple[int, str]]:
+    """Line and rule of what is left of findings in these lines of a chapter."""
+    findings = [Finding(Span("a.md", line), rule, "gone") for line in lines]
+    left = apply_excuses(findings, [parse_chapter("a.md", source)], RULES)
+    return [(finding.span.line, finding.rule) for finding in left]
+
+
+def reach(source: str, rule: str = "dead-link") -> list[int]:
+    """The lines in which the excuse of a chapter covers a finding."""
+    count = source.count("\n") + 1
+    return [line for line in range(1, count + 1) if excuse(source, line, rule=rule) == []]
+
+
+def test_a_paragraph_is_covered_to_its_end() -> None:
+    """Above a paragraph an excuse speaks of all its lines, and of nothing behind it."""
+    assert reach(f"{EXCUSE}\none\ntwo\n\nthree\n") == [2, 3]
+    assert reach(f"{EXCUSE}\n\n\n# one\ntwo\n") == [4]
+
+
+def test_a_fence_is_covered_whole() -> None:
+    """A finding on any line of a block of code is excused above it, where a comment can stand."""
+    assert reach(f"text\n\n{EXCUSE}\n```bash\na\n\nb\n```\nmore\n") == [4, 5, 6, 7, 8]
+    assert reach(f"text\n\n{EXCUSE}\n\n    code\n    code\n\nmore\n") == [5, 6]
+
+
+def test_a_table_is_covered_whole() -> None:
+    """Head, rows and all."""
+    assert reach(f"{EXCUSE}\n\n| a |\n|---|\n| b |\n| c |\n\ntext\n") == [3, 4, 5, 6]
+
+
+def test_a_generated_table_is_covered_with_its_marker() -> None:
+    """The comment that opens a generated table stands between, and findings may stand in it."""
+    table = "<!-- table: v -->\n| a |\n|---|\n| b |\n<!-- /table -->\n"
+    assert reach(f"{EXCUSE}\n{table}") == [2, 3, 4, 5]
+
+
+def test_inside_a_line_it_speaks_of_the_line() -> None:
+    """In a paragraph or a cell an excuse covers the line that it stands in."""
+    assert reach(f"one\ntwo {EXCUSE}\nthree\n") == [2]
+    assert reach(f"| a |\n|---|\n| b {EXCUSE} |\n| c |\n") == [3]
+
+
+def test_raw_html_is_covered() -> None:
+    """A block of HTML is covered whole from above, and line by line from inside."""
+    assert reach(f"{EXCUSE}\n<div>\n<a href='x'>\n</div>\n\ntext\n") == [2, 3, 4]
+    assert reach(f"<table>\n<tr>\n{EXCUSE}\n<td>\n</tr>\n</table>\n") == [4]
+
+
+def test_of_a_list_one_item_is_covered() -> None:
+    """A list can be long: an excuse speaks of the item below it, and can stand inside the list."""
+    assert reach(f"{EXCUSE}\n- one\n  more\n- two\n") == [2, 3]
+    assert reach(f"- one\n\n  {EXCUSE}\n  two\n  more\n- three\n") == [4, 5]
+    assert reach(f"> one\n>\n> {EXCUSE}\n> two\n> more\n\nthree\n") == [4, 5]
+
+
+def test_an_excuse_ends_with_what_holds_it() -> None:
+    """At the end of a quotation, an item or a footnote it speaks of nothing outside."""
+    for held in (f"> one\n>\n> {EXCUSE}\n", f"- one\n\n  {EXCUSE}\n", f"- > {EXCUSE}\n"):
+        assert reach(f"{held}\nthree\n") == []
+        assert reach(f"{held}> {OTHER}\n\nthree\n") == []
+    assert reach(f"- {EXCUSE}\n- two\n") == []
+    assert reach(f"- > {EXCUSE}\n\n  two\n") == []
+    assert reach(f"[^1]: one\n\n    {EXCUSE}\n\nthree[^1]\n") == []
+    chapter = parse_chapter("a.md", f"> {EXCUSE}\n\nthree\n")
+    (finding,) = apply_excuses([], [chapter], RULES)
+    assert finding.message.startswith("no text stands below this excuse")
+
+
+def test_empty_lines_of_a_quotation_are_passed_over() -> None:
+    """A line with nothing but its mark parts an excuse from the text as an empty line does."""
+    assert reach(f"> {EXCUSE}\n>\n> two\n> three\n\nfour\n") == [3, 4]
+
+
+def test_excuses_above_each_other_speak_of_the_same_block() -> None:
+    """Two rules need two excuses, one below the other."""
+    for gap in ("\n", "\n\n"):
+        source = f"{EXCUSE}{gap}{OTHER}{gap}one\ntwo\n"
+        lines = (3, 4) if gap == "\n" else (5, 6)
+        findings = [
+            Finding(Span("a.md", lines[1]), "dead-link", "gone"),
+            Finding(Span("a.md", lines[1]), "missing-alt", "gone"),
+        ]
+        chapter = parse_chapter("a.md", source)
+        assert list(apply_excuses(findings, [chapter], RULES)) == []
+
+
+def test_one_excuse_is_for_one_finding() -> None:
+    """Of two findings in a block the second needs an excuse of its own."""
+    source = f"{EXCUSE}\none\ntwo\n"
+    assert excuse(source, 2, 3) == [(3, "dead-link")]
+    assert excuse(f"{EXCUSE}\n{source}", 3, 4) == []
+
+
+def test_an_excuse_in_the_line_goes_first() -> None:
+    """Where two excuses cover a finding, the one that reaches less far is used up."""
+    source = f"{EXCUSE}\none {EXCUSE}\ntwo\n"
+    assert excuse(source, 2, 3) == []
+
+
+def test_what_excuses_nothing_is_told_with_its_lines() -> None:
+    """The lines that were looked at are named."""
+    chapter = parse_chapter("a.md", f"{EXCUSE}\none\ntwo\n\n{EXCUSE}\nthree\n")
+    messages = [finding.message for finding in apply_excuses([], [chapter], RULES)]
+    assert messages == [
+        "lines 2 to 3 have no finding of 'dead-link' to excuse",
+        "line 6 has no finding of 'dead-link' to excuse",
+    ]
+
+
+def test_an_excuse_at_the_end_covers_nothing() -> None:
+    """Below it there is no text."""
+    assert reach(f"text\n\n{EXCUSE}") == []
+
+
+blocks = st.lists(
+    st.sampled_from(
+        ["text", "- item", "> quote", "| a |\n|---|", "```\ncode\n```", "<b>", "", "# h"]
+    )
+    | st.just(EXCUSE)
+    | st.just(OTHER),
+    max_size=12,
+)
+
+
+@given(blocks, st.sampled_from(["\n", "\n\n"]))
+def test_no_excuse_is_lost(pieces: list[str], gap: str) -> None:
+    """In any text each excuse either covers a finding or is reported, never both, never neither."""
+    chapter = parse_chapter("a.md", gap.join(pieces))
+    lines = range(1, len(chapter.lines) + 1)
+    findings = [Finding(Span("a.md", line), "dead-link", "gone") for line in lines]
+    left = list(apply_excuses(findings, [chapter], RULES))
+    unused = [finding for finding in left if finding.rule == "unused-excuse"]
+    excused = len(findings) - (len(left) - len(unused))
+    assert excused + len(unused) == len(chapter.excuses)

@@ -1,0 +1,80 @@
+"""Renamed environment variables: the list, and where an old name is a mistake."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from bindery.check.renamed_variables import find_old_names, find_old_names_in_code, load_renames
+
+
+def test_the_list_is_whole_and_leads_to_no_old_name() -> None:
+    """Each entry has a source, and its new name is not itself an old one."""
+    renames = load_renames()
+    assert len(renames) > 20
+    for old, rename in renames.items():
+        assert re.fullmatch(r"[A-Z][A-Z0-9_]+", old)
+        assert rename.old == old != rename.new
+        assert rename.new not in renames
+        assert rename.source.startswith("https://")
+
+
+@pytest.mark.parametrize("old", sorted(load_renames()))
+def test_each_old_name_is_found(old: str) -> None:
+    """Every name of the list is found in a sentence and in a command."""
+    assert [place.rename.old for place in find_old_names(f"Set {old} to 1.")] == [old]
+    found = [place.rename.old for place in find_old_names_in_code(f"export {old}=1\n", "bash")]
+    assert found == [old]
+
+
+@pytest.mark.parametrize(
+    ("text", "around"),
+    [
+        ("set TORCH_NCCL_BLOCKING_WAIT and MY_NCCL_BLOCKING_WAIT", ""),
+        ("NCCL_BLOCKING_WAIT_FOR is ours", ""),
+        ("NCCL_BLOCKING_WAIT, now TORCH_NCCL_BLOCKING_WAIT", ""),
+        ("NCCL_BLOCKING_WAIT", "| NCCL_BLOCKING_WAIT | TORCH_NCCL_BLOCKING_WAIT |"),
+        ("NCCL_BLOCKING_WAIT was renamed", ""),
+        ("the deprecated TRANSFORMERS_CACHE", ""),
+        ("in the past it was TRANSFORMERS_CACHE", ""),
+        ("pass --attention-backend, not VLLM_ATTENTION_BACKEND", ""),
+    ],
+)
+def test_what_speaks_of_the_change_is_left_alone(text: str, around: str) -> None:
+    """Other names, and text that has the new name or says that the old one is old."""
+    assert list(find_old_names(text, around)) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "language"),
+    [
+        ("echo $SLURM_JOBID\n", ""),
+        ("echo ${SLURM_JOBID}\n", "console"),
+        ("$ export A=1 NCCL_BLOCKING_WAIT=1\n", "console"),
+        ("NCCL_BLOCKING_WAIT=1 python train.py\n", ""),
+        ("$ A=1 NCCL_BLOCKING_WAIT=1 python train.py\n", "text"),
+        ("docker run -e HUGGING_FACE_HUB_TOKEN image\n", ""),
+        ('os.environ["TRANSFORMERS_CACHE"] = "/data"\n', ""),
+        ("ENV HF_HUB_ENABLE_HF_TRANSFER=1\n", "dockerfile"),
+        ("- name: NCCL_DESYNC_DEBUG\n", "yaml"),
+        ("# NCCL_DESYNC_DEBUG\n", "python"),
+    ],
+)
+def test_what_a_command_sets_or_reads_is_found(code: str, language: str) -> None:
+    """A block in a language counts, and of one that may be output what is plainly a command."""
+    (place,) = find_old_names_in_code(code, language)
+    assert code[place.start : place.end] == place.rename.old
+
+
+@pytest.mark.parametrize(
+    ("code", "language"),
+    [
+        ("SLURM_NPROCS=4\nSLURM_JOBID=7\n", ""),
+        ("[W] Environment variable NCCL_BLOCKING_WAIT was read\n", "text"),
+        ("NCCL_BLOCKING_WAIT is deprecated; use TORCH_NCCL_BLOCKING_WAIT\n", "bash"),
+        ("export NCCL_BLOCKING_WAIT=1 TORCH_NCCL_BLOCKING_WAIT=1\n", "bash"),
+    ],
+)
+def test_output_and_both_names_are_left_alone(code: str, language: str) -> None:
+    """What a program printed is not the author's, and both names together are on purpose."""
+    assert list(find_old_names_in_code(code, language)) == []

@@ -1,0 +1,251 @@
+"""Claims of today and claims with a date: which words make one, and when it ends."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from bindery.check.time_claims import find_dated, find_undated, has_date
+from hypothesis import given
+from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from conftest import BookMaker, Runner
+
+UNDATED = [
+    ("As of this writing there is one.", "As of this writing"),
+    ("There is one (as of now).", "as of now"),
+    ("There is one as of\ntoday.", "as of today"),
+    ("It is slow at the time of writing.", "at the time of writing"),
+    ("It was so when this was written.", "when this was written"),
+    ("Nowadays it is fast.", "Nowadays"),
+    ("Many programs these days do.", "these days"),
+    ("Until recently we had none.", "Until recently"),
+    ("In recent years it grew.", "In recent years"),
+    ("It came out earlier this year.", "earlier this year"),
+    ("They bought it last year.", "last year"),
+    ("It will soon be replaced.", "will soon be replaced"),
+    ("Support is coming soon.", "coming soon"),
+    ("It was recently renamed.", "was recently renamed"),
+    ("GPFS, recently renamed, is one.", "recently renamed"),
+    ("NVIDIA recently announced a card.", "recently announced"),
+    ("It has only recently been fixed.", "has only recently been fixed"),
+    ("This currently requires root.", "currently requires"),
+    ("There are currently no wheels.", "are currently no"),
+    ("The latest version is 2.3.", "latest version is"),
+    ("Currently, it is one.", "Currently"),
+    ("Right now nothing does.", "Right now"),
+    ("At the moment I use one.", "At the moment"),
+    ("It is dense, which at the moment nobody is.", "at the moment"),
+    ("Today, most are dense.", "Today, most"),
+    ("None is on the market right now.", "on the market right now"),
+    ("vLLM is currently the leading engine.", "currently the leading"),
+    ("FP4 will be added soon.", "will be added soon"),
+    ("It is planned to be open sourced soon.", "to be open sourced soon"),
+    ("Support should come in the near future.", "should come in the near future"),
+    ("The upcoming release brings FP4.", "upcoming release"),
+    ("One upcoming MI300X setup has them.", "upcoming MI300X"),
+    ("FP8 is not yet supported.", "is not yet supported"),
+    ("Nested types are not supported yet.", "are not supported yet"),
+    ("ROCm does not yet support it.", "does not yet support"),
+    ("Trainium3 has been just announced.", "has been just announced"),
+    ("It is the largest model to date.", "largest model to date"),
+    ("This is the current state of the art.", "current state of the art"),
+    ("The current state-of-the-art kernel is fast.", "current state-of-the-art"),
+    ("The latest NVIDIA GPU is Blackwell.", "latest NVIDIA GPU is Blackwell"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), UNDATED)
+def test_words_of_now_are_found(text: str, words: str) -> None:
+    """What says "now" without a date is found, with the words that say so."""
+    (claim,) = find_undated(text)
+    assert claim.words == words
+    assert " ".join(text[claim.start : claim.end].split()) == words
+
+
+@pytest.mark.parametrize("text", [text for text, _ in UNDATED])
+@pytest.mark.parametrize(
+    "when", ["(2026-11)", "on 2026-11-20", "in 2026", "in Q3-2025", "in Nov 2026", "on March 3"]
+)
+def test_a_date_makes_a_claim_that_can_be_judged(text: str, when: str) -> None:
+    """The same words with a date in the passage are fine."""
+    assert list(find_undated(f"{text} So it was {when}.")) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The currently running job and the currently unused layers.",
+        "the least recently used page, and a recently manufactured drive",
+        "If it was recently changed, it is read again.",
+        "when a file has recently been moved",
+        "the state at the moment of saving, which is not available at the moment",
+        "as soon as it can, as of the first step",
+        "at the time of writing the file",
+        "more recently announced accelerators",
+        "writing tests today",
+        "It presents this: the year in which",
+        "the latest version",
+        "The latest model is loaded, and the latest release is installed.",
+        "A rank that is currently the leader sends the data.",
+        "The memory will be released soon after the step.",
+        "Pages that will be used again in the near future stay in the cache.",
+        "the upcoming step and the upcoming maintenance window",
+        "If the type is not yet supported, it fails.",
+        "files which are not yet merged, and the lock was just released",
+        "It is the state of the art for its task, with state of the art results.",
+        "Bring the driver up to date.",
+        'dates, not "as of this writing", and “nowadays”.',
+    ],
+)
+def test_what_speaks_of_any_time_is_left_alone(text: str) -> None:
+    """The same words are often no claim about the day of writing."""
+    assert list(find_undated(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "dated"),
+    [
+        ("in 2024", True),
+        ("(2025-03)", True),
+        ("since Nov 2026", True),
+        ("2024 GB of it, $2024, 2024 MiB and 1,2024", False),
+        ("a batch of 2048", False),
+        ("version 2.2024.1", False),
+        ("no date", False),
+    ],
+)
+def test_a_year_is_told_from_a_number(text: str, dated: bool) -> None:
+    """A passage has a date where a reader would take the number for a year."""
+    assert has_date(text) is dated
+
+
+@pytest.mark.parametrize(
+    ("text", "until"),
+    [
+        ("as of 2024", date(2024, 12, 31)),
+        ("As of June 2024", date(2024, 6, 30)),
+        ("as of Sept. 2024", date(2024, 9, 30)),
+        ("as of 3 June 2024", date(2024, 6, 3)),
+        ("as of June 3, 2024", date(2024, 6, 3)),
+        ("as of June 3rd 2024", date(2024, 6, 3)),
+        ("as of 2024-02", date(2024, 2, 29)),
+        ("as of 2024-02-07", date(2024, 2, 7)),
+        ("as of Q1-2024", date(2024, 3, 31)),
+        ("as of early 2024", date(2024, 4, 30)),
+        ("as of the end of 2024", date(2024, 12, 31)),
+        ("as of the beginning of 2024", date(2024, 1, 31)),
+        ("as of\n2024", date(2024, 12, 31)),
+        ("Last updated: 2024-02-07", date(2024, 2, 7)),
+        ("checked 2024-02-07", date(2024, 2, 7)),
+        ("verified on 2024-02-07", date(2024, 2, 7)),
+        ("correct as of May 2024", date(2024, 5, 31)),
+    ],
+)
+def test_a_dated_claim_holds_up_to_the_end_of_what_it_names(text: str, until: date) -> None:
+    """A claim as of a year, a month or a day is as old as the last day of it."""
+    (claim,) = find_dated(f"There is one, {text}, and no more.")
+    assert (claim.until, claim.is_promise) == (until, False)
+    assert claim.words == " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "until"),
+    [
+        ("It is expected in H1 2025.", date(2025, 6, 30)),
+        ("It is expected to ship in mid 2025.", date(2025, 8, 31)),
+        ("It is planned for 2025.", date(2025, 12, 31)),
+        ("It will be launched by Cornelis Networks in Q2-2025.", date(2025, 6, 30)),
+        ("It will ship in March 2025.", date(2025, 3, 31)),
+        ("It will be available by the end of 2025.", date(2025, 12, 31)),
+    ],
+)
+def test_a_promise_names_its_day(text: str, until: date) -> None:
+    """What is to come by a day is found with the last day of it."""
+    (claim,) = find_dated(text)
+    assert (claim.until, claim.is_promise) == (until, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "As of 2019 there was one.",
+        "It was launched in 2019, and measured on 2019-05-01.",
+        "as of 2024-02-30",
+        "as of 2024-13",
+        "as of Q5-2025",
+        "as of PyTorch 2.3",
+        "the 2019 edition",
+        "It will take 2025 steps.",
+        "The paper of 2019 says so.",
+        'a claim ("as of 2024-05") and “will ship in 2024”',
+    ],
+)
+def test_history_and_no_dates_are_left_alone(text: str) -> None:
+    """What was, and what names no day that there is, does not grow old."""
+    assert list(find_dated(text)) == []
+
+
+@given(st.dates(date(2000, 1, 1), date(2049, 12, 31)))
+def test_every_day_is_read_as_it_is_written(day: date) -> None:
+    """A claim as of any day is of that day, in each of the usual spellings."""
+    name = day.strftime("%B")
+    for written in (
+        day.isoformat(),
+        f"{day.day} {name} {day.year}",
+        f"{name} {day.day}, {day.year}",
+    ):
+        (claim,) = find_dated(f"It holds as of {written}.")
+        assert claim.until == day
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_read_without_failing(text: str) -> None:
+    """Whatever stands in a passage, claims lie inside it."""
+    for claim in (*find_undated(text), *find_dated(text)):
+        assert 0 <= claim.start < claim.end <= len(text)
+
+
+@pytest.mark.parametrize(
+    ("shelf_life", "day", "is_old"),
+    [
+        ("", date(2025, 12, 15), False),
+        ("", date(2026, 1, 15), True),
+        ("claims: {shelf_life: 90 days}\n", date(2024, 9, 28), False),
+        ("claims: {shelf_life: 90 days}\n", date(2024, 9, 29), True),
+    ],
+)
+def test_a_book_says_how_long_its_claims_hold(
+    shelf_life: str,
+    day: date,
+    is_old: bool,
+    make_book: BookMaker,
+    run_bindery: Runner,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A claim is old the day after its shelf life, 18 months unless the book says otherwise."""
+    seconds = datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", str(int(seconds)))
+    root = make_book({"README.md": "# A\n\nThere is one as of June 2024.\n"}, shelf_life)
+    assert ("[old-claim]" in run_bindery("check", folder=root).stdout) is is_old
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        ("# A\n\nNowadays it is so.\n", True),
+        ("---\ndate: 2026-11-01\n---\n\n# A\n\nNowadays it is so.\n", False),
+        ("# A in 2026\n\n## B\n\nNowadays it is so.\n", False),
+        ("# A\n\n## B in 2026\n\nText.\n\n## C\n\nNowadays it is so.\n", True),
+        ("# A\n\nWritten in May 2026.\n\nText.\n\n## B\n\nNowadays it is so.\n", False),
+        ("# A\n\nIn May 2026 we ran it.\n\nNowadays it is so.\n", True),
+    ],
+)
+def test_a_section_can_have_the_date_of_all_its_claims(
+    text: str, is_told: bool, make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """The date of a heading, or a first line that says when it was written, holds for all below."""
+    found = run_bindery("check", folder=make_book({"README.md": text})).stdout
+    assert ("[undated-claim]" in found) is is_told

@@ -1,0 +1,408 @@
+"""The program as users run it: exit statuses, formats, paths, and no traceback for bad input."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from bindery import __version__
+from bindery.check import inspect as pipeline
+
+if TYPE_CHECKING:
+    from conftest import BookMaker, Runner
+
+BOOKS = Path(__file__).parents[1] / "books"
+
+
+def test_a_clean_book_gives_0(start_bindery: Runner) -> None:
+    """`python -m bindery check` of a clean book prints one line and ends with 0."""
+    ended = start_bindery("check", folder=BOOKS / "clean")
+    assert (ended.status, ended.stderr) == (0, "")
+    assert re.fullmatch(r"checked \d+ links in 3 chapters: 0 errors, 0 warnings\n", ended.stdout)
+
+
+def test_findings_give_1(start_bindery: Runner) -> None:
+    """Findings end the program with 1, and the report is that of the book."""
+    ended = start_bindery("check", "--root", str(BOOKS / "dead-link"), folder=BOOKS)
+    expected = (BOOKS / "dead-link/expected.txt").read_text(encoding="utf-8")
+    assert f"{ended.stdout}exit status {ended.status}\n" == expected
+
+
+def test_warnings_alone_give_1(run_bindery: Runner) -> None:
+    """A warning is a finding too."""
+    assert run_bindery("check", folder=BOOKS / "missing-alt").status == 1
+
+
+def test_a_wrong_configuration_gives_2(start_bindery: Runner) -> None:
+    """A mistake in chapters.yaml ends the program with 2, with the line and no traceback."""
+    ended = start_bindery("check", f"--root={BOOKS / 'config-misspelt-key'}", folder=BOOKS)
+    assert (ended.status, ended.stdout) == (2, "")
+    assert "2 | chpters:" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", "--nosuch"),
+        ("check", "--format", "xml"),
+        ("nosuch",),
+        ("import",),
+        ("check", "--root"),
+    ],
+)
+def test_wrong_use_gives_2(run_bindery: Runner, arguments: tuple[str, ...]) -> None:
+    """An option or a command that does not exist is wrong use, and says which."""
+    ended = run_bindery(*arguments, folder=BOOKS / "clean")
+    assert ended.status == 2
+    assert arguments[-1].lstrip("-") in ended.stderr.lower() or "Missing argument" in ended.stderr
+
+
+def test_no_arguments_show_the_commands(run_bindery: Runner) -> None:
+    """Without arguments the program lists its commands."""
+    ended = run_bindery(folder=BOOKS)
+    shown = ended.stdout + ended.stderr
+    for command in ("check", "html", "pdf", "epub", "fill", "links", "run", "import"):
+        assert re.search(rf"^\s+{command}\s", shown, re.M), command
+
+
+def test_the_version_is_printed(start_bindery: Runner) -> None:
+    """`--version` prints the name and the version, and ends with 0."""
+    ended = start_bindery("--version", folder=BOOKS)
+    assert (ended.status, ended.stdout) == (0, f"bindery {__version__}\n")
+
+
+def test_a_bug_gives_70(run_bindery: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of our own ends with 70 and a traceback, never with the 1 of findings."""
+
+    def fail(_root: Path, **_options: object) -> None:
+        raise RuntimeError("this should not happen")
+
+    monkeypatch.setattr(pipeline, "inspect_book", fail)
+    ended = run_bindery("check", folder=BOOKS / "clean")
+    assert ended.status == 70
+    assert "RuntimeError: this should not happen" in ended.stderr
+    assert "this is a bug of bindery" in ended.stderr
+
+
+def test_json_is_for_programs(run_bindery: Runner) -> None:
+    """`--format json` gives an array with every field of every finding, and nothing else."""
+    ended = run_bindery("check", "--format", "json", folder=BOOKS / "dead-anchor")
+    rows = json.loads(ended.stdout)
+    assert ended.status == 1
+    assert len(rows) == 17
+    assert rows[0] == {
+        "path": "README.md",
+        "line": 9,
+        "col": 18,
+        "rule": "dead-anchor",
+        "severity": "error",
+        "message": "this chapter has no anchor '#bus-bandwith'",
+        "help": "did you mean '#bus-bandwidth'?",
+    }
+
+
+def test_json_of_a_clean_book_is_an_empty_array(run_bindery: Runner) -> None:
+    """No findings are still JSON."""
+    ended = run_bindery("check", "--format", "json", folder=BOOKS / "clean")
+    assert (ended.status, json.loads(ended.stdout)) == (0, [])
+
+
+def test_github_gets_annotations(copy_book, run_bindery: Runner) -> None:
+    """`--format github` gives one workflow command a finding, escaped as GitHub asks."""
+    book = copy_book(BOOKS / "missing-image")
+    ended = run_bindery("check", "--format", "github", folder=book)
+    lines = ended.stdout.splitlines()
+    assert len(lines) == 8
+    assert lines[0] == (
+        "::error file=README.md,line=3,col=9,endColumn=24,title=missing-image"
+        "::there is no image 'images/gone.svg'%0Acorrect the path"
+    )
+    book = copy_book(BOOKS / "orphan-file")
+    warning = run_bindery("check", "--format", "github", folder=book).stdout
+    assert warning.startswith("::warning file=images/forgotten.svg,line=1,")
+
+
+def test_github_escapes_percent_and_commas(make_book: BookMaker, run_bindery: Runner) -> None:
+    """A comma, a colon or a percent sign in a path does not end an annotation."""
+    root = make_book({"a,b.md": "# A\n\n[x](100%25.md)\n"})
+    ended = run_bindery("check", "--format", "github", folder=root)
+    assert ended.stdout.startswith("::error file=a%2Cb.md,line=3,")
+    assert "there is no file '100%2525.md'" in ended.stdout
+
+
+def test_paths_choose_findings(run_bindery: Runner) -> None:
+    """With a path only what lies there is reported, and the summary counts only that."""
+    ended = run_bindery("check", "network", folder=BOOKS / "dead-link")
+    assert ended.status == 1
+    assert {line.split(":")[0] for line in ended.stdout.splitlines() if "error[" in line} == {
+        "network/README.md"
+    }
+    assert ended.stdout.endswith(" 1 error, 0 warnings\n")
+
+
+def test_paths_start_where_the_user_is(run_bindery: Runner) -> None:
+    """A path is read from the folder that the user is in, not from the root of the book."""
+    book = BOOKS / "dead-link"
+    ended = run_bindery("check", "--root", "..", "README.md", folder=book / "network")
+    assert "network/README.md:3:39" in ended.stdout
+    assert ended.stdout.endswith(" 1 error, 0 warnings\n")
+
+
+def test_a_path_without_findings_gives_0(run_bindery: Runner) -> None:
+    """A clean chapter of a broken book is clean."""
+    ended = run_bindery("check", "network/README.md", folder=BOOKS / "directory-anchor")
+    assert ended.status == 0
+
+
+def test_a_path_outside_the_book_is_wrong_use(run_bindery: Runner) -> None:
+    """A path that holds no chapter is a mistake, not a clean report."""
+    ended = run_bindery("check", "nowhere", folder=BOOKS / "dead-link")
+    assert ended.status == 2
+    assert "no chapter of the book lies at 'nowhere'" in ended.stderr
+
+
+def test_errors_stop_a_build(copy_book, run_bindery: Runner) -> None:
+    """Nothing is built from a book with errors, and the report says how to build anyway."""
+    book = copy_book(BOOKS / "dead-link")
+    ended = run_bindery("html", folder=book)
+    assert ended.status == 1
+    assert "--lenient" in ended.stderr
+    assert not (book / "dist").exists()
+
+
+def test_lenient_builds_in_spite_of_errors(copy_book, run_bindery: Runner) -> None:
+    """`--lenient` lists the errors and builds; a dead link keeps its text."""
+    book = copy_book(BOOKS / "dead-link")
+    ended = run_bindery("html", "--lenient", folder=book)
+    assert ended.status == 0
+    assert "error[dead-link]" in ended.stderr
+    page = (book / "dist/site/index.html").read_text(encoding="utf-8")
+    assert '<span class="dead">tools</span>' in page
+
+
+@pytest.mark.parametrize(
+    "name", [p.name for p in sorted(BOOKS.iterdir()) if not p.name.startswith("config-")]
+)
+def test_every_broken_book_can_be_built_leniently(
+    name: str, run_bindery: Runner, tmp_path: Path
+) -> None:
+    """Whatever is wrong with a book, a lenient build ends in a site and not in a traceback."""
+    ended = run_bindery("html", "--lenient", "--out", str(tmp_path), folder=BOOKS / name)
+    assert ended.status == 0, ended.stderr
+    assert (tmp_path / "site").is_dir()
+
+
+def test_a_book_without_a_chapter_left_is_not_built(
+    make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """Where no chapter can be read there is nothing to build, also leniently."""
+    root = make_book({"gone.md": ""})
+    (root / "gone.md").unlink()
+    ended = run_bindery("html", "--lenient", folder=root)
+    assert ended.status == 1
+    assert "no chapter could be read" in ended.stderr
+
+
+def test_a_wrong_date_is_wrong_use(
+    run_bindery: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A SOURCE_DATE_EPOCH that is no number is one clear error."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
+    ended = run_bindery("html", "--out", str(tmp_path), folder=BOOKS / "clean")
+    assert ended.status == 2
+    assert "SOURCE_DATE_EPOCH is 'yesterday', which is no number of seconds" in ended.stderr
+
+
+# --- import ---
+
+
+def test_import_writes_a_list_of_chapters(make_book: BookMaker, run_bindery: Runner) -> None:
+    """A book with a chapters-md.txt gets a chapters.yaml that bindery reads, parts by folder."""
+    root = make_book(
+        {
+            "chapters-md.txt": "README.md\n# a comment\ncompute/README.md\n./compute/cpu.md\n",
+            "README.md": "# Yes: a *book*\n",
+            "compute/README.md": "# Compute\n",
+            "compute/cpu.md": "# CPU\n",
+            "notes.md": "# Notes\n",
+            "images/cover.svg": "<svg xmlns='http://www.w3.org/2000/svg'/>",
+        }
+    )
+    (root / "chapters.yaml").unlink()
+    ended = run_bindery("import", ".", folder=root)
+    assert ended.status == 0
+    assert ended.stdout == "chapters.yaml: 3 chapters in 1 part, 1 Markdown file left out\n"
+    text = (root / "chapters.yaml").read_text()
+    assert 'title: "Yes: a book"\n' in text
+    assert "cover: images/cover.svg\n" in text
+    assert "  - title: Compute\n    chapters:\n      - compute/README.md\n" in text
+    assert "not_chapters:\n  - notes.md\n" in text
+    assert run_bindery("check", folder=root).status == 0
+
+
+def test_import_replaces_nothing(run_bindery: Runner, make_book: BookMaker) -> None:
+    """A chapters.yaml that is there is kept unless `--force` is given."""
+    root = make_book({"README.md": "# A\n", "chapters-md.txt": "README.md\n"})
+    before = (root / "chapters.yaml").read_text()
+    ended = run_bindery("import", ".", folder=root)
+    assert ended.status == 2
+    assert "replace it with --force" in ended.stderr
+    assert (root / "chapters.yaml").read_text() == before
+    assert run_bindery("import", ".", "--force", folder=root).status == 0
+    assert (root / "chapters.yaml").read_text() != before
+
+
+@pytest.mark.parametrize(
+    ("listed", "message"),
+    [
+        (None, "there is no chapters-md.txt"),
+        ("", "the list names no chapter"),
+        ("README.md\ngone.md\n", "there is no chapter 'gone.md'"),
+        ("README.md\n./README.md\n", "the chapter 'README.md' is listed twice"),
+    ],
+)
+def test_import_says_what_is_wrong(
+    run_bindery: Runner, make_book: BookMaker, listed: str | None, message: str
+) -> None:
+    """A list that is missing, empty or wrong is one clear error each."""
+    files = {"README.md": "# A\n"}
+    root = make_book(files if listed is None else {**files, "chapters-md.txt": listed})
+    (root / "chapters.yaml").unlink()
+    ended = run_bindery("import", ".", folder=root)
+    assert ended.status == 2
+    assert message in ended.stderr
+    assert not (root / "chapters.yaml").exists()
+
+
+def test_a_copy_elsewhere_gives_the_same_report(tmp_path: Path, start_bindery: Runner) -> None:
+    """A report names no folder of this machine: a copy of the book gives the same one."""
+    shutil.copytree(BOOKS / "bad-data", tmp_path / "copy")
+    ended = start_bindery("check", "--root", "copy", folder=tmp_path)
+    expected = (BOOKS / "bad-data/expected.txt").read_text(encoding="utf-8")
+    assert f"{ended.stdout}exit status {ended.status}\n" == expected
+
+
+@pytest.mark.parametrize("name", ["book.pdf", "book.epub", "taken"])
+def test_out_is_a_folder(copy_book, run_bindery: Runner, name: str) -> None:
+    """The name of a file behind --out is refused, and nothing is made of it."""
+    book = copy_book(BOOKS / "clean")
+    (book / "taken").write_text("mine")
+
+    ended = run_bindery("html", "--out", name, folder=book)
+
+    assert ended.status == 2
+    assert "--out takes a folder" in ended.stderr
+    assert not (book / "book.pdf").exists()
+    assert (book / "taken").read_text() == "mine"
+
+
+def test_a_folder_that_cannot_be_made_is_no_bug(copy_book, run_bindery: Runner) -> None:
+    """Where nothing can be written the program says so, without a traceback."""
+    book = copy_book(BOOKS / "clean")
+    ended = run_bindery("html", "--out", "/proc/nothing", folder=book)
+    assert ended.status == 2
+    assert "error[disk]: cannot be read or written" in ended.stderr
+    assert "= help: correct the path, or give another folder with --out" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_an_output_that_the_book_does_not_list_is_not_built(
+    make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """`outputs: formats:` says what a book has; asking for another is wrong use."""
+    config = "title: T\nparts:\n  - chapters: [README.md]\noutputs:\n  formats: [epub]\n"
+    book = make_book({"chapters.yaml": config, "README.md": "# T\n"})
+
+    ended = run_bindery("html", folder=book)
+
+    assert ended.status == 2
+    assert "this book has no output 'html'" in ended.stderr
+    assert not (book / "dist").exists()
+
+
+_WITH_SMALL_FILES = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))
+from bindery.cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        (("html", "--out", "new"), "new/site"),
+        (("pdf", "--out", "new"), tempfile.gettempdir()),
+        (("epub", "--out", "new"), "new/clean-book.epub"),
+        (("fill",), "README.md"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_a_disk_that_takes_no_more_is_told_with_the_file(
+    copy_book: Callable[[Path], Path], arguments: tuple[str, ...], path: str
+) -> None:
+    """A write that fails in the middle names what was to be made, or the folder of the engine's own
+    files, says what to do, and leaves what was there."""
+    book = copy_book(BOOKS / ("stale-output" if arguments == ("fill",) else "clean"))
+    before = {path: path.read_bytes() for path in book.rglob("*.md")}
+    command = (sys.executable, "-c", _WITH_SMALL_FILES, *arguments)
+
+    ended = subprocess.run(command, cwd=book, capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 2, ended.stderr
+    head = f"{book / path}:1:1: error[disk]: cannot be read or written: file too large"
+    assert head in ended.stderr
+    assert "= help: allow larger files (`ulimit -f`)" in ended.stderr
+    assert ("--out" in ended.stderr) == (arguments[0] in ("html", "epub"))
+    assert ("TMPDIR" in ended.stderr) == (arguments[0] == "pdf")
+    assert {path: path.read_bytes() for path in book.rglob("*.md")} == before
+    assert list(book.glob("**/.bindery-making-*")) == []
+
+
+@pytest.mark.parametrize("output", ["pdf", "epub"])
+def test_an_ebook_takes_the_place_of_an_ebook_only(
+    make_book: BookMaker, run_bindery: Runner, output: str
+) -> None:
+    """A file of that name that is something else stays; an empty one or an older ebook does not."""
+    book = make_book({"README.md": "# A\n\nText.\n"})
+    path = book / "dist" / f"book.{output}"
+    path.parent.mkdir()
+    path.write_text("my own notes")
+
+    ended = run_bindery(output, folder=book)
+
+    assert ended.status == 2
+    message = f"this file would be replaced, and it is no {output.upper()}"
+    assert f"{path}:1:1: error[config]: {message}\n  = help: move it away, or" in ended.stderr
+    assert path.read_text() == "my own notes"
+
+    path.write_text("")
+    assert run_bindery(output, folder=book).status == 0
+    assert run_bindery(output, folder=book).status == 0
+
+
+@pytest.mark.needs("git")
+def test_a_site_without_downloads_says_so(make_book: BookMaker, run_bindery: Runner) -> None:
+    """Until the ebooks of the edition lie beside it, the build of the site names them."""
+    book = make_book({"README.md": "# A\n\nText.\n"}, extra="outputs:\n  formats: [html, epub]\n")
+    for command in (("init", "-q"), ("add", "."), ("commit", "-qm", "A book")):
+        identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+        subprocess.run(("git", *identity, *command), cwd=book, check=True)
+
+    ended = run_bindery("html", folder=book)
+    assert ended.stderr == (
+        "the front page offers no EPUB: none of this edition lies beside the site\n"
+        "  = help: build epub first, then html again\n"
+    )
+
+    assert run_bindery("epub", folder=book).status == 0
+    assert run_bindery("html", folder=book).stderr == ""

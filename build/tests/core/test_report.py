@@ -1,0 +1,120 @@
+"""Reports: the caret stands under the offending text, whatever the line is made of."""
+
+from __future__ import annotations
+
+import pytest
+from bindery.core.model import Finding, Severity, Span
+from bindery.core.report import (
+    format_finding,
+    format_github,
+    format_text,
+    sort_findings,
+    summarise,
+)
+
+
+def show(line: str, col: int, width: int) -> list[str]:
+    finding = Finding(Span("a.md", 12, col, width), "dead-link", "gone", "mend it")
+    return format_finding(finding, lambda span: line).split("\n")
+
+
+def test_a_finding_is_place_line_caret_and_help() -> None:
+    """The first line alone is enough for an editor; the others show and advise."""
+    assert show("See [x](y.md)", 9, 4) == [
+        "a.md:12:9: error[dead-link]: gone",
+        "   |",
+        "12 | See [x](y.md)",
+        "   |         ^^^^",
+        "   = help: mend it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "col", "width", "carets"),
+    [
+        ("大模型 [x](y)", 9, 1, "           ^"),
+        ("e\u0301te\u0301 y", 7, 1, "    ^"),
+        ("\tab", 2, 2, "\t^^"),
+        ("模型", 1, 2, "^^^^"),
+        ("short", 3, 40, "  ^^^"),
+        ("short", 9, 1, "     ^"),
+    ],
+)
+def test_the_caret_counts_as_a_terminal_does(line: str, col: int, width: int, carets: str) -> None:
+    """Wide characters take two columns, marks none, and a tab is a tab."""
+    assert show(line, col, width)[3].removeprefix("   | ").rstrip() == carets
+
+
+@pytest.mark.parametrize("col", [1, 40, 150, 290])
+def test_a_long_line_is_cut_around_the_place(col: int) -> None:
+    """Of a long line a part is shown, with the offending text in it and marked."""
+    line = "".join(f"{n:05}" for n in range(60))
+    _, _, shown, carets, _ = show(line, col, 5)
+    shown, carets = shown.removeprefix("12 | "), carets.removeprefix("   | ")
+    assert len(shown) <= 102
+    assert shown[carets.index("^") :].startswith(line[col - 1 : col + 4])
+    assert carets.strip() == "^^^^^"
+
+
+def test_a_place_without_a_line_shows_none() -> None:
+    """Where there is no line to show, place and advice are left."""
+    assert len(show("", 1, 1)) == 2
+
+
+def test_findings_are_in_reading_order_and_once() -> None:
+    """Sorted by path, line and column; the same finding twice is one."""
+    spans = [Span("b.md", 1), Span("a.md", 10), Span("a.md", 9, 5), Span("a.md", 9, 2)]
+    findings = [Finding(span, "dead-link", "gone") for span in (*spans, spans[0])]
+    assert [finding.span for finding in sort_findings(findings)] == sorted(spans)
+
+
+@pytest.mark.parametrize(
+    ("severities", "links", "chapters", "line"),
+    [
+        ("", 0, 0, "checked 0 links in 0 chapters: 0 errors, 0 warnings"),
+        ("e", 1, 1, "checked 1 link in 1 chapter: 1 error, 0 warnings"),
+        ("ewew", 2104, 61, "checked 2\u00a0104 links in 61 chapters: 2 errors, 2 warnings"),
+    ],
+)
+def test_the_last_line_counts(severities: str, links: int, chapters: int, line: str) -> None:
+    """The summary counts links, chapters, errors and warnings, with a space between thousands."""
+    kinds = {"e": Severity.ERROR, "w": Severity.WARNING}
+    findings = [Finding(Span("a.md", 1), "x", "y", "", kinds[s]) for s in severities]
+    assert summarise(findings, links, chapters) == line
+    assert format_text(findings, lambda span: "", line).endswith(f"{line}\n")
+
+
+def annotate(errors: int, warnings: int) -> list[str]:
+    severities = [Severity.WARNING] * warnings + [Severity.ERROR] * errors
+    findings = [
+        Finding(Span("a.md", line, 1), "x", f"message {line}", "", severity)
+        for line, severity in enumerate(severities, start=1)
+    ]
+    return format_github(findings).splitlines()
+
+
+def test_github_shows_errors_first() -> None:
+    """What GitHub shows of a step is limited, so errors come before warnings."""
+    lines = annotate(2, 2)
+    assert [line.split()[0] for line in lines] == ["::error", "::error", "::warning", "::warning"]
+
+
+def test_github_is_told_of_what_it_does_not_show() -> None:
+    """Of more than ten findings of a level nine are annotated, the tenth annotation counts the
+    others, and a group of the log lists them."""
+    assert len(annotate(10, 10)) == 20
+    lines = annotate(12, 11)
+    assert [line.split(" ")[0] for line in lines[:20]] == ["::error"] * 10 + ["::warning"] * 10
+    assert lines[9] == (
+        "::error title=bindery::3 more errors in 1 file: the log of this step lists them"
+    )
+    assert lines[20] == "::group::3 more errors and 2 more warnings"
+    assert lines[21] == "a.md:21:1: error[x]: message 21"
+    assert lines[-1] == "::endgroup::"
+    assert len(lines) == 20 + 1 + 5 + 1
+
+
+def test_what_is_accepted_is_counted() -> None:
+    """The summary counts what a book lives with, and says nothing of it where there is nothing."""
+    assert summarise([], 1, 1, 1200).endswith(": 0 errors, 0 warnings, 1\u00a0200 accepted")
+    assert summarise([], 1, 1, 0).endswith(": 0 errors, 0 warnings")

@@ -1,0 +1,143 @@
+"""Files that are put in place whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from bindery.core.whole_files import make_folder, make_work_folder, sweep_leftovers, write_whole
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    """A file gets its new content, readable for others as the umask allows, and nothing is left."""
+    path = tmp_path / "deep" / "a.txt"
+    write_whole(path, b"one")
+    write_whole(path, b"two")
+    assert path.read_bytes() == b"two"
+    mask = os.umask(0)
+    os.umask(mask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~mask
+    assert [entry.name for entry in path.parent.iterdir()] == ["a.txt"]
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    """Where the content cannot be written, the old file stays and no scrap is left."""
+    path = tmp_path / "a.txt"
+    write_whole(path, b"one")
+    with pytest.raises(TypeError):
+        write_whole(path, "not bytes")  # type: ignore[arg-type]
+    assert path.read_bytes() == b"one"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_folder_is_exchanged_whole(tmp_path: Path) -> None:
+    """A new folder takes the place of the old one with all that was in it."""
+    path = tmp_path / "site"
+    for name in ("one", "two"):
+        with make_folder(path) as work:
+            (work / name).write_text(name)
+            assert not (path / name).exists()
+    assert [entry.name for entry in path.iterdir()] == ["two"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["site"]
+    assert path.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_folder_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
+    """An error while a folder is filled leaves the old folder and no scrap."""
+    path = tmp_path / "site"
+    with make_folder(path) as work:
+        (work / "one").write_text("one")
+
+    def fail() -> None:
+        with make_folder(path) as work:
+            (work / "two").write_text("two")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert [entry.name for entry in path.iterdir()] == ["one"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["site"]
+
+
+def test_leftovers_of_dead_builds_are_swept(tmp_path: Path) -> None:
+    """What a killed build left is removed when it is old; what may be in use, or has only a name
+    like it, is not."""
+    prefix = ".bindery-making-"
+    ours = [f"{prefix}abc_1234", f"{prefix}former-site"]
+    young, stray = f"{prefix}abc_5678", f"{prefix}abc_9012"
+    others = ["site", ".making-abc_1234", ".making-of", f"{prefix}a-film"]
+    for name in (*ours, young, *others):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a").write_text("a")
+    (tmp_path / stray).write_text("a")
+    for name in (*ours, stray, *others):
+        os.utime(tmp_path / name, (0, 0))
+    sweep_leftovers(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {young, *others}
+
+
+def test_a_work_folder_is_gone_afterwards(tmp_path: Path) -> None:
+    """A folder for parts of an output leaves nothing, also after an error."""
+
+    def fail() -> None:
+        with make_work_folder(tmp_path / "dist" / "t.epub") as work:
+            (work / "a").write_text("a")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert list((tmp_path / "dist").iterdir()) == []
+
+
+KILLED_AT_EACH_STEP = """
+import sys
+from pathlib import Path
+from bindery.core.whole_files import make_folder, write_whole
+from killing import is_killed, read_tree
+
+def make(path, text):
+    if kind == "file":
+        write_whole(path, text)
+        return
+    with make_folder(path) as work:
+        (work / "a").write_bytes(text)
+        (work / "sub").mkdir()
+        (work / "sub/b").write_bytes(text)
+
+def read():
+    return read_tree(path) if kind == "folder" else path.read_bytes()
+
+kind, path = sys.argv[1], Path(sys.argv[2]) / "dist/book"
+make(path, b"new")
+new = read()
+step = left = 0
+while True:
+    make(path, b"old")
+    old = read()
+    if not is_killed(lambda: make(path, b"new"), step := step + 1, "bindery-making-"):
+        break
+    assert read() in (old, new), step
+    left += read() == old
+assert read() == new != old
+print(left, step)
+"""
+
+
+@pytest.mark.parametrize(("kind", "at_least"), [("file", 3), ("folder", 5)])
+def test_killed_at_any_step_an_output_is_the_old_or_the_new_one(
+    tmp_path: Path, script_environment: dict[str, str], kind: str, at_least: int
+) -> None:
+    """A build that is killed while it writes leaves the former file or folder, or the new one."""
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED_AT_EACH_STEP, kind, str(tmp_path)],
+        env=script_environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    left, steps = map(int, ended.stdout.split())
+    assert at_least <= left < steps

@@ -1,0 +1,77 @@
+"""Links promised and links written, held against each other."""
+
+from __future__ import annotations
+
+import random
+
+from bindery.core.model import Link, Span
+from bindery.crawl.comparing import Promise, compare_links
+from bindery.crawl.reading import Written
+from hypothesis import given
+from hypothesis import strategies as st
+
+_PLACES = st.lists(st.sampled_from(("a", "b", "c#d", "https://example.org/")), max_size=12)
+
+
+def _promise(places: list[str]) -> list[Promise]:
+    return [
+        Promise(Link(place, place, Span("a.md", number, 1, 1), "link"), place)
+        for number, place in enumerate(places, 1)
+    ]
+
+
+def _write(places: list[str]) -> list[tuple[Written, str]]:
+    return [(Written("page", place), place) for place in places]
+
+
+@given(_PLACES, st.randoms(use_true_random=False))
+def test_links_in_any_order_keep_their_promises(places: list[str], dice: random.Random) -> None:
+    """An output may move links, as it does with footnotes: none is lost, none unexplained."""
+    moved = dice.sample(places, len(places))
+    differences = compare_links(_promise(places), _write(moved))
+
+    assert len(differences.kept) == len(places)
+    assert all(promise.place == written.address for promise, written in differences.kept)
+    assert differences.lost == []
+    assert differences.extra == []
+
+
+@given(_PLACES, _PLACES)
+def test_what_differs_is_the_difference(places: list[str], written: list[str]) -> None:
+    """Each link is kept, lost or unexplained, once; what is lost has no spare of the same place."""
+    differences = compare_links(_promise(places), _write(written))
+    kept = [promise.place for promise, _ in differences.kept]
+    lost = [promise.place for promise, _ in differences.lost]
+    instead = [w.address for _, w in differences.lost if w is not None]
+    extra = [w.address for w in differences.extra]
+
+    assert sorted(kept + lost) == sorted(places)
+    assert sorted(kept + instead + extra) == sorted(written)
+    assert not set(lost) & set(instead + extra)
+
+
+@given(_PLACES, st.lists(st.integers(1, 4), min_size=12, max_size=12))
+def test_a_link_broken_over_lines_is_one_link(places: list[str], times: list[int]) -> None:
+    """In a PDF a link stands there once for each line of it."""
+    written = [place for place, count in zip(places, times, strict=False) for _ in range(count)]
+    differences = compare_links(_promise(places), _write(written), repeats=True)
+
+    assert differences.lost == []
+    assert differences.extra == []
+
+
+def test_a_link_that_leads_elsewhere_is_told_with_what_stands_there() -> None:
+    """Of many links the one that differs is named, and where it leads instead."""
+    differences = compare_links(_promise(["a", "b", "a", "c"]), _write(["a", "b", "x", "c"]))
+
+    assert [(p.link.span.line, w and w.address) for p, w in differences.lost] == [(3, "x")]
+    assert differences.extra == []
+
+
+def test_a_link_that_may_be_missing_is_not_lost() -> None:
+    """An image of the web is a link only where it stands in none."""
+    promise = _promise(["a"])[0]
+    uncertain = Promise(promise.link, "a", is_certain=False)
+
+    assert compare_links([uncertain], []).lost == []
+    assert len(compare_links([uncertain], _write(["a"])).kept) == 1

@@ -1,0 +1,923 @@
+"""Comparing a run with recorded ones: like with like only, the verdict, and the words of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from bindery.check.rules import RULES
+from bindery.core.config import ToolEntry, load_config
+from bindery.core.model import ConfigError, Span
+from bindery.core.repository import Tree
+from bindery.evidence.compare.declaration import (
+    Terms,
+    TermsError,
+    load_terms,
+    parse_terms,
+    read_terms,
+)
+from bindery.evidence.compare.find import compare_with_book, parse_share
+from bindery.evidence.compare.judge import (
+    NothingAlikeError,
+    compare_run,
+    describe_power_limit,
+    judge_ratio,
+    make_reference,
+    make_references,
+    make_run,
+)
+from bindery.evidence.compare.reference_file import MOST_ROWS, compare_baselines, make_baselines
+from bindery.evidence.compare.words import make_cells, make_document, write_sentences
+from bindery.evidence.records import Machine, Record, ToolOutput, format_record
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from conftest import BookMaker, Runner
+
+TOOL = Path(__file__).resolve().parents[3] / "scripts/compute/mamf_finder.py"
+
+FABRIC = Terms(
+    "fabric", ("op", "payload_bytes"), "bytes_per_second", True, "spread", "",
+    {"verdict": ("ok",)}, ("details.settings.algorithm",),
+)  # fmt: skip
+WAIT = Terms("wait", ("op",), "seconds", False)
+RING = {"settings": {"algorithm": "ring"}}
+H100 = [{"vendor": "nvidia", "model": "NVIDIA H100"}] * 8
+
+
+def make_row(**changes: Any) -> dict[str, Any]:
+    row = {"op": "all_reduce", "payload_bytes": 2**30, "bytes_per_second": 366e9}
+    return {**row, "spread": 0.02, "verdict": "ok", **changes}
+
+
+def make_machine(*watts: float) -> dict[str, Any]:
+    """A node of eight accelerators with these power limits, or all with the only one."""
+    limits = watts * 8 if len(watts) == 1 else watts
+    accelerators = [{**H100[0], "power_limit_watts": limit} for limit in limits]
+    return {"label": "h100-x8", "cpu": {"model": "Xeon"}, "accelerators": accelerators}
+
+
+def make_record(rows: list[dict[str, Any]], **changes: Any) -> Record:
+    units = {key: compare_unit(key) for row in rows for key in row if compare_unit(key)}
+    data = {
+        "schema": 2,
+        "tool": "fabric",
+        "version": "0.1.0",
+        "method": 1,
+        "sha256": "0" * 64,
+        "profile": "full",
+        "command": ["python", "fabric.py"],
+        "started": "2026-08-01T10:00:00Z",
+        "seconds": 1.5,
+        "exit_status": 0,
+        "ended": "done",
+        "complete": True,
+        "machine": {"label": "h100-x8", "cpu": {"model": "Xeon"}, "accelerators": H100},
+        "software": {},
+        "units": units,
+        "results": rows,
+        "details": {"settings": {"algorithm": "ring"}},
+        "seal": None,
+    }
+    return Record.model_validate({**data, **changes})
+
+
+def compare_unit(column: str) -> str:
+    return {
+        "bytes_per_second": "B/s",
+        "flops_per_second_median": "FLOP/s",
+        "payload_bytes": "B",
+        "seconds": "s",
+        "spread": "1",
+        **dict.fromkeys("mnk", "1"),
+    }.get(column, "")
+
+
+def make_output(rows: list[dict[str, Any]], **changes: Any) -> ToolOutput:
+    record = make_record(rows, **changes)
+    known = {key: getattr(record, key) for key in ToolOutput.model_fields}
+    return ToolOutput.model_validate(known)
+
+
+def say(run: Record, *others: Record, terms: Terms = FABRIC) -> list[str]:
+    """What is said of a run beside records with the names r0, r1, ..."""
+    references = [make_reference(f"r{i}", other, terms) for i, other in enumerate(others)]
+    return write_sentences(compare_run(make_run(run, terms), references, terms))
+
+
+def explain(run: Record, *others: Record, terms: Terms = FABRIC) -> tuple[str, ...]:
+    """Why a run cannot be compared with records with the names r0, r1, ..."""
+    with pytest.raises(NothingAlikeError) as error:
+        say(run, *others, terms=terms)
+    return error.value.reasons
+
+
+# --- the verdict ---
+
+
+def test_one_row_is_a_sentence() -> None:
+    """A run of one row is said in units that people use, with the digits that it has earned."""
+    recorded = make_record([make_row()], nodes=4, ranks=32)
+    run = make_record([make_row(bytes_per_second=364e9)], nodes=4, ranks=32)
+    assert say(run, recorded) == [
+        (
+            "your 364 GBps stands at 99.5 % of the recorded 4-node run of 2026-08-01 on "
+            "8 x NVIDIA H100 (r0); expected 348 to 384: within"
+        ),
+    ]
+
+
+def test_several_rows_are_judged_together_and_one_by_one() -> None:
+    """The run is the geometric mean of its rows; each row has its verdict, the worst first."""
+    sizes = [2**20, 2**25, 2**30]
+    recorded = make_record([make_row(payload_bytes=size, spread=0.1) for size in sizes])
+    rates = [366e9 * share for share in (1.02, 0.8, 0.6)]
+    run = make_record(
+        [make_row(payload_bytes=s, bytes_per_second=r) for s, r in zip(sizes, rates, strict=True)]
+    )
+    comparison = compare_run(make_run(run, FABRIC), [make_reference("r", recorded, FABRIC)], FABRIC)
+    assert comparison.ratio == pytest.approx((1.02 * 0.8 * 0.6) ** (1 / 3))
+    assert write_sentences(comparison) == [
+        (
+            "your run stands at 78.8 % of the recorded run of 2026-08-01 on 8 x NVIDIA H100 (r), "
+            "as geometric mean over 3 rows; expected 90.0 to 110.0 %: below"
+        ),
+        "rows: 1 far below, 1 below, 1 within",
+    ]
+    assert [cells[-4:] for cells in make_cells(comparison)] == [
+        ["recorded", "%", "expected", "verdict"],
+        ["370", "60.0", "329 to 403", "far below"],
+        ["370", "80.0", "329 to 403", "below"],
+        ["370", "102.0", "329 to 403", "within"],
+    ]
+    assert comparison.is_worse
+
+
+@pytest.mark.parametrize(
+    ("ratio", "margin", "verdict"),
+    [
+        (0.96, 0.05, "within"),
+        (1.04, 0.05, "within"),
+        (0.94, 0.05, "below"),
+        (0.86, 0.05, "below"),
+        (0.84, 0.05, "far below"),
+        (1.1, 0.05, "above"),
+        (1.2, 0.05, "far above"),
+        (0.5, 0.5, "within"),
+        (0.01, 0.4, "below"),
+        (0.001, 1.0, "within"),
+        (1.0, 0.0, "within"),
+    ],
+)
+def test_verdict_by_hand(ratio: float, margin: float, verdict: str) -> None:
+    """Within the margin, beyond it, or beyond three times it; a spread as wide as the value has
+    no lower bound."""
+    assert judge_ratio(ratio, margin) == verdict
+
+
+def test_the_spread_of_the_record_widens_what_is_expected() -> None:
+    """A record whose samples spread by 20 % cannot tell a run that is 15 % below."""
+    recorded = make_record([make_row(spread=0.2)])
+    (sentence,) = say(make_record([make_row(bytes_per_second=366e9 * 0.85)]), recorded)
+    assert sentence.endswith("expected 293 to 439: within")
+
+
+@pytest.mark.parametrize(("seconds", "verdict", "worse"), [(1.2, "far above", True),
+                                                           (0.8, "far below", False)])  # fmt: skip
+def test_where_lower_is_better_above_is_worse(seconds: float, verdict: str, worse: bool) -> None:
+    """A time above the recorded one is worse, and the table says which way is better."""
+    recorded = make_reference("r", make_record([{"op": "a", "seconds": 1.0}], tool="wait"), WAIT)
+    run = make_run(make_record([{"op": "a", "seconds": seconds}], tool="wait"), WAIT)
+    comparison = compare_run(run, [recorded], WAIT)
+    assert (comparison.verdict, comparison.is_worse) == (verdict, worse)
+    assert make_cells(comparison)[0][1] == "yours, s (lower is better)"
+    warned = "far better than recorded needs a reason as much as far worse does"
+    assert (warned in write_sentences(comparison)) is not worse
+
+
+def test_devices_of_a_node_are_pooled_in_the_record_and_apart_in_yours() -> None:
+    """Rows that differ in the member only are one recorded value, whose spread is their range."""
+    terms = parse_terms("fabric", {"keys": ["op"], "value": "bytes_per_second",
+                                   "better": "higher", "member": "device"})  # fmt: skip
+    rates = {"cuda:0": 100e9, "cuda:1": 90e9, "cuda:2": 102e9}
+    rows = [make_row(device=d, bytes_per_second=r) for d, r in rates.items()]
+    reference = make_reference("r", make_record(rows), terms)
+    ((pooled),) = reference.rows.values()
+    assert (pooled.value, pooled.spread) == (100e9, 0.12)
+    slow = [make_row(device="cuda:0"), make_row(device="cuda:5", bytes_per_second=50e9)]
+    comparison = compare_run(make_run(make_record(slow), terms), [reference], terms)
+    assert comparison.rows[0].member == "cuda:5"
+    assert comparison.rows[0].verdict == "far below"
+
+
+# --- like with like ---
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"method": 2}, "r0 is of method 1, yours is of method 2: not compared"),
+        (
+            {"machine": {"label": "h200", "cpu": {}, "accelerators": [{"model": "NVIDIA H200"}]}},
+            "r0 is on 8 x NVIDIA H100, yours is on 1 x NVIDIA H200: not compared",
+        ),
+        (
+            {"machine": make_machine(500)},
+            "r0 is at a power limit of 700 W, yours is at one of 500 W: not compared",
+        ),
+        (
+            {"machine": make_machine(*[700] * 6, 500, 500)},
+            (
+                "r0 is at a power limit of 700 W, yours is at one of 2 x 500 W, 6 x 700 W: "
+                "not compared"
+            ),
+        ),
+        (
+            {"nodes": 2, "ranks": 2},
+            "r0 is of 1 node, of 1 rank, yours is of 2 nodes, of 2 ranks: not compared",
+        ),
+        ({"ranks": 8}, "r0 is of 1 rank, yours is of 8 ranks: not compared"),
+        (
+            {"details": {"settings": {"algorithm": "tree"}}},
+            "r0 is with algorithm ring, yours is with algorithm tree: not compared",
+        ),
+        ({"details": {}}, "r0 is with algorithm ring, yours is with algorithm null: not compared"),
+    ],
+)
+def test_unlike_runs_are_not_compared(changes: dict[str, Any], reason: str) -> None:
+    """Another method, hardware, number of nodes or ranks, or setting is named, and ends it."""
+    recorded = make_record([make_row()], machine=make_machine(700))
+    own = make_record([make_row()], **{"machine": make_machine(700), **changes})
+    assert explain(own, recorded) == (reason,)
+
+
+def test_an_unknown_power_limit_is_told() -> None:
+    """Where the limit of one side is not known the run is compared, and that of yours told open."""
+    known, unknown = make_record([make_row()], machine=make_machine(700)), make_record([make_row()])
+    assert len(say(known, unknown)) == 1
+    assert say(unknown, known)[1:] == ["not checked: whether yours has a power limit of 700 W too"]
+
+
+def test_each_difference_of_the_environment_is_told() -> None:
+    """Variables that steer a run do not keep it from being compared, and are named."""
+    recorded = make_record([make_row()], environment={"NCCL_ALGO": "Ring", "OMP_NUM_THREADS": "8"})
+    run = make_record([make_row()], environment={"NCCL_PROTO": "LL", "OMP_NUM_THREADS": "8"})
+    assert say(run, recorded)[1:] == [
+        "NCCL_ALGO is not set in yours and 'Ring' in the record",
+        "NCCL_PROTO is 'LL' in yours and not set in the record",
+    ]
+
+
+def test_a_stale_record_is_told_behind_its_day() -> None:
+    """What a run is held against and does not hold any more has the reason behind its date."""
+    record = make_record([make_row()])
+    reference = make_reference("r", record, FABRIC, stale="kept for 30 days")
+    head, *_ = write_sentences(compare_run(make_run(record, FABRIC), [reference], FABRIC))
+    assert "the recorded run of 2026-08-01 (stale: kept for 30 days) on 8 x" in head
+
+
+def test_a_failed_run_says_so() -> None:
+    """A run whose tool had found a problem is compared, and the exit status told."""
+    failed = make_record([make_row()], ended="failed", exit_status=1)
+    assert say(failed, make_record([make_row()]))[1:] == [
+        "in yours the tool ended with status 1: it had found a problem"
+    ]
+
+
+def test_the_nearest_reason_comes_first() -> None:
+    """Records that differ in one thing are named before those that differ in three."""
+    far = make_record([make_row()], method=3, nodes=2, ranks=2)
+    near = make_record([make_row()], ranks=4)
+    assert explain(make_record([make_row()]), far, near) == (
+        "r1 is of 4 ranks, yours is of 1 rank: not compared",
+        (
+            "r0 is of method 3, of 2 nodes, of 2 ranks, yours is of method 1, of 1 node, of 1 "
+            "rank: not compared"
+        ),
+    )
+
+
+def test_other_keys_are_named() -> None:
+    """Where no row has the same keys, the key that keeps them apart is named."""
+    recorded = make_record([make_row()])
+    assert explain(make_record([make_row(op="broadcast")]), recorded) == (
+        (
+            "none of your rows can stand beside one of r0: op is broadcast in yours and all_reduce "
+            "there"
+        ),
+    )
+    several = make_record([make_row(), make_row(op="broadcast", payload_bytes=1)])
+    assert explain(make_record([make_row(payload_bytes=1)]), several) == (
+        "none of your rows can stand beside one of r0: no combination of them is in both",
+    )
+    assert explain(make_record([]), recorded) == ("yours has no rows to compare with r0",)
+
+
+def test_true_is_not_one() -> None:
+    """A key that is true in one and 1 in the other is not the same."""
+    reasons = explain(make_record([make_row(op=True)]), make_record([make_row(op="1")]))
+    assert reasons[0].endswith("op is true in yours and 1 there")
+
+
+def test_the_newest_record_with_a_common_row_is_taken() -> None:
+    """A newer record of other shapes does not stand in the way of an older one."""
+    old = make_record([make_row()], started="2026-01-01T00:00:00Z")
+    newer = make_record([make_row()], started="2026-02-01T00:00:00Z")
+    other = make_record([make_row(op="broadcast")], started="2026-03-01T00:00:00Z")
+    (sentence,) = say(make_record([make_row()]), old, newer, other)
+    assert "(r1)" in sentence
+
+
+def test_untrusted_rows_are_named_and_left_out() -> None:
+    """A row that its tool does not trust is not compared, in the run nor in the record."""
+    sizes = (1, 2, 3, 4)
+    rows = [make_row(payload_bytes=size) for size in sizes]
+    rows[1]["verdict"] = "suspect"
+    recorded = [make_row(payload_bytes=size) for size in sizes[:3]]
+    recorded[2] |= {"verdict": None}
+    sentences = say(make_record(rows), make_record(recorded))
+    assert sentences[0].startswith("your 366 GBps stands at 100.0 %")
+    assert sentences[1:] == [
+        "left out: op all_reduce, payload_bytes 2: verdict is 'suspect' in yours",
+        "left out: op all_reduce, payload_bytes 3: verdict is 'null' in the record",
+        "left out: op all_reduce, payload_bytes 4: the record has no such row",
+    ]
+
+
+@pytest.mark.parametrize("value", [None, 0, -1.0])
+def test_a_row_without_a_rate_is_left_out(value: object) -> None:
+    """Null, nothing and less than nothing are no rates."""
+    rows = [make_row(bytes_per_second=value), make_row(op="b")]
+    sentences = say(make_record(rows), make_record([make_row(), make_row(op="b")]))
+    shown = json.dumps(value)
+    assert sentences[1] == (
+        f"left out: op all_reduce, payload_bytes 1073741824: bytes_per_second is {shown} in yours"
+    )
+
+
+def test_a_partial_run_says_so() -> None:
+    """A partial run is compared, and never in silence."""
+    run = make_record([make_row()], ended="timeout", exit_status=None, complete=False)
+    assert say(run, make_record([make_row()]))[1:] == ["yours is partial: it ended as 'timeout'"]
+
+
+def test_other_software_is_told() -> None:
+    """Another torch does not keep a run from being compared; it may be the reason."""
+    recorded = make_record([make_row()], software={"torch": "2.12.0", "cuda": None})
+    run = make_record([make_row()], software={"torch": "2.13.0", "cuda": "13.0"})
+    assert say(run, recorded)[1:] == ["torch is 2.13.0 in yours and 2.12.0 in the record"]
+
+
+def test_output_of_a_tool_tells_what_was_not_checked() -> None:
+    """The JSON of a tool knows no machine: hardware is not checked, and that is said."""
+    run = make_run(make_output([make_row()], details=RING), FABRIC)
+    reference = make_reference("r", make_record([make_row()]), FABRIC)
+    sentences = write_sentences(compare_run(run, [reference], FABRIC))
+    assert sentences[1:] == [
+        (
+            "not checked: whether yours is 8 x NVIDIA H100 too; give the facts of the machine "
+            "(env_report.py --json FILE) with --facts FILE"
+        ),
+    ]
+    ranked = read_terms("fabric", 'RANKS = {"demo": 2}\nCOMPARE = {"keys": ["op"], '
+                        '"value": "bytes_per_second", "better": "higher"}\n')  # fmt: skip
+    assert ranked is not None
+    reference = make_reference("r", make_record([make_row()]), ranked)
+    comparison = compare_run(make_run(make_output([make_row()]), ranked), [reference], ranked)
+    assert "not checked: whether yours has 1 node and 1 rank too" in write_sentences(comparison)
+
+
+# --- what a tool declares ---
+
+
+def test_terms_are_read_without_running_the_tool() -> None:
+    """COMPARE is found in the source, annotated or not, and nothing of the tool runs."""
+    source = (
+        "raise SystemExit\n\nCOMPARE: dict = {\n    'keys': ['op'],  # a comment with }\n"
+        "    'value': 'seconds', 'better': 'lower',\n}\nrest = ("
+    )
+    assert read_terms("wait", source) == WAIT
+    assert read_terms("wait", "COMPARED_ROWS = 5\n") is None
+
+
+@pytest.mark.parametrize(
+    ("literal", "reason"),
+    [
+        ("[]", "COMPARE has to be a dictionary"),
+        ('{"keys": ["a"]}', "COMPARE has no 'value'"),
+        ('{"value": "a", "better": "higher"}', "COMPARE has no 'keys'"),
+        (
+            '{"keys": ["a"], "value": "b", "beter": "higher"}',
+            "COMPARE has no key 'beter'; did you mean 'better'?",
+        ),
+        (
+            '{"keys": ["a"], "value": "b", "better": "more"}',
+            "'better' of COMPARE has to be 'higher' or 'lower'",
+        ),
+        (
+            '{"keys": "ab", "value": "b", "better": "higher"}',
+            "'keys' of COMPARE has to be a list of names",
+        ),
+        (
+            '{"keys": ["a"], "value": 1, "better": "higher"}',
+            "'value' of COMPARE has to be the name of a column",
+        ),
+        (
+            '{"keys": ["a"], "value": "b", "better": "higher", "trusted": {"v": "ok"}}',
+            "'trusted' of COMPARE has to give a list of values for each column",
+        ),
+        ("make_it()", "COMPARE has to be a plain literal, so that it can be read"),
+        ("{'a'", "COMPARE has to be a plain literal, so that it can be read"),
+    ],
+)
+def test_wrong_terms_are_refused(literal: str, reason: str) -> None:
+    """A COMPARE that cannot be used is refused with the key, and the line in the tool."""
+    with pytest.raises(TermsError) as error:
+        read_terms("wait", f"\n\nCOMPARE = {literal}\n")
+    assert (str(error.value), error.value.line) == (reason, 3)
+
+
+@pytest.mark.parametrize(("text", "share"), [("5%", 0.05), ("0.05", 0.05), (" 12.5 %", 0.125),
+                                             ("0", 0.0)])  # fmt: skip
+def test_a_share_by_hand(text: str, share: float) -> None:
+    """A tolerance is a percentage or a share."""
+    assert parse_share(text) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("text", ["", "5", "-1%", "x", "nan", "1e-3", "100%", "5%%"])
+def test_no_share_is_refused(text: str) -> None:
+    """What is no share below 1 is refused with the text."""
+    with pytest.raises(ValueError, match=r"is no share: write 5% or 0\.05"):
+        parse_share(text)
+
+
+# --- with a book ---
+
+TOOL_SOURCE = (
+    "METHOD = 1\n"
+    'COMPARE = {"keys": ["op", "payload_bytes"], "value": "bytes_per_second",\n'
+    '           "better": "higher", "spread": "spread"}\n'
+)
+NAME = "fabric/h100-x8_20260801"
+
+
+@pytest.fixture
+def book(make_book: BookMaker) -> Path:
+    """A book with a tool and two records of it, the second of a day later and a little faster."""
+    later = make_record([make_row(bytes_per_second=380e9)], started="2026-08-02T10:00:00Z")
+    return make_book(
+        {
+            "README.md": "# Preface\n",
+            "scripts/fabric.py": TOOL_SOURCE,
+            "scripts/plain.py": "METHOD = 1\n",
+            f"scripts/records/{NAME}.json": format_record(make_record([make_row()])),
+            "scripts/records/fabric/h100-x8_20260802.json": format_record(later),
+        },
+        "tools:\n  fabric: {path: scripts/fabric.py, output: measured}\n"
+        "  plain: {path: scripts/plain.py, output: measured}\n",
+    )
+
+
+def test_a_record_is_compared_with_the_newest_other(book: Path, run_bindery: Runner) -> None:
+    """A record of the book, by name or by path, stands beside the newest other one like it."""
+    for target in (NAME, f"scripts/records/{NAME}.json"):
+        ended = run_bindery("compare", target, folder=book)
+        assert ended.status == 0
+        assert ended.stdout.splitlines()[0] == (
+            "your 366 GBps stands at 96.3 % of the recorded run of 2026-08-02 on 8 x NVIDIA H100 "
+            "(fabric/h100-x8_20260802); expected 361 to 399: within"
+        )
+    strict = run_bindery("compare", NAME, "--tolerance", "3%", folder=book)
+    assert strict.status == 1
+    assert strict.stdout.splitlines()[0].endswith("expected 369 to 391: below")
+
+
+def test_the_output_of_a_tool_is_compared(book: Path, run_bindery: Runner) -> None:
+    """A file of --json is compared; hardware comes from --hardware or from --facts."""
+    output = make_output([make_row(bytes_per_second=200e9)])
+    (book / "mine.json").write_text(output.model_dump_json())
+    machine = make_record([]).machine.model_dump(mode="json")
+    (book / "facts.json").write_text(json.dumps({"tool": "env_report", "machine": machine}))
+    ended = run_bindery("compare", "mine.json", "--facts", "facts.json", folder=book)
+    assert ended.status == 1
+    assert ended.stdout.startswith("your 200 GBps stands at 52.6 % of")
+    assert "not checked" not in ended.stdout
+    ended = run_bindery("compare", "mine.json", "--hardware", "8 X nvidia h100", folder=book)
+    assert "not checked" not in ended.stdout
+    ended = run_bindery("compare", "mine.json", folder=book)
+    assert "not checked: whether yours is 8 x NVIDIA H100 too" in ended.stdout
+    ended = run_bindery("compare", "mine.json", "--hardware", "2 x MI300X", folder=book)
+    assert ended.status == 2
+    assert ended.stdout == (
+        "nothing to compare with\nfabric/h100-x8_20260802 is on 8 x NVIDIA H100, yours is on "
+        "2 x MI300X: not compared\n"
+    )
+
+
+def test_a_record_of_another_book_is_not_ours(
+    book: Path, run_bindery: Runner, tmp_path: Path
+) -> None:
+    """A file elsewhere that is called as a record of the book is read, and not taken for it."""
+    other = tmp_path / "fork/scripts/records" / f"{NAME}.json"
+    other.parent.mkdir(parents=True)
+    other.write_text(format_record(make_record([make_row(bytes_per_second=190e9)])))
+    ended = run_bindery("compare", str(other), folder=book)
+    assert ended.stdout.startswith(
+        "your 190 GBps stands at 50.0 % of the recorded run of 2026-08-02"
+    )
+
+
+def test_a_partial_record_is_nothing_to_compare_with(book: Path, run_bindery: Runner) -> None:
+    """A partial record can be compared, and nothing is compared with it."""
+    partial = make_record([make_row()], ended="timeout", exit_status=None, complete=False)
+    name = "fabric/h100-x8_20260803"
+    (book / f"scripts/records/{name}.json").write_text(format_record(partial))
+    ended = run_bindery("compare", NAME, "--against", name, folder=book)
+    assert (ended.status, f"'{name}' is partial" in ended.stderr) == (2, True)
+    ended = run_bindery("compare", name, folder=book)
+    assert ended.status == 0
+    assert "yours is partial: it ended as 'timeout'" in ended.stdout
+
+
+def test_a_failed_record_is_nothing_to_compare_with(book: Path, run_bindery: Runner) -> None:
+    """A record of a failed run is no reference, and where only it is alike that is the reason."""
+    failed = make_record([make_row()], ended="failed", exit_status=1)
+    name = "fabric/h100-x8_20260802"
+    (book / f"scripts/records/{name}.json").write_text(format_record(failed))
+    ended = run_bindery("compare", NAME, "--against", name, folder=book)
+    assert (ended.status, f"'{name}' is of a run that failed" in ended.stderr) == (2, True)
+    ended = run_bindery("compare", NAME, folder=book)
+    assert ended.status == 2
+    assert ended.stdout.splitlines()[1] == (
+        f"{name} is of a run that failed: the tool ended with status 1, so nothing is compared "
+        "with it"
+    )
+    ended = run_bindery("compare", name, folder=book)
+    assert ended.status == 0
+    assert "in yours the tool ended with status 1: it had found a problem" in ended.stdout
+
+
+def test_a_stale_reference_is_named_as_such(
+    book: Path, run_bindery: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason for which `check` calls a record stale stands behind its date."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "2000000000")
+    ended = run_bindery("compare", NAME, folder=book)
+    assert "of 2026-08-02 (stale: measured on 2026-08-02, kept for 730 days) on 8 x" in ended.stdout
+
+
+def test_against_names_the_record(book: Path) -> None:
+    """With `against` no other record is taken, however new."""
+    (book / "mine.json").write_text(make_output([make_row()]).model_dump_json())
+    comparison = compare_with_book(load_config(book, RULES), str(book / "mine.json"), against=NAME)
+    assert comparison.reference.name == NAME
+
+
+def test_json_is_the_whole_comparison(book: Path, run_bindery: Runner) -> None:
+    """--format json gives rows in base units, and where nothing is alike the reasons."""
+    ended = run_bindery("compare", NAME, "--format", "json", folder=book)
+    document = json.loads(ended.stdout)
+    assert document["rows"][0]["recorded"] == 380e9
+    assert document["verdict"] == "within"
+    assert document["hardware_checked"] is True
+    (book / "scripts/records/fabric/h100-x8_20260802.json").unlink()
+    ended = run_bindery("compare", NAME, "--format", "json", folder=book)
+    assert ended.status == 2
+    assert json.loads(ended.stdout) == {
+        "record": None,
+        "sentences": [f"there is no whole record of fabric but {NAME} itself"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fabric/h100-x8_2026080"], "did you mean 'fabric/h100-x8_2026080"),
+        (["none.json"], "there is no file 'none.json', and the book has no such record"),
+        ([NAME, "--against", NAME], "is the record itself"),
+        ([NAME, "--against", "fabric/x"], "the book has no record 'fabric/x' of 'fabric'"),
+        ([NAME, "--hardware", "x"], "a record knows its hardware"),
+        ([NAME, "--tolerance", "much"], "'much' is no share: write 5% or 0.05"),
+        (["text.json"], "this is not JSON: expecting value"),
+        (["nan.json"], "NaN is no number that can be compared"),
+        (["list.json"], "'the file': "),
+        (["unknown.json"], "the book has no tool 'fabrik'"),
+        (["plain.json"], "nothing says which results of 'plain' are alike"),
+        (["bad.json"], "'units': the column 'spread' has no unit"),
+        (["record.json"], "'schema' is 9, and this bindery reads schema 2"),
+        (["mine.json", "--facts", "list.json"], "'machine': "),
+        (["mine.json", "--facts", "text.json"], "this is not JSON"),
+        (["mine.json", "--facts", "text.json", "--hardware", "x"], "say the same thing"),
+    ],
+)
+def test_wrong_use_is_told(
+    book: Path, run_bindery: Runner, arguments: list[str], message: str
+) -> None:
+    """What cannot be compared ends with status 2 and a reason, without a traceback."""
+    data = json.loads(make_output([make_row()]).model_dump_json())
+    files: dict[str, Any] = {
+        "mine.json": data,
+        "unknown.json": {**data, "tool": "fabrik"},
+        "plain.json": {**data, "tool": "plain"},
+        "bad.json": {**data, "units": {**data["units"], "spread": "1"} | {}},
+        "record.json": {"schema": 9},
+        "list.json": [],
+    }
+    del files["bad.json"]["units"]["spread"]
+    for name, content in files.items():
+        (book / name).write_text(json.dumps(content))
+    (book / "text.json").write_text("hello")
+    (book / "nan.json").write_text('{"tool": NaN}')
+    ended = run_bindery("compare", *arguments, folder=book)
+    assert ended.status == 2
+    assert message in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_wrong_compare_is_placed(book: Path) -> None:
+    """A COMPARE that cannot be used is reported at its line of the tool."""
+    (book / "scripts/fabric.py").write_text("METHOD = 1\nCOMPARE = {}\n")
+    with pytest.raises(ConfigError) as error:
+        compare_with_book(load_config(book, RULES), NAME)
+    (finding,) = error.value.findings
+    assert finding.span == Span("scripts/fabric.py", 2)
+
+
+# --- baselines ---
+
+TOOLS = (ToolEntry("fabric", "scripts/fabric.py", "measured", Span.whole("chapters.yaml")),)
+
+
+def bake(records: dict[str, Record], terms: Terms = FABRIC, method: int = 1) -> dict[str, Any]:
+    """The baseline of the tool `fabric`, read back."""
+    ((path, content),) = make_baselines(
+        records, TOOLS, {"fabric": terms}, {"fabric": method}
+    ).items()
+    assert path == "scripts/fabric.baseline.json"
+    baseline: dict[str, Any] = json.loads(content)
+    return baseline
+
+
+def test_a_baseline_holds_the_newest_whole_records() -> None:
+    """Older, partial, failed and other-method ones are not in it, unless only they have a row."""
+    rows = [make_row(), make_row(op="broadcast")]
+    records = {
+        "fabric/a": make_record(rows, started="2026-01-01T00:00:00Z"),
+        "fabric/b": make_record(rows[:1], started="2026-01-02T00:00:00Z"),
+        "fabric/c": make_record(rows[:1], started="2026-01-03T00:00:00Z"),
+        "fabric/d": make_record(rows, started="2026-01-04T00:00:00Z", method=2),
+        "fabric/e": make_record(rows, started="2026-01-05T00:00:00Z", complete=False),
+        "fabric/f": make_record(rows[:1], nodes=2, ranks=2),
+        "fabric/g": make_record(
+            rows, started="2026-01-06T00:00:00Z", ended="failed", exit_status=1
+        ),
+    }
+    names = [record["name"] for record in bake(records)["records"]]
+    assert names == ["fabric/f", "fabric/c", "fabric/a"]
+    assert [record["name"] for record in bake(records, method=3)["records"]] == []
+
+
+def test_a_baseline_has_the_newest_of_each_power_limit() -> None:
+    """Nodes with another power limit are other hardware, and a limit that is known is kept."""
+    records = {
+        "fabric/a": make_record([make_row()], machine=make_machine(700)),
+        "fabric/b": make_record([make_row()], machine=make_machine(500)),
+        "fabric/c": make_record([make_row()]),
+    }
+    limits = {record["name"]: record.get("power_limit") for record in bake(records)["records"]}
+    assert limits == {"fabric/a": "700 W", "fabric/b": "500 W", "fabric/c": None}
+
+
+def test_a_baseline_is_the_same_bytes_in_any_order() -> None:
+    """The order in which records are found does not matter."""
+    records = {f"fabric/{n}": make_record([make_row()], nodes=n, ranks=n) for n in (1, 2, 3)}
+    turned = dict(reversed(records.items()))
+    first, second = (
+        make_baselines(given_records, TOOLS, {"fabric": FABRIC}, {"fabric": 1})
+        for given_records in (records, turned)
+    )
+    assert first == second
+
+
+def test_a_baseline_stays_small() -> None:
+    """Of thousands of rows a few hundred are taken, from the whole range."""
+    rows = [make_row(payload_bytes=size) for size in range(5000)]
+    (record,) = bake({"fabric/a": make_record(rows)})["records"]
+    sizes = [row[1] for row in record["rows"]]
+    assert len(sizes) == MOST_ROWS
+    assert (sizes[0], sizes[-1]) == (0, 4999)
+    assert sizes == sorted(set(sizes))
+
+
+def test_a_stale_baseline_is_found(tmp_path: Path) -> None:
+    """A baseline that is missing or not what the records give is a finding; CRLF is not."""
+    wanted = make_baselines({"fabric/a": make_record([make_row()])}, TOOLS,
+                            {"fabric": FABRIC}, {"fabric": 1})  # fmt: skip
+    (path,) = wanted
+    file = tmp_path / path
+    file.parent.mkdir()
+
+    def check() -> list[str]:
+        return [finding.message for finding in compare_baselines(Tree(tmp_path), wanted)]
+
+    assert check() == ["this file, with which the tool compares a run, is not there"]
+    file.write_bytes(wanted[path].replace(b"\n", b"\r\n"))
+    assert check() == []
+    file.write_bytes(wanted[path].replace(b"366", b"367"))
+    assert check() == ["this file is not what the records give"]
+
+
+def test_a_tool_without_terms_has_no_baseline() -> None:
+    """Only a tool that declares COMPARE gets a file."""
+    assert make_baselines({}, TOOLS, {}, {}) == {}
+
+
+# --- the tool says the same ---
+
+
+@pytest.fixture(scope="module")
+def mamf() -> ModuleType:
+    """mamf_finder as a module; it imports torch only where it measures."""
+    spec = importlib.util.spec_from_file_location("tool_mamf_finder_compared", TOOL)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def mostly(usual: object, *others: object) -> st.SearchStrategy[Any]:
+    """The usual value most of the time, so that runs are alike often enough."""
+    return st.sampled_from((*[usual] * 12, *others))
+
+
+def make_matmuls() -> st.SearchStrategy[dict[str, Any]]:
+    """Results of matrix products, few shapes of them, so that runs meet."""
+    return st.fixed_dictionaries(
+        {
+            "dtype": mostly("bfloat16", "float16"),
+            "m": st.sampled_from([64, 128, 256]),
+            "n": mostly(64, 128),
+            "k": mostly(64, 128),
+            "device": st.sampled_from(["cpu", "cuda:0", "cuda:1"]),
+            "flops_per_second_median": st.none()
+            | st.floats(1e8, 2e15)
+            | st.sampled_from([1e12, 1.04e12, 0.9e12, 1.1e12, 0.8e12]),
+            "spread": st.none() | st.floats(0, 1.5) | st.just(0.01),
+            "verdict": mostly("ok", "unsteady", "overhead", "suspect"),
+        }
+    )
+
+
+MACHINES = [
+    {"label": "h100", "cpu": {"model": "Xeon"}, "accelerators": H100},
+    {"label": "epyc", "cpu": {"model": "AMD EPYC", "sockets": 1, "cores": 2}},
+    make_machine(700),
+    make_machine(500),
+    make_machine(*[700] * 7, 500),
+]
+DETAILS = st.builds(
+    lambda kind, threads, fast: {
+        "header": {"device_kind": kind, "device_model": "x", "threads": threads},
+        "settings": {"fast_accumulation": fast},
+    },
+    mostly("cuda", "cpu"),
+    mostly(None, 2),
+    mostly(False, True),
+)
+RECORDS = st.builds(
+    lambda rows, shape, end, **changes: make_record(
+        rows,
+        tool="mamf_finder",
+        **dict(zip(("nodes", "ranks"), shape, strict=True)),
+        **dict(zip(("ended", "exit_status"), end, strict=True)),
+        **changes,
+    ),
+    st.lists(make_matmuls(), min_size=2, max_size=12),
+    machine=mostly(*MACHINES),
+    details=DETAILS,
+    shape=mostly((1, 1), (1, 8), (2, 8)),
+    started=st.sampled_from([f"2026-0{n}-01T00:00:00Z" for n in range(1, 9)]),
+    complete=mostly(True, False),
+    end=mostly(("done", 0), ("failed", 1)),
+)
+
+
+@given(
+    records=st.lists(RECORDS, min_size=1, max_size=4),
+    rows=st.lists(make_matmuls(), min_size=2, max_size=12),
+    details=DETAILS,
+    complete=st.booleans(),
+    machine=mostly(*MACHINES, None),
+)
+@example(records=[], rows=[], details={}, complete=True, machine=None)
+@example(
+    records=[make_record([make_row()], tool="mamf_finder")],
+    rows=[],
+    details=RING,
+    complete=True,
+    machine=None,
+)
+def test_tool_and_bindery_say_the_same(
+    mamf: ModuleType,
+    records: list[Record],
+    rows: list[dict[str, Any]],
+    details: dict[str, Any],
+    complete: bool,
+    machine: dict[str, Any] | None,
+) -> None:
+    """A run compared by the tool, with its small file, and by bindery, with all records, gets the
+    same words and the same numbers."""
+    terms = read_terms("mamf_finder", TOOL.read_text(encoding="utf-8"))
+    assert terms is not None
+    named = {f"mamf_finder/r{index}": record for index, record in enumerate(records)}
+    entry = ToolEntry("mamf_finder", "mamf_finder.py", "measured", Span.whole("chapters.yaml"))
+    ((_, content),) = make_baselines(
+        named, [entry], {"mamf_finder": terms}, {"mamf_finder": 1}
+    ).items()
+    output = make_output(rows, tool="mamf_finder", details=details, complete=complete)
+    hardware, power_limit = None, ""
+    run = make_run(output, terms)
+    if machine is not None:
+        hardware = mamf.describe_hardware(machine)
+        assert hardware == Machine.model_validate(machine).hardware
+        power_limit = mamf.describe_power_limit(machine)
+        assert power_limit == describe_power_limit(Machine.model_validate(machine))
+        run = replace(run, hardware=hardware, power_limit=power_limit)
+    document = json.loads(output.model_dump_json())
+    theirs = mamf.compare_run(document, json.loads(content), hardware, power_limit)
+    references = make_references(named, terms)
+    if theirs["record"] is None:
+        with pytest.raises(NothingAlikeError) as error:
+            compare_run(run, references, terms)
+        assert theirs["sentences"] == list(error.value.reasons)
+        return
+    ours = compare_run(run, references, terms)
+    assert theirs["sentences"] == write_sentences(ours)
+    assert mamf.list_compared(theirs["rows"]) == make_cells(ours)
+    expected = make_document(ours, 0.05)
+    assert {key: theirs[key] for key in expected if key != "rows"} == {
+        key: value for key, value in expected.items() if key != "rows"
+    }
+    for mine, other in zip(expected["rows"], theirs["rows"], strict=True):
+        assert mine == {key: other[key] for key in mine}
+
+
+@given(
+    cpu=st.fixed_dictionaries(
+        {},
+        optional={
+            "model": st.none() | st.just("AMD EPYC"),
+            "architecture": st.none() | st.just("aarch64"),
+            **{name: st.none() | st.integers(0, 4) for name in ("sockets", "cores", "threads")},
+        },
+    ),
+    accelerators=st.lists(
+        st.fixed_dictionaries(
+            {}, optional={"vendor": st.none() | st.just("amd"), "model": st.none() | st.just("X")}
+        ),
+        max_size=3,
+    ),
+)
+def test_tool_and_bindery_name_hardware_alike(
+    mamf: ModuleType, cpu: dict[str, Any], accelerators: list[dict[str, Any]]
+) -> None:
+    """Hardware has one name, whoever tells it."""
+    machine = {"label": "x", "cpu": cpu, "accelerators": accelerators}
+    assert mamf.describe_hardware(machine) == Machine.model_validate(machine).hardware
+
+
+def test_the_terms_of_every_tool_can_be_used(load_terms_of_book: Callable[[], Any]) -> None:
+    """The COMPARE of each tool of this book names columns that its results have."""
+    for name, (terms, columns) in load_terms_of_book().items():
+        asked = {*terms.keys, terms.value, terms.spread, terms.member, *terms.trusted} - {""}
+        assert asked <= columns, name
+
+
+@pytest.fixture
+def load_terms_of_book() -> Callable[[], Any]:
+    """Terms and columns of each tool of this book that has both."""
+    from bindery.check.rules import RULES
+    from bindery.evidence.records import load_records
+
+    def load() -> dict[str, tuple[Terms, set[str]]]:
+        config = load_config(TOOL.parents[2], RULES)
+        tree = Tree(config.root)
+        columns: dict[str, set[str]] = {}
+        for item in load_records(tree):
+            assert isinstance(item, tuple), item
+            columns.setdefault(item[1].tool, set()).update(*item[1].results)
+        terms = load_terms(tree, config.tools)
+        assert "mamf_finder" in terms
+        return {name: (terms[name], columns[name]) for name in terms if name in columns}
+
+    return load

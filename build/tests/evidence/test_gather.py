@@ -1,0 +1,342 @@
+"""The database that views ask: what it holds, and that it can only be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from bindery.check.inspect import inspect_book
+from bindery.core.model import Finding
+from bindery.evidence import database
+from bindery.evidence.views import parse_view
+from evidence_book import make_record
+
+if TYPE_CHECKING:
+    from conftest import BookMaker
+
+HEAD = "-- title: T\n-- column x: X\n"
+SCHEMA = """columns:
+  name: {type: text}
+  size: {type: number}
+  count: {type: integer}
+  sold: {type: boolean}
+  source: {type: url}
+  date: {type: date}
+  class: {type: text}
+"""
+DATA = """name,size,count,sold,source,date,class
+a,1.5,2,yes,https://example.org/,2026-01-02,vendor
+b,,,no,https://example.org/,2026-01-02,reported
+"""
+RECORD = make_record(
+    "timer",
+    method=2,
+    profile="demo",
+    started="2026-11-20T23:30:00-02:00",
+    seconds=1.5,
+    machine={
+        "label": "h200-x2",
+        "cpu": {"model": "Xeon"},
+        "accelerators": [{"vendor": "NVIDIA", "model": "H200"}] * 2,
+    },
+    software={"torch": "2.13.0"},
+    units={"n": "1", "median": "s"},
+    results=[{"n": 5, "median": 0.25, "good": True}, {"n": 5, "median": 0.5, "spare": None}],
+)
+
+
+@pytest.fixture
+def ask(make_book: BookMaker) -> Callable[..., object]:
+    """Ask the evidence of a small book one query; gives rows, or the finding."""
+
+    def ask_query(select: str, columns: str = "x") -> list[tuple[object, ...]] | Finding:
+        head = "-- title: T\n" + "".join(f"-- column {name}: {name}\n" for name in columns.split())
+        root = make_book(
+            {
+                "README.md": "# Preface\n",
+                "data/sizes.csv": DATA,
+                "data/sizes.yaml": SCHEMA,
+                "views/view.sql": f"{head}{select}\n",
+                "scripts/records/timer/h200-x2_20261121.json": RECORD,
+            }
+        )
+        gathered = inspect_book(root).evidence
+        if "view" in gathered.tables:
+            assert gathered.findings == ()
+            return list(gathered.tables["view"].rows)
+        (finding,) = gathered.findings
+        assert gathered.broken == {"view"}
+        return finding
+
+    return ask_query
+
+
+def test_data_has_types(ask: Callable[..., object]) -> None:
+    """Numbers are numbers, yes is 1, and an empty cell is NULL."""
+    rows = ask("SELECT name, size, count, sold FROM sizes ORDER BY name", "name size count sold")
+    assert rows == [("a", 1.5, 2, 1), ("b", None, None, 0)]
+
+
+def test_records_are_a_table(ask: Callable[..., object]) -> None:
+    """Each record is a row that says what ran where and when, the day in UTC."""
+    rows = ask(
+        "SELECT record, tool, method, profile, date, complete, machine, cpu, accelerator, "
+        "accelerator_count, torch FROM records ORDER BY record",
+        "record tool method profile date complete machine cpu accelerator accelerator_count torch",
+    )
+    name = "timer/h200-x2_20261121"
+    assert rows == [
+        (name, "timer", 2, "demo", "2026-11-21", 1, "h200-x2", "Xeon", "H200", 2, "2.13.0")
+    ]
+
+
+def test_results_of_a_tool_are_a_table(ask: Callable[..., object]) -> None:
+    """Result rows stand in a table named for their tool; what a row does not have is NULL."""
+    rows = ask(
+        "SELECT record, median, good, spare FROM timer ORDER BY median", "record median good spare"
+    )
+    assert rows == [
+        ("timer/h200-x2_20261121", 0.25, 1, None),
+        ("timer/h200-x2_20261121", 0.5, None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO sizes (name) SELECT 'x' AS x ORDER BY 1",
+        "UPDATE sizes SET name = 'x' WHERE name IN (SELECT name FROM sizes ORDER BY name)",
+        "DELETE FROM sizes WHERE name IN (SELECT name FROM sizes ORDER BY name)",
+        "CREATE TABLE t AS SELECT 1 AS x ORDER BY 1",
+        "CREATE TEMP TABLE t AS SELECT 1 AS x ORDER BY 1",
+        "DROP TABLE sizes /* order by */",
+        "ATTACH 'stolen.db' AS other /* order by */",
+        "PRAGMA writable_schema = 1 /* order by */",
+        "VACUUM INTO 'copy.db' /* order by */",
+        "BEGIN /* order by */",
+        "REINDEX /* order by */",
+        "SELECT load_extension('x') AS x ORDER BY 1",
+        "SELECT random() AS x ORDER BY 1",
+        "SELECT date('now') AS x ORDER BY 1",
+        "SELECT readfile('/etc/hosts') AS x ORDER BY 1",
+        "SELECT name AS x FROM pragma_table_info('sizes') ORDER BY 1",
+        "SELECT 1 AS x ORDER BY 1; DROP TABLE sizes",
+        "SELECT CURRENT_TIMESTAMP AS x ORDER BY 1",
+    ],
+)
+def test_a_view_can_only_read(
+    ask: Callable[..., object], statement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No view writes, attaches, loads, or gives another table tomorrow."""
+    monkeypatch.chdir(tmp_path)
+    finding = ask(statement)
+    assert isinstance(finding, Finding)
+    assert finding.rule == "bad-view"
+    assert {path.name for path in tmp_path.iterdir()} == {"book"}
+
+
+def test_a_query_without_end_is_stopped(
+    ask: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query that runs longer than its time is ended and reported."""
+    monkeypatch.setattr(database, "QUERY_SECONDS", 0.05)
+    finding = ask(
+        "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
+        "SELECT sum(x) AS x FROM c ORDER BY 1"
+    )
+    assert isinstance(finding, Finding)
+    assert finding.message == "the query fails: the query ran longer than 0.05 s and was stopped"
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        (
+            (
+                "SELECT count(*) AS x FROM sizes WHERE replace(hex(zeroblob(40000)), '0', 'a') "
+                "LIKE replace(hex(zeroblob(2000)), '0', '%a') || 'b' ORDER BY 1"
+            ),
+            "LIKE or GLOB pattern too complex",
+        ),
+        ("SELECT hex(zeroblob(60000)) AS x ORDER BY 1", "string or blob too big"),
+        (
+            (
+                "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
+                "SELECT x FROM c ORDER BY hex(zeroblob(40000)) || x"
+            ),
+            "it needs more than 512 MiB of memory",
+        ),
+        (
+            (
+                "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
+                "SELECT x FROM c ORDER BY x % 1000, x"
+            ),
+            "the query ran longer than 0.2 s and was stopped",
+        ),
+    ],
+)
+def test_a_query_cannot_eat_the_machine(
+    ask: Callable[..., object], monkeypatch: pytest.MonkeyPatch, statement: str, reason: str
+) -> None:
+    """Long patterns, long values and large sorts end in time, within bounds of memory."""
+    # On a busy machine a query would come to the end of its time before that of its memory.
+    monkeypatch.setattr(database, "QUERY_SECONDS", 0.2 if "longer than" in reason else 50.0)
+    finding = ask(statement)
+    assert isinstance(finding, Finding)
+    assert finding.message == f"the query fails: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("select", "tables"),
+    [
+        ('SELECT name AS x FROM "Sizes" ORDER BY 1', {"sizes"}),
+        ("SELECT s.name AS x FROM SIZES s JOIN timer t ON t.n = s.count ORDER BY 1",
+         {"sizes", "timer"}),
+        ("SELECT 'timer -- ' AS x, count(*) AS y FROM sizes /* timer */ ORDER BY 1", {"sizes"}),
+        ("WITH a AS (SELECT n FROM timer) SELECT n AS x FROM a ORDER BY 1", {"timer"}),
+        ("SELECT name AS x FROM nowhere ORDER BY 1", None),
+    ],
+)  # fmt: skip
+def test_the_tables_of_a_query_are_known(select: str, tables: set[str] | None) -> None:
+    """What a query reads is learnt from SQLite, whatever its spelling, as often as one asks."""
+    evidence = database.EvidenceDatabase()
+    evidence.add_table("sizes", ["name", "count"], [("a", 2)])
+    evidence.add_table("timer", ["n"], [(5,)])
+    evidence.lock()
+    view = parse_view("v", "v.sql", f"{HEAD}{select}\n")
+    assert not isinstance(view, Finding)
+    assert [evidence.find_tables(view), evidence.find_tables(view)] == [tables, tables]
+    evidence.close()
+
+
+@pytest.mark.parametrize(
+    "table", ["TIMER", '"timer"', "[Timer]", "(SELECT '--' AS a, median FROM Timer)"]
+)
+@pytest.mark.parametrize("broken", ["some", "all"])
+def test_a_view_over_a_broken_record_is_left_alone(
+    make_book: BookMaker, table: str, broken: str
+) -> None:
+    """What is wrong with a record is said there, and not again of the views that read it, however
+    they spell its table; a view that only names it in a text is evaluated."""
+    folder = "scripts/records/timer"
+    files = {f"{folder}/h200-x2_20261122.json": RECORD.replace("1.5", '"1.5"')}
+    if broken == "some":
+        files[f"{folder}/h200-x2_20261121.json"] = RECORD
+    gathered = inspect_book(
+        make_book(
+            {
+                "README.md": "# Preface\n",
+                **files,
+                "views/median.sql": f"{HEAD}SELECT median AS x FROM {table} ORDER BY 1\n",
+                "views/other.sql": f"{HEAD}SELECT 'timer' AS x ORDER BY 1 -- timer\n",
+            }
+        )
+    ).evidence
+    assert [finding.rule for finding in gathered.findings] == ["bad-record"]
+    assert (gathered.broken, set(gathered.tables)) == ({"median"}, {"other"})
+
+
+def test_a_view_may_begin_with_a_byte_order_mark(make_book: BookMaker) -> None:
+    """The mark that some editors put before a text is no part of the header."""
+    view = f"\ufeff{HEAD}SELECT 1 AS x ORDER BY 1\n"
+    gathered = inspect_book(make_book({"README.md": "# A\n", "views/v.sql": view})).evidence
+    assert gathered.findings == ()
+    assert gathered.tables["v"].rows == ((1,),)
+
+
+def test_a_tool_without_records_is_to_be_run(make_book: BookMaker) -> None:
+    """A view over a tool of the book that has no records yet says how to get one."""
+    tools = "tools:\n  timer:\n    path: timer.py\n"
+    view = f"{HEAD}SELECT median AS x FROM timer ORDER BY 1\n"
+    files = {"README.md": "# A\n", "timer.py": "METHOD = 1\n", "views/v.sql": view}
+    (finding,) = inspect_book(make_book(files, tools)).findings
+    assert finding.message == "the query fails: no such table: timer"
+    assert finding.help == "'timer' has no records yet: run `bindery run timer`"
+
+
+@pytest.mark.parametrize(
+    ("query", "line", "message"),
+    [
+        ("SELECT 'ORDER BY' AS x", 1, "the query has no ORDER BY"),
+        ('SELECT 1 AS "order by"', 1, "the query has no ORDER BY"),
+        ("SELECT 1 AS x /* order\nby */", 1, "the query has no ORDER BY"),
+        ("\n\nEXPLAIN SELECT 1 ORDER BY 1", 5, "a view is one SELECT, and this begins with 'EXPL"),
+        ("/* a */ DROP TABLE t", 3, "a view is one SELECT, and this begins with 'DROP'"),
+        ("", 1, "a view is one SELECT, and this has none"),
+    ],
+)  # fmt: skip
+def test_a_query_that_is_none_is_refused(query: str, line: int, message: str) -> None:
+    """ORDER BY counts outside texts, names and comments, and a view begins with SELECT or WITH."""
+    finding = parse_view("v", "v.sql", f"{HEAD}{query}\n")
+    assert isinstance(finding, Finding)
+    assert finding.message.startswith(message)
+    assert finding.span.line == line
+
+
+def test_a_text_may_hold_what_looks_like_a_comment(ask: Callable[..., object]) -> None:
+    """`--` inside a text ends nothing."""
+    assert ask("SELECT 'a -- b' AS x\nORDER BY 1 --") == [("a -- b",)]
+
+
+def test_one_broken_view_leaves_the_others(make_book: BookMaker) -> None:
+    """A view that fails is reported once, also where a chapter asks for it."""
+    root = make_book(
+        {
+            "README.md": "# Preface\n\n<!-- table: broken -->\n<!-- /table -->\n",
+            "views/broken.sql": f"{HEAD}SELECT y FROM nowhere ORDER BY 1\n",
+            "views/fine.sql": f"{HEAD}SELECT 1 AS x ORDER BY 1\n",
+        }
+    )
+    inspection = inspect_book(root)
+    assert [finding.rule for finding in inspection.findings] == ["bad-view"]
+    assert inspection.evidence.tables["fine"].rows == ((1,),)
+
+
+def test_evidence_of_an_empty_book_is_empty(make_book: BookMaker) -> None:
+    """A book without data, records and views needs none of them."""
+    gathered = inspect_book(make_book({"README.md": "# Preface\n"})).evidence
+    assert (gathered.tables, gathered.findings) == ({}, ())
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("-- column x: Peak [TFLOPS] .1", ("x", "Peak", "TFLOPS", 1)),
+        ("-- column x: Peak", ("x", "Peak", "", None)),
+        ("-- column x: Peak .0", ("x", "Peak", "", 0)),
+        ("-- column x: Peak [GB/s]", ("x", "Peak", "GB/s", None)),
+        ("--column x:Peak (dense) [%] .2", ("x", "Peak (dense)", "%", 2)),
+    ],
+)
+def test_a_header_names_heading_unit_and_digits(
+    line: str, shown: tuple[str, str, str, int | None]
+) -> None:
+    """The header of a view gives each column its heading, and if it wants a unit and digits."""
+    view = parse_view("v", "v.sql", f"-- title: T\n{line}\nSELECT 1 AS x ORDER BY 1\n")
+    assert not isinstance(view, Finding)
+    (column,) = view.columns
+    assert (column.key, column.heading, column.unit, column.digits) == shown
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("ORDER BY size", "ORDER BY does not tell row 1 from row 2"),
+        ("ORDER BY size LIMIT 1", "LIMIT cuts between rows 1 and 2, which are tied"),
+        ("ORDER BY size, name LIMIT 1", ""),
+    ],
+)
+def test_rows_that_tie_are_an_error(make_book: BookMaker, query: str, message: str) -> None:
+    """An order that leaves rows tied is chance, and so is which of them a limit leaves."""
+    root = make_book(
+        {
+            "README.md": "# Preface\n\n<!-- table: v -->\n<!-- /table -->\n",
+            "data/sizes.csv": DATA.replace("b,,,no", "b,1.5,,no"),
+            "data/sizes.yaml": SCHEMA,
+            "views/v.sql": f"-- title: T\n-- column name: N\nSELECT name FROM sizes {query}\n",
+        }
+    )
+    messages = [finding.message for finding in inspect_book(root).evidence.findings]
+    assert messages == ([message] if message else [])

@@ -1,0 +1,317 @@
+"""Plots: what a header asks for, what a reader is told, and that files are what they say."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+import pytest
+from bindery.core.model import ConfigError
+from bindery.evidence.plots.spec import (
+    MAX_BARS,
+    MAX_SERIES,
+    Plot,
+    PlotError,
+    compute_stamp,
+    describe_plot,
+    draw_plot,
+    find_plot_fault,
+    format_picture,
+    parse_plot,
+    read_figure,
+    read_stamp,
+)
+from bindery.evidence.tables import Cell, Column, Table, format_cell
+from bindery.markdown.chapter_reader import parse_chapter
+from hypothesis import given
+from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from conftest import Case
+
+NAME, SIZE = Column("name", "Name"), Column("size", "Payload", "B", 0)
+RATE, PEAK = Column("rate", "Rate", "GBps", 1), Column("peak", "Peak", "GBps", 0)
+COLUMNS = [
+    NAME, Column("ms", "Time", "ms"), Column("seconds", "Time", "s"), SIZE, RATE, PEAK,
+]  # fmt: skip
+BAR = Plot("bar", "name", ("rate",))
+PAIR = Plot("bar", "name", ("rate", "peak"))
+BY = Plot("bar", "name", ("rate",), by="kind")
+LINE = Plot("line", "size", ("rate",))
+LOG = Plot("line", "size", ("rate",), log=frozenset(("x", "y")))
+SCATTER = Plot("scatter", "size", ("rate",), labels="name")
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def make_table(*rows: tuple[Cell, ...], columns: str = "name size rate peak") -> Table:
+    known = {c.key: c for c in (*COLUMNS, Column("kind", "Kind"))}
+    return Table("Rates", tuple(known[key] for key in columns.split()), rows)
+
+
+CHIPS = make_table(("A", 1, 3.25, 4), ("B", 10, 0.5, None), ("C", 100, 12, 20))
+
+
+@pytest.mark.cases("plots.txt")
+def test_headers_are_read_or_refused_with_their_line(case: Case) -> None:
+    """A header gives a plot, or the line of its first fault, what is wrong, and what to do."""
+    lines = [
+        (number, line)
+        for number, line in enumerate(case.given.split("\n"), 1)
+        if re.match(r"--\s*plot\b", line)
+    ]
+    plot = parse_plot(lines, COLUMNS)
+    if isinstance(plot, Plot):
+        axes = ", ".join(sorted(plot.log))
+        assert plot.line == lines[0][0]
+        parts = [plot.kind, plot.x, "+".join(plot.y), plot.by, axes, plot.labels]
+        case.expect(" | ".join(part or "-" for part in parts))
+    else:
+        case.expect("" if plot is None else "{}: {}\n= help: {}".format(*plot))
+
+
+# What every drawing of a table must be able to hold.
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+NUMBERS = (
+    st.none() | st.integers(-(10**6), 10**9) | st.floats(-1e9, 1e9).filter(lambda x: abs(x) > 1e-50)
+)
+ROWS = st.lists(st.tuples(TEXTS, NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=8)
+PLOTS = st.sampled_from([BAR, PAIR, LINE, SCATTER, Plot("scatter", "size", ("rate", "peak"))])
+
+
+@given(PLOTS, ROWS, TEXTS, st.booleans())
+def test_a_drawing_is_whole_and_the_same_each_time(
+    plot: Plot, rows: list[tuple[Cell, ...]], title: str, dark: bool
+) -> None:
+    """Whatever names and numbers are, the SVG is well formed, says what it shows, is the same
+    bytes twice, and carries its stamp; what cannot be drawn is refused."""
+    table = Table(title, (NAME, SIZE, RATE, PEAK), tuple(rows))
+    if find_plot_fault(plot, table) is not None:
+        with pytest.raises(PlotError):
+            draw_plot(plot, table, dark=dark)
+        return
+    drawing = draw_plot(plot, table, dark=dark)
+    assert drawing == draw_plot(plot, table, dark=dark)
+    assert read_stamp(drawing.decode()) == (compute_stamp(plot, table), True)
+    root = ElementTree.fromstring(drawing)
+    assert root.tag == f"{SVG}svg"
+    assert root.findtext(f"{SVG}desc") == describe_plot(plot, table)
+    assert root.findtext(f"{SVG}title") is not None
+    assert not re.search(rb"nan|matplotlib|<metadata", re.sub(rb"<(title|desc)>.*", b"", drawing))
+
+
+@given(ROWS, st.data())
+def test_the_words_name_the_extremes(rows: list[tuple[Cell, ...]], data: st.DataObject) -> None:
+    """The alternative text of a bar chart has the highest and the lowest value as the table
+    writes them, and says how many are unknown."""
+    table = make_table(*rows)
+    known = [row[2] for row in rows if isinstance(row[2], int | float)]
+    if not known:
+        assert find_plot_fault(BAR, table) is not None
+        return
+    words = describe_plot(BAR, table)
+    for value in (max(known), min(known)):
+        assert f" {format_cell(value, RATE)} GBps" in words
+    unknown = len(rows) - len(known)
+    assert (f"{unknown} unknown value" in words) == bool(unknown)
+
+
+@given(ROWS, st.data())
+def test_the_stamp_changes_with_every_cell(
+    rows: list[tuple[Cell, ...]], data: st.DataObject
+) -> None:
+    """Another cell, drawn or not, another title, unit or plot is another stamp."""
+    table = make_table(*rows)
+    stamp = compute_stamp(PAIR, table)
+    assert stamp == compute_stamp(PAIR, make_table(*rows))
+    row = data.draw(st.integers(0, len(rows) - 1))
+    column = data.draw(st.integers(0, 3))
+    other = data.draw(TEXTS | NUMBERS)
+    changed = [list(cells) for cells in rows]
+    changed[row][column] = other
+    if repr(other) != repr(rows[row][column]):
+        assert compute_stamp(PAIR, make_table(*map(tuple, changed))) != stamp
+    assert compute_stamp(BAR, table) != stamp
+    assert compute_stamp(PAIR, Table("Other", table.columns, table.rows)) != stamp
+
+
+@pytest.mark.parametrize(
+    ("plot", "table", "words"),
+    [
+        (BAR, CHIPS, ("Rates. Bar chart of Rate, GBps for 3 rows by Name. "
+         "Highest 12.0 GBps, C; lowest 0.5 GBps, B.")),
+        (PAIR, CHIPS, ("Rates. Bar chart of Rate and Peak, GBps for 3 rows by Name. "
+         "Rate: highest 12.0 GBps, C; lowest 0.5 GBps, B. Peak: highest 20 GBps, C; "
+         "lowest 4 GBps, A. 1 unknown value left out.")),
+        (LOG, CHIPS, ("Rates. Line plot of Rate, GBps against Payload, B, from 1 to 100, "
+         "3 points (x and y logarithmic). Highest 12.0 GBps, Payload 100 B; "
+         "lowest 0.5 GBps, Payload 10 B.")),
+        (SCATTER, CHIPS, ("Rates. Scatter plot of Rate, GBps against Payload, B, from 1 to 100, "
+         "3 points. Highest 12.0 GBps, C; lowest 0.5 GBps, B.")),
+        (BY, make_table(("A", 3, "x"), ("A", 9, "y"), ("B", 1, "y"), columns="name rate kind"),
+         ("Rates. Bar chart of Rate, GBps for 2 rows by Name in 2 series: x and y. "
+         "Highest 9.0 GBps, y, A; lowest 1.0 GBps, y, B.")),
+        (LINE, make_table(("A", 5, 2.0, None)), ("Rates. Line plot of Rate, GBps against Payload, "
+         "B, at 5, 1 point. The value is 2.0 GBps, Payload 5 B.")),
+        (BAR, make_table(("[A](https://a.example) `b`", 1, 2, 3), ("*C*", 1, 2, 3)), ("Rates. "
+         "Bar chart of Rate, GBps for 2 rows by Name. All values are 2.0 GBps.")),
+    ],
+)  # fmt: skip
+def test_the_words_are_sentences(plot: Plot, table: Table, words: str) -> None:
+    """The alternative text says kind, title, axes, range and extremes, in the table's numbers."""
+    assert describe_plot(plot, table) == words
+
+
+def test_names_are_words_without_markup() -> None:
+    """A link, emphasis or code in a cell is drawn as what a reader sees of it."""
+    rows = make_table(("[A *x*](https://a.example) `b*c`", 1, 2, 3), (None, 1, 2, 3))
+    assert read_figure(BAR, rows).bars == ("A x b*c", "–")
+
+
+@pytest.mark.parametrize(
+    ("plot", "table", "message"),
+    [
+        (BAR, make_table(), "there is nothing to draw: the view gives no row"),
+        (BAR, make_table(("A", 1, None, 2)), "there is nothing to draw: no value is known"),
+        (BAR, make_table(("A", 1, 2, 3), ("B", 1, "fast", 3)),
+         "row 2 ('B') holds the text 'fast' in 'rate', and an axis needs numbers"),
+        (LOG, make_table(("A", 0, 2, 3)),
+         "row 1 ('A') holds 0 in 'size', which no logarithmic axis has"),
+        (LOG, make_table(("A", 1, 2, 3), ("B", 2, -0.5, 3)),
+         "row 2 ('B') holds -0.5 in 'rate', which no logarithmic axis has"),
+        (BAR, make_table(("A", 1, math.inf, 3)),
+         "row 1 ('A') holds inf in 'rate', which is beyond what can be drawn"),
+        (BAR, make_table(("A", 1, 2, 3), ("B", 1, 1e-200, 3)),
+         "row 2 ('B') holds 1e-200 in 'rate', which is beyond what can be drawn"),
+        (BY, make_table(("A", 1, "x"), ("B", 1, "x"), ("A", 2, "x"), columns="name rate kind"),
+         "rows 1 and 3 are both 'x' of 'A'"),
+        (BAR, make_table(*((f"{n}", 1, n, 3) for n in range(MAX_BARS + 1))),
+         f"a plot shows at most {MAX_BARS} bars, and here are {MAX_BARS + 1}"),
+        (BY, make_table(*(("A", n, f"{n}") for n in range(MAX_SERIES + 1)),
+                        columns="name rate kind"),
+         f"a plot shows at most {MAX_SERIES} series, and here are {MAX_SERIES + 1}"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_drawn_is_said_with_its_row(plot: Plot, table: Table, message: str) -> None:
+    """A table that no plot can show is refused with the row that is to blame, and advice."""
+    fault = find_plot_fault(plot, table)
+    assert fault is not None
+    assert fault[0] == message
+    assert fault[1]
+    with pytest.raises(PlotError):
+        format_picture(plot, table, "rates", "figures/")
+
+
+def test_two_columns_of_one_heading_stay_apart() -> None:
+    """Series are told by their columns, whatever these are called."""
+    columns = (NAME, Column("first", "Rate", "GBps"), Column("second", "Rate", "GBps"))
+    table = Table("Rates", columns, (("A", 1, 2), ("B", 3, 4)))
+    series = read_figure(Plot("bar", "name", ("first", "second")), table).series
+    assert [(s.name, [p.y for p in s.points]) for s in series] == [
+        ("Rate", [1.0, 3.0]),
+        ("Rate", [2.0, 4.0]),
+    ]
+
+
+def test_bars_without_a_value_are_not_drawn() -> None:
+    """A row of which nothing is known has no bar, and the others keep their order."""
+    figure = read_figure(PAIR, make_table(("A", 1, None, None), ("B", 1, None, 2), ("C", 1, 2, 3)))
+    assert figure.bars == ("B", "C")
+    assert [(s.name, [p.y for p in s.points]) for s in figure.series] == [
+        ("Rate", [2.0]),
+        ("Peak", [2.0, 3.0]),
+    ]
+    assert figure.unknown == 3
+
+
+def read_bars(drawing: bytes) -> list[tuple[float, float]]:
+    """Left and right end of each bar, from the top, by the fill of the first series."""
+    bars = []
+    for path in ElementTree.fromstring(drawing).iter(f"{SVG}path"):
+        if path.get("style") == "fill: #0072b2":
+            numbers = [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?", path.get("d", ""))]
+            bars.append((min(numbers[::2]), max(numbers[::2])))
+    return bars
+
+
+@given(st.lists(st.floats(-1e6, 1e6).map(lambda x: round(x, 1)), min_size=2, max_size=8))
+def test_bars_begin_at_zero_and_are_as_long_as_they_say(values: list[float]) -> None:
+    """All bars share one end, that of zero, and their lengths are as their values."""
+    drawing = draw_plot(BAR, make_table(*((f"n{i}", 1, v, 1) for i, v in enumerate(values))),
+                        dark=False)  # fmt: skip
+    bars = read_bars(drawing)
+    assert len(bars) == len(values)
+    longest = max(map(abs, values))
+    if not longest:
+        return
+    zero = next(a if v > 0 else b for (a, b), v in zip(bars, values, strict=True)
+                if abs(v) == longest)  # fmt: skip
+    unit = max(b - a for a, b in bars) / longest
+    for (left, right), value in zip(bars, values, strict=True):
+        start, end = (left, right) if value >= 0 else (right, left)
+        assert start == pytest.approx(zero, abs=0.02)
+        assert end - start == pytest.approx(value * unit, abs=0.05)
+        assert 0 <= left <= right <= 468
+
+
+def test_light_and_dark_differ_in_colours_alone() -> None:
+    """Both drawings have the same stamp, shapes and words."""
+    light, dark = (draw_plot(PAIR, CHIPS, dark=is_dark).decode() for is_dark in (False, True))
+    assert light != dark
+    plain = [
+        re.sub(r"#[0-9a-f]{6}|checksum \w+|: (light|dark),|url\(#\w+\)", "", text)
+        for text in (light, dark)
+    ]
+    assert plain[0] == plain[1]
+    assert read_stamp(light) == read_stamp(dark)
+
+
+def test_a_text_that_no_font_here_has_is_left_to_the_readers() -> None:
+    """Only the name with a foreign character is text; all others are outlines."""
+    rows = (("日本語", 1, 2, 3), ("Łódź μs", 1, 3, 3))
+    root = ElementTree.fromstring(draw_plot(BAR, make_table(*rows), dark=False))
+    texts = [(e.text, e.get("style")) for e in root.iter(f"{SVG}text")]
+    assert [text for text, _ in texts] == ["日本語"]
+    assert "sans-serif" in str(texts[0][1])
+
+
+def test_a_changed_file_is_seen() -> None:
+    """A hand in the file breaks its checksum; other line ends do not; a strange file has none."""
+    text = draw_plot(BAR, CHIPS, dark=False).decode()
+    stamp = compute_stamp(BAR, CHIPS)
+    assert read_stamp(text.replace("\n", "\r\n")) == (stamp, True)
+    assert read_stamp(text.replace("<title>Rates", "<title>Rated")) == (stamp, False)
+    assert read_stamp(text + "<!-- more -->\n") == (stamp, False)
+    assert read_stamp(text.rstrip().rpartition("\n")[0]) == (stamp, False)
+    assert read_stamp("<svg/>") == ("", False)
+    assert read_stamp("") == ("", False)
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without matplotlib, drawing says what to install; stamps and words need it not."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert compute_stamp(BAR, CHIPS)
+    assert describe_plot(BAR, CHIPS)
+    with pytest.raises(ConfigError) as caught:
+        draw_plot(BAR, CHIPS, dark=False)
+    (finding,) = caught.value.findings
+    assert "matplotlib" in finding.message
+    assert "pip install matplotlib" in finding.help
+
+
+@given(TEXTS, TEXTS)
+def test_the_picture_is_one_image_with_its_words(title: str, name: str) -> None:
+    """Whatever names are in it, the HTML between the markers is one picture with two files."""
+    table = Table(title, (NAME, RATE), ((name, 1.5), ("B", 2.5)))
+    html = format_picture(BAR, table, "a view", "../figures/")
+    assert "\n\n" not in html
+    chapter = parse_chapter("a.md", f"# A\n\n<!-- plot: x -->\n{html}\n<!-- /plot -->\n\nEnd.\n")
+    assert [(link.destination, link.kind) for link in chapter.links] == [
+        ("../figures/a%20view-dark.svg", "html-source"),
+        ("../figures/a%20view.svg", "html-image"),
+    ]
+    assert chapter.links[1].text == describe_plot(BAR, table)
+    assert not chapter.findings
+    assert chapter.tokens[-2].content == "End."

@@ -1,0 +1,511 @@
+"""Records: what is taken, and that nothing half true gets in."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from bindery.core.model import Finding
+from bindery.evidence import seals
+from bindery.evidence.records import (
+    Machine,
+    Record,
+    UnlikeMachinesError,
+    format_record,
+    merge_machines,
+    parse_record,
+)
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+NEW: dict[str, Any] = {
+    "schema": 2,
+    "tool": "timer",
+    "version": "0.1.0",
+    "method": 1,
+    "sha256": "0" * 64,
+    "profile": "demo",
+    "command": ["python", "timer.py"],
+    "started": "2026-11-20T17:00:00Z",
+    "seconds": 1.5,
+    "exit_status": 0,
+    "complete": True,
+    "machine": {"label": "cpu", "cpu": {"model": None}, "memory_bytes": 1024},
+    "software": {"torch": None},
+    "results": [{"name": "a", "seconds": 0.25, "good": True, "spare": None}],
+    "caveats": ["could not read clocks"],
+    "environment": {"OMP_NUM_THREADS": "2"},
+    "ended": "done",
+    "nodes": 2,
+    "ranks": 4,
+    "units": {"seconds": "s"},
+    "log": "cpu_20261120.log",
+}
+
+
+def make_record(base: Mapping[str, Any] = NEW, **changes: Any) -> str:
+    """A record as it would be written, `...` standing for a field that is not there; of schema 2
+    it is sealed."""
+    record = {key: value for key, value in {**base, **changes}.items() if value is not ...}
+    if record.get("schema") == 2 and isinstance(record.get("results"), list):
+        rows = record["results"]
+        record = seals.seal_record({**record, "results": [r for r in rows if isinstance(r, dict)]})
+        record = {**record, "results": rows, **changes.get("over", {})}
+        record.pop("over", None)
+        record["seal"].pop("over", None)
+    return json.dumps(record, indent=1)
+
+
+def read_finding(text: str, rule: str = "bad-record") -> Finding:
+    finding = parse_record("r.json", text)
+    assert isinstance(finding, Finding)
+    assert finding.rule == rule, finding
+    return finding
+
+
+def read_record(text: str) -> Record:
+    record = parse_record("r.json", text)
+    assert isinstance(record, Record), record
+    return record
+
+
+def test_a_whole_record_is_taken() -> None:
+    """A record is read with its types: numbers stay numbers, true stays true, null stays null."""
+    record = read_record(make_record())
+    assert record.results[0] == {"name": "a", "seconds": 0.25, "good": True, "spare": None}
+    assert record.results[0]["good"] is True
+    assert record.started.isoformat() == "2026-11-20T17:00:00+00:00"
+    assert record.caveats == ("could not read clocks",)
+
+
+@pytest.mark.parametrize(
+    "field",
+    (
+        "schema tool version method sha256 profile command started seconds exit_status complete "
+        "machine software results ended units"
+    ).split(),
+)
+def test_a_missing_field_is_named(field: str) -> None:
+    """Every field of the schema is asked for by its name."""
+    assert read_finding(make_record(**{field: ...})).message == f"'{field}': field required"
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"seconds": -1}, "seconds"),
+        ({"seconds": "soon"}, "seconds"),
+        ({"method": 0}, "method"),
+        ({"method": 1.5}, "method"),
+        ({"sha256": "abc"}, "sha256"),
+        ({"tool": "Timer!"}, "tool"),
+        ({"started": "2026-11-20T17:00:00"}, "started"),
+        ({"started": "yesterday"}, "started"),
+        ({"method": "1"}, "method"),
+        ({"started": 1763658000}, "started"),
+        ({"complete": 1}, "complete"),
+        ({"ended": "exploded"}, "ended"),
+        ({"ended": "timeout"}, "complete"),
+        ({"exit_status": 1}, "ended"),
+        ({"ended": "failed"}, "ended"),
+        ({"ended": "failed", "exit_status": None}, "ended"),
+        ({"ended": "failed", "exit_status": -9}, "ended"),
+        ({"ranks": 1}, "ranks"),
+        ({"command": []}, "command"),
+        ({"profile": ""}, "profile"),
+        ({"results": [{"seconds": 1}, {"seconds": True}]}, "units.seconds"),
+        ({"nodes": 0}, "nodes"),
+        ({"log": "../x.log"}, "log"),
+        ({"machine": {"label": "cpu", "cpu": {}, "owner": "me"}}, "machine.owner"),
+        ({"machine": {"label": "cpu", "cpu": {}, "slurm": {"user": "me"}}}, "machine.slurm.user"),
+        ({"results": [{"seconds": 1}, {"seconds": {}}]}, "results.1.seconds"),
+        ({"results": [{"a": 10**30}]}, "results.0.a"),
+        ({"results": [[1]]}, "results.0"),
+        ({"machine": {"label": "my host", "cpu": {}}}, "machine.label"),
+        ({"results": [{"a": [1, 2]}]}, "results.0.a"),
+        ({"results": {"a": 1}}, "results"),
+        ({"user": "me"}, "user"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_line(changes: dict[str, Any], key: str) -> None:
+    """What is wrong is named by its key, on the line where that stands."""
+    text = make_record(**changes)
+    finding = read_finding(text)
+    assert finding.message.startswith(f"'{key}': ")
+    words = [word for word in key.split(".") if not word.isdigit()]
+    line = text.split("\n")[finding.span.line - 1]
+    assert f'"{words[-1]}"' in line or key == "results.0"
+
+
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
+def test_what_is_no_number_is_refused(word: str) -> None:
+    """NaN and infinities are refused where they stand; null is the word for not known."""
+    text = make_record(seconds="SECONDS").replace('"SECONDS"', word)
+    finding = read_finding(text)
+    assert finding.message == f"{word} is no number that can be compared"
+    assert finding.help == "measure again, and let the tool write null"
+    assert word in text.split("\n")[finding.span.line - 1]
+
+
+def test_a_run_of_the_future_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No run began more than a day from now, or from the edition where that is dated later."""
+    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
+    now = datetime.now(UTC)
+    times = [(now + timedelta(hours=hours)).isoformat() for hours in (23, 25)]
+    texts = [make_record(started=time) for time in times]
+    read_record(texts[0])
+    assert read_finding(texts[1]).message.startswith("'started': this day is still to come")
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", str(int(now.timestamp()) + 7200))
+    read_record(texts[1])
+
+
+def test_a_failed_run_is_a_record() -> None:
+    """A tool that has found a problem says so by a status above 0, and has measured all the same;
+    a run of several nodes has as many ranks at least."""
+    record = read_record(make_record(ended="failed", exit_status=1, ranks=2))
+    assert (record.complete, record.nodes, record.ranks) == (True, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "hint"),
+    [
+        ({"results": [{"a": 10**30}]}, "measure again, and let the tool write it as 1.5e20"),
+        ({"units": {}}, "measure again, and let the tool write 's'"),
+        (
+            {"user": "me"},
+            "the schema is scripts/schemas/record-2.json in the repository of bindery",
+        ),
+    ],
+)
+def test_no_hint_asks_to_edit_a_record(changes: dict[str, Any], hint: str) -> None:
+    """What is wrong in a record is mended by its tool, for an edit would break its seal."""
+    assert read_finding(make_record(**changes)).help == hint
+
+
+def test_how_to_measure_again_is_told() -> None:
+    """A run with added arguments has no profile that could be named."""
+    assert read_record(make_record()).again == "`bindery run timer --profile demo`"
+    custom = read_record(make_record(profile="custom")).again
+    assert custom == "`bindery run timer -- ...` and the arguments of its command"
+
+
+def test_a_number_too_large_is_refused() -> None:
+    """1e999 is an infinity in disguise."""
+    read_finding(make_record(seconds="SECONDS").replace('"SECONDS"', "1e999"))
+    read_finding(make_record(results=[{"a": "A"}]).replace('"A"', "1e999"))
+
+
+def test_a_repeated_key_is_refused() -> None:
+    """JSON that says the same key twice is refused, for readers differ on which counts."""
+    text = make_record().replace(' "profile"', ' "tool": "other",\n "profile"')
+    assert read_finding(text).message == "the key 'tool' stands there twice"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '"record"', '{"schema": 1,}'])
+def test_what_is_no_record_is_refused(text: str) -> None:
+    """Anything but a JSON object of the schema is one finding, and no traceback."""
+    read_finding(text)
+
+
+# --- schemas ---
+
+
+@pytest.mark.parametrize("number", [0, 1, 3, "2", None])
+def test_another_schema_is_refused(number: object) -> None:
+    """A record of a later schema is refused, and its reader is told what may help."""
+    text = make_record(schema=number)
+    finding = read_finding(text)
+    assert finding.message == f"'schema' is {json.dumps(number)}, and this bindery reads schema 2"
+    assert '"schema"' in text.split("\n")[finding.span.line - 1]
+
+
+# --- units ---
+
+
+@pytest.mark.parametrize(
+    ("results", "units", "message"),
+    [
+        (
+            [{"time": 1}],
+            {},
+            "'units': the column 'time' has no unit; one of: 1, s, B, FLOP, FLOP/s, B/s, Hz, W, ",
+        ),
+        ([{"seconds": 1}], {}, "'units': the column 'seconds' has no unit"),
+        (
+            [{"time": 1}],
+            {"time": "ms"},
+            "'units.time': 'ms' is no base unit; store seconds, with the unit 's' and 'seconds' ",
+        ),
+        (
+            [{"rate": 1}],
+            {"rate": "GBps"},
+            "'units.rate': 'GBps' is no base unit; store bytes per second, with the unit 'B/s' ",
+        ),
+        (
+            [{"rate_gbps": 1}],
+            {"rate_gbps": "B/s"},
+            "'units.rate_gbps': the name says 'gbps', which is no base unit; store bytes per ",
+        ),
+        (
+            [{"x": 1}, {"time_ms": 2}],
+            {"x": "1"},
+            "'results.1.time_ms': the name says 'ms', which is no base unit; store seconds, with ",
+        ),
+        (
+            [{"seconds_median": 1}],
+            {"seconds_median": "B"},
+            "'units.seconds_median': the name says seconds, and the unit is 'B'",
+        ),
+        (
+            [{"share": 1}],
+            {"share": "%"},
+            "'units.share': '%' is no base unit; store the ratio itself, with the unit '1'",
+        ),
+        (
+            [{"rate": 1}],
+            {"rate": "hertz"},
+            "'units.rate': 'hertz' is no unit that is known",
+        ),
+        (
+            [{"bits_per_second": 1}],
+            {"bits_per_second": "1"},
+            "'units.bits_per_second': the name says 'bits', which is no base unit; store bytes",
+        ),
+        (
+            [{"weight_bits": 1}],
+            {"weight_bits": "B"},
+            "'units.weight_bits': the name says a count or a ratio, and the unit is 'B'",
+        ),
+        ([{"a": 1}], {"a": "1", "b": "1"}, "'units.b': no row of the results has such a column"),
+        ([{"a": "x"}], {"a": "1"}, "'units.a': this column holds text, which has no unit"),
+    ],
+)
+def test_a_wrong_unit_is_refused(
+    results: list[dict[str, Any]], units: dict[str, str], message: str
+) -> None:
+    """Every column of numbers has a base unit that its name does not contradict; what is wrong is
+    named with what to write."""
+    text = make_record(results=results, units=units)
+    finding = read_finding(text)
+    assert finding.message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("column", "unit"),
+    [
+        ("seconds_per_step", "s"),
+        ("tokens_per_second", "1/s"),
+        ("bus_bytes_per_second_median", "B/s"),
+        ("flops_per_byte", "1"),
+        ("seconds_spread", "1"),
+        ("operations", "FLOP"),
+        ("good", None),
+        ("m", "1"),
+        ("weight_bits", "1"),
+        ("bits_per_weight", "1"),
+    ],
+)
+def test_units_that_names_do_not_contradict(column: str, unit: str | None) -> None:
+    """A rate, a share and a count have the units that they have; true and false have none."""
+    value = 1 if unit else True
+    units = {column: unit} if unit else {}
+    assert read_record(make_record(results=[{column: value}], units=units)).units == units
+
+
+# --- seals ---
+
+
+ROWS = [{"name": "a", "seconds": 0.25, "n": 5}, {"name": "b", "seconds": 0.5, "n": 5}]
+
+
+@pytest.mark.parametrize(
+    ("over", "message", "line"),
+    [
+        (
+            {"results": [ROWS[0], {**ROWS[1], "seconds": 0.4}]},
+            "'results.1.seconds' was changed",
+            "",
+        ),
+        ({"results": [{**ROWS[0], "name": "x"}, ROWS[1]]}, "'results.0.name' was changed", ""),
+        ({"results": ROWS[:1]}, "'results' has 1 rows, and 2 were measured", ""),
+        ({"results": ROWS[::-1]}, "'results.0' was changed after it was measured, and so were", ""),
+        (
+            {"results": [{"name": "b", "seconds": 9, "n": 5}, ROWS[1]]},
+            "'results.0' was changed",
+            "",
+        ),
+        ({"started": "2026-01-01T00:00:00Z"}, "'started' was changed", '"started"'),
+        ({"complete": False}, "'complete' was changed", '"complete"'),
+        ({"machine": {"label": "gpu", "cpu": {}}}, "'machine' was changed", '"machine"'),
+        ({"details": {"more": 1}}, "'details' was added after it was measured", '"details"'),
+    ],
+)
+def test_an_edit_by_hand_is_named(over: dict[str, Any], message: str, line: str) -> None:
+    """A sealed record that is changed afterwards is refused, with the row and the column where
+    that can be told, and with what undoes the edit."""
+    units = {"seconds": "s", "n": "1"}
+    text = make_record(results=ROWS, units=units, over=over)
+    finding = read_finding(text, "edited-record")
+    assert finding.message.startswith(message)
+    assert finding.help == (
+        "undo the edit with `git checkout -- r.json`, or measure again with "
+        "`bindery run timer --profile demo`"
+    )
+    assert line in text.split("\n")[finding.span.line - 1]
+
+
+def test_a_cell_that_was_edited_is_found_on_its_line() -> None:
+    """The finding stands on the line of the cell, as an editor counts."""
+    text = make_record(results=ROWS, units={"seconds": "s", "n": "1"})
+    edited = text.replace('"seconds": 0.5', '"seconds": 0.6')
+    finding = read_finding(edited, "edited-record")
+    assert finding.span.line == 1 + edited[: edited.index("0.6")].count("\n")
+
+
+def test_a_field_that_was_taken_out_is_named() -> None:
+    """A caveat that is gone is an edit like any other."""
+    data = json.loads(make_record())
+    del data["caveats"]
+    message = read_finding(json.dumps(data), "edited-record").message
+    assert message == "'caveats' was taken out after it was measured"
+
+
+@pytest.mark.parametrize("seal", [..., None, {"tool": 5}, {"results": "0" * 16}])
+def test_a_record_without_a_good_seal_is_refused(seal: Any) -> None:
+    """Nobody gets rid of a seal by taking it out."""
+    data = {**json.loads(make_record()), "seal": seal}
+    text = json.dumps({key: value for key, value in data.items() if value is not ...})
+    assert isinstance(parse_record("r.json", text), Finding)
+
+
+def test_layout_is_no_edit() -> None:
+    """Indents, the order of keys and the spelling of numbers and letters may change."""
+    data = json.loads(make_record(caveats=["é"]))
+    text = json.dumps(dict(reversed(data.items())), ensure_ascii=False).replace("0.25", "2.5e-1")
+    read_record(text)
+
+
+CELLS = st.none() | st.booleans() | st.text(max_size=5) | st.floats(-1e300, 1e300)
+
+
+@given(
+    st.lists(st.fixed_dictionaries({"a": CELLS, "b": CELLS, "c": CELLS}), min_size=1, max_size=5),
+    st.data(),
+)
+def test_any_edited_cell_is_named(rows: list[dict[str, Any]], data: st.DataObject) -> None:
+    """Whatever cell is changed to whatever value, its row and column are told."""
+    row = data.draw(st.integers(0, len(rows) - 1))
+    column, value = data.draw(st.sampled_from("abc")), data.draw(CELLS)
+    assume(json.dumps(value) != json.dumps(rows[row][column]))
+    sealed = seals.seal_record({"results": rows})
+    assert seals.find_edit(sealed) is None
+    changed = [dict(cells) for cells in rows]
+    changed[row][column] = value
+    edit = seals.find_edit({**sealed, "results": changed})
+    assert edit is not None
+    assert edit[0] == ("results", row, column)
+
+
+def test_what_is_written_is_read_again() -> None:
+    """A record that is formatted and read is the same, and sealed."""
+    record = read_record(make_record(started="2026-11-20T18:00:00+01:00"))
+    again = read_record(format_record(record.model_copy(update={"seal": None})))
+    assert again.model_copy(update={"seal": None}) == record.model_copy(update={"seal": None})
+    assert again.seal is not None
+
+
+# --- machines ---
+
+
+GPU = {
+    "vendor": "nvidia",
+    "model": "NVIDIA H100 80GB HBM3",
+    "memory_bytes": 85520809984,
+    "power_limit_watts": 700.0,
+    "clock_hertz": 1755000000,
+    "temperature_celsius": 41.0,
+    "throttle_reasons": ["gpu_idle"],
+}
+CPU = {"model": "AMD EPYC", "architecture": "x86_64", "sockets": 1, "cores": 2, "threads": 4}
+
+
+def make_machine(gpus: int = 0, gpu: Mapping[str, Any] = GPU, **changes: Any) -> Machine:
+    data = {"label": "m", "cpu": CPU, "memory_bytes": 10**12, "accelerators": [gpu] * gpus}
+    return Machine.model_validate({**data, **changes})
+
+
+def test_hardware_is_what_is_compared() -> None:
+    """Accelerators with their count, and the processor only where there is none."""
+    assert make_machine(8).hardware == "8 x NVIDIA H100 80GB HBM3"
+    assert make_machine().hardware == "AMD EPYC, 1 socket, 2 cores"
+    fast = {**CPU, "instruction_sets": ["avx2", "amx_bf16"]}
+    assert make_machine(cpu=fast).hardware == "AMD EPYC with amx_bf16, 1 socket, 2 cores"
+    assert make_machine(cpu={}).hardware == "unknown processor"
+    assert make_machine(1, {"vendor": "amd"}).hardware == "1 x amd"
+    other = {**GPU, "model": "NVIDIA T4"}
+    assert make_machine(accelerators=[GPU, other]).hardware == (
+        "1 x NVIDIA H100 80GB HBM3, 1 x NVIDIA T4"
+    )
+
+
+def test_alike_machines_become_one_with_the_worst_of_the_moment() -> None:
+    """Clocks, temperatures and throttle reasons may differ: the lowest, the highest, and all."""
+    hot = {
+        **GPU,
+        "clock_hertz": 1000000000,
+        "temperature_celsius": 90,
+        "throttle_reasons": ["hw_thermal_slowdown"],
+    }
+    job = {"nodes": 2, "cpus_on_node": 8}
+    first = make_machine(2, hostname="a", slurm=job)
+    second = make_machine(2, hot, memory_bytes=10**12 + 10**9, slurm={**job, "cpus_on_node": 4})
+    merged = merge_machines([first, second])
+    gpu = merged.accelerators[0]
+    assert (gpu.clock_hertz, gpu.temperature_celsius) == (1000000000, 90)
+    assert gpu.throttle_reasons == ("gpu_idle", "hw_thermal_slowdown")
+    assert merged.hostname is None
+    assert merged.slurm is not None
+    assert (merged.slurm.nodes, merged.slurm.cpus_on_node) == (2, None)
+    assert merge_machines([first]) == first
+
+
+@pytest.mark.parametrize(
+    ("other", "field"),
+    [
+        (make_machine(1, kernel="6.2"), "kernel"),
+        (make_machine(1, os="other"), "os"),
+        (make_machine(1, memory_bytes=98 * 10**10), "memory_bytes"),
+        (make_machine(2), "number of accelerators"),
+        (make_machine(1, {**GPU, "power_limit_watts": 500.0}), "accelerators.0.power_limit_watts"),
+        (make_machine(1, {**GPU, "model": "NVIDIA H200"}), "accelerators.0.model"),
+        (make_machine(1, cpu={**CPU, "cores": 64}), "cpu.cores"),
+        (make_machine(1, container="docker"), "container"),
+    ],
+)
+def test_unlike_machines_are_never_merged(other: Machine, field: str) -> None:
+    """What decides speed has to be the same on all nodes; the node that differs is named."""
+    same = make_machine(1)
+    with pytest.raises(UnlikeMachinesError) as caught:
+        merge_machines([same, same, other])
+    assert (caught.value.field, caught.value.index) == (field, 2)
+    assert re.fullmatch(
+        rf"'{re.escape(field)}' is '.*' on node 1, and '.*' on node 3", str(caught.value)
+    )
+
+
+# --- seals ---
+
+
+def test_an_untouched_record_is_known_by_its_text() -> None:
+    """One digest of the text proves a record; text laid out anew is still the same record."""
+    text = seals.write_sealed({"tool": "timer", "results": [{"a": 1, "b": "ö"}], "log": None})
+    data = json.loads(text)
+    assert seals.is_untouched(text, data["seal"])
+    assert json.dumps(data, indent=1, ensure_ascii=False) + "\n" == text
+    assert not seals.is_untouched(text.replace(": 1", ": 2"), data["seal"])
+    assert seals.find_edit(data) is None
+    assert seals.find_edit({**data, "tool": "other"}) is not None

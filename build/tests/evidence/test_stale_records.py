@@ -1,0 +1,170 @@
+"""Which records are stale, which are history, and what is said of those that no table quotes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from bindery.check.inspect import inspect_book
+from bindery.evidence.records import parse_record
+from bindery.evidence.stale_records import find_newest
+from bindery.tools.tool_source import read_constants, read_method
+from evidence_book import CHIPS, FILES, LISTING, PREFACE, TIMES, make_record
+
+if TYPE_CHECKING:
+    from conftest import BookMaker, Runner
+
+RECORD = "timer/cpu-x86_64-2core_20261120"
+QUOTATIONS = ("value", "value", "table")
+"""Of that record, in order."""
+
+
+@pytest.fixture
+def find(make_book: BookMaker) -> Callable[..., dict[str, list[str]]]:
+    """The messages on a book with other files, by rule; a file that is None is left out."""
+
+    def find_messages(**files: str | bytes | None) -> dict[str, list[str]]:
+        changed = {name.replace("__", "/").replace("_dot_", "."): t for name, t in files.items()}
+        book = {path: text for path, text in {**FILES, **changed}.items() if text is not None}
+        messages: dict[str, list[str]] = {}
+        for finding in inspect_book(make_book(book)).findings:
+            messages.setdefault(finding.rule, []).append(finding.message)
+        return messages
+
+    return find_messages
+
+
+# --- METHOD ---
+
+
+@pytest.mark.parametrize(
+    ("source", "method"),
+    [
+        ("METHOD = 3\n", 3),
+        ("METHOD: Final[int] = 3\n", 3),
+        ('__version__ = "1"; METHOD = 3\n', 3),
+        ("METHOD = (  # so many\n    3\n)\n", 3),
+        ("OLD = METHOD = 3\n", 3),
+        ("METHOD = 1\nMETHOD = 3\n", 3),
+        ('"""A tool.\n\nMETHOD = 1 was wrong\nMETHOD = 1\n"""\nMETHOD = 3\n', 3),
+        ('"""A tool.\n\nMETHOD = 1\n"""\n', 1),
+        ("", 1),
+        ("METHOD = BASE + 1\n", None),
+        ("METHOD = 1\nMETHOD += 1\n", None),
+        ("METHOD = '3'\n", None),
+        ("METHOD = True\n", None),
+        ("METHOD = 3.0\n", None),
+        ("METHOD: int\n", 1),
+        ("def f():\n    METHOD = 3\n", 1),
+        ("METHOD = 3\nprint(\n", None),
+        ("METHOD = 3\0\n", None),
+    ],
+)
+def test_the_method_is_what_python_would_see(source: str, method: int | None) -> None:
+    """METHOD is the whole number that the module is left with, 1 without one, else None."""
+    assert read_method(source) == method
+
+
+def test_the_last_assignment_counts() -> None:
+    """Each name has the expression that it is assigned last."""
+    constants = read_constants("A = 1\nB: int = 2\nA = C = 3\n(D, E) = 4, 5\n")
+    assert sorted(constants) == ["A", "B", "C"]
+    assert constants["A"] is constants["C"]
+
+
+@pytest.mark.parametrize("source", ["METHOD = BASE + 1\n", "METHOD = '1'\n", "METHOD = 1\n("])
+def test_a_method_that_cannot_be_read_makes_records_stale(
+    make_book: BookMaker, run_bindery: Runner, source: str
+) -> None:
+    """A tool that names no method that can be read does not end staleness: its quoted records are
+    stale, and those of others are not."""
+    root = make_book({**FILES, "scripts/ruler.py": "METHOD = 1\n"})
+    run_bindery("fill", folder=root)
+    assert inspect_book(root).findings == ()
+    (root / "scripts/timer.py").write_text(source)
+    reason = "method 1, and timer names none that can be read"
+    messages = [finding.message for finding in inspect_book(root).findings]
+    assert messages == [f"this {what} quotes '{RECORD}': {reason}" for what in QUOTATIONS]
+
+
+def test_a_quoted_record_of_no_tool_is_reported(find: Callable[..., Any]) -> None:
+    """Nobody can tell whether a record is stale whose tool the book does not have: that is said
+    once for the tool, and the record is not called stale."""
+    listing = LISTING.replace("  timer:\n    path: scripts/timer.py\n", "")
+    found = find(chapters_dot_yaml=listing)
+    message = f"the record '{RECORD}' is quoted, and the book has no tool 'timer'"
+    assert found["unknown-record"] == [message]
+    assert not any("timer" in text for text in found.get("old-method", ()))
+
+
+# --- newest ---
+
+
+def find_newest_of(**changes: dict[str, Any]) -> set[str]:
+    """The newest of records that differ in what is given; the letters of their names are days."""
+    records = {}
+    for day, (name, change) in enumerate(changes.items(), 1):
+        text = make_record("timer", started=f"2026-11-{day:02}T17:00:00Z", **change)
+        record = parse_record(f"scripts/records/timer/{name}_20261120.json", text)
+        assert not isinstance(record, (list, tuple)), record
+        records[name] = record
+    return set(find_newest(records))
+
+
+def test_a_later_whole_record_of_the_same_kind_replaces() -> None:
+    """Of records that are alike in everything but their day only the last is newest."""
+    assert find_newest_of(a={}, b={}, c={}) == {"c"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"profile": "demo"},
+        {"command": ["python", "scripts/timer.py"]},
+        {"environment": {"OMP_NUM_THREADS": "4"}},
+        {"ranks": 2},
+        {"nodes": 2, "ranks": 2},
+    ],
+)
+def test_a_record_of_another_kind_replaces_nothing(change: dict[str, Any]) -> None:
+    """Another profile, command, environment, or number of nodes or ranks is another kind."""
+    assert find_newest_of(a={}, b=change) == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ended": "failed", "exit_status": 1},
+        {"ended": "timeout", "exit_status": None, "complete": False},
+    ],
+)
+def test_a_run_that_was_not_done_replaces_nothing(change: dict[str, Any]) -> None:
+    """A failed or partial run leaves the whole one before it the newest, beside itself."""
+    assert find_newest_of(a={}, b={}, c=change) == {"b", "c"}
+
+
+# --- unused ---
+
+
+def test_a_record_quoted_only_as_a_record_is_unused(find: Callable[..., Any]) -> None:
+    """A table that only lists records, with their dates and versions, quotes no result of them."""
+    listed = TIMES.partition("SELECT")[0]
+    query = "SELECT tool AS name, seconds, 3600 / seconds AS per_hour FROM records ORDER BY tool"
+    found = find(
+        README_dot_md=PREFACE.replace("[second]", "[timer]"), views__times_dot_sql=listed + query
+    )
+    assert found["unused-record"] == [f"no table quotes the record '{RECORD}'"]
+
+
+@pytest.mark.parametrize("chapter", [None, b"# \xff\n"])
+def test_no_record_is_unused_while_a_chapter_is_not_read(
+    find: Callable[..., Any], chapter: bytes | None
+) -> None:
+    """What a chapter quotes that is missing or no UTF-8 is not known, so no record is unused."""
+    found = find(chips__README_dot_md=chapter)
+    assert {"missing-chapter", "not-utf8"} & set(found)
+    assert "unused-record" not in found
+    assert "unused-record" in find(
+        chips__README_dot_md=CHIPS.replace("table: lengths", "table: chips")
+    )

@@ -1,0 +1,291 @@
+"""Parsing: places of links to the column, what a chapter holds, and no text that breaks it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from any_markdown import MARKDOWN
+from bindery.core.model import Chapter, Link, Span
+from bindery.markdown.chapter_reader import parse_anchors, parse_chapter
+from hypothesis import example, given
+
+if TYPE_CHECKING:
+    from conftest import Case
+
+
+def show_link(link: Link, chapter: Chapter) -> list[str]:
+    """Place, kind and destination of a link, and its line with the place marked below."""
+    span = link.span
+    line = chapter.lines[span.line - 1]
+    return [
+        f"{span.line}:{span.col} {link.kind} {link.destination}".rstrip(),
+        f"| {line}",
+        f"| {' ' * (span.col - 1)}{'^' * span.width}",
+    ]
+
+
+@pytest.mark.cases("positions.txt")
+def test_links_know_their_place(case: Case) -> None:
+    """Each link is found at the line and column at which its destination is typed."""
+    chapter = parse_chapter("a.md", case.given + "\n")
+    for link in chapter.links:
+        start = link.span.col - 1
+        typed = chapter.lines[link.span.line - 1][start : start + link.span.width]
+        assert link.raw in (typed, ""), "the place is not that of the destination"
+    case.expect("\n".join(line for link in chapter.links for line in show_link(link, chapter)))
+
+
+def test_a_reference_is_shown_with_its_destination() -> None:
+    """A reference link keeps what its definition says, and the text that uses it."""
+    (link,) = parse_chapter("a.md", "[x][1]\n\n[1]: <b c.md> 'title'\n").links
+    assert (link.raw, link.destination) == ("[x][1]", "b c.md")
+
+
+DEFINITIONS = """\
+[plain]: a.md
+ [Two  words]:   <b c.md>  'A title'
+> [quoted]:
+>    c.md
+>    "over
+>    lines"
+
+- item
+
+  1. deeper
+
+     [listed\\]]: d%20e.md
+
+Text[^note] with [plain] and [text][TWO WORDS], ![image][quoted].
+
+[plain]: again.md
+[^note]: Not a definition.
+
+    [noted]: /f.md
+
+```
+[code]: g.md
+```
+
+text
+[paragraph]: h.md
+"""
+
+
+def test_definitions_know_their_places() -> None:
+    """Definitions are found in quotes, lists and footnotes, with label and destination in place,
+    and those in code or inside a paragraph are none."""
+    chapter = parse_chapter("a.md", DEFINITIONS)
+
+    def cut(span: Span) -> str:
+        return chapter.lines[span.line - 1][span.col - 1 : span.col - 1 + span.width]
+
+    assert [(cut(d.span), cut(d.destination_span), d.is_used) for d in chapter.definitions] == [
+        ("[plain]", "a.md", True),
+        ("[Two  words]", "<b c.md>", True),
+        ("[quoted]", "c.md", True),
+        ("[listed\\]]", "d%20e.md", False),
+        ("[plain]", "again.md", False),
+        ("[noted]", "/f.md", False),
+    ]
+    assert all(cut(d.destination_span) == d.raw for d in chapter.definitions)
+    assert [d.destination for d in chapter.definitions][1:4] == ["b c.md", "c.md", "d%20e.md"]
+    assert [(cut(n.span), n.is_used) for n in chapter.footnotes] == [("[^note]", True)]
+
+
+def test_a_link_knows_the_definition_that_it_reads() -> None:
+    """Labels are compared without regard to case and white space, and the first one counts."""
+    chapter = parse_chapter("a.md", DEFINITIONS)
+    links = [(link.raw, link.destination) for link in chapter.links]
+    assert links == [
+        ("[plain]", "a.md"),
+        ("[text][TWO WORDS]", "b c.md"),
+        ("![image][quoted]", "c.md"),
+    ]
+    keys = {definition.key for definition in chapter.definitions}
+    assert all(link.label in keys for link in chapter.links)
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "label"),
+    [
+        ("A [b][c] d", "full", "c"),
+        ("A [b][] d", "collapsed", "b"),
+        ("A [b] d", "shortcut", "b"),
+        ("A ![b][c] d", "full", "c"),
+        ("A [b `]` b][c] d", "full", "c"),
+        ("| a |\n|---|\n| x \\| [b][c] |", "full", "c"),
+        ("> - [b\n>   b][c]", "full", "c"),
+        ("A[^b].", "footnote", "b"),
+    ],
+)
+def test_brackets_without_a_definition_are_kept(text: str, shape: str, label: str) -> None:
+    """Brackets that would be a link if their label were defined are kept, with their place."""
+    chapter = parse_chapter("a.md", text + "\n")
+    (reference,) = chapter.open_references
+    assert (reference.shape, reference.label) == (shape, label)
+    span = reference.span
+    line = chapter.lines[span.line - 1]
+    assert line[span.col - 1] == "["
+    assert span.col - 1 + span.width <= len(line)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`[b][c]`",
+        "    [b][c]",
+        "```\n[b][c]\n```",
+        "<!-- [b][c] -->",
+        "<div>\n[b][c]\n</div>",
+        "\\[b\\]\\[c\\]",
+        "[b](c.md)",
+        "- [ ] b",
+        "a[^b]\n\n[^b]: c",
+    ],
+)
+def test_what_is_no_reference_is_not_kept(text: str) -> None:
+    """Code, comments, raw HTML, escapes, links, tasks and good footnotes lack no definition."""
+    assert parse_chapter("a.md", text + "\n").open_references == ()
+
+
+def test_prose_in_place_of_a_destination_is_found() -> None:
+    """`[words](some prose)` is no link for GitHub, so it is reported where it stands."""
+    chapter = parse_chapter("a.md", "See [the table](on the next page).\n")
+    (finding,) = chapter.findings
+    assert finding.rule == "dead-link"
+    assert (finding.span.line, finding.span.col, finding.span.width) == (1, 17, 16)
+
+
+def test_prose_links_beside_their_like_are_found_in_place() -> None:
+    """The same words in code or behind an escape before it do not draw a finding to them."""
+    source = "`[x](a b)` \\[x](a b) [x](a b)\n"
+    (finding,) = parse_chapter("a.md", source).findings
+    assert finding.span.col == source.rindex("a b") + 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"See \[the table](on the next page).",
+        r"See [the table]\(on the next page).",
+        "`array[i](with some text)`",
+        "    array[i](with some text)",
+        "[the table](<on the next page>)",
+        '[the table](a.md "on the next page")',
+    ],
+)
+def test_prose_that_is_meant_is_left_alone(text: str) -> None:
+    """An escape, code, angle brackets and titles are no prose in place of a destination."""
+    assert parse_chapter("a.md", text + "\n").findings == ()
+
+
+def test_an_inventory_names_everything_in_order() -> None:
+    """Headings, tables, figures and code blocks are counted, those of raw HTML too."""
+    source = (
+        "# Title\n\n| a |\n|---|\n| 1 |\n| 2 |\n\n![x](a.svg)\n\n```\none\n```\n\n"
+        '<h2>Raw</h2>\n\n<img src="b.svg">\n\n<table><tr><td>1</td></tr></table>\n\n'
+        "    two\n\n<pre>three</pre>\n"
+    )
+    inventory = parse_chapter("a.md", source).inventory
+    assert inventory.headings == (("title", "Title"), ("raw", "Raw"))
+    assert inventory.tables == (("table.1", 3), ("table.2", None))
+    assert inventory.figures == ("figure.1", "figure.2")
+    assert inventory.code_blocks == (("code.1", "one\n"), ("code.2", "two\n"), ("code.3", None))
+
+
+@pytest.mark.parametrize(
+    ("source", "ranks"),
+    [
+        ("# A\n## B\n### C\n", [1, 2, 3]),
+        ("# A\n## B\n# C\n## D\n", [1, 3, 2, 3]),
+        ("## A\n### B\n", [2, 3]),
+        ("# A\n# B\n###### C\n", [1, 2, 6]),
+        ("# A\n\n<h1>B</h1>\n", [1, 2]),
+    ],
+)
+def test_a_chapter_has_one_title(source: str, ranks: list[int]) -> None:
+    """In a joined book only the title is of rank 1; what follows keeps its order below it."""
+    found = []
+    for token in parse_chapter("a.md", source).tokens:
+        if token.type == "heading_open":
+            found.append(token.meta["rank"])
+        found.extend(token.meta.get("piece_ranks", {}).values())
+    assert found == ranks
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "title"),
+    [
+        ("a.md", "# The title\n", "The title"),
+        ("a.md", "text\n\n## Section\n\n# Late title\n", "Late title"),
+        ("network/slow-links.md", "text\n", "Slow links"),
+        ("network/README.md", "text\n", "Network"),
+        ("README.md", "text\n", "Preface"),
+        ("a.md", "# The `code` and *more*\n", "The code and more"),
+    ],
+)
+def test_a_title_comes_from_the_heading_or_the_path(path: str, source: str, title: str) -> None:
+    """A chapter is called what its first heading of level 1 says, else after its file."""
+    assert parse_chapter(path, source).title == title
+
+
+def test_an_excuse_of_its_own_line_covers_the_next_line_with_text() -> None:
+    """A comment alone on its line excuses what follows it, one in a line excuses that line."""
+    source = (
+        "<!-- bindery: allow dead-link because it is an example -->\n\n[x](gone.md)\n\n"
+        "[y](gone.md) <!-- bindery: allow dead-anchor because\nof this -->\n"
+    )
+    first, second = parse_chapter("a.md", source).excuses
+    assert (first.rule, first.reason, first.covers) == ("dead-link", "it is an example", 3)
+    assert (second.rule, second.reason, second.covers) == ("dead-anchor", "of this", 5)
+
+
+@given(MARKDOWN)
+@example("|a|\n|-|\n|<p>|\n\n</p>")
+@example("- [x](<>\n\n> <a href=''>")
+def test_no_text_breaks_the_parser(source: str) -> None:
+    """Whatever an author writes is parsed, and every link and finding stands inside the text."""
+    source = source.replace("\r\n", "\n").replace("\r", "\n")
+    chapter = parse_chapter("a.md", source)
+    spans = [
+        *(link.span for link in chapter.links),
+        *(anchor.span for anchor in chapter.anchors),
+        *(finding.span for finding in chapter.findings),
+        *(excuse.span for excuse in chapter.excuses),
+        *(definition.span for definition in chapter.definitions),
+        *(definition.destination_span for definition in chapter.definitions),
+        *(footnote.span for footnote in chapter.footnotes),
+        *(reference.span for reference in chapter.open_references),
+    ]
+    for span in spans:
+        assert 1 <= span.line <= len(chapter.lines)
+        assert span.col >= 1
+        assert span.width >= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("---\ntitle: Workspaces\n---\n\n## One\n", "Workspaces"),
+        ("---\ntitle: 'In quotes'\n---\n\nText.\n", "In quotes"),
+        ("---\ntitle: Given\n---\n\n# Written\n", "Written"),
+        ("---\nsection: 7\n---\n\nText.\n", "A page"),
+        ("Text.\n\ntitle: not front matter\n", "A page"),
+    ],
+)
+def test_front_matter_may_give_the_title(text: str, title: str) -> None:
+    """A chapter without a heading of level 1 is called what its front matter says."""
+    assert parse_chapter("a-page.md", text).title == title
+
+
+@given(MARKDOWN)
+@example("# a\n\n[^1]: # a\n\n# a\n")
+@example("x <h2>a\n\n*a*</h2>\n\n## a\n")
+@example("| <a id=b> |\n|---|\n")
+def test_anchors_are_the_same_without_the_rest(text: str) -> None:
+    """What is parsed for its anchors alone has those of the whole parse."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")  # as files are read
+    for maths in (False, True):
+        whole = parse_chapter("a.md", text, maths=maths)
+        assert parse_anchors("a.md", text, maths=maths) == whole.anchors

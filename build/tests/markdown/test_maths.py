@@ -1,0 +1,161 @@
+"""Formulas between dollars: only where the book asks, and set in all three outputs."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from bindery.book.this_edition import find_edition
+from bindery.check.inspect import inspect_book
+from bindery.markdown.maths import MathsError, draw_maths, find_fault, write_mathml
+from bindery.markdown.parser import make_parser
+from bindery.render.epub.epub import build_epub
+from bindery.render.pdf.pdf import build_pdf
+from bindery.render.site.building import build_site
+
+TEXT = "# A\n\nInline $\\frac{1}{2}$ here.\n\n$$\nE = m c^2\n$$\n\n| a |\n|---|\n| $x_1$ |\n"
+
+
+def _make_book(root: Path, maths: str) -> Path:
+    root.mkdir()
+    (root / "chapters.yaml").write_text(f"title: T\n{maths}parts:\n  - chapters: [README.md]\n")
+    (root / "README.md").write_text(TEXT)
+    return root
+
+
+def test_a_fraction_is_a_fraction() -> None:
+    """MathML keeps numerator and denominator apart, and its source for who cannot see it."""
+    root = ElementTree.fromstring(write_mathml(r"\frac{1}{2}", is_block=False))
+    name = "{http://www.w3.org/1998/Math/MathML}"
+    fraction = next(root.iter(f"{name}mfrac"))
+
+    assert ["".join(part.itertext()) for part in fraction] == ["1", "2"]
+    assert root.get("alttext") == r"\frac{1}{2}"
+    assert root.get("display") == "inline"
+
+
+def test_a_drawing_stands_on_the_line() -> None:
+    """A fraction reaches below the line of its text, a letter hardly."""
+    image = ElementTree.fromstring(draw_maths(r"\frac{1}{2}", is_block=False))
+    style = dict(rule.split(": ") for rule in image.get("style", "").split("; "))
+
+    assert image.get("alt") == r"\frac{1}{2}"
+    assert float(style["vertical-align"].removesuffix("em")) < -0.2
+    assert 0.5 < float(style["height"].removesuffix("em")) < 3
+
+
+@pytest.mark.parametrize(
+    ("latex", "fault"),
+    [
+        (r"\nocommand x", r"there is no command \nocommand"),
+        (r"\left( x", "extra left or missing right"),
+        ("{", "a brace is not closed"),
+        (r"x = \frac{1", "a brace is not closed"),
+        (r"\frac{1}{2", "a brace is not closed"),
+        ("a}", "a brace is closed that was not opened"),
+        (r"\{ a \\ b \}", ""),
+        ("^", "missing super script or subscript"),
+        (r"\frac{a}{b}", ""),
+        (r"\sum_{i=0}^{n} x_i \le \sqrt{2}", ""),
+    ],
+)
+def test_what_cannot_be_set_is_said(latex: str, fault: str) -> None:
+    """The reason names the command or the mistake; what can be set has none."""
+    assert find_fault(latex, is_block=False) == fault
+
+
+def test_an_unknown_command_is_never_shown_as_text() -> None:
+    """The converter would print the name of a command it does not know."""
+    with pytest.raises(MathsError):
+        write_mathml(r"\unknown", is_block=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "formulas"),
+    [
+        ("It costs $5 and $7, not more.", []),
+        ("From $5 to $7.", []),
+        ("Between $5-$7.", []),
+        ("US$5, US$7", []),
+        ("$HOME/$PATH and $HOME", []),
+        ("a $ b $ c", []),
+        ("a $x $ b", []),
+        ("a $ x$ b", []),
+        ("the $n$th", []),
+        ("a$x$", []),
+        ("2$x$", []),
+        ("a $$ b", []),
+        ("\\$x$ and more", []),
+        ("$x", []),
+        ("It costs $5, and $x$ is free.", ["x"]),
+        ("$x$", ["x"]),
+        ("$x$ of 5", ["x"]),
+        ("$5$ of them", ["5"]),
+        ('($x$), "$y$": *$z$*-$w$.', ["x", "y", "z", "w"]),
+        ("$a \\$ b$", ["a \\$ b"]),
+        ("a $$x$$ b", ["x"]),
+        ("$a\n+ b$", ["a\n+ b"]),
+        ("| $x$ | $5 | $7 |", ["x"]),
+    ],
+)
+def test_a_formula_begins_and_ends_where_it_does_on_github(text: str, formulas: list[str]) -> None:
+    """A dollar with a blank inside, or a letter or a digit outside, is money or a variable."""
+    children = make_parser(maths=True).parseInline(text)[0].children or []
+    assert [t.content for t in children if t.type.startswith("math_inline")] == formulas
+
+
+def test_formulas_reach_every_output(tmp_path: Path) -> None:
+    """Three formulas in the source are three on the page, in the EPUB and in the PDF."""
+    root = _make_book(tmp_path / "book", "maths: true\n")
+    inspection = inspect_book(root)
+    edition = find_edition(inspection.config)
+    assert inspection.findings == ()
+
+    build_site(inspection, edition, root / "site", lambda name: None)
+    build_epub(inspection, edition, root / "t.epub", lambda name: None)
+    _, findings = build_pdf(inspection, edition, root / "t.pdf", lambda name: None)
+
+    assert (root / "site" / "index.html").read_text().count("<math ") == 3
+    with zipfile.ZipFile(root / "t.epub") as archive:
+        assert archive.read("EPUB/text/ch001.xhtml").count(b"<math ") == 3
+        package = archive.read("EPUB/content.opf").decode()
+    assert package.count('properties="mathml"') == 1
+    assert findings == []
+
+
+def test_dollars_are_dollars_unless_asked(tmp_path: Path) -> None:
+    """Without `maths: true` a dollar sign is a dollar sign."""
+    root = _make_book(tmp_path / "book", "")
+    inspection = inspect_book(root)
+    build_site(inspection, find_edition(inspection.config), root / "site", lambda name: None)
+
+    page = (root / "site" / "index.html").read_text()
+    assert "<math" not in page
+    assert "$\\frac{1}{2}$" in page
+
+
+FENCE = "# A\n\n```math\n\\frac{1}{2}\n```\n\n```python\nmath\n```\n"
+
+
+def test_a_block_of_maths_is_a_formula(tmp_path: Path) -> None:
+    """Code whose language is `math` is set as on GitHub, where the book asks for formulas."""
+    for maths, formulas in (("maths: true\n", 1), ("", 0)):
+        root = _make_book(tmp_path / f"book{formulas}", maths)
+        (root / "README.md").write_text(FENCE)
+        inspection = inspect_book(root)
+        assert inspection.findings == ()
+        build_site(inspection, find_edition(inspection.config), root / "site", lambda name: None)
+        page = (root / "site" / "index.html").read_text()
+        assert page.count("<mfrac>") == formulas
+        assert page.count("<pre") == 2 - formulas
+
+
+def test_a_broken_block_of_maths_is_found(tmp_path: Path) -> None:
+    """The finding stands where the block begins."""
+    root = _make_book(tmp_path / "book", "maths: true\n")
+    (root / "README.md").write_text("# A\n\n```math\n\\frac{1\n```\n")
+    (finding,) = inspect_book(root).findings
+    assert (finding.rule, finding.span.line) == ("broken-maths", 3)
+    assert finding.help == "mend the LaTeX"

@@ -1,0 +1,64 @@
+"""Anchors of headings: GitHub's rule, case by case."""
+
+from __future__ import annotations
+
+import json
+import os
+import unicodedata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from bindery.markdown.chapter_reader import parse_chapter
+from bindery.markdown.slugs import SlugCounter, slugify_heading
+from hypothesis import given
+from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from conftest import Case
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.cases("slugs.txt")
+def test_headings_get_the_anchors_of_github(case: Case) -> None:
+    """The anchors of a chapter's headings are those that GitHub gives them."""
+    chapter = parse_chapter("a.md", case.given + "\n")
+    case.expect("\n".join(anchor.slug for anchor in chapter.anchors if anchor.level))
+
+
+def test_published_fixtures() -> None:
+    """Every published case of GitHub's anchors comes out as GitHub has it, repeats in order."""
+    named = os.environ.get("BINDERY_SLUG_FIXTURES", "")
+    path = Path(named) if named else ROOT.parent / "shared/data/github-slugger-fixtures.json"
+    if not path.is_file():
+        pytest.skip("github-slugger-fixtures.json is missing: name it in BINDERY_SLUG_FIXTURES")
+    cases = json.loads(path.read_text(encoding="utf-8"))
+    counter = SlugCounter()
+    wrong = {
+        case["name"]: (case["input"], slug, case["expected"])
+        for case in cases
+        if (slug := counter.assign_slug(case["input"])) != case["expected"]
+    }
+    assert len(cases) > 70
+    # Some of these have become letters since: Python 3.13 knows Unicode 15.1, the cases 14.
+    if unicodedata.unidata_version > "14.0.0":
+        wrong.pop("Unassigned", None)
+    assert wrong == {}
+
+
+@given(st.text())
+def test_slugs_hold_word_characters_and_hyphens_only(text: str) -> None:
+    """No text gives a slug with a space, a mark of punctuation or a sign in it."""
+    for character in slugify_heading(text):
+        kind = unicodedata.category(character)
+        is_circled = kind == "So" and "LATIN" in unicodedata.name(character)
+        assert character == "-" or kind[0] in "LMN" or kind == "Pc" or is_circled, repr(character)
+
+
+@given(st.lists(st.text(alphabet="ab-1 ?", max_size=5), max_size=30))
+def test_slugs_of_a_chapter_are_unique(texts: list[str]) -> None:
+    """However headings repeat and collide, no two of a chapter share an anchor."""
+    counter = SlugCounter()
+    slugs = [counter.assign_slug(text) for text in texts]
+    assert len(set(slugs)) == len(slugs)

@@ -1,0 +1,176 @@
+"""What paper needs around the text: captions, languages of code, lines and glyphs as they ought
+to be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+import pytest
+from bindery.book.this_edition import find_edition
+from bindery.check.inspect import inspect_book
+from bindery.render.captions_and_roles import dress, find_language_name
+from bindery.render.numbering import Exhibit, Kind
+from bindery.render.pdf.paper import PAPERS
+from bindery.render.pdf.pdf import build_pdf
+from bindery.render.pdf.typesetting import ClosedFetcher, Typesetter, find_package_folder
+from pdf_tags import count_empty_boxes, find_strange_fonts
+from validators import read_words
+
+if TYPE_CHECKING:
+    from conftest import BookMaker
+
+
+def dress_text(text: str, kind: Kind = "figure") -> str:
+    """A body dressed, with one exhibit whose id is x."""
+    root = ElementTree.fromstring(f"<body>{text}</body>")
+    dress(root, {"x": Exhibit(kind, "c.md", "x", "1.1", "Its title")})
+    return "".join(ElementTree.tostring(child, "unicode") for child in root)
+
+
+CAPTION = '<span class="label">{} 1.1</span> Its title'
+FIGURE = f'<figcaption class="caption">{CAPTION.format("Figure")}</figcaption>'
+
+
+def test_a_table_gets_its_caption() -> None:
+    """First in the table, where the tags of a PDF may have it."""
+    assert dress_text('<table id="x"><tr/></table>', "table") == (
+        f'<table id="x"><caption class="caption">{CAPTION.format("Table")}</caption><tr /></table>'
+    )
+
+
+def test_a_note_below_a_table_is_marked() -> None:
+    """A paragraph that is stressed as a whole and follows a table is its note; others are not."""
+    text = dress_text(
+        "<p><em>Before</em></p><table/><p><em>One</em></p><p><em>Two</em></p>"
+        "<p><em>Words</em> of the text</p><p><em>After</em></p>"
+    )
+    notes = ElementTree.fromstring(f"<body>{text}</body>").findall("p[@class='table-note']")
+    assert ["".join(note.itertext()) for note in notes] == ["One", "Two"]
+
+
+def test_the_caption_of_the_author_gets_the_number() -> None:
+    """A table has one caption, and what the author wrote in it stays."""
+    assert dress_text('<table id="x"><caption>His <b>own</b></caption><tr/></table>', "table") == (
+        '<table id="x"><caption class="caption"><span class="label">Table 1.1</span> '
+        "His <b>own</b></caption><tr /></table>"
+    )
+
+
+def test_the_caption_of_a_narrow_table_is_as_wide_as_the_page() -> None:
+    """A quarter of the width would break it into a column of words."""
+    assert '<caption class="caption" style="width: 400%">' in dress_text(
+        '<table id="x" style="width: 25%"><tr/></table>', "table"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "dressed"),
+    [
+        (
+            '<p class="figure"><img id="x" alt="a"/></p>',
+            f'<figure><img id="x" alt="a" />{FIGURE}</figure>',
+        ),
+        (
+            '<p style="s"><a href="#"><img id="x" alt="a"/></a></p>',
+            f'<figure style="s"><a href="#"><img id="x" alt="a" /></a>{FIGURE}</figure>',
+        ),
+        (
+            '<div>Words <img id="x" alt="a"/> behind</div>',
+            f'<div>Words <figure><img id="x" alt="a" />{FIGURE}</figure> behind</div>',
+        ),
+        ('<p><img id="x" alt=""/></p>', f'<figure><img id="x" alt="Its title" />{FIGURE}</figure>'),
+    ],
+)
+def test_a_figure_gets_its_caption(text: str, dressed: str) -> None:
+    """A paragraph of images becomes the figure; elsewhere one is made around the image. An image
+    without a text gets that of its title."""
+    assert dress_text(text) == dressed
+
+
+@pytest.mark.parametrize(
+    ("language", "name"),
+    [("bash", "Bash"), ("sh", "Bash"), ("py", "Python"), ("text", ""), ("sloth", ""), ("", "")],
+)
+def test_a_language_has_the_name_that_readers_use(language: str, name: str) -> None:
+    """Plain text, and words that are no language, are not named."""
+    assert find_language_name(language) == name
+
+
+def test_a_paragraph_stays_with_what_it_leads_to() -> None:
+    """One that ends with a colon is kept on the page of the code behind it."""
+    text = "<section><p>As in <code>this</code>:</p><pre>x</pre><p>No:</p><p>more</p></section>"
+    assert dress_text(text).count('<p class="leads">') == 1
+
+
+def test_a_footnote_is_a_note() -> None:
+    """All that it says stands in one element."""
+    assert dress_text('<ol class="footnotes"><li id="n">A <b>b</b> c<p>d</p></li></ol>') == (
+        '<ol class="footnotes"><li id="n"><note>A <b>b</b> c<p>d</p></note></li></ol>'
+    )
+
+
+PARAGRAPH = (
+    "<p><strong>CPU cores.</strong> Token ids need no work worth counting. Images do: with 32 "
+    "images of 1,024 tokens each per accelerator and an assumed 20 ms of one core per image, a "
+    "node spends <code>8 * 32 * 0.02 = 5.1</code> core-seconds on each step.</p>"
+)
+
+
+@pytest.mark.parametrize("width", range(120, 160, 2))
+def test_lines_are_filled(width: int) -> None:
+    """No line ends before the word that would still fit on it."""
+    setter = Typesetter(PAPERS["a4"], ClosedFetcher((find_package_folder(),)))
+    page = f'<html lang="en"><body style="width: {width}mm">{PARAGRAPH}</body></html>'
+    document = setter.lay_out(ElementTree.fromstring(page))
+    lines = [
+        box
+        for box in document.pages[0]._page_box.descendants()
+        if type(box).__name__ == "LineBox" and box.element_tag == "p"
+    ]
+    room = lines[0].width if lines[0].width > 300 else width / 25.4 * 96
+    for line in lines[:-1]:
+        used = sum(child.width for child in line.children)
+        assert used > 0.8 * min(room, width / 25.4 * 96), [
+            b.text for b in line.descendants() if hasattr(b, "text")
+        ]
+
+
+SYMBOLS = "←→↔⇒↪ ∈∑√∞≈≠≤≥×÷ ■□▲△◆○●◦ ★☆☐☑☒ ✓✔✗✘ ①② ⌘⏎ ½⅓ ₂² ℓΩ αβγΔ €£ ␛ …–—“”"
+DRAWN = "├──└──│┌┐ █▓░▁▂▃▄▅▆▇"
+EMOJI = "\N{ROCKET} \N{FIRE} \N{WHITE HEAVY CHECK MARK} \N{CROSS MARK} \N{WARNING SIGN}\ufe0f"
+
+
+def test_every_symbol_has_a_glyph_of_ours(make_book: BookMaker) -> None:
+    """In text, headings, tables and code: no empty box is drawn, and no font of the machine is
+    needed, so that the file is the same everywhere."""
+    text = f"{SYMBOLS} {EMOJI}"
+    body = f"# All {text}\n\n{text} *{SYMBOLS}* **{SYMBOLS}** `{text}`\n\n"
+    body += f"| {text} | b |\n|---|---|\n| {text} | `{DRAWN}` |\n\n```\n{SYMBOLS} {DRAWN}\n```\n"
+    root = make_book({"a.md": body})
+    inspection = inspect_book(root)
+    path = root / "book.pdf"
+    _, findings = build_pdf(inspection, find_edition(inspection.config), path, lambda step: None)
+    assert [finding.message for finding in findings] == []
+    assert find_strange_fonts(path) == set()
+    assert count_empty_boxes(path) == 0
+
+
+def test_a_drawing_is_lettered_with_our_fonts(make_book: BookMaker) -> None:
+    """Greek, accents and signs in a drawing that asks for a generic font are in ours as well."""
+    lines = "".join(
+        f'<text y="{40 * n}" font-family="{family}" font-weight="{weight}">Wörter Łódź αβγΔ</text>'
+        for n, (family, weight) in enumerate(
+            (("sans-serif", 400), ("Nowhere, serif", 400), ("monospace", 400), ("sans-serif", 700)),
+            1,
+        )
+    )
+    drawing = f'<svg xmlns="http://www.w3.org/2000/svg" width="400" height="200">{lines}</svg>'
+    root = make_book({"a.md": "# A\n\n![Letters](a.svg)\n", "a.svg": drawing})
+    path = root / "book.pdf"
+    inspection = inspect_book(root)
+    build_pdf(inspection, find_edition(inspection.config), path, lambda step: None)
+    assert find_strange_fonts(path) == set()
+    assert count_empty_boxes(path) == 0
+    words = [word.text for word in read_words(path)]
+    assert [words.count(word) for word in ("Wörter", "Łódź", "αβγΔ")] == [4, 4, 4]

@@ -1,0 +1,549 @@
+"""The EPUB: its package, its links and contents, the proof, and what a failed build leaves."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import posixpath
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from bindery.book.this_edition import find_edition
+from bindery.check.inspect import Inspection, inspect_book
+from bindery.core.model import BookError, Severity
+from bindery.render.addresses import make_prefixes
+from bindery.render.completeness import Proof
+from bindery.render.epub import epub as maker
+from bindery.render.epub.epub import STEPS, EpubDialect, build_epub, prove_epub
+from bindery.render.text.raw_markup import tidy_markup
+from lxml import etree
+from PIL import Image
+from validators import run_epubcheck
+
+EPOCH = "1700000000"
+XHTML = "{http://www.w3.org/1999/xhtml}"
+OPF = "{http://www.idpf.org/2007/opf}"
+NCX = "{http://www.daisy.org/z3986/2005/ncx/}"
+DC = "{http://purl.org/dc/elements/1.1/}"
+TYPE = "{http://www.idpf.org/2007/ops}type"
+LONG_LINE = "python train.py " + " ".join(f"--option-{n} value{n}" for n in range(24))
+
+CONFIG = """\
+title: Büro & <Söhne>
+subtitle: A trial
+authors: [Zoë Ångström]
+language: en
+licence: CC BY-SA 4.0
+version: 1.2.3
+newest: https://example.org/newest
+parts:
+  - chapters: [README.md]
+  - title: Part "One" & more
+    chapters: [one/README.md, one/two.md]
+  - title: Part Two
+    chapters: [three.md]
+outputs: {name: trial}
+"""
+FILES: Mapping[str, str] = {
+    "chapters.yaml": CONFIG,
+    "README.md": "# Preface\n\nSee [one](one/README.md#set-up) and [two](one/two.md).\n",
+    "one/README.md": f"""\
+# Größe und Maß
+
+## Set-up
+
+Text with a note[^1], `x=""`, `a && b` and ![a red square](../red%20square.png).
+
+| a | b | c | d | e |
+|---|--:|---|---|---|
+| 1 | 2 | 3 | 4 | `5` |
+| 6 |   | 8 | [nine](two.md#set-up) | 10 |
+
+```bash
+{LONG_LINE}
+echo "<&>" x=""   # ünïcode → 日本語
+```
+
+> [!WARNING]
+> Mind the `gap`.
+
+## Set-up
+
+- [x] done
+- [ ] to do
+
+[^1]: The note, with a [link](../three.md).
+""",
+    "one/two.md": """\
+Text before the title, and <a id="early"></a>an anchor.
+
+# Second
+
+## Set-up
+
+<p align="center"><img src="../red square.png" width="50%"></p>
+
+<center>in the <strike>middle</strike></center>
+
+<table border="1"><tr><td align="right" valign="top">cell</td></tr></table>
+
+<details><summary>More</summary>
+
+```python
+def f(x: int = 0) -> str:
+    return f"{x}"
+```
+
+</details>
+
+<a id="early"></a>Back to [the anchor](#early).
+""",
+    "three.md": "# Third\n\nText\n\n# Another title\n\n## Below\n\n[up](README.md#preface)\n",
+}
+
+
+def draw_square() -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", (40, 30), "red").save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+@dataclass(frozen=True)
+class Made:
+    """A book that was bound, and what came of it."""
+
+    inspection: Inspection
+    path: Path
+    proof: Proof
+    messages: list[str]
+
+    @property
+    def members(self) -> dict[str, bytes]:
+        with zipfile.ZipFile(self.path) as archive:
+            return {name: archive.read(name) for name in archive.namelist()}
+
+    def parse(self, name: str) -> etree._Element:
+        return etree.fromstring(self.members[f"EPUB/{name}"])
+
+    def list_spine(self) -> list[str]:
+        package = self.parse("content.opf")
+        files = {item.get("id"): item.get("href") or "" for item in package.iter(f"{OPF}item")}
+        return [files[item.get("idref")] for item in package.iter(f"{OPF}itemref")]
+
+    def read_claims(self) -> dict[str, list[str]]:
+        claims: dict[str, list[str]] = {}
+        for meta in self.parse("content.opf").iter(f"{OPF}meta"):
+            name = meta.get("property") or ""
+            claims.setdefault(name.removeprefix("schema:"), []).append(meta.text or "")
+        return claims
+
+    def prove(self, members: Mapping[str, bytes]) -> Proof:
+        """The proof of this book held against a package with these members."""
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for name, content in members.items():
+                archive.writestr(name, content)
+        return prove_epub(
+            self.inspection.resolved, make_dialect(self.inspection), buffer.getvalue()
+        )
+
+
+def make_dialect(inspection: Inspection) -> EpubDialect:
+    chapters = inspection.book.chapters
+    return EpubDialect(
+        inspection.config,
+        find_edition(inspection.config),
+        {chapter.path: chapter for chapter in chapters},
+        make_prefixes(chapters, inspection.config.folder),
+        {},
+        lambda image: image.path.name,
+        files={c.path: f"ch{number:03d}.xhtml" for number, c in enumerate(chapters, 1)},
+    )
+
+
+def bind(root: Path, files: Mapping[str, str | bytes]) -> Made:
+    for name, content in files.items():
+        target = root / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content.encode() if isinstance(content, str) else content)
+    inspection = inspect_book(root)
+    path = root / "dist" / "trial.epub"
+    proof, findings = build_epub(
+        inspection, find_edition(inspection.config), path, lambda name: None
+    )
+    return Made(inspection, path, proof, [finding.message for finding in findings])
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+        root = tmp_path_factory.mktemp("trial")
+        return bind(root, {**FILES, "red square.png": draw_square()})
+
+
+# --- the package ---
+
+
+def test_every_chapter_has_a_file_of_its_own_in_the_order_of_the_book(made: Made) -> None:
+    """The spine holds cover, title page and contents, then one file for each chapter."""
+    assert made.list_spine() == [
+        "text/cover.xhtml",
+        "text/title_page.xhtml",
+        "nav.xhtml",
+        *(f"text/ch{number:03d}.xhtml" for number in range(1, 5)),
+    ]
+    titles = [made.parse(name).findtext(f".//{XHTML}title") for name in made.list_spine()[3:]]
+    assert titles == ["Preface", "Größe und Maß", "Second", "Third"]
+
+
+def test_what_stands_before_the_title_stays_in_its_chapter(made: Made) -> None:
+    """A chapter that does not begin with its title is not torn in two."""
+    body = made.parse("text/ch003.xhtml").find(f"{XHTML}body")
+    assert body is not None
+    text = "".join(body.itertext())
+    assert text.index("Text before the title") < text.index("Second") < text.index("Back to")
+
+
+def test_a_second_title_does_not_begin_a_second_file(made: Made) -> None:
+    """Only a chapter begins a file, whatever headings it holds."""
+    assert "Another title" in "".join(made.parse("text/ch004.xhtml").itertext())
+
+
+def test_ids_are_unique_in_the_whole_book(made: Made) -> None:
+    """Two chapters with the same heading, and two of it in one, have different ids."""
+    ids = [
+        element.get("id")
+        for name in made.list_spine()[3:]
+        for element in made.parse(name).iter()
+        if element.get("id") is not None
+    ]
+    assert len(ids) == len(set(ids))
+    assert {"one--set-up", "one--set-up-1", "one.two--set-up", "one.two--early"} <= set(ids)
+
+
+def test_every_link_and_image_inside_the_book_leads_somewhere(made: Made) -> None:
+    """File and fragment of each link exist, and so does the file of each image."""
+    members = made.members
+    seen = 0
+    for page in [*made.list_spine(), "toc.ncx"]:
+        for element in made.parse(page).iter():
+            address = element.get("href") or element.get("src")
+            if not address or address.startswith("http"):
+                continue
+            file, _, fragment = address.partition("#")
+            folder = posixpath.dirname(f"EPUB/{page}")
+            name = posixpath.normpath(posixpath.join(folder, unquote(file))) if file else ""
+            target = name or f"EPUB/{page}"
+            assert target in members, address
+            if fragment:
+                ids = {e.get("id") for e in etree.fromstring(members[target]).iter()}
+                assert unquote(fragment) in ids, address
+            seen += 1
+    assert seen > 40
+
+
+def test_contents_nest_parts_chapters_and_headings(made: Made) -> None:
+    """Both tables of contents have the same three levels, the front chapter at the top, and
+    the numbers of the chapters."""
+    wanted = [
+        (1, "Preface"),
+        (1, 'Part "One" & more'),
+        (2, "1 Größe und Maß"),
+        (3, "Set-up"),
+        (3, "Set-up"),
+        (2, "2 Second"),
+        (3, "Set-up"),
+        (1, "Part Two"),
+        (2, "3 Third"),
+        (3, "Another title"),
+        (3, "Below"),
+    ]
+
+    def walk(node: etree._Element, depth: int) -> list[tuple[int, str]]:
+        found = []
+        for item in node.findall(f"{XHTML}ol/{XHTML}li"):
+            found.append((depth, item.findtext(f"{XHTML}a") or ""))
+            found += walk(item, depth + 1)
+        return found
+
+    def walk_points(node: etree._Element, depth: int) -> list[tuple[int, str]]:
+        found = []
+        for point in node.findall(f"{NCX}navPoint"):
+            found.append((depth, point.findtext(f"{NCX}navLabel/{NCX}text") or ""))
+            found += walk_points(point, depth + 1)
+        return found
+
+    navs = {nav.get(TYPE): nav for nav in made.parse("nav.xhtml").iter(f"{XHTML}nav")}
+    assert walk(navs["toc"], 1) == wanted
+    points = made.parse("toc.ncx").find(f"{NCX}navMap")
+    assert points is not None
+    assert walk_points(points, 1) == wanted
+
+
+def test_the_package_names_the_book_and_the_edition(made: Made) -> None:
+    """Identifier, title, language and date are those of the configuration, and never random."""
+    package = made.parse("content.opf")
+    assert package.findtext(f".//{DC}identifier") == made.inspection.config.identifier
+    assert package.findtext(f".//{DC}title") == "Büro & <Söhne>"
+    assert package.findtext(f".//{DC}language") == "en"
+    assert package.findtext(f".//{DC}creator") == "Zoë Ångström"
+    assert made.read_claims()["dcterms:modified"] == ["2023-11-14T22:13:20Z"]
+    page = "".join(made.parse("text/title_page.xhtml").itertext())
+    for said in ("Büro & <Söhne>", "Version 1.2.3", "2023-11-14", "https://example.org/newest"):
+        assert said in page
+
+
+def test_a_picture_without_a_description_is_not_claimed_to_have_one(
+    made: Made, tmp_path: Path
+) -> None:
+    """One image of the trial has no alternative text; a book where each has may say so."""
+    claims = made.read_claims()
+    assert claims["accessModeSufficient"] == ["textual,visual"]
+    assert "alternativeText" not in claims["accessibilityFeature"]
+    assert "1 of its 2 images" in claims["accessibilitySummary"][0]
+    config = "title: T\nparts: [{chapters: [a.md]}]\n"
+    described = {"chapters.yaml": config, "a.md": "# A\n\n![red](a.png)\n", "a.png": draw_square()}
+    claims = bind(tmp_path / "described", described).read_claims()
+    assert claims["accessModeSufficient"] == ["textual"]
+    assert "alternativeText" in claims["accessibilityFeature"]
+    claims = bind(tmp_path / "bare", {"chapters.yaml": config, "a.md": "# A\n"}).read_claims()
+    assert claims["accessMode"] == ["textual"]
+    assert "alternativeText" not in claims["accessibilityFeature"]
+
+
+# --- the text ---
+
+
+def test_code_keeps_every_character_and_its_long_lines_are_marked(made: Made) -> None:
+    """A long line has an element of its own, for the indent; spaces and empty quotes stay."""
+    code = made.parse("text/ch002.xhtml").find(f".//{XHTML}pre")
+    assert code is not None
+    assert "".join(code.itertext()) == f'{LONG_LINE}\necho "<&>" x=""   # ünïcode → 日本語'
+    lines = [e for e in code.iter(f"{XHTML}span") if e.get("class") == "line"]
+    assert "".join(lines[0].itertext()) == LONG_LINE
+    assert any(e.get("class") == "word" for e in lines[0].iter())
+    assert any(e.get("class") not in ("line", "word") for e in code.iter(f"{XHTML}span"))
+
+
+def test_cells_of_a_wide_table_carry_the_heading_of_their_column(made: Made) -> None:
+    """So that a narrow reader can show each row as a list."""
+    table = made.parse("text/ch002.xhtml").find(f".//{XHTML}table")
+    assert table is not None
+    assert table.get("class") == "wide"
+    cells = list(table.iter(f"{XHTML}td"))
+    assert [cell.get("data-label") for cell in cells[:5]] == ["a", "b", "c", "d", "e"]
+
+
+def test_footnotes_say_that_they_are_footnotes(made: Made) -> None:
+    """Reference, note and way back have the roles that readers look for."""
+    page = made.parse("text/ch002.xhtml")
+    roles = {e.get(TYPE) or e.get("role") for e in page.iter()}
+    assert {"noteref", "footnote", "doc-backlink"} <= roles
+
+
+def test_old_html_becomes_what_xhtml_still_knows(made: Made) -> None:
+    """Looks move into styles; of two anchors with one name the first one stays."""
+    text = made.members["EPUB/text/ch003.xhtml"].decode()
+    for gone in ("align=", "border=", "<strike", "<center", 'width="50%"'):
+        assert gone not in text
+    for kept in ("text-align: center", "text-align: right", "vertical-align: top", "width: 50%"):
+        assert kept in text
+    assert text.count('id="one.two--early"') == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "tidied"),
+    [
+        ("<p><b>a<table><tr><td>b</td></tr></table></b></p>",
+         "<div><div>a<table><tr><td>b</td></tr></table></div></div>"),
+        ('<ul><ul><li type="x">a</li></ul></ul>', "<ul><li><ul><li>a</li></ul></li></ul>"),
+        ("<li>a</li>", "<div>a</div>"),
+        ("<details>a</details>", '<details open="open">a</details>'),
+        ('<p id="a">x</p><span id="a"/><h2 id="b">y</h2>',
+         '<p id="a">x</p><span/><h2 id="b">y</h2>'),
+        ('<span id="b"/><h2 id="b">y</h2>', '<span/><h2 id="b">y</h2>'),
+        ('<table align="center" width="80"><tr/></table>',
+         '<table style="margin-left: auto; margin-right: auto; width: 80px"><tr/></table>'),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_tidy_markup(given: str, tidied: str) -> None:
+    """What a strict reader refuses is said otherwise, and no text is lost."""
+    assert tidy_markup(given, frozenset(("b",))) == tidied
+
+
+# --- the cover ---
+
+
+def test_a_cover_that_is_named_is_the_cover(tmp_path: Path) -> None:
+    """A PNG beside an SVG cover goes before it, because shelves show no SVG."""
+    config = "title: T\ncover: cover.svg\nparts: [{chapters: [a.md]}]\n"
+    drawing = (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 6 9"><path d="M0 0h6v9z"/></svg>'
+    )
+    files: dict[str, str | bytes] = {"chapters.yaml": config, "a.md": "# A\n", "cover.svg": drawing}
+
+    def find_cover(made: Made) -> str:
+        items = made.parse("content.opf").iter(f"{OPF}item")
+        return next(i.get("href") or "" for i in items if i.get("properties") == "cover-image")
+
+    assert find_cover(bind(tmp_path / "svg", files)).endswith(".svg")
+    twin = bind(tmp_path / "twin", {**files, "cover.png": draw_square()})
+    assert twin.members[f"EPUB/{find_cover(twin)}"] == draw_square()
+    del files["cover.svg"]
+    missing = bind(tmp_path / "missing", files)
+    assert {f.rule for f in missing.inspection.errors} == {"missing-image"}
+    assert find_cover(missing).endswith(".png")
+
+
+def test_a_title_that_the_font_cannot_write_gets_no_cover(tmp_path: Path) -> None:
+    """Better none than one of empty boxes; the title page is still there."""
+    config = "title: 機械学習\nparts: [{chapters: [a.md]}]\n"
+    made = bind(tmp_path, {"chapters.yaml": config, "a.md": "# A\n"})
+    assert made.list_spine()[0] == "text/title_page.xhtml"
+
+
+# --- promises about the whole ---
+
+
+def test_same_book_and_date_give_the_same_bytes(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another folder and another moment leave no trace."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+    again = bind(tmp_path, {**FILES, "red square.png": draw_square()})
+    digests = {hashlib.sha256(m.path.read_bytes()).hexdigest() for m in (made, again)}
+    assert len(digests) == 1
+    with zipfile.ZipFile(made.path) as archive:
+        first = archive.infolist()[0]
+        assert (first.filename, first.compress_type) == ("mimetype", zipfile.ZIP_STORED)
+        assert {info.date_time for info in archive.infolist()} == {(2023, 11, 14, 22, 13, 20)}
+
+
+def test_a_whole_book_is_proved(made: Made) -> None:
+    """What was counted is what the trial holds."""
+    assert made.proof.lacks == ()
+    assert made.prove(made.members).lacks == ()
+    counts = {kind: made.proof.count(kind) for kind in ("tables", "figures", "code_blocks")}
+    assert counts == {"tables": 2, "figures": 2, "code_blocks": 2}
+    assert not made.messages
+
+
+def cut(text: str, start: str, end: str) -> str:
+    first = text.index(start)
+    return text[:first] + text[text.index(end, first) + len(end) :]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "kind", "what"),
+    [
+        ("text/ch002.xhtml", lambda t: cut(t, "<pre", "</pre>"), "code_blocks", "one--code.1"),
+        ("text/ch002.xhtml", lambda t: t.replace("日本語", ""), "code_blocks",
+         "part of one--code.1"),
+        ("text/ch002.xhtml", lambda t: cut(t, "<table", "</table>"), "tables", "one--table.1"),
+        ("text/ch002.xhtml", lambda t: cut(t, "<tr><td", "</tr>"), "tables",
+         "part of one--table.1"),
+        ("text/ch002.xhtml", lambda t: cut(t, "<h2", "</h2>"), "headings", "one--set-up"),
+        ("text/ch002.xhtml", lambda t: cut(t, "<img", "/>"), "figures", "one--figure.1"),
+        ("text/ch001.xhtml", lambda t: cut(t, "<a ", "</a>"), "links",
+         "ch002.xhtml#one--set-up"),
+        ("text/ch002.xhtml", lambda t: t.replace('id="one--note.1"', ""), "links",
+         "#one--note.1 leads nowhere"),
+        ("text/ch002.xhtml", lambda t: t.replace("media/file0", "media/lost"), "figures",
+         "../media/lost.png leads nowhere"),
+        ("text/ch003.xhtml", lambda t: t.replace("one.two--early", "one--set-up"), "links",
+         "#one--set-up stands here and in EPUB/text/ch002.xhtml"),
+        ("text/ch003.xhtml", lambda t: t[:-30], "headings", "one.two--second"),
+        ("content.opf", lambda t: t.replace('<itemref idref="ch003_xhtml"/>', ""), "pages",
+         "EPUB/text/ch003.xhtml is not in its place in the spine"),
+        ("nav.xhtml", lambda t: t.replace("text/ch003.xhtml", "text/ch002.xhtml"), "links",
+         "no line in nav.xhtml"),
+        ("toc.ncx", lambda t: t.replace("#three--third", "#lost"), "links",
+         "text/ch004.xhtml#lost leads nowhere in toc.ncx"),
+    ],
+)  # fmt: skip
+def test_the_proof_sees_what_is_lost(
+    made: Made, name: str, change: Callable[[str], str], kind: str, what: str
+) -> None:
+    """Whatever is cut from a finished EPUB, the proof names it and fails."""
+    members = made.members
+    before = members[f"EPUB/{name}"].decode()
+    members[f"EPUB/{name}"] = change(before).encode()
+    assert members[f"EPUB/{name}"].decode() != before
+    proof = made.prove(members)
+    assert (kind, what) in {(lack.kind, lack.what) for lack in proof.lacks}
+    with pytest.raises(BookError):
+        proof.raise_if_incomplete()
+
+
+def test_a_build_that_fails_leaves_the_former_epub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether pandoc fails or the proof does, the file of yesterday is untouched."""
+    files = {"chapters.yaml": "title: T\nparts: [{chapters: [a.md]}]\n", "a.md": "# A\n\n## B\n"}
+    made = bind(tmp_path, files)
+    former = made.path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(maker, "_finish_chapter", lambda text, *rest: cut(text, "<h2", "</h2>"))
+        with pytest.raises(BookError) as caught:
+            bind(tmp_path, files)
+    assert {finding.rule for finding in caught.value.findings} == {"incomplete-output"}
+    monkeypatch.setattr(maker, "_find_pandoc", lambda config: "no-such-program")
+    with pytest.raises(BookError) as caught:
+        bind(tmp_path, files)
+    assert {finding.rule for finding in caught.value.findings} == {"engine-message"}
+    assert made.path.read_bytes() == former
+    assert sorted(p.name for p in made.path.parent.iterdir()) == [".cache", "trial.epub"]
+
+
+def test_every_line_of_pandoc_becomes_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What pandoc says about a picture it cannot find is a warning, never silence."""
+    body = '<h1 id="a--a">A</h1><p><img id="x" src="lost.png" alt="lost"/></p>'
+    monkeypatch.setattr(maker, "render_chapter", lambda *rest: body)
+    config = "title: T\nparts: [{chapters: [a.md]}]\n"
+    (tmp_path / "chapters.yaml").write_text(config)
+    (tmp_path / "a.md").write_text("# A\n")
+    inspection = inspect_book(tmp_path)
+    edition = find_edition(inspection.config)
+    _, said = maker._run_pandoc(inspection.config, edition, [body], None, tmp_path)
+    assert any("lost.png" in finding.message for finding in said)
+    assert {(f.rule, f.severity) for f in said} == {("engine-message", Severity.WARNING)}
+    with pytest.raises(BookError):  # and the proof stops what pandoc let pass
+        build_epub(inspection, edition, tmp_path / "dist" / "t.epub", lambda name: None)
+
+
+def test_an_image_that_cannot_be_read_stops_the_build(tmp_path: Path) -> None:
+    """The finding stands where the image is shown."""
+    config = "title: T\nparts: [{chapters: [a.md]}]\n"
+    files = {"chapters.yaml": config, "a.md": "# A\n\n![x](x.png)\n", "x.png": b"\x89PNG\r\n\x1a\n"}
+    with pytest.raises(BookError) as caught:
+        bind(tmp_path, files)
+    assert [(f.rule, f.span.path, f.span.line) for f in caught.value.findings] == [
+        ("broken-image", "a.md", 3)
+    ]
+
+
+def test_progress_counts_every_step(tmp_path: Path) -> None:
+    """One call for each chapter and STEPS more, so that the bar ends at its end."""
+    config = "title: T\nparts: [{chapters: [a.md, b.md]}]\n"
+    for name, text in {"chapters.yaml": config, "a.md": "# A\n", "b.md": "# B\n"}.items():
+        (tmp_path / name).write_text(text)
+    inspection = inspect_book(tmp_path)
+    calls: list[str] = []
+    edition = find_edition(inspection.config)
+    build_epub(inspection, edition, tmp_path / "dist" / "t.epub", calls.append)
+    assert len(calls) == 2 + STEPS
+
+
+@pytest.mark.nightly
+def test_epubcheck_finds_nothing(made: Made) -> None:
+    """The validator of the EPUB standard reports no error and no warning."""
+    status, report = run_epubcheck(made.path)
+    assert status == 0, report

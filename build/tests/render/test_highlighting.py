@@ -1,0 +1,76 @@
+"""Code blocks: colours, and lines broken with a mark and without losing a character."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+from bindery.render.text.highlighting import WRAP_MARK, highlight_code, measure_text, read_language
+from bindery.render.text.markup import show_controls
+from hypothesis import given
+from hypothesis import strategies as st
+
+MARK = "\N{RIGHTWARDS ARROW WITH HOOK}"
+
+
+def read_shown(xhtml: str) -> str:
+    """The text that a reader sees, marks included."""
+    return "".join(ElementTree.fromstring(f"<pre>{xhtml}</pre>").itertext())
+
+
+@pytest.mark.parametrize(
+    ("info", "language"),
+    [
+        ("python", "python"),
+        ("Python title=x.py", "python"),
+        ("{.python}", "python"),
+        ("python{1,3}", "python"),
+        ("bash,norun", "bash"),
+        ("", ""),
+        ("   ", ""),
+    ],
+)
+def test_the_language_is_the_first_word(info: str, language: str) -> None:
+    """A fence names its language first; what follows is for other programs."""
+    assert read_language(info) == language
+
+
+def test_a_comment_over_two_lines_is_two_spans() -> None:
+    """No span crosses a line, for engines break such spans badly."""
+    text = highlight_code("/* one\ntwo */\n", "c")
+    assert text == '<span class="cm">/* one</span>\n<span class="cm">two */</span>'
+
+
+def test_a_long_line_breaks_behind_a_separator() -> None:
+    """A break comes behind a space, a comma or a slash where one is near, and shows a mark."""
+    text = highlight_code("alpha beta gamma delta", "", columns=12)
+    assert text == f"alpha beta \n{WRAP_MARK}gamma \n{WRAP_MARK}delta"
+
+
+def test_a_line_that_fits_is_left_alone() -> None:
+    """A line of exactly the room that there is has no mark."""
+    assert highlight_code("x" * 12, "", columns=12) == "x" * 12
+
+
+LANGUAGES = st.sampled_from(["", "python", "bash", "json", "yaml", "c", "text", "console", "diff"])
+CODE = st.lists(
+    st.text(st.characters(codec="utf-8", exclude_characters=f"\r\n{MARK}"))
+    | st.sampled_from(
+        ["--flag=value,other /a/very/long/path", "x" * 90, "\tindented", "模型" * 30]
+    ),
+    max_size=6,
+).map(lambda lines: "\n".join(lines).rstrip("\n"))
+
+
+@given(CODE, LANGUAGES, st.integers(12, 100))
+def test_broken_lines_keep_every_character(code: str, language: str, columns: int) -> None:
+    """Without its marks, broken code is the code itself, and no line is longer than asked."""
+    shown = read_shown(highlight_code(code, language, columns))
+    assert all(measure_text(line) <= columns for line in shown.split("\n"))
+    assert shown.replace(f"\n{MARK}", "") == show_controls(code)
+
+
+@given(CODE, LANGUAGES)
+def test_colours_change_no_character(code: str, language: str) -> None:
+    """Highlighted code reads as the code does."""
+    assert read_shown(highlight_code(code, language)) == show_controls(code)

@@ -1,0 +1,196 @@
+"""Exhibits: tables and figures are numbered by chapter, and have the best title there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from bindery.book.this_edition import find_edition
+from bindery.check.inspect import inspect_book
+from bindery.render.appendix import append_appendix
+from bindery.render.numbering import Exhibit, list_exhibits, number_chapters, shorten_text
+from evidence_book import EPOCH, FILES
+from hypothesis import given
+from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from conftest import BookMaker, Runner
+
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c63f8cf"
+    "c0f01f0005050201a2d7cb5a0000000049454e44ae426082"
+)
+PARTS = """\
+title: A book
+parts:
+  - chapters: [README.md]
+  - title: First
+    chapters: [a.md, b.md]
+  - title: Second
+    chapters: [c.md]
+"""
+TABLE = "| a | b |\n|---|---|\n| 1 | 2 |\n"
+
+
+def list_in(root: Path) -> list[tuple[str, str]]:
+    return [(exhibit.label, exhibit.title) for exhibit in list_exhibits(inspect_book(root))]
+
+
+def test_exhibits_are_numbered_by_chapter(make_book: BookMaker) -> None:
+    """Tables and figures count for themselves in each chapter; those of the front have a number
+    without a chapter."""
+    chapter = f"# C\n\n## One\n\n{TABLE}\n![The first of them](p.png)\n\n## Two\n\n{TABLE}\n"
+    root = make_book(
+        {
+            "chapters.yaml": PARTS,
+            "README.md": f"# Front\n\n{TABLE}",
+            "a.md": chapter,
+            "b.md": "# B\n",
+            "c.md": chapter.replace("# C", "# D", 1),
+            "p.png": PIXEL,
+        }
+    )
+    assert list_in(root) == [
+        ("Table 1", "Front"),
+        ("Table 1.1", "C: One"),
+        ("Figure 1.1", "C: One: The first of them"),
+        ("Table 1.2", "C: Two"),
+        ("Table 3.1", "D: One"),
+        ("Figure 3.1", "D: One: The first of them"),
+        ("Table 3.2", "D: Two"),
+    ]
+
+
+def test_chapters_of_a_book_without_parts_are_all_numbered(
+    make_book: BookMaker, run_bindery: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no part has a title there is no front; that of the appendix does not count."""
+    root = make_book({"a.md": "# A\n", "b.md": "# B\n"})
+    assert dict(number_chapters(inspect_book(root))) == {"a.md": "1", "b.md": "2"}
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+    listing = FILES["chapters.yaml"].replace("  - title: Hardware\n    chapters:\n", "")
+    root = make_book({**FILES, "chapters.yaml": listing}, name="flat")
+    assert run_bindery("fill", folder=root).status == 0
+    inspection = inspect_book(root)
+    inspection = append_appendix(inspection, find_edition(inspection.config))
+    assert list(number_chapters(inspection).values()) == ["1", "2", "A"]
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("![A square of one pixel. It is red.](p.png)", "Under this: A square of one pixel"),
+        ("![What lies under this square](p.png)", "What lies under this square"),
+        ("![Under](p.png)", "Under this"),
+        (f"![{'A square, and beside it ' * 5}one](p.png)", "Under this"),
+        ('![A square](p.png "Its own title")', "Its own title"),
+        ("![diagram](p.png)", "Under this"),
+        ("![](p.png)", "Under this"),
+        ("[![A square in a link](p.png)](c.md)", "Under this: A square in a link"),
+        ("![A square, one](p.png)\n![Another one](p.png)", "Under this: A square, one"),
+        ('<img src="p.png" alt="A raw one">', "Under this: A raw one"),
+        ('<p align="center"><img src="p.png" alt="Amid it"></p>', "Under this: Amid it"),
+        (
+            '<picture><source srcset="p.png"><img src="p.png" alt="A choice"></picture>',
+            "Under this: A choice",
+        ),
+    ],
+)
+def test_what_a_figure_is_called(make_book: BookMaker, text: str, title: str) -> None:
+    """Its title, else the heading that it stands under with the first sentence of its text, if
+    both fit on a line."""
+    root = make_book({"c.md": f"# C\n\n## Under this\n\n{text}\n", "p.png": PIXEL})
+    assert list_in(root) == [("Figure 1.1", title)]
+
+
+def test_a_heading_of_several_chapters_is_told_by_its_chapter(make_book: BookMaker) -> None:
+    """Fourteen tables called "The quick answer" cannot be looked up; a heading that one chapter
+    has, and the title of the chapter itself, need nothing before them."""
+    text = f"## The quick answer\n\n{TABLE}\n## Only {{}}\n\n{TABLE}"
+    root = make_book(
+        {
+            "a.md": f"# Storage: where it lies\n\n{TABLE}\n{text.format('here')}",
+            "b.md": f"# Network\n\n{TABLE}\n{text.format('there')}\n## storage\n\n{TABLE}",
+            "c.md": "# Storage\n",
+        }
+    )
+    assert [title for _, title in list_in(root)] == [
+        "Storage: where it lies",
+        "Storage: The quick answer",
+        "Only here",
+        "Network",
+        "Network: The quick answer",
+        "Only there",
+        "Network: storage",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("caption", "title"),
+    [
+        ("<caption>A raw <b>table</b>\nof one</caption>", "A raw table of one"),
+        ("<caption></caption>", "C"),
+        ("<tr><td><table><caption>Inside</caption></table></td></tr>", "C"),
+    ],
+)
+def test_the_caption_of_a_raw_table_is_its_title(
+    make_book: BookMaker, caption: str, title: str
+) -> None:
+    """The author's words win over the heading; those of a table inside are its own."""
+    root = make_book({"c.md": f"# C\n\n<table>{caption}<tr><td>1</td></tr></table>\n"})
+    assert list_in(root)[0] == ("Table 1.1", title)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Words and ![a square](p.png) between them.",
+        "![A badge](https://example.org/badge.svg)",
+        'Words <img src="p.png" alt="a square">.',
+        "![A square](p.png) beside words",
+    ],
+)
+def test_what_is_no_figure(make_book: BookMaker, text: str) -> None:
+    """Images inside sentences are not numbered, nor such as the book does not have."""
+    root = make_book({"c.md": f"# C\n\n{text}\n", "p.png": PIXEL})
+    assert list_in(root) == []
+
+
+def test_a_table_of_raw_html_is_a_table(make_book: BookMaker) -> None:
+    """It is numbered where it stands; the heading may be raw as well."""
+    raw = '<h2 align="center">Raw</h2>\n\n<table>\n<tr><td>1</td></tr>\n</table>\n'
+    root = make_book({"c.md": f"# C\n\n{TABLE}\n{raw}"})
+    assert list_in(root) == [("Table 1.1", "C"), ("Table 1.2", "Raw")]
+
+
+def test_the_title_of_a_view_comes_first(
+    make_book: BookMaker, run_bindery: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table that a view gave is called what the view is called; the appendix has a letter."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+    root = make_book(FILES)
+    assert run_bindery("fill", folder=root).status == 0
+    inspection = inspect_book(root)
+    inspection = append_appendix(inspection, find_edition(inspection.config))
+    views = inspection.evidence.views
+    assert [(e.label, e.title) for e in list_exhibits(inspection)][:4] == [
+        ("Table 1", views["times"].title),
+        ("Table 2", "Measured"),
+        ("Table 1.1", views["chips"].title),
+        ("Table 1.2", views["lengths"].title),
+    ]
+    assert list(number_chapters(inspection).values()) == ["", "1", "A"]
+
+
+@given(st.text(st.sampled_from("ab .,;:!?"), max_size=400))
+def test_a_title_is_short_and_from_the_text(text: str) -> None:
+    """It is the beginning of the text, on one line, and of bounded length."""
+    title = shorten_text(text)
+    assert len(title) <= 111
+    assert " ".join(text.split()).startswith(title.removesuffix("\u2026"))
+
+
+def test_a_label_is_what_a_reader_says() -> None:
+    """Kind and number, as in the list of tables."""
+    assert Exhibit("table", "c.md", "table.1", "3.2", "T").label == "Table 3.2"

@@ -1,0 +1,109 @@
+"""Paper: how much fits on A4 and on US letter, and that the book is laid out for what it asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pikepdf
+import pytest
+from bindery.book.this_edition import find_edition
+from bindery.check.inspect import inspect_book
+from bindery.core import config
+from bindery.core.model import ConfigError
+from bindery.render.images import Prepared
+from bindery.render.pdf.paper import MARGIN, PAPERS
+from bindery.render.pdf.pdf import _find_corner_colour, build_pdf
+from bindery.render.text.table_layout import layout_table
+from PIL import Image
+from validators import read_words
+
+if TYPE_CHECKING:
+    from conftest import BookMaker, Runner
+
+COLUMNS = 9
+WIDE = "| " + " | ".join(f"Column {n}" for n in range(COLUMNS)) + " |\n" + "|---:" * COLUMNS + "|\n"
+WIDE += ("| " + " | ".join(f"{n + 1}234567.125" for n in range(COLUMNS)) + " |\n") * 3
+CODE = "```\n" + "x" * 300 + "\n```\n"
+
+
+def test_every_paper_of_the_configuration_is_known() -> None:
+    """The words that chapters.yaml may say and the sizes that are known are the same."""
+    assert tuple(PAPERS) == config.PAPERS
+
+
+@pytest.mark.parametrize(("paper", "columns"), [("a4", 94), ("letter", 97)])
+def test_code_fills_the_width(paper: str, columns: int) -> None:
+    """Type of 8 points is 4.8 points wide: 166 mm and 171.9 mm, less the edges of the box
+    and what the mark of a broken line takes beyond a character."""
+    assert PAPERS[paper].code_columns == columns
+
+
+def test_tables_have_another_room_on_another_paper() -> None:
+    """Letter is wider and lower: more fits across it, and less across it when it is turned."""
+    a4, letter = PAPERS["a4"].table_rooms, PAPERS["letter"].table_rooms
+    assert [room.name for room in a4] == [room.name for room in letter]
+    assert all(b.characters > a.characters for a, b in zip(a4[:-1], letter[:-1], strict=True))
+    assert letter[-1].characters < a4[-1].characters
+    row = ["1234567.125"] * 10
+    assert layout_table([row], a4).size != layout_table([row], letter).size
+
+
+def build(root: Path) -> Path:
+    inspection = inspect_book(root)
+    path = root / "dist" / "book.pdf"
+    build_pdf(inspection, find_edition(inspection.config), path, lambda step: None)
+    return path
+
+
+@pytest.mark.needs("pdftotext")
+@pytest.mark.parametrize("paper", ["", "a4", "letter"])
+def test_a_book_is_laid_out_for_its_paper(make_book: BookMaker, paper: str) -> None:
+    """Pages have its size, no word leaves the margin, and no number is split; A4 where the book
+    does not say."""
+    extra = f"outputs:\n  paper: {paper}\n" if paper else ""
+    root = make_book({"a.md": f"# A\n\n{'Some words of prose. ' * 60}\n\n{WIDE}\n{CODE}"}, extra)
+    path = build(root)
+    size = PAPERS[paper or "a4"]
+    with pikepdf.open(path) as file:
+        sizes = {
+            tuple(round(float(v) / 72 * 25.4) for v in page.mediabox[2:]) for page in file.pages
+        }
+    assert (round(size.width), round(size.height)) in sizes
+    assert len(sizes) <= 2  # a table may be turned
+    words = [word for word in read_words(path) if word.page > 1]  # the cover has no margin
+    margin = MARGIN / 25.4 * 72
+    assert [w for w in words if w.left < margin - 1 or w.right > w.page_width - margin + 1] == []
+    assert [w.text for w in words if w.text.endswith("234567.125")] == [
+        f"{n + 1}234567.125" for n in range(COLUMNS)
+    ] * 3
+
+
+def test_paper_that_does_not_exist_is_refused(make_book: BookMaker) -> None:
+    """The error names what there is."""
+    root = make_book({"a.md": "# A\n"}, "outputs:\n  paper: leter\n")
+    with pytest.raises(ConfigError) as caught:
+        inspect_book(root)
+    (finding,) = caught.value.findings
+    assert (finding.message, finding.help) == (
+        "the paper cannot be 'leter'",
+        "did you mean 'letter'?",
+    )
+
+
+def test_one_build_may_ask_for_another_paper(make_book: BookMaker, run_bindery: Runner) -> None:
+    """`--paper` overrules chapters.yaml, and what is no paper is refused."""
+    root = make_book({"a.md": "# A\n\nWords.\n"}, "outputs:\n  name: t\n  paper: a4\n")
+    ended = run_bindery("pdf", "--paper", "letter", folder=root)
+    assert ended.status == 0, ended.stderr
+    with pikepdf.open(root / "dist" / "t.pdf") as file:
+        assert [float(side) for side in file.pages[-1].mediabox[2:]] == [612, 792]
+    assert run_bindery("pdf", "--paper", "a3", folder=root).status == 2
+
+
+def test_a_cover_of_another_shape_is_not_cut(tmp_path: Path) -> None:
+    """It is shown whole, and its own colour goes around it; a drawing has white."""
+    path = tmp_path / "cover.png"
+    Image.new("RGB", (20, 30), "#11202f").save(path)
+    assert _find_corner_colour(Prepared("cover.png", path, 20, 30)) == "#11202f"
+    assert _find_corner_colour(Prepared("cover.svg", path, None, None)) == "#ffffff"

@@ -1,0 +1,640 @@
+"""The PDF: whole, tagged, numbered, closed to the network, and the same twice."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pikepdf
+import pytest
+from bindery.book.this_edition import find_edition
+from bindery.check.inspect import inspect_book
+from bindery.core.model import BookError
+from bindery.crawl.reading import read_pdf
+from bindery.render.addresses import make_prefixes
+from bindery.render.completeness import Proof
+from bindery.render.epub.epub import build_epub
+from bindery.render.pdf import pdf as pdf_module
+from bindery.render.pdf.joined import JoinedDialect
+from bindery.render.pdf.pdf import build_pdf
+from bindery.render.pdf.proof import prove_pdf
+from bindery.render.pdf.typesetting import ClosedFetcher
+from bindery.render.site.building import build_site
+from bindery.render.text.highlighting import highlight_code
+from PIL import Image
+from weasyprint.urls import FatalURLFetchingError
+
+CHAPTERS_YAML = """\
+title: A small book
+authors: [Ada, Bob]
+language: en
+parts:
+  - chapters: [README.md]
+  - title: Second part
+    chapters: [two/README.md, three.md]
+outputs:
+  name: small
+"""
+PREFACE = """\
+# Preface
+
+See [the table](two/README.md#wide-table) and [the last section](three.md#same).
+
+![A square](square.png) is an image, and `<jobid>` is code. Ünïcode: Łódź, αβγ, ≥ ½.
+
+## Same
+
+Text with a footnote[^1], [a site](https://example.org/ä?q=1) and **bold**.
+
+[^1]: The note.
+"""
+WIDE = "| " + " | ".join(f"Column {n}" for n in range(12)) + " |\n"
+WIDE += "|" + "---:|" * 12 + "\n"
+WIDE += ("| " + " | ".join(f"{n * 1234567}.125" for n in range(12)) + " |\n") * 3
+TWO = f"""\
+# Two
+
+## Wide table
+
+{WIDE}
+## Narrow table
+
+| Name | Value |
+|:-----|------:|
+| a    | 1     |
+
+```bash
+{"echo a_rather_long_word_in_a_command --with-options " * 9}
+```
+
+- [ ] open
+- [x] done
+"""
+THREE = """\
+# Three
+
+## Same
+
+[Back](README.md#same) to the preface.
+
+> [!WARNING]
+> Mind the gap.
+"""
+
+
+EPOCH = "1700000000"
+
+
+def write_book(root: Path, three: str = THREE) -> Path:
+    (root / "two").mkdir(parents=True)
+    (root / "chapters.yaml").write_text(CHAPTERS_YAML)
+    (root / "README.md").write_text(PREFACE)
+    (root / "two" / "README.md").write_text(TWO)
+    (root / "three.md").write_text(three)
+    Image.new("RGB", (2400, 1200), "#3366aa").save(root / "square.png")
+    return root
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    """The book, not built yet."""
+    return write_book(tmp_path / "book")
+
+
+@dataclass(frozen=True)
+class LaidOut:
+    """A book that was laid out as `build_pdf` does it, and what is needed for a closer look. Tests
+    that share one change nothing of it."""
+
+    root: Path
+    path: Path
+    resolved: Any
+    dialect: JoinedDialect
+    document: Any
+    proof: Proof
+    findings: list[Any]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> LaidOut:
+    """The small book as it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+        return _lay_out(write_book(tmp_path_factory.mktemp("small") / "book"))
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> LaidOut:
+    """The same with a last chapter over many pages."""
+    return _lay_out(write_book(tmp_path_factory.mktemp("long") / "book", LONG))
+
+
+def _build(root: Path, path: Path) -> tuple[Proof, list[Any]]:
+    inspection = inspect_book(root)
+    assert not inspection.errors
+    return build_pdf(inspection, find_edition(inspection.config), path, lambda name: None)
+
+
+def _walk(box: Any) -> Iterator[Any]:
+    yield box
+    for child in box.all_children():
+        yield from _walk(child)
+
+
+def _lay_out(root: Path) -> LaidOut:
+    kept: list[tuple[Any, Any, Any]] = []
+    original = prove_pdf
+
+    def keep(resolved: Any, dialect: Any, document: Any, data: bytes) -> Proof:
+        kept.append((resolved, dialect, document))
+        return original(resolved, dialect, document, data)
+
+    path = root / "out" / "small.pdf"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pdf_module, "prove_pdf", keep)
+        proof, findings = _build(root, path)
+    return LaidOut(root, path, *kept[0], proof, findings)
+
+
+def test_a_pdf_is_complete_and_says_what_it_is(small: LaidOut) -> None:
+    """Outline, destinations, tags, language, title and PDF/UA-1 mark stand in the file."""
+    path, proof = small.path, small.proof
+    assert proof.lacks == ()
+    assert {kind: proof.count(kind) for kind in ("headings", "tables", "figures")} == {
+        "headings": 7,
+        "tables": 2,
+        "figures": 1,
+    }
+    assert small.findings == []
+    with pikepdf.open(path) as file:
+        assert file.Root.MarkInfo.Marked
+        assert str(file.Root.Lang) == "en"
+        assert str(file.docinfo["/Title"]) == "A small book"
+        assert str(file.docinfo["/Author"]) == "Ada, Bob"
+        assert file.open_metadata()["pdfuaid:part"] == "1"
+        with file.open_outline() as outline:
+            titles = [item.title for item in outline.root]
+            second = [item.title for item in outline.root[-1].children]
+        assert titles == ["Contents", "Tables", "Preface", "Second part"]
+        assert second == ["Two", "Three"]
+    assert not any(link.fault for page in read_pdf(path).pages for link in page)
+
+
+def test_page_numbers_beside_links_are_those_of_the_pages(small: LaidOut) -> None:
+    """The number that is printed beside a link, or in the contents, is the page it leads to."""
+    document = small.document
+    pages = {a: n for n, page in enumerate(document.pages, 1) for a in page.anchors}
+    seen = 0
+    for page in document.pages:
+        for box in _walk(page._page_box):
+            if box.element_tag == "a::after" and getattr(box, "text", "").strip(". "):
+                target = box.element.get("href")[1:]
+                digits = "".join(c for c in box.text if c.isdigit())
+                assert digits == str(pages[target])
+                seen += 1
+    assert seen >= 3 + 8
+
+
+LINES_OF_CODE = ("x" * 433, "word " * 87, "├── ≥ α " * 50, "日本" * 60)
+ABBREVIATIONS = (
+    "data parallelism (DP)",
+    "tensor parallelism (TP)",
+    "mixture of experts (MOE)",
+    "key value cache (KVC)",
+    "mean time between failures (MTBF)",
+)
+LONG = "\n\n".join(
+    [
+        "# Three",
+        "## Same",
+        "[A link](README.md#same), [another](two/README.md#wide-table), and the end.",
+        *["Words. " * 90] * 30,
+        *(f"```\n{text}\n```" for text in LINES_OF_CODE),
+        '<img src="square.png" alt="a" width="96">',
+        '<p align="center"><img src="square.png" alt="b" width="50%"> beside</p>',
+        *(
+            f"## Part {n}\n\nOf {text}.\n\n{'Words. ' * 400}"
+            for n, text in enumerate(ABBREVIATIONS)
+        ),
+        "",
+    ]
+)
+
+
+def test_a_short_number_beside_a_link_leaves_no_gap(long: LaidOut) -> None:
+    """Where others are longer, what follows it in its line stands close, and the area of a link
+    is where its words are."""
+    document = long.document
+    assert len(document.pages) > 9
+    page = next(page for page in document.pages if "three--three" in page.anchors)
+    (line,) = (
+        box
+        for box in _walk(page._page_box)
+        if type(box).__name__ == "LineBox"
+        and any(getattr(part, "text", "") == "another" for part in _walk(box))
+    )
+    texts = [box for box in _walk(line) if hasattr(box, "pango_layout")]
+    shown = "".join(box.text for box in texts)
+    assert re.fullmatch(r"A link\xa0\(p\.\xa0\d\), another\xa0\(p\.\xa0\d\), and the end\.", shown)
+    for before, after in itertools.pairwise(texts):
+        assert after.position_x == pytest.approx(before.position_x + before.width, abs=0.01)
+    areas = [area for kind, _, area, _ in page.links if kind == "internal"]
+    begins = [box.position_x for box in texts if box.element_tag == "a"]
+    assert [area[0] for area in areas if any(abs(area[0] - x) < 0.01 for x in begins)] == begins
+
+
+def test_numbers_of_a_list_end_at_one_edge(book: Path) -> None:
+    """Long titles wrap before the numbers, short ones do not move them, and no entry goes over
+    two pages."""
+    figures = "\n".join(
+        f'![A](square.png "Title {n} {"of node " * (n % 9 + 6)}{"w" * (n % 7)}")\n'
+        for n in range(90)
+    )
+    (book / "three.md").write_text(f"# Three\n\n## Same\n\n{figures}")
+    document = _lay_out(book).document
+    digits = len(str(len(document.pages)))  # the box is as wide as the zeros that were in it
+    edges, entries = set(), []
+    for number, page in enumerate(document.pages):
+        for entry in _walk(page._page_box):
+            if entry.element_tag == "toci" and entry.element.get("class") == "exhibit":
+                texts = [box for box in _walk(entry) if hasattr(box, "pango_layout")]
+                (end,) = [
+                    box
+                    for box in texts
+                    if box.element_tag == "a::after" and box.text.strip("0 .").isdigit()
+                ]
+                title = [box for box in texts if box.element_tag == "a"]
+                assert all(box.position_x + box.width < end.position_x for box in title)
+                assert any(abs(box.position_y - end.position_y) < 4 for box in title)
+                edges.add(round(end.position_x + end.width * len(end.text) / digits))
+                entries.append((number, entry.element.find("p/a").get("href")))
+    assert len({target for _, target in entries}) == len(entries) == 2 + 90
+    assert len({number for number, _ in entries}) > 1
+    assert len(edges) == 1
+
+
+def test_a_wide_table_is_turned_and_no_number_is_split(small: LaidOut) -> None:
+    """Twelve columns of numbers get a landscape page of their own, and each number stands on one
+    line."""
+    document = small.document
+    turned = [page for page in document.pages if page.width > page.height]
+    assert len(turned) == 1
+    texts = [b.text for b in _walk(turned[0]._page_box) if hasattr(b, "pango_layout")]
+    assert texts.count("13580237.125") == 3
+    assert "Narrow table" not in texts, "what stands behind it is upright again"
+
+
+def test_no_text_is_wider_than_its_cell(small: LaidOut) -> None:
+    """The widths that are worked out for columns hold what stands in them."""
+    document = small.document
+
+    def check(box: Any, cell: Any) -> int:
+        if box.element_tag in ("td", "th") and box.element.tag in ("td", "th"):
+            cell = box
+        count = 0
+        if cell is not None and hasattr(box, "pango_layout"):
+            limit = cell.position_x + cell.border_width() - cell.padding_right
+            assert box.position_x + box.width <= limit + 0.5, box.text
+            count = 1
+        return count + sum(check(child, cell) for child in box.all_children())
+
+    assert sum(check(page._page_box, None) for page in document.pages) > 40
+
+
+def test_long_code_is_broken_with_a_mark(small: LaidOut) -> None:
+    """A line of 468 columns goes over several lines, each continuation with its mark."""
+    document = small.document
+    marks = [
+        box
+        for page in document.pages
+        for box in _walk(page._page_box)
+        if box.element is not None
+        and box.element.get("class") == "wrap"
+        and hasattr(box, "pango_layout")
+        and box.element_tag == "artifact"
+    ]
+    assert len(marks) == 5
+
+
+def test_no_line_of_code_is_broken_a_second_time(long: LaidOut) -> None:
+    """The engine has nothing left to break: each of its lines is one of those made here."""
+    columns = long.dialect.code_columns
+    assert columns is not None
+    for number, text in enumerate(LINES_OF_CODE, 1):
+        expected = highlight_code(text + "\n", "", columns).split("\n")
+        assert len(_list_lines(long.document, f"three--code.{number}")) == len(expected) > 1
+
+
+def _list_lines(document: Any, identifier: str) -> list[Any]:
+    """The lines of a block of code, as the engine has set them."""
+    return [
+        box
+        for page in document.pages
+        for block in _walk(page._page_box)
+        if type(block).__name__ == "BlockBox" and block.element.get("id") == identifier
+        for box in _walk(block)
+        if type(box).__name__ == "LineBox"
+    ]
+
+
+CODE_INSIDE = f"""\
+# Three
+
+## Same
+
+- Item:
+
+  ```
+  {"x" * 433}
+  ```
+
+  1. Item:
+
+     ```
+     {"x" * 433}
+     ```
+
+     > Quote:
+     >
+     > ```
+     > {"x" * 433}
+     > ```
+
+> [!NOTE]
+> Alert:
+>
+> ```
+> {"x" * 433}
+> ```
+
+> Quote:
+>
+> ```
+> {"x" * 433}
+> ```
+
+```
+{"x" * 433}
+```
+
+A note[^1].
+
+[^1]: Note:
+
+    ```
+    {"x" * 433}
+    ```
+"""
+
+
+@pytest.mark.parametrize("paper", ["a4", "letter"])
+def test_no_line_of_code_inside_lists_and_quotes_is_broken_a_second_time(
+    book: Path, paper: str
+) -> None:
+    """There is less room: each line but the first of a block begins with a mark, and is filled."""
+    (book / "chapters.yaml").write_text(f"{CHAPTERS_YAML}  paper: {paper}\n")
+    (book / "three.md").write_text(CODE_INSIDE)
+    document = _lay_out(book).document
+    for number in range(1, 8):
+        first, *others = _list_lines(document, f"three--code.{number}")
+        assert others
+        for line in others:
+            texts = [box.text for box in _walk(line) if hasattr(box, "pango_layout")]
+            assert texts[0] == "\N{RIGHTWARDS ARROW WITH HOOK}", number
+        block = next(
+            b
+            for page in document.pages
+            for b in _walk(page._page_box)
+            if type(b).__name__ == "BlockBox" and b.element.get("id") == f"three--code.{number}"
+        )
+        assert first.width > 0.96 * block.width, number
+
+
+def test_the_proof_sees_what_is_missing(small: LaidOut, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A PDF whose text was cut in the layout is not complete."""
+    resolved, dialect, document = small.resolved, small.dialect, small.document
+    whole = small.path.read_bytes()
+    assert prove_pdf(resolved, dialect, document, whole).lacks == ()
+
+    monkeypatch.setattr(document, "pages", document.pages[:-1])
+    cut = prove_pdf(resolved, dialect, document, whole)
+
+    assert ("three.md", "headings", "three--same") in {
+        (lack.chapter, lack.kind, lack.what) for lack in cut.lacks
+    }
+    with pytest.raises(BookError, match="lost a heading"):
+        cut.raise_if_incomplete()
+
+
+def test_two_builds_give_the_same_bytes(small: LaidOut, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With SOURCE_DATE_EPOCH neither the place nor the time of a build is in the PDF; an image of
+    2400 pixels is stored at 1600, and found again by the next build."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+    (kept,) = (small.root / "out" / ".cache" / "images").iterdir()
+    with Image.open(kept) as image:
+        assert image.size == (1600, 800)
+    stamp = kept.stat().st_mtime_ns
+    second = small.root / "out" / "second.pdf"
+    _build(small.root, second)
+    assert second.read_bytes() == small.path.read_bytes()
+    assert kept.stat().st_mtime_ns == stamp
+
+
+def _break_inside(image: Path) -> None:
+    """Damage an image where only decoding it shows: its first and last bytes are as they were."""
+    data = image.read_bytes()
+    image.write_bytes(data[:60] + bytes(len(data) - 120) + data[-60:])
+
+
+def test_a_failed_build_leaves_the_former_pdf(book: Path) -> None:
+    """An image that cannot be decoded is reported where it is shown, and the old file stays."""
+    path = book / "dist" / "small.pdf"
+    before = b"the former one"
+    path.parent.mkdir()
+    path.write_bytes(before)
+    _break_inside(book / "square.png")
+
+    with pytest.raises(BookError) as caught:
+        _build(book, path)
+
+    finding = caught.value.findings[0]
+    assert (finding.span.path, finding.span.line, finding.rule) == ("README.md", 5, "broken-image")
+    assert path.read_bytes() == before
+
+
+def test_a_lenient_build_shows_the_text_of_a_broken_image(book: Path) -> None:
+    """Asked to build anyway, it does: the finding is given, and the proof still holds."""
+    _break_inside(book / "square.png")
+    inspection = inspect_book(book)
+    edition = find_edition(inspection.config)
+    path = book / "dist" / "small.pdf"
+
+    proof, findings = build_pdf(inspection, edition, path, lambda name: None, lenient=True)
+
+    assert proof.lacks == ()
+    assert [f.rule for f in findings if f.rule == "broken-image"] == ["broken-image"]
+    assert path.exists()
+
+
+def test_an_image_has_the_size_that_its_author_gave(long: LaidOut) -> None:
+    """Width in pixels and in percent of raw HTML are heeded on paper."""
+    sizes = {}
+    for page in long.document.pages:
+        for box in _walk(page._page_box):
+            if box.element_tag == "img" and box.element.get("alt") in ("a", "b"):
+                sizes[box.element.get("alt")] = (round(box.width), round(box.height))
+    assert sizes["a"] == (96, 48)
+    assert abs(sizes["b"][0] - 150 / 25.4 * 96 / 2) < 3
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["http://169.254.169.254/latest", "https://example.org/a.png", "file:///etc/passwd"],
+)
+def test_a_drawing_cannot_reach_outside(book: Path, reference: str) -> None:
+    """A drawing that refers to the network, or to a file outside the book, ends the build."""
+    (book / "drawing.svg").write_text(
+        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+        f'viewBox="0 0 9 9"><image width="9" height="9" xlink:href="{reference}"/></svg>'
+    )
+    (book / "three.md").write_text("# Three\n\n## Same\n\n![Drawing](drawing.svg)\n")
+
+    with pytest.raises(BookError) as caught:
+        _build(book, book / "dist" / "small.pdf")
+
+    finding = caught.value.findings[0]
+    assert (finding.span.path, finding.span.line) == ("three.md", 5)
+    assert reference in finding.message
+    assert not (book / "dist" / "small.pdf").exists()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://localhost/a",
+        "ftp://localhost/a",
+        "file:///etc/passwd",
+        "file://host/etc/passwd",
+        "gopher://localhost/",
+        "image:unknown.png",
+    ],
+)
+def test_the_fetcher_refuses(tmp_path: Path, url: str) -> None:
+    """Nothing but data, files below the book and its own images is ever opened."""
+    with pytest.raises(FatalURLFetchingError):
+        ClosedFetcher((tmp_path,)).fetch(url)
+
+
+def test_the_fetcher_refuses_what_climbs_out(tmp_path: Path) -> None:
+    """Neither `..` nor a symbolic link leads out of the book."""
+    inside = tmp_path / "book"
+    inside.mkdir()
+    (tmp_path / "secret").write_text("x")
+    (inside / "link").symlink_to(tmp_path / "secret")
+    fetcher = ClosedFetcher((inside,))
+    for url in (f"{inside.as_uri()}/../secret", f"{inside.as_uri()}/link"):
+        with pytest.raises(FatalURLFetchingError):
+            fetcher.fetch(url)
+
+
+def test_what_the_engine_says_becomes_a_finding(book: Path) -> None:
+    """An unknown line of the engine is a warning at the chapter whose id it names."""
+    inspection = inspect_book(book)
+    chapters = inspection.book.chapters
+    dialect = JoinedDialect(
+        inspection.config,
+        find_edition(inspection.config),
+        {chapter.path: chapter for chapter in chapters},
+        make_prefixes(chapters, ""),
+        {},
+        lambda image: "",
+    )
+    record = logging.LogRecord(
+        "weasyprint", logging.ERROR, "", 0, "No anchor #three--gone for it", (), None
+    )
+    findings = pdf_module._read_log([record, record], inspection.resolved, dialect)
+
+    assert [(f.span.path, f.severity, f.message) for f in findings] == [
+        ("three.md", "warning", "WeasyPrint: no anchor #three--gone for it")
+    ]
+
+
+HARD_HEADINGS = """\
+# ![The logo](square.png)
+
+## A note[^1] here
+
+## `code` & <b>bold</b> ![dot](square.png) \N{ROCKET}
+
+## \x1b[31mred
+
+## With ![a badge](https://example.org/b.svg) of the web
+
+## !!!
+
+<h2 align="center"><img src="square.png" alt="Drawn" width="20"></h2>
+
+[^1]: The note.
+"""
+
+
+def test_hard_headings_reach_every_output(book: Path) -> None:
+    """Headings of images, footnotes, signs and control characters are in outline and contents,
+    under the name that a reader would say."""
+    (book / "three.md").write_text(HARD_HEADINGS)
+    (book / "README.md").write_text("# Preface\n\n[Table](two/README.md#wide-table)\n")
+    inspection = inspect_book(book)
+    edition = find_edition(inspection.config)
+    path = book / "dist" / "small.pdf"
+    build_site(inspection, edition, book / "dist" / "site", lambda name: None)
+    build_epub(inspection, edition, book / "dist" / "small.epub", lambda name: None)
+    proof, _ = build_pdf(inspection, edition, path, lambda name: None)
+
+    assert proof.lacks == ()
+    with pikepdf.open(path) as file, file.open_outline() as outline:
+        chapter = outline.root[-1].children[-1]
+        assert chapter.title == "The logo"
+        assert [item.title for item in chapter.children] == [
+            "A note here",
+            "code & bold \N{ROCKET}",
+            "\N{SYMBOL FOR ESCAPE}[31mred",
+            "With of the web",
+            "!!!",
+            "Drawn",
+        ]
+
+
+def test_the_index_names_the_pages(long: LaidOut) -> None:
+    """The index stands last and in the contents; each of its numbers is the page it leads to, and
+    the whole goes on with the numbers of pages."""
+    document = long.document
+    numbers = {a: n for n, page in enumerate(document.pages, 1) for a in page.anchors}
+    assert numbers["index."] == len(document.pages)
+    last = [box for box in _walk(document.pages[-1]._page_box) if hasattr(box, "pango_layout")]
+    links = [box for box in last if box.element_tag == "a"]
+    assert len({box.element.get("href") for box in links}) == len(ABBREVIATIONS)
+    assert all(box.text == str(numbers[box.element.get("href")[1:]]) for box in links)
+    assert str(len(document.pages)) in {box.text for box in last}
+    with pikepdf.open(long.path) as file, file.open_outline() as outline:
+        assert outline.root[-1].title == "Index"
+
+
+def test_heads_of_pages_say_part_and_chapter(long: LaidOut) -> None:
+    """Left pages say part and chapter, right pages section and chapter, and the first page of a
+    chapter neither."""
+    document = long.document
+    start = next(n for n, page in enumerate(document.pages) if "three--three" in page.anchors)
+    heads = []
+    for page in document.pages[start : start + 3]:
+        boxes = (
+            b for b in _walk(page._page_box) if getattr(b, "at_keyword", "").startswith("@top")
+        )
+        texts = ("".join(b.text for b in _walk(box) if hasattr(b, "pango_layout")) for box in boxes)
+        heads.append([text for text in texts if text])
+    assert heads[0] in ([], ["Same"])
+    assert sorted(heads[1:]) == [["Same", "Three"], ["Second part", "Three"]]

@@ -1,0 +1,199 @@
+"""The structure of the PDF as PDF/UA-1 wants it, seen with pikepdf."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pikepdf
+import pytest
+from bindery.book.this_edition import find_edition
+from bindery.check.inspect import inspect_book
+from bindery.core.model import Finding
+from bindery.render.pdf.pdf import build_pdf
+from pdf_tags import Tag, find_faults, read_tags
+from PIL import Image
+
+HARD = """\
+# Hard
+
+##### Far too deep
+
+Text with a footnote[^1], [a link](#deep-too) and `code`:
+
+- one
+  - inside
+    1. deeper
+
+       A paragraph in it.
+- [ ] to do
+
+![](p.png)
+
+![A square](p.png)
+
+![One](p.png) ![Two](p.png)
+
+| Head | Number |
+|:-----|-------:|
+| a    | 1      |
+
+<table>
+<tr><th>Left</th><td>1</td></tr>
+<tr><th>Right</th><td>2</td></tr>
+</table>
+
+<dl><dt>Term</dt><dd>What it means.</dd></dl>
+
+> [!WARNING]
+> Mind the *gap*.
+
+```python
+print("a line that is much longer than the page is wide, so that it has to be broken somewhere")
+```
+
+> Quoted
+>
+> # Deep too
+
+---
+
+<details><summary>More</summary>
+
+Hidden text.
+
+</details>
+
+[^1]: The note, with `code`.
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Finding]]:
+    """The PDF of a hard book, and what the engine said of it."""
+    root = tmp_path_factory.mktemp("hard")
+    Image.new("RGB", (40, 30), "#336699").save(root / "p.png")
+    body = (
+        HARD
+        + "\n\n"
+        + "Words to fill the pages.\n\n" * 120
+        + "| a | b |\n|---|---|\n"
+        + "| 1 | 2 |\n" * 90
+    )
+    (root / "chapters.yaml").write_text("title: A book\nparts:\n  - chapters: [a.md, b.md]\n")
+    (root / "a.md").write_text(body)
+    (root / "b.md").write_text("# B\n\n[Back](a.md#deep-too)\n")
+    inspection = inspect_book(root)
+    path = root / "dist" / "book.pdf"
+    edition = find_edition(inspection.config)
+    _, findings = build_pdf(inspection, edition, path, lambda step: None, lenient=True)
+    return path, findings
+
+
+@pytest.fixture
+def hard(built: tuple[Path, list[Finding]]) -> Path:
+    return built[0]
+
+
+def test_a_hard_book_has_no_fault(built: tuple[Path, list[Finding]]) -> None:
+    """Headings that jump, lists in lists, raw tables, images without text, tables over pages: the
+    tags are in order all the same, and the engine has nothing to say."""
+    path, findings = built
+    assert [finding.message for finding in findings] == []
+    assert find_faults(path) == []
+
+
+def test_tags_say_what_things_are(hard: Path) -> None:
+    """Captions, notes, code, contents and scopes are tagged as such."""
+    with pikepdf.open(hard) as file:
+        tags = read_tags(file)
+        scopes = [str(tag.entry.A.Scope) for tag in tags.find("TH")]
+        texts = [str(tag.entry.Alt) for tag in tags.find("Figure")]
+        levels = [tag.role for tag in tags.top.walk() if tag.role in ("H1", "H2", "H3", "H5")]
+        assert len(tags.find("Note")) == 1
+        assert len(tags.find("Code")) >= 3
+        assert {tag.parent.role for tag in tags.find("Caption") if tag.parent} == {
+            "Table",
+            "Div",
+        } | set()
+        assert tags.find("TOCI")
+    assert scopes[:4] == ["/Column", "/Column", "/Row", "/Row"]
+    assert texts == ["Far too deep", "A square", "One", "Two"]
+    assert levels[:5] == ["H1", "H1", "H1", "H1", "H2"]  # contents, lists, the chapter, its heading
+
+
+def test_marks_of_broken_lines_are_not_read_out(hard: Path) -> None:
+    """The sign of a continued line, the language of code and the heads of pages are no content:
+    what a listener hears of the code is the code."""
+    with pikepdf.open(hard) as file:
+        tags = read_tags(file)
+        owned = sum(map(len, tags.owned.values()))
+        drawn = sum(page.obj.Contents.read_bytes().count(b"/MCID") for page in file.pages)
+        artifacts = sum(page.obj.Contents.read_bytes().count(b"/Artifact") for page in file.pages)
+    assert owned == drawn > 100
+    assert artifacts > len(tags.owned)
+
+
+def test_links_say_where_they_lead(hard: Path) -> None:
+    """A listener is told the words of a link, not the name of its destination."""
+    with pikepdf.open(hard) as file:
+        words = {
+            str(annotation.Contents)
+            for page in file.pages
+            for annotation in page.get("/Annots", ())
+        }
+    assert {"a link", "Back"} <= words
+    assert not any("--" in word for word in words)
+
+
+def break_tags(path: Path, change: Any) -> list[str]:
+    """The faults of a PDF after something was changed in it."""
+    with pikepdf.open(path, allow_overwriting_input=True) as file:
+        change(file, read_tags(file))
+        file.save(path)
+    return find_faults(path)
+
+
+def _drop(tag: Tag, key: str) -> None:
+    del tag.entry[key]
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda file, tags: _drop(tags.find("Figure")[0], "/Alt"), "a figure without a text"),
+        (lambda file, tags: _drop(tags.find("Note")[0], "/ID"), "a note without an id of its own"),
+        (
+            lambda file, tags: tags.find("TH")[0].entry.A.__delitem__("/Scope"),
+            "a head of a table without scope",
+        ),
+        (
+            lambda file, tags: tags.find("H2")[0].entry.__setitem__("/S", pikepdf.Name.H4),
+            "H4 after H1",
+        ),
+        (
+            lambda file, tags: tags.find("LI")[0].entry.__setitem__("/S", pikepdf.Name.P),
+            "L holds ['P']",
+        ),
+        (lambda file, tags: file.Root.__delitem__("/Lang"), "no language"),
+        (lambda file, tags: file.Root.__delitem__("/Metadata"), "no word of PDF/UA-1"),
+        (
+            lambda file, tags: [
+                tag.entry.__setitem__("/S", pikepdf.Name.TD) for tag in tags.find("TH")
+            ],
+            "a table without heads",
+        ),
+        (lambda file, tags: tags.find("TR")[1].entry.K.__delitem__(0), "rows of different lengths"),
+        (
+            lambda file, tags: tags.top.entry.K.__delitem__(len(tags.top.entry.K) - 1),
+            "content without a tag",
+        ),
+    ],
+)
+def test_the_checker_sees_faults(hard: Path, tmp_path: Path, change: Any, fault: str) -> None:
+    """Each thing that is asked for is missed when it is gone."""
+    path = tmp_path / "broken.pdf"
+    shutil.copyfile(hard, path)
+    faults = break_tags(path, change)
+    assert any(found.endswith(fault) for found in faults), faults

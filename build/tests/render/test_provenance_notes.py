@@ -1,0 +1,541 @@
+"""What the outputs say of where numbers come from: true, complete, and quiet."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import zipfile
+from collections.abc import Callable, Mapping
+from datetime import date, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from bindery.book.this_edition import find_edition
+from bindery.check.inspect import inspect_book
+from bindery.check.quoted_numbers import (
+    compress_numbers,
+    describe_age,
+    find_quoted,
+    is_address,
+    shorten_address,
+)
+from bindery.evidence.records import Record, parse_record
+from bindery.markdown.chapter_reader import parse_chapter
+from bindery.render.appendix import TITLE, append_appendix, find_appendix, write_record_facts
+from bindery.render.completeness import Contents, read_contents
+from bindery.render.provenance_notes import (
+    Marks,
+    NumberNote,
+    Place,
+    place_letters,
+    place_marks,
+    write_letter,
+    write_roman,
+)
+from evidence_book import EPOCH, FILES, MODEL, make_record
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import html as lxml_html
+from needs import need
+from validators import run_epubcheck
+
+if TYPE_CHECKING:
+    from conftest import BookMaker, Runner
+
+Filler = Callable[..., Path]
+PREFACE_IN_HTML = """\
+# Preface
+
+<div>
+<!-- table: times -->
+<!-- /table -->
+</div>
+
+| a | b | c |
+| - | - | - |
+| 1 | 2 | 3 |
+| 4 | 5 | 6 |
+"""
+RECORD = "scripts/records/timer/cpu-x86_64-2core_20261120.json"
+
+
+@pytest.fixture
+def fill_book(make_book: BookMaker, run_bindery: Runner, monkeypatch: pytest.MonkeyPatch) -> Filler:
+    """The book of `evidence_book`, changed, filled, and without a finding."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+
+    def fill(changes: Mapping[str, str] | None = None) -> Path:
+        root = make_book({**FILES, **(changes or {})})
+        ended = run_bindery("fill", folder=root)
+        assert ended.status == 0, ended.stdout
+        return root
+
+    return fill
+
+
+@pytest.fixture
+def open_page(fill_book: Filler, run_bindery: Runner) -> Callable[..., Any]:
+    """The text of a page of the site, as a tree."""
+
+    def build(page: str, root: Path | None = None) -> Any:
+        root = root or fill_book()
+        ended = run_bindery("html", "--lenient", folder=root)
+        assert ended.status == 0, ended.stderr
+        return lxml_html.parse(root / "dist" / "site" / page).getroot().find(".//article")
+
+    return build
+
+
+def find_cells(article: Any, table: int = 0) -> dict[str, Any]:
+    """The numbers of a table with notes, by their text without marks."""
+    tables = article.xpath(".//table[@data-origins]")
+    return {cell.text: cell for cell in tables[table].xpath(".//td[@data-number]")}
+
+
+def read_notes(article: Any, cell: Any) -> list[str]:
+    """The notes that a number names, as text."""
+    owner = cell.xpath("ancestor-or-self::*[@data-origins]")[0].get("data-origins")
+    ends = cell.get("data-sources").split()
+    if cell.get("data-formula"):
+        ends.insert(0, f"formula.{cell.get('data-formula')}")
+    notes = [article.xpath(f".//details[@id='{owner}']//*[@id='{owner}.{end}']") for end in ends]
+    assert all(len(note) == 1 for note in notes)
+    return [" ".join(note[0].text_content().split()) for note in notes]
+
+
+# --- the site ---
+
+
+def test_a_measured_number_names_its_run(open_page: Callable[..., Any]) -> None:
+    """Tool, version, method, machine, date, age, caveats, record and command stand in its note."""
+    article = open_page("index.html")
+    cell = find_cells(article)["0.50"]
+    assert cell.get("data-number") == "measured"
+    (note,) = read_notes(article, cell)
+    assert note == (
+        f"Measured with timer 0.1.0, method 1, on {MODEL}, 1 socket, 2 cores, 2026-11-20, "
+        "11 days before this edition, 1 caveat, record R1. "
+        "Command: OMP_NUM_THREADS=2 python scripts/timer.py --name 'two words'"
+    )
+
+
+def test_a_derived_number_shows_its_formula(open_page: Callable[..., Any]) -> None:
+    """A computed column has a letter at its heading, and the formula stands in the notes."""
+    article = open_page("index.html")
+    cell = find_cells(article)["7200"]
+    formula, note = read_notes(article, cell)
+    assert formula == "Runs in an hour = 3600 / seconds"
+    assert note.startswith("Measured with timer")
+    assert cell.xpath("ancestor::table")[0].xpath(".//th//sup")[0].text_content() == "a"
+    assert cell.xpath(".//sup") == []
+
+
+def test_a_published_number_names_its_own_source(open_page: Callable[..., Any]) -> None:
+    """A cell with a source of its own leads there, with class, date, age, doubt and file."""
+    article = open_page("chips/index.html")
+    cell = find_cells(article)["1000"]
+    assert cell.get("data-number") == "reported"
+    (note,) = read_notes(article, cell)
+    assert note == (
+        "example.com/power: reported, dated 2026-11-20 (11 days before this edition), unconfirmed, "
+        "via example.net/list. In data/chips.csv, line 3."
+    )
+    (letter,) = read_notes(article, find_cells(article)["64"])
+    assert letter.startswith("A letter of the vendor: vendor, dated 2026-01-15 (11 months before")
+
+
+def test_every_class_that_occurs_is_explained(open_page: Callable[..., Any]) -> None:
+    """Each number's class has its meaning in the notes that it names."""
+    article = open_page("index.html")
+    for cell in article.xpath(".//*[@data-number]"):
+        owner = cell.xpath("ancestor-or-self::*[@data-origins]")[0].get("data-origins")
+        kind = cell.get("data-number")
+        assert article.xpath(f".//details[@id='{owner}']//dd[@data-class='{kind}']")
+
+
+def test_a_number_in_a_sentence_has_a_note(open_page: Callable[..., Any]) -> None:
+    """Values are marked in Roman numerals, which no footnote has; inside a link without a link."""
+    article = open_page("index.html")
+    first, second = article.xpath(".//span[@data-number]")
+    assert first.text_content() == "0.50 s"
+    assert first.getnext().text_content() == "i"
+    assert second.getnext() is None
+    assert second.xpath("ancestor::a")
+    assert "Measured with timer" in read_notes(article, first)[0]
+
+
+def test_a_stale_row_says_so(open_page: Callable[..., Any]) -> None:
+    """Rows of a stale record carry the word, and the note says why and that the run is partial."""
+    article = open_page("chips/index.html")
+    cells = find_cells(article, 1)
+    for row in (cell.getparent() for cell in cells.values()):
+        assert row.get("class") == "stale"
+        assert row.xpath("td[1]/span[@class='stale']")[0].text == "stale"
+    (note,) = read_notes(article, cells["4096"])
+    assert "stale (method 1, and ruler is at 2)" in note
+    assert "2 nodes with 4 ranks" in note
+    assert "partial, ended as timeout" in note
+
+
+def test_a_run_that_found_a_problem_says_so(
+    fill_book: Filler, open_page: Callable[..., Any]
+) -> None:
+    """Of a whole record of a failed run note and appendix tell the exit status."""
+    root = fill_book({RECORD: make_record("timer", ended="failed", exit_status=1)})
+    article = open_page("index.html", root)
+    said = "the tool ended with status 1: it had found a problem"
+    (note,) = read_notes(article, find_cells(article)["0.50"])
+    assert said in note
+    assert "partial" not in note
+    appendix = open_page("how-these-numbers-were-made/index.html", root)
+    assert f"Failed: {said}." in appendix.text_content()
+
+
+def test_a_table_of_the_author_has_no_notes(open_page: Callable[..., Any]) -> None:
+    """Only tables between markers get marks and notes."""
+    tables = open_page("index.html").xpath(".//table")
+    assert [table.get("data-origins") is not None for table in tables] == [True, False]
+    assert tables[1].xpath(".//sup | .//*[@data-number]") == []
+
+
+def test_a_plot_has_notes_on_what_it_draws(
+    open_page: Callable[..., Any], fill_book: Filler
+) -> None:
+    """Sources and formulas stand below a plot, without those of columns that it does not draw."""
+    need("python:matplotlib")
+    drawn = "-- plot: bar\n-- plot x: name\n-- plot y: memory\n"
+    root = fill_book(
+        {
+            "views/drawn.sql": drawn + FILES["views/chips.sql"],
+            "README.md": "# Preface\n\n<!-- plot: drawn -->\n<!-- /plot -->\n",
+        }
+    )
+    article = open_page("index.html", root)
+    notes = [
+        item.text_content().partition(":")[0]
+        for item in article.xpath(".//details[@class='origins']/ol/li")
+    ]
+    assert notes == ["example.org/a100", "example.org/b200", "A letter of the vendor"]
+
+
+def test_of_an_edited_table_nothing_is_said(
+    fill_book: Filler, open_page: Callable[..., Any]
+) -> None:
+    """A number that was typed over keeps silent: its notes would be those of another number."""
+    root = fill_book()
+    path = root / "README.md"
+    path.write_text(path.read_text().replace("|    0.25 |", "|    0.26 |").replace("0.50 s", "9 s"))
+    article = open_page("index.html", root)
+    assert article.xpath(".//table[@data-origins]") == []
+    # The other value is as its view gives it, and stays explained.
+    assert [e.text_content() for e in article.xpath(".//span[@data-number]")] == ["7200"]
+
+
+def test_what_is_no_table_for_markdown_has_no_notes(
+    make_book: BookMaker, open_page: Callable[..., Any]
+) -> None:
+    """A region inside raw HTML is refused, and in a lenient build its notes go to no other
+    table."""
+    article = open_page("index.html", make_book({**FILES, "README.md": PREFACE_IN_HTML}))
+    assert article.xpath(".//*[@data-origins] | .//details[@class='origins']") == []
+    assert len(article.xpath(".//table")) == 1
+
+
+def test_pages_without_such_numbers_have_no_script(fill_book: Filler, run_bindery: Runner) -> None:
+    """The script stands beside the site, and only pages that need it name it."""
+    root = fill_book({"chips/README.md": "# Chips\n"})
+    assert run_bindery("html", folder=root).status == 0
+    site = root / "dist" / "site"
+    assert '<script src="provenance.js" defer>' in (site / "index.html").read_text()
+    assert "provenance.js" not in (site / "chips/index.html").read_text()
+
+
+def test_a_book_without_evidence_is_left_alone(make_book: BookMaker, run_bindery: Runner) -> None:
+    """No appendix, no script and no note where nothing is quoted."""
+    root = make_book({"README.md": "# Preface\n\n| a |\n|---|\n| 1 |\n"})
+    assert run_bindery("html", folder=root).status == 0
+    site = root / "dist" / "site"
+    assert [path.name for path in site.iterdir() if path.is_dir()] == ["pagefind"]
+    assert "provenance.js" not in (site / "index.html").read_text()
+    assert "origins" not in (site / "index.html").read_text()
+
+
+# --- the appendix ---
+
+
+def test_the_appendix_lists_every_record_and_source(open_page: Callable[..., Any]) -> None:
+    """Each record with command, machine, environment, ending and places; each source once."""
+    article = open_page("how-these-numbers-were-made/index.html")
+    text = " ".join(article.text_content().split())
+    assert [h.text_content() for h in article.iter("h3")] == [
+        "R1: timer, 2026-11-20",
+        "R2: ruler, 2026-11-20",
+        "Chips & boards",
+    ]
+    for said in (
+        "Tool: timer 0.1.0, method 1, SHA-256 0123456789ab; its file has changed since.",
+        f"Machine: {MODEL}, 1 socket, 2 cores, x86_64, 8 GiB of memory.",
+        "Environment: OMP_NUM_THREADS=2.",
+        "11 days before this edition, 1.5 s, profile full, 1 node, 1 rank, done, exit status 0",
+        "Stale: method 1, and ruler is at 2.",
+        "2 nodes, 4 ranks, ended as timeout, no exit status, partial.",
+        "the clock | was not *sampled*",
+        "Quoted in: Preface; Preface: Measured.",
+        "Quoted in: Chips: Lengths.",
+        "3 rows quoted, by class: vendor 3, reported 1.",
+        "A letter of the vendor, 1 row",
+    ):
+        assert said in text, said
+    commands = [code.text_content() for code in article.iter("pre")]
+    assert commands == [
+        f"OMP_NUM_THREADS=2 python scripts/{t}.py --name 'two words'" for t in ("timer", "ruler")
+    ]
+    links = {link.get("href") for link in article.iter("a")}
+    assert {"https://example.org/a100", "https://example.com/power"} <= links
+    assert "../index.html#measured" in links
+
+
+def test_the_appendix_has_an_address_of_its_own(
+    fill_book: Filler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a chapter, or one that has moved, stands at its address, it takes the next one."""
+    listing = FILES["chapters.yaml"].replace(
+        "      - chips/README.md", "      - chips/README.md\n      - How-These-Numbers-Were-Made.md"
+    )
+    name = "how-these-numbers-were-made"
+    moved = f"moved:\n  {name}/README.md: chips/README.md\n"
+    for changes, expected in (
+        ({"chapters.yaml": listing, "How-These-Numbers-Were-Made.md": "# Mine\n"}, name),
+        ({"chapters.yaml": FILES["chapters.yaml"] + moved}, f"{name}-2"),
+    ):
+        inspection = inspect_book(fill_book(changes))
+        edition = find_edition(inspection.config)
+        appendix = find_appendix(append_appendix(inspection, edition))
+        assert appendix is not None
+        assert appendix.path == f"{expected}/README.md"
+
+
+def test_nobody_is_asked_to_edit_the_appendix(fill_book: Filler, run_bindery: Runner) -> None:
+    """A page that has no file has no link to edit it; the others have theirs."""
+    extra = "repository:\n  url: https://example.org/book\n"
+    root = fill_book({"chapters.yaml": FILES["chapters.yaml"] + extra})
+    assert run_bindery("html", folder=root).status == 0
+    site = root / "dist" / "site"
+    assert "Edit this page" in (site / "index.html").read_text()
+    page = (site / "how-these-numbers-were-made/index.html").read_text()
+    assert "Edit this page" not in page
+    assert f"https://example.org/book/blob/main/{RECORD}" in page
+
+
+HARSH = st.text(st.sampled_from("ab1 \\`*_{}[]<>()#+-.!|~&$:@^/\"'=?;%w\t\n"), max_size=20)
+
+
+@given(model=HARSH.map(lambda text: f"A{text}Z"), caveat=HARSH.filter(str.strip))
+def test_words_of_a_record_stay_words(model: str, caveat: str) -> None:
+    """Whatever a machine is called, the appendix says it letter by letter and links nowhere."""
+    parsed = parse_record("x.json", make_record("timer", caveats=[caveat]))
+    assert isinstance(parsed, Record)
+    cpu = parsed.machine.cpu.model_copy(update={"model": model})
+    machine = parsed.machine.model_copy(update={"cpu": cpu})
+    record = parsed.model_copy(update={"machine": machine})
+    chapter = parse_chapter("a.md", "\n".join(("# T", "", *write_record_facts(record))) + "\n")
+    texts = [
+        "".join(child.content for child in token.children or ())
+        for token in chapter.tokens
+        if token.type == "inline"
+    ]
+    words = " ".join(model.split())
+    assert f"Machine: {words}, 1 socket, 2 cores, x86_64, 8 GiB of memory." in texts
+    assert " ".join(caveat.split()) in texts
+    assert chapter.links == ()
+
+
+# --- the ebooks ---
+
+
+def test_an_epub_has_the_notes_below_its_tables(fill_book: Filler, run_bindery: Runner) -> None:
+    """Notes are text of the chapter, marks lead to them, and the appendix ends the book."""
+    root = fill_book()
+    ended = run_bindery("epub", folder=root)
+    assert ended.status == 0, ended.stderr
+    path = root / "dist" / "book.epub"
+    with zipfile.ZipFile(path) as archive:
+        pages = [archive.read(f"EPUB/text/ch00{n}.xhtml").decode() for n in (1, 2, 3)]
+        contents = archive.read("EPUB/nav.xhtml").decode()
+    text = " ".join(lxml_html.fromstring(pages[1].encode()).text_content().split())
+    assert "Where these numbers come from. Numbers without a mark: 1." in text
+    assert (
+        "reported, dated 2026-11-20 (11 days before this edition), unconfirmed, "
+        "via example.net/list: 3 example.com/power." in text
+    )
+    assert 'href="ch003.xhtml#how-these-numbers-were-made--r2-ruler-2026-11-20"' in pages[1]
+    assert '<sup class="origin"><a role="doc-noteref" href="#chips--origins.1.3">3</a>' in pages[1]
+    assert "<details" not in pages[1]
+    assert "data-number" not in pages[1]
+    assert TITLE in pages[2]
+    assert TITLE in contents
+
+
+@pytest.mark.nightly
+def test_the_validator_finds_no_fault_in_the_notes(fill_book: Filler, run_bindery: Runner) -> None:
+    """EPUBCheck reports neither an error nor a warning."""
+    root = fill_book()
+    assert run_bindery("epub", folder=root).status == 0
+    status, report = run_epubcheck(root / "dist" / "book.epub")
+    assert status == 0, report
+
+
+@pytest.mark.needs("pdftotext")
+def test_the_pdf_says_where_its_numbers_come_from(fill_book: Filler, run_bindery: Runner) -> None:
+    """Notes stand below the tables; the appendix has every record that is quoted."""
+    root = fill_book()
+    ended = run_bindery("pdf", folder=root)
+    assert ended.status == 0, ended.stderr
+    assert "WeasyPrint" not in ended.stderr
+    path = root / "dist" / "book.pdf"
+    command = ["pdftotext", "-layout", str(path), "-"]
+    read = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    pages = [" ".join(page.split()) for page in read.stdout.split("\f")]
+    preface = next(page for page in pages if "The second step took" in page)
+    assert "Runs in an hour = 3600 / seconds" in preface
+    assert "Measured with timer 0.1.0, method 1, on A <b>processor</b> [x](y) *z*" in preface
+    assert re.search(r"record R1 \(p\. \d\)", preface)
+    chips = next(page for page in pages if "In a list:" in page)
+    assert "long stale" in chips
+    start = next(number for number, page in enumerate(pages) if "R1: timer" in page)
+    appendix = " ".join(pages[start:])
+    records = find_quoted(inspect_book(root)).records
+    assert list(records.values()) == ["R1", "R2"]
+    for name, number in records.items():
+        assert f"{number}: {name.partition('/')[0]}, 2026-11-20" in appendix
+
+
+# --- the proof ---
+
+
+def test_a_note_stands_for_no_link_of_the_author() -> None:
+    """A chapter that lost its link to a source is not complete because a note has the same."""
+    link = '<a href="https://example.org/a100">a</a>'
+    added = f'<sup class="origin">{link}</sup><details class="origins"><p>{link}</p></details>'
+    root = lxml_html.fromstring(f"<article>{added}</article>")
+    assert read_contents(root, Contents()).links.total() == 0
+    root = lxml_html.fromstring(f"<article>{added}{link}</article>")
+    assert read_contents(root, Contents()).links.total() == 1
+
+
+# --- marks and words ---
+
+SOURCES = st.frozensets(st.integers(1, 4), min_size=1, max_size=3).map(
+    lambda numbers: tuple(sorted(numbers))
+)
+NOTES = st.dictionaries(
+    st.tuples(st.integers(1, 5), st.integers(0, 4)),
+    st.builds(NumberNote, st.just("vendor"), st.sampled_from(("", "", "a", "b")), SOURCES),
+    max_size=20,
+)
+
+
+def read_mark(marks: Marks, place: Place) -> tuple[int, ...]:
+    """The sources of a number as a reader of the printed table finds them."""
+    if place in marks.sources:
+        return marks.sources[place]
+    default = {"columns": (0, place[1]), "rows": (place[0], 0), "table": None}[marks.rule]
+    return marks.default if default is None else marks.sources.get(default, ())
+
+
+@given(notes=NOTES)
+def test_marks_lead_back_to_the_sources(notes: dict[Place, NumberNote]) -> None:
+    """By the rule that is printed, a reader finds each source of each number, and no mark is
+    wasted: never more than one for each number, nor any where all have the same."""
+    marks = place_marks(notes)
+    for place, note in notes.items():
+        others = {s for p, n in notes.items() if p[0] == place[0] and not n.formula
+                  for s in n.sources}  # fmt: skip
+        if note.formula and others.issuperset(note.sources):
+            continue
+        assert set(note.sources) <= set(read_mark(marks, place))
+    assert len(marks.sources) <= len(notes)
+    if len({note.sources for note in notes.values()}) == 1:
+        assert marks.sources == {}
+
+
+@given(notes=NOTES)
+def test_every_formula_has_its_letter(notes: dict[Place, NumberNote]) -> None:
+    """The letter of a number stands at it or at the heading of its column, and nothing else."""
+    letters = place_letters(notes)
+    for (row, column), note in notes.items():
+        shown = letters.get((row, column)) or letters.get((0, column)) or ""
+        assert shown == note.formula
+
+
+@pytest.mark.parametrize("write", [write_letter, write_roman])
+def test_labels_are_unique(write: Callable[[int], str]) -> None:
+    """No two notes share a label."""
+    labels = [write(number) for number in range(1, 1000)]
+    assert len(set(labels)) == len(labels)
+    assert all(labels)
+
+
+def test_labels_are_the_usual_ones() -> None:
+    """Letters go on after z as in spreadsheets; Roman numerals subtract."""
+    assert [write_letter(n) for n in (1, 26, 27, 703)] == ["a", "z", "aa", "aaa"]
+    assert [write_roman(n) for n in (1, 4, 9, 14, 40, 99)] == ["i", "iv", "ix", "xiv", "xl", "xcix"]
+
+
+@given(numbers=st.lists(st.integers(0, 60)))
+def test_runs_hold_the_numbers_again(numbers: list[int]) -> None:
+    """Runs are in order, apart from each other, and hold exactly the numbers that were given."""
+    runs = list(compress_numbers(numbers))
+    assert [n for a, b in runs for n in range(a, b + 1)] == sorted(set(numbers))
+    assert all(end + 1 < start for (_, end), (start, _) in pairwise(runs))
+
+
+@pytest.mark.parametrize(
+    ("days", "said"),
+    [
+        (0, "on the day of this edition"),
+        (1, "1 day before this edition"),
+        (59, "59 days before this edition"),
+        (60, "2 months before this edition"),
+        (400, "13 months before this edition"),
+        (2374, "6.5 years before this edition"),
+        (1461, "4 years before this edition"),
+        (-2, "2 days after this edition"),
+    ],
+)
+def test_ages_are_counted_from_the_edition(days: int, said: str) -> None:
+    """An age is in days, then months, then years with a decimal, and says its side."""
+    edition = date(2026, 12, 1)
+    assert describe_age(edition - timedelta(days), edition) == said
+
+
+@given(path=st.lists(st.text("abc-_.", min_size=1, max_size=60), max_size=8))
+def test_a_short_address_keeps_the_host(path: list[str]) -> None:
+    """However long an address is, its host is shown and the rest has a limit."""
+    url = "/".join(("https://www.example.org", *path))
+    shown = shorten_address(url)
+    assert is_address(url)
+    assert shown.startswith("example.org")
+    assert len(shown) <= 46
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://www.example.org/", "example.org"),
+        ("http://example.org/a/b.html#part", "example.org/a/b.html"),
+        (
+            "https://github.com/owner/name/blob/master/a/long/way/down/README.md",
+            "github.com/owner/name/blob/master/…/README.md",
+        ),
+        (
+            "https://example.org/one-single-and-very-long-name-of-a-white-paper.pdf",
+            "example.org/…y-long-name-of-a-white-paper.pdf",
+        ),
+    ],
+)
+def test_addresses_are_shortened_in_the_middle(url: str, shown: str) -> None:
+    """Host and file are what a reader knows a source by."""
+    assert shorten_address(url) == shown

@@ -1,0 +1,392 @@
+"""The site: whole, linked, provably complete, and never half written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urldefrag, urljoin
+
+import pytest
+from bindery.book.this_edition import find_edition
+from bindery.check.inspect import Inspection, inspect_book
+from bindery.core.model import BookError
+from bindery.render.addresses import find_page
+from bindery.render.completeness import Proof, prove_site
+from bindery.render.site.building import build_site
+from bindery.render.site.dialect import SiteDialect
+from lxml import html as lxml_html
+
+if TYPE_CHECKING:
+    from conftest import BookMaker, Runner
+
+BOOKS = Path(__file__).parents[1] / "books"
+DRAWING = '<svg xmlns="http://www.w3.org/2000/svg" width="4" height="3"/>\n'
+EPOCH = "1700000000"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A site that was built, with what it was built from."""
+
+    folder: Path
+    inspection: Inspection
+    dialect: SiteDialect
+
+    def read_page(self, page: str) -> str:
+        return (self.folder / page).read_text(encoding="utf-8")
+
+    def prove(self) -> Proof:
+        return prove_site(self.inspection.resolved, self.dialect, self.folder, self.dialect.pages)
+
+
+@pytest.fixture
+def make_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Site]:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+
+    def make(root: Path) -> Site:
+        inspection = inspect_book(root)
+        edition = find_edition(inspection.config)
+        folder = tmp_path / "site"
+        build_site(inspection, edition, folder, lambda name: None)
+        pages = {
+            c.path: find_page(c.path, inspection.config.folder) for c in inspection.book.chapters
+        }
+        return Site(folder, inspection, SiteDialect(inspection.config, edition, pages))
+
+    return make
+
+
+@pytest.fixture
+def small_site(make_book: BookMaker, make_site: Callable[[Path], Site]) -> Site:
+    source = (
+        "# Preface\n\nSee [network](network/README.md#bus-bandwidth) and [the tool](tool.py).\n\n"
+        "## Figures\n\n| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |\n\n"
+        "```bash\necho one\necho two\n```\n\n![Drawing](images/a.svg)\n"
+    )
+    return make_site(
+        make_book(
+            {
+                "README.md": source,
+                "network/README.md": "# Network\n\n## Bus bandwidth\n\n[Up](../README.md)\n",
+                "images/a.svg": DRAWING,
+                "tool.py": "print('hello')\n",
+            },
+            extra="moved:\n  old/comms.md: network/README.md\n",
+        )
+    )
+
+
+def read_article(page: str) -> str:
+    match = re.search(r"<article[^>]*>\n(.*?)\s*</article>", page, re.DOTALL)
+    assert match
+    return match[1]
+
+
+def test_a_page_holds_the_chapter(small_site: Site) -> None:
+    """The article of a page is the chapter, with relative links and images beside it."""
+    assert read_article(small_site.read_page("network/index.html")) == (
+        '<h1 id="network">Network</h1>\n<h2 id="bus-bandwidth">Bus bandwidth</h2>\n'
+        '<p><a href="../index.html" class="book">Up</a></p>'
+    )
+    article = read_article(small_site.read_page("index.html"))
+    assert '<a href="network/index.html#bus-bandwidth" class="book">network</a>' in article
+    assert '<img id="figure.1" src="images/a.svg" alt="Drawing" class="drawing"/>' in article
+    assert (small_site.folder / "images/a.svg").read_text() == DRAWING
+
+
+def test_pages_lead_to_each_other(small_site: Site) -> None:
+    """Every page has the menu with its own place marked, and leads to the next and the former."""
+    first, second = (small_site.read_page(page) for page in ("index.html", "network/index.html"))
+    assert '<a href="index.html" aria-current="page"><small>1 </small>Preface</a>' in first
+    assert re.search(r'rel="next" href="network/index.html"', first)
+    assert re.search(r'rel="prev" href="../index.html"', second)
+    assert 'rel="prev"' not in first
+    assert 'rel="next"' not in second
+
+
+def test_a_moved_chapter_is_still_found(small_site: Site) -> None:
+    """The old address of a moved chapter leads to the new one."""
+    page = small_site.read_page("old/comms.html")
+    assert 'content="0; url=../network/index.html"' in page
+    assert '<a href="../network/index.html">' in page
+
+
+def test_files_are_offered_where_no_repository_is_named(small_site: Site) -> None:
+    """A program that a chapter links is copied beside the pages."""
+    assert '<a href="tool.py">the tool</a>' in small_site.read_page("index.html")
+    assert (small_site.folder / "tool.py").read_text() == "print('hello')\n"
+
+
+def test_files_are_linked_at_the_pinned_ref(make_site: Callable[[Path], Site]) -> None:
+    """Where the book names its repository, programs and folders are linked there, at its ref."""
+    page = make_site(BOOKS / "clean").read_page("index.html")
+    base = "https://github.com/example/clean"
+    for address in (
+        f"{base}/blob/v1.0.0/scripts/timer.py",
+        f"{base}/blob/v1.0.0/scripts/timer.py#L1",
+        f"{base}/tree/v1.0.0/scripts",
+        f"{base}/blob/v1.0.0/book/notes.md",
+        f"{base}/edit/main/book/README.md",
+    ):
+        assert f'href="{address}"' in page
+
+
+def test_every_local_link_of_a_site_arrives(make_site: Callable[[Path], Site]) -> None:
+    """Followed as a browser does, each relative link meets a file, and each anchor its element."""
+    site = make_site(BOOKS / "clean")
+    pages = {
+        path.relative_to(site.folder).as_posix(): lxml_html.fromstring(path.read_bytes())
+        for path in site.folder.rglob("*.html")
+    }
+    followed = 0
+    for here, tree in pages.items():
+        for element, attribute, address, _ in tree.iterlinks():
+            if re.match(r"[a-z]+:|//", address) or attribute == "content":
+                continue
+            url, fragment = urldefrag(urljoin(f"http://book/{here}", address))
+            path = unquote(url.removeprefix("http://book/"))
+            assert (site.folder / path).is_file(), (here, address)
+            if fragment and unquote(fragment) not in (
+                {*pages[path].xpath("//@id")} if path in pages else set()
+            ):
+                pytest.fail(f"{here}: {address} of <{element.tag}> has no element")
+            followed += 1
+    assert followed > 60
+
+
+def test_ids_of_a_page_are_unique(make_site: Callable[[Path], Site]) -> None:
+    """No page has the same id twice."""
+    site = make_site(BOOKS / "clean")
+    for path in site.folder.rglob("*.html"):
+        ids = re.findall(r'\sid="([^"]*)"', path.read_text(encoding="utf-8"))
+        assert len(ids) == len(set(ids)), path
+
+
+def test_a_book_without_a_preface_gets_contents(
+    make_book: BookMaker, make_site: Callable[[Path], Site]
+) -> None:
+    """Where no chapter stands at the top, the first page lists the chapters."""
+    site = make_site(make_book({"a/README.md": "# One\n", "b/README.md": "# Two\n"}))
+    article = read_article(site.read_page("index.html"))
+    assert '<li><a href="a/index.html"><small>1 </small>One</a></li>' in article
+
+
+def test_two_chapters_of_one_page_are_refused(make_book: BookMaker, run_bindery: Runner) -> None:
+    """Chapters that would be written over each other stop the build."""
+    root = make_book({"README.md": "# One\n", "index.md": "# Two\n"})
+    ended = run_bindery("html", folder=root)
+    assert ended.status == 2
+    assert "'index.md' and 'README.md' would be the same page 'index.html'" in ended.stderr
+
+
+@pytest.mark.parametrize("files", [{"thesis.txt": "mine"}, {"index.html": "<p>mine</p>"}])
+def test_a_folder_of_somebody_else_is_not_replaced(
+    make_book: BookMaker, run_bindery: Runner, tmp_path: Path, files: dict[str, str]
+) -> None:
+    """Where `site` is a folder that bindery has not built, nothing is built and nothing is lost."""
+    root, site = make_book({"README.md": "# One\n"}), tmp_path / "keep" / "site"
+    site.mkdir(parents=True)
+    for name, content in files.items():
+        (site / name).write_text(content)
+    ended = run_bindery("html", "--out", str(site.parent), folder=root)
+    assert ended.status == 2
+    assert "this folder would be replaced, and it is no site that bindery has built" in ended.stderr
+    assert {path.name: path.read_text() for path in site.iterdir()} == files
+
+
+def test_a_file_is_not_replaced_by_a_site(
+    make_book: BookMaker, run_bindery: Runner, tmp_path: Path
+) -> None:
+    """Where `site` is a file, it stays."""
+    root = make_book({"README.md": "# One\n"})
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "site").write_text("mine")
+    ended = run_bindery("html", "--out", str(tmp_path / "out"), folder=root)
+    assert ended.status == 2
+    assert "the site would take the place of this file" in ended.stderr
+    assert (tmp_path / "out" / "site").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("chapters", "extra"),
+    [
+        ({"README.md": "# One\n"}, ""),
+        ({"a/README.md": "# One\n"}, ""),
+        ({"a/README.md": "# One\n"}, "moved:\n  README.md: a/README.md\n"),
+    ],
+)
+def test_a_site_of_bindery_and_an_empty_folder_are_replaced(
+    make_book: BookMaker, make_site: Callable[[Path], Site], tmp_path: Path,
+    chapters: dict[str, str], extra: str,
+) -> None:  # fmt: skip
+    """Whatever the first page is, the next build knows its own site again."""
+    root = make_book(chapters, extra)
+    (tmp_path / "site").mkdir()
+    for _ in range(2):
+        assert (make_site(root).folder / "index.html").is_file()
+
+
+def test_the_same_book_gives_the_same_bytes(make_site: Callable[[Path], Site]) -> None:
+    """Built twice with SOURCE_DATE_EPOCH, a site is the same to the byte."""
+    first = hash_folder(make_site(BOOKS / "clean").folder)
+    assert hash_folder(make_site(BOOKS / "clean").folder) == first
+
+
+# --- the proof ---
+
+
+def test_a_whole_site_lacks_nothing(small_site: Site) -> None:
+    """The proof counts what the source has and finds all of it."""
+    proof = small_site.prove()
+    assert proof.lacks == ()
+    assert proof.summarise() == (
+        "complete: 4 headings, 1 table, 1 figure, 1 code block, 3 links in 2 chapters"
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "what"),
+    [
+        (r'<h2 id="figures">Figures</h2>', "", "headings", "figures"),
+        (r">Figures</h2>", ">Fig</h2>", "headings", "part of figures"),
+        (r"<tr><td>3</td>\s*<td>4</td>\s*</tr>", "", "tables", "part of table.1"),
+        (r"(?s)<table.*</table>", "", "tables", "table.1"),
+        (r"echo.{0,20} two", "", "code_blocks", "part of code.1"),
+        (r"(?s)<pre.*</pre>", "", "code_blocks", "code.1"),
+        (r"<img[^>]*>", "", "figures", "figure.1"),
+        (r"#bus-bandwidth", "#", "links", "network/index.html#bus-bandwidth"),
+        (r"(?s)<article[^>]*>.*</article>", "", "headings", "preface"),
+    ],
+)
+def test_the_proof_sees_what_is_lost(
+    small_site: Site, old: str, new: str, kind: str, what: str
+) -> None:
+    """A heading, a row, a code line, a figure or a link that is gone from a page is named."""
+    path = small_site.folder / "index.html"
+    text = path.read_text(encoding="utf-8")
+    tampered, count = re.subn(old, new, text)
+    assert count >= 1
+    path.write_text(tampered, encoding="utf-8")
+    proof = small_site.prove()
+    assert (kind, what) in {(lack.kind, lack.what) for lack in proof.lacks}
+    with pytest.raises(BookError) as error:
+        proof.raise_if_incomplete()
+    assert error.value.findings[0].rule == "incomplete-output"
+    assert error.value.findings[0].span.path == "README.md"
+
+
+def test_an_incomplete_site_is_not_put_in_place(
+    small_site: Site, monkeypatch: pytest.MonkeyPatch, make_site: Callable[[Path], Site]
+) -> None:
+    """A build whose proof fails leaves the former site as it was."""
+    before = hash_folder(small_site.folder)
+    monkeypatch.setattr("bindery.render.site.chapters.render_chapter", lambda *_: "<p>cut</p>")
+    with pytest.raises(BookError):
+        make_site(small_site.inspection.config.root)
+    assert hash_folder(small_site.folder) == before
+    assert [path.name for path in small_site.folder.parent.iterdir() if "making" in path.name] == []
+
+
+def test_the_report_names_the_counts(run_bindery: Runner, tmp_path: Path) -> None:
+    """`dist/report.json` says for each chapter what the source has and the output."""
+    run_bindery("html", "--out", str(tmp_path), folder=BOOKS / "clean")
+    report = json.loads((tmp_path / "report.json").read_text())
+    site = report["outputs"]["site"]
+    assert site["complete"] is True
+    assert site["totals"]["tables"] == {"source": 2, "output": 2}
+    assert site["chapters"][0]["path"] == "book/README.md"
+
+
+# --- builds that die ---
+
+
+def hash_folder(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        digest.update(path.relative_to(folder).as_posix().encode())
+        if path.is_file():
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@pytest.mark.nightly
+def test_a_build_that_is_killed_leaves_the_former_site(
+    make_book: BookMaker, tmp_path: Path, child_environment: dict[str, str]
+) -> None:
+    """Killed at any moment, a build leaves the whole former site or the whole new one."""
+    body = "\n".join(
+        f"## Section {n}\n\nText with [a link](#section-{n}).\n\n| a | b |\n|---|---|\n| {n} | 2 |"
+        f"\n\n```python\nprint({n})\n```\n"
+        for n in range(25)
+    )
+    chapters = {f"c{n:02}/README.md": f"# Chapter {n}\n\n{body}" for n in range(40)}
+    root = make_book(chapters)
+    site = tmp_path / "out" / "site"
+    command = [sys.executable, "-m", "bindery", "html", "--quiet", "--out", str(site.parent)]
+    environment = {**child_environment, "SOURCE_DATE_EPOCH": EPOCH}
+
+    def build() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command, cwd=root, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+
+    def finish(process: subprocess.Popen[bytes]) -> None:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+
+    started = time.monotonic()
+    finish(build())
+    seconds = time.monotonic() - started
+    old = hash_folder(site)
+    (root / "c00/README.md").write_text(f"# Changed\n\n{body}")
+    finish(build())
+    new = hash_folder(site)
+    assert new != old
+    (root / "c00/README.md").write_text(chapters["c00/README.md"])
+    finish(build())
+    assert hash_folder(site) == old
+    (root / "c00/README.md").write_text(f"# Changed\n\n{body}")
+    chance = random.Random(20261120)
+    killed = 0
+    for _ in range(10):
+        process = build()
+        time.sleep(chance.uniform(0.2, 1.0) * seconds)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=120)
+        killed += process.returncode == -signal.SIGKILL
+        assert hash_folder(site) in (old, new)
+        assert not (site / "site.css").is_symlink()
+    assert killed >= 1
+    finish(build())
+    assert hash_folder(site) == new
+
+
+def test_a_raw_table_scrolls_in_a_box(make_book: BookMaker) -> None:
+    """A table of raw HTML gets the same box as one of Markdown, and what follows is outside it."""
+    text = '# A\n\n<table><tr><td align="right">1</td></tr></table>\n\nAfter.\n'
+    book = make_book({"README.md": text})
+    inspection = inspect_book(book)
+    build_site(inspection, find_edition(inspection.config), book / "site", lambda name: None)
+
+    page = (book / "site" / "index.html").read_text()
+    table = page[page.index('<div class="table"') : page.rindex("After.")]
+    assert table.count("<div") == table.count("</div>") == 1
+    assert 'style="text-align: right"' in table
+
+
+def test_links_to_notes_are_none_of_the_author_s(make_book: BookMaker, run_bindery: Runner) -> None:
+    """The proof counts the links of the source, and not those to its notes and back."""
+    book = make_book({"README.md": "# A\n\nA [link](#a) and a note[^1].\n\n[^1]: Its text.\n"})
+    assert ", 1 link in 1 chapter" in run_bindery("html", folder=book).stdout
+    report = json.loads((book / "dist/report.json").read_text())
+    assert report["outputs"]["site"]["totals"]["links"] == {"source": 1, "output": 1}

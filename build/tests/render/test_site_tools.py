@@ -1,0 +1,398 @@
+"""The pages of tools in the site."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import http.server
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from bindery.check.rules import RULES
+from bindery.core.config import load_config
+from bindery.evidence.compare.find import compare_with_book
+from browsers import open_browser
+from evidence_book import EPOCH, FILES, make_record
+from lxml import html as lxml_html
+
+if TYPE_CHECKING:
+    from conftest import BookMaker, Runner
+
+TIMER = '''\
+"""How long does <it> take?
+
+It takes a while, says `--help`.
+
+## Physics
+
+    time = work / rate
+"""
+METHOD = 1
+COMPARE = {"keys": ["name"], "value": "seconds", "better": "lower"}
+raise SystemExit("nobody runs this")
+'''
+RECORD = "scripts/records/timer/cpu-x86_64-2core_20261120"
+TOOL_FILES = {
+    **FILES,
+    "chapters.yaml": FILES["chapters.yaml"] + "  plain:\n    path: scripts/plain.sh\n",
+    "README.md": FILES["README.md"] + "\nRun `python scripts/timer.py`.\n",
+    "scripts/timer.py": TIMER,
+    "scripts/plain.sh": "echo 'hi\n",
+    "scripts/records/timer/help.txt": "usage: timer.py [-h] <file>\n",
+    f"{RECORD}_2.json": make_record(
+        "timer",
+        started="2026-11-21T17:00:00Z",
+        units={"seconds": "s", "size": "B", "share": "1"},
+        results=[
+            {"name": "third", "seconds": 0.0025, "size": 65536, "share": 0.25, "kind": "a"},
+            {"name": "fourth", "seconds": 0.01234, "size": 131072, "share": None, "kind": "a"},
+        ],
+    ),
+}
+
+
+@pytest.fixture
+def build(
+    make_book: BookMaker, run_bindery: Runner, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[dict[str, str]], Path]:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+
+    def make(files: dict[str, str]) -> Path:
+        root = make_book(files)
+        assert run_bindery("fill", folder=root).status == 0
+        ended = run_bindery("html", folder=root)
+        assert ended.status == 0, ended.stderr
+        return root / "dist" / "site"
+
+    return make
+
+
+def read_text(path: Path) -> str:
+    page = lxml_html.parse(str(path), lxml_html.HTMLParser(encoding="utf-8"))
+    return re.sub(r"\s+", " ", page.getroot().find(".//article").text_content())
+
+
+def test_a_tool_has_a_page_with_all_that_is_known_of_it(
+    build: Callable[[dict[str, str]], Path],
+) -> None:
+    """Question, docstring, help, example in good units, records, values and chapters stand there;
+    file and records can be downloaded as they are."""
+    site = build(TOOL_FILES)
+    folder = site / "tools" / "timer"
+    text = read_text(folder / "index.html")
+    for said in (
+        "How long does <it> take?",
+        "It takes a while, says --help.",
+        "time = work / rate",
+        "usage: timer.py [-h] <file>",
+        "The same in all rows: kind a.",
+        "cpu-x86_64-2core_20261120_2",
+        "seconds; lower is better.",
+        hashlib.sha256(TIMER.encode()).hexdigest(),
+    ):
+        assert said in text, said
+    page = (folder / "index.html").read_text()
+    assert ">seconds, ms<" in page
+    assert ">2.500<" in page
+    assert ">12.340<" in page or ">12.34<" in page
+    assert ">size, KiB<" in page
+    assert (folder / "timer.py").read_text() == TIMER
+    for name in ("", "_2"):
+        copied = folder / "records" / f"cpu-x86_64-2core_20261120{name}.json"
+        assert copied.read_text() == TOOL_FILES[f"{RECORD}{name}.json"]
+    assert 'href="../../index.html">Preface' in page
+
+
+def test_a_tool_without_records_says_so(build: Callable[[dict[str, str]], Path]) -> None:
+    """A tool that is no Python, and one of which there is only a partial record, have pages."""
+    site = build(TOOL_FILES)
+    assert "There is no record of this tool" in read_text(site / "tools/plain/index.html")
+    ruler = read_text(site / "tools/ruler/index.html")
+    assert "partial: timeout" in ruler
+    assert "Output from the newest record" not in ruler
+
+
+def test_tools_are_found(build: Callable[[dict[str, str]], Path]) -> None:
+    """Menu, catalogue, front page, search, llms.txt and the map of the site lead to them."""
+    config = 'site: "https://example.org/b"\n' + TOOL_FILES["chapters.yaml"]
+    site = build({**TOOL_FILES, "chapters.yaml": config})
+    assert (
+        '<a href="../tools/index.html">Tools by question' in (site / "chips/index.html").read_text()
+    )
+    assert '<a href="tools/index.html">All tools</a>' in (site / "index.html").read_text()
+    assert "How long does <it> take?" in read_text(site / "tools/index.html")
+    index = (site / "search-index.js").read_text().removeprefix("window.searchIndex = ")
+    pages = {page: title for page, title, *_ in json.loads(index.rstrip(";\n"))}
+    assert pages["tools/timer/index.html"] == "timer"
+    assert (
+        "- [timer](https://example.org/b/tools/timer/timer.py): How long"
+        in (site / "llms.txt").read_text()
+    )
+    assert "<loc>https://example.org/b/tools/timer/</loc>" in (site / "sitemap.xml").read_text()
+
+
+def test_a_book_without_tools_has_no_such_pages(build: Callable[[dict[str, str]], Path]) -> None:
+    """Nothing speaks of tools where there are none."""
+    site = build({"chapters.yaml": "title: B\nparts: [{chapters: [a.md]}]\n", "a.md": "# A\n"})
+    assert not (site / "tools").exists()
+    assert "Tools" not in (site / "a.html").read_text()
+
+
+def test_pages_of_a_book_keep_their_places(build: Callable[[dict[str, str]], Path]) -> None:
+    """Where a book has a folder `tools` of its own, its tools stand elsewhere."""
+    files = {
+        "chapters.yaml": "title: B\nparts: [{chapters: [tools/README.md]}]\n"
+        "tools: {t: {path: t.py}}\n",
+        "tools/README.md": "# My tools\n",
+        "t.py": '"""Why?"""\n',
+    }
+    site = build(files)
+    assert "My tools" in read_text(site / "tools/index.html")
+    assert "Why?" in read_text(site / "_tools/t/index.html")
+
+
+# --- in a browser ---
+
+CALCULATORS = '''\
+"""What is it?"""
+from typing import NamedTuple
+import math
+METHOD = 1
+class Input(NamedTuple):
+    name: str
+    label: str
+    unit: str
+    default: object
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple = ()
+class Output(NamedTuple):
+    name: str
+    label: str
+    unit: str
+class Calculator(NamedTuple):
+    name: str
+    title: str
+    question: str
+    inputs: tuple
+    outputs: tuple
+    function: object
+    formula: tuple
+    source: str
+    requires: tuple = ()
+    possible: tuple = ()
+def halve(*, size: float, parts: int) -> dict:
+    """Divides."""
+    return {"half": size / parts, "root": math.sqrt(size)}
+CALCULATORS = (Calculator(
+    "halve", "Halves", "How much is </script> half?",
+    (Input("size", "size", "B", 8e9, 1.0, 1e12), Input("parts", "parts", "1", 2, 1, 9)),
+    (Output("half", "half", "B"), Output("root", "root", "1")),
+    halve, ("half = size / parts",), "the definition",
+    (("parts != 3", "three parts are no halves"),),
+    (("half > 10", "that is very little"),),
+),)
+raise SystemExit("nobody runs this")
+'''
+CALCULATOR_FILES = {
+    "chapters.yaml": "title: B\nparts: [{chapters: [a.md]}]\n"
+    "tools: {sums: {path: sums.py, calculators: true}}\n",
+    "a.md": "# A\n",
+    "sums.py": CALCULATORS,
+}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with open_browser() as running:
+        yield running
+
+
+@pytest.fixture(params=["file", "server"])
+def open_page(request: pytest.FixtureRequest, browser: Any) -> Iterator[Callable[[Path, str], Any]]:
+    """Open a page of a site; at the end nothing left the site and nothing complained."""
+    said: list[str] = []
+    ends: list[Callable[[], None]] = []
+
+    def visit(site: Path, place: str) -> Any:
+        base = site.as_uri()
+        if request.param == "server":
+
+            class Quiet(http.server.SimpleHTTPRequestHandler):
+                def log_message(self, *_: Any) -> None:
+                    pass
+
+            handler = functools.partial(Quiet, directory=str(site))
+            server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            ends.extend((server.shutdown, server.server_close))
+            base = f"http://127.0.0.1:{server.server_port}"
+        page = browser.new_page()
+        page.set_default_timeout(20_000)
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on(
+            "request",
+            lambda asked: asked.url.startswith((base, "data:")) or said.append(asked.url),
+        )
+        ends.insert(0, page.close)
+        page.goto(f"{base}/{place}")
+        return page
+
+    yield visit
+    for end in ends:
+        end()
+    assert said == []
+
+
+@pytest.mark.nightly
+def test_a_calculator_answers_by_keyboard(
+    open_page: Callable[[Path, str], Any], build: Callable[[dict[str, str]], Path]
+) -> None:
+    """Results follow each key; the address carries the inputs; faults are said in sentences."""
+    page = open_page(build(CALCULATOR_FILES), "tools/sums/halve.html")
+    half, fault = page.locator("#out-half"), page.locator(".fault")
+    assert half.inner_text() == "4.000 GB"
+    page.get_by_label("size").focus()
+    page.keyboard.press("Control+a")
+    page.keyboard.type("3k")
+    assert half.inner_text() == "1.500 kB"
+    assert page.locator("#exact-half").inner_text() == "1500"
+    assert page.locator("code.command").inner_text() == "python sums.py halve --size 3k"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Control+a")
+    for typed, said in (
+        ("3", "three parts are no halves"),
+        ("12", "parts: it has to be at most 9, and 12 was given"),
+        ("1.5", "parts: this has to be a whole number"),
+        ("x", "'x' is no number: write 7.5e9, 7.5B or 7.5G"),
+    ):
+        page.get_by_label("parts").fill(typed)
+        assert fault.inner_text() == said
+        assert half.inner_text() == "–"
+    page.get_by_label("parts").fill("4")
+    assert half.inner_text() == "750.0 B"
+    page.reload()
+    assert half.inner_text() == "750.0 B"
+    page.get_by_label("size").fill("8")
+    assert fault.inner_text() == "that is very little"
+    page.get_by_role("button", name="Back to the defaults").click()
+    page.wait_for_function("document.getElementById('out-half').value === '4.000 GB'")
+
+
+@pytest.mark.nightly
+def test_a_calculator_says_what_to_run_without_scripts(
+    browser: Any, build: Callable[[dict[str, str]], Path]
+) -> None:
+    """The command, the inputs and the formula are there."""
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((build(CALCULATOR_FILES) / "tools/sums/halve.html").as_uri())
+    said = page.locator("noscript p")
+    assert said.is_visible()
+    assert "the tool itself gives the answer: python sums.py halve" in said.inner_text()
+    assert page.get_by_text("half = size / parts").is_visible()
+    context.close()
+
+
+def test_a_calculator_that_cannot_be_translated_is_a_finding(
+    make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """The build names the line of the tool."""
+    broken = CALCULATORS.replace("size / parts,", "size % parts,")
+    root = make_book({**CALCULATOR_FILES, "sums.py": broken})
+    ended = run_bindery("html", folder=root)
+    assert ended.status == 1
+    assert "sums.py:30:1: error[bad-calculator]: `size % parts` has no translation" in ended.stderr
+
+
+RUN = {
+    "tool": "timer",
+    "version": "0.1.0",
+    "method": 1,
+    "started": "2026-11-30T17:00:00Z",
+    "seconds": 1.0,
+    "complete": True,
+    "units": {"seconds": "s"},
+    "results": [
+        {"name": "third", "seconds": 0.0024},
+        {"name": "fourth", "seconds": 0.05},
+        {"name": "fifth", "seconds": 0.05},
+    ],
+}
+
+
+@pytest.mark.nightly
+def test_a_readers_run_stands_beside_ours(
+    open_page: Callable[[Path, str], Any], build: Callable[[dict[str, str]], Path], tmp_path: Path
+) -> None:
+    """The page says of a run what `bindery compare` finds; other tools and methods are refused."""
+    site = build(TOOL_FILES)
+    page = open_page(site, "tools/timer/index.html")
+    mine = json.loads(make_record("timer", results=RUN["results"]))
+    older = {**RUN, "results": [{"name": "first", "seconds": 0.2}]}
+    for number, given in enumerate((RUN, mine, older)):
+        file = tmp_path / f"yours{number}.json"
+        file.write_text(json.dumps(given))
+        expected = compare_with_book(load_config(site.parents[1], RULES), str(file))
+        page.set_input_files("#yours-file", str(file))
+        page.wait_for_function(
+            f"window.comparison?.rows[0].yours === {given['results'][0]['seconds']}"
+        )
+        found = page.evaluate(
+            """() => [comparison.record.name, comparison.ratio, comparison.margin,
+                comparison.verdict, comparison.leftOut,
+                comparison.rows.map((r) => [r.yours, r.recorded, r.margin, r.verdict])]"""
+        )
+        rows = [[r.yours, r.recorded.value, r.margin, str(r.verdict)] for r in expected.rows]
+        assert found[0] == expected.reference.name
+        assert found[1:3] == pytest.approx([expected.ratio, expected.margin], rel=1e-12)
+        assert found[3] == expected.verdict
+        assert found[4] == list(expected.left_out)
+        assert sorted(found[5]) == sorted(rows)
+        assert page.locator(".verdict tbody tr").count() == len(rows)
+        assert page.locator("svg.strip path.yours").count() == len(rows)
+        if given is RUN:
+            words = page.locator(".verdict td:last-child").all_text_contents()
+            assert sorted(words) == ["as expected", "far slower"]
+            assert "slower than expected" in page.locator(".verdict strong").inner_text()
+            said = page.get_by_text("The record has no spread: ± 5.0 % is assumed there")
+            assert said.is_visible()
+    for number, (given, said) in enumerate(
+        (
+            ("{", "This is not JSON"),
+            ("[]", "This names no tool"),
+            (json.dumps({**RUN, "tool": "ruler"}), "This is of ruler, and this page is of timer"),
+            (json.dumps({**RUN, "method": 2}), "Yours is of method 2"),
+            (json.dumps({**RUN, "results": 3}), "This has no results"),
+            (json.dumps({**mine, "ranks": 8}), "is of 1 rank; yours is of 8 ranks."),
+            (json.dumps({**RUN, "results": []}), "None of your rows can stand beside"),
+        )
+    ):
+        file = tmp_path / f"refused{number}.json"
+        file.write_text(given)
+        page.set_input_files("#yours-file", str(file))
+        page.get_by_text(said).wait_for(state="visible")
+        assert not page.locator(".verdict table").count()
+
+
+def test_each_place_of_a_page_is_there_once(build: Callable[[dict[str, str]], Path]) -> None:
+    """Whatever a tool and its headings are called, no page has an id twice, and every section
+    that a page lists is there."""
+    names = CALCULATOR_FILES["chapters.yaml"].replace("sums:", "calculators:")
+    docstring = '"""Why?\n\nUsage\n    x\n\nRecords\n    y\n\nRecords\n    z\n"""'
+    source = CALCULATORS.replace('"""What is it?"""', docstring)
+    site = build({**CALCULATOR_FILES, "chapters.yaml": names, "sums.py": source})
+    pages = list((site / "tools").rglob("*.html"))
+    assert len(pages) == 3
+    for path in pages:
+        page = lxml_html.parse(str(path), lxml_html.HTMLParser(encoding="utf-8")).getroot()
+        ids = page.xpath("//@id")
+        assert len(ids) == len(set(ids)), path
+        listed = page.xpath("//nav[@class='sections']//a/@href")
+        assert {href.removeprefix("#") for href in listed} <= set(ids), path

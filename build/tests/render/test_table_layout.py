@@ -1,0 +1,97 @@
+"""Tables on paper: widths that add up, and no column narrower than its longest word."""
+
+from __future__ import annotations
+
+import pytest
+from bindery.render.text.table_layout import (
+    CELL_PADDING,
+    ZERO_WIDTH_SPACE,
+    PageRoom,
+    _measure,
+    layout_table,
+    split_long_words,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+ROOMS = (PageRoom("normal", 60), PageRoom("small", 80), PageRoom("turned", 120))
+
+CELL = st.text(st.sampled_from("abiWM015 ./-_—é模\n"), max_size=60)
+TABLE = st.integers(1, 9).flatmap(
+    lambda count: st.lists(st.lists(CELL, min_size=count, max_size=count), min_size=1, max_size=8)
+)
+
+
+@given(TABLE)
+def test_widths_add_up(rows: list[list[str]]) -> None:
+    """The widths of the columns are positive and make the whole table."""
+    layout = layout_table(rows, ROOMS)
+    assert len(layout.widths) == len(rows[0])
+    assert all(width > 0 for width in layout.widths)
+    assert sum(layout.widths) == pytest.approx(100, abs=0.1)
+    assert 0 < layout.share <= 1
+
+
+NUMBERS = st.text("0123456789.", min_size=1, max_size=9)
+
+
+PROSE = st.integers(0, 40).map(lambda count: "words " * count)
+ROW = st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS, PROSE)
+
+
+@given(st.lists(ROW, min_size=1, max_size=6))
+def test_no_number_is_split(rows: list[tuple[str, ...]]) -> None:
+    """Where the words fit the page at all, each column has room for its longest number."""
+    layout = layout_table(rows, ROOMS)
+    room = next(room.characters for room in ROOMS if room.name == layout.size) * layout.share
+    for index, width in enumerate(layout.widths):
+        longest = max(_measure(word) for row in rows for word in [*row[index].split(), ""])
+        assert room * width / 100 >= longest + CELL_PADDING - 0.2  # percentages are rounded
+
+
+def test_a_digit_is_as_wide_as_an_average_letter_at_least() -> None:
+    """The measure that the test above trusts: a number is not taken for narrower than text."""
+    assert _measure("0000") >= _measure("nnnn") > _measure("iiii")
+
+
+def test_a_small_table_takes_only_what_it_needs() -> None:
+    """Two short columns are not spread over the page."""
+    layout = layout_table([["a", "b"], ["1", "2"]], ROOMS)
+    assert layout.size == "normal"
+    assert layout.share < 0.2
+
+
+def test_a_wide_table_gets_smaller_type_and_then_turns() -> None:
+    """The first room that holds the longest words is taken, and the last in any case."""
+    sizes = [layout_table([["accelerator"] * count], ROOMS).size for count in (2, 5, 7, 30)]
+    assert sizes == ["normal", "small", "turned", "turned"]
+
+
+def test_prose_gets_the_room_that_numbers_leave() -> None:
+    """A column of prose is wider than a column of numbers."""
+    layout = layout_table([["1.5", "a long sentence about this number " * 5]], ROOMS)
+    assert layout.widths[1] > 4 * layout.widths[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("short_word", "short_word"),
+        ("a/very/long/path/of/files", "a/|very/|long/|path/|of/|files"),
+        ("CUDA_VISIBLE_DEVICES", "CUDA_|VISIBLE_|DEVICES"),
+        ("torchDistributedElastic", "torch|Distributed|Elastic"),
+        ("1234567890.1234567890", "1234567890.1234567890"),
+        ("123456-7890123456789", "123456-7890123456789"),
+        ("all-reduce-scatter-gather", "all-|reduce-|scatter-|gather"),
+    ],
+)
+def test_long_words_break_where_a_reader_expects_it(text: str, shown: str) -> None:
+    """A long word may be broken behind a separator or before a capital, a number never."""
+    assert split_long_words(text).replace(ZERO_WIDTH_SPACE, "|") == shown
+
+
+@given(st.text())
+def test_marks_of_breaks_change_no_word(text: str) -> None:
+    """Without the marks, the text is what it was."""
+    text = text.replace(ZERO_WIDTH_SPACE, "")
+    assert split_long_words(text).replace(ZERO_WIDTH_SPACE, "") == text

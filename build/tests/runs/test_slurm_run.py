@@ -1,0 +1,703 @@
+"""Runs on a cluster: the texts of a job, and a real Slurm of two nodes that runs them."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from bindery.core.model import ConfigError
+from bindery.evidence.records import Record, parse_record
+from bindery.runs.jobs import Job, Request, Sweep, parse_sweep, spread_tasks, write_texts
+from bindery.runs.record_run import plan_run
+from bindery.runs.slurm_commands import (
+    HeldJobError,
+    TaskState,
+    VainWaitError,
+    check_wait,
+    read_accounting,
+)
+from bindery.runs.slurm_run import collect_run, write_run
+from hypothesis import given
+from hypothesis import strategies as st
+from slurm_cluster import Cluster, open_cluster
+
+if TYPE_CHECKING:
+    from conftest import BookMaker
+
+ROOT = Path(__file__).resolve().parents[3]
+TOOLS = Path(__file__).resolve().parents[1] / "fixtures" / "slurm"
+EXTRA = """tools:
+  env_report: {path: scripts/env_report.py, output: shape}
+  counter: {path: scripts/counter.py, output: measured}
+  reduce_bench: {path: scripts/reduce_bench.py, output: measured}
+  mamf_finder: {path: scripts/mamf_finder.py, output: measured}
+"""
+
+
+# --- the texts of a job ---
+
+
+def make_job(folder: Path, *tasks: tuple[str, ...], ranks: int = 0) -> Job:
+    return Job(
+        folder,
+        "counter",
+        "demo",
+        "scripts/counter.py",
+        tasks or ((),),
+        ranks,
+        exports=("LANG", "PATH"),
+        keeps=("PATH", "LC_*", "SLURM_*"),
+        adds={"NO_COLOR": "1"},
+    )
+
+
+def list_directives(job: Job, request: Request) -> list[str]:
+    lines = write_texts(job, request)["job.sbatch"].splitlines()
+    return [line.removeprefix("#SBATCH ") for line in lines if line.startswith("#SBATCH")]
+
+
+def test_a_sweep_is_every_combination_and_a_repeat_every_one_again() -> None:
+    """The tasks of a job are the product of its sweeps, each as often as it is repeated."""
+    sweeps = [parse_sweep("size=1,2"), parse_sweep("--dtype=bf16, fp8")]
+    assert sweeps[1] == Sweep("dtype", ("bf16", "fp8"))
+    assert spread_tasks(sweeps, 1) == (
+        ("--size", "1", "--dtype", "bf16"),
+        ("--size", "1", "--dtype", "fp8"),
+        ("--size", "2", "--dtype", "bf16"),
+        ("--size", "2", "--dtype", "fp8"),
+    )
+    assert spread_tasks(sweeps[:1], 2) == (("--size", "1"),) * 2 + (("--size", "2"),) * 2
+    assert spread_tasks([], 3) == ((), (), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("size", "'size' is no sweep; write NAME=V1,V2,..."),
+        ("=1", "'=1' is no sweep; write NAME=V1,V2,..."),
+        ("size=", "the sweep of 'size' has an empty value"),
+        ("size=1,,2", "the sweep of 'size' has an empty value"),
+        ("size=1,1", "the sweep of 'size' has a value twice; repeat runs with --repeat"),
+    ],
+)
+def test_a_sweep_that_is_none_is_refused(text: str, message: str) -> None:
+    """What cannot be meant is said in words."""
+    with pytest.raises(ValueError, match="sweep") as caught:
+        parse_sweep(text)
+    assert str(caught.value) == message
+
+
+def test_the_batch_file_asks_for_what_was_asked() -> None:
+    """Each part of a request is one option of sbatch; what was not asked for is not there."""
+    job = make_job(Path("/shared/100% runs"), ("--size", "1"), ("--size", "2"))
+    request = Request(
+        seconds=600,
+        log_bytes=1000,
+        nodes=4,
+        cpus=8,
+        gpus=2,
+        memory_bytes=3 * 1024**3 + 1,
+        partition="h100",
+        account="research",
+        qos="high",
+        options=("--constraint=nvme",),
+    )
+    assert list_directives(job, request) == [
+        "--job-name=counter",
+        "--nodes=4",
+        "--ntasks-per-node=1",
+        "--time=13",
+        "--signal=TERM@60",
+        "--no-requeue",
+        "--export=LANG,PATH",
+        "--output='/shared/100%% runs/slurm_%A_%a.out'",
+        "--cpus-per-task=8",
+        "--gpus-per-node=2",
+        "--mem=3145729K",
+        "--partition=h100",
+        "--account=research",
+        "--qos=high",
+        "--array=0-1",
+        "--constraint=nvme",
+    ]
+    plain = list_directives(make_job(Path("/shared/run")), Request(seconds=60, log_bytes=1000))
+    assert [text.partition("=")[0] for text in plain] == (
+        "--job-name --nodes --ntasks-per-node --time --signal --no-requeue --export --output"
+    ).split()
+
+
+def test_containers_are_entered_on_the_nodes() -> None:
+    """Pyxis gets image and mount as options of srun; apptainer is started by a script, with the
+    drivers of the node. Only the texts are looked at: neither runs here."""
+    job = make_job(Path("/shared/run"))
+    pyxis = Request(seconds=60, log_bytes=1000, container="nvcr.io#a/b:1", runtime="pyxis")
+    texts = write_texts(job, pyxis)
+    assert texts["job.sbatch"].splitlines()[-1] == (
+        "exec srun --export=ALL --kill-on-bad-exit=1 '--container-image=nvcr.io#a/b:1'"
+        " --container-mounts=/shared/run:/shared/run bash /shared/run/node.sh"
+    )
+    assert "python=python3\n" in texts["node.sh"]
+    assert "unset" not in texts["node.sh"], "a container's own variables are part of it"
+    apptainer = Request(seconds=60, log_bytes=1000, container="/i m.sif", runtime="apptainer")
+    texts = write_texts(job, apptainer)
+    assert texts["job.sbatch"].splitlines()[-1].endswith(" bash /shared/run/enter.sh")
+    assert texts["enter.sh"].splitlines()[-1] == (
+        "exec apptainer exec \"${options[@]}\" --bind /shared/run '/i m.sif'"
+        " bash /shared/run/node.sh"
+    )
+
+
+@pytest.mark.needs("shellcheck")
+@pytest.mark.parametrize("ranks", [0, 8])
+def test_shellcheck_has_nothing_to_say(tmp_path: Path, ranks: int) -> None:
+    """The scripts of a job are clean shell."""
+    job = make_job(tmp_path / "a run", ("--size", "it's"), (), ranks=ranks)
+    request = Request(seconds=60, log_bytes=1000, container="a.sif", runtime="apptainer")
+    for kind in (request, Request(seconds=60, log_bytes=1000)):
+        for name, text in write_texts(job, kind).items():
+            (tmp_path / name).write_text(text)
+        found = subprocess.run(
+            ["shellcheck", *sorted(write_texts(job, kind))],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert found.stdout == ""
+
+
+@pytest.fixture(scope="module")
+def echo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program in the place of Python that prints its arguments and its environment."""
+    path = tmp_path_factory.mktemp("echo") / "echo.sh"
+    path.write_text('#!/bin/bash\nprintf "%s\\0" "$@"\nprintf "\\0"\nenv -0\n')
+    path.chmod(0o755)
+    return path
+
+
+def run_node_script(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    given = {"PATH": os.environ["PATH"], "SLURM_NODEID": "0", "SLURM_JOB_ID": "7"}
+    return subprocess.run(
+        ["bash", folder / "node.sh"],
+        env={**given, "SLURM_JOB_NUM_NODES": "1", "RENDEZVOUS": "node1", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0")), max_size=4))
+def test_any_argument_reaches_the_tool_as_it_is(
+    echo: Path, tmp_path_factory: pytest.TempPathFactory, arguments: list[str]
+) -> None:
+    """Quotes, dollars, newlines and whatever else stand in an argument are left alone."""
+    folder = tmp_path_factory.mktemp("a $run")
+    (folder / "task_0").mkdir()
+    job = make_job(folder, tuple(arguments))
+    texts = write_texts(job, Request(seconds=60, log_bytes=100_000, python=str(echo)))
+    (folder / "node.sh").write_text(texts["node.sh"])
+    ended = run_node_script(folder)
+    assert ended.returncode == 0, ended.stderr
+    log = (folder / "task_0/node_0/run.log").read_bytes().decode()
+    results = str(folder / "task_0/results.json")
+    expected = [str(folder / "counter.py"), *arguments, "--json", results]
+    assert log.startswith("\0".join(expected) + "\0\0")
+
+
+def test_a_tool_on_a_node_gets_a_clean_environment(echo: Path, tmp_path: Path) -> None:
+    """What is not named stays behind; home and temporary files are in a folder that is gone when
+    the tool has ended."""
+    (tmp_path / "task_0").mkdir()
+    request = Request(seconds=60, log_bytes=100_000, python=str(echo))
+    (tmp_path / "node.sh").write_text(write_texts(make_job(tmp_path), request)["node.sh"])
+    ended = run_node_script(tmp_path, SECRET="a\nb", LC_TIME="C", HTTP_PROXY="x")
+    assert ended.returncode == 0, ended.stderr
+    log = (tmp_path / "task_0/node_0/run.log").read_text()
+    variables = dict(entry.split("=", 1) for entry in log.split("\0\0")[1].split("\0") if entry)
+    own = {"_", "SHLVL", "PWD", "OLDPWD"}
+    assert set(variables) - own == {
+        *("PATH", "LC_TIME", "NO_COLOR", "HOME", "TMPDIR"),
+        *("SLURM_NODEID", "SLURM_JOB_ID", "SLURM_JOB_NUM_NODES"),
+    }
+    assert variables["HOME"] == variables["TMPDIR"] == variables["PWD"]
+    assert not Path(variables["HOME"]).exists()
+    again = run_node_script(tmp_path)
+    assert again.returncode == 2
+    assert "this run was started before" in again.stderr
+
+
+def test_accounting_is_read() -> None:
+    """The states of tasks come from sacct where the controller has forgotten them; tasks that
+    never started have no line of their own."""
+    text = "12_0|COMPLETED|node1\n12_1|CANCELLED by 1000|node[1-2]\n12_[2-5]|PENDING|None\n"
+    assert read_accounting(text) == {
+        0: TaskState("COMPLETED", "", "node1"),
+        1: TaskState("CANCELLED", "", "node[1-2]"),
+    }
+    assert read_accounting("9|NODE_FAIL|node2\n") == {0: TaskState("NODE_FAIL", "", "node2")}
+
+
+@pytest.mark.parametrize(
+    ("states", "words"),
+    [
+        ("PENDING DependencyNeverSatisfied", "DependencyNeverSatisfied"),
+        ("PENDING ReservationDeleted", "ReservationDeleted"),
+        ("PENDING QOSMaxCpuPerJobLimit", "QOSMaxCpuPerJobLimit"),
+        ("PENDING AssocMaxGRESPerJob", "AssocMaxGRESPerJob"),
+        ("PENDING QOSMaxMemoryPerNode", "QOSMaxMemoryPerNode"),
+        ("PENDING QOSMinGRES", "QOSMinGRES"),
+        (
+            "RUNNING None, PENDING AssocMaxWallDurationPerJobLimit",
+            "AssocMaxWallDurationPerJobLimit",
+        ),
+        ("SPECIAL_EXIT JobHeldUser", "SPECIAL_EXIT"),
+        ("LAUNCH_FAILED None", "LAUNCH_FAILED"),
+    ],
+)
+def test_what_never_starts_is_not_waited_for(states: str, words: str) -> None:
+    """A limit of one job, a dependency that has failed and a launch that has failed are an end,
+    also where other tasks run."""
+    with pytest.raises(VainWaitError, match=f"^{words}$"):
+        check_wait(TaskState(*state.split()) for state in states.split(", "))
+
+
+@pytest.mark.parametrize(
+    "states",
+    [
+        "PENDING Resources",
+        "PENDING Dependency",
+        "PENDING QOSMaxCpuPerUserLimit",
+        "PENDING QOSMaxJobsPerUserLimit, RUNNING None",
+        "PENDING AssocGrpCpuLimit",
+        "PENDING JobHeldUser, RUNNING None",
+        "RUNNING PartitionTimeLimit",
+        "COMPLETED None",
+    ],
+)
+def test_what_others_free_is_waited_for(states: str) -> None:
+    """Jobs that end make room, also below the limits of a user; a held task waits for the others
+    first."""
+    check_wait(TaskState(*state.split()) for state in states.split(", "))
+
+
+def test_a_held_job_is_told() -> None:
+    """Where all that is left is held, waiting is over."""
+    states = [TaskState("COMPLETED"), TaskState("PENDING", "JobHeldAdmin")]
+    with pytest.raises(HeldJobError, match=r"^JobHeldAdmin$"):
+        check_wait(states)
+
+
+# --- what makes no sense ---
+
+
+@pytest.fixture
+def book(make_book: BookMaker) -> Path:
+    scripts = ROOT / "scripts"
+    files = {
+        "scripts/env_report.py": scripts / "env_report.py",
+        "scripts/mamf_finder.py": scripts / "compute" / "mamf_finder.py",
+        "scripts/counter.py": TOOLS / "counter.py",
+        "scripts/reduce_bench.py": TOOLS / "reduce_bench.py",
+    }
+    texts = {name: path.read_bytes() for name, path in files.items()}
+    return make_book({"README.md": "# Preface\n", **texts}, extra=EXTRA)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["counter", "--nodes", "2"], "--nodes is for runs on a cluster"),
+        (["counter", "--on", "slurm", "--nodes", "2"], "which cannot use 2 nodes"),
+        (["counter", "--on", "slurm", "--sweep", "steps"], "'steps' is no sweep"),
+        (["counter", "--on", "slurm", "--container", "a.sif"], "belong together"),
+        (["counter", "--on", "slurm", "--sbatch", "C=x"], "'C=x' is no option of sbatch"),
+        (
+            [
+                *("counter", "--on", "slurm", "--via", "submitit"),
+                *("--container", "a", "--container-runtime", "pyxis"),
+            ],
+            "submitit starts its own Python in the container",
+        ),
+        (["counter", "--on", "slurm", "--folder", "scripts"], "'scripts' is in use"),
+        (["--collect", "scripts"], "'scripts' is no folder of a run"),
+        ([], "no tool is named"),
+    ],
+)
+def test_wrong_use_is_told_before_anything_is_made(
+    book: Path, run_bindery: Any, arguments: list[str], message: str
+) -> None:
+    """An option that makes no sense is an error of one line, and leaves nothing."""
+    ended = run_bindery("run", *arguments, folder=book)
+    assert ended.status == 2, ended.stderr
+    assert message in ended.stderr
+    assert not (book / "dist").exists()
+
+
+def test_a_rank_for_each_accelerator_needs_their_number(book: Path) -> None:
+    """The login node cannot know how many accelerators a node has."""
+    tool = book / "scripts" / "counter.py"
+    tool.write_text(tool.read_text() + '\nRANKS = {"demo": "accelerators"}\n')
+    plan = plan_run(book, "counter", "demo")
+    with pytest.raises(ConfigError) as caught:
+        write_run(plan, Request(seconds=60, log_bytes=1000))
+    assert "starts a rank for each accelerator" in caught.value.findings[0].message
+    job = write_run(plan, Request(seconds=60, log_bytes=1000, gpus=4))
+    assert "--nproc-per-node 4" in (job.folder / "node.sh").read_text()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_will_do(
+    book: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """What a run has left is collected where files cannot be locked; no such file system is here,
+    so the call for the lock gives its error. Any other error is one."""
+    job = write_run(plan_run(book, "counter", "demo"), Request(seconds=60, log_bytes=1000))
+
+    def refuse(_file: object, _operation: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    (finding,) = collect_run(book, job.folder).findings
+    assert finding.message == "this run was not submitted"
+    number = errno.EIO
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        collect_run(book, job.folder)
+
+
+# --- a real cluster ---
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    with open_cluster(2, gpus=2) as running:
+        yield running
+
+
+class Login:
+    """A user on the login node, in the folder of a book."""
+
+    def __init__(self, cluster: Cluster, book: Path, environment: dict[str, str]) -> None:
+        self.cluster = cluster
+        self.book = book
+        self.environment = environment
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        """`bindery run` to its end."""
+        ended = self.cluster.run(
+            self._complete(arguments), folder=self.book, env=self.environment, timeout=120
+        )
+        return ended.returncode, ended.stdout, ended.stderr
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return self.cluster.start(self._complete(arguments), folder=self.book, env=self.environment)
+
+    def records(self) -> list[dict[str, Any]]:
+        """The records of the book, each of which has to be valid and to have its log."""
+        found = []
+        for path in sorted((self.book / "scripts/records").rglob("*.json")):
+            record = parse_record(path.name, path.read_text())
+            assert isinstance(record, Record), record
+            assert record.log is not None
+            assert (path.parent / record.log).exists()
+            found.append(json.loads(path.read_text()))
+        return found
+
+    def folder(self) -> Path:
+        """The folder of the only run."""
+        (folder,) = (self.book / "dist/runs").iterdir()
+        return folder
+
+    def wait_for_results(self, tasks: int = 1) -> None:
+        self.cluster.wait_for(
+            lambda: len(list(self.book.glob("dist/runs/*/task_*/results.json"))) == tasks,
+            "no results",
+            60,
+        )
+
+    def _complete(self, arguments: tuple[str, ...]) -> list[str]:
+        return [sys.executable, "-m", "bindery", "run", *arguments]
+
+
+@pytest.fixture
+def login(cluster: Cluster, book: Path, child_environment: dict[str, str]) -> Iterator[Login]:
+    yield Login(cluster, book, child_environment)
+    for job in cluster.queue():
+        # At once: a tool that is told to end may take all of KillWait for it.
+        cluster.run(["scancel", "--full", "--signal=KILL", job.number])
+        cluster.run(["scancel", job.number])
+    cluster.wait_for(lambda: not cluster.queue(), "a job stays in the queue")
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("via", ["sbatch", "submitit"])
+def test_a_run_over_two_nodes_leaves_one_record(login: Login, via: str) -> None:
+    """Ranks on two nodes meet, and the facts of both nodes are in one record, whichever way the
+    job was submitted."""
+    status, out, err = login.run("reduce_bench", "--on", "slurm", "--nodes", "2", "--via", via)
+    assert (status, err.splitlines()[-1]) == (0, "completed on node[1-2]"), err
+    (record,) = login.records()
+    assert out == f"recorded scripts/records/reduce_bench/{record['log'][:-4]}.json\n"
+    assert (record["nodes"], record["ranks"], record["ended"]) == (2, 2, "done")
+    assert record["complete"] is True
+    assert record["details"] == {"ranks": 2, "hosts": 2}
+    assert record["machine"]["slurm"]["nodes"] == 2
+    assert record["command"] == [
+        *("python", "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"),
+        *("scripts/reduce_bench.py", "--rounds", "5"),
+    ]
+    log = next((login.book / "scripts/records").rglob("*.log")).read_text()
+    assert "rank 0 of 2" in log
+    assert str(login.book) not in json.dumps(record) + log
+
+
+@pytest.mark.torch
+def test_a_tool_of_the_book_runs_on_a_node(login: Login) -> None:
+    """mamf_finder measures on one node as it does on this machine."""
+    status, _, err = login.run("mamf_finder", "--on", "slurm")
+    assert status == 0, err
+    (record,) = login.records()
+    assert (record["tool"], record["profile"], record["complete"]) == ("mamf_finder", "demo", True)
+    assert (record["nodes"], record["ranks"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "how", [pytest.param("ctrl-c", marks=pytest.mark.torch), "scancel", "sigterm"]
+)
+def test_a_run_that_is_cancelled_leaves_a_partial_record(login: Login, how: str) -> None:
+    """Ctrl-C cancels the job; what the tool has by then is kept, and marked, also where somebody
+    else cancels it."""
+    several = ("reduce_bench", "--nodes", "2") if how == "ctrl-c" else ("counter",)
+    bindery = login.start(*several, "--on", "slurm", "--profile", "long")
+    login.wait_for_results()
+    if how == "scancel":
+        login.cluster.ask("scancel", login.cluster.queue()[0].number)
+    else:
+        bindery.send_signal(signal.SIGINT if how == "ctrl-c" else signal.SIGTERM)
+    out, err = bindery.communicate(timeout=60)
+    assert bindery.returncode == 1, err
+    (record,) = login.records()
+    assert (record["ended"], record["complete"]) == ("cancelled", False)
+    assert record["results"]
+    assert out.startswith("recorded scripts/records/")
+    assert f"error[failed-run]: '{several[0]}' was cancelled\n" in err
+    assert "what it had measured is in 'scripts/records/" in err
+    assert login.cluster.queue() == []
+
+
+@pytest.mark.torch
+def test_a_node_that_dies_is_named(login: Login) -> None:
+    """Where a node dies in mid-run, bindery says which, keeps what was measured, and comes to an
+    end although ranks still wait for the dead one."""
+    bindery = login.start("reduce_bench", "--nodes", "2", "--on", "slurm", "--profile", "long")
+    login.wait_for_results()
+    login.cluster.cut("node2")
+    try:
+        _, err = bindery.communicate(timeout=90)
+    finally:
+        login.cluster.restore("node2")
+    assert bindery.returncode == 1
+    message = "error[failed-run]: 'reduce_bench' has lost a node: node2 (Not responding)\n"
+    assert message in err
+    (record,) = login.records()
+    assert (record["ended"], record["complete"], record["nodes"]) == ("node-failure", False, 2)
+    assert record["exit_status"] != 0
+
+
+def test_every_task_of_an_array_leaves_its_record(login: Login) -> None:
+    """A sweep is one job, and each of its values one record."""
+    status, out, err = login.run("counter", "--on", "slurm", "--sweep", "steps=1,2,4")
+    assert status == 0, err
+    assert out.count("recorded ") == 3
+    records = login.records()
+    assert sorted(len(record["results"]) for record in records) == [1, 2, 4]
+    assert sorted(record["command"][-1] for record in records) == ["1", "2", "4"]
+    assert {record["profile"] for record in records} == {"custom"}
+
+
+def test_a_task_that_fails_does_not_take_the_others_along(login: Login) -> None:
+    """Each task ends for itself: with its results, with a status, by a signal, or by its limit."""
+    status, out, err = login.run(
+        "counter", "--on", "slurm", "--output", "50KiB",
+        "--sweep", "end=well,status,signal,chatter", "--", "--pause", "0.2",
+    )  # fmt: skip
+    assert status == 1, err
+    assert out.count("recorded ") == 3
+    endings = {record["ended"]: record for record in login.records()}
+    assert set(endings) == {"done", "crashed", "output"}
+    assert endings["crashed"]["exit_status"] == -9
+    for message in (
+        "'counter' --end status (task 1) ended with status 1 and left no results\n",
+        "'counter' --end signal (task 2) was ended by the signal SIGKILL\n",
+        "'counter' --end chatter (task 3) was ended: it printed more than 0.05 MiB\n",
+    ):
+        assert f"error[failed-run]: {message}" in err
+    log = login.folder() / "task_1/node_0/run.log"
+    assert log.read_text() == "cannot count here\n"
+    assert f"its log: '{log.relative_to(login.book)}'" in err
+
+
+def test_a_run_ends_when_its_time_is_up(login: Login) -> None:
+    """The limit holds to the second, although Slurm counts in minutes; what the tool has is
+    kept."""
+    arguments = ("--on", "slurm", "--profile", "long", "--timeout", "2")
+    status, _, err = login.run("counter", *arguments)
+    assert status == 1
+    assert "'counter' was ended after its 2 s were up\n" in err
+    (record,) = login.records()
+    assert (record["ended"], record["complete"]) == ("timeout", False)
+    assert record["seconds"] >= 1
+
+
+@pytest.mark.torch
+def test_unlike_nodes_make_no_record(login: Login, tmp_path: Path) -> None:
+    """Numbers of a mixture of machines cannot be compared with any: here node2 has another
+    processor."""
+    other = tmp_path / "cpuinfo"
+    other.write_text("processor : 0\nmodel name : Another Processor\n")
+    login.cluster.run(["mount", "--bind", other, "/proc/cpuinfo"], on="node2")
+    try:
+        status, _, err = login.run("reduce_bench", "--nodes", "2", "--on", "slurm")
+    finally:
+        login.cluster.run(["umount", "/proc/cpuinfo"], on="node2")
+    assert status == 1
+    assert "the nodes of this run are not alike: 'cpu.model' is " in err
+    assert "and 'Another Processor' on node 2" in err
+    assert login.records() == []
+
+
+def test_a_run_can_be_collected_later(login: Login) -> None:
+    """What was not waited for is collected when it has ended, once, though asked for twice, and
+    though Slurm has forgotten the job."""
+    status, out, err = login.run("counter", "--on", "slurm", "--no-wait", "--", "--pause", "1")
+    assert (status, out) == (0, "")
+    folder = str(login.folder().relative_to(login.book))
+    assert err.endswith(f"bindery run --collect {folder}\n")
+    status, out, err = login.run("--collect", folder)
+    assert (status, out) == (1, "")
+    assert "'counter' has not ended: it is " in err
+    assert f"collect it later: `bindery run --collect {folder}`" in err
+    login.cluster.wait_for(lambda: not login.cluster.queue(), "the job does not end")
+    (login.folder() / "job").write_text("999999\n")  # a number that Slurm does not know
+    first = login.run("--collect", folder)
+    second = login.run("--collect", folder)
+    (record,) = login.records()
+    path = f"scripts/records/counter/{record['log'][:-4]}.json"
+    assert first == second == (0, f"recorded {path}\n", "")
+
+
+def test_accounting_knows_what_slurm_has_forgotten(
+    book: Path, child_environment: dict[str, str]
+) -> None:
+    """Where the cluster keeps accounts, a run is judged by them, however long ago it ended."""
+    with open_cluster(1, accounting=True, settings=("MinJobAge=2",)) as accounted:
+        login = Login(accounted, book, child_environment)
+        login.run("counter", "--on", "slurm", "--no-wait", "--profile", "long", "--repeat", "2")
+        login.wait_for_results(2)
+        accounted.ask("scancel", accounted.queue()[0].number.partition("_")[0])
+        accounted.wait_for(lambda: not accounted.jobs(), "Slurm does not forget", 60)
+        status, _, err = login.run("--collect", str(login.folder()))
+    assert status == 1
+    assert "'counter' (task 1) was cancelled" in err
+    assert [record["ended"] for record in login.records()] == ["cancelled"] * 2
+
+
+def test_a_silent_slurm_is_a_finding(login: Login) -> None:
+    """Where the controller does not answer, bindery says so, and does not take the run for
+    ended."""
+    login.run("counter", "--on", "slurm", "--no-wait", "--profile", "long")
+    folder = str(login.folder().relative_to(login.book))
+    controller = login.cluster.processes["slurmctld"].pid
+    os.kill(controller, signal.SIGSTOP)
+    try:
+        status, _, err = login.run("--collect", folder)
+    finally:
+        os.kill(controller, signal.SIGCONT)
+    assert status == 1
+    assert "'counter' may still run: Slurm does not answer\n" in err
+
+
+def test_the_batch_file_can_be_submitted_by_hand(login: Login) -> None:
+    """job.sbatch is a plain file for sbatch, and the run that it starts can be collected."""
+    plan = plan_run(login.book, "counter", "demo")
+    job = write_run(plan, Request(seconds=60, log_bytes=10_000, python=sys.executable))
+    folder = str(job.folder.relative_to(login.book))
+    status, _, err = login.run("--collect", folder)
+    assert status == 1
+    assert f"submit it with `sbatch {folder}/job.sbatch`" in err
+    login.cluster.ask("sbatch", "--wait", str(job.folder / "job.sbatch"))
+    status, _, err = login.run("--collect", folder)
+    assert status == 0, err
+    assert [record["ended"] for record in login.records()] == ["done"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--gpus", "3"), "Slurm refused the run of 'counter': Batch job submission failed: "),
+        (("--via", "submitit", "--gpus", "3"), "Slurm refused the run of 'counter': "),
+        (("--timeout", "2h"), "can never start, and was taken back: Slurm says PartitionTimeLimit"),
+        (("--partition", "none"), "invalid partition specified: none"),
+    ],
+)
+def test_an_impossible_request_is_told_in_slurms_words(
+    login: Login, arguments: tuple[str, ...], message: str
+) -> None:
+    """What no partition has ends at once, and nothing of it stays in the queue or on disk."""
+    status, out, err = login.run("counter", "--on", "slurm", *arguments)
+    assert (status, out) == (1, "")
+    assert message in err
+    assert "sinfo" in err
+    assert login.cluster.queue() == []
+    assert list((login.book / "dist/runs").iterdir()) == []
+
+
+def test_a_job_that_somebody_holds_is_left_to_them(login: Login) -> None:
+    """bindery says how to go on, and does not wait; a held job stays in the queue, and its run is
+    collected when it was released."""
+    status, out, err = login.run("counter", "--on", "slurm", "--sbatch=--hold")
+    assert (status, out) == (1, "")
+    (job,) = login.cluster.queue()
+    folder = str(login.folder().relative_to(login.book))
+    message = f"job {job.number} is held, and does not start by itself: Slurm says JobHeldUser\n"
+    assert f"error[failed-run]: {message}" in err
+    assert f"release it with `scontrol release {job.number}`" in err
+    assert f"collect it: `bindery run --collect {folder}`" in err
+    _, _, err = login.run("--collect", folder)
+    assert "'counter' has not ended: it is pending (JobHeldUser)\n" in err
+    login.cluster.ask("scontrol", "release", job.number)
+    login.cluster.wait_for(lambda: not login.cluster.queue(), "the job does not end")
+    assert login.run("--collect", folder)[0] == 0
+
+
+def test_a_dependency_that_has_failed_is_not_waited_for(login: Login, tmp_path: Path) -> None:
+    """A job that waits for one that was cancelled is taken back."""
+    text = "#!/bin/sh\nsleep 60\n"
+    (tmp_path / "first.sh").write_text(text)
+    first = login.cluster.ask(
+        "sbatch", "--parsable", "--hold", "--output=/dev/null", str(tmp_path / "first.sh")
+    ).strip()
+    bindery = login.start("counter", "--on", "slurm", f"--sbatch=--dependency=afterok:{first}")
+    login.cluster.wait_for(lambda: len(login.cluster.queue()) == 2, "the job is not there")
+    login.cluster.ask("scancel", first)
+    _, err = bindery.communicate(timeout=90)
+    assert bindery.returncode == 1
+    assert "can never start, and was taken back: Slurm says DependencyNeverSatisfied" in err
+    assert login.cluster.queue() == []
+
+
+def test_what_slurm_gives_a_job_is_in_its_record(login: Login) -> None:
+    """The devices that Slurm chose steer the run, and the shape of the job is among the facts."""
+    status, _, err = login.run("counter", "--on", "slurm", "--gpus", "1", "--cpus", "2")
+    assert status == 0, err
+    (record,) = login.records()
+    assert record["environment"]["CUDA_VISIBLE_DEVICES"] == "0"
+    assert record["machine"]["slurm"]["cpus_on_node"] == 2

@@ -1,0 +1,246 @@
+"""What tools print and write, held against what the book has stored of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from bindery.core.model import BookError, ConfigError
+from bindery.runs.verify import find_first_difference, record_texts, verify_tools
+from hypothesis import given
+from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from conftest import BookMaker, Runner
+
+ROOT = Path(__file__).resolve().parents[3]
+EXTRA = """tools:
+  env_report: {path: scripts/env_report.py, output: shape}
+  sums:
+    path: scripts/sums.py
+    output: CLASS
+    texts: {help: [--help], table: ["2", "3"]}
+"""
+SUMS = '''"""Adds numbers."""
+
+import argparse
+import json
+
+__version__ = "0.1.0"
+METHOD = 1
+PROFILES = {"demo": ["2", "3"]}
+
+parser = argparse.ArgumentParser(prog="sums.py", description="Add numbers, however many there are.")
+parser.add_argument("numbers", type=int, nargs="+")
+parser.add_argument("--json")
+options = parser.parse_args()
+total = sum(options.numbers)
+print(f"| sum | {total} |")
+if options.json:
+    row = {"n": len(options.numbers), "total": total}
+    units = {"n": "1", "total": "1"}
+    document = {
+        "tool": "sums", "version": __version__, "method": METHOD, "complete": True,
+        "started": "2026-11-20T17:00:00Z", "seconds": 0.1, "units": units, "results": [row],
+    }
+    with open(options.json, "w") as file:
+        json.dump(document, file)
+'''
+
+
+@pytest.fixture
+def book(make_book: BookMaker, facts_tool: str) -> Path:
+    files = {
+        "README.md": "# Preface\n",
+        "scripts/env_report.py": facts_tool,
+        "scripts/sums.py": SUMS,
+    }
+    return make_book(files, extra=EXTRA.replace("CLASS", "exact"))
+
+
+def change_tool(book: Path, old: str, new: str) -> None:
+    path = book / "scripts/sums.py"
+    source = path.read_text(encoding="utf-8")
+    assert old in source
+    path.write_text(source.replace(old, new), encoding="utf-8")
+
+
+def change_class(book: Path, output: str) -> None:
+    path = book / "chapters.yaml"
+    text = path.read_text(encoding="utf-8").replace("output: exact", f"output: {output}")
+    path.write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def stored(book: Path, run_bindery: Runner) -> Path:
+    """The book with everything stored that verify asks for."""
+    assert run_bindery("run", "sums", "--texts", folder=book).status == 0
+    assert run_bindery("run", "sums", folder=book).status == 0
+    return book
+
+
+def read_messages(book: Path, names: Sequence[str] = ("sums",)) -> list[str]:
+    findings = verify_tools(book, names).findings
+    assert {finding.rule for finding in findings} <= {"changed-output"}
+    return [finding.message for finding in findings]
+
+
+def test_what_is_stored_is_what_the_tool_prints(stored: Path, run_bindery: Runner) -> None:
+    """Texts are stored character by character, and are not written again while they are the
+    same."""
+    text = (stored / "scripts/records/sums/help.txt").read_text(encoding="utf-8")
+    assert text.startswith("usage: sums.py [-h] [--json JSON] numbers [numbers ...]\n\nAdd numbers")
+    assert text.endswith("\n")
+    assert (stored / "scripts/records/sums/table.txt").read_bytes() == b"| sum | 5 |\n"
+    again = run_bindery("run", "sums", "--texts", folder=stored)
+    assert again.stdout == "every text is as it was stored\n"
+    verified = verify_tools(stored)
+    assert (verified.tools, verified.texts, verified.runs, verified.findings) == (2, 2, 2, ())
+
+
+def test_what_was_never_stored_is_said(book: Path) -> None:
+    """Texts and records that are missing are findings that name the command."""
+    findings = verify_tools(book, ["sums"]).findings
+    assert [(finding.message, finding.help) for finding in findings] == [
+        ("the help of 'sums' is not stored", "run `bindery run sums --text help`"),
+        ("the table of 'sums' is not stored", "run `bindery run sums --text table`"),
+        ("the options of 'sums' is not stored", "run `bindery run sums --texts`"),
+        (
+            "'sums' has no record of its profile 'demo' to compare with",
+            "make one with `bindery run sums --profile demo`",
+        ),
+    ]
+
+
+def test_a_changed_text_is_found_and_mended(stored: Path, run_bindery: Runner) -> None:
+    """The line that is another one is named with its text, and the command that is named mends
+    it."""
+    change_tool(stored, "however many there are", "as many as you like")
+    (finding,) = verify_tools(stored, ["sums"]).findings
+    assert (finding.span.path, finding.span.line) == ("scripts/records/sums/help.txt", 3)
+    assert finding.message == (
+        "line 3 of the help of 'sums' is now 'Add numbers, as many as you like.'"
+    )
+    assert "`bindery run sums --text help`" in finding.help
+    ended = run_bindery("run", "sums", "--text", "help", folder=stored)
+    assert ended.stdout == "recorded scripts/records/sums/help.txt\n"
+    assert read_messages(stored) == []
+
+
+@pytest.mark.parametrize("output", ["exact", "shape", "measured"])
+def test_each_class_is_held_to_its_own(stored: Path, output: str) -> None:
+    """Another value is a finding where outputs are exact only; a text is exact in every class."""
+    change_class(stored, output)
+    change_tool(stored, "sum(options.numbers)", "sum(options.numbers) + 1")
+    expected = ["line 1 of the table of 'sums' is now '| sum | 6 |'"]
+    if output == "exact":
+        expected.append("'total' in row 1 of the results of 'sums' is now 6, and was 5")
+    assert read_messages(stored) == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"total": total}', '"amount": total}', None),
+        ('"total": "1"}', '"total": "B"}', "the unit of 'total' of 'sums' is now 'B', and was '1'"),
+        ('{"n": len(options.numbers), ', "{", None),
+        (
+            'units = {"n": "1", "total": "1"}',
+            'units = {"n": "1"}; row["total"] = str(total)',
+            "the column 'total' of 'sums' is now text, and was a number",
+        ),
+        (
+            'units = {"n": "1", "total": "1"}',
+            'units = {"n": "1", "total": "1", "more": "1"}; row["more"] = 1',
+            "the results of 'sums' have a new column 'more'",
+        ),
+        (
+            'units = {"n": "1", "total": "1"}',
+            'units = {"n": "1"}; del row["total"]',
+            "the results of 'sums' have no column 'total' any more",
+        ),
+    ],
+)
+def test_another_shape_is_found(stored: Path, old: str, new: str, message: str | None) -> None:
+    """Columns, units and types are compared; a column of numbers that has no unit any more makes
+    the results wrong as such."""
+    change_class(stored, "shape")
+    change_tool(stored, old, new)
+    (found,) = read_messages(stored)
+    if message is None:
+        assert found.startswith("the demo run of 'sums' gave no good results: 'units")
+    else:
+        assert found == message
+
+
+def test_other_numbers_of_the_same_shape_are_fine(stored: Path) -> None:
+    """A tool of the class `shape` may measure something else every day, and nothing at times."""
+    change_class(stored, "shape")
+    change_tool(stored, '"total": total}', '"total": None}')
+    change_tool(stored, '"n": len(options.numbers)', '"n": 7.5')
+    assert read_messages(stored) == []
+
+
+def test_a_row_more_is_found_where_outputs_are_exact(stored: Path) -> None:
+    """The number of rows counts too."""
+    change_tool(stored, '"results": [row]', '"results": [row, row]')
+    assert read_messages(stored) == ["'sums' gives 2 rows now, and gave 1"]
+
+
+def test_a_tool_that_fails_is_said_with_its_last_words(stored: Path) -> None:
+    """A tool that does not run any more is a finding for each thing it should give."""
+    change_tool(stored, "total = sum", "total = summ")
+    findings = verify_tools(stored, ["sums"]).findings
+    assert [finding.message for finding in findings] == [
+        "the table of 'sums' could not be printed: it ended with status 1",
+        "the demo run of 'sums' ended with status 1 and left no results",
+    ]
+    assert "its last words: NameError: name 'summ' is not defined" in findings[0].help
+
+
+def test_facts_of_this_machine_have_their_shape(book: Path) -> None:
+    """env_report is held against the models of machine and software."""
+    path = book / "scripts/env_report.py"
+    source = (ROOT / "scripts/env_report.py").read_text(encoding="utf-8")
+    path.write_text(source, encoding="utf-8")
+    assert read_messages(book, ["env_report"]) == []
+    source = source.replace('"kernel": platform', '"owner": "me", "kernel": platform')
+    path.write_text(source, encoding="utf-8")
+    (message,) = read_messages(book, ["env_report"])
+    assert message.endswith("gave no good results: 'machine.owner': the schema has no such field")
+
+
+def test_unknown_tools_and_texts_are_wrong_use(book: Path) -> None:
+    """Names that the book does not have are refused with those that it has."""
+    with pytest.raises(ConfigError, match="the book has no tool 'sum'"):
+        verify_tools(book, ["sum"])
+    with pytest.raises(ConfigError, match="'sums' has no text 'halp'"):
+        record_texts(book, "sums", ["halp"])
+    with pytest.raises(ConfigError, match="'env_report' has no texts"):
+        record_texts(book, "env_report")
+
+
+def test_a_text_that_fails_is_not_stored(book: Path) -> None:
+    """What is stored stays, when the tool fails."""
+    change_tool(book, "total = sum", "total = summ")
+    with pytest.raises(BookError, match="could not be printed"):
+        record_texts(book, "sums")
+    assert not (book / "scripts/records/sums").exists()
+
+
+TEXTS = st.lists(st.sampled_from(["a", "b", ""]), max_size=6).map("\n".join)
+
+
+@given(TEXTS, TEXTS)
+def test_the_first_difference_is_the_first(before: str, now: str) -> None:
+    """Lines above it are the same, and it is another one; texts without one are the same."""
+    difference = find_first_difference(before, now)
+    if difference is None:
+        assert before == now
+        return
+    line = difference[0] - 1
+    old, new = before.split("\n"), now.split("\n")
+    assert old[:line] == new[:line]
+    assert old[line : line + 1] != new[line : line + 1]

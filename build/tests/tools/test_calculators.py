@@ -1,0 +1,258 @@
+"""Calculators of a tool in the browser: the same numbers as in Python."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import importlib.util
+import json
+import math
+import random
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from bindery.tools.calculators import read_calculators
+from bindery.tools.python_to_js import TranslationError, translate_functions
+
+if TYPE_CHECKING:
+    from conftest import BookMaker, Runner
+
+ROOT = Path(__file__).parents[3]
+TOOL = ROOT / "scripts/training/calculators.py"
+RUNTIME = (ROOT / "build/bindery/render/site/static/python.js").read_text()
+POINTS = 5000
+# exp, expm1, log2 and ** of a browser are its own, and may differ from those of the C library in
+# the last digit. What is computed from them differs as much: a share 1 - 1 / wall near 0 by that
+# of the 1. All other outputs are equal bit by bit.
+OF_MATHS = {
+    "loss": {"loss", "loss_of_size", "loss_of_data"},
+    "number-format": {"decimal_digits", "doublings"},
+    "checkpoint": {"young_lost_share", "lost_share", "own_lost_share"},
+}
+COMPUTE = """(cases) => JSON.stringify(JSON.parse(cases).map((inputs) => {
+    const given = new Map(inputs.map(([name, kind, text]) =>
+        [name, kind === "int" ? BigInt(text) : kind === "float" ? Number(text) : text]));
+    const reason = calculator.check(given);
+    const found = calculator.compute(given);
+    return [reason, calculator.outputs.map(({ name }) => {
+        const value = found.get(name);
+        return [name, typeof value === "bigint" ? "int" : "float", String(value)];
+    })];
+}))"""
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("calculators_of_the_book", TOOL)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def type_value(name: str, value: Any) -> list[Any]:
+    kind = type(value).__name__
+    return [name, kind, repr(value) if kind in ("int", "float") else value]
+
+
+def draw_points(tool: ModuleType, calculator: Any) -> list[tuple[Any, Any]]:
+    """Random inputs with what Python makes of them; those that have to fit are made to."""
+    chance = random.Random(calculator.name)
+    points = []
+    while len(points) < POINTS:
+        given = {one.name: tool.draw_input(one, chance) for one in calculator.inputs}
+        for whole, part in (("heads", "kv_heads"), ("heads", "tensor_ranks"),
+                            ("micro_batches", "stages")):  # fmt: skip
+            if whole in given and part in given:
+                given[part] = min(given[part], given[whole])
+                given[whole] -= given[whole] % given[part]
+        if "active_experts" in given:
+            given["active_experts"] = min(given["active_experts"], given["experts"])
+        if "hardware_flop" in given:
+            given["hardware_flop"] = max(given["hardware_flop"], given["model_flop"])
+        with contextlib.suppress(tool.WrongUse):
+            points.append(tool.calculate(calculator, given))
+    return points
+
+
+def read_amount(tool: ModuleType, text: str) -> Any:
+    """A number of things, or what is said against it."""
+    try:
+        return tool.parse_amount(text)
+    except argparse.ArgumentTypeError as error:
+        return str(error)
+
+
+NAMES = [one.name for one in read_calculators(TOOL.read_text())]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", NAMES)
+def test_a_calculator_gives_what_python_gives(browser: Any, tool: ModuleType, name: str) -> None:
+    """Thousands of random inputs give the same whole numbers, and the same floats bit by bit, but
+    for those of functions that a browser has its own of."""
+    (calculator,) = (one for one in tool.CALCULATORS if one.name == name)
+    (script,) = (one.script for one in read_calculators(TOOL.read_text()) if one.name == name)
+    cases = draw_points(tool, calculator)
+    page = browser.new_page()
+    page.add_script_tag(content=RUNTIME)
+    page.add_script_tag(content=script)
+    # sum() has added otherwise before Python 3.12.
+    page.evaluate(f"python.compensates = {json.dumps(sys.version_info >= (3, 12))}")
+    asked = [[type_value(key, value) for key, value in inputs.items()] for inputs, _ in cases]
+    answers = json.loads(page.evaluate(COMPUTE, json.dumps(asked)))
+    page.close()
+    assert len(answers) == POINTS
+    for (inputs, outputs), (reason, found) in zip(cases, answers, strict=True):
+        assert reason == ""
+        assert [key for key, _, _ in found] == list(outputs)
+        for key, kind, text in found:
+            value: Any = int(text) if kind == "int" else float(text)
+            assert type(value) is type(outputs[key]), (key, inputs)
+            if key in OF_MATHS.get(name, ()):
+                near = math.isclose(value, outputs[key], rel_tol=4e-16, abs_tol=4e-15)
+                assert near, (key, inputs, value, outputs[key])
+            else:
+                assert value == outputs[key], (key, inputs)
+
+
+@pytest.mark.nightly
+def test_inputs_that_do_not_fit_are_refused_alike(browser: Any, tool: ModuleType) -> None:
+    """Inputs within their bounds that break a condition get the sentence that Python gives."""
+    page = browser.new_page()
+    page.add_script_tag(content=RUNTIME)
+    chance = random.Random(3)
+    scripts = {one.name: one.script for one in read_calculators(TOOL.read_text())}
+    refused = 0
+    for calculator in tool.CALCULATORS:
+        if not calculator.requires or calculator.name == "checkpoint":
+            continue
+        page.add_script_tag(content=scripts[calculator.name])
+        for _ in range(40):
+            given = {one.name: tool.draw_input(one, chance) for one in calculator.inputs}
+            try:
+                tool.fill_inputs(calculator, given)
+                expected = ""
+            except tool.WrongUse as error:
+                expected = str(error).removeprefix(f"{calculator.name}: ")
+                refused += 1
+            pairs = [type_value(key, value) for key, value in given.items()]
+            said = page.evaluate(
+                """(inputs) => calculator.check(new Map(inputs.map(([name, kind, text]) =>
+                    [name, kind === "int" ? BigInt(text) : kind === "float" ? Number(text) : text]
+                )))""",
+                pairs,
+            )
+            assert said == expected
+    page.close()
+    assert refused > 20
+
+
+@pytest.mark.nightly
+def test_answers_are_shown_as_the_tool_prints_them(
+    browser: Any, tool: ModuleType, make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """Prefixes, days and hours, thousands and four digits, a half rounded to even; numbers of
+    things are read alike as well, 70B among them."""
+    chance = random.Random(5)
+    cases: list[tuple[Any, str]] = []
+    for unit in ("1", "1/s", "s", "B", "B/s", "FLOP", "FLOP/s", "J", "Hz", "W"):
+        floats = [math.exp(chance.uniform(-20, 60)) for _ in range(300)]
+        floats += [0.0, 0.5, 1234.5, 1235.5, 999.95, 0.125, 2.5e-4, 59.99, 60.0, 7200.0, 3.6e6]
+        cases += [(value, unit) for value in floats]
+        cases += [(chance.getrandbits(chance.randint(1, 60)), unit) for _ in range(200)]
+    root = make_book(
+        {
+            "chapters.yaml": "title: B\nparts: [{chapters: [a.md]}]\n"
+            "tools: {calculators: {path: calculators.py, calculators: true}}\n",
+            "a.md": "# A\n",
+            "calculators.py": TOOL.read_text(),
+        }
+    )
+    assert run_bindery("html", folder=root).status == 0
+    page = browser.new_page()
+    page.goto((root / "dist/site/tools/calculators/transfer.html").as_uri())
+    typed = ["70B", "7.5T", "1.5M", "128K", "128k", "4Mi", "2e3B", " 7B ", "1E", ".5G", "0",
+             "7.5GB", "70b", "7BB", "K", "", "1e999", "1.2.3", "80 G", "4Bi"]  # fmt: skip
+    amounts = page.evaluate("(typed) => typed.map(readAmount)", typed)
+    said = page.evaluate(
+        """(cases) => JSON.parse(cases).map(([kind, text, unit]) =>
+            showQuantity(kind === "int" ? BigInt(text) : Number(text), unit))""",
+        json.dumps([[type(value).__name__, repr(value), unit] for value, unit in cases]),
+    )
+    page.close()
+    for text, amount in zip(typed, amounts, strict=True):
+        assert amount == read_amount(tool, text)
+    assert amounts[:5] == [70e9, 7.5e12, 1.5e6, 128e3, 128e3]
+    assert tool.format_quantity(5425347.5, "1/s") == "5.425 M/s"
+    for (value, unit), text in zip(cases, said, strict=True):
+        assert text == tool.format_quantity(value, unit), (value, unit)
+
+
+@pytest.mark.nightly
+def test_whole_numbers_have_no_end(browser: Any) -> None:
+    """Sums, products and quotients of whole numbers beyond 2**53 are those of Python."""
+    chance = random.Random(1)
+    page = browser.new_page()
+    page.add_script_tag(content=RUNTIME)
+    pairs = [
+        (chance.getrandbits(chance.randint(1, 200)), chance.getrandbits(chance.randint(1, 200)) + 1)
+        for _ in range(5000)
+    ]
+    pairs += [((1 << 54) + odd, 1) for odd in range(9)] + [(2**53 + 1, 2), (-(2**60) - 3, 7)]
+    said = page.evaluate(
+        """(pairs) => JSON.parse(pairs).map(([a, b]) => ["add", "mul", "div"].map(
+            (name) => String(python[name](BigInt(a), BigInt(b)))))""",
+        json.dumps([[str(a), str(b)] for a, b in pairs]),
+    )
+    page.close()
+    for (a, b), (total, product, quotient) in zip(pairs, said, strict=True):
+        assert (int(total), int(product)) == (a + b, a * b)
+        assert float(quotient) == a / b, (a, b)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("    return x % 2", "x % 2"),
+        ("    return [y for y in x]", "[y for y in x]"),
+        ("    for y in x:\n        pass", "for y in x:"),
+        ("    return open(x)", "open(x)"),
+        ("    return x.real", "x.real"),
+        ("    return 1 < x < 2", "1 < x < 2"),
+        ("    x += 1\n    return x", "x += 1"),
+        ("    return math.gamma(x)", "math.gamma(x)"),
+        ("    return f'{x}'", "f'{x}'"),
+    ],
+)
+def test_what_cannot_be_translated_is_named(body: str, said: str) -> None:
+    """Anything outside the subset is refused with the text and the line of it."""
+    module = ast.parse(f"import math\n\ndef f(x):\n{body}\n")
+    with pytest.raises(TranslationError) as caught:
+        translate_functions(module, ["f"])
+    assert f"`{said}`" in str(caught.value)
+    assert caught.value.line >= 4
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("x = 1\n", "no constant CALCULATORS"),
+        ("def f(:\n", "this is not Python"),
+        ("CALCULATORS = 3\n", "has to be a tuple"),
+        ("CALCULATORS = (3,)\n", "no Calculator"),
+        ("CALCULATORS = (Calculator(1),)\n", "no class 'Calculator'"),
+        ("CALCULATORS = (make(),)\n", "no class 'make'"),
+        ("CALCULATORS = (lost,)\n", "'lost' is not known"),
+    ],
+)
+def test_a_tool_without_calculators_is_refused(source: str, said: str) -> None:
+    """What CALCULATORS lacks is said."""
+    with pytest.raises(TranslationError, match=said):
+        read_calculators(source)

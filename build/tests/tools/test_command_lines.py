@@ -1,0 +1,277 @@
+"""Commands held against the parsers of tools: what argparse refuses, and nothing else."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import io
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from bindery.tools.command_lines import dump_parser
+from bindery.tools.command_lines.fitting import Misuse, judge_words
+from bindery.tools.command_lines.programs import find_calls, find_calls_in_span
+from bindery.tools.command_lines.shell import read_shell
+from bindery.tools.command_lines.stored_parsers import Parser, read_stored_parser
+from hypothesis import given
+from hypothesis import strategies as st
+
+TOOL = """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("host")
+parser.add_argument("--dtype", choices=["bfloat16", "float32"])
+parser.add_argument("--num_steps", "-n", type=int)
+parser.add_argument("--ratio", type=float)
+parser.add_argument("--shape", nargs=3, type=int)
+parser.add_argument("--tags", nargs="+")
+parser.add_argument("--compare", nargs="?")
+parser.add_argument("--verbose", "-v", action="count")
+parser.add_argument("--quiet", "-q", action="store_true")
+parser.parse_args()
+"""
+
+
+@functools.cache
+def store_parser(tool: str) -> Parser:
+    """The parser of a program, stored and read."""
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+        file.write(tool)
+        file.flush()
+        command = [sys.executable, dump_parser.__file__, file.name]
+        return read_stored_parser(
+            subprocess.run(command, capture_output=True, check=True).stdout.decode()
+        )
+
+
+def judge(words: str, tool: str = TOOL, *, is_whole: bool = True) -> tuple[Misuse, ...]:
+    parser = store_parser(tool)
+    command = read_shell(f"tool.py {words}").commands[-1]
+    return judge_words(parser, command.words[0], command.words[1:], is_whole=is_whole)
+
+
+REFUSED = {
+    "a --nope": ("--nope", "there is no option '--nope'"),
+    "a --num-steps 3": ("--num-steps", "there is no option '--num-steps'"),
+    "a --Quiet": ("--Quiet", "there is no option '--Quiet'"),
+    "a -x": ("-x", "there is no option '-x'"),
+    "a --dtype bf16": ("bf16", "'--dtype' cannot be 'bf16'"),
+    "a --dtype=bf16": ("--dtype=bf16", "'--dtype' cannot be 'bf16'"),
+    "a --dtype BFLOAT16": ("BFLOAT16", "'--dtype' cannot be 'BFLOAT16'"),
+    "a --num_steps 1.5": ("1.5", "'--num_steps' takes a whole number, and '1.5' is none"),
+    "a -n1k": ("-n1k", "'-n' takes a whole number, and '1k' is none"),
+    "a --ratio half": ("half", "'--ratio' takes a number, and 'half' is none"),
+    "a --num_steps": ("--num_steps", "'--num_steps' takes a value, and none follows"),
+    "a --num_steps --quiet": ("--num_steps", "'--num_steps' takes a value, and none follows"),
+    "a --shape 1 2": ("--shape", "'--shape' takes 3 values, and only 2 follow"),
+    "a --tags --quiet": ("--tags", "'--tags' takes a value, and none follows"),
+    "a --quiet=yes": ("--quiet=yes", "'--quiet' takes no value"),
+    "a b": ("b", "'b' is one argument too many: the tool takes 1 without a name"),
+    "a --quiet true": ("true", "'true' is one argument too many: the tool takes 1 without a name"),
+    "--quiet": ("tool.py", "'tool.py' needs 'host'"),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_the_tool_refuses_is_found(words: str) -> None:
+    """Each misuse is found once, at its word."""
+    (misuse,) = judge(words)
+    assert (misuse.word.text, misuse.message) == REFUSED[words]
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("a --num-steps 3", "did you mean '--num_steps'?"),
+        ("a --dtyp=x --zzzzz", "see which ones '--help' lists"),
+        ("a -quiet", "did you mean '--quiet'?"),
+        ("a --dtype floot32", "did you mean 'float32'?"),
+        ("a --dtype int8", "it can be 'bfloat16', 'float32'"),
+    ],
+)
+def test_advice_names_what_was_meant(words: str, hint: str) -> None:
+    """Advice names the nearest option or value, where there is one."""
+    assert judge(words)[-1].help == hint
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "a --dtype float32 --num_steps 3 --ratio -1e-3 --shape 1 2 3 --tags x y -vv -q",
+        "--tags x y -- a",
+        "a --num 3 --comp",
+        "a -n3 -n 3 -vqn3",
+        "a --num_steps=3",
+        "--help --nope",
+        "$HOST --dtype $DTYPE --num_steps N --ratio <ratio> --shape $SHAPE",
+        "a $MORE --dtype <one of them>",
+        "...",
+        "[options] host",
+        "a [--num_steps N] [--dtype {bfloat16,float32}]",
+        "a ${EXTRA} b c",
+        "a --tags *.json",
+        "a --$NAME 3",
+        "$(hostname) --num_steps $((2 * 3))",
+        "a --num_steps=${N}",
+        "a --shape ...",
+        'a "$@"',
+    ],
+)
+def test_what_may_be_right_is_not_reported(words: str) -> None:
+    """Right commands, abbreviations, and what only the shell or the reader knows are let be."""
+    assert judge(words) == ()
+
+
+def test_a_part_of_a_command_lacks_nothing() -> None:
+    """In a sentence a command may be cut short; what stands there is judged all the same."""
+    assert judge("--quiet --num_steps", is_whole=False) == ()
+    assert [misuse.word.text for misuse in judge("--quit", is_whole=False)] == ["--quit"]
+
+
+COMMANDS = """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--root")
+commands = parser.add_subparsers(required=True)
+show = commands.add_parser("show")
+show.add_argument("name")
+show.add_argument("--all", action="store_true")
+parser.parse_args()
+"""
+REST = """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--root")
+parser.add_argument("program")
+parser.add_argument("rest", nargs=argparse.REMAINDER)
+parser.parse_args()
+"""
+
+
+@pytest.mark.parametrize(
+    ("tool", "words", "found"),
+    [
+        (COMMANDS, "--root x show it --all", []),
+        (COMMANDS, "show it --root x", ["--root"]),
+        (COMMANDS, "shaw it", ["shaw"]),
+        (COMMANDS, "--root x", ["tool.py"]),
+        (COMMANDS, "<command>", []),
+        (COMMANDS, "show", ["tool.py"]),
+        (REST, "--root x ls --whatever -l", []),
+    ],
+)
+def test_subcommands_have_options_of_their_own(tool: str, words: str, found: list[str]) -> None:
+    """Behind a subcommand its own parser counts, and behind a program nothing is judged."""
+    assert [misuse.word.text for misuse in judge(words, tool)] == found
+
+
+KEYWORDS: list[Mapping[str, Any]] = [
+    {},
+    {"action": "store_true"},
+    {"action": "count"},
+    {"action": "append"},
+    {"type": int},
+    {"type": float, "nargs": "?"},
+    {"nargs": "+"},
+    {"nargs": "*", "type": int},
+    {"nargs": 2},
+    {"choices": ["a", "bfloat16"]},
+    {"required": True},
+    {"type": int, "choices": [1, 2]},
+]
+NAMES = ["--json", "--json-lines", "--jobs", "--m", "--m_range", "-v", "-n", "--dry-run"]
+WORDS = [*NAMES, "--jso", "--json=x", "--jobs=3", "-n5", "-vv", "-vn", "--nope", "-x", "-3", "-.5",
+         "--", "1", "2", "a", "b", "bfloat16", "--m=a", "--dr"]  # fmt: skip
+
+
+@given(
+    st.dictionaries(st.sampled_from(NAMES), st.sampled_from(KEYWORDS), max_size=5),
+    st.lists(st.sampled_from(["", "?", "*", "+"]), max_size=2),
+    st.lists(st.sampled_from(WORDS), max_size=6),
+)
+def test_nothing_is_reported_that_argparse_takes(
+    options: dict[str, Mapping[str, Any]], positionals: list[str], words: list[str]
+) -> None:
+    """Whatever the parser and the words, a command that argparse takes has no misuse."""
+    real = argparse.ArgumentParser()
+    lines = ["import argparse", "parser = argparse.ArgumentParser()"]
+    # An option that only begins like another is what is hard to tell apart.
+    lines.append("parser.add_argument('--jobs-file')")
+    real.add_argument("--jobs-file")
+    for name, keywords in options.items():
+        shown = {k: v.__name__ if isinstance(v, type) else repr(v) for k, v in keywords.items()}
+        typed = ", ".join([repr(name), *(f"{k}={v}" for k, v in shown.items())])
+        lines.append(f"parser.add_argument({typed})")
+        real.add_argument(name, **keywords)
+    for number, nargs in enumerate(positionals):
+        lines.append(f"parser.add_argument('p{number}', nargs={nargs or None!r})")
+        real.add_argument(f"p{number}", nargs=nargs or None)
+    source = "\n".join([*lines, "parser.parse_args()", ""])
+    found = judge(" ".join(words), source)
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            real.parse_args(words)
+    except SystemExit:
+        return
+    assert found == ()
+
+
+CALLS = {
+    "python a.py --x": [("a.py", "--x")],
+    "./a.py --x | tee log": [("./a.py", "--x")],
+    "A=1 python3.12 -u b/a.py": [("b/a.py", "")],
+    "torchrun --nproc-per-node 8 --nnodes=2 a.py --x": [("a.py", "--x")],
+    "python -m torch.distributed.run --nproc_per_node 8 a.py --x": [("a.py", "--x")],
+    "accelerate launch --num_processes 2 a.py --x": [("a.py", "--x")],
+    "srun -N 2 numactl -N 0 python a.py": [("a.py", "")],
+    "nsys profile -o report python a.py --x": [("a.py", "--x")],
+    "time env A=1 python a.py": [("a.py", "")],
+    "timeout 5 python a.py && python b.py": [("a.py", ""), ("b.py", "")],
+    "bash -c 'cd x; python a.py --x'": [("a.py", "--x")],
+    'ssh host "python a.py --x"': [("a.py", "--x")],
+    'sbatch --wrap="python a.py --x"': [("a.py", "--x")],
+    "sbatch <<EOF\nsrun python a.py --x\nEOF": [("a.py", "--x")],
+    "x=$(python a.py --x)": [("a.py", "--x")],
+    "X='python a.py --x'": [("a.py", "--x ...")],
+    "$LAUNCHER a.py --x": [("a.py", "--x")],
+    "for n in 1 2; do python a.py $n; done": [("a.py", "$n")],
+    "bindery run tool --profile demo -- --x": [("tool", "... --x")],
+    "nox -s run -- tool -- --x": [("tool", "... --x")],
+    "out (of a) 'tool\npython a.py --x": [("a.py", "--x")],
+    "$ python a.py --x\nit's python b.py\n$ ls": [("a.py", "--x")],
+    "python -m pytest a.py --x": [],
+    "python -c 'import a' a.py": [],
+    "cat a.py --x": [],
+    "srun cat a.py": [],
+    "python train.py --config a.py --x": [("train.py", "--config a.py --x")],
+    "torchrun --config a.py b.py": [("b.py", "")],
+    "echo 'python a.py --x'": [],
+    "nox -s tests -- a.py": [],
+    "bindery run tool": [],
+    "# python a.py --x": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", CALLS)
+def test_calls_are_found_behind_what_starts_them(text: str) -> None:
+    """A program and its arguments are found whatever starts it, and only where it is started."""
+    calls = find_calls(text)
+    assert [
+        (call.program.text, " ".join(word.text for word in call.words)) for call in calls
+    ] == CALLS[text]
+    assert all(
+        text[call.program.start : call.program.end] == call.program.text
+        for call in calls
+        if call.program.inner < 0
+    )
+
+
+def test_a_span_is_a_command_or_none() -> None:
+    """A code span counts where all of it is a command."""
+    assert len(find_calls_in_span("python a.py --x")) == 1
+    assert find_calls_in_span("a.py's --x") == ()

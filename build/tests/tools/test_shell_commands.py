@@ -1,0 +1,156 @@
+"""Shell text: its commands, what is typed behind prompts, and where it breaks off."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from bindery.tools.command_lines.shell import iterate_prompted, read_shell
+from hypothesis import given
+from hypothesis import strategies as st
+
+ROOT = Path(__file__).resolve().parents[3]
+
+COMMANDS = {
+    "python a.py --x 1": [["python", "a.py", "--x", "1"]],
+    "a \\\n  b": [["a", "b"]],
+    "a 'b c' \"d $e\" f\\ g": [["a", "b c", "d $e", "f g"]],
+    "A=1 B='x y' run --n": [["run", "--n"]],
+    "a && b || c | d; e & f": [["a"], ["b"], ["c"], ["d"], ["e"], ["f"]],
+    "a > out 2>&1 < in b": [["a", "b"]],
+    "a $(b c) `d e`": [["b", "c"], ["d", "e"], ["a", "$(b c)", "`d e`"]],
+    "if a; then b; elif c; then d; else e; fi": [["a"], ["b"], ["c"], ["d"], ["e"]],
+    "for n in 1 2; do a $n; done": [["a", "$n"]],
+    "while read -r x; do a; done < f": [["read", "-r", "x"], ["a"]],
+    "case $x in a|b) c ;; *) d ;; esac": [["c"], ["d"]],
+    "f() { a; }; f": [["a"], ["f"]],
+    "(a; b) | c": [["a"], ["b"], ["c"]],
+    "[[ a =~ ^(b|c)$ ]] && d": [["d"]],
+    "a # b 'c": [["a"]],
+    "x=(a b) && c": [[], ["c"]],
+    "a <<< b; c": [["a"], ["c"]],
+    "diff <(a) <(b c)": [["a"], ["b", "c"], ["diff", "", ""]],
+    "((n = 1 << 2)) && a": [["a"]],
+}
+
+
+@pytest.mark.parametrize("text", COMMANDS)
+def test_commands_are_read_word_by_word(text: str) -> None:
+    """Each simple command of a text is found, in the order in which they end."""
+    shell = read_shell(text)
+    assert shell.fault is None
+    found = [[word.text for word in command.words] for command in shell.commands]
+    assert found == COMMANDS[text]
+
+
+def test_heredocs_belong_to_their_command() -> None:
+    """The text of a heredoc is that of its command, with the place where it begins."""
+    text = "sbatch --x <<'EOF' && ls\nsrun a\nEOF\nb <<-E <<F\n\tc\n\tE\nd\nF\n"
+    first, second, third = read_shell(text).commands
+    assert (first.heredoc, second.heredoc, third.heredoc) == ("srun a\n", "", "d\n")
+    assert text[first.heredoc_start :].startswith("srun a")
+
+
+@pytest.mark.parametrize(
+    ("word", "is_open", "is_many"),
+    [
+        ("a", False, False),
+        ("'$a'", False, False),
+        ('"$a"', True, False),
+        ("$a", True, True),
+        ("--x=$a", True, False),
+        ("<host name>", True, False),
+        ("...", False, True),
+        ("[options]", False, True),
+        ('"$@"', True, True),
+        ("*.json", True, True),
+        ("{1..4}", True, True),
+        ("--x=<N>", True, False),
+    ],
+)
+def test_words_know_what_is_not_known_of_them(word: str, is_open: bool, is_many: bool) -> None:
+    """What only the shell or the reader knows is told from what stands there."""
+    read = read_shell(f"run {word}").commands[0].words[1]
+    assert (read.is_open, read.is_many) == (is_open, is_many)
+
+
+FAULTS = {
+    "echo 'a": ("'", "the quote ' is never closed"),
+    'echo "a': ('"', 'the quote " is never closed'),
+    "a $(b": ("$(", "'$(' is never closed"),
+    "a ${b": ("${", "'${' is never closed"),
+    "a `b": ("`", "the ` is never closed"),
+    "cat <<EOF\na": ("<<EOF", "the heredoc 'EOF' is never closed"),
+    "cat <<EOF\na\n EOF": ("<<EOF", "the heredoc 'EOF' is never closed"),
+    "if a; then b": ("if", "'if' is never closed"),
+    "for x in a; do b": ("for", "'for' is never closed"),
+    "{ a; b": ("{", "'{' is never closed"),
+    "case a in b) c ;;": ("case", "'case' is never closed"),
+    "a; fi": ("fi", "'fi' cannot stand here"),
+    "a; done": ("done", "'done' cannot stand here"),
+    "a )": (")", "')' cannot stand here"),
+    "a && && b": ("&&", "'&&' cannot stand here"),
+    "a |": ("|", "nothing follows '|'"),
+    "a >": (">", "nothing follows '>'"),
+    "a ;; b": (";;", "';;' cannot stand here"),
+    "a (b)": ("(", "'(' cannot stand here"),
+    "if a; then # b\nfi": ("fi", "no command stands between 'then' and 'fi'"),
+    "for x in a\n  b\ndone": ("b", "'b' cannot stand here"),
+    "[[ a": ("[[", "'[[' is never closed"),
+}
+
+
+@pytest.mark.parametrize("text", FAULTS)
+def test_faults_have_their_place(text: str) -> None:
+    """The first fault of a text is found, where it is and in plain words."""
+    fault = read_shell(text).fault
+    assert fault is not None
+    assert (text[fault.start : fault.end], fault.message) == FAULTS[text]
+
+
+@pytest.mark.needs("bash")
+def test_bash_agrees() -> None:
+    """What is a fault here is one to bash, and what is none here is none to bash."""
+
+    def ask_bash(text: str) -> bool:
+        done = subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True)
+        return done.returncode == 0 and not done.stderr
+
+    backticks = {"a `b"}  # bash looks into these when it runs them
+    assert [text for text in COMMANDS if not ask_bash(text)] == []
+    assert {text for text in FAULTS if ask_bash(text)} - backticks == set()
+    scripts = [path.read_text(encoding="utf-8") for path in ROOT.glob("build/bindery/jobs/*.sh")]
+    for script in scripts:
+        assert (read_shell(script).fault is None) is ask_bash(script)
+
+
+@given(st.text(alphabet="ab '\"\\$(){}`<>|&;#\n=[]!-", max_size=40))
+def test_any_text_can_be_read(text: str) -> None:
+    """Whatever stands in a block, reading it ends, and a fault lies inside of it."""
+    fault = read_shell(text).fault
+    assert fault is None or 0 <= fault.start < max(len(text), 1)
+
+
+SESSION = """\
+$ python a.py \\
+    --x 1
+it's the output
+(venv) user@host:~$ cat <<EOF
+b
+EOF
+$ echo 'never closed
+$ ls
+"""
+
+
+def test_only_what_is_typed_behind_prompts_counts() -> None:
+    """A transcript gives its commands, over as many lines as they take, and no output."""
+    assert [typed for _, typed in iterate_prompted(SESSION)] == [
+        "python a.py \\\n    --x 1",
+        "cat <<EOF\nb\nEOF",
+        "echo 'never closed",
+        "ls",
+    ]
+    assert all(SESSION[at:].startswith(typed) for at, typed in iterate_prompted(SESSION))
+    assert list(iterate_prompted("cost: 5$ a day\n")) == []

@@ -1,0 +1,319 @@
+"""That a book prints when its links to the web were last asked, and what they answered."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from bindery.book.this_edition import find_edition
+from bindery.check.inspect import inspect_book
+from bindery.markdown.chapter_reader import parse_chapter
+from bindery.render.appendix import (
+    TITLE,
+    WEB_TITLE,
+    append_appendix,
+    find_appendix,
+    write_answer,
+)
+from bindery.render.web_notes import WebNotes, tell_answer
+from bindery.web.addresses import Address
+from bindery.web.answers import VERDICTS, Answer
+from bindery.web.memory import format_memory
+from evidence_book import EPOCH, FILES
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import html as lxml_html
+from validators import run_epubcheck
+
+if TYPE_CHECKING:
+    from conftest import BookMaker, Runner
+
+FIRST = datetime(2026, 11, 19, 23, 59, tzinfo=UTC)
+SECOND = FIRST + timedelta(minutes=2)
+ARCHIVED = "https://web.archive.org/web/2024/https://gamma.net/gone"
+ANSWERS = (
+    Answer("https://alpha.net/a", "live", FIRST, 200),
+    Answer("https://alpha.net/a#b", "live", SECOND, 200, anchor="missing"),
+    Answer("https://beta.net/old", "moved", SECOND, 200, target="https://beta.net/new"),
+    Answer("https://gamma.net/gone", "dead", SECOND, 404, reason="answers 404", archived=ARCHIVED),
+    Answer("https://delta.net/w?a=1&b=2", "gated", SECOND, 403, reason="answers 403: a *wall*"),
+    Answer("https://slow.net/", "unreachable", SECOND, reason="no answer within 20 s"),
+    Answer("https://nowhere.net/in-the-book", "live", SECOND, 200),
+)
+CHAPTERS = {
+    "a.md": """# Start
+
+[manual](https://alpha.net/a), [its part](https://alpha.net/a#b "By its author"),
+[part](https://alpha.net/a#b), <https://beta.net/old>, [unasked](https://new.net/).
+
+## Walls
+
+<a href="https://delta.net/w?a=1&amp;b=2">wall</a> and [by label][gone], [example](https://example.com/).
+
+[gone]: https://gamma.net/gone
+""",
+    "b.md": """# Network
+
+[slow](https://slow.net/), [gone](https://gamma.net/gone), [here](a.md).
+""",
+}
+TITLES = {
+    "manual": "answered on 2026-11-19",
+    "its part": "By its author",
+    "part": "answered on 2026-11-20; the page had no such anchor",
+    "https://beta.net/old": "moved to https://beta.net/new, seen on 2026-11-20",
+    "unasked": None,
+    "wall": "let no program in when asked on 2026-11-20",
+    "by label": f"gone when asked on 2026-11-20; a copy: {ARCHIVED}",
+    "example": None,
+    "slow": "gave no answer when asked on 2026-11-20",
+    "gone": f"gone when asked on 2026-11-20; a copy: {ARCHIVED}",
+    "here": None,
+}
+SECTION = (
+    "This book leads to 7 addresses on the web. 6 of them were asked on 2026-11-19 (1) and "
+    "2026-11-20 (5): 2 answered, 1 has moved, 1 was gone, 1 let no program in, 1 gave no answer. "
+    "Gone when asked: "
+    f"https://gamma.net/gone: answers 404, asked on 2026-11-20; a copy: {ARCHIVED}. "
+    "In Start: Walls; Network. "
+    "Closed to programs, though perhaps not to readers: "
+    "https://delta.net/w?a=1&b=2: answers 403: a *wall*, asked on 2026-11-20. In Start: Walls."
+)
+
+
+@pytest.fixture(autouse=True)
+def on_one_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All editions are of the same day."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+
+
+def make_asked_book(make_book: BookMaker, changes: Mapping[str, str] | None = None) -> Path:
+    return make_book({**CHAPTERS, "links.jsonl": format_memory(ANSWERS), **(changes or {})})
+
+
+def list_titles(*pages: str) -> dict[str, str | None]:
+    """The title of each link in the text of pages, by what the link says."""
+    trees = [lxml_html.fromstring(page.encode()) for page in pages]
+    links = [link for tree in trees for link in tree.xpath("//p//a[not(@class='back')]")]
+    return {" ".join(link.text_content().split()): link.get("title") for link in links}
+
+
+def read_text(tree: Any) -> str:
+    return " ".join(tree.text_content().split())
+
+
+# --- the three editions ---
+
+
+def test_links_of_the_site_say_when_they_answered(
+    make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """A link without a title of its own says what is known of it; the appendix says it of all."""
+    root = make_asked_book(make_book)
+    ended = run_bindery("html", folder=root)
+    assert ended.status == 0, ended.stderr
+    site = root / "dist" / "site"
+    titles = list_titles(*((site / f"{name}.html").read_text("utf-8") for name in "ab"))
+    assert {text: titles[text] for text in TITLES} == TITLES
+    page = lxml_html.parse(site / "links-to-the-web" / "index.html").getroot()
+    assert SECTION in read_text(page.find(".//article"))
+    places = page.xpath("//article//li//a[@class='book']/@href")
+    assert places == ["../a.html#walls", "../b.html", "../a.html#walls"]
+
+
+def test_links_of_the_epub_say_when_they_answered(
+    make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """The titles and the appendix are in the EPUB as well."""
+    root = make_asked_book(make_book)
+    ended = run_bindery("epub", folder=root)
+    assert ended.status == 0, ended.stderr
+    with zipfile.ZipFile(root / "dist" / "book.epub") as archive:
+        pages = [archive.read(f"EPUB/text/ch00{n}.xhtml").decode() for n in (1, 2, 3)]
+        contents = archive.read("EPUB/nav.xhtml").decode()
+    titles = list_titles(*pages[:2])
+    assert {text: titles[text] for text in TITLES} == TITLES
+    assert SECTION in read_text(lxml_html.fromstring(pages[2].encode()))
+    assert WEB_TITLE in contents
+
+
+@pytest.mark.nightly
+def test_the_validator_finds_no_fault_in_titles(make_book: BookMaker, run_bindery: Runner) -> None:
+    """EPUBCheck reports neither an error nor a warning."""
+    root = make_asked_book(make_book)
+    assert run_bindery("epub", folder=root).status == 0
+    status, report = run_epubcheck(root / "dist" / "book.epub")
+    assert status == 0, report
+
+
+@pytest.mark.needs("pdftotext")
+def test_the_pdf_lists_what_was_gone(make_book: BookMaker, run_bindery: Runner) -> None:
+    """On paper the appendix says what titles say on a screen."""
+    root = make_asked_book(make_book)
+    ended = run_bindery("pdf", folder=root)
+    assert ended.status == 0, ended.stderr
+    command = ["pdftotext", str(root / "dist" / "book.pdf"), "-"]
+    read = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    last = " ".join(read.stdout.split("\f")[-2].replace("\u2022", "").split())
+    last = re.sub(r"\s\(p\.\s+\d\)", "", last).replace("https:// web", "https://web")
+    assert SECTION in last
+
+
+def test_links_stand_behind_the_numbers(make_book: BookMaker, run_bindery: Runner) -> None:
+    """Where numbers are quoted, their appendix has a section on links."""
+    source = "https://example.com/power"
+    root = make_book(FILES)
+    assert run_bindery("fill", folder=root).status == 0
+    inspection = inspect_book(root)
+    before = find_appendix(append_appendix(inspection, find_edition(inspection.config)))
+    assert before is not None
+    assert WEB_TITLE not in before.source
+    chapter = next(path for path in FILES if path.endswith(".md"))
+    source = "https://alpha.net/a"
+    text = (root / chapter).read_text("utf-8")
+    (root / chapter).write_text(f"{text}\n<{source}>\n", "utf-8")
+    (root / "links.jsonl").write_text(format_memory(ANSWERS), "utf-8")
+    inspection = inspect_book(root)
+    appendix = find_appendix(append_appendix(inspection, find_edition(inspection.config)))
+    assert appendix is not None
+    assert appendix.title == TITLE
+    assert [anchor.title for anchor in appendix.anchors if anchor.level == 2][-1] == WEB_TITLE
+    assert appendix.source.startswith(before.source.rstrip())
+    assert "1 of them was asked on 2026-11-19: 1 answered." in appendix.source
+
+
+def test_a_book_that_asked_nobody_prints_nothing(make_book: BookMaker, run_bindery: Runner) -> None:
+    """Without answers on links of the book there is neither a title nor an appendix."""
+    for answers in ((), ANSWERS[-1:]):
+        root = make_asked_book(make_book, {"links.jsonl": format_memory(answers)})
+        assert run_bindery("html", folder=root).status == 0
+        site = root / "dist" / "site"
+        titles = list_titles(*((site / f"{name}.html").read_text("utf-8") for name in "ab"))
+        assert {title for title in titles.values() if title} == {"By its author"}
+        assert not (site / "links-to-the-web").exists()
+        shutil.rmtree(root)
+
+
+def test_what_is_printed_hangs_on_the_answers_alone(
+    make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """Two builds are the same to the byte, whatever the order of the lines."""
+    editions = []
+    lines = format_memory(ANSWERS).splitlines(keepends=True)
+    for text in ("".join(lines), "".join(reversed(lines))):
+        root = make_asked_book(make_book, {"links.jsonl": text})
+        assert run_bindery("html", folder=root).status == 0
+        assert run_bindery("epub", folder=root).status == 0
+        site = root / "dist" / "site"
+        files = sorted(path for path in site.rglob("*") if path.is_file())
+        editions.append([path.read_bytes() for path in (*files, root / "dist" / "book.epub")])
+        shutil.rmtree(root)
+    assert editions[0] == editions[1]
+
+
+def test_a_build_asks_nobody(make_book: BookMaker, child_environment: dict[str, str]) -> None:
+    """What asks the web is not even loaded when a book is built."""
+    root = make_asked_book(make_book)
+    code = (
+        "import sys; from bindery.cli import main as cli\n"
+        "sys.argv = ['bindery', 'html', '--quiet']\n"
+        "try: cli.main()\n"
+        "except SystemExit as stop: assert not stop.code, stop.code\n"
+        "names = ('httpx', 'httpcore', 'bindery.web.asking', 'bindery.web.network')\n"
+        "print([name for name in names if name in sys.modules])"
+    )
+    command = [sys.executable, "-c", code]
+    ended = subprocess.run(
+        command, cwd=root, env=child_environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[-1] == "[]"
+
+
+# --- a memory that is wrong ---
+
+WHOLE = {"url": "https://a.net/", "verdict": "live", "checked": "2026-11-20T10:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "<<<<<<< HEAD",
+        "[]",
+        "{}",
+        "[" * 100_000,
+        json.dumps({**WHOLE, "verdict": "fine"}),
+        json.dumps({**WHOLE, "checked": "2026-11-20"}),
+        json.dumps({**WHOLE, "checked": "2026-11-20T10:00:00"}),
+        json.dumps({**WHOLE, "checked": "0001-01-01T00:00:00+23:00"}),
+        json.dumps({**WHOLE, "checked": 5}),
+        json.dumps({**WHOLE, "status": "200"}),
+        json.dumps({**WHOLE, "url": 5}),
+        json.dumps({**WHOLE, "reason": "\ud800"}),
+    ],
+)
+def test_a_line_that_is_no_answer_is_told_by_its_place(
+    make_book: BookMaker, run_bindery: Runner, line: str
+) -> None:
+    """A build ends with a finding for each wrong line of the memory, and makes nothing."""
+    text = f"{json.dumps(WHOLE)}\n{line}\n\n{line}\n"
+    root = make_asked_book(make_book, {"links.jsonl": text})
+    for verb in ("html", "epub"):
+        ended = run_bindery(verb, folder=root)
+        assert ended.status == 2
+        message = "error[config]: this line of the memory of links is no answer"
+        assert f"links.jsonl:2:1: {message}" in ended.stderr
+        assert f"links.jsonl:4:1: {message}" in ended.stderr
+        assert "Traceback" not in ended.stderr
+    assert not (root / "dist" / "site").exists()
+
+
+# --- words ---
+
+HARSH = st.text(st.sampled_from("ab1 \\`*_{}[]<>()#+-.!|~&$:@^/\"'=?;%w\t\n"), max_size=20)
+
+
+@given(
+    reason=HARSH.map(lambda text: f"A{text}Z"),
+    tail=st.text(st.sampled_from("ab1-._~/?&=()*+,;@!$'")),
+)
+def test_words_of_an_answer_stay_words(reason: str, tail: str) -> None:
+    """What a host has said is shown as it is, and is no Markdown."""
+    answer = Answer(f"https://a.net/{tail}", "dead", FIRST, 404, reason=reason)
+    chapter = parse_chapter("a.md", f"# A\n\n{write_answer(answer, ['here'])}\n")
+    assert [link.destination for link in chapter.links] == [answer.url]
+    shown = "".join(
+        child.content
+        for token in chapter.tokens
+        for child in token.children or ()
+        if child.type == "text"
+    )
+    assert f"{' '.join(reason.split())}, asked on 2026-11-19" in shown
+
+
+@given(st.lists(st.tuples(st.sampled_from(VERDICTS), st.integers(0, 30)), min_size=1, max_size=40))
+def test_every_address_is_counted_once(entries: list[tuple[Any, int]]) -> None:
+    """The numbers by verdict, and those by day where days are named, add up to all answers."""
+    answers = [
+        Answer(f"https://a.net/{n}", verdict, FIRST + timedelta(days=days))
+        for n, (verdict, days) in enumerate(entries)
+    ]
+    notes = WebNotes(len(answers), [(Address(answer.url, ()), answer) for answer in answers])
+    told = sum(int(text.split()[0]) for text in notes.tell_verdicts().split(", "))
+    assert told == len(answers)
+    days = notes.tell_days()
+    if "(" in days:
+        assert sum(map(int, re.findall(r"\((\d+)\)", days))) == len(answers)
+    dates = sorted({answer.checked.date() for answer in answers})
+    assert str(dates[0]) in days
+    assert str(dates[-1]) in days
+    assert all(str(answer.checked.date()) in tell_answer(answer) for answer in answers)

@@ -1,0 +1,215 @@
+"""Alerts by mail, webhook or stdout, as a small TOML file asks for them."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import json
+import re
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kit.cli import duration
+from kit.settings import Settings
+
+TRIES = 3
+"""How often an alert is sent before that counts as failed."""
+PAUSE_SECONDS = 2.0
+"""Between two tries."""
+PORTS = {"none": 25, "starttls": 587, "tls": 465}
+
+CHANNELS_EXAMPLE = """\
+stdout = true                       # alerts on stdout too
+
+#[mail]
+#to = ["you@example.org"]
+#from = "watchdog@example.org"
+#server = "mail.example.org:587"    # default: localhost
+#security = "starttls"              # none, starttls or tls
+#login_file = "mail.login"          # user and password, one per line; chmod 600
+#timeout = "30s"
+
+#[webhook]
+#url_file = "webhook.url"           # chmod 600; or url = "https://..."
+#text_key = "text"                  # the key that gets the text in the JSON that is posted
+#timeout = "15s"
+"""
+
+
+class Alert(NamedTuple):
+    """A subject of one line, the text, and facts for programs behind a webhook."""
+
+    subject: str
+    text: str
+    facts: Mapping[str, Any] = {}
+
+
+class Mail(NamedTuple):
+    """Alerts by SMTP."""
+
+    to: Sequence[str]
+    server: tuple[str, int] = ("localhost", 0)
+    security: str = "none"
+    login: Sequence[str] = ()
+    sender: str | None = None
+    seconds: float = 30.0
+    name: str = "mail"
+
+    def send(self, alert: Alert) -> None:
+        """Send a mail. Raises OSError."""
+        import smtplib
+        import ssl
+        from email.message import EmailMessage
+        from email.utils import localtime
+
+        message = EmailMessage()
+        message["Subject"] = " ".join(alert.subject.split())[:200]
+        message["From"] = self.sender or f"{getpass.getuser()}@{socket.gethostname()}"
+        message["To"] = ", ".join(self.to)
+        message["Date"] = localtime()
+        message["Auto-Submitted"] = "auto-generated"
+        message.set_content(alert.text.encode("utf-8", "replace").decode())
+        host, port = self.server[0], self.server[1] or PORTS[self.security]
+        client: smtplib.SMTP = (
+            smtplib.SMTP_SSL(host, port, timeout=self.seconds, context=ssl.create_default_context())
+            if self.security == "tls"
+            else smtplib.SMTP(host, port, timeout=self.seconds)
+        )
+        with client:
+            if self.security == "starttls":
+                client.starttls(context=ssl.create_default_context())
+            if self.login:
+                client.login(self.login[0], self.login[1])
+            refused = client.send_message(message)
+        if refused:
+            raise OSError(f"{host} refused {', '.join(refused)}")
+
+
+class Webhook(NamedTuple):
+    """Alerts by a POST of JSON with the text under one key, as Slack and others take it."""
+
+    url: str
+    text_key: str = "text"
+    seconds: float = 15.0
+    name: str = "webhook"
+
+    def send(self, alert: Alert) -> None:
+        """Post. Raises OSError, without the address in it: that is a secret."""
+        import http.client
+        import urllib.error
+        import urllib.request
+
+        class NoRedirect(urllib.request.HTTPRedirectHandler):
+            def redirect_request(self, *_: Any) -> None:
+                """A redirected POST arrives as an empty GET, so a redirect is a failure."""
+
+        body = {**alert.facts, self.text_key: f"{alert.subject}\n{alert.text}"}
+        headers = {"Content-Type": "application/json", "User-Agent": "watchdog"}
+        request = urllib.request.Request(self.url, json.dumps(body).encode(), headers)
+        try:
+            urllib.request.build_opener(NoRedirect).open(request, timeout=self.seconds).close()
+        except urllib.error.HTTPError as error:
+            error.close()
+            raise OSError(f"it answered {error.code} {error.reason}") from None
+        except urllib.error.URLError as error:
+            raise OSError(f"no connection: {error.reason}") from None
+        except http.client.HTTPException as error:
+            raise OSError(f"not an answer in HTTP ({type(error).__name__})") from None
+
+
+class Stdout(NamedTuple):
+    """Alerts as lines that begin with ALERT."""
+
+    name: str = "stdout"
+
+    def send(self, alert: Alert) -> None:
+        """Print."""
+        for line in alert.text.splitlines():
+            print(f"ALERT {line}", flush=True)
+
+
+Channel = Mail | Webhook | Stdout
+
+
+def mail_address(text: str) -> str:
+    """A mail address."""
+    if not re.fullmatch(r"[^\s@,;<>]+@[^\s@,;<>]+", text):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a mail address")
+    return text
+
+
+def mail_server(text: str) -> tuple[str, int]:
+    """`HOST` or `HOST:PORT`; port 0 stands for the usual one."""
+    host, colon, port = text.partition(":")
+    if not host or (colon and not (port.isdecimal() and 0 < int(port) < 65536)):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a mail server: write HOST or HOST:587")
+    return host, int(port or 0)
+
+
+def web_address(text: str) -> str:
+    """The address of a webhook."""
+    if not re.fullmatch(r"https?://[!-~]+", text.strip()):
+        raise argparse.ArgumentTypeError("not the address of a webhook: write https://...")
+    return text.strip()
+
+
+def read_channels(top: Settings) -> list[Channel]:
+    """The channels that a file asks for; stdout where it names no other. Raises UsageError."""
+    channels: list[Channel] = []
+    if table := top.take_table("mail"):
+        login = table.read_secret("login_file") or []
+        mail = Mail(
+            to=table.take_texts("to"),
+            server=table.parse("server", mail_server, "localhost"),
+            security=table.take("security", str, "none"),
+            login=login,
+            sender=table.parse("from", mail_address),
+            seconds=table.parse("timeout", duration, "30s"),
+        )
+        if mail.security not in PORTS:
+            raise table.error("security", "has to be none, starttls or tls")
+        if login and (mail.security == "none" or len(login) < 2):
+            raise table.error("login_file", "needs security, and user and password on two lines")
+        for address in mail.to or [""]:
+            try:
+                mail_address(address)
+            except argparse.ArgumentTypeError as error:
+                raise table.error("to", str(error)) from error
+        table.close()
+        channels.append(mail)
+    if table := top.take_table("webhook"):
+        url = table.parse("url", web_address)
+        secret = table.read_secret("url_file")
+        if (url is None) == (not secret):
+            raise table.error("url", "give either url or url_file")
+        text_key, seconds = table.take("text_key", str, "text"), table.parse("timeout", duration)
+        table.close()
+        channels.append(Webhook(url or (secret or [""])[0].strip(), text_key, seconds or 15.0))
+    if top.take("stdout", bool, not channels):
+        channels.append(Stdout())
+    return channels
+
+
+def send_alert(channel: Channel, alert: Alert) -> str | None:
+    """Send, three times if need be; None, or why it failed."""
+    reason = ""
+    for number in range(TRIES):
+        time.sleep(PAUSE_SECONDS if number else 0)
+        try:
+            channel.send(alert)
+            return None
+        except (OSError, ValueError) as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+    return f"{channel.name}: not sent in {TRIES} tries: {reason}"
+
+
+def send_test(channels: Sequence[Channel], tool: str) -> int:
+    """Send a test alert to every channel and print what came of it; the exit status."""
+    text = f"a test alert of {tool} on {socket.gethostname()}: nothing is wrong"
+    problems = [send_alert(channel, Alert(f"[{tool}] test alert", text)) for channel in channels]
+    for channel, problem in zip(channels, problems, strict=True):
+        print(problem or f"{channel.name}: sent", file=sys.stderr if problem else sys.stdout)
+    return int(any(problems))

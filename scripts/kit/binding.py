@@ -1,0 +1,270 @@
+"""The CPUs next to the GPU of each local rank, and how to bind a process to them.
+
+`root` is the folder with sys/ and proc/ in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import itertools
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from kit.cli import UsageError
+from kit.topology import Cpus, Topology, locate_pci, read_text
+
+SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "riscv64": 237, "ppc64le": 261}
+"""Number of the system call set_mempolicy(2)."""
+MPOL_PREFERRED = 1
+AMD_VENDOR_ID = 0x1002
+
+
+class Gpu(NamedTuple):
+    """A GPU, or a partition of one, and where it is attached."""
+
+    number: int
+    vendor: str
+    address: str
+    uuid: str
+    node: int | None
+    cpus: Cpus
+    source: str
+
+
+class Near(NamedTuple):
+    """The CPUs that a rank should run on, and what says so; empty where that is unknown."""
+
+    gpu: Gpu | None
+    cpus: Cpus
+    source: str
+
+
+class Binding(NamedTuple):
+    """What one rank is bound to. `sharing` is the number of ranks on the same CPUs."""
+
+    local_rank: int
+    gpu: Gpu | None
+    cpus: Cpus
+    cores: int
+    nodes: tuple[int, ...]
+    sharing: int
+    omp_threads: int
+    source: str
+    verdict: str
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether there is something to set."""
+        return self.verdict in ("ok", "one node", "crowded")
+
+
+def find_gpus(root: Path = Path("/")) -> list[Gpu]:
+    """The NVIDIA or AMD GPUs that this process may use, in the order in which CUDA or ROCm numbers
+    them."""
+    return _read_nvidia_driver(root) or _read_kfd(root)
+
+
+def _make_gpu(number: int, vendor: str, address: str, uuid: str, source: str, root: Path) -> Gpu:
+    place = locate_pci(address, root)
+    return Gpu(number, vendor, place.address, uuid, place.node, place.cpus, source)
+
+
+def _read_nvidia_driver(root: Path) -> list[Gpu]:
+    """The GPUs that the driver lists and that have their device file here, as in a container."""
+    gpus: list[Gpu] = []
+    for folder in sorted((root / "proc/driver/nvidia/gpus").glob("*:*:*.*")):
+        text = read_text(folder / "information")
+        facts = dict(re.findall(r"^(GPU UUID|Device Minor):\s*(\S+)", text, re.MULTILINE))
+        if (root / f"dev/nvidia{facts.get('Device Minor')}").exists():
+            uuid = facts.get("GPU UUID", "")
+            gpus.append(_make_gpu(len(gpus), "nvidia", folder.name, uuid, "NVIDIA driver", root))
+    return gpus
+
+
+def _read_kfd(root: Path) -> list[Gpu]:
+    """The GPUs of AMD's KFD driver.
+
+    A node's location_id is bus, device and function of its PCI address. A partition (MI300) has
+    its number in the upper four bits, or in place of the function with older kernels; all share
+    the address with function 0.
+    """
+    gpus: list[Gpu] = []
+    nodes = root / "sys/class/kfd/kfd/topology/nodes"
+    for folder in sorted(nodes.glob("[0-9]*"), key=lambda path: int(path.name)):
+        text = read_text(folder / "properties")  # empty for a GPU that a cgroup hides
+        values = {k: int(v) for k, v in re.findall(r"^(\w+) (\d+)$", text, re.MULTILINE)}
+        if not values.get("simd_count") or values.get("vendor_id") != AMD_VENDOR_ID:
+            continue
+        place = values.get("location_id", 0)
+        stem = f"{values.get('domain', 0):04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}"
+        exists = (root / "sys/bus/pci/devices" / f"{stem}.{place & 7}").exists()
+        address = f"{stem}.{place & 7 if exists else 0}"
+        uuid = f"GPU-{values.get('unique_id', 0):016x}"
+        gpus.append(_make_gpu(len(gpus), "amd", address, uuid, "KFD", root))
+    return gpus
+
+
+def choose_visible(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> list[Gpu]:
+    """The GPUs in the order in which the program numbers them. A list ends at the first entry that
+    names no GPU (MIG devices too), and one with an entry twice is empty, as CUDA has it."""
+    visible = list(gpus)
+    names = ["CUDA_VISIBLE_DEVICES"]
+    if gpus and gpus[0].vendor == "amd":  # ROCR hides first, HIP counts what it leaves
+        hip = "HIP_VISIBLE_DEVICES"
+        names = ["ROCR_VISIBLE_DEVICES", hip if hip in environ else names[0]]
+    for name in names:
+        if name not in environ:
+            continue
+        tokens = [token.strip() for token in environ[name].split(",")]
+        chosen: list[Gpu] = []
+        for token in tokens if len(set(tokens)) == len(tokens) else []:
+            found = [
+                gpu
+                for number, gpu in enumerate(visible)
+                if token == str(number) or (token.startswith("GPU-") and gpu.uuid.startswith(token))
+            ]
+            if len({gpu.address for gpu in found}) != 1:  # partitions may share a UUID
+                break
+            chosen.append(found[0])
+        visible = chosen
+    return visible
+
+
+def find_near(topology: Topology, gpus: Sequence[Gpu], rank: int, ranks: int) -> Near:
+    """The CPUs next to the GPU of a local rank; without GPUs, ranks are spread over the nodes.
+
+    Raises UsageError where there are fewer GPUs than ranks, but for a single one: then each rank
+    is shown its own.
+    """
+    if not topology.nodes:
+        return Near(None, frozenset(), "nothing")
+    if not gpus:
+        node = topology.nodes[rank * len(topology.nodes) // max(ranks, rank + 1)]
+        return Near(None, node.cpus, "spread over nodes")
+    if 1 < len(gpus) <= rank:
+        raise UsageError(f"local rank {rank} has no GPU: {len(gpus)} are visible")
+    gpu = gpus[rank] if len(gpus) > 1 else gpus[0]
+    by_number = {node.number: node.cpus for node in topology.nodes}
+    if gpu.node in by_number:
+        return Near(gpu, by_number[gpu.node], gpu.source)
+    if len(topology.nodes) == 1:
+        return Near(gpu, topology.cpus, "only node")
+    # A bus without a node lists all CPUs as its own, which says nothing.
+    near = gpu.cpus & topology.cpus
+    return Near(gpu, near if near != topology.cpus else frozenset(), gpu.source)
+
+
+def plan_bindings(
+    topology: Topology,
+    nears: Sequence[Near],
+    allowed: Cpus,
+    *,
+    exclusive: bool = False,
+    quota: float | None = None,
+) -> list[Binding]:
+    """What each local rank is bound to: the near CPUs that are allowed, or with `exclusive` an
+    equal share of their cores."""
+    usable = [near.cpus & allowed for near in nears]
+    plan = []
+    for rank, (near, cpus) in enumerate(zip(nears, usable, strict=True)):
+        alike = [other for other, theirs in enumerate(usable) if theirs == cpus]
+        verdict, sharing = "one node" if len(topology.nodes) == 1 else "ok", len(alike)
+        if not cpus:
+            verdict = "not allowed" if near.cpus else "unknown"
+            cpus, sharing = allowed, len(nears)
+        elif exclusive and topology.count_cores(cpus) < sharing:
+            verdict = "crowded"
+        elif exclusive:
+            cpus, sharing = split_cores(topology, cpus, sharing)[alike.index(rank)], 1
+        cores = topology.count_cores(cpus)
+        threads = cores / sharing if quota is None else min(cores / sharing, quota / len(nears))
+        plan.append(
+            Binding(
+                local_rank=rank,
+                gpu=near.gpu,
+                cpus=cpus,
+                cores=cores,
+                nodes=tuple(node.number for node in topology.nodes if node.cpus & cpus),
+                sharing=sharing,
+                omp_threads=max(1, int(threads)),
+                source=near.source,
+                verdict=verdict,
+            )
+        )
+    return plan
+
+
+def split_cores(topology: Topology, cpus: Cpus, parts: int) -> list[Cpus]:
+    """The CPUs in shares of whole cores that differ by one core at most. Cores stay in the order of
+    their numbers, so that neighbors share a cache."""
+    cores: dict[int, set[int]] = {}
+    for cpu in sorted(cpus):
+        cores.setdefault(topology.core_of.get(cpu, cpu), set()).add(cpu)
+    ordered = [cores[first] for first in sorted(cores)]
+    ends = [len(ordered) * part // parts for part in range(parts + 1)]
+    return [frozenset[int]().union(*ordered[a:b]) for a, b in itertools.pairwise(ends)]
+
+
+def apply_binding(binding: Binding) -> str:
+    """Bind this process, all its threads and what they start, and have it prefer memory of its
+    NUMA node; why that failed, or nothing."""
+    if not binding.is_bound:
+        return f"runs unbound: {binding.verdict}"
+    if len(binding.nodes) == 1:
+        _prefer_memory(binding.nodes[0])
+    try:
+        os.sched_setaffinity(0, binding.cpus)
+        for task in Path("/proc/self/task").iterdir():
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setaffinity(int(task.name), binding.cpus)
+    except OSError as error:
+        return f"runs unbound: {error.strerror}"
+    return ""
+
+
+def _prefer_memory(node: int) -> None:
+    """Allocate on this NUMA node while it has room; a system that does not allow it is left as it
+    is."""
+    number = SET_MEMPOLICY.get(platform.machine())
+    if number is not None:
+        mask = (ctypes.c_ulong * 16)()
+        mask[node // 64] |= 1 << node % 64
+        bits = ctypes.c_ulong(64 * 16 + 1)  # the kernel takes one off
+        ctypes.CDLL(None).syscall(ctypes.c_long(number), ctypes.c_int(MPOL_PREFERRED), mask, bits)
+
+
+def verify_binding(binding: Binding) -> bool | None:
+    """Whether a program that is bound like this runs on the CPUs of the plan; None where nothing
+    would be bound."""
+    if not binding.is_bound:
+        return None
+    done = subprocess.run(
+        [sys.executable, "-c", "import os; print(*os.sched_getaffinity(0))"],
+        preexec_fn=lambda: apply_binding(binding),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return frozenset(map(int, done.stdout.split())) == binding.cpus
+
+
+def become(command: Sequence[str]) -> NoReturn:
+    """Replace this process by a program, so that signals and exit status are the program's; a
+    Python file is run by this Python. Raises UsageError where it cannot be started."""
+    words = [sys.executable, *command] if command[0].endswith(".py") else list(command)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, a program does not
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvp(words[0], words)
+    except OSError as error:
+        raise UsageError(f"could not start {words[0]}: {error.strerror}") from error

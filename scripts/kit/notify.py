@@ -1,0 +1,159 @@
+"""Tell people once when a state changes: what watchdogs share that look again and again."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kit.alerts import Alert, Channel, read_channels, send_alert
+from kit.cli import UsageError
+from kit.report import write_json
+from kit.settings import Settings
+from kit.stop import Stop
+
+
+class Notifier:
+    """States by key ("ok" is the good one), and which channel was told of which, kept in a file.
+
+    A state counts once it was seen `patience` times in a row; "ok" counts at once. A channel that
+    failed is tried again at the next look, and the other channels do not hear of it twice.
+    """
+
+    def __init__(
+        self,
+        tool: str,
+        channels: Sequence[Channel],
+        title: str = "",
+        patience: int = 1,
+        path: Path | None = None,
+    ) -> None:
+        self.tool = tool
+        self.channels = channels
+        self.title = title or tool
+        self.patience = patience
+        self.path = path
+        self.entries: dict[str, dict[str, Any]] = {}
+        self.sent: list[dict[str, str]] = []
+        self.problems: list[str] = []
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[None]:
+        """One look: read the file, keep other processes from it, and write it at the end.
+
+        Raises UsageError where another process has it open, or it is some other file.
+        """
+        self.sent, self.problems = [], []
+        with contextlib.ExitStack() as stack:
+            if self.path:
+                stack.enter_context(claim(self.path))
+                self.entries = self._load(self.path)
+            yield
+            self._save()
+
+    def settle(self, key: str, seen: str, patience: int | None = None) -> dict[str, Any]:
+        """The entry of a key after a look; its `state` is what counts now."""
+        fresh = {"state": "ok", "seen": "ok", "since": 0.0, "count": 0, "told": {}, "samples": []}
+        entry = self.entries.setdefault(key, fresh)
+        entry["count"] = entry["count"] + 1 if entry["seen"] == seen else 1
+        entry["seen"] = seen
+        is_settled = seen == "ok" or entry["count"] >= (patience or self.patience)
+        if seen != entry["state"] and is_settled:
+            entry |= {"state": seen, "since": time.time()}
+        return entry
+
+    def notify(self, sentences: Mapping[str, str]) -> None:
+        """Send what the channels were not told yet, and forget keys without a sentence."""
+        self.entries = {key: self.entries[key] for key in sentences}
+        self._save()  # before anything that may take long
+        for channel in self.channels:
+            told = {
+                key: entry["told"].get(channel.name, "ok") for key, entry in self.entries.items()
+            }
+            due = [
+                key
+                for key, entry in self.entries.items()
+                if entry["seen"] == entry["state"] != told[key]
+            ]
+            if not due:
+                continue
+            alerts = [{"about": key, "state": self.entries[key]["state"]} for key in due]
+            names = [f"{alert['about']} {alert['state']}" for alert in alerts[:3]]
+            more = f" and {len(due) - 3} more" if len(due) > 3 else ""
+            host = socket.gethostname()
+            text = "\n".join([f"{self.title}: {sentences[key]}" for key in due])
+            facts = {"tool": self.tool, "host": host, "alerts": alerts}
+            alert = Alert(f"[{self.title}] {', '.join(names)}{more}", text, facts)
+            if problem := send_alert(channel, alert):
+                self.problems.append(f"{problem}; it will be sent at the next look")
+                continue
+            self.sent += [{"channel": channel.name, **alert} for alert in alerts]
+            for key in due:
+                self.entries[key]["told"][channel.name] = self.entries[key]["state"]
+            self._save()
+
+    def _load(self, path: Path) -> dict[str, dict[str, Any]]:
+        kind = f"state of {self.tool}"
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            if document["kind"] == kind:
+                return dict(document["entries"])
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        raise UsageError(f"{path} is not the {kind}: name another file, or remove it")
+
+    def _save(self) -> None:
+        if self.path is None:
+            return
+        try:
+            write_json(self.path, {"kind": f"state of {self.tool}", "entries": self.entries})
+        except OSError as error:
+            problem = f"the state was not saved, so alerts may come again: {error.strerror}"
+            self.problems += [] if problem in self.problems else [problem]
+
+
+@contextlib.contextmanager
+def claim(path: Path) -> Iterator[None]:
+    """Lock a file by one beside it. Raises UsageError where another process has the lock."""
+    import fcntl
+
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(path.with_name(f".{path.name}.lock").open("a"))
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(f"another process is using {path}") from error
+        except OSError:  # a full disk, or a file system without locks: alerts matter more
+            pass
+        yield
+
+
+def read_notifier(top: Settings, tool: str, patience: int = 1) -> Notifier:
+    """The notifier of a file: title, state, patience and channels. Raises UsageError."""
+    state = top.find_file(top.take("state", str, f"{top.file.stem}.state.json"))
+    if not state.parent.is_dir():
+        raise top.error("state", f"there is no folder {state.parent}")
+    looks = top.take("patience", int, patience)
+    if looks < 1:
+        raise top.error("patience", "has to be at least 1")
+    return Notifier(tool, read_channels(top), top.take("title", str, tool), looks, state)
+
+
+def repeat(every: float | None, stop: Stop) -> Iterator[int]:
+    """Once, or again and again with `every` seconds from start to start. Raises Stopped."""
+    for number in itertools.count():
+        began = time.monotonic()
+        yield number
+        if every is None:
+            return
+        while time.monotonic() < began + every:
+            stop.check()
+            time.sleep(min(0.2, every))
+        stop.check()

@@ -1,0 +1,163 @@
+"""Processes of this machine, by /proc: name one for good, find all below it, end them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Process(NamedTuple):
+    """A process, by its number and its start (clock ticks since boot): numbers are used again."""
+
+    pid: int
+    started: int
+
+
+class Stat(NamedTuple):
+    """What the kernel says of a process; `state` is a letter: R, S, D (in the kernel), T, Z."""
+
+    parent: int
+    started: int
+    state: str
+
+
+def read_stat(pid: int, proc: str | Path = "/proc") -> Stat | None:
+    """Parent, start and state of a process; None where there is none."""
+    try:
+        # Not pathlib: it takes twice as long, and there may be thousands of processes.
+        with open(f"{proc}/{pid}/stat", "rb") as file:  # noqa: PTH123
+            fields = file.read().rpartition(b")")[2].split()  # the name may hold anything
+        return Stat(int(fields[1]), int(fields[19]), fields[0].decode())
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def identify(pid: int) -> Process | None:
+    """The process with this number; None where there is none, or it has ended."""
+    stat = read_stat(pid)
+    return Process(pid, stat.started) if stat and stat.state not in "ZX" else None
+
+
+def is_running(process: Process) -> bool:
+    """True until this process has ended, whatever gets its number later."""
+    return identify(process.pid) == process
+
+
+def read_words(pid: int, name: str) -> list[str]:
+    """The parts of `cmdline` or `environ` of a process; empty where they may not be read."""
+    try:
+        text = Path(f"/proc/{pid}/{name}").read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return []
+    return text.rstrip("\0").split("\0") if text else []
+
+
+def list_processes() -> dict[int, Stat]:
+    """Every process of this machine that has not ended."""
+    pids = [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit()]
+    stats = ((pid, read_stat(pid)) for pid in pids)
+    return {pid: stat for pid, stat in stats if stat and stat.state not in "ZX"}
+
+
+def find_tree(roots: Iterable[Process]) -> list[Process]:
+    """The roots that still run and everything below them, parents before children."""
+    stats = list_processes()
+    children: dict[int, list[int]] = {}
+    for pid, stat in sorted(stats.items()):
+        children.setdefault(stat.parent, []).append(pid)
+    found = {root: None for root in roots if root.pid in stats}
+    found = {root: None for root in found if stats[root.pid].started == root.started}
+    waiting = list(found)
+    for process in waiting:  # grows on the way
+        for pid in children.get(process.pid, ()):
+            child = Process(pid, stats[pid].started)
+            if child not in found:
+                found[child] = None
+                waiting.append(child)
+    return list(found)
+
+
+def end_processes(processes: Collection[Process], grace: float = 10.0) -> list[Process]:
+    """Send SIGTERM, and SIGKILL to those that still run after `grace` seconds; those that even
+    that does not end, because they hang in the kernel. Raises PermissionError."""
+    left = list(processes)
+    for number, seconds in ((signal.SIGTERM, grace), (signal.SIGKILL, 5.0)):
+        for process in filter(is_running, left):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, number)
+        deadline = time.monotonic() + seconds
+        while (left := list(filter(is_running, left))) and time.monotonic() < deadline:
+            time.sleep(0.05)
+    return left
+
+
+def run_apart(work: Callable[[], Any], seconds: float, check: Callable[[], object]) -> Any:
+    """What `work` returns (as JSON has it), from a child process that is left behind after the
+    timeout: one that hangs in the kernel, on a dead file system, cannot even be killed.
+
+    Calls `check` while it waits. Raises OSError with the reason, and what `check` raises.
+    """
+    reader, writer = os.pipe()
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            os.setsid()  # so that what it starts ends with it
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+                signal.signal(number, signal.SIG_DFL)
+            try:
+                answer = {"value": work()}
+            except OSError as error:
+                answer = {"error": error.strerror or str(error)}
+            os.write(writer, json.dumps(answer).encode())
+        os._exit(0)
+    os.close(writer)
+    deadline = time.monotonic() + seconds
+    try:
+        while not select.select([reader], [], [], 0.1)[0]:
+            check()
+            if time.monotonic() > deadline:
+                raise OSError(f"no answer within {seconds:g} s")
+        answer = json.loads(os.read(reader, 1 << 16) or '{"error": "its process died"}')
+    finally:
+        os.close(reader)
+        with contextlib.suppress(OSError):
+            os.killpg(child, signal.SIGKILL)
+        for _ in range(50):
+            if os.waitpid(child, os.WNOHANG)[0]:
+                break
+            time.sleep(0.01)
+    if "error" in answer:
+        raise OSError(answer["error"])
+    return answer["value"]
+
+
+def pass_signals(process: subprocess.Popen[Any]) -> list[str]:
+    """From now on pass signals that come to this program on to the command that it wraps.
+
+    Start the command with `start_new_session=True`: what a terminal sends to a group goes to the
+    command's group. Signals that are ignored stay ignored. The names of signals that asked the
+    command to end are added to the list that this returns.
+    """
+    ends: list[str] = []
+
+    def pass_on(number: int, _frame: Any) -> None:
+        is_end = number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        ends.extend([signal.Signals(number).name] if is_end else [])
+        with contextlib.suppress(ProcessLookupError):
+            (os.killpg if is_end else os.kill)(process.pid, number)
+
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"):
+        number = getattr(signal, name)
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, pass_on)
+    return ends

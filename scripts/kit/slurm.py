@@ -1,0 +1,116 @@
+"""Slurm without its commands: node lists, counts per node, and what srun tells a task."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kit.cli import UsageError
+
+MAX_HOSTS = 65536
+"""Slurm accepts no more in one range."""
+
+
+class SlurmTask(NamedTuple):
+    """One task of a job: what srun says of the step, or sbatch of the job (`step` is None)."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    node: int
+    hosts: tuple[str, ...]
+    job: str
+    step: int | None
+
+
+def expand_nodelist(text: str) -> list[str]:
+    """The hosts of `node[01-03,7],login`, in the order of `scontrol show hostnames`.
+
+    Raises UsageError where the text is not a node list.
+    """
+    part = r"(?:[^,\[\]\s]|\[[^\[\]\s]+\])+"
+    if not re.fullmatch(rf"{part}(?:,+{part})*,*", text.strip()):
+        raise UsageError(f"'{text}' is not a node list: write node[01-04,7] or a,b,c")
+    hosts: list[str] = []
+    for pieces in (re.split(r"\[(.+?)\]", found) for found in re.findall(part, text)):
+        brackets = [_expand_bracket(bracket) for bracket in pieces[1::2]]
+        if len(hosts) + math.prod(map(len, brackets)) > MAX_HOSTS:
+            raise UsageError(f"'{text}' has more than {MAX_HOSTS} hosts")
+        # Slurm counts the last bracket fastest, then the first, the second and so on.
+        for numbers in itertools.product(*brackets[-2::-1], *brackets[-1:]):
+            ordered = (*numbers[-2::-1], *numbers[-1:], "")
+            hosts.append("".join(map("".join, zip(pieces[::2], ordered, strict=True))))
+    return hosts
+
+
+def _expand_bracket(text: str) -> list[str]:
+    numbers: list[str] = []
+    for item in text.split(","):
+        found = re.fullmatch(r"(\d{1,18})(?:-(\d{1,18}))?", item, re.ASCII)
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+        if last < first or last - first >= MAX_HOSTS:
+            raise UsageError(f"'{item}' in [{text}] is not a range of node numbers")
+        width = len(item.partition("-")[0])
+        numbers += [str(number).zfill(width) for number in range(first, last + 1)]
+    return numbers
+
+
+def compress_nodelist(hosts: Iterable[str]) -> str:
+    """`node[01-03,07],login` for these hosts, each once."""
+    numbers: dict[str, list[str]] = {}
+    for host in hosts:
+        stem = host.rstrip("0123456789")
+        numbers.setdefault(stem, []).append(host.removeprefix(stem))
+    parts = []
+    for stem, texts in numbers.items():
+        ranges: list[list[str]] = []
+        for text in sorted(set(texts), key=lambda text: (len(text), text)):
+            last = ranges[-1][-1] if ranges else ""
+            if last and len(last) == len(text) and int(text) == int(last) + 1:
+                ranges[-1][1:] = [text]
+            else:
+                ranges.append([text])
+        if not ranges[0][0]:  # the stem is a host itself
+            parts.append(stem)
+            ranges = ranges[1:]
+        listed = ",".join(map("-".join, ranges))
+        if ranges:
+            parts.append(stem + (f"[{listed}]" if set(listed) & {"-", ","} else listed))
+    return ",".join(parts)
+
+
+def expand_counts(text: str) -> list[int]:
+    """Numbers per node: `8(x3),4` is 8, 8, 8, 4. Raises UsageError where it is something else."""
+    counts: list[int] = []
+    for part in text.split(","):
+        found = re.fullmatch(r"(\d{1,9})(?:\(x(\d{1,6})\))?", part.strip(), re.ASCII)
+        if found is None:
+            raise UsageError(f"'{text}' is not a list of numbers per node: write 8(x3),4")
+        counts += [int(found[1])] * int(found[2] or 1)
+    return counts
+
+
+def read_task(environ: Mapping[str, str] = os.environ) -> SlurmTask | None:
+    """This task of a Slurm job; None outside of one."""
+
+    def read(name: str) -> int | None:
+        return int(environ[name]) if environ.get(name, "").isdecimal() else None
+
+    rank, local_rank, node = map(read, ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"))
+    if rank is None or local_rank is None or node is None:
+        return None
+    step = read("SLURM_STEP_ID")
+    kind = "SLURM_JOB_" if step is None else "SLURM_STEP_"
+    size = (read("SLURM_STEP_NUM_TASKS") if step is not None else None) or read("SLURM_NTASKS") or 1
+    nodes = environ.get(f"{kind}NODELIST") or environ.get("SLURM_JOB_NODELIST", "")
+    hosts = tuple(expand_nodelist(nodes)) if nodes else ()
+    counts = environ.get(f"{kind}TASKS_PER_NODE") or environ.get("SLURM_TASKS_PER_NODE")
+    per_node = expand_counts(counts) if counts else []
+    local_size = per_node[node] if node < len(per_node) else size
+    job = environ.get("SLURM_JOB_ID", "")
+    return SlurmTask(rank, size, local_rank, local_size, node, hosts, job, step)

@@ -1,0 +1,193 @@
+"""Where the CPUs, memory and PCI devices of a machine are: from /sys, or an XML file of hwloc.
+
+`root` is the folder with sys/ and proc/ in it, so that another machine's files can be read too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+from kit.cli import UsageError
+
+Cpus = frozenset[int]
+MAX_CPUS = 65536
+GPU_CLASSES = ("0300", "0302", "0380", "1200")
+GPU_VENDORS = {"10de": "nvidia", "1002": "amd"}
+
+
+class NumaNode(NamedTuple):
+    """A NUMA node that has CPUs."""
+
+    number: int
+    cpus: Cpus
+
+
+class Topology(NamedTuple):
+    """NUMA nodes, and the first CPU of the core of each CPU; both are empty where the machine does
+    not show them."""
+
+    nodes: tuple[NumaNode, ...]
+    core_of: dict[int, int]
+
+    @property
+    def cpus(self) -> Cpus:
+        """All CPUs."""
+        return frozenset(self.core_of)
+
+    def count_cores(self, cpus: Iterable[int]) -> int:
+        """How many cores these CPUs belong to."""
+        return len({self.core_of.get(cpu, cpu) for cpu in cpus})
+
+
+class PciDevice(NamedTuple):
+    """A PCI device: its NUMA node and the CPUs next to it, None and empty where unknown."""
+
+    address: str
+    node: int | None
+    cpus: Cpus
+
+
+def parse_cpus(text: str) -> Cpus:
+    """The CPUs of a list such as `0-3,8`. Raises UsageError where the text is not one."""
+    cpus: set[int] = set()
+    for part in filter(None, text.strip().split(",")):
+        found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part, re.ASCII)
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+        if last < first or last >= MAX_CPUS:
+            raise UsageError(f"'{text}' is not a list of CPUs: write 0-3,8")
+        cpus |= set(range(first, last + 1))
+    return frozenset(cpus)
+
+
+def format_cpus(cpus: Iterable[int]) -> str:
+    """`0-3,8`; `-` for no CPU."""
+    parts: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if parts and cpu == parts[-1][-1] + 1:
+            parts[-1][1:] = [cpu]
+        else:
+            parts.append([cpu])
+    return ",".join("-".join(map(str, ends)) for ends in parts) or "-"
+
+
+def format_mask(cpus: Iterable[int]) -> str:
+    """`0xff00`: a mask for `srun --cpu-bind=mask_cpu:`."""
+    return hex(sum(1 << cpu for cpu in cpus))
+
+
+def read_text(path: Path) -> str:
+    """A small file without the space around it; empty where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def read_topology(root: Path = Path("/")) -> Topology:
+    """NUMA nodes and cores; a kernel without NUMA has one node."""
+    system = root / "sys/devices/system"
+    online = parse_cpus(read_text(system / "cpu/online"))
+    core_of = {}
+    for cpu in sorted(online):
+        siblings = read_text(system / f"cpu/cpu{cpu}/topology/thread_siblings_list")
+        core_of[cpu] = min({*parse_cpus(siblings), cpu})
+    nodes = []
+    for folder in (system / "node").glob("node[0-9]*"):
+        cpus = parse_cpus(read_text(folder / "cpulist")) & online
+        if cpus:  # a node of memory alone (CXL, or the memory of a GPU) has no CPU to bind to
+            nodes.append(NumaNode(int(folder.name[4:]), cpus))
+    if online and not nodes:
+        nodes = [NumaNode(0, online)]
+    return Topology(tuple(sorted(nodes)), core_of)
+
+
+def read_affinity(topology: Topology) -> tuple[Cpus, Cpus]:
+    """The CPUs that this process runs on, and those that its cgroup would let it bind to; both
+    empty where the system has no CPU affinity (macOS)."""
+    if not hasattr(os, "sched_getaffinity"):
+        return frozenset(), frozenset()
+    own = frozenset(os.sched_getaffinity(0))
+    try:
+        os.sched_setaffinity(0, topology.cpus | own)
+        return own, frozenset(os.sched_getaffinity(0))
+    except OSError:
+        return own, own
+    finally:
+        os.sched_setaffinity(0, own)
+
+
+def read_cpu_quota(root: Path = Path("/")) -> float | None:
+    """CPUs' worth of time that the cgroups (version 2) of this process grant; None for no limit."""
+    found = re.search(r"^0::/(.*)$", read_text(root / "proc/self/cgroup"), re.MULTILINE)
+    top = root / "sys/fs/cgroup"
+    folder = top / (found[1] if found else "")
+    texts = (read_text(path / "cpu.max").split() for path in (folder, *folder.parents))
+    quotas = [int(text[0]) / int(text[1]) for text in texts if len(text) == 2 and text[0] != "max"]
+    return min(quotas, default=None)
+
+
+def normalize_address(text: str) -> str:
+    """A PCI address as /sys writes it: `00000000:1A:00.0` is `0000:1a:00.0`."""
+    domain, _, rest = text.lower().partition(":")
+    return f"{int(domain, 16):04x}:{rest}"
+
+
+def locate_pci(address: str, root: Path = Path("/")) -> PciDevice:
+    """The place of a PCI device."""
+    address = normalize_address(address)
+    folder = root / "sys/bus/pci/devices" / address
+    node = read_text(folder / "numa_node")
+    bus = root / "sys/class/pci_bus" / address.rpartition(":")[0]
+    near = read_text(folder / "local_cpulist") or read_text(bus / "cpulistaffinity")
+    return PciDevice(address, int(node) if node.isdigit() else None, parse_cpus(near))
+
+
+def read_hwloc(path: Path) -> tuple[Topology, list[tuple[str, PciDevice]]]:
+    """The topology in an XML file of `lstopo`, and its NVIDIA and AMD GPUs by address, each with
+    its vendor. Raises UsageError where the file is something else."""
+    core_of: dict[int, int] = {}
+    nodes: list[NumaNode] = []
+    gpus: list[tuple[str, PciDevice]] = []
+
+    def walk(element: ElementTree.Element, core: Cpus, near: Cpus) -> None:
+        kind, number = element.get("type", ""), int(element.get("os_index", 0))
+        cpus = _read_hwloc_set(element.get("cpuset", ""))
+        near = cpus or near
+        if kind == "Core":
+            core = cpus
+        elif kind == "PU" and 0 <= number < MAX_CPUS:
+            core_of[number] = min(core or {number})
+        elif kind == "NUMANode":
+            nodes.append(NumaNode(number, cpus))
+        elif kind == "PCIDev" and element.get("pci_type", "").startswith(GPU_CLASSES):
+            vendor = GPU_VENDORS.get(element.get("pci_type", "").partition("[")[2][:4])
+            if vendor:
+                address = normalize_address(element.get("pci_busid", ""))
+                node = next((node.number for node in nodes if near <= node.cpus), None)
+                gpus.append((vendor, PciDevice(address, node, near)))
+        for child in element:
+            walk(child, core, near)
+
+    try:
+        walk(ElementTree.parse(path).getroot(), frozenset(), frozenset())
+    except (OSError, ElementTree.ParseError, LookupError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is not an XML file of lstopo: {error}") from error
+    if not core_of:
+        raise UsageError(f"{path} has no CPU: write it with `lstopo FILE.xml`")
+    online = frozenset(core_of)
+    seen = [node._replace(cpus=node.cpus & online) for node in sorted(nodes) if node.cpus & online]
+    topology = Topology(tuple(seen) or (NumaNode(0, online),), core_of)
+    return topology, sorted(gpus, key=lambda gpu: gpu[1].address)
+
+
+def _read_hwloc_set(text: str) -> Cpus:
+    """The CPUs of `0x0000000f,0xff000000`: 32 bits in each part, the highest first."""
+    value = 0
+    for part in text.split(","):
+        value = value << 32 | int(part or "0", 16)
+    return frozenset(bit for bit in range(value.bit_length()) if value >> bit & 1)

@@ -1,0 +1,244 @@
+"""Alerts: they arrive, three tries are made, and failures are named without secrets."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import json
+import shutil
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit import alerts
+from kit.cli import UsageError
+from kit.settings import Settings
+
+ALERT = alerts.Alert("disk\nfull", "99 % of\nall", {"tool": "x"})
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alerts, "PAUSE_SECONDS", 0.0)
+
+
+class MailBox:
+    """What a real mail server received; it refuses as long as `answers` has an answer."""
+
+    def __init__(self) -> None:
+        self.mails: list[Any] = []
+        self.answers: list[str] = []
+        self.calls = 0
+
+    async def handle_DATA(self, _server: Any, session: Any, envelope: Any) -> str:  # noqa: N802
+        self.calls += 1
+        if self.answers:
+            return self.answers.pop()
+        mail = email.message_from_bytes(envelope.content, policy=email.policy.default)
+        mail["X-Encrypted"] = str(session.ssl is not None)
+        self.mails.append(mail)
+        return "250 OK"
+
+
+@pytest.fixture
+def serve_mail() -> Iterator[Callable[..., tuple[MailBox, tuple[str, int]]]]:
+    """Start a real mail server."""
+    controllers = pytest.importorskip("aiosmtpd.controller")
+    started = []
+
+    class Controller(controllers.Controller):  # type: ignore[name-defined, misc]
+        def _trigger_server(self) -> None:
+            """Learn the port first: the controller asks itself whether it is up."""
+            self.port = self.server.sockets[0].getsockname()[1]
+            super()._trigger_server()
+
+    def serve(**options: Any) -> tuple[MailBox, tuple[str, int]]:
+        box = MailBox()
+        controller = Controller(box, hostname="127.0.0.1", port=0, **options)
+        controller.start()
+        started.append(controller)
+        return box, ("127.0.0.1", controller.port)
+
+    yield serve
+    for controller in started:
+        controller.stop()
+
+
+class Hook(BaseHTTPRequestHandler):
+    """A webhook that answers as told, one answer per request, 200 at the end."""
+
+    posts: list[Any]
+    answers: list[int]
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        status = type(self).answers.pop(0) if type(self).answers else 200
+        self.send_response(status)
+        self.send_header("Location", "/elsewhere")
+        self.end_headers()
+        if status == 200:
+            type(self).posts.append(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[type[Hook], str]]:
+    """A real web server and the address of its webhook."""
+    monkeypatch.setenv("no_proxy", "*")
+    handler = type("OneHook", (Hook,), {"posts": [], "answers": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield handler, f"http://127.0.0.1:{server.server_port}/secret-token"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_mail_arrives_at_the_second_try(serve_mail: Callable[..., Any]) -> None:
+    """With its subject in one line."""
+    box, server = serve_mail()
+    box.answers = ["451 greylisted"]
+    assert alerts.send_alert(alerts.Mail(["a@x.org", "b@x.org"], server), ALERT) is None
+    (mail,) = box.mails
+    assert box.calls == 2
+    assert (mail["Subject"], mail["To"]) == ("disk full", "a@x.org, b@x.org")
+    assert mail.get_content().splitlines() == ["99 % of", "all"]
+
+
+def test_three_tries_and_no_more(serve_mail: Callable[..., Any]) -> None:
+    """Then the reason is told."""
+    box, server = serve_mail()
+    box.answers = ["554 no"] * 9
+    problem = alerts.send_alert(alerts.Mail(["a@x.org"], server), ALERT)
+    assert problem
+    assert problem.startswith("mail: not sent in 3 tries: (554")
+    assert box.calls == 3
+
+
+@pytest.mark.nightly
+@pytest.mark.needs("openssl")
+def test_mail_with_starttls_and_login(
+    serve_mail: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Encrypted, with the password; a wrong one, an unknown certificate and a server without
+    STARTTLS are failures, and nothing is sent in the clear."""
+    smtp = pytest.importorskip("aiosmtpd.smtp")
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=mail -days 2".split()
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key)]
+    subprocess.run([*command, "-out", str(certificate)], check=True, capture_output=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+
+    def check(_server: Any, _session: Any, _envelope: Any, _how: str, data: Any) -> Any:
+        is_right = (data.login, data.password) == (b"dog", b"woof")
+        return smtp.AuthResult(success=is_right, handled=False)
+
+    box, server = serve_mail(tls_context=context, require_starttls=True, authenticator=check,
+                             auth_required=True)  # fmt: skip
+
+    def send(password: str, at: tuple[str, int] = server) -> str | None:
+        mail = alerts.Mail(["a@x.org"], at, "starttls", ["dog", password], "b@x.org")
+        return alerts.send_alert(mail, ALERT)
+
+    assert "CERTIFICATE_VERIFY_FAILED" in str(send("woof"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    assert "535" in str(send("miau"))
+    assert send("woof") is None
+    assert [mail["X-Encrypted"] for mail in box.mails] == ["True"]
+    plain, elsewhere = serve_mail()
+    assert "STARTTLS" in str(send("woof", elsewhere))
+    assert plain.mails == []
+
+
+def test_a_webhook_gets_text_and_facts(hook: tuple[type[Hook], str]) -> None:
+    """As JSON, under the key that it wants, at the third try."""
+    handler, url = hook
+    handler.answers = [500, 302]
+    assert alerts.send_alert(alerts.Webhook(url, "content"), ALERT) is None
+    assert handler.posts == [{"tool": "x", "content": "disk\nfull\n99 % of\nall"}]
+
+
+def test_a_failing_webhook_keeps_its_secret(hook: tuple[type[Hook], str]) -> None:
+    """Whatever went wrong."""
+    handler, url = hook
+    handler.answers = [404] * 3
+    problems = [alerts.send_alert(alerts.Webhook(url), ALERT)]
+    problems.append(alerts.send_alert(alerts.Webhook("http://127.0.0.1:9/secret-token"), ALERT))
+    assert problems[0] == "webhook: not sent in 3 tries: it answered 404 Not Found"
+    assert "no connection" in str(problems[1])
+    assert "secret-token" not in str(problems)
+
+
+def test_a_test_alert_goes_to_every_channel(
+    hook: tuple[type[Hook], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 1 if one of them failed, which is named."""
+    handler, url = hook
+    channels = [alerts.Stdout(), alerts.Webhook(url)]
+    assert alerts.send_test(channels, "x") == 0
+    assert capsys.readouterr().out.startswith("ALERT a test alert of x on ")
+    handler.answers = [500] * 3
+    assert alerts.send_test(channels, "x") == 1
+    shown = capsys.readouterr()
+    assert "stdout: sent" in shown.out
+    assert "webhook: not sent in 3 tries" in shown.err
+    assert len(handler.posts) == 1
+
+
+def read(tmp_path: Path, **values: Any) -> list[alerts.Channel]:
+    top = Settings(tmp_path / "x.toml", values)
+    channels = alerts.read_channels(top)
+    top.close()
+    return channels
+
+
+def test_channels_of_a_file(tmp_path: Path) -> None:
+    """All that a file can say, and stdout where it says nothing."""
+    for name, text in (("login", "dog\nwoof\n"), ("url", "https://x.org/y\n")):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o600)
+    mail = {"to": "a@x.org", "from": "b@x.org", "server": "m:587", "security": "starttls",
+            "login_file": "login", "timeout": "5s"}  # fmt: skip
+    assert read(tmp_path) == [alerts.Stdout()]
+    assert read(tmp_path, mail=mail, webhook={"url_file": "url", "text_key": "t"}) == [
+        alerts.Mail(["a@x.org"], ("m", 587), "starttls", ["dog", "woof"], "b@x.org", 5.0),
+        alerts.Webhook("https://x.org/y", "t"),
+    ]
+    assert alerts.Stdout() in read(tmp_path, mail={"to": ["a@x.org"]}, stdout=True)
+    shutil.rmtree(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"mail": {}}, "mail.to: '' is not a mail address"),
+        ({"mail": {"to": "me"}}, "mail.to: 'me' is not a mail address"),
+        ({"mail": {"to": "a@b", "server": "x:y"}}, "mail.server: 'x:y' is not a mail server"),
+        ({"mail": {"to": "a@b", "security": "ssl"}}, "mail.security: has to be none, starttls or"),
+        ({"mail": {"to": "a@b", "tos": "c"}}, "mail.tos: no such key; did you mean 'to'"),
+        ({"webhook": {}}, "webhook.url: give either url or url_file"),
+        ({"webhook": {"url": "ftp://x"}}, "webhook.url: not the address of a webhook"),
+        ({"stdout": "yes"}, "stdout: has to be true or false"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, values: dict[str, Any], message: str) -> None:
+    """By file and key."""
+    with pytest.raises(UsageError, match=message):
+        read(tmp_path, **values)
+
+
+def test_a_password_needs_encryption(tmp_path: Path) -> None:
+    """It is not sent in the clear."""
+    (tmp_path / "login").write_text("dog\nwoof\n")
+    (tmp_path / "login").chmod(0o600)
+    with pytest.raises(UsageError, match=r"mail\.login_file: needs security"):
+        read(tmp_path, mail={"to": "a@x.org", "login_file": "login"})

@@ -1,0 +1,193 @@
+"""The CPUs next to GPUs, on made-up machines, and real bindings."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kit import binding
+from kit.cli import UsageError
+from kit.topology import Cpus, NumaNode, Topology, format_cpus
+
+SCRIPTS = Path(__file__).resolve().parents[2]
+
+
+def make_dgx() -> Topology:
+    """Two NUMA nodes with 52 cores of 2 threads each; the second thread is 104 CPUs further."""
+    halves = [frozenset({*range(a, a + 52), *range(a + 104, a + 156)}) for a in (0, 52)]
+    nodes = tuple(NumaNode(n, cpus) for n, cpus in enumerate(halves))
+    return Topology(nodes, {cpu: cpu % 104 for cpu in range(208)})
+
+
+def make_gpus(nodes: Sequence[int | None]) -> list[binding.Gpu]:
+    return [
+        binding.Gpu(n, "nvidia", f"0000:{n:02x}:00.0", f"GPU-{n}a", node, frozenset(), "test")
+        for n, node in enumerate(nodes)
+    ]
+
+
+def plan(
+    machine: Topology, gpus: Sequence[binding.Gpu], ranks: int, allowed: Cpus | None = None,
+    quota: float | None = None, exclusive: bool = False,
+) -> list[binding.Binding]:  # fmt: skip
+    nears = [binding.find_near(machine, gpus, rank, ranks) for rank in range(ranks)]
+    cpus = machine.cpus if allowed is None else allowed
+    return binding.plan_bindings(machine, nears, cpus, exclusive=exclusive, quota=quota)
+
+
+def test_ranks_share_the_node_of_their_gpu() -> None:
+    """52 cores of 2 threads per node and 4 GPUs each: 104 CPUs for 4 ranks, 13 threads each."""
+    made = plan(make_dgx(), make_gpus([0, 0, 0, 0, 1, 1, 1, 1]), 8)
+    lists = [format_cpus(each.cpus) for each in made]
+    assert lists == ["0-51,104-155"] * 4 + ["52-103,156-207"] * 4
+    assert {each.verdict for each in made} == {"ok"}
+    assert {each.omp_threads for each in made} == {13}
+
+
+def test_exclusive_shares() -> None:
+    """13 whole cores, 26 CPUs each, with the GPUs in any order."""
+    made = plan(make_dgx(), make_gpus([1, 0, 1, 0, 1, 0, 1, 0]), 8, exclusive=True)
+    assert format_cpus(made[1].cpus) == "0-12,104-116"
+    assert format_cpus(made[6].cpus) == "91-103,195-207"
+    assert {len(each.cpus) for each in made} == {26}
+
+
+def test_what_a_cgroup_excludes() -> None:
+    """With CPUs of node 0 only, ranks of node 1 are `not allowed`, and stay unbound."""
+    made = plan(make_dgx(), make_gpus([0, 1]), 2, allowed=frozenset(range(10, 20)))
+    assert format_cpus(made[0].cpus) == "10-19"
+    assert (made[1].verdict, made[1].is_bound) == ("not allowed", False)
+    assert binding.apply_binding(made[1]) == "runs unbound: not allowed"
+
+
+def test_a_cpu_quota_limits_threads() -> None:
+    """16 CPUs' time for 8 ranks are 2 threads each, however many cores they may run on."""
+    made = plan(make_dgx(), make_gpus([0] * 4 + [1] * 4), 8, quota=16.0)
+    assert {each.omp_threads for each in made} == {2}
+
+
+def test_a_gpu_on_an_unknown_node_is_left_unbound() -> None:
+    """Nothing is guessed, unless the bus says which CPUs are near."""
+    gpus = make_gpus([None])
+    assert plan(make_dgx(), gpus, 1)[0].verdict == "unknown"
+    gpus = [gpus[0]._replace(cpus=frozenset(range(8)))]
+    assert format_cpus(plan(make_dgx(), gpus, 1)[0].cpus) == "0-7"
+
+
+def test_without_gpus_or_topology() -> None:
+    """Ranks are spread over the nodes; without nodes they keep what they have."""
+    made = plan(make_dgx(), [], 2)
+    assert [each.nodes for each in made] == [(0,), (1,)]
+    made = plan(Topology((), {}), [], 2, allowed=frozenset({0, 3}))
+    assert [(each.cpus, each.verdict) for each in made] == [({0, 3}, "unknown")] * 2
+    one = Topology((NumaNode(0, frozenset(range(4))),), {cpu: cpu // 2 for cpu in range(4)})
+    assert {each.verdict for each in plan(one, [], 3, exclusive=True)} == {"crowded"}
+
+
+def test_more_ranks_than_gpus() -> None:
+    """Which GPU would rank 2 have? A single visible GPU is another one for each rank."""
+    with pytest.raises(UsageError, match="local rank 2 has no GPU: 2 are visible"):
+        plan(make_dgx(), make_gpus([0, 1]), 3)
+    assert plan(make_dgx(), make_gpus([1]), 3)[2].nodes == (1,)
+
+
+@given(st.sets(st.integers(0, 63), min_size=1), st.integers(1, 12), st.sampled_from([1, 2, 4]))
+def test_shares_are_fair(cpus: set[int], parts: int, threads: int) -> None:
+    """Disjoint, complete, of whole cores, and different by one core at most."""
+    machine = Topology((), {cpu: cpu - cpu % threads for cpu in range(64)})
+    shares = binding.split_cores(machine, frozenset(cpus), parts)
+    assert sorted(cpu for share in shares for cpu in share) == sorted(cpus)
+    cores = [machine.count_cores(share) for share in shares]
+    assert sum(cores) == machine.count_cores(cpus)
+    assert max(cores) - min(cores) <= 1
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("2,0", [2, 0]), (" 1 , 2 ", [1, 2]), ("", []), ("0,-1,2", [0]), ("0,7,1", [0]), ("1,1", []),
+     ("GPU-2", [2]), ("GPU-1a,GPU-0a", [1, 0]), ("GPU-", []), ("MIG-77", [])],
+)  # fmt: skip
+def test_cuda_visible_devices(value: str, expected: list[int]) -> None:
+    """Indices, UUIDs and their beginnings; the first entry that names no GPU ends the list."""
+    visible = binding.choose_visible(make_gpus([0, 0, 1]), {"CUDA_VISIBLE_DEVICES": value})
+    assert [gpu.number for gpu in visible] == expected
+
+
+def test_rocr_hides_first() -> None:
+    """ROCR_VISIBLE_DEVICES=3,2,1 and HIP_VISIBLE_DEVICES=1,0 leave GPUs 2 and 3; HIP's variable
+    wins over CUDA's."""
+    gpus = [gpu._replace(vendor="amd") for gpu in make_gpus([0, 0, 1, 1])]
+    environ = {"ROCR_VISIBLE_DEVICES": "3,2,1", "HIP_VISIBLE_DEVICES": "1,0"}
+    environ["CUDA_VISIBLE_DEVICES"] = "2"
+    assert [gpu.number for gpu in binding.choose_visible(gpus, environ)] == [2, 3]
+
+
+def write_files(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+
+
+def test_nvidia_gpus_of_a_container(tmp_path: Path) -> None:
+    """The driver lists all GPUs of the node; those whose device file is here count."""
+    for minor, bus in enumerate(("0f", "07", "47")):
+        write_files(tmp_path, {
+            f"proc/driver/nvidia/gpus/0000:{bus}:00.0/information":
+                f"Model: \t NVIDIA H200\nGPU UUID: \t GPU-{bus}\nDevice Minor: \t {minor}",
+            f"sys/bus/pci/devices/0000:{bus}:00.0/numa_node": str(minor % 2),
+        })  # fmt: skip
+    write_files(tmp_path, {"dev/nvidia0": "", "dev/nvidia1": ""})
+    gpus = binding.find_gpus(tmp_path)
+    assert [(gpu.number, gpu.uuid, gpu.node) for gpu in gpus] == [
+        (0, "GPU-07", 1),
+        (1, "GPU-0f", 0),
+    ]
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_mi300_partitions(tmp_path: Path, is_new: bool) -> None:
+    """Two MI300 in CPX mode are 16 GPUs with 2 addresses; one that a cgroup hides has none."""
+    nodes = "sys/class/kfd/kfd/topology/nodes"
+    files = {f"{nodes}/{n}/properties": "cpu_cores_count 64\nsimd_count 0" for n in range(2)}
+    files[f"{nodes}/99/properties"] = ""
+    for number in range(16):
+        bus, partition = (0x05, 0x85)[number // 8], number % 8
+        location = bus << 8 | (partition << 28 if is_new else partition)
+        files[f"{nodes}/{number + 2}/properties"] = (
+            f"simd_count 304\nvendor_id 4098\ndomain 0\nlocation_id {location}\nunique_id 7"
+        )
+        files[f"sys/bus/pci/devices/0000:{bus:02x}:00.0/numa_node"] = str(number // 8)
+    write_files(tmp_path, files)
+    gpus = binding.find_gpus(tmp_path)
+    assert [gpu.address for gpu in gpus] == ["0000:05:00.0"] * 8 + ["0000:85:00.0"] * 8
+    assert [gpu.node for gpu in gpus] == [0] * 8 + [1] * 8
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="binding needs Linux")
+def test_a_program_inherits_the_binding() -> None:
+    """Threads that exist, and programs that start later, run on the CPUs of the plan."""
+    last = max(os.sched_getaffinity(0))
+    code = f"""
+import os, subprocess, sys, threading
+sys.path.insert(0, {str(SCRIPTS)!r})
+from kit import binding, topology
+hold = threading.Event()
+thread = threading.Thread(target=hold.wait)
+thread.start()
+near = binding.Near(None, frozenset([{last}]), "test")
+[made] = binding.plan_bindings(topology.read_topology(), [near], near.cpus)
+assert binding.verify_binding(made)
+assert binding.apply_binding(made) == ""
+print(os.sched_getaffinity(thread.native_id), flush=True)
+hold.set()
+binding.become([sys.executable, "-c", "import os; print(os.sched_getaffinity(0))"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == f"{{{last}}}\n{{{last}}}\n", done.stderr

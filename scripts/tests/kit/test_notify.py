@@ -1,0 +1,157 @@
+"""Notifying: once per change and channel, also over restarts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit import alerts, notify
+from kit.cli import UsageError
+from kit.settings import Settings
+from kit.stop import Stop, Stopped
+
+
+class Channel:
+    """A channel that keeps what it is sent, or fails."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.is_down = False
+        self.alerts: list[alerts.Alert] = []
+
+    def send(self, alert: alerts.Alert) -> None:
+        if self.is_down:
+            raise OSError("it is down")
+        self.alerts.append(alert)
+
+    def subjects(self) -> list[str]:
+        return [alert.subject for alert in self.alerts]
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alerts, "PAUSE_SECONDS", 0.0)
+
+
+@pytest.fixture
+def channels() -> list[Any]:
+    return [Channel("mail"), Channel("webhook")]
+
+
+@pytest.fixture
+def look(tmp_path: Path, channels: list[Any]):
+    """One look by a process of its own that sees these states; what went wrong."""
+
+    def make(patience: int = 1, **states: str) -> list[str]:
+        notifier = notify.Notifier("dog", channels, "x", patience, tmp_path / "s.json")
+        with notifier.open():
+            for key, state in states.items():
+                notifier.settle(key, state)
+            notifier.notify({key: f"{key} is {state}" for key, state in states.items()})
+        return notifier.problems
+
+    return make
+
+
+def test_each_change_is_told_once(look, channels: list[Any]) -> None:
+    """Worse, worse again, and good again; nothing for what has always been good."""
+    for state in ("ok", "over", "over", "full", "ok", "ok"):
+        assert look(disk=state, other="ok") == []
+    assert channels[0].subjects() == [f"[x] disk {state}" for state in ("over", "full", "ok")]
+    assert channels[0].alerts[0].text == "x: disk is over"
+    assert channels[0].alerts[0].facts["alerts"] == [{"about": "disk", "state": "over"}]
+
+
+def test_patience_is_for_bad_news(look, channels: list[Any]) -> None:
+    """A state counts when it was seen so often in a row; ok counts at once."""
+    for state in ("unknown", "ok", "unknown", "unknown", "ok"):
+        look(patience=2, disk=state)
+    assert channels[0].subjects() == ["[x] disk unknown", "[x] disk ok"]
+
+
+def test_a_channel_that_was_down_is_told_later(look, channels: list[Any]) -> None:
+    """And the other one not twice; what has passed meanwhile is not told at all."""
+    mail, webhook = channels
+    webhook.is_down = True
+    (problem,) = look(disk="over")
+    assert problem == ("webhook: not sent in 3 tries: it is down; it will be sent at the next look")
+    webhook.is_down = False
+    assert look(disk="over") == []
+    assert mail.subjects() == webhook.subjects() == ["[x] disk over"]
+    webhook.is_down = True
+    look(disk="full")
+    webhook.is_down = False
+    look(disk="over")
+    assert mail.subjects()[1:] == ["[x] disk full", "[x] disk over"]
+    assert webhook.subjects()[1:] == []
+
+
+def test_many_changes_are_one_alert(look, channels: list[Any]) -> None:
+    """With the first three in the subject."""
+    look(a="bad", b="bad", c="bad", d="bad")
+    assert channels[0].subjects() == ["[x] a bad, b bad, c bad and 1 more"]
+    assert len(channels[0].alerts[0].text.splitlines()) == 4
+
+
+@pytest.mark.parametrize("text", ["{", '{"mine": 1}', "[]"])
+def test_another_file_is_left_alone(look, tmp_path: Path, text: str) -> None:
+    """It is not overwritten."""
+    (tmp_path / "s.json").write_text(text)
+    with pytest.raises(UsageError, match="is not the state of dog: name another file"):
+        look(disk="ok")
+    assert (tmp_path / "s.json").read_text() == text
+
+
+def test_two_processes_do_not_share_a_state(look, tmp_path: Path) -> None:
+    """The second one is refused."""
+    with notify.claim(tmp_path / "s.json"), pytest.raises(UsageError, match="another process is"):
+        look(disk="ok")
+    assert look(disk="ok") == []
+
+
+def test_a_state_that_cannot_be_saved(
+    look, channels: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The alert goes out, and that it may come again is said once."""
+
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(notify, "write_json", fail)
+    (problem,) = look(disk="over")
+    assert problem.endswith("so alerts may come again: No space left on device")
+    assert channels[0].subjects() == ["[x] disk over"]
+
+
+def test_the_file_says_what_is_needed(tmp_path: Path) -> None:
+    """Title, state beside the file, patience; mistakes are named."""
+    top = Settings(tmp_path / "x.toml", {"title": "A", "patience": 3})
+    made = notify.read_notifier(top, "dog")
+    assert (made.title, made.patience, made.path) == ("A", 3, tmp_path / "x.state.json")
+    for values, message in (
+        ({"patience": 0}, "patience: has to be at least 1"),
+        ({"state": "none/s.json"}, "state: there is no folder"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            notify.read_notifier(Settings(tmp_path / "x.toml", values), "dog")
+
+
+def test_a_service_looks_again_until_it_is_stopped() -> None:
+    """Without an interval it looks once."""
+    assert list(notify.repeat(None, Stop())) == [0]
+    stop = Stop()
+    looks = notify.repeat(0.001, stop)
+    assert [next(looks) for _ in range(3)] == [0, 1, 2]
+    stop.reason = "enough"
+    with pytest.raises(Stopped, match="enough"):
+        next(looks)
+
+
+def test_the_state_is_json_that_others_can_read(look, tmp_path: Path) -> None:
+    """By key, with who was told what."""
+    look(disk="over")
+    document = json.loads((tmp_path / "s.json").read_text())
+    assert document["kind"] == "state of dog"
+    assert document["entries"]["disk"]["told"] == {"mail": "over", "webhook": "over"}

@@ -1,0 +1,167 @@
+"""Processes: which one is meant, what is below it, and that all of it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kit import procs
+
+SCRIPTS = Path(__file__).resolve().parents[2]
+
+# Starts a child, says its number, and waits; with "deaf" both do not heed SIGTERM.
+FAMILY = """
+import os, signal, sys, time
+if "deaf" in sys.argv:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = os.fork()
+if child:
+    print(child, flush=True)
+time.sleep(60)
+"""
+
+
+def start_family(*words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", FAMILY, *words], stdout=subprocess.PIPE, text=True
+    )
+
+
+@pytest.fixture
+def family() -> Iterator[tuple[procs.Process, procs.Process]]:
+    """A process and its child."""
+    process = start_family()
+    assert process.stdout
+    child = procs.identify(int(process.stdout.readline()))
+    parent = procs.identify(process.pid)
+    assert parent
+    assert child
+    yield parent, child
+    procs.end_processes([parent, child], 0.0)
+    process.communicate()
+
+
+def test_a_number_that_is_used_again_is_another_process(
+    family: tuple[procs.Process, procs.Process],
+) -> None:
+    """The start belongs to the name of a process."""
+    parent, _ = family
+    assert procs.is_running(parent)
+    later = parent._replace(started=parent.started + 1)
+    assert not procs.is_running(later)
+    assert procs.find_tree([later]) == []
+    assert procs.end_processes([later]) == []
+    assert procs.is_running(parent)
+
+
+def test_the_tree_has_parents_first(family: tuple[procs.Process, procs.Process]) -> None:
+    """The root, its child, and each once although both are roots."""
+    parent, child = family
+    assert procs.find_tree([parent]) == [parent, child]
+    assert procs.find_tree([child, parent]) == [child, parent]
+    assert procs.read_words(child.pid, "cmdline")[-1] == FAMILY
+    assert "PATH" in {word.partition("=")[0] for word in procs.read_words(child.pid, "environ")}
+
+
+def test_what_does_not_heed_sigterm_is_killed() -> None:
+    """The whole tree, after the grace period."""
+    process = start_family("deaf")
+    assert process.stdout
+    process.stdout.readline()
+    root = procs.identify(process.pid)
+    assert root
+    tree = procs.find_tree([root])
+    assert procs.end_processes(tree, 0.2) == []
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert not any(map(procs.is_running, tree))
+
+
+def test_a_zombie_has_ended() -> None:
+    """And nothing is found below a process that is gone."""
+    process = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert procs.identify(process.pid) is None
+    assert procs.read_stat(process.pid) is not None
+    process.wait()
+    assert procs.read_stat(process.pid) is None
+
+
+def test_a_name_with_parentheses_is_read(tmp_path: Path) -> None:
+    """The fields are counted from the last parenthesis on."""
+    (tmp_path / "7").mkdir()
+    fields = " ".join(str(number) for number in range(5, 53))
+    (tmp_path / "7" / "stat").write_text(f"7 (a) b (c)) S 4 {fields}")
+    assert procs.read_stat(7, tmp_path) == procs.Stat(4, 22, "S")
+
+
+WRAPPER = f"""
+import subprocess, sys
+sys.path.insert(0, {str(SCRIPTS)!r})
+from kit.procs import pass_signals
+inner = '''
+import signal, time
+heard = []
+for name in ("SIGUSR1", "SIGINT", "SIGTERM"):
+    signal.signal(getattr(signal, name), lambda number, _: heard.append(number))
+print("ready", flush=True)
+while signal.SIGTERM not in heard:
+    time.sleep(0.01)
+print(sorted(heard), flush=True)
+'''
+process = subprocess.Popen([sys.executable, "-c", inner], start_new_session=True)
+ends = pass_signals(process)
+process.wait()
+print(ends, flush=True)
+"""
+
+
+def test_signals_reach_the_wrapped_command() -> None:
+    """Each of them, and those that end are remembered."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRAPPER], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "ready\n"
+    for number in (signal.SIGUSR1, signal.SIGINT, signal.SIGTERM):
+        process.send_signal(number)
+    heard, ends = process.communicate(timeout=60)[0].splitlines()
+    assert heard == "[2, 10, 15]"
+    assert ends == "['SIGINT', 'SIGTERM']"
+
+
+def check_nothing() -> None:
+    """Nothing asks the waiting to stop."""
+
+
+def test_work_apart_gives_its_answer() -> None:
+    """What it returns, or the words of its OSError."""
+    assert procs.run_apart(lambda: {"a": [1, None]}, 30, check_nothing) == {"a": [1, None]}
+    with pytest.raises(OSError, match="No such file"):
+        procs.run_apart(lambda: Path("/none").read_text(), 30, check_nothing)
+    with pytest.raises(OSError, match="its process died"):
+        procs.run_apart(lambda: os._exit(3), 30, check_nothing)
+
+
+def test_work_that_hangs_is_left_behind(tmp_path: Path) -> None:
+    """With what it has started; and the waiting can be stopped."""
+    note = tmp_path / "pid"
+
+    def hang() -> None:
+        subprocess.run(f"echo $$ > {note}; exec sleep 60", shell=True, check=False)
+
+    with pytest.raises(OSError, match="no answer within 1 s"):
+        procs.run_apart(hang, 1.0, check_nothing)
+    assert procs.identify(int(note.read_text())) is None
+
+    def stop() -> None:
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        procs.run_apart(lambda: time.sleep(60), 30, stop)

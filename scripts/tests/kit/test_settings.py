@@ -1,0 +1,81 @@
+"""Settings: every mistake in a file is one line with the file and the key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from kit.cli import UsageError, duration
+from kit.settings import Settings, read_settings
+
+
+@pytest.fixture
+def read(tmp_path: Path):
+    """The settings in a text."""
+
+    def make(text: str) -> Settings:
+        path = tmp_path / "x.toml"
+        path.write_text(text)
+        return read_settings(path)
+
+    return make
+
+
+def test_values_are_taken(read) -> None:
+    """With defaults, as durations, as lists, relative to the file, in tables."""
+    top = read('a = "x"\nt = "10m"\nto = "one"\n[[path]]\npath = "p"\n[[path]]\npath = "q"\n')
+    assert top.take("a") == "x"
+    assert top.take("b", int, 3) == 3
+    assert top.parse("t", duration) == 600
+    assert top.parse("other", duration, "2s") == 2
+    assert top.take_texts("to") == ["one"]
+    assert [one.need("path") for one in top.take_tables("path")] == ["p", "q"]
+    assert top.take_table("mail") is None
+    assert top.find_file("d").parent == top.file.parent
+    top.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "use", "message"),
+    [
+        ("a = 3", lambda s: s.take("a"), "x.toml: a: has to be text in quotes"),
+        ("a = true", lambda s: s.take("a", int), "x.toml: a: has to be an integer"),
+        ('a = "soon"', lambda s: s.parse("a", duration), "x.toml: a: 'soon' is not a duration"),
+        ("a = [1]", lambda s: s.take_texts("a"), "a: has to be text in quotes, or a list of such"),
+        ("", lambda s: s.need("a"), "a: missing"),
+        ("", lambda s: s.take_tables("path"), r"\[\[path\]\]: there is none"),
+        ("pth = 1", lambda s: (s.take("path"), s.close()), "pth: no such key; did you mean 'path'"),
+        ("x = 1", lambda s: (s.take("path"), s.close()), "x: no such key; known: path"),
+        ("[[p]]\nb = 1", lambda s: s.take_tables("p")[0].take("b"), "p 1: b: has to be text"),
+        ('f = "none"', lambda s: s.read_secret("f"), "f: .*none: No such file"),
+    ],
+)
+def test_mistakes_are_named(read, text: str, use, message: str) -> None:
+    """By file, table and key."""
+    with pytest.raises(UsageError, match=message):
+        use(read(text))
+
+
+def test_a_secret_is_for_its_owner(read, tmp_path: Path) -> None:
+    """A file that others can read is refused."""
+    secret = tmp_path / "login"
+    secret.write_text("user\nword\n")
+    secret.chmod(0o644)
+    top = read('login_file = "login"')
+    with pytest.raises(UsageError, match=r"others can read .*chmod 600"):
+        top.read_secret("login_file")
+    secret.chmod(0o600)
+    assert top.read_secret("login_file") == ["user", "word"]
+
+
+@pytest.mark.parametrize("text", ["a = ", "x = [" * 9, "a = 1\na = 2"])
+def test_what_is_not_toml_is_named_with_its_line(read, text: str) -> None:
+    """By the words of the TOML reader."""
+    with pytest.raises(UsageError, match=r"x\.toml: .*(line|end of document)"):
+        read(text)
+
+
+def test_a_missing_file() -> None:
+    """One line."""
+    with pytest.raises(UsageError, match=r"none\.toml: No such file"):
+        read_settings("none.toml")

@@ -1,0 +1,115 @@
+"""Node lists and the variables of Slurm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kit.cli import UsageError
+from kit.slurm import compress_nodelist, expand_counts, expand_nodelist, read_task
+from slurm_cluster import Cluster, open_cluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with open_cluster(1) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("r10i1n8,r10i2n0", "r10i1n8 r10i2n0"),
+        ("n[09-11]", "n09 n10 n11"),
+        ("n[9-11]", "n9 n10 n11"),
+        ("n[01,1,1-2]", "n01 n1 n1 n2"),
+        ("a[1-2]-ib,b", "a1-ib a2-ib b"),
+        # As Slurm 22.05 printed it: the last bracket fastest, then the first.
+        ("r[0-1]n[8-9]x[1-2]", "r0n8x1 r0n8x2 r1n8x1 r1n8x2 r0n9x1 r0n9x2 r1n9x1 r1n9x2"),
+        ("[1-2],", "1 2"),
+    ],
+)
+def test_node_lists(text: str, hosts: str) -> None:
+    """Leading zeros, endings and several brackets."""
+    assert expand_nodelist(text) == hosts.split()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", ",", "n[", "n]", "n[3-1]", "n[a-b]", "n[]", "n[1,]", "n[-2]", "a b", "n[0-70000]",
+     "a[0-999]b[0-999]"],
+)  # fmt: skip
+def test_what_is_not_a_node_list(text: str) -> None:
+    """A UsageError, and at once, also for a list of a million hosts."""
+    with pytest.raises(UsageError, match=r"not a|more than"):
+        expand_nodelist(text)
+
+
+def test_compressed_node_lists() -> None:
+    """Runs of numbers of one width, names without a number, each host once."""
+    assert compress_nodelist("n01 n02 n03 n07 login n02".split()) == "n[01-03,07],login"
+    assert compress_nodelist(["n9", "n10"]) == "n[9,10]"
+    assert compress_nodelist(["gpu7"]) == "gpu7"
+
+
+HOSTS = st.lists(st.from_regex(r"[a-z]{1,2}(-ib)?[0-9]{0,3}", fullmatch=True), min_size=1)
+
+
+@given(HOSTS)
+def test_compressing_loses_no_host(hosts: list[str]) -> None:
+    """Expanding gives the same hosts."""
+    assert sorted(expand_nodelist(compress_nodelist(hosts))) == sorted(set(hosts))
+
+
+BRACKET = st.from_regex(r"\[0{0,2}[1-9](,1[0-9]|,2[0-4]-2[5-9]){0,2}\]", fullmatch=True)
+# Slurm itself does not read a name that goes on after its last bracket, `a[1]-x`.
+PART = st.builds("a{}b{}".format, BRACKET, BRACKET) | st.builds("c-{}".format, BRACKET)
+
+
+def test_slurm_agrees(cluster: Cluster) -> None:
+    """Hosts and order are those of `scontrol show hostnames`."""
+
+    @given(st.lists(st.lists(PART, min_size=1, max_size=3), min_size=20, max_size=20))
+    @settings(max_examples=5)
+    def compare(lists: list[list[str]]) -> None:
+        texts = [",".join(parts) for parts in lists]
+        # One shell for many lists: entering the cluster takes longer than asking.
+        script = 'for list; do scontrol show hostnames "$list"; echo; done'
+        answers = cluster.ask("bash", "-c", script, "bash", *texts).split("\n\n")
+        for text, answer in zip(texts, answers, strict=False):
+            assert expand_nodelist(text) == answer.split(), text
+
+    compare()
+
+
+def test_counts_per_node() -> None:
+    """`8(x3),4` is three nodes with 8 and one with 4."""
+    assert expand_counts("8(x3),4") == [8, 8, 8, 4]
+    with pytest.raises(UsageError, match="write 8"):
+        expand_counts("8(x")
+
+
+STEP = {
+    "SLURM_PROCID": "4", "SLURM_LOCALID": "0", "SLURM_NODEID": "1", "SLURM_STEP_ID": "2",
+    "SLURM_NTASKS": "6", "SLURM_STEP_NUM_TASKS": "6", "SLURM_STEP_TASKS_PER_NODE": "4,2",
+    "SLURM_TASKS_PER_NODE": "8(x4)", "SLURM_STEP_NODELIST": "node[09-10]",
+    "SLURM_JOB_NODELIST": "node[08-11]", "SLURM_JOB_ID": "1234",
+}  # fmt: skip
+
+
+def test_a_task_of_a_step() -> None:
+    """The step counts, not its job: it may use some of the nodes only."""
+    task = read_task(STEP)
+    assert task is not None
+    assert task[:5] == (4, 6, 0, 2, 1)
+    assert (task.hosts, task.job, task.step) == (("node09", "node10"), "1234", 2)
+
+
+def test_a_batch_script_is_no_step() -> None:
+    """It has the nodes of the job."""
+    task = read_task({name: text for name, text in STEP.items() if "STEP" not in name})
+    assert task is not None
+    assert (task.step, len(task.hosts), task.local_size) == (None, 4, 8)
+    assert read_task({}) is None

@@ -1,0 +1,285 @@
+"""Stacks: the merge by hand and by law, and real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kit import stacks
+from kit.cli import UsageError
+
+LIBRARY = "/x/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py"
+BEGIN = [("<module>", "/home/u/train.py", 50)]
+WAITS = [*BEGIN, ("step", "/home/u/train.py", 41), ("all_reduce", LIBRARY, 3000)]
+LOADS = [*BEGIN, ("load", "/home/u/data.py", 12)]
+
+Calls = Sequence[tuple[str, str, int]]
+
+
+def make_frames(calls: Calls) -> list[dict[str, Any]]:
+    """The frames of these calls, given with the outermost first."""
+    return [
+        {"function": function, "file": file, "short": Path(file).name, "line": line}
+        for function, file, line in reversed(calls)
+    ]
+
+
+def make_dump(rank: int, calls: Calls, size: int | None = None, **changes: Any) -> dict[str, Any]:
+    """A dump as of a rank whose main thread has these calls."""
+    thread = {"name": "MainThread", "is_main": True, "frames": make_frames(calls)}
+    dump = {**stacks.DUMP_KIND, "host": f"node{rank // 8}", "rank": rank, "size": size,
+            "pid": 1000 + rank, "launcher": "torchrun", "command": "python train.py",
+            "error": None, "threads": [thread]}  # fmt: skip
+    return dump | changes
+
+
+def read_ranges(text: str) -> list[int]:
+    """The ranks of `0-2,5`."""
+    pairs = (part.partition("-")[::2] for part in text.split(","))
+    return [rank for a, b in pairs for rank in range(int(a), int(b or a) + 1)]
+
+
+def test_the_outlier_comes_first() -> None:
+    """By hand: rank 2 loads, the others wait in the collective."""
+    merged = stacks.Merged([make_dump(r, LOADS if r == 2 else WAITS, 4) for r in range(4)], "main")
+    expected = "rank 2 in load at data.py:12; ranks 0-1,3 in all_reduce at train.py:41"
+    assert merged.summary == expected
+    assert [(row["ranks"], row["verdict"]) for row in merged.rows] == [
+        ("2", "outlier"),
+        ("0-1,3", "most"),
+    ]
+    assert [row["in_collective"] for row in merged.rows] == [False, True]
+    assert merged.tree == [
+        "[0-3] <module> (train.py:50)",
+        "  [2] load (data.py:12)",
+        "  [0-1,3] step (train.py:41)",
+        "  [0-1,3] all_reduce (distributed_c10d.py:3000)",
+    ]
+
+
+def test_a_stack_that_ends_on_the_way_is_marked() -> None:
+    """Rank 1 is in step itself, the others are deeper."""
+    merged = stacks.Merged([make_dump(r, WAITS[:2] if r == 1 else WAITS) for r in range(3)], "main")
+    assert merged.tree == [
+        "[0-2] <module> (train.py:50)",
+        "[0-2] step (train.py:41)  <- rank 1",
+        "  [0,2] all_reduce (distributed_c10d.py:3000)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("calls", "site"),
+    [
+        (WAITS, "all_reduce at train.py:41"),
+        ([*WAITS[:2], ("wrapper", LIBRARY, 81), *WAITS[2:]], "all_reduce at train.py:41"),
+        ([*WAITS, ("Work.wait", LIBRARY, 9)], "all_reduce at train.py:41"),
+        (WAITS[:2], "step at train.py:41"),
+        ([("run", "/usr/lib/python3.12/threading.py", 9)], "run at threading.py:9"),
+    ],
+)
+def test_call_sites_by_hand(calls: Calls, site: str) -> None:
+    """What the user's own code called; decorators do not count."""
+    assert stacks.find_site(make_frames(calls)) == site
+
+
+def test_without_a_majority_there_is_no_outlier() -> None:
+    """Those outside the collective come first."""
+    merged = stacks.Merged([make_dump(r, LOADS if r > 1 else WAITS) for r in range(4)], "main")
+    assert [(row["ranks"], row["verdict"]) for row in merged.rows] == [("2-3", "-"), ("0-1", "-")]
+
+
+def test_other_threads_are_merged_if_asked() -> None:
+    """main is one thread per rank, all is every one, and a pattern chooses by name."""
+    side = {"name": "pin_memory", "is_main": False, "frames": make_frames([("pin", "/u/x.py", 2)])}
+    dump = make_dump(0, BEGIN)
+    dump["threads"] += [side, {**side, "name": "writer"}]
+
+    def count(threads: str) -> dict[str, int]:
+        merged = stacks.Merged([dump], threads)
+        return {site.name: len(site.stacks) for site in stacks.group_stacks(merged.stacks)}
+
+    assert count("main") == {"<module> at train.py:50": 1}
+    assert count("all") == {"<module> at train.py:50": 1, "pin at x.py:2": 2}
+    assert count("pin.*") == {"pin at x.py:2": 1}
+    assert count("nothing") == {"(no such thread)": 1}
+
+
+def test_ranks_that_are_gone_or_cannot_be_read() -> None:
+    """Each is named, with the reason."""
+    dumps = [make_dump(rank, BEGIN, 5) for rank in range(3)]
+    dumps.append(make_dump(3, BEGIN, 5, threads=[], error="it is gone; py-spy: no"))
+    merged = stacks.Merged(dumps, "main")
+    site = "ranks 0-2 in <module> at train.py:50"
+    assert merged.summary == f"rank 4 gone; rank 3 in (no stack: it is gone); {site}"
+    assert "no stack of rank 3: it is gone; py-spy: no" in merged.notes
+
+
+def test_launchers_are_not_ranks() -> None:
+    """Beside ranks of torchrun, a process that only Slurm has numbered is left out."""
+    dumps = [make_dump(rank, BEGIN, 2) for rank in range(2)]
+    merged = stacks.Merged([make_dump(0, LOADS, 2, launcher="slurm"), *dumps], "main")
+    assert merged.summary == "ranks 0-1 in <module> at train.py:50"
+    assert merged.notes == ["left out: 1 processes without a rank of torchrun"]
+
+
+def test_dumps_of_two_hangs_are_told_apart() -> None:
+    """A rank that is there twice: all are numbered by host and process, with a note."""
+    merged = stacks.Merged([make_dump(3, LOADS), make_dump(3, WAITS, pid=7)], "main")
+    assert [row["ranks"] for row in merged.rows] == ["1", "0"]
+    assert "a rank is there twice (two jobs, or two hangs): numbered by host" in merged.notes[0]
+
+
+CALLS = st.tuples(st.sampled_from("abcd"), st.sampled_from(["/u/x.py", "/u/y.py"]),
+                  st.integers(1, 3))  # fmt: skip
+STACKS = st.dictionaries(st.integers(0, 40), st.lists(CALLS, min_size=1, max_size=6), min_size=1)
+
+
+@given(by_rank=STACKS)
+def test_each_rank_is_in_one_row_and_one_path(by_rank: dict[int, Calls]) -> None:
+    """Rows share out the ranks, smallest first; the branches at the top of the tree have all."""
+    merged = stacks.Merged([make_dump(rank, calls) for rank, calls in by_rank.items()], "main")
+    rows = [read_ranges(row["ranks"]) for row in merged.rows]
+    assert sorted(rank for row in rows for rank in row) == sorted(by_rank)
+    assert [len(row) for row in rows] == sorted(row["count"] for row in merged.rows)
+    outermost = {calls[0] for calls in by_rank.values()}
+    depth = 2 if len(outermost) == 1 else 0
+    top = [line for line in merged.tree if not line.startswith(" " * max(depth, 1))]
+    shown = {rank for line in top for rank in read_ranges(line.partition("]")[0].strip("["))}
+    assert shown == set(by_rank)
+
+
+@given(ranks=st.sets(st.integers(0, 200), min_size=1))
+def test_ranges_read_back(ranks: set[int]) -> None:
+    """The same ranks, in order."""
+    assert read_ranges(stacks.format_ranks(ranks)) == sorted(ranks)
+
+
+def test_thousands_of_ranks_with_deep_stacks() -> None:
+    """One of 4,096 is found; calls deeper than Python's limit are no problem."""
+    deep = [(f"f{i}", "/u/deep.py", i + 1) for i in range(1500)]
+    dumps = [make_dump(r, LOADS if r == 1234 else WAITS * 20, 4096) for r in range(4096)]
+    merged = stacks.Merged(dumps, "main")
+    assert merged.rows[0]["ranks"] == "1234"
+    assert merged.rows[1]["ranks"] == "0-1233,1235-4095"
+    assert len(stacks.Merged([make_dump(0, deep)], "main").tree) == stacks.SHOWN_CALLS + 1
+
+
+def test_dumps_are_saved_and_read(tmp_path: Path) -> None:
+    """One file per rank, with the node in its name."""
+    dumps = [
+        make_dump(0, BEGIN),
+        make_dump(9, LOADS),
+        make_dump(1, BEGIN) | {"rank": None, "launcher": None},
+    ]
+    stacks.save_dumps(dumps, tmp_path)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["norank_node0_1001.json", "rank_00000_node0_1000.json",
+                     "rank_00009_node1_1009.json"]  # fmt: skip
+    assert len(stacks.read_dumps([str(tmp_path)])) == 3
+    assert stacks.read_dumps([str(tmp_path / names[2])]) == [dumps[1]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", '{"kind": "other", "format": 1}', '{"kind": "hang_watchdog dump", "format": 1}',
+     '{"kind": "hang_watchdog dump", "fo'],
+)  # fmt: skip
+def test_what_is_not_a_dump_is_named(tmp_path: Path, text: str) -> None:
+    """Also what was cut off."""
+    path = tmp_path / "rank_0.json"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=r"rank_0\.json is not a dump of hang_watchdog"):
+        stacks.read_dumps([str(tmp_path)])
+    with pytest.raises(UsageError, match=r"none: No such file"):
+        stacks.read_dumps([str(tmp_path / "none")])
+
+
+PROGRAM = """
+import faulthandler, signal, sys, time
+if len(sys.argv) > 1:
+    faulthandler.register(signal.SIGUSR2, file=open(sys.argv[1], "w"), all_threads=True)
+
+def stay():
+    time.sleep(60)
+
+print("ready", flush=True)
+stay()
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Any]:
+    """Start the program above; with a path it has a faulthandler."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*words: str) -> dict[str, Any]:
+        script = tmp_path / "job.py"
+        script.write_text(PROGRAM)
+        command = [sys.executable, str(script), *words]
+        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        assert started[-1].stdout
+        started[-1].stdout.readline()
+        return {"host": "h", "pid": started[-1].pid, "rank": None, "size": None, "launcher": None}
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def broken_py_spy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A py-spy that may not look."""
+    (tmp_path / "bin").mkdir()
+    spy = tmp_path / "bin" / "py-spy"
+    spy.write_text("#!/bin/sh\necho 'Error: Permission denied (os error 13)' >&2\nexit 1\n")
+    spy.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{spy.parent}:{os.environ['PATH']}")
+
+
+def test_stacks_by_py_spy(run: Any) -> None:
+    """From outside, of a program that does not help."""
+    if stacks.find_py_spy() is None:
+        pytest.skip("py-spy is missing: pip install py-spy")
+    merged = stacks.Merged(stacks.take_stacks([run()], 30), "main")
+    assert merged.summary == "rank 0 in stay at job.py:7", merged.notes
+
+
+@pytest.mark.usefixtures("broken_py_spy")
+def test_stacks_by_faulthandler(run: Any, tmp_path: Path) -> None:
+    """Where py-spy may not look."""
+    job = run(str(tmp_path / "stacks"))
+    (tmp_path / f"stacks.{job['pid']}").symlink_to(tmp_path / "stacks")
+    file = str(tmp_path / "stacks.{pid}")
+    merged = stacks.Merged(stacks.take_stacks([job], 30, file, signal.SIGUSR2), "main")
+    assert merged.summary == "rank 0 in stay at job.py:7", merged.notes
+
+
+@pytest.mark.usefixtures("broken_py_spy")
+def test_a_program_without_a_handler_is_not_signalled(run: Any, tmp_path: Path) -> None:
+    """The signal would end it; the note says what can be done."""
+    job = run()
+    (dump,) = stacks.take_stacks([job], 30, str(tmp_path / "x.{pid}"), signal.SIGUSR2)
+    assert "no handler for SIGUSR2, so it was not sent" in dump["error"]
+    assert "sysctl kernel.yama.ptrace_scope=0" in dump["error"]
+    assert Path(f"/proc/{job['pid']}").exists()
+
+
+@pytest.mark.usefixtures("broken_py_spy")
+def test_the_state_of_a_process_without_a_stack(run: Any) -> None:
+    """Stopped, or gone."""
+    job = run()
+    os.kill(job["pid"], signal.SIGSTOP)
+    os.waitpid(job["pid"], os.WUNTRACED)
+    gone = job | {"pid": 1 << 22}
+    errors = [dump["error"] for dump in stacks.take_stacks([job, gone], 30)]
+    assert errors[0].startswith("it is stopped (SIGSTOP, or a debugger); py-spy has no permission")
+    assert errors[1].startswith("it is gone; ")

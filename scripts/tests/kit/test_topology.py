@@ -1,0 +1,154 @@
+"""CPUs, NUMA nodes and PCI devices, from files in the form of /sys and from hwloc."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kit import topology
+from kit.cli import UsageError
+from kit.mounts import SHARED_FILE_SYSTEMS, find_file_system
+
+
+def write_files(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+
+
+@given(st.sets(st.integers(0, 300), min_size=1))
+def test_cpu_lists_come_back(cpus: set[int]) -> None:
+    """Formatting and parsing are inverse."""
+    assert topology.parse_cpus(topology.format_cpus(cpus)) == cpus
+
+
+def test_cpu_lists() -> None:
+    """The notation of /sys, and masks for srun."""
+    assert topology.format_cpus({0, 1, 2, 3, 8}) == "0-3,8"
+    assert topology.format_cpus([]) == "-"
+    assert topology.format_mask({8, 9, 10}) == "0x700"
+    for text in ("3-1", "a", "0-", "99999999"):
+        with pytest.raises(UsageError, match="write 0-3,8"):
+            topology.parse_cpus(text)
+
+
+def test_a_machine_of_two_nodes(tmp_path: Path) -> None:
+    """Cores with two threads; CPUs that are offline and nodes without CPUs do not count."""
+    system = "sys/devices/system"
+    write_files(
+        tmp_path,
+        {f"{system}/cpu/online": "0-6", f"{system}/node/node0/cpulist": "0-1,4-5",
+         f"{system}/node/node1/cpulist": "2-3,6-7", f"{system}/node/node2/cpulist": ""}
+        | {f"{system}/cpu/cpu{n}/topology/thread_siblings_list": f"{n % 4},{n % 4 + 4}"
+           for n in range(8)},
+    )  # fmt: skip
+    found = topology.read_topology(tmp_path)
+    assert [(node.number, topology.format_cpus(node.cpus)) for node in found.nodes] == [
+        (0, "0-1,4-5"),
+        (1, "2-3,6"),
+    ]
+    assert found.count_cores({0, 4, 1}) == 2
+
+
+def test_a_machine_that_shows_nothing(tmp_path: Path) -> None:
+    """No nodes and no CPUs; a kernel without NUMA has one node."""
+    assert topology.read_topology(tmp_path) == topology.Topology((), {})
+    write_files(tmp_path, {"sys/devices/system/cpu/online": "0-3"})
+    assert topology.format_cpus(topology.read_topology(tmp_path).nodes[0].cpus) == "0-3"
+
+
+def test_pci_devices(tmp_path: Path) -> None:
+    """The node of a device, or the CPUs of its bus where firmware does not report the node."""
+    write_files(
+        tmp_path,
+        {"sys/bus/pci/devices/0000:1a:00.0/numa_node": "1",
+         "sys/bus/pci/devices/0000:2b:00.0/numa_node": "-1",
+         "sys/class/pci_bus/0000:2b/cpulistaffinity": "0-3"},
+    )  # fmt: skip
+    assert topology.locate_pci("00000000:1A:00.0", tmp_path)[:2] == ("0000:1a:00.0", 1)
+    assert topology.locate_pci("0000:2b:00.0", tmp_path)[1:] == (None, frozenset(range(4)))
+    assert topology.locate_pci("0000:ff:00.0", tmp_path)[1:] == (None, frozenset())
+
+
+def test_the_smallest_cpu_quota_counts(tmp_path: Path) -> None:
+    """Of all cgroups above the process; `max` is no limit."""
+    write_files(
+        tmp_path,
+        {"proc/self/cgroup": "0::/job/step", "sys/fs/cgroup/job/step/cpu.max": "max 100000",
+         "sys/fs/cgroup/job/cpu.max": "250000 100000", "sys/fs/cgroup/cpu.max": "800000 100000"},
+    )  # fmt: skip
+    assert topology.read_cpu_quota(tmp_path) == 2.5
+    assert topology.read_cpu_quota(tmp_path / "none") is None
+
+
+def write_hwloc_xml(synthetic: str, path: Path) -> None:
+    """What hwloc itself writes about a machine in its own notation."""
+    name = ctypes.util.find_library("hwloc")
+    if name is None:
+        pytest.skip("libhwloc is missing: apt install libhwloc15")
+    hwloc = ctypes.CDLL(name)
+    machine = ctypes.c_void_p()
+    hwloc.hwloc_topology_init(ctypes.byref(machine))
+    assert hwloc.hwloc_topology_set_synthetic(machine, synthetic.encode()) == 0
+    hwloc.hwloc_topology_load(machine)
+    hwloc.hwloc_topology_export_xml(machine, str(path).encode(), ctypes.c_ulong(0))
+    hwloc.hwloc_topology_destroy(machine)
+
+
+def test_machines_of_hwloc(tmp_path: Path) -> None:
+    """Two sockets with four cores of two threads, numbered after all cores as most machines do."""
+    path = tmp_path / "machine.xml"
+    write_hwloc_xml("pack:2 [numa] core:4 pu:2(indexes=2*8:1*2)", path)
+    found, gpus = topology.read_hwloc(path)
+    assert [topology.format_cpus(node.cpus) for node in found.nodes] == ["0-3,8-11", "4-7,12-15"]
+    assert found.core_of[12] == 4
+    assert gpus == []
+
+
+def test_gpus_of_hwloc(tmp_path: Path) -> None:
+    """By address, each with the node that it is attached to; NICs are not GPUs."""
+    packages = ""
+    pci_devices = [("0000:c1:00.0", "0380 [1002:740c] 01"), ("0000:41:00.0", "0302 [10de:2330] a1")]
+    for node, (bus, kind) in enumerate(pci_devices):
+        cpus = [f'cpuset="0x{1 << cpu:08x}"' for cpu in (2 * node, 2 * node + 1)]
+        packages += (
+            f'<object type="Package" cpuset="0x{3 << 2 * node:08x}">'
+            f'<object type="NUMANode" os_index="{node}" cpuset="0x{3 << 2 * node:08x}"/>'
+            f'<object type="PU" os_index="{2 * node}" {cpus[0]}/>'
+            f'<object type="PU" os_index="{2 * node + 1}" {cpus[1]}/>'
+            f'<object type="Bridge"><object type="PCIDev" pci_busid="{bus}" pci_type="{kind}"/>'
+            '<object type="PCIDev" pci_busid="0000:99:00.0" pci_type="0200 [15b3:1021] 00"/>'
+            "</object></object>"
+        )
+    path = tmp_path / "gpus.xml"
+    path.write_text(f'<topology><object cpuset="0x0000000f">{packages}</object></topology>')
+    _, gpus = topology.read_hwloc(path)
+    assert [(vendor, gpu.address, gpu.node) for vendor, gpu in gpus] == [
+        ("nvidia", "0000:41:00.0", 1),
+        ("amd", "0000:c1:00.0", 0),
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "<topology/>", "<a><object os_index='x'/></a>", "<a>" * 3000])
+def test_what_is_not_a_topology(tmp_path: Path, text: str) -> None:
+    """A UsageError with the name of the file."""
+    path = tmp_path / "machine.xml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=r"machine\.xml"):
+        topology.read_hwloc(path)
+
+
+def test_file_systems(tmp_path: Path) -> None:
+    """NFS is shared; the mount deepest in the path counts, also with a blank in its name."""
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        "1 0 8:1 / / rw - ext4 /dev/sda rw\n2 1 0:5 / /my\\040data rw shared:1 - nfs4 s:/x rw\n"
+    )
+    assert find_file_system(Path("/my data/x"), mounts) in SHARED_FILE_SYSTEMS
+    assert find_file_system(Path("/scratch"), mounts) == "ext4"
+    assert find_file_system(Path("/"), tmp_path / "none") == "unknown"
