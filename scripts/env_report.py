@@ -17,11 +17,9 @@ from amd-smi (which does not list clocks), other accelerators from torch. CUDA a
 that the installed torch was built with, read from its version file without importing it. NCCL and
 RCCL come from torch itself, unless `--no-torch` is given.
 
-Units are bytes, hertz, watts, degrees Celsius. A fact that could not be read is null, and a note
-gives the reason. Clocks, temperatures and throttle reasons are those of this moment.
-
-Host name, user, serial numbers, UUIDs, PCI and network addresses and job names are left out.
-`--with-hostname` adds the host name, to tell the nodes of a cluster apart.
+Units are bytes, hertz, watts, degrees Celsius. A fact that could not be read is null. Clocks,
+temperatures and throttle reasons are those of this moment. Host name, user, serial numbers, UUIDs,
+addresses and job names are left out; `--with-hostname` adds the host name.
 
 ## How to run
 
@@ -73,29 +71,21 @@ THROTTLE_REASONS = (
 ).split()
 """The bits of nvmlClocksEventReasons in NVIDIA's NVML API reference, from the lowest."""
 NVIDIA_SMI = {
-    "model": ("name", None),
-    "memory_bytes": ("memory.total", MIB),
-    "power_limit_watts": ("enforced.power.limit", 1.0),
+    "model": ("name", None), "driver": ("driver_version", None), "numa_node": ("pci.bus_id", None),
+    "memory_bytes": ("memory.total", MIB), "power_limit_watts": ("enforced.power.limit", 1.0),
     "power_limit_default_watts": ("power.default_limit", 1.0),
     "power_limit_max_watts": ("power.max_limit", 1.0),
-    "clock_max_hertz": ("clocks.max.sm", MEGAHERTZ),
+    "clock_max_hertz": ("clocks.max.sm", MEGAHERTZ), "clock_hertz": ("clocks.sm", MEGAHERTZ),
     "memory_clock_max_hertz": ("clocks.max.mem", MEGAHERTZ),
-    "clock_hertz": ("clocks.sm", MEGAHERTZ),
     "memory_clock_hertz": ("clocks.mem", MEGAHERTZ),
     "temperature_celsius": ("temperature.gpu", 1.0),
-    "driver": ("driver_version", None),
-    "numa_node": ("pci.bus_id", None),
     "throttle_reasons": ("clocks_event_reasons.active", None),
-}
-"""Fact -> field of nvidia-smi, and the factor to base units."""
-VENDORS = {"cuda": "nvidia", "xpu": "intel", "hpu": "intel", "mps": "apple", "npu": "huawei"}
-HYPERVISORS = {
-    "qemu": "kvm", "kvm": "kvm", "openstack": "kvm", "ovirt": "kvm", "vmware": "vmware",
-    "virtualbox": "virtualbox", "innotek": "virtualbox", "microsoft": "hyper-v",
-    "amazon": "amazon", "google": "google", "parallels": "parallels", "bhyve": "bhyve",
-    "xen": "xen",
 }  # fmt: skip
-"""What the firmware of a virtual machine calls itself, and what it runs on."""
+"""Fact -> field of nvidia-smi, and the factor to base units; None for words."""
+HYPERVISORS = {"qemu": "kvm", "openstack": "kvm", "vmware,": "vmware", "microsoft": "hyper-v",
+               "amazon": "amazon", "google": "google", "xen": "xen"}  # fmt: skip
+"""The vendor of a virtual machine, and what it runs on."""
+VENDORS = {"cuda": "nvidia", "xpu": "intel", "hpu": "intel", "mps": "apple", "npu": "huawei"}
 
 Facts = dict[str, Any]
 
@@ -196,7 +186,8 @@ def read_nvidia(notes: list[str], ask: Callable[..., str | None] = run_command) 
             continue
         facts: Facts = {}
         for (name, (_, factor)), cell in zip(NVIDIA_SMI.items(), row, strict=True):
-            facts[name] = read_number(cell, factor) if factor else cell.strip() or None
+            words = None if cell.startswith("[") else cell.strip() or None
+            facts[name] = read_number(cell, factor) if factor else words
         facts["numa_node"] = find_device_node(facts["numa_node"])
         facts["throttle_reasons"] = name_throttle_reasons(facts["throttle_reasons"])
         found.append(describe_accelerator("nvidia", "nvidia-smi", **facts))
@@ -222,11 +213,8 @@ def find_device_node(address: str | None, sysfs: Path = Path("/sys/bus/pci/devic
 
 def read_amd(notes: list[str], ask: Callable[..., str | None] = run_command) -> list[Facts]:
     """AMD GPUs by amd-smi: a list, or since ROCm 7 a list in `gpu_data`."""
-    text = ask("amd-smi", "static", "--json")
-    if text is None:
-        return []
     try:
-        document = json.loads(text)
+        document = json.loads(ask("amd-smi", "static", "--json") or "[]")
     except ValueError:
         notes.append("amd-smi answered, but its JSON could not be read")
         return []
@@ -236,21 +224,32 @@ def read_amd(notes: list[str], ask: Callable[..., str | None] = run_command) -> 
             entry = entry.get(name) if isinstance(entry, dict) else None
         return entry.get("value") if isinstance(entry, dict) else entry
 
-    found = []
-    for entry in document.get("gpu_data", []) if isinstance(document, dict) else document:
-        limit = get(entry, "limit", "socket_power") or get(entry, "limit", "max_power")
-        found.append(
-            describe_accelerator(
-                "amd",
-                "amd-smi",
-                model=get(entry, "asic", "market_name"),
-                memory_bytes=read_number(get(entry, "vram", "size"), MIB),
-                power_limit_watts=read_number(limit),
-                numa_node=find_device_node(get(entry, "bus", "bdf")),
-                driver=get(entry, "driver", "version"),
-            )
+    return [
+        describe_accelerator(
+            "amd",
+            "amd-smi",
+            model=get(entry, "asic", "market_name"),
+            memory_bytes=read_number(get(entry, "vram", "size"), MIB),
+            power_limit_watts=read_number(
+                get(entry, "limit", "socket_power") or get(entry, "limit", "max_power")
+            ),
+            numa_node=find_device_node(get(entry, "bus", "bdf")),
+            driver=get(entry, "driver", "version"),
         )
-    return found
+        for entry in (document["gpu_data"] if isinstance(document, dict) else document)
+    ]
+
+
+def load_torch(notes: list[str]) -> Any:
+    """The torch module, or None, with a note where it is installed and does not import."""
+    if importlib.util.find_spec("torch") is None:
+        return None
+    try:
+        import torch
+    except Exception as error:  # a broken install raises OSError, ImportError, AttributeError
+        notes.append(f"torch is installed but does not import: {str(error).partition(chr(10))[0]}")
+        return None
+    return torch
 
 
 def read_torch_accelerators(torch: Any, notes: list[str]) -> list[Facts]:
@@ -262,27 +261,12 @@ def read_torch_accelerators(torch: Any, notes: list[str]) -> list[Facts]:
     vendor = "amd" if torch.version.hip else VENDORS.get(kind, kind)
     found = []
     for index in range(torch.accelerator.device_count()):
-        try:
+        facts = {"model": kind}
+        with contextlib.suppress(AttributeError, RuntimeError):  # mps has no properties
             properties = torch.get_device_module(kind).get_device_properties(index)
-        except (AttributeError, RuntimeError):
-            properties = None
-        memory = getattr(properties, "total_memory", None)
-        model = getattr(properties, "name", kind)
-        found.append(describe_accelerator(vendor, "torch", model=model, memory_bytes=memory))
+            facts = {"model": properties.name, "memory_bytes": properties.total_memory}
+        found.append(describe_accelerator(vendor, "torch", **facts))
     return found
-
-
-def load_torch(notes: list[str]) -> Any:
-    """The torch module, or None, with a note where it is installed and does not import."""
-    if importlib.util.find_spec("torch") is None:
-        return None
-    try:
-        import torch
-    except Exception as error:  # a broken install raises OSError, ImportError, AttributeError
-        first = str(error).partition("\n")[0] or type(error).__name__
-        notes.append(f"torch is installed but does not import: {first}")
-        return None
-    return torch
 
 
 def read_software(torch: Any, accelerators: Sequence[Facts], notes: list[str]) -> Facts:
@@ -316,34 +300,25 @@ def read_software(torch: Any, accelerators: Sequence[Facts], notes: list[str]) -
 
 def find_container(environ: Mapping[str, str], root: Path = Path("/")) -> str | None:
     """The kind of container that this process runs in, None where no sign of one is seen."""
-    if environ.get("APPTAINER_CONTAINER") or environ.get("SINGULARITY_CONTAINER"):
-        return "apptainer"
-    if environ.get("KUBERNETES_SERVICE_HOST"):
-        return "kubernetes"
     manager = environ.get("container") or read_text(root / "run/systemd/container") or ""
-    if re.fullmatch(r"[a-z][a-z-]{1,20}", manager):
-        return manager
-    if (root / "run/.containerenv").exists():
-        return "podman"
-    return "docker" if (root / ".dockerenv").exists() else None
+    signs = {
+        "apptainer": environ.get("APPTAINER_CONTAINER") or environ.get("SINGULARITY_CONTAINER"),
+        "kubernetes": environ.get("KUBERNETES_SERVICE_HOST"),
+        manager: re.fullmatch(r"[a-z][a-z-]{1,20}", manager),  # never a path or an address
+        "podman": (root / "run/.containerenv").exists(),
+        "docker": (root / ".dockerenv").exists(),
+    }
+    return next((name for name, is_seen in signs.items() if is_seen), None)
 
 
-def find_virtualisation(cpuinfo: str, architecture: str, root: Path = Path("/")) -> str | None:
+def find_virtualisation(cpuinfo: str, root: Path = Path("/")) -> str | None:
     """What the machine is virtual by, `none` for a real one, None where that is not known."""
-    kind = read_text(root / "sys/hypervisor/type") or ""
-    if re.fullmatch(r"[a-z][a-z-]{1,20}", kind):
-        return kind
-    names = [read_text(root / "sys/class/dmi/id" / n) or "" for n in ("sys_vendor", "product_name")]
-    words = " ".join(names).lower()
-    named = next((HYPERVISORS[word] for word in HYPERVISORS if word in words), None)
-    if architecture in ("x86_64", "i686", "AMD64"):
-        # Real machines have such vendors too; the CPU itself marks a guest.
-        if re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.M) is None:
-            return "none" if cpuinfo else None
-        return named or "unknown hypervisor"
-    if (root / "proc/device-tree/hypervisor").exists():
-        return named or "unknown hypervisor"
-    return named if named == "kvm" else None
+    if not (flags := re.search(r"^flags\s*:.*$", cpuinfo, re.M)):
+        return None  # not an x86 CPU
+    if not re.search(r"\bhypervisor\b", flags[0]):
+        return "none"  # also with a vendor like Amazon: the CPU itself marks a guest
+    vendor = read_text(root / "sys/class/dmi/id/sys_vendor") or ""
+    return HYPERVISORS.get(vendor.lower().partition(" ")[0], "unknown hypervisor")
 
 
 def read_slurm(environ: Mapping[str, str]) -> Facts | None:
@@ -401,7 +376,7 @@ def collect_report(with_torch: bool = True, with_hostname: bool = False) -> Fact
         "kernel": platform.release() or None,
         "os": release[1] if release else platform.system() or None,
         "container": find_container(os.environ),
-        "virtualisation": find_virtualisation(cpuinfo, platform.machine()),
+        "virtualisation": find_virtualisation(cpuinfo),
         "slurm": read_slurm(os.environ),
     }
     if with_hostname:
@@ -411,40 +386,35 @@ def collect_report(with_torch: bool = True, with_hostname: bool = False) -> Fact
     return {**head, "machine": machine, "software": software, "caveats": list(dict.fromkeys(notes))}
 
 
-def describe_in_words(accelerator: Facts) -> str:
-    """Model, memory, power limit and clocks in a line."""
-    parts = [str(accelerator["model"] or "unknown model")]
-    for name, words, factor in (
-        ("memory_bytes", "{:.1f} GiB", GIB),
-        ("power_limit_watts", "limit {:.0f} W", 1),
-        ("clock_max_hertz", "up to {:.0f} MHz", MEGAHERTZ),
-        ("clock_hertz", "now {:.0f} MHz", MEGAHERTZ),
-    ):
-        if accelerator[name]:
-            parts.append(words.format(accelerator[name] / factor))
-    if accelerator["numa_node"] is not None:
-        parts.append(f"NUMA node {accelerator['numa_node']}")
-    if accelerator["throttle_reasons"]:
-        parts.append("throttle: " + " ".join(accelerator["throttle_reasons"]))
-    return ", ".join(parts)
-
-
 def print_report(report: Facts) -> None:
-    """Print a table of facts and values."""
-    machine = dict(report["machine"])
-    cpu, memory = dict(machine.pop("cpu")), machine.pop("memory_bytes")
-    cpu["instruction_sets"] = " ".join(cpu["instruction_sets"] or []) or None
-    cpu["numa"] = "; ".join(
-        f"{node['threads']} threads, {(node['memory_bytes'] or 0) / GIB:.1f} GiB"
-        for node in cpu["numa"]
-    )
-    accelerators, slurm = machine.pop("accelerators"), machine.pop("slurm") or {}
-    rows = [("label", machine.pop("label")), *((f"CPU {k}", v) for k, v in cpu.items())]
-    rows.append(("memory", memory and f"{memory / GIB:.1f} GiB"))
-    rows += [(f"accelerator {i}", describe_in_words(a)) for i, a in enumerate(accelerators)]
-    rows += [*machine.items(), *((f"slurm {k}", v) for k, v in slurm.items())]
-    rows += report["software"].items()
-    print(format_table(("fact", "value"), [(name.replace("_", " "), v) for name, v in rows]))
+    """Print a table of facts and values, equal accelerators in one row."""
+    machine, software = report["machine"], report["software"]
+    rows = [("label", machine["label"]), ("host name", machine.get("hostname"))]
+    cpu = machine["cpu"] | {
+        "numa": [f"{node['threads']} threads with {(node['memory_bytes'] or 0) / GIB:.1f} GiB"
+                 for node in machine["cpu"]["numa"]]
+    }  # fmt: skip
+    rows += [("CPU " + key.replace("_", " "), value) for key, value in cpu.items()]
+    rows.append(("memory", f"{(machine['memory_bytes'] or 0) / GIB:.1f} GiB"))
+    lines = []
+    for one in machine["accelerators"]:
+        parts = [
+            words.format(one[name] / factor)
+            for name, words, factor in (
+                ("memory_bytes", "{:.1f} GiB", GIB),
+                ("power_limit_watts", "limit {:.0f} W", 1),
+                ("clock_max_hertz", "up to {:.0f} MHz", MEGAHERTZ),
+            )
+            if one[name]
+        ]
+        reasons = one["throttle_reasons"] or []
+        lines.append(", ".join([str(one["model"]), *parts, *(f"throttle {r}" for r in reasons)]))
+    rows += [("accelerators", f"{count} x {line}") for line, count in Counter(lines).items()]
+    rows += [(key, machine[key]) for key in ("kernel", "os", "container", "virtualisation")]
+    rows += [(f"slurm {key}", value) for key, value in (machine["slurm"] or {}).items()]
+    rows += software.items()
+    shown = [(name, ", ".join(map(str, v)) if isinstance(v, list) else v) for name, v in rows]
+    print(format_table(("fact", "value"), [row for row in shown if row[1] is not None]))
 
 
 def build_parser() -> Parser:
