@@ -56,8 +56,9 @@ class Parser(argparse.ArgumentParser):
         given = list(sys.argv[1:] if args is None else args)
         end = given.index("--") if "--" in given else len(given)
         given[:end] = map(self._hyphenate, given[:end])
-        if self.demo and "--demo" in given[:end]:
-            given = [*self.demo, *given]
+        if self.demo and "--demo" in given[:end]:  # in front: a subcommand does not know it
+            rest = [one for one in given[:end] if one != "--demo"]
+            given = ["--demo", *self.demo, *rest, *given[end:]]
         return super().parse_known_args(given, namespace)
 
     def split_command(self, args: Sequence[str] | None = None) -> tuple[list[str], list[str]]:
@@ -135,12 +136,14 @@ def size(text: str) -> int:
 
 
 def large_number(text: str) -> float:
-    """A number with a suffix: `70B`, `1.5T`, `300M`, `8192`."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)([kKMBGT]?)", text.strip())
+    """A number with a suffix: `70B`, `1.5T`, `300M` (powers of 1000), `128Ki` (of 1024), `8192`."""
+    found = re.fullmatch(r"(\d*\.?\d+(?:[eE][+-]?\d+)?)(?:([kKMBGTPE])|([KMGTPE])i)?", text.strip())
     if found is None:
         raise argparse.ArgumentTypeError(f"'{text}' is not a number: write 70B, 1.5T or 8192")
-    exponent = {"": 0, "K": 3, "M": 6, "B": 9, "G": 9, "T": 12}[found[2].upper()]
-    return float(found[1]) * 10.0**exponent
+    if found[3]:
+        return float(found[1]) * 1024.0 ** " KMGTPE".index(found[3])
+    exponent = {"": 0, "k": 3, "K": 3, "M": 6, "B": 9, "G": 9, "T": 12, "P": 15, "E": 18}
+    return float(found[1]) * 10.0 ** exponent[found[2] or ""]
 
 
 def duration(text: str) -> float:

@@ -1,32 +1,30 @@
-"""calculators: each formula against a case worked by hand, against its own text, and its laws."""
+"""calculators: each formula against a case worked by hand, its laws, and how they compose."""
 
 from __future__ import annotations
 
+import csv
 import json
 import math
-import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-SCRIPTS = Path(__file__).resolve().parent.parent
+DATA = Path(__file__).resolve().parents[2] / "book" / "data"
 TOOL = "training/calculators.py"
 
 COUNTS = st.integers(min_value=1, max_value=512)
 BYTES = st.floats(min_value=1e3, max_value=1e13)
 # Enough to meet each branch of a formula, and still quick on a slow machine.
+FEW = settings(max_examples=60, deadline=None)
 
 
 @pytest.fixture(scope="module")
 def calculators(load_tool: Callable[[str], ModuleType]) -> ModuleType:
-    """The tool as a module."""
     return load_tool(TOOL)
 
 
@@ -175,31 +173,6 @@ def test_flops_are_those_of_megatron(answer: Answer) -> None:
     assert found["model_flop"] == 1_043_677_052_928 + 28_991_029_248 + 3_774_873_600
 
 
-def test_utilisation_of_a_bloom_step(answer: Answer) -> None:
-    """52e9 parameters, 2097152 tokens in 127 s on 64 devices: 107 TFLOPS with recomputation."""
-    # 8 * 52e9 = 4.16e11; * 2097152 = 8.72415232e17; / 127 = 6.86941e15; / 64 = 1.07335e14.
-    found = answer(
-        "mfu",
-        model_flop=3.12e11,
-        hardware_flop=4.16e11,
-        step_tokens=2_097_152.0,
-        step_seconds=127.0,
-        devices=64,
-        peak=312e12,
-    )
-    assert found["device_hardware_rate"] == pytest.approx(1.07335e14, rel=1e-5)
-    assert found["hfu"] == pytest.approx(1.07335 / 3.12, rel=1e-5)
-    assert found["mfu"] == pytest.approx(found["hfu"] * 3 / 4)
-
-
-def test_peaks_of_datasheets(answer: Answer) -> None:
-    """A100: 312 TFLOPS. MI300X: 1307 TFLOPS."""
-    # 1.41e9 * 432 * 256 * 2 = 3.1186944e14; 2.1e9 * 1216 * 256 * 2 = 1.3074432e15.
-    assert answer("peak")["peak"] == pytest.approx(3.1186944e14)
-    mi300x = answer("peak", clock=2.1e9, units=1216, fma_per_clock=256)
-    assert mi300x["peak"] == pytest.approx(1.3074432e15)
-
-
 def test_all_reduce(answer: Answer) -> None:
     """8 GB over 8 ranks at 280 GB/s: 14 GB sent in 0.05 s, and 14 steps of 10 microseconds."""
     ring = answer("all-reduce")
@@ -255,14 +228,10 @@ def test_run(answer: Answer) -> None:
     found = answer("run", peak=1e15)
     assert found["run_seconds"] == pytest.approx(125_000)
     # 125000 s * 1000 / 3600 = 34722.2 hours; * 2.88 = 100000.
+    assert found["gpu_hours"] == pytest.approx(34_722.2, abs=0.1)
     assert found["cost"] == pytest.approx(100_000)
     # 1.25e8 s * 1000 W * 1.2 = 1.5e11 J.
     assert found["energy"] == pytest.approx(1.5e11)
-
-
-def test_loss_of_chinchilla(answer: Answer) -> None:
-    """70e9 parameters and 1.4e12 tokens: 1.69 + 0.0835 + 0.1632 = 1.937."""
-    assert answer("loss")["loss"] == pytest.approx(1.937, abs=5e-4)
 
 
 def test_rest_by_hand(answer: Answer) -> None:
@@ -321,6 +290,7 @@ def decode(pattern: int, exponent_bits: int, mantissa_bits: int, special: str) -
 
 
 @given(st.integers(2, 6), st.integers(1, 5), st.sampled_from(["ieee", "fn", "fnuz", "finite"]))
+@FEW
 def test_number_format_laws(
     calculators: ModuleType, exponent_bits: int, mantissa_bits: int, special: str
 ) -> None:
@@ -344,13 +314,8 @@ def test_number_format_laws(
     assert found["relative_error"] == pytest.approx((half - 1) / half)
 
 
-def test_numbers_without_a_prefix_are_short(calculators: ModuleType) -> None:
-    """The largest bfloat16 has no name among thousands."""
-    assert calculators.format_quantity(3.3895313892515355e38, "1") == "3.39e+38"
-    assert calculators.format_quantity(10**20, "1") == "100,000,000,000,000,000,000"
-
-
 @given(COUNTS, COUNTS, st.floats(min_value=1e6, max_value=1e13))
+@FEW
 def test_memory_laws(
     calculators: ModuleType, ranks: int, model_ranks: int, parameters: float
 ) -> None:
@@ -372,34 +337,6 @@ def test_memory_laws(
     assert taken[0]["rank_bytes"] * model_ranks == pytest.approx(16 * parameters)
 
 
-@given(COUNTS, st.integers(1, 64), st.integers(1, 64), st.integers(1, 1024))
-def test_kv_cache_laws(
-    calculators: ModuleType, layers: int, groups: int, per_group: int, tokens: int
-) -> None:
-    """MQA <= GQA <= MHA, each linear in tokens; as many groups as heads is MHA."""
-
-    def size(attention: str, kv_heads: int = groups, many: int = tokens) -> float:
-        found = calculators.compute_kv_cache(
-            attention=attention,
-            layers=layers,
-            heads=groups * per_group,
-            kv_heads=kv_heads,
-            head_size=128,
-            latent_size=512,
-            rope_size=64,
-            value_bytes=2.0,
-            tokens=many,
-            sequences=3,
-        )
-        return float(found["cache_bytes"])
-
-    assert size("mqa") <= size("gqa") <= size("mha")
-    assert size("gqa", kv_heads=groups * per_group) == size("mha")
-    assert size("gqa", kv_heads=1) == size("mqa")
-    for attention in ("mha", "gqa", "mqa", "mla"):
-        assert size(attention, many=2 * tokens) == 2 * size(attention)
-
-
 @given(
     st.sampled_from(["llama", "llama-fused", "gpt"]),
     st.integers(1, 200),
@@ -407,6 +344,7 @@ def test_kv_cache_laws(
     st.integers(1, 65_536),
     st.integers(1, 16),
 )
+@FEW
 def test_activation_laws(
     calculators: ModuleType, layer: str, layers: int, heads: int, sequence: int, tensor_ranks: int
 ) -> None:
@@ -435,32 +373,8 @@ def test_activation_laws(
     assert twice == pytest.approx(2 * find("none")["activation_bytes"])
 
 
-@given(st.floats(1e6, 1e13), st.integers(1, 200), st.integers(1, 1_000_000), st.booleans())
-def test_flop_laws(
-    calculators: ModuleType, parameters: float, layers: int, sequence: int, causal: bool
-) -> None:
-    """Training is three forward passes, full recomputation at most a fourth; 6 N at the least."""
-
-    def count(recompute: str) -> dict[str, float]:
-        found = calculators.count_flops(
-            layer_matmul_parameters=parameters,
-            output_parameters=1.0,
-            layers=layers,
-            attention_width=4096,
-            sequence=sequence,
-            causal=causal,
-            recompute=recompute,
-            tokens=1.0,
-        )
-        return dict(found)
-
-    none, selective, full = (count(kind) for kind in ("none", "selective", "full"))
-    assert none["hardware_flop"] == none["model_flop"] > 6 * parameters
-    assert none["hardware_flop"] <= selective["hardware_flop"] <= full["hardware_flop"]
-    assert full["hardware_flop"] <= 4 / 3 * full["model_flop"] * (1 + 1e-12)
-
-
 @given(st.integers(2, 100_000), BYTES, st.floats(1e6, 1e13), st.floats(1e-9, 1e-2))
+@FEW
 def test_all_reduce_laws(
     calculators: ModuleType, ranks: int, payload: float, bandwidth: float, latency: float
 ) -> None:
@@ -483,6 +397,7 @@ def test_all_reduce_laws(
 
 
 @given(st.integers(1, 512), st.integers(1, 4096), st.integers(1, 16))
+@FEW
 def test_bubble_laws(calculators: ModuleType, stages: int, micro_batches: int, chunks: int) -> None:
     """Bubble and work are the whole; more micro-batches or chunks make it smaller, never larger."""
     find = calculators.compute_bubble
@@ -518,6 +433,7 @@ def test_daly_is_as_published(calculators: ModuleType, hours: float, minutes: fl
 
 
 @given(st.floats(1.0, 1e4), st.floats(1.0, 1e6))
+@FEW
 def test_daly_is_near_the_true_optimum(calculators: ModuleType, write: float, ratio: float) -> None:
     """Daly's higher order is where the complete model is lowest; Young tends to it for large M."""
     mtbf = write * ratio
@@ -528,182 +444,20 @@ def test_daly_is_near_the_true_optimum(calculators: ModuleType, write: float, ra
     assert (1 - lost[1]) / (1 - lost[0]) > 0.995
     if ratio > 1e4:
         assert daly == pytest.approx(best, rel=1e-3)
-        assert calculators.choose_young_interval(write, mtbf) == pytest.approx(daly, rel=0.01)
+        assert math.sqrt(2 * write * mtbf) == pytest.approx(daly, rel=0.01)
 
 
-@given(st.floats(1e6, 1e13), st.floats(1e6, 1e15), st.sampled_from(["hoffmann-2022"]))
-def test_loss_laws(calculators: ModuleType, parameters: float, tokens: float, fit: str) -> None:
-    """More parameters or tokens never hurt, and the floor is never reached."""
-    here = calculators.estimate_loss(parameters=parameters, tokens=tokens, fit=fit)
-    larger = calculators.estimate_loss(parameters=2 * parameters, tokens=tokens, fit=fit)
-    longer = calculators.estimate_loss(parameters=parameters, tokens=2 * tokens, fit=fit)
-    assert min(larger["loss"], longer["loss"]) > 1.69
-    assert max(larger["loss"], longer["loss"]) < here["loss"]
+def test_utilization_of_a_bloom_step(answer: Answer) -> None:
+    """52e9 parameters, 2097152 tokens in 127 s on 64 devices: 107 TFLOPS with recomputation."""
+    # 8 * 52e9 = 4.16e11; * 2097152 = 8.72415232e17; / 127 = 6.86941e15; / 64 = 1.07335e14.
+    run: dict[str, Any] = {"step_tokens": 2_097_152.0, "step_seconds": 127.0, "devices": 64}
+    found = answer("mfu", parameters=52e9, recompute="full", peak=312e12, **run)
+    assert found["device_hardware_rate"] == pytest.approx(1.07335e14, rel=1e-5)
+    assert found["hfu"] == pytest.approx(1.07335 / 3.12, rel=1e-5)
+    assert found["mfu"] == pytest.approx(found["hfu"] * 3 / 4)
 
 
-def test_registry_is_whole(calculators: ModuleType) -> None:
-    """Each calculator says all of itself, and each name of a column has one unit only."""
-    units: dict[str, str] = {}
-    for calculator in calculators.CALCULATORS:
-        assert calculator.question.endswith("?")
-        assert calculator.source
-        assert calculator.function is calculators.compute_peak or calculator.function.__doc__
-        names = [column.name for column in (*calculator.inputs, *calculator.outputs)]
-        assert len(set(names)) == len(names)
-        for column in (*calculator.inputs, *calculator.outputs):
-            assert units.setdefault(column.name, column.unit) == column.unit
-        set_by_formula = {line.split(" = ", 1)[0] for line in calculator.formula}
-        assert {output.name for output in calculator.outputs} <= set_by_formula
-    assert units == calculators.UNITS
-
-
-def test_formula_text_and_function_agree(calculators: ModuleType) -> None:
-    """For 200 random cases of each calculator the text of the formula gives the same outputs."""
-    for calculator in calculators.CALCULATORS:
-        for inputs, outputs in calculators.draw_cases(calculator, 200, 7):
-            names = calculators.evaluate_formula(calculator, inputs)
-            for name, value in outputs.items():
-                assert calculators.is_near(names[name], value, 1e-9), (
-                    calculator.name,
-                    name,
-                    inputs,
-                )
-                assert math.isfinite(value)
-
-
-def test_cases_are_the_same_for_the_same_seed(call_tool: Callable[..., Any]) -> None:
-    """--cases prints as many JSON lines as asked for, and the seed alone decides which."""
-    runs = [call_tool(TOOL, "--cases", "3", "--seed", seed).stdout for seed in ("1", "1", "2")]
-    assert runs[0] == runs[1] != runs[2]
-    lines = [json.loads(line) for line in runs[0].splitlines()]
-    assert len(lines) == 3 * len({line["calculator"] for line in lines})
-    one = call_tool(TOOL, "bubble", "--cases", "2").stdout.splitlines()
-    assert [json.loads(line)["calculator"] for line in one] == ["bubble", "bubble"]
-
-
-TWIN = """
-const {sqrt, exp, expm1, log2, ceil, min, max} = Math;
-const when = (condition, then, otherwise) => condition ? then : otherwise;
-const twins = {%s};
-const lines = require("fs").readFileSync(0, "utf8").trim().split("\\n").map(JSON.parse);
-for (const {calculator, inputs, outputs} of lines) {
-  const found = twins[calculator](inputs);
-  for (const [name, value] of Object.entries(outputs)) {
-    const apart = Math.abs(found[name] - value);
-    if (!(apart <= 1e-12 || apart <= 1e-9 * Math.abs(value))) {
-      console.log(calculator, name, found[name], value, JSON.stringify(inputs));
-    }
-  }
-}
-console.log(lines.length);
-"""
-
-
-def write_twin(described: dict[str, Any]) -> str:
-    """The description of a calculator as a JavaScript function of its inputs."""
-    names = ", ".join(asked["name"] for asked in described["inputs"])
-    tables = [f"const {name} = {json.dumps(t)};" for name, t in described["tables"].items()]
-    lines = [f"const {line};" for line in described["formula"]]
-    outputs = ", ".join(output["name"] for output in described["outputs"])
-    body = " ".join([*tables, *lines, f"return {{{outputs}}};"])
-    return f"{json.dumps(described['name'])}: ({{{names}}}) => {{ {body} }}"
-
-
-@pytest.mark.needs("node")
-def test_a_twin_in_another_language_gives_the_same(
-    call_tool: Callable[..., Any], tmp_path: Path
-) -> None:
-    """JavaScript made from --describe alone agrees with the rows of --cases."""
-    document = json.loads(call_tool(TOOL, "--describe").stdout)
-    program = tmp_path / "twin.js"
-    program.write_text(TWIN % ", ".join(write_twin(one) for one in document["calculators"]))
-    cases = call_tool(TOOL, "--cases", "50", "--seed", "3").stdout
-    done = subprocess.run(
-        ["node", str(program)],
-        input=cases,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.splitlines() == [str(len(cases.splitlines()))]
-
-
-def test_several_values_make_columns(call_tool: Callable[..., Any], tmp_path: Path) -> None:
-    """Two values of one input and two of another are four cases, in the table and in the JSON."""
-    path = tmp_path / "out.json"
-    done = call_tool(
-        TOOL,
-        *("memory", "--zero_stage", "1", "3", "--data_ranks", "8", "16", "--parameters", "8Gi"),
-        *("--json", str(path)),
-    )
-    assert done.returncode == 0, done.stderr
-    assert "zero_stage 1, data_ranks 8" in done.stdout.splitlines()[0]
-    document = json.loads(path.read_text(encoding="utf-8"))
-    schema = json.loads((SCRIPTS / "schemas" / "tool-output-2.json").read_text(encoding="utf-8"))
-    jsonschema.validate(document, schema, cls=jsonschema.Draft202012Validator)
-    found = [(row["zero_stage"], row["data_ranks"]) for row in document["results"]]
-    assert found == [(1, 8), (1, 16), (3, 8), (3, 16)]
-    assert document["results"][0]["parameters"] == 8 * 1024**3
-    assert "formula: rank_bytes" in done.stderr
-    assert "arXiv:1910.02054" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "name a calculator: parameters, memory"),
-        (["memory", "--parameters", "1e30"], "has to be at most 1e+14, and 1e+30 was given"),
-        (["memory", "--parameters", "0"], "--parameters has to be at least 1,000,000, and 0 was"),
-        (["parameters", "--kv_heads", "7"], "heads is a multiple of kv_heads"),
-        (["kv-cache", "--kv_heads", "7"], "heads is a multiple of kv_heads"),
-        (["activations", "--tensor_ranks", "7"], "heads is a multiple of tensor_ranks"),
-        (["bubble", "--micro_batches", "3", "--chunks", "2"], "to be a multiple of stages"),
-        (["checkpoint", "--own_interval", "100d", "--devices", "10000"], "fails far more often"),
-        (["memory", "--parameters", "8GB"], "'8GB' is no number: write 7.5e9, 7.5B or 7.5G"),
-        (["transfer", "--payload_bytes", "8B"], "'8B' is no number: write 7.5e9, 7.5G or 80Gi"),
-        (["memory", "--data_ranks", "2.5"], "--data_ranks 2.5: this has to be a whole number"),
-        (["memory", "--zero_stage", "4"], "invalid choice: 4"),
-        (["kv-cache", "--kv_heads", "64"], "at most as many key-value heads as heads"),
-        (["checkpoint", "--device_mtbf", "100ks"], "is no duration"),
-        (["checkpoint", "--devices", "1e6", "--write_bandwidth", "1e6"], "fails far more often"),
-        (["bubble", "--stages", *map(str, range(1, 66))], "65 combinations"),
-        (["flops", "--causal", "maybe"], "has to be yes or no"),
-        (["--describe", "--cases", "3"], "either --describe or --cases"),
-    ],
-)
-def test_wrong_use_is_told(
-    call_tool: Callable[..., Any], arguments: list[str], message: str
-) -> None:
-    """What makes no sense ends with status 2 and a sentence that says what does."""
-    done = call_tool(TOOL, *arguments)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_numbers_are_written_as_on_the_card_of_a_model(call_tool: Callable[..., Any]) -> None:
-    """70B parameters and 7.5T tokens are 70e9 and 7.5e12; rates have no unit but 1/s."""
-    tables = [
-        call_tool(TOOL, "loss", "--parameters", parameters, "--tokens", tokens).stdout
-        for parameters, tokens in (("70B", "7.5T"), ("70e9", "7.5e12"))
-    ]
-    assert tables[0] == tables[1] != ""
-    assert (
-        "given: parameters 70,000,000,000"
-        in call_tool(TOOL, "memory", "--parameters", "70B").stderr
-    )
-    rate = call_tool(TOOL, "mfu", "--step_tokens", "64M", "--step_seconds", "11.7").stdout
-    assert "5.470 M/s" in rate
-
-
-def test_what_fits_together_is_not_refused(answer: Answer) -> None:
-    """Conditions on inputs hold only where they matter: pipelines without chunks, other caches."""
-    assert answer("bubble", micro_batches=3)["bubble_share"] == 7 / 10
-    assert answer("bubble", stages=4, micro_batches=8, chunks=3)["bubble_share"] == 3 / 27
-    assert answer("kv-cache", attention="mla", kv_heads=7)["values_per_layer"] == 576
-
-
-def test_an_interval_of_ones_own(answer: Answer) -> None:
+def test_an_interval_of_your_own(answer: Answer) -> None:
     """What a checkpoint every 10 minutes costs, beside Young's and Daly's interval."""
     found = answer("checkpoint", own_interval=600.0)
     # wall / work: 72000 / 600 = 120; exp(100 / 72000) = 1.0013899; exp(640 / 72000) - 1 =
@@ -714,69 +468,129 @@ def test_an_interval_of_ones_own(answer: Answer) -> None:
     assert without["own_lost_share"] == without["lost_share"] == found["lost_share"]
 
 
-def test_more_than_the_peak_is_a_fault(
-    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+def read_data(name: str, key: str, **chosen: str) -> dict[str, dict[str, str]]:
+    """A table of the book's data by its first column."""
+    with (DATA / name).open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {row[key]: row for row in rows if chosen.items() <= row.items()}
+
+
+def test_accelerators_are_those_of_the_book(calculators: ModuleType) -> None:
+    """Peak, memory and bandwidth."""
+    rates = read_data("accelerator_tflops.csv", "accelerator", dtype="bf16")
+    memories = read_data("accelerator_memory.csv", "accelerator")
+    for name, tflops, memory, bandwidth in calculators.ACCELERATORS.values():
+        assert float(rates[name]["tflops"]) == tflops
+        assert float(memories[name]["memory"]) == memory
+        assert float(memories[name]["bandwidth"]) == bandwidth
+
+
+def test_models_are_those_of_the_book(calculators: ModuleType, answer: Answer) -> None:
+    """Layers and heads; and the shape has as many parameters as the model is said to have."""
+    shapes = read_data("model_shapes.csv", "model")
+    for model, (name, *values) in calculators.MODELS.items():
+        shape = dict(zip(calculators.SHAPE, values, strict=True))
+        for column in ("layers", "heads", "kv_heads", "head_size"):
+            assert int(shapes[name][column]) == shape[column]
+        total = answer("parameters", model=model)["total_parameters"] / 1e9
+        stated = shapes[name]["parameters"]
+        assert f"{total:.{len(stated.partition('.')[2])}f}" == stated, model
+
+
+def test_a_model_and_an_accelerator_are_enough(answer: Answer) -> None:
+    """Llama 3 70B on H100: 6 x 69.5e9 parameters in matmuls and 12 L w s FLOPs per token."""
+    # In matmuls: 80 * (8192 * 128 * 2 * 72 + 3 * 8192 * 28672) + 128256 * 8192 = 69,501,714,432;
+    # 6 of it 417.0 GFLOP; attention 12 * 80 * 8192 * 8192 = 64.4 GFLOP.
+    flop = 6 * 69_501_714_432 + 12 * 80 * 8192 * 8192
+    run = answer("run", model="llama-3-70b", gpu="h100", devices=256, mfu=0.5, useful_share=1.0)
+    assert run["run_flop"] == flop * 1e12
+    assert run["gpu_hours"] == pytest.approx(flop * 1e12 / (989e12 * 0.5) / 3600)
+    # Without attention it is 6 N; what is given wins over what follows.
+    assert answer("run", parameters=70e9)["run_flop"] == 6 * 70e9 * 1e12
+    assert answer("run", model="llama-3-70b", model_flop=1e9)["run_flop"] == 1e21
+    decode = answer("decode", model="llama-3-8b", gpu="h100", batch=1, context=0)
+    assert decode["decode_seconds"] == pytest.approx(2 * 8_030_261_248 / 3.35e12)
+    # 256 GPUs with 8 ranks per model are 32 data-parallel ranks.
+    memory = {"parameters": 70e9, "zero_stage": 3, "model_ranks": 8}
+    assert answer("memory", gpus=256, **memory) == answer("memory", data_ranks=32, **memory)
+
+
+def test_the_answer_says_where_inputs_come_from(
+    call_tool: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """An MFU that needs more than the peak is printed, called a problem, and ends with status 1."""
+    """One line for what follows, one for the defaults; GPU-hours with commas; several values are
+    columns; the JSON has base units."""
     path = tmp_path / "out.json"
-    done = call_tool(TOOL, "mfu", "--peak", "1T", "989T", "--json", str(path))
+    arguments = ["--model", "llama-3-70b", "--gpu", "h100", "--gpus", "256", "512"]
+    done = call_tool(TOOL, "run", *arguments, "--tokens", "1T", "--json", str(path))
+    assert done.returncode == 0, done.stderr
+    lines = [[cell.strip() for cell in line.split("|")] for line in done.stdout.splitlines()]
+    assert lines[0][1:4] == ["Time and cost of a run", "devices 256", "devices 512"]
+    assert lines[4][1:4] == ["GPU-hours", "352,134", "352,134"]
+    first, second, third = done.stderr.splitlines()
+    expected = "derived: model_flop 481.4 GFLOP, peak 989.0 TFLOP/s"
+    assert first == expected
+    assert second.startswith("defaults used: mfu 0.4, useful_share 0.96, device_hour_price 2.88")
+    assert second.endswith("sequence 8,192, causal no")
+    assert third.startswith("source: ")
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert [row["devices"] for row in document["results"]] == [256, 512]
+    assert document["results"][0]["peak"] == 989e12
+    assert document["units"]["run_seconds"] == "s"
+
+
+def test_memory_is_compared_with_the_accelerator(call_tool: Callable[..., Any]) -> None:
+    """16 * 8.03e9 / 64 bytes are 2.34 % of 80 GiB."""
+    arguments = ["--model", "llama-3-8b", "--gpus", "64", "--gpu", "h100", "--zero_stage", "3"]
+    done = call_tool(TOOL, "memory", *arguments)
+    assert "\n2.34 % of the memory of one h100" in done.stderr
+
+
+def test_more_than_the_peak_is_a_problem(call_tool: Callable[..., Any]) -> None:
+    """The table is printed, and the status is 1."""
+    done = call_tool(TOOL, "mfu", "--peak", "1T", "989T")
     assert done.returncode == 1
-    assert "problem: column 1: more is executed than the peak of all devices" in done.stderr
+    assert "problem: column 1: this is more than the peak of all devices" in done.stderr
     assert done.stdout.startswith("| Model and hardware")
-    assert any("more is executed" in caveat for caveat in read_json(path)["caveats"])
     assert call_tool(TOOL, "mfu", "--peak", "989T").returncode == 0
 
 
-def test_what_is_assumed_is_said(
-    call_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name a calculator: parameters, memory"),
+        (["memory", "--parameters", "1e30"], "1e+30: this has to be from 1e+06 to 1e+14"),
+        (["parameters", "--kv-heads", "7"], "heads is a multiple of kv_heads"),
+        (["kv-cache", "--kv-heads", "7"], "heads is a multiple of kv_heads"),
+        (["kv-cache", "--kv-heads", "64"], "at most as many key-value heads as heads"),
+        (["activations", "--tensor-ranks", "7"], "heads is a multiple of tensor_ranks"),
+        (["bubble", "--micro-batches", "3", "--chunks", "2"], "to be a multiple of stages"),
+        (["checkpoint", "--own-interval", "100d", "--devices", "10000"], "fails far more often"),
+        (["checkpoint", "--devices", "1e6", "--write-bandwidth", "1e6"], "fails far more often"),
+        (["memory", "--data-ranks", "2.5"], "--data-ranks 2.5: this has to be a whole number"),
+        (["memory", "--gpus", "256", "--model-ranks", "3"], "this has to be a whole number"),
+    ],
+)
+def test_inputs_that_make_no_sense(
+    calculators: ModuleType, arguments: list[str], message: str
 ) -> None:
-    """Defaults are named as assumed, apart from what was given, in the note and in the JSON."""
-    path = tmp_path / "out.json"
-    done = call_tool(TOOL, "checkpoint", "--parameters", "1G", "--json", str(path))
-    assert "note: given: parameters 1,000,000,000\n" in done.stderr
-    [line] = [line for line in done.stderr.splitlines() if "assumed, for it was not given" in line]
-    assert "devices 400, " in line
-    assert "tokens_per_second 100,000 /s" in line
-    assert "parameters 1,000" not in line
-    assert "devices" in read_json(path)["details"]["assumed"]
-    assert "parameters" not in read_json(path)["details"]["assumed"]
+    """The error says what would."""
+    with pytest.raises(calculators.UsageError) as caught:
+        calculators.main(arguments)
+    assert message in str(caught.value)
 
 
-def test_energy_is_also_what_a_bill_has(calculators: ModuleType) -> None:
-    """1.5e11 J are 150 GJ and, over 3.6e6, 41.67 MWh; less than 1 kWh is joules alone."""
-    assert calculators.format_quantity(1.5e11, "J") == "150.0 GJ (41.67 MWh)"
-    assert calculators.format_quantity(3.6e6, "J") == "3.600 MJ (1.000 kWh)"
-    assert calculators.format_quantity(1000.0, "J") == "1.000 kJ"
+def test_conditions_hold_only_where_they_matter(answer: Answer) -> None:
+    """Pipelines without chunks, other kinds of attention."""
+    assert answer("bubble", micro_batches=3)["bubble_share"] == 7 / 10
+    assert answer("bubble", stages=4, micro_batches=8, chunks=3)["bubble_share"] == 3 / 27
+    assert answer("kv-cache", attention="mla", kv_heads=7)["values_per_layer"] == 576
 
 
-def test_bytes_come_in_both_counts(calculators: ModuleType) -> None:
-    """A cache of 2.5 GiB is 2.684 GB, and no reader should have to know that by heart."""
-    assert calculators.format_quantity(2_684_354_560, "B") == "2.684 GB (2.500 GiB)"
-    assert calculators.format_quantity(327_680, "B") == "327.7 kB (320.0 KiB)"
-    assert calculators.format_quantity(2.0, "B") == "2.000 B"
-    assert calculators.format_quantity(4e11, "B/s") == "400.0 GB/s"
-
-
-def test_durations_and_prefixes(call_tool: Callable[..., Any]) -> None:
-    """`30d`, `1h30m`, `1e-5` and `400G` are read as what they say."""
-    done = call_tool(TOOL, "checkpoint", "--device_mtbf", "1000d", "--restart_seconds", "1h30m")
-    assert "device_mtbf 1000 days, " in done.stderr
-    assert "restart_seconds 90.00 min" in done.stderr
-    done = call_tool(TOOL, "all-reduce", "--latency", "5e-6", "--bandwidth", "400G")
-    assert "bandwidth 400.0 GB/s, latency 5.000 µs" in done.stderr
-
-
-def test_json_goes_where_its_path_leads(call_tool: Callable[..., Any], tmp_path: Path) -> None:
-    """A symbolic link is followed and stays one; a device is written to and stays a device."""
-    (tmp_path / "real.json").write_text("old")
-    (tmp_path / "link.json").symlink_to("real.json")
-    done = call_tool(TOOL, "memory", "--json", str(tmp_path / "link.json"))
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "link.json").is_symlink()
-    assert json.loads((tmp_path / "real.json").read_text())["complete"] is True
-    os.mkfifo(tmp_path / "pipe")
-    reader = subprocess.Popen(["cat", str(tmp_path / "pipe")], stdout=subprocess.PIPE)
-    done = call_tool(TOOL, "memory", "--json", str(tmp_path / "pipe"))
-    text, _ = reader.communicate(timeout=60)
-    assert json.loads(text)["complete"] is True
-    assert (tmp_path / "pipe").is_fifo()
+def test_help_shows_the_function(calculators: ModuleType, capsys: Any) -> None:
+    """With the formula and its source."""
+    with pytest.raises(SystemExit):
+        calculators.main(["checkpoint", "--help"])
+    out = capsys.readouterr().out
+    assert "young = math.sqrt(2 * write * mtbf)" in out
+    assert "Source: Young 1974" in out

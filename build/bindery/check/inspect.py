@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from bindery.book.load import load_book
 from bindery.book.resolve import resolve_book
@@ -30,8 +30,6 @@ class Inspection:
     evidence: Evidence
     quotations: Mapping[str, Quotations]
     """What each chapter quotes, by its path."""
-    baselines: Mapping[str, bytes]
-    """What stands beside the tools for their own comparison, by path."""
     findings: tuple[Finding, ...]
 
     @property
@@ -66,7 +64,6 @@ def inspect_book(
     quotations = {chapter.path: find_quotations(chapter) for chapter in chapters}
     quoted = [view for entry in quotations.values() for view in entry.views]
     evidence = _gather_evidence(loaded.tree, config, quoted, follows)
-    baselines = _make_baselines(loaded.tree, config, evidence)
     found = (
         *loaded.findings,
         *evidence.findings,
@@ -77,14 +74,11 @@ def inspect_book(
             for finding in compare_quotations(path, entry, evidence, config.figures)
         ),
         *compare_figures(loaded.tree, config.figures, evidence, quotations),
-        *_compare_baselines(loaded.tree, baselines),
     )
     former = _read_former(config, loaded.book, since) if since is not None else None
     scope = Scope(config, loaded.tree, resolved, evidence, quotations, found, former)
     findings = sort_findings(check_book(scope))
-    return Inspection(
-        config, loaded.tree, resolved, evidence, quotations, baselines, tuple(findings)
-    )
+    return Inspection(config, loaded.tree, resolved, evidence, quotations, tuple(findings))
 
 
 def _gather_evidence(tree: Tree, config: Config, quoted: Iterable[str], follows: bool) -> Evidence:
@@ -112,23 +106,3 @@ def _read_former(config: Config, book: Book, rev: str) -> Mapping[str, Chapter]:
             source = data.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
             former[chapter.path] = parse_chapter(chapter.path, source, maths=config.maths)
     return former
-
-
-def _make_baselines(tree: Tree, config: Config, evidence: Evidence) -> Mapping[str, bytes]:
-    paths = (str(PurePosixPath(tool.path).with_suffix(".baseline.json")) for tool in config.tools)
-    if not evidence.records and not any(map(tree.find_kind, paths)):
-        return {}
-    # Imported here: a book without records need not wait for what reads them.
-    from bindery.evidence.compare.declaration import load_terms
-    from bindery.evidence.compare.reference_file import make_baselines
-
-    terms = load_terms(tree, config.tools)
-    return make_baselines(evidence.records, config.tools, terms, evidence.methods)
-
-
-def _compare_baselines(tree: Tree, baselines: Mapping[str, bytes]) -> Iterable[Finding]:
-    if not baselines:
-        return ()
-    from bindery.evidence.compare.reference_file import compare_baselines
-
-    return compare_baselines(tree, baselines)

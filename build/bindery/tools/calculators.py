@@ -2,19 +2,21 @@
 
 A tool has calculators where its constant CALCULATORS is a tuple of `Calculator(...)`, a NamedTuple
 of the same file with a name, a title, a question, inputs, outputs, a pure function of the inputs,
-the lines of its formula, its source, and conditions that inputs have to meet. The source is
-evaluated here as far as it is made of literals, and never run.
+which is the formula, its source, and conditions that inputs have to meet. The source is evaluated
+here as far as it is made of literals, and never run.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from bindery.tools.python_to_js import (
+    Functions,
     TranslationError,
     translate_expression,
     translate_functions,
@@ -23,9 +25,9 @@ from bindery.tools.python_to_js import (
 )
 from bindery.tools.tool_source import read_constants
 
-FUNCTIONS = {name: name for name in "sqrt exp expm1 log2 ceil min max when".split()}
-"""What conditions and formulas may call."""
-_NEEDED = ("name", "title", "question", "inputs", "outputs", "function", "formula", "source")
+FUNCTIONS = {name: name for name in "sqrt exp expm1 log2 ceil min max".split()}
+"""What conditions may call."""
+_NEEDED = ("name", "title", "question", "inputs", "outputs", "function", "source")
 _CONSTANT = "CALCULATORS"
 _MOST_STEPS = 20_000
 
@@ -70,7 +72,8 @@ class Calculator:
     question: str
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
-    formula: tuple[str, ...]
+    formula: str
+    """The functions that compute it, as Python."""
     source: str
     script: str
     """JavaScript that sets `window.calculator`; it needs `python.js`."""
@@ -92,7 +95,7 @@ def read_calculators(source: str) -> list[Calculator]:
         raise TranslationError(
             f"{_CONSTANT} has to be a tuple of calculators", constants[_CONSTANT].lineno
         )
-    return [_make_calculator(module, one) for one in declared]
+    return [_make_calculator(module, source, one) for one in declared]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +215,7 @@ class _Reader:
         raise TranslationError(f"there is no class '{name}' in this file", node.lineno)
 
 
-def _make_calculator(module: ast.Module, made: object) -> Calculator:
+def _make_calculator(module: ast.Module, source: str, made: object) -> Calculator:
     if not isinstance(made, _Made) or made.kind != "Calculator":
         raise TranslationError(f"{_CONSTANT} holds something that is no Calculator", 1)
     values, line = made.values, made.line
@@ -229,22 +232,37 @@ def _make_calculator(module: ast.Module, made: object) -> Calculator:
     except (AttributeError, TypeError):
         reason = "inputs or outputs have other fields than they should"
         raise TranslationError(reason, line) from None
+    functions = translate_functions(module, [values["function"].name])
     return Calculator(
         str(values["name"]), str(values["title"]), str(values["question"]), inputs, outputs,
-        tuple(values["formula"]), str(values["source"]),
-        _write_script(module, values, inputs, outputs, line),
+        _quote_functions(module, source, functions), str(values["source"]),
+        _write_script(functions, values, inputs, outputs, line),
     )  # fmt: skip
 
 
+def _quote_functions(module: ast.Module, source: str, functions: Functions) -> str:
+    """The statements of the first function, and the others whole, without docstrings."""
+    lines = source.split("\n")
+    texts: list[str] = []
+    for name in functions.parameters:
+        nodes = [n for n in module.body if isinstance(n, ast.FunctionDef) and n.name == name]
+        (node,) = nodes[-1:]
+        first = node.body[1] if ast.get_docstring(node) is not None else node.body[0]
+        text = textwrap.dedent("\n".join(lines[first.lineno - 1 : node.end_lineno]))
+        if texts:
+            text = f"def {name}({ast.unparse(node.args)}):\n{textwrap.indent(text, '    ')}"
+        texts.append(text)
+    return "\n\n".join(texts)
+
+
 def _write_script(
-    module: ast.Module,
+    functions: Functions,
     values: Mapping[str, Any],
     inputs: Sequence[Input],
     outputs: Sequence[Output],
     line: int,
 ) -> str:
     name = values["function"].name
-    functions = translate_functions(module, [name])
     asked = {one.name for one in inputs}
     if set(functions.parameters[name]) != asked:
         raise TranslationError(f"'{name}' does not take the inputs of its calculator", line)
@@ -303,22 +321,11 @@ return {{
 
 
 def _write_checks(values: Mapping[str, Any], inputs: Sequence[Input]) -> str:
-    """The lines of the formula, then the conditions on the inputs and on what the lines set."""
-    lines = [
-        f"    const {write_name(one.name)} = given.get({write_literal(one.name)});\n"
-        for one in inputs
-    ]
+    """The conditions on the inputs."""
     known = [one.name for one in inputs]
-    for name, table in values.get("tables", {}).items():
-        lines.append(f"    const {write_name(name)} = {write_literal(table)};\n")
-        known.append(name)
-    for line in values["formula"]:
-        name, equals, expression = line.partition(" = ")
-        if not equals or not name.isidentifier() or name in known:
-            raise TranslationError(f"'{line}' is no `name = expression` with a new name", 1)
-        text = translate_expression(expression, known, FUNCTIONS)
-        lines.append(f"    const {write_name(name)} = {text};\n")
-        known.append(name)
+    lines = [
+        f"    const {write_name(name)} = given.get({write_literal(name)});\n" for name in known
+    ]
     return "".join(lines) + _write_conditions(values.get("requires", ()), known)
 
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from bindery.check.rules import RULES
-from bindery.core.config import ToolEntry, load_config
+from bindery.core.config import load_config
 from bindery.core.model import ConfigError, Span
 from bindery.core.repository import Tree
 from bindery.evidence.compare.declaration import (
@@ -27,17 +23,12 @@ from bindery.evidence.compare.find import compare_with_book, parse_share
 from bindery.evidence.compare.judge import (
     NothingAlikeError,
     compare_run,
-    describe_power_limit,
     judge_ratio,
     make_reference,
-    make_references,
     make_run,
 )
-from bindery.evidence.compare.reference_file import MOST_ROWS, compare_baselines, make_baselines
-from bindery.evidence.compare.words import make_cells, make_document, write_sentences
-from bindery.evidence.records import Machine, Record, ToolOutput, format_record
-from hypothesis import example, given
-from hypothesis import strategies as st
+from bindery.evidence.compare.words import make_cells, write_sentences
+from bindery.evidence.records import Record, ToolOutput, format_record
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -649,251 +640,6 @@ def test_a_wrong_compare_is_placed(book: Path) -> None:
         compare_with_book(load_config(book, RULES), NAME)
     (finding,) = error.value.findings
     assert finding.span == Span("scripts/fabric.py", 2)
-
-
-# --- baselines ---
-
-TOOLS = (ToolEntry("fabric", "scripts/fabric.py", "measured", Span.whole("chapters.yaml")),)
-
-
-def bake(records: dict[str, Record], terms: Terms = FABRIC, method: int = 1) -> dict[str, Any]:
-    """The baseline of the tool `fabric`, read back."""
-    ((path, content),) = make_baselines(
-        records, TOOLS, {"fabric": terms}, {"fabric": method}
-    ).items()
-    assert path == "scripts/fabric.baseline.json"
-    baseline: dict[str, Any] = json.loads(content)
-    return baseline
-
-
-def test_a_baseline_holds_the_newest_whole_records() -> None:
-    """Older, partial, failed and other-method ones are not in it, unless only they have a row."""
-    rows = [make_row(), make_row(op="broadcast")]
-    records = {
-        "fabric/a": make_record(rows, started="2026-01-01T00:00:00Z"),
-        "fabric/b": make_record(rows[:1], started="2026-01-02T00:00:00Z"),
-        "fabric/c": make_record(rows[:1], started="2026-01-03T00:00:00Z"),
-        "fabric/d": make_record(rows, started="2026-01-04T00:00:00Z", method=2),
-        "fabric/e": make_record(rows, started="2026-01-05T00:00:00Z", complete=False),
-        "fabric/f": make_record(rows[:1], nodes=2, ranks=2),
-        "fabric/g": make_record(
-            rows, started="2026-01-06T00:00:00Z", ended="failed", exit_status=1
-        ),
-    }
-    names = [record["name"] for record in bake(records)["records"]]
-    assert names == ["fabric/f", "fabric/c", "fabric/a"]
-    assert [record["name"] for record in bake(records, method=3)["records"]] == []
-
-
-def test_a_baseline_has_the_newest_of_each_power_limit() -> None:
-    """Nodes with another power limit are other hardware, and a limit that is known is kept."""
-    records = {
-        "fabric/a": make_record([make_row()], machine=make_machine(700)),
-        "fabric/b": make_record([make_row()], machine=make_machine(500)),
-        "fabric/c": make_record([make_row()]),
-    }
-    limits = {record["name"]: record.get("power_limit") for record in bake(records)["records"]}
-    assert limits == {"fabric/a": "700 W", "fabric/b": "500 W", "fabric/c": None}
-
-
-def test_a_baseline_is_the_same_bytes_in_any_order() -> None:
-    """The order in which records are found does not matter."""
-    records = {f"fabric/{n}": make_record([make_row()], nodes=n, ranks=n) for n in (1, 2, 3)}
-    turned = dict(reversed(records.items()))
-    first, second = (
-        make_baselines(given_records, TOOLS, {"fabric": FABRIC}, {"fabric": 1})
-        for given_records in (records, turned)
-    )
-    assert first == second
-
-
-def test_a_baseline_stays_small() -> None:
-    """Of thousands of rows a few hundred are taken, from the whole range."""
-    rows = [make_row(payload_bytes=size) for size in range(5000)]
-    (record,) = bake({"fabric/a": make_record(rows)})["records"]
-    sizes = [row[1] for row in record["rows"]]
-    assert len(sizes) == MOST_ROWS
-    assert (sizes[0], sizes[-1]) == (0, 4999)
-    assert sizes == sorted(set(sizes))
-
-
-def test_a_stale_baseline_is_found(tmp_path: Path) -> None:
-    """A baseline that is missing or not what the records give is a finding; CRLF is not."""
-    wanted = make_baselines({"fabric/a": make_record([make_row()])}, TOOLS,
-                            {"fabric": FABRIC}, {"fabric": 1})  # fmt: skip
-    (path,) = wanted
-    file = tmp_path / path
-    file.parent.mkdir()
-
-    def check() -> list[str]:
-        return [finding.message for finding in compare_baselines(Tree(tmp_path), wanted)]
-
-    assert check() == ["this file, with which the tool compares a run, is not there"]
-    file.write_bytes(wanted[path].replace(b"\n", b"\r\n"))
-    assert check() == []
-    file.write_bytes(wanted[path].replace(b"366", b"367"))
-    assert check() == ["this file is not what the records give"]
-
-
-def test_a_tool_without_terms_has_no_baseline() -> None:
-    """Only a tool that declares COMPARE gets a file."""
-    assert make_baselines({}, TOOLS, {}, {}) == {}
-
-
-# --- the tool says the same ---
-
-
-@pytest.fixture(scope="module")
-def mamf() -> ModuleType:
-    """mamf_finder as a module; it imports torch only where it measures."""
-    spec = importlib.util.spec_from_file_location("tool_mamf_finder_compared", TOOL)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def mostly(usual: object, *others: object) -> st.SearchStrategy[Any]:
-    """The usual value most of the time, so that runs are alike often enough."""
-    return st.sampled_from((*[usual] * 12, *others))
-
-
-def make_matmuls() -> st.SearchStrategy[dict[str, Any]]:
-    """Results of matrix products, few shapes of them, so that runs meet."""
-    return st.fixed_dictionaries(
-        {
-            "dtype": mostly("bfloat16", "float16"),
-            "m": st.sampled_from([64, 128, 256]),
-            "n": mostly(64, 128),
-            "k": mostly(64, 128),
-            "device": st.sampled_from(["cpu", "cuda:0", "cuda:1"]),
-            "flops_per_second_median": st.none()
-            | st.floats(1e8, 2e15)
-            | st.sampled_from([1e12, 1.04e12, 0.9e12, 1.1e12, 0.8e12]),
-            "spread": st.none() | st.floats(0, 1.5) | st.just(0.01),
-            "verdict": mostly("ok", "unsteady", "overhead", "suspect"),
-        }
-    )
-
-
-MACHINES = [
-    {"label": "h100", "cpu": {"model": "Xeon"}, "accelerators": H100},
-    {"label": "epyc", "cpu": {"model": "AMD EPYC", "sockets": 1, "cores": 2}},
-    make_machine(700),
-    make_machine(500),
-    make_machine(*[700] * 7, 500),
-]
-DETAILS = st.builds(
-    lambda kind, threads, fast: {
-        "header": {"device_kind": kind, "device_model": "x", "threads": threads},
-        "settings": {"fast_accumulation": fast},
-    },
-    mostly("cuda", "cpu"),
-    mostly(None, 2),
-    mostly(False, True),
-)
-RECORDS = st.builds(
-    lambda rows, shape, end, **changes: make_record(
-        rows,
-        tool="mamf_finder",
-        **dict(zip(("nodes", "ranks"), shape, strict=True)),
-        **dict(zip(("ended", "exit_status"), end, strict=True)),
-        **changes,
-    ),
-    st.lists(make_matmuls(), min_size=2, max_size=12),
-    machine=mostly(*MACHINES),
-    details=DETAILS,
-    shape=mostly((1, 1), (1, 8), (2, 8)),
-    started=st.sampled_from([f"2026-0{n}-01T00:00:00Z" for n in range(1, 9)]),
-    complete=mostly(True, False),
-    end=mostly(("done", 0), ("failed", 1)),
-)
-
-
-@given(
-    records=st.lists(RECORDS, min_size=1, max_size=4),
-    rows=st.lists(make_matmuls(), min_size=2, max_size=12),
-    details=DETAILS,
-    complete=st.booleans(),
-    machine=mostly(*MACHINES, None),
-)
-@example(records=[], rows=[], details={}, complete=True, machine=None)
-@example(
-    records=[make_record([make_row()], tool="mamf_finder")],
-    rows=[],
-    details=RING,
-    complete=True,
-    machine=None,
-)
-def test_tool_and_bindery_say_the_same(
-    mamf: ModuleType,
-    records: list[Record],
-    rows: list[dict[str, Any]],
-    details: dict[str, Any],
-    complete: bool,
-    machine: dict[str, Any] | None,
-) -> None:
-    """A run compared by the tool, with its small file, and by bindery, with all records, gets the
-    same words and the same numbers."""
-    terms = read_terms("mamf_finder", TOOL.read_text(encoding="utf-8"))
-    assert terms is not None
-    named = {f"mamf_finder/r{index}": record for index, record in enumerate(records)}
-    entry = ToolEntry("mamf_finder", "mamf_finder.py", "measured", Span.whole("chapters.yaml"))
-    ((_, content),) = make_baselines(
-        named, [entry], {"mamf_finder": terms}, {"mamf_finder": 1}
-    ).items()
-    output = make_output(rows, tool="mamf_finder", details=details, complete=complete)
-    hardware, power_limit = None, ""
-    run = make_run(output, terms)
-    if machine is not None:
-        hardware = mamf.describe_hardware(machine)
-        assert hardware == Machine.model_validate(machine).hardware
-        power_limit = mamf.describe_power_limit(machine)
-        assert power_limit == describe_power_limit(Machine.model_validate(machine))
-        run = replace(run, hardware=hardware, power_limit=power_limit)
-    document = json.loads(output.model_dump_json())
-    theirs = mamf.compare_run(document, json.loads(content), hardware, power_limit)
-    references = make_references(named, terms)
-    if theirs["record"] is None:
-        with pytest.raises(NothingAlikeError) as error:
-            compare_run(run, references, terms)
-        assert theirs["sentences"] == list(error.value.reasons)
-        return
-    ours = compare_run(run, references, terms)
-    assert theirs["sentences"] == write_sentences(ours)
-    assert mamf.list_compared(theirs["rows"]) == make_cells(ours)
-    expected = make_document(ours, 0.05)
-    assert {key: theirs[key] for key in expected if key != "rows"} == {
-        key: value for key, value in expected.items() if key != "rows"
-    }
-    for mine, other in zip(expected["rows"], theirs["rows"], strict=True):
-        assert mine == {key: other[key] for key in mine}
-
-
-@given(
-    cpu=st.fixed_dictionaries(
-        {},
-        optional={
-            "model": st.none() | st.just("AMD EPYC"),
-            "architecture": st.none() | st.just("aarch64"),
-            **{name: st.none() | st.integers(0, 4) for name in ("sockets", "cores", "threads")},
-        },
-    ),
-    accelerators=st.lists(
-        st.fixed_dictionaries(
-            {}, optional={"vendor": st.none() | st.just("amd"), "model": st.none() | st.just("X")}
-        ),
-        max_size=3,
-    ),
-)
-def test_tool_and_bindery_name_hardware_alike(
-    mamf: ModuleType, cpu: dict[str, Any], accelerators: list[dict[str, Any]]
-) -> None:
-    """Hardware has one name, whoever tells it."""
-    machine = {"label": "x", "cpu": cpu, "accelerators": accelerators}
-    assert mamf.describe_hardware(machine) == Machine.model_validate(machine).hardware
 
 
 def test_the_terms_of_every_tool_can_be_used(load_terms_of_book: Callable[[], Any]) -> None:

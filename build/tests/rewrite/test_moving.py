@@ -224,7 +224,6 @@ LISTED = {
     "book/drafts/d.md": "draft\n",
     "book/images/cover.png": b"\x89PNG\r\n\x1a\n",
     "scripts/timer.py": "METHOD = 1\n",
-    "scripts/timer.baseline.json": "{}\n",
 }
 
 
@@ -271,16 +270,6 @@ def test_the_list_of_chapters_follows(
     move(root, old, new)
     assert (root / "chapters.yaml").read_text() == expected
     load_config(root, RULES)
-
-
-def test_what_stands_beside_a_tool_comes_along(make_book: BookMaker) -> None:
-    """The baseline of a tool is looked for beside it, so it moves with it."""
-    root = make_book(LISTED)
-    move(root, "scripts/timer.py", "scripts/clocks/timer.py")
-    assert sorted(path.name for path in (root / "scripts/clocks").iterdir()) == [
-        "timer.baseline.json",
-        "timer.py",
-    ]
 
 
 @pytest.mark.parametrize("ending", ["\n", "", "\r\n"])
@@ -513,7 +502,6 @@ def test_a_move_that_cannot_be_is_refused(
         ("book", "text", "'book' is the folder of the chapters"),
         ("book/a.md", "a.md", "chapters lie in the folder 'book'"),
         ("scripts/timer.py", "scripts/clock.py", "records and views call it so"),
-        ("scripts/timer.baseline.json", "t.json", "is looked for beside the tool 'timer'"),
         ("scripts", "tools", "'scripts/records' has a fixed place"),
         ("scripts/records/timer/x_20261120.json", "x.json", "belongs where it is"),
         ("book/data/d.csv", "book/data/e.csv", "views call data files by name"),

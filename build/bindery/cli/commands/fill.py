@@ -99,12 +99,6 @@ def _fill_book(inspection: Inspection) -> bool:
         write_whole(tree.root / name, content)
         print(f"{name}: drawn")
         written = True
-    for name, content in inspection.baselines.items():
-        path = tree.root / name
-        if not path.is_file() or path.read_bytes() != content:
-            write_whole(path, content)
-            print(f"{name}: written")
-            written = True
     for chapter in inspection.book.chapters:
         text, changed = fill_chapter(chapter, quotations[chapter.path], evidence, folder)
         if changed:

@@ -21,7 +21,6 @@ from bindery.rewrite.moving.paths import Moves
 from bindery.rewrite.moving.places import relist_places
 from bindery.rewrite.moving.plan import RULE, Plan, plan_move
 
-_BASELINE = ".baseline.json"
 _VIEW_NAME = re.compile(r"[\w-]+")
 
 
@@ -171,12 +170,10 @@ def _is_called(tree: Tree, config: Config, folder: str, path: str) -> bool:
 
 
 def _take_along(config: Config, tree: Tree, old: str, new: str) -> Iterator[tuple[str, str]]:
-    """What has to move too: the baseline of a tool, the plots of a view."""
+    """What has to move too: the plots of a view."""
     before, after = PurePosixPath(old), PurePosixPath(new)
     pairs = []
-    if any(tool.path == old for tool in config.tools):
-        pairs = [(before.with_suffix(_BASELINE), after.with_suffix(_BASELINE))]
-    elif before.suffix == ".sql" and PurePosixPath(config.views) in before.parents:
+    if before.suffix == ".sql" and PurePosixPath(config.views) in before.parents:
         figures = PurePosixPath(config.figures)
         pairs = [
             (figures / f"{before.stem}{ending}", figures / f"{after.stem}{ending}")
@@ -202,10 +199,6 @@ def _refuse_chapters(config: Config, moves: Moves) -> None:
 def _refuse_tools(config: Config, tree: Tree, moves: Moves) -> None:
     for tool in config.tools:
         path = moves.map(tool.path)
-        baseline, place = (str(PurePosixPath(p).with_suffix(_BASELINE)) for p in (tool.path, path))
-        if tree.find_kind(baseline) and moves.map(baseline) != place:
-            message = f"'{baseline}' is looked for beside the tool '{tool.name}'"
-            raise _refuse(baseline, message, "move the tool, and it comes along")
         if PurePosixPath(path).name != PurePosixPath(tool.path).name:
             message = f"'{tool.path}' is the tool '{tool.name}', and records and views call it so"
             raise _refuse(path, message, "keep the name of its file; its folder may change")

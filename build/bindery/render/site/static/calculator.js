@@ -15,36 +15,32 @@
 
   // --- reading ---
 
-  function readQuantity(text) {
-    const found = /^([0-9.eE+-]+?)(?:([kMGTPE])(i?)B?)?$/.exec(text.trim());
-    const isNumber = found && /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(found[1]);
-    if (!isNumber || !Number.isFinite(Number(found[1]))) {
-      throw new WrongUse(`'${text}' is no number: write 7.5e9, 7.5G or 80Gi`);
-    }
-    const power = found[2] ? "kMGTPE".indexOf(found[2]) + 1 : 0;
-    return Number(found[1]) * (found[3] ? 1024 : 1000) ** power;
+  const POWERS = { k: 3, K: 3, M: 6, B: 9, G: 9, T: 12, P: 15, E: 18 };
+
+  /* A number of things: 70B, 1.5T, 128K are powers of 1000, 128Ki is one of 1024. */
+  function readAmount(text) {
+    const found = /^(\d*\.?\d+(?:[eE][+-]?\d+)?)(?:([kKMBGTPE])|([KMGTPE])i)?$/.exec(text.trim());
+    if (!found) throw new WrongUse(`'${text}' is not a number: write 70B, 1.5T or 8192`);
+    if (found[3]) return Number(found[1]) * 1024 ** (" KMGTPE".indexOf(found[3]));
+    return Number(found[1]) * 10 ** (found[2] ? POWERS[found[2]] : 0);
   }
 
-  /* A number of things, none of which is a byte: also 70B and 128K, as on the cards of models. */
-  function readAmount(text) {
-    const found = /^([0-9.eE+-]+?)(?:([kKMGBTPE])|([KMGTPE]i))?$/.exec(text.trim());
-    const isNumber = found && /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(found[1]);
-    if (!isNumber || !Number.isFinite(Number(found[1]))) {
-      throw new WrongUse(`'${text}' is no number: write 7.5e9, 7.5B or 7.5G`);
+  /* A number with a unit of its own, where 8B would be bytes. */
+  function readQuantity(text) {
+    const stripped = text.trim();
+    if (/\d[KB]$/.test(stripped)) {
+      throw new WrongUse(`'${stripped}' is not a number: write 7.5e9, 7.5G or 80Gi`);
     }
-    if (found[3]) return Number(found[1]) * 1024 ** ("KMGTPE".indexOf(found[3][0]) + 1);
-    const power = { K: 1, B: 3 }[found[2]] ?? (found[2] ? "kMGTPE".indexOf(found[2]) + 1 : 0);
-    return Number(found[1]) * 1000 ** power;
+    return readAmount(stripped.replace(/B$/, ""));
   }
 
   function readSeconds(text) {
     if (/^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$/.test(text)) return Number(text);
-    const days = /^(\d+(?:\.\d+)?)d$/.exec(text);
-    if (days) return 86400 * Number(days[1]);
-    const found = /^(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?$/.exec(text.trim());
-    if (!text.trim() || !found) throw new WrongUse(`'${text}' is no duration: write 90s, 10m or 1h30m`);
-    const [hours, minutes, seconds] = found.slice(1).map((part) => Number(part ?? 0));
-    return 3600 * hours + 60 * minutes + seconds;
+    const found = /^(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?$/.exec(text.trim());
+    const [days, hours, minutes, rest] = (found ?? []).slice(1).map((part) => Number(part ?? 0));
+    const seconds = 86400 * days + 3600 * hours + 60 * minutes + rest;
+    if (!(seconds > 0)) throw new WrongUse(`'${text}' is not a duration: write 90s, 10m or 1h30m`);
+    return seconds;
   }
 
   function showBound(value) {
@@ -74,7 +70,8 @@
 
   // --- showing: as the tool prints it ---
 
-  const group = (digits) => digits.replace(/\B(?=(\d{3})+$)/g, ",");
+  /** With commas in the digits before the point. */
+  const group = (text) => text.replace(/\d+/, (digits) => digits.replace(/\B(?=(\d{3})+$)/g, ","));
 
   /** With so many decimals, a half to the even digit, as Python does. */
   function showFixed(value, digits) {
@@ -103,25 +100,23 @@
   function showSignificant(value) {
     if (value === 0) return "0";
     const digits = Math.max(0, 3 - Math.floor(Math.log10(Math.abs(value))));
-    return digits <= 8 ? showFixed(value, digits) : showGeneral(value, 4);
+    return digits <= 8 ? group(showFixed(value, digits)) : showGeneral(value, 4);
   }
 
   const PREFIXES = ["", "k", "M", "G", "T", "P", "E", "Z", "Y"];
 
-  function scale(value) {
+  function showPrefixed(value, unit) {
     let power = 0;
     while (Math.abs(value) >= 1000 && power < 8) [value, power] = [value / 1000, power + 1];
-    return [showSignificant(value), PREFIXES[power]];
+    return `${showSignificant(value)} ${PREFIXES[power]}${unit}`.trimEnd();
   }
 
-  function showEnergy(joules) {
-    const [text, prefix] = scale(joules);
-    let [hours, unit] = [joules / 3.6e6, "kWh"];
-    for (const larger of ["MWh", "GWh", "TWh"]) {
-      if (hours >= 1000) [hours, unit] = [hours / 1000, larger];
-    }
-    const whole = `${text} ${prefix}J`;
-    return joules >= 3.6e6 ? `${whole} (${showSignificant(hours)} ${unit})` : whole;
+  function showCount(given) {
+    const value = Number(given);
+    if (Math.abs(value) >= 1e21) return showGeneral(value, 4);
+    const isWhole = typeof given === "bigint" || Number.isInteger(value);
+    if (isWhole) return group(String(BigInt(given)));
+    return Math.abs(value) >= 1000 ? group(showFixed(value, 0)) : showSignificant(value);
   }
 
   function showBinary(size) {
@@ -132,7 +127,10 @@
 
   function showQuantity(given, unit) {
     const value = Number(given);
-    if (unit === "J") return showEnergy(value);
+    if (unit === "J") {
+      const energy = showPrefixed(value, "J");
+      return value >= 3.6e6 ? `${energy} (${showPrefixed(value / 3600, "Wh")})` : energy;
+    }
     if (unit === "s" && value >= 60) {
       for (const [seconds, name] of [[86400, "days"], [3600, "h"], [60, "min"]]) {
         if (value >= 2 * seconds || name === "min") return `${showSignificant(value / seconds)} ${name}`;
@@ -142,14 +140,9 @@
       const [factor, name] = value >= 1e-3 ? [1e3, "ms"] : [1e6, "µs"];
       return `${showSignificant(value * factor)} ${name}`;
     }
-    if (unit === "1" && Math.abs(value) >= 1e21) return showGeneral(value, 4);
-    const isWhole = typeof given === "bigint" || Number.isInteger(value);
-    if (["1", "1/s"].includes(unit) && (isWhole || Math.abs(value) < 1e6)) {
-      const text = isWhole ? group(String(BigInt(given))) : showSignificant(value);
-      return unit === "1" ? text : `${text} /s`;
-    }
-    const [text, prefix] = scale(value);
-    const whole = `${text} ${prefix}${unit.replace(/^1/, "")}`.trimEnd();
+    if (unit === "1") return showCount(given);
+    if (unit === "1/s" && Math.abs(value) < 1e6) return `${showCount(given)} /s`;
+    const whole = showPrefixed(value, unit.replace(/^1/, ""));
     return unit === "B" && value >= 1024 ? `${whole} (${showBinary(value)})` : whole;
   }
 
@@ -208,7 +201,7 @@
       document.getElementById(`exact-${name}`).value = found ? String(value) : "–";
     }
     const changed = inputs.filter((asked) => readText(asked) !== defaults.get(asked.name));
-    command.textContent = start + changed.map((asked) => ` --${asked.name} ${quote(readText(asked))}`).join("");
+    command.textContent = start + changed.map((asked) => ` --${asked.name.replaceAll("_", "-")} ${quote(readText(asked))}`).join("");
     const query = new URLSearchParams(changed.map((asked) => [asked.name, readText(asked)]));
     const address = changed.length ? `#${query}` : "#inputs";
     link.querySelector("a").href = address;

@@ -1,0 +1,149 @@
+"""Files of torch.save: read them without running code, find what their tensors share, compare."""
+
+from __future__ import annotations
+
+import re
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from kit.cli import UsageError
+
+OLDEST_TORCH = (2, 6)
+"""Before it, weights_only could be bypassed in old files (CVE-2025-32434)."""
+
+Named = tuple[str, Any]
+"""A tensor and its name, like `model.layers.0.weight`."""
+
+
+class Refused(Exception):
+    """A file that is left alone, and why."""
+
+
+def check_torch(torch: Any) -> None:
+    """Raises UsageError for a torch whose weights_only can be bypassed."""
+    found = re.match(r"(\d+)\.(\d+)", str(torch.__version__))
+    if found is None or tuple(map(int, found.groups())) < OLDEST_TORCH:
+        raise UsageError(f"torch {torch.__version__}: weights_only is safe from 2.6 on; update it")
+
+
+def load_checkpoint(torch: Any, path: Path) -> Any:
+    """The content of a file of torch.save, with its tensors on the CPU. A zip archive is mapped
+    into memory instead of being read. Raises Refused for a file that is more than data."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            mapped = zipfile.is_zipfile(path)
+            return torch.load(path, map_location="cpu", mmap=mapped, weights_only=True)
+    except MemoryError:
+        raise
+    except Exception as error:  # a pickle raises what it likes
+        text = str(error)
+        if found := re.search(r"GLOBAL ([\w.]+)", text):
+            reason = f"it wants to call {found[1]}"
+        else:
+            words = text.partition("WeightsUnpickler error:")[2] or text or type(error).__name__
+            reason = words.strip().splitlines()[0][:200]
+        raise Refused(f"not loaded as weights only: {reason}; none of its code was run") from error
+
+
+def list_tensors(torch: Any, tree: Any, name: str = "") -> list[Named]:
+    """All tensors in dicts, lists and tuples. Raises Refused for one that is more than numbers in
+    main memory: sparse, quantized, without values, or of a class of its own."""
+    if isinstance(tree, torch.Tensor):
+        is_plain = type(tree) in (torch.Tensor, torch.nn.Parameter) and tree.device.type == "cpu"
+        if not is_plain or tree.layout != torch.strided or tree.is_quantized or tree.is_nested:
+            kind = f"{type(tree).__name__}, {tree.layout}, {tree.device.type}"
+            raise Refused(f"'{name}' is not a plain tensor ({kind})")
+        return [(name, tree)]
+    if not isinstance(tree, dict | list | tuple):
+        return []
+    items = tree.items() if isinstance(tree, dict) else enumerate(tree)
+    named = [(f"{name}.{key}" if name else str(key), value) for key, value in items]
+    return [found for key, value in named for found in list_tensors(torch, value, key)]
+
+
+def measure_span(tensor: Any) -> tuple[int, int]:
+    """The bytes of a tensor in its storage: its first, and the one behind its last."""
+    begin = tensor.storage_offset() * tensor.element_size()
+    if not tensor.numel():
+        return begin, begin
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    steps = sum((size - 1) * stride for size, stride in pairs)
+    return begin, begin + (steps + 1) * tensor.element_size()
+
+
+def group_by_storage(tensors: Sequence[Named]) -> list[tuple[Any, list[list[Named]]]]:
+    """Each storage with its tensors, in groups that overlap."""
+    storages: dict[int, tuple[Any, list[Named]]] = {}
+    for name, tensor in tensors:
+        storage = tensor.untyped_storage()
+        storages.setdefault(storage._cdata, (storage, []))[1].append((name, tensor))
+    grouped = []
+    for storage, users in storages.values():
+        groups: list[list[Named]] = []
+        end = -1
+        for name, tensor in sorted(users, key=lambda user: (measure_span(user[1]), user[0])):
+            first, last = measure_span(tensor)
+            if first >= end:
+                groups.append([])
+            groups[-1].append((name, tensor))
+            end = max(end, last)
+        grouped.append((storage, groups))
+    return grouped
+
+
+def find_ties(tensors: Sequence[Named]) -> dict[str, tuple[str, int]]:
+    """For each tensor the first one that it overlaps, and where it begins in that one's memory, in
+    elements: equal for two checkpoints whose tensors share memory alike."""
+    ties = {}
+    for _, groups in group_by_storage(tensors):
+        for group in groups:
+            begin = measure_span(group[0][1])[0]
+            first = min(name for name, _ in group)
+            for name, tensor in group:
+                offset = (measure_span(tensor)[0] - begin) // tensor.element_size()
+                ties[name] = (first, offset)
+    return ties
+
+
+def has_same_bits(torch: Any, one: Any, two: Any) -> bool:
+    """True if two tensors of one shape are equal bit by bit, NaN included."""
+    if one.dtype != two.dtype:
+        return False
+    flat = [tensor.detach().contiguous().flatten().clone() for tensor in (one, two)]
+    return bool(torch.equal(flat[0].view(torch.uint8), flat[1].view(torch.uint8)))
+
+
+def find_difference(
+    torch: Any, old: Any, new: Any, is_same: Callable[[str, Any, Any], bool]
+) -> str | None:
+    """Where two checkpoints differ in more than their storages, or None; `is_same` compares two
+    tensors of one name and shape."""
+
+    def differ(name: str, one: Any, two: Any) -> Iterator[str]:
+        if type(one) is not type(two):
+            yield name
+        elif isinstance(one, torch.Tensor):
+            looks = [(tensor.shape, tensor.requires_grad) for tensor in (one, two)]
+            if looks[0] != looks[1] or not is_same(name, one, two):
+                yield name
+        elif isinstance(one, dict | list | tuple):
+            keys = [
+                list(tree) if isinstance(tree, dict) else range(len(tree)) for tree in (one, two)
+            ]
+            if keys[0] != keys[1]:
+                yield name
+            else:
+                for key in keys[0]:
+                    yield from differ(f"{name}.{key}" if name else str(key), one[key], two[key])
+        elif one != two and one == one:  # a NaN is not equal to itself
+            yield name
+
+    for name in differ("", old, new):
+        return f"'{name}' is not what it was"
+    if find_ties(list_tensors(torch, old)) != find_ties(list_tensors(torch, new)):
+        return "other tensors share memory than before"
+    return None

@@ -1,0 +1,108 @@
+"""Checkpoints: nothing runs while one is read, and no difference is missed."""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit.checkpoints import (
+    Refused,
+    check_torch,
+    find_difference,
+    find_ties,
+    group_by_storage,
+    list_tensors,
+    load_checkpoint,
+)
+from kit.cli import UsageError
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+
+class Evil:
+    """Pickles as a call of os.mkdir."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.folder),)
+
+
+@pytest.mark.parametrize("form", ["zip", "old", "bare"])
+def test_a_file_that_wants_to_run_code_is_refused(tmp_path: Path, form: str) -> None:
+    """With the name of what it wanted, and without running it."""
+    state = {"weight": torch.ones(2), "extra": Evil(tmp_path / "ran")}
+    path = tmp_path / "x.bin"
+    if form == "bare":
+        path.write_bytes(pickle.dumps(Evil(tmp_path / "ran"), protocol=2))
+    else:
+        torch.save(state, path, _use_new_zipfile_serialization=form == "zip")
+    with pytest.raises(Refused, match=r"it wants to call posix\.mkdir; none of its code was run"):
+        load_checkpoint(torch, path)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut off", b"\x80\x02 nonsense"])
+def test_what_is_no_checkpoint_is_refused(tmp_path: Path, content: bytes) -> None:
+    """In one line."""
+    (tmp_path / "x.bin").write_bytes(content)
+    with pytest.raises(Refused, match=r"not loaded as weights only: .+"):
+        load_checkpoint(torch, tmp_path / "x.bin")
+
+
+def test_tensors_are_found_at_any_depth() -> None:
+    """In dicts, lists and tuples, with their names."""
+    tree = {"a": [torch.ones(1), (torch.ones(2), "x")], 3: {"b": torch.ones(3)}, "lr": 0.1}
+    assert [name for name, _ in list_tensors(torch, tree)] == ["a.0", "a.1.0", "3.b"]
+
+
+def test_special_tensors_are_refused() -> None:
+    """Sparse, and without values."""
+    for tensor in (torch.eye(3).to_sparse(), torch.empty(3, device="meta")):
+        with pytest.raises(Refused, match=r"'w' is not a plain tensor"):
+            list_tensors(torch, {"w": tensor})
+
+
+def test_overlapping_tensors_are_one_group() -> None:
+    """Elements 8 to 20 and 12 to 16 overlap, 50 to 52 are apart, another storage too."""
+    base = torch.zeros(100)
+    tensors = [("c", base[50:52]), ("a", base[8:20]), ("b", base[12:16]), ("d", torch.ones(1))]
+    groups = [[[name for name, _ in group] for group in found]
+              for _, found in group_by_storage(tensors)]  # fmt: skip
+    assert groups == [[["a", "b"], ["c"]], [["d"]]]
+    assert find_ties(tensors) == {"a": ("a", 0), "b": ("a", 4), "c": ("c", 0), "d": ("d", 0)}
+
+
+def test_a_planted_difference_is_found() -> None:
+    """A value, a type, a tie, a key, a number; a NaN in the same place is none."""
+    weight = torch.tensor([1.0, 2.0])
+    good = {"a": weight, "b": weight, "c": [1, math.nan]}
+
+    def differ(other: Any) -> str | None:
+        return find_difference(torch, good, other, lambda _, one, two: torch.equal(one, two))
+
+    copied = weight.clone()
+    assert differ({"a": copied, "b": copied, "c": [1, math.nan]}) is None
+    assert differ({**good, "a": torch.tensor([1.0, 3.0])}) == "'a' is not what it was"
+    assert differ({**good, "a": torch.ones(3)}) == "'a' is not what it was"
+    assert differ({**good, "c": [2, math.nan]}) == "'c.0' is not what it was"
+    assert differ({**good, "c": (1, math.nan)}) == "'c' is not what it was"
+    assert differ({"a": weight, "b": weight}) == "'' is not what it was"
+    assert differ({**good, "b": copied}) == "other tensors share memory than before"
+
+
+def test_an_old_torch_is_refused() -> None:
+    """weights_only can be bypassed in it."""
+
+    class Old:
+        __version__ = "2.5.1"
+
+    with pytest.raises(UsageError, match=r"safe from 2\.6 on"):
+        check_torch(Old)
+    check_torch(torch)
