@@ -170,7 +170,8 @@ def find_tool(config: Config, name: str) -> ToolEntry:
 
 
 _HINT_FACTS = (
-    f"copy scripts/{FACTS}.py from the repository of bindery and list it under `tools:` as {FACTS}"
+    f"put {FACTS}.py, the file that `bindery bundle {FACTS}` writes in the repository of bindery, "
+    f"into scripts/ and list it under `tools:` as {FACTS}"
 )
 
 

@@ -6,7 +6,6 @@ import getpass
 import json
 import platform
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from bindery.runs.record_run import (
     make_record,
     plan_run,
 )
+from demo_runs import write_bundle
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -149,7 +149,7 @@ def read_record(book: Path) -> tuple[dict[str, Any], str]:
 
 def test_a_run_leaves_a_record(book: Path, run_bindery: Runner) -> None:
     """A record holds command, method, hash of the tool, machine and results, and is valid."""
-    shutil.copyfile(ROOT / "scripts/env_report.py", book / "scripts/env_report.py")
+    write_bundle(ROOT / "scripts/env_report.py", book / "scripts")
     ended = run_bindery("run", "timer", folder=book)
     assert ended.status == 0, ended.stderr
     data, text = read_record(book)
@@ -481,8 +481,8 @@ def test_a_book_without_facts_is_told_how_to_get_them(book: Path, run_bindery: R
     assert ended.status == 2
     assert "the book has no tool 'env_report', which tells the facts of the machine" in ended.stderr
     assert (
-        "copy scripts/env_report.py from the repository of bindery and list it under `tools:`"
-        " as env_report" in ended.stderr
+        "put env_report.py, the file that `bindery bundle env_report` writes in the repository of"
+        " bindery, into scripts/ and list it under `tools:` as env_report" in ended.stderr
     )
 
 

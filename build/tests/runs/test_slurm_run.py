@@ -26,6 +26,7 @@ from bindery.runs.slurm_commands import (
     read_accounting,
 )
 from bindery.runs.slurm_run import collect_run, write_run
+from bindery.tools.bundle import bundle_tool
 from hypothesis import given
 from hypothesis import strategies as st
 from slurm_cluster import Cluster, open_cluster
@@ -308,7 +309,9 @@ def book(make_book: BookMaker) -> Path:
         "scripts/counter.py": TOOLS / "counter.py",
         "scripts/reduce_bench.py": TOOLS / "reduce_bench.py",
     }
-    texts = {name: path.read_bytes() for name, path in files.items()}
+    texts = {
+        name: bundle_tool(str(path), lambda p: Path(p).read_text()) for name, path in files.items()
+    }
     return make_book({"README.md": "# Preface\n", **texts}, extra=EXTRA)
 
 

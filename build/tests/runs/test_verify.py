@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from bindery.core.model import BookError, ConfigError
 from bindery.runs.verify import find_first_difference, record_texts, verify_tools
+from demo_runs import write_bundle
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -202,11 +203,11 @@ def test_a_tool_that_fails_is_said_with_its_last_words(stored: Path) -> None:
 
 def test_facts_of_this_machine_have_their_shape(book: Path) -> None:
     """env_report is held against the models of machine and software."""
-    path = book / "scripts/env_report.py"
-    source = (ROOT / "scripts/env_report.py").read_text(encoding="utf-8")
-    path.write_text(source, encoding="utf-8")
+    path = write_bundle(ROOT / "scripts/env_report.py", book / "scripts")
     assert read_messages(book, ["env_report"]) == []
-    source = source.replace('"kernel": platform', '"owner": "me", "kernel": platform')
+    source = path.read_text(encoding="utf-8").replace(
+        '"kernel": platform', '"owner": "me", "kernel": platform'
+    )
     path.write_text(source, encoding="utf-8")
     (message,) = read_messages(book, ["env_report"])
     assert message.endswith("gave no good results: 'machine.owner': the schema has no such field")
