@@ -34,8 +34,11 @@ written out in float32, as many model libraries have it. A library's own layer m
 ## How to run
 
     # a Hugging Face config.json is enough; no library and no network are needed
-    srun --gpus 1 python activation_memory.py --config config.json --sequence 4096 \
-        --attention eager sdpa --recompute none selective full --autocast off on
+    python activation_memory.py --config config.json --sequence 4096 --attention eager sdpa \
+        --recompute none selective full --autocast off on
+    # Slurm, pdsh
+    srun --gpus 1 python activation_memory.py --config config.json --json out.json
+    pdsh -w node1 'python /shared/activation_memory.py --config /shared/config.json'
 
 ## A good answer
 
