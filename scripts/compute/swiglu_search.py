@@ -29,6 +29,7 @@ float64. Caches are as one call leaves them to the next.
 
     python swiglu_search.py --hidden 4096 --mode fwd_bwd
     python swiglu_search.py --hidden 8192 --tp 8 --window 512 --json swiglu.json
+    # Slurm, pdsh
     srun --gpus 1 python swiglu_search.py --hidden 4096 --json swiglu.json
     pdsh -w node[1-8] 'python /shared/swiglu_search.py --json /shared/$(hostname).json'
 

@@ -28,7 +28,9 @@ and the check of the output (and the gradient of the input) against those of the
 ## How to run
 
     python compile_bench.py --modes default reduce-overhead max-autotune
+    # Slurm, pdsh
     srun --gpus 1 python compile_bench.py --backward --warm-cache --json compile.json
+    pdsh -w node[1-8] 'python /shared/compile_bench.py --json /shared/$(hostname).json'
     # a graph break, on any machine: aot_eager captures the graph and compiles nothing
     python compile_bench.py --model broken --backend aot_eager
 

@@ -30,6 +30,8 @@ libraries load once per process. Buffers grow with the number of ranks, so use a
     # Slurm, 4 nodes
     srun --nodes 4 --ntasks-per-node 8 --gpus-per-node 8 bash -c 'MASTER_ADDR=$(scontrol show \
         hostnames $SLURM_JOB_NODELIST | head -n 1) python dist_mem_usage.py --json dist.json'
+    # pdsh, one node each
+    pdsh -w node[1-4] 'python /shared/dist_mem_usage.py --json /shared/$(hostname).json'
 
 ## A good answer
 
