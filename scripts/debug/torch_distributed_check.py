@@ -44,8 +44,8 @@ it starts anything.
 
 ## A good answer
 
-`all N ranks on M nodes can talk`, exit status 0, within seconds. Otherwise the lines below the table
-say which rank is the reason, and what to type next. The output names hosts; the JSON numbers them.
+`all N ranks on M nodes can talk`, exit status 0, within seconds. Otherwise the lines below the
+table say which rank is the reason, and what to type next. The JSON has no names of hosts.
 
 Exit status: 0 all ranks can talk; 1 they cannot, an answer is wrong, or versions differ; 2 wrong
 use.
@@ -69,10 +69,10 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from kit.cli import Parser, UsageError, size, start
+from kit.cli import Parser, size, start
 from kit.device import choose_device, describe_run, free_memory, import_torch, synchronize
 from kit.ranks import Place, add_rank_options, choose_backend, first_line, place_or_launch
-from kit.report import Report, Row, format_bytes, format_table
+from kit.report import Report, Row, format_bytes, format_spans, format_table
 
 __version__ = "0.2.0"
 METHOD = 1
@@ -115,6 +115,18 @@ class Steps(threading.Thread):
         """What this rank writes into the store: seconds of the steps done, the collective that it
         has entered, what went wrong, and its device and versions."""
         self.began = time.monotonic()
+        self.beat = 0
+
+    def publish(self, store: Any) -> None:
+        """Write the state of this rank, with a heartbeat."""
+        self.beat += 1
+        place = {"beat": self.beat, "host": socket.gethostname(), "pid": os.getpid()}
+        store.set(f"state/{self.place.rank}", json.dumps({**self.state, **place}))
+
+    def enter(self, collective: str) -> None:
+        """Note that this rank is in a collective, where it waits for the others."""
+        self.state["in"] = collective
+        self.publish(self.store)
 
     def run(self) -> None:
         """Do all steps; the first error ends it."""
@@ -129,6 +141,7 @@ class Steps(threading.Thread):
                 return
             self.state["in"] = None
             self.state["done"][step] = time.monotonic() - self.began
+            self.publish(self.store)
 
     def inject(self, step: str) -> None:
         """The failures that --inject asks of this rank."""
@@ -138,7 +151,7 @@ class Steps(threading.Thread):
             time.sleep(1e6)
 
     def arrive(self) -> None:
-        self.state["in"] = "arrival"
+        self.enter("arrival")
         self.store.add("arrivals", 1)
         while self.store.add("arrivals", 0) < self.place.size:
             time.sleep(0.05)
@@ -158,7 +171,7 @@ class Steps(threading.Thread):
 
     def make_group(self) -> None:
         distributed = self.torch.distributed
-        self.state["in"] = "group"
+        self.enter("group")
         distributed.init_process_group(
             self.backend,
             store=distributed.PrefixStore("group", self.store),
@@ -172,14 +185,14 @@ class Steps(threading.Thread):
         numbers = torch.arange(ELEMENTS, dtype=torch.int64, device=self.device) % 5 + 1
         right = numbers * (ranks * (ranks + 1) // 2)
         numbers *= self.place.rank + 1
-        self.state["in"] = "reduction"
+        self.enter("reduction")
         torch.distributed.all_reduce(numbers)
         wrong = int((numbers != right).sum())
         if wrong:
             raise RuntimeError(f"the answer is wrong in {wrong} of {ELEMENTS} elements")
 
     def meet_all(self) -> None:
-        self.state["in"] = "barrier"
+        self.enter("barrier")
         on_device = {} if self.device.type == "cpu" else {"device_ids": [self.device.index]}
         self.torch.distributed.barrier(**on_device)
         synchronize(self.torch, self.device)
@@ -225,7 +238,7 @@ class Link(threading.Thread):
     def __init__(self, store: Any, steps: Steps) -> None:
         super().__init__(daemon=True)
         self.store, self.steps, self.place = store, steps, steps.place
-        self.host, self.contact = socket.gethostname(), time.monotonic()
+        self.contact = time.monotonic()
         self.verdict: bool | None = None
         self.lost: str | None = None
         self.states: dict[int, dict[str, Any]] = {}
@@ -235,12 +248,9 @@ class Link(threading.Thread):
 
     def run(self) -> None:
         """Exchange states until the store is gone."""
-        beat = 0
         try:
             while True:
-                beat += 1
-                state = {**self.steps.state, "beat": beat, "host": self.host, "pid": os.getpid()}
-                self.store.set(f"state/{self.place.rank}", json.dumps(state))
+                self.steps.publish(self.store)
                 if self.place.rank == 0:
                     self.read_states()
                 elif self.store.check(["verdict"]):
@@ -352,16 +362,9 @@ def make_rows(link: Link, hosts: list[str]) -> list[Row]:
     return rows
 
 
-def format_ranks(ranks: Sequence[int]) -> str:
-    """`rank 3`, `ranks 0-3, 7`."""
-    spans: list[list[int]] = []
-    for rank in ranks:
-        if spans and rank == spans[-1][1] + 1:
-            spans[-1][1] = rank
-        else:
-            spans.append([rank, rank])
-    text = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
-    return f"rank{'' if len(ranks) == 1 else 's'} {text}"
+def name_ranks(ranks: Sequence[int]) -> str:
+    """`rank 3`, `ranks 0-3,7`."""
+    return f"rank{'' if len(ranks) == 1 else 's'} {format_spans(ranks)}"
 
 
 def find_problems(
@@ -375,12 +378,11 @@ def find_problems(
     address, port = os.environ["MASTER_ADDR"], os.environ.get("MASTER_PORT", "29500")
     if absent := found.get("never arrived"):
         where = f", and no rank of {', '.join(missing)}" if missing else ""
-        problems.append(f"{format_ranks(absent)} never arrived within {timeout:g} s{where}")
+        problems.append(f"{name_ranks(absent)} never arrived within {timeout:g} s{where}")
         host = missing[0] if missing else "THAT_NODE"
         advice += [
             f"ssh {host} hostname    # is the node up?",
-            f"ssh {host} 'getent hosts {address}; bash -c \"echo > /dev/tcp/{address}/{port}\"'"
-            "    # name known? port open?",
+            f"ssh {host} 'getent hosts {address}; bash -c \"echo > /dev/tcp/{address}/{port}\"'",
         ]
     for verdict, what in (("gone", "is gone: dead, stopped or cut off"), ("hangs", "hangs")):
         for rank in found.get(verdict, [])[:8]:
@@ -393,11 +395,11 @@ def find_problems(
     texts = {rank: link.states[rank]["trouble"] for rank in found.get("failed", [])}
     if not problems:  # otherwise their errors follow from a rank that is not there
         for text in dict.fromkeys(texts.values()):
-            problems.append(f"{format_ranks([r for r in texts if texts[r] == text])}: {text}")
+            problems.append(f"{name_ranks([r for r in texts if texts[r] == text])}: {text}")
         waits = found.get("waits", [])
         if waits and not problems:
             step = link.states[waits[0]]["in"]
-            problems.append(f"{format_ranks(waits)} entered {step}, and it did not end in "
+            problems.append(f"{name_ranks(waits)} entered {step}, and it did not end in "
                             f"{timeout:g} s: the network for the data")  # fmt: skip
         if problems:
             variable = "GLOO" if link.states[0]["facts"].get("backend") == "gloo" else "NCCL"
@@ -411,7 +413,7 @@ def find_problems(
         odd = sorted(rank for rank, value in values.items() if value != values.get(0))
         if odd and 0 in values:
             problems.append(
-                f"{format_ranks(odd)}: {name} is {values[odd[0]]}, on rank 0 it is {values[0]}"
+                f"{name_ranks(odd)}: {name} is {values[odd[0]]}, on rank 0 it is {values[0]}"
             )
     return problems, advice
 
@@ -440,10 +442,13 @@ def print_results(link: Link, report: Report, options: argparse.Namespace) -> bo
     ]
     headings = ("rank", "node", "device", "free GiB", "NUMA", "of device", "reached", "verdict")
     print(format_table(headings, cells), flush=True)
-    far = [row["rank"] for row in rows if row["device_numa_node"] is not None
-           and str(row["device_numa_node"]) not in (row["numa_nodes"] or "").split(",")]  # fmt: skip
+    far = [
+        row["rank"]
+        for row in rows
+        if str(row["device_numa_node"]) not in ("None", *(row["numa_nodes"] or "").split(","))
+    ]
     if far:
-        report.note(f"{format_ranks(far)}: not bound to the NUMA node of the device (numa_bind.py)")
+        report.note(f"{name_ranks(far)}: not bound to the NUMA node of the device (numa_bind.py)")
     for text in problems:
         print(f"problem: {text}", file=sys.stderr)
         for number, host in enumerate(hosts):  # the JSON can be passed on
@@ -502,7 +507,7 @@ def run_rank(place: Place, options: argparse.Namespace, report: Report) -> bool:
     except RuntimeError as error:
         print(
             f"problem: {where} cannot reach the store of rank 0 at {address}: {first_line(error)}\n"
-            f"next: ip -br addr; getent hosts {address.partition(':')[0]}    # link up? name known?",
+            f"next: ip -br addr; getent hosts {address.partition(':')[0]}",
             file=sys.stderr,
         )
         return False

@@ -153,6 +153,17 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds / 1e-6:.3g} µs"
 
 
+def format_spans(numbers: Iterable[int]) -> str:
+    """`0-2,5`: whole numbers, such as ranks, in as few words as they take."""
+    spans: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
+
+
 class Progress:
     """A line on the terminal that is rewritten; in a log, a line every 30 seconds."""
 

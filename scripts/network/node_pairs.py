@@ -233,7 +233,7 @@ def blame(judgement: Judgement, best: dict[Pair, float]) -> None:
             found[pair] = factor
 
 
-MeasureRound = Callable[[int, list[Pair]], dict[Pair, Row]]
+MeasureRound = Callable[[int, list[Pair]], dict[Pair, dict[str, Any]]]
 """Measures the pairs of a round, given its number: `seconds_median` and more, or `failure`."""
 
 

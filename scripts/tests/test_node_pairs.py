@@ -93,8 +93,7 @@ def test_repeats_play_the_same_rounds_in_another_order(pairs: Any) -> None:
 
 
 def test_noise_accuses_nobody(pairs: Any, noise: list[tuple[int, Times]]) -> None:
-    """Of runs drawn from recorded noise, less than 1 % call anything slow, for 3, 4 and 8 ranks;
-    every single repeat of 4 ranks would."""
+    """Of runs drawn from recorded noise, less than 1 % call anything slow, for 3, 4 and 8 ranks."""
     rng = random.Random(0)
     alarms: Counter[int] = Counter()
     trials: Counter[int] = Counter()
@@ -111,8 +110,7 @@ def test_noise_accuses_nobody(pairs: Any, noise: list[tuple[int, Times]]) -> Non
 def test_a_planted_fault_is_found_in_the_noise(
     pairs: Any, noise: list[tuple[int, Times]], kind: str
 ) -> None:
-    """A factor of 20 is found in nine runs of ten, and nothing else is accused in 99 of 100; a
-    factor far below the noise is not accused either."""
+    """A factor of 20 is found in nine runs of ten, and nothing else is accused in 99 of 100."""
     rng = random.Random(0)
     found = wrong = trials = 0
     for ranks, times in noise:

@@ -13,6 +13,7 @@ from kit.report import (
     check_writable,
     format_bytes,
     format_seconds,
+    format_spans,
     format_table,
     read_json,
     write_json,
@@ -81,3 +82,9 @@ def test_units() -> None:
     assert format_seconds(12e-6) == "12 µs"
     assert format_seconds(7200) == "2 h"
     assert format_seconds(100) == "100 s"
+
+
+def test_spans() -> None:
+    """Neighbours are joined, in any order, each once."""
+    assert format_spans([5, 0, 2, 1, 1]) == "0-2,5"
+    assert format_spans([]) == ""
