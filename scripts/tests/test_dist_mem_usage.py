@@ -50,8 +50,10 @@ def test_growth_by_hand(usage: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert "| barrier | 1 | 1,450.0 to 1,550.0 MiB |" in lines
     assert "| destroy | 1 | -750.0 MiB |" in lines
     assert report.notes == [
-        "round 1 (NVML process): group and collectives take 1,450.0 to 1,550.0 MiB per rank; "
-        "700.0 to 800.0 MiB stays after destroy_process_group"
+        (
+            "round 1 (NVML process): group and collectives take 1,450.0 to 1,550.0 MiB per rank; "
+            "700.0 to 800.0 MiB stays after destroy_process_group"
+        )
     ]
     report.rows[6]["answer_ok"] = False
     assert not usage.print_results(report)

@@ -52,7 +52,9 @@ def test_texts_without_results(text: str) -> None:
 
 def test_nan_and_inf_become_null() -> None:
     """Only where a value is expected."""
-    [document], _ = fio.parse_fio('{"fio version": "", "a" : -nan, "b": inf, "c" :NaN, "e": "is: nan"}')
+    [document], _ = fio.parse_fio(
+        '{"fio version": "", "a" : -nan, "b": inf, "c" :NaN, "e": "is: nan"}'
+    )
     assert document == {"fio version": "", "a": None, "b": None, "c": None, "e": "is: nan"}
 
 
