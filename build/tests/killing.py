@@ -19,11 +19,13 @@ def is_killed(act: Callable[[], object], step: int, mark: str) -> bool:
     to its end before. Files that it opens to write count where their names have the mark."""
     child = os.fork()
     if child == 0:
-        sys.stdout = sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - until the end
-        signal_at(step, mark)
-        with contextlib.suppress(SystemExit):
-            act()
-        os._exit(0)
+        try:  # whatever happens, the child must not go on as a second pytest
+            sys.stdout = sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - until the end
+            signal_at(step, mark)
+            with contextlib.suppress(SystemExit):
+                act()
+        finally:
+            os._exit(0)
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 

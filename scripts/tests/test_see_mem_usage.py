@@ -68,10 +68,13 @@ def test_shared_memory_is_divided(memory: Any) -> None:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        for start in range(0, len(block), mmap.PAGESIZE):
-            block[start]
-        os.write(writer, b"1")
-        signal.pause()
+        try:  # whatever happens, the child must not go on as a second pytest
+            for start in range(0, len(block), mmap.PAGESIZE):
+                block[start]
+            os.write(writer, b"1")
+            signal.pause()
+        finally:
+            os._exit(0)
     os.read(reader, 1)
     both = memory.read_process()
     os.kill(child, signal.SIGKILL)
@@ -165,8 +168,10 @@ def test_a_forked_process_starts_again(memory: Any) -> None:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        row = memory.see_memory_usage("child", stream=io.StringIO())
-        os.write(writer, str(row["rss_growth_bytes"]).encode())
-        os._exit(0)
+        try:  # whatever happens, the child must not go on as a second pytest
+            row = memory.see_memory_usage("child", stream=io.StringIO())
+            os.write(writer, str(row["rss_growth_bytes"]).encode())
+        finally:
+            os._exit(0)
     os.waitpid(child, 0)
     assert os.read(reader, 20) == b"None"
