@@ -32,7 +32,7 @@ def find_tools() -> list[Path]:
     """Every companion tool: each Python file under scripts/ but for the kit, tests and examples."""
     others = {"kit", "tests", "launchers"}
     found = (p for p in SCRIPTS.rglob("*.py") if not others & set(p.relative_to(SCRIPTS).parts))
-    return sorted(p for p in found if "## How to run" in p.read_text())
+    return sorted(found)
 
 
 def heed_signals() -> None:

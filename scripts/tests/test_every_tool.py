@@ -79,7 +79,7 @@ def test_demo_of_the_single_file(
     that could become a record, and leaves nothing else."""
     done = run_demo_once(tool, writes_json=leaves_records(tool))
     assert done.status == 0, done.stderr
-    assert done.stdout
+    assert "| " in done.stdout + done.stderr or not leaves_records(tool)  # a table
     assert "Traceback" not in done.stderr
     assert done.left == []
     if not leaves_records(tool):
@@ -139,7 +139,7 @@ def test_help_and_version_need_no_package(
     docstring = ast.get_docstring(ast.parse(tool.read_text(encoding="utf-8"))) or ""
     assert docstring.splitlines()[0] in done.stdout
     assert "--demo" in done.stdout
-    assert ("--json" in done.stdout) == leaves_records(tool)
+    assert ("\n  --json " in done.stdout) == leaves_records(tool)
     done = run_tool(path, "--version", environ=environ, cwd=path.parent)
     constants = read_constants(tool)
     version = f"{tool.stem} {constants['__version__']}"
@@ -166,7 +166,7 @@ def test_wrong_use_is_refused(
     [
         ("storage/feel.py", ["--demo", "--num-iterations", "1000"]),
         ("compute/mamf_finder.py", ["--demo", "--num-iterations", "10000"]),
-        ("network/all_reduce_bench.py", ["--demo", "--num-iterations", "10000"]),
+        ("network/all_reduce_bench.py", ["--demo", "--num-iterations", "500"]),
     ],
 )
 def test_a_signal_keeps_what_was_measured(
@@ -263,24 +263,8 @@ def test_catalogue_lists_every_tool() -> None:
     listed = re.findall(r"^\| \[[^\]]+\]\(([^)]+\.\w+)\)", text, re.MULTILINE)
     assert sorted(listed) == sorted(tools)
     for target in re.findall(r"\]\(([^)\s#]+)", text):
-        assert target.startswith("http") or (SCRIPTS / target).exists(), target
-
-
-def test_catalogue_names_the_last_record() -> None:
-    """The last column leads to the newest record of the tool, one of more than a demo if there is
-    one; it says "none" only where there is none."""
-    text = (SCRIPTS / "README.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| \[[^\]]+\]\(([^)]+\.py)\) .* \| ([^|]*) \|$", text, re.MULTILINE)
-    for path, cell in rows:
-        records = {
-            record.relative_to(SCRIPTS).as_posix(): json.loads(record.read_text(encoding="utf-8"))
-            for record in (SCRIPTS / "records" / Path(path).stem).glob("*_2*.json")
-        }
-        whole = {name: record for name, record in records.items() if record["complete"]}
-        full = {n: r for n, r in whole.items() if r["profile"] not in ("demo", "toy")}
-        if not whole:
-            assert cell.startswith("none"), path
-            continue
-        last = max(full or whole, key=lambda name: whole[name]["started"])
-        assert f"]({last})" in cell, path
-        assert whole[last]["started"][:10] in cell, path
+        assert (SCRIPTS / target).exists(), target
+    for path in listed:
+        if path.endswith(".py"):
+            question = ast.get_docstring(ast.parse((SCRIPTS / path).read_bytes())).splitlines()[0]
+            assert f"]({path}) | {question} |" in text

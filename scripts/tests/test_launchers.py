@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from bindery.bundle import bundle_tool
+from bindery.tools.bundle import bundle_tool
 from needs import need
 from slurm_cluster import Cluster, open_cluster
 
