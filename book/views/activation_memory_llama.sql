@@ -13,7 +13,7 @@ JOIN records AS r ON r.record = m.record
 WHERE r.machine = 'cpu-x86_64-avx2-2core'
   AND r.newest
   AND r.complete
-  AND r.profile <> 'toy'
+  AND r.profile <> 'demo'
   AND m.norm = 'rms'
   AND m.hidden = 512
   AND m.sequence = 256

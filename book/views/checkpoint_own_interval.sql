@@ -16,7 +16,7 @@ JOIN records AS r ON r.record = c.record
 WHERE r.machine = 'cpu-x86_64-avx2-2core'
   AND r.newest
   AND r.complete
-  AND r.profile <> 'toy'
+  AND r.profile <> 'demo'
   AND c.calculator = 'checkpoint'
   AND c.own_interval > 0
 ORDER BY c.devices, c.own_interval

@@ -15,6 +15,6 @@ JOIN records AS r ON r.record = l.record
 WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
   AND r.newest
   AND r.complete
-  AND r.profile <> 'toy'
+  AND r.profile <> 'demo'
   AND l.experiment = 'clip'
 ORDER BY l.arm, l.step

@@ -15,7 +15,7 @@ JOIN records AS r ON r.record = l.record
 WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
   AND r.newest
   AND r.complete
-  AND r.profile <> 'toy'
+  AND r.profile <> 'demo'
   AND l.experiment = 'resume'
   AND l.arm IN ('moments lost', 'never stopped')
   AND l.step >= 380

@@ -11,7 +11,7 @@ JOIN records AS r ON r.record = l.record
 WHERE r.machine = 'cpu-x86_64-avx512_bf16-2core'
   AND r.newest
   AND r.complete
-  AND r.profile <> 'toy'
+  AND r.profile <> 'demo'
   AND l.experiment = 'rate'
   AND l.ended <> ''
 GROUP BY l.setting

@@ -17,6 +17,6 @@ JOIN records AS r ON r.record = a.record
 WHERE a.way = 'recorder'
   AND r.newest
   AND r.complete
-  AND r.profile = 'toy'
+  AND r.profile = 'demo'
 ORDER BY CASE a.fault WHEN 'op' THEN 1 WHEN 'shape' THEN 2 WHEN 'order' THEN 3 ELSE 4 END,
          a.fault, r.record

@@ -19,5 +19,5 @@ JOIN records AS r ON r.record = t.record
 WHERE r.machine = 'cpu-x86_64-avx2-2core'
   AND r.newest
   AND r.complete
-  AND r.profile = 'toy'
+  AND r.profile = 'demo'
 ORDER BY t.parameters, t.model, r.record

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import itertools
-import json
 import os
 import re
 import shutil

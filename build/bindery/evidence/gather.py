@@ -181,7 +181,7 @@ def _describe_record(
         record.tool,
         record.version,
         record.method,
-        record.profile,
+        record.profile_name,
         record.started.isoformat(),
         record.started.date().isoformat(),
         record.seconds,

@@ -81,7 +81,7 @@ def list_records(
             "ok",
             record.method,
             methods.get(record.tool),
-            record.profile,
+            record.profile_name,
             record.machine.label,
             record.machine.hardware,
             record.nodes,
@@ -259,7 +259,7 @@ def format_record(entry: ListedRecord, record: Record | None) -> str:
     method = _format_row(entry)[1]
     pairs += [
         ("tool", f"{record.tool} {record.version}, method {method}"),
-        ("profile", record.profile),
+        ("profile", record.profile_name),
         ("command", " ".join(record.command)),
         ("environment", _join(record.environment)),
         (

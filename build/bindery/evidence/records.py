@@ -37,8 +37,8 @@ SCHEMAS = "scripts/schemas"
 SCHEMA = 2
 OPTIONS_FILE = "options.json"
 """The options of a tool, stored in the folder of its records."""
-DEMO_PROFILES = ("demo", "toy")
-"""Names of the profile that shows that a tool runs; `toy` is its name in records before 0.2."""
+DEMO = "demo"
+"""The profile that shows that a tool runs."""
 Scalar = str | int | float | bool | None
 Ending = Literal[
     "done",
@@ -441,12 +441,15 @@ class Record(_Model):
         return " ".join([*steering, shlex.join(self.command)])
 
     @property
+    def profile_name(self) -> str:
+        """Its profile as tools call it today: `demo` was `toy` before 0.2."""
+        return DEMO if self.profile == "toy" else self.profile
+
+    @property
     def again(self) -> str:
         """How to measure the same again, to follow words such as `measure again with`."""
-        if self.profile in DEMO_PROFILES:
-            return f"`bindery run {self.tool} --profile demo`"
         if self.profile != CUSTOM:
-            return f"`bindery run {self.tool} --profile {self.profile}`"
+            return f"`bindery run {self.tool} --profile {self.profile_name}`"
         return f"`bindery run {self.tool} -- ...` and the arguments of its command"
 
     @model_validator(mode="after")

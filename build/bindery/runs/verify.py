@@ -25,7 +25,7 @@ from bindery.core.processes import Ended, Show, run_limited
 from bindery.core.repository import Tree
 from bindery.core.whole_files import write_whole
 from bindery.evidence.records import (
-    DEMO_PROFILES,
+    DEMO,
     FOLDER,
     OPTIONS_FILE,
     MachineReport,
@@ -50,8 +50,7 @@ from bindery.runs.record_run import (
 from bindery.tools.command_lines import dump_parser
 
 RULE = "changed-output"
-PROFILE = "demo"
-DEMO = Limits(600.0, 8 * GIB, 4 * MIB)
+LIMITS = Limits(600.0, 8 * GIB, 4 * MIB)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,14 +213,14 @@ def find_first_difference(before: str, now: str) -> tuple[int, str] | None:
 def _verify_run(root: Path, entry: ToolEntry, newest: tuple[str, Record] | None) -> list[Finding]:
     """Findings on the results of the demo profile."""
     tool = read_tool(root, entry)
-    if PROFILE not in tool.profiles:
-        message = f"'{entry.name}' is of the class '{entry.output}' and has no profile '{PROFILE}'"
+    if DEMO not in tool.profiles:
+        message = f"'{entry.name}' is of the class '{entry.output}' and has no profile '{DEMO}'"
         return [Finding(entry.span, RULE, message, "add it to the constant PROFILES of the tool")]
     with tempfile.TemporaryDirectory(prefix="bindery-verify-") as made:
         folder = Path(made)
         log: list[str] = []
-        arguments = (*tool.profiles[PROFILE], "--json", str(folder / "results.json"))
-        ranks = tool.ranks.get(PROFILE)
+        arguments = (*tool.profiles[DEMO], "--json", str(folder / "results.json"))
+        ranks = tool.ranks.get(DEMO)
         launcher = describe_launcher(ranks) if isinstance(ranks, int) else ()
 
         def keep(_stream: str, line: str) -> None:
@@ -239,9 +238,9 @@ def _verify_run(root: Path, entry: ToolEntry, newest: tuple[str, Record] | None)
         told = ToolOutput.model_validate(output)
     except ValidationError as error:
         return [_refuse(entry, error)]
-    command = f"bindery run {entry.name} --profile {PROFILE}"
+    command = f"bindery run {entry.name} --profile {DEMO}"
     if newest is None:
-        message = f"'{entry.name}' has no record of its profile '{PROFILE}' to compare with"
+        message = f"'{entry.name}' has no record of its profile '{DEMO}' to compare with"
         return [Finding(entry.span, RULE, message, f"make one with `{command}`")]
     name, record = newest
     path = f"{FOLDER}/{name}.json"
@@ -323,7 +322,7 @@ def _find_newest(config: Config) -> dict[str, tuple[str, Record]]:
         if isinstance(item, Finding):
             continue  # `bindery check` reports it
         _, record = item
-        if record.profile in DEMO_PROFILES and record.complete:
+        if record.profile_name == DEMO and record.complete:
             held = newest.get(record.tool)
             if held is None or (held[1].started, held[0]) < (record.started, item[0]):
                 newest[record.tool] = item
@@ -342,16 +341,16 @@ def _run(
         [sys.executable, *launcher, str(root / entry.path), *arguments],
         folder=folder,
         environment=choose_environment(os.environ, folder=folder),
-        seconds=DEMO.seconds,
-        memory_bytes=DEMO.memory_bytes or 0,
-        output_bytes=DEMO.output_bytes,
+        seconds=LIMITS.seconds,
+        memory_bytes=LIMITS.memory_bytes or 0,
+        output_bytes=LIMITS.output_bytes,
         log=folder / "verify.log",
         show=show,
     )
 
 
 def _explain(done: Ended) -> str:
-    return explain_ending(done.ended, done.code, DEMO, done.peak_bytes)
+    return explain_ending(done.ended, done.code, LIMITS, done.peak_bytes)
 
 
 def _quote_last(text: str) -> str:

@@ -65,13 +65,13 @@ def fill(
 
 def _list_new_records(inspection: Inspection) -> Iterator[str]:
     """The newest records that no table quotes, each with the quoted views that read its tool."""
-    from bindery.evidence.records import DEMO_PROFILES
+    from bindery.evidence.records import DEMO
 
     evidence = inspection.evidence
     quoted = {name for provenance in evidence.provenance.values() for name in provenance.records}
     for name in sorted(evidence.newest - quoted):
         record = evidence.records[name]
-        if record.profile in DEMO_PROFILES or not record.complete:
+        if record.profile_name == DEMO or not record.complete:
             continue
         views = [
             view
