@@ -164,8 +164,8 @@ def test_wrong_use_is_refused(
     ("name", "arguments"),
     [
         ("storage/feel.py", ["--demo", "--num-iterations", "1000"]),
-        ("compute/mamf_finder.py", ["--demo", "--num-iterations", "10000"]),
-        ("network/all_reduce_bench.py", ["--demo", "--num-iterations", "500"]),
+        ("compute/mamf_finder.py", ["--demo", "--num-iterations", "50"]),
+        ("network/all_reduce_bench.py", ["--demo", "--num-iterations", "100"]),
     ],
 )
 def test_a_signal_keeps_what_was_measured(

@@ -300,12 +300,16 @@ def _leave_out_docstring(help_text: str, source: str) -> str:
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 
 
+def _render_markdown(text: str) -> Markup:
+    """Blocks of code can be scrolled by keyboard."""
+    return Markup(_MARKDOWN.render(text).replace("<pre>", '<pre tabindex="0">'))
+
+
 def _cut_sections(text: str, slugs: SlugCounter) -> Iterable[ToolSection]:
     """The sections of a docstring in Markdown."""
     first, *others = re.split(r"^## ", text, flags=re.MULTILINE)
     if first.strip():
-        yield ToolSection("", "", Markup(_MARKDOWN.render(first)))
+        yield ToolSection("", "", _render_markdown(first))
     for section in others:
         title, _, body = section.partition("\n")
-        yield ToolSection(slugs.assign_slug(title.strip()), title.strip(),
-                          Markup(_MARKDOWN.render(body)))  # fmt: skip
+        yield ToolSection(slugs.assign_slug(title.strip()), title.strip(), _render_markdown(body))
