@@ -22,7 +22,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -222,14 +222,6 @@ def run_bindery(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
         return Ended(status or 0, out, err)
 
     return run
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _own_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests seal the journals of their changes with a key of their own, not with the user's."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        yield
 
 
 @pytest.fixture

@@ -14,14 +14,16 @@ STEPS = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "subproce
 """Events of sys.audit that are steps, apart from the files that are opened to write."""
 
 
-def is_killed(act: Callable[[], object], step: int, mark: str) -> bool:
-    """Run this in a process that is killed at its n-th step, counted from 1; False where it came
-    to its end before. Files that it opens to write count where their names have the mark."""
+def is_killed(
+    act: Callable[[], object], step: int, mark: str, number: int = signal.SIGKILL
+) -> bool:
+    """Run this in a process that gets a signal at its n-th step, counted from 1; False where it
+    came to its end before. Files that it opens to write count where their names have the mark."""
     child = os.fork()
     if child == 0:
         try:  # whatever happens, the child must not go on as a second pytest
             sys.stdout = sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - until the end
-            signal_at(step, mark)
+            signal_at(step, mark, number)
             with contextlib.suppress(SystemExit):
                 act()
         finally:

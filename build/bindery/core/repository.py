@@ -17,7 +17,6 @@ RECORDS_FOLDER = "scripts/records"
 """Where records lie, a folder for each tool; named here so that a book without any need not load
 what validates them."""
 
-JOURNAL = ".bindery-unfinished.json"
 """What a command that was killed while it changed files leaves in the root; named here so that a
 check need not load what changes files."""
 

@@ -33,7 +33,7 @@ def write_whole(path: Path, data: bytes) -> None:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            _set_permissions(Path(name))
+            _set_permissions(Path(name), path)
             os.replace(name, path)  # noqa: PTH105 - it pairs with mkstemp
         except BaseException:
             with contextlib.suppress(FileNotFoundError):
@@ -54,8 +54,11 @@ def name_target(path: Path) -> Iterator[None]:
         raise
 
 
-def _set_permissions(path: Path) -> None:
-    """mkstemp makes private files; what is published is for everybody, as the umask allows."""
+def _set_permissions(path: Path, former: Path) -> None:
+    """Those of the file that it replaces, or what the umask allows: mkstemp makes private files."""
+    if former.exists():
+        shutil.copymode(former, path)
+        return
     mask = os.umask(0)
     os.umask(mask)
     path.chmod(0o666 & ~mask)

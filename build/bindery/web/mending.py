@@ -11,9 +11,8 @@ from urllib.parse import quote
 
 from bindery.book.markdown_files import Edit, apply_edits, read_source
 from bindery.check.inspect import Inspection
-from bindery.core.journal import Change, Texts
 from bindery.core.model import Chapter, Finding, Link, Severity, Span, ToWeb
-from bindery.core.transaction import change_files, find_obstacle
+from bindery.core.transaction import Change, Texts, change_files, find_obstacle
 from bindery.markdown.chapter_reader import parse_chapter
 from bindery.web.addresses import find_place
 

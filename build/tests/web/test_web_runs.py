@@ -21,8 +21,7 @@ from bindery.cli.commands.links_external import Web, Wishes, ask_web, check_web
 from bindery.cli.console import Format
 from bindery.core.config import load_config
 from bindery.core.model import ConfigError
-from bindery.core.repository import JOURNAL, Tree
-from bindery.core.transaction import Change, change_files
+from bindery.core.repository import Tree
 from bindery.web.answers import Answer as Verdict
 from bindery.web.manners import Manners
 from bindery.web.memory import format_memory, open_memory, parse_memory, read_memory
@@ -458,29 +457,6 @@ def test_a_broken_list_is_told_before_outputs_are_looked_for(
     ended = run_bindery("links", folder=root)
     assert ended.status == 2
     assert "accepted.jsonl:1:1: error[config]: this line is no accepted finding" in ended.stderr
-
-
-@pytest.mark.parametrize("options", [(), ("--fix", "--dry-run")])
-def test_a_half_changed_book_is_not_asked_about(
-    make_book: BookMaker, run_bindery: Runner, options: tuple[str, ...]
-) -> None:
-    """What writes no chapter takes no change back, and does not go on either."""
-    root = make_book({"a.md": "# A\n"})
-    journals: list[str] = []
-
-    def keep_journal() -> Mapping[str, tuple[str, str]]:
-        journals.append((root / JOURNAL).read_text("utf-8"))
-        return {}
-
-    change_files(root, Change("format", "format", {"a.md": ("# A\n", "# B\n")}), keep_journal)
-    (root / JOURNAL).write_text(journals[0], "utf-8")
-    ended = run_bindery("links", "--external", *options, folder=root)
-    assert ended.status == 2
-    message = "`bindery format` was ended before it was done, and the book is half changed"
-    assert message in ended.stderr
-    assert (root / "a.md").read_text("utf-8") == "# B\n"
-    assert run_bindery("links", "--external", "--fix", folder=root).status == 0
-    assert (root / "a.md").read_text("utf-8") == "# A\n"
 
 
 # --- which links, and copies of them ---

@@ -32,7 +32,6 @@ from bindery.check.rules import (
     repeated_reference,
     undated_claim,
     undefined_reference,
-    unfinished_change,
     unglossed_term,
     unknown_flag,
     unlisted_chapter,
@@ -51,7 +50,6 @@ __all__ = ["CHECKS", "RULES", "Rule", "Scope", "check_book"]
 Check = Callable[[Scope], Iterable[Finding]]
 
 _ENTRIES: tuple[Rule | Any, ...] = (
-    unfinished_change,
     earlier_stages.MISSING_CHAPTER,
     earlier_stages.NOT_UTF8,
     outside_book,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from bindery.cli.console import (
     print_findings,
     root_option,
 )
-from bindery.core.model import ConfigError, Severity
+from bindery.core.model import Severity
 
 if TYPE_CHECKING:
     from bindery.check.inspect import Inspection
@@ -34,14 +33,7 @@ def fill(
     """Write the tables, values and plots that views give into the chapters, or compare them."""
     from bindery.check.inspect import inspect_book
     from bindery.core.report import count_noun
-    from bindery.core.repository import JOURNAL
-    from bindery.core.transaction import report_unfinished, take_back
 
-    if not only_check:
-        if said := take_back(root):
-            print(said, file=sys.stderr)
-    elif (root / JOURNAL).exists():
-        raise ConfigError(report_unfinished(root))
     inspection = inspect_book(root, follows=not only_check)
     if not only_check and _fill_book(inspection):
         inspection = inspect_book(root, follows=not only_check)

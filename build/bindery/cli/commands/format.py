@@ -46,17 +46,11 @@ def format_sources(
     from bindery.check.baseline_use import prepare_carrying
     from bindery.check.rules import RULES
     from bindery.core.config import load_config
-    from bindery.core.journal import Change
     from bindery.core.report import format_finding
-    from bindery.core.repository import JOURNAL, read_line
-    from bindery.core.transaction import change_files, report_unfinished, take_back
+    from bindery.core.repository import read_line
+    from bindery.core.transaction import Change, change_files
     from bindery.rewrite.formatting.chapters import RULE, format_document
 
-    if not only_check:
-        if said := take_back(root):
-            print(said, file=sys.stderr)
-    elif (root / JOURNAL).exists():
-        raise ConfigError(report_unfinished(root))
     config = load_config(root, RULES)
     loaded = load_book(config)
     if images:

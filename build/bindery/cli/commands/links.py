@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from bindery.cli.console import (
     root_option,
     show_progress,
 )
-from bindery.core.model import ConfigError
 from bindery.core.report import count_noun
 
 _WEB_OPTIONS = ("since", "fix", "dry_run", "archive", "delay")
@@ -74,15 +72,8 @@ def links(
 
     if external:
         from bindery.cli.commands.links_external import check_web
-        from bindery.core.repository import JOURNAL
-        from bindery.core.transaction import report_unfinished, take_back
 
         refuse_given(context, ("out",), "belongs to the built outputs", "leave out --external")
-        if fix and not dry_run:
-            if said := take_back(root):
-                print(said, file=sys.stderr)
-        elif (root / JOURNAL).exists():
-            raise ConfigError(report_unfinished(root))
         inspection = inspect_book(root)
         status = check_web(
             inspection,

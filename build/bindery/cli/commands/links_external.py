@@ -15,9 +15,9 @@ from bindery.check.baseline_use import prepare_carrying, read_listed, sift_liste
 from bindery.check.inspect import Inspection, inspect_book
 from bindery.cli.console import CLEAN, FINDINGS, Format, print_findings
 from bindery.core.config import Config
-from bindery.core.journal import Texts
 from bindery.core.model import ConfigError, Finding, Span
 from bindery.core.report import count_noun
+from bindery.core.transaction import Texts
 from bindery.web.addresses import (
     Address,
     Gathered,

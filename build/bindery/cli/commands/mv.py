@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
@@ -20,15 +19,13 @@ from bindery.core.model import ConfigError, Finding, Span
     "new", metavar="NEW", required=False, help="Its new path, or a folder that takes it in."
 )
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@click.option(
-    "--undo", is_flag=True, help="Only take back what a command that was killed left half changed."
-)
+@click.option("--force", is_flag=True, help="Move files with uncommitted changes too.")
 @root_option
 def mv(
     old: str | None,
     new: str | None,
     dry_run: bool,
-    undo: bool,
+    force: bool,
     root: Path,
 ) -> None:
     """Move a chapter, a folder or a file: links in and out, chapters.yaml, the old address."""
@@ -37,22 +34,18 @@ def mv(
     from bindery.check.baseline_use import prepare_carrying
     from bindery.check.rules import RULES
     from bindery.core.config import load_config
-    from bindery.core.repository import JOURNAL
-    from bindery.core.transaction import report_unfinished, take_back
+    from bindery.core.transaction import refuse_uncommitted
     from bindery.rewrite.moving.plan import RULE
-    from bindery.rewrite.moving.transfer import arrange_moves, find_path, make_plan, transfer
+    from bindery.rewrite.moving.transfer import (
+        arrange_moves,
+        find_path,
+        make_change,
+        make_plan,
+        transfer,
+    )
     from bindery.rewrite.moving.wording import describe_plan, format_plan
 
-    typed = _read_paths(old, new, undo=undo, dry_run=dry_run)
-    if not dry_run:
-        if said := take_back(root, is_asked=undo):
-            print(said, file=sys.stderr)
-        elif undo:
-            print("there is nothing to take back")
-        if undo:
-            raise SystemExit(CLEAN)
-    elif (root / JOURNAL).exists():
-        raise ConfigError(report_unfinished(root))
+    typed = _read_paths(old, new)
     config = load_config(root, RULES)
     loaded = load_book(config)
     folder = loaded.tree.root
@@ -65,6 +58,8 @@ def mv(
         print(format_plan(plan, loaded.tree), end="")
         print(describe_plan(plan, would=True))
         raise SystemExit(CLEAN)
+    if not force:
+        refuse_uncommitted(folder, make_change(plan))
     carried = transfer(folder, plan, prepare_carrying(config, RULE, moves.map))
     print(describe_plan(plan))
     for path in carried:
@@ -72,14 +67,8 @@ def mv(
     raise SystemExit(CLEAN)
 
 
-def _read_paths(old: str | None, new: str | None, *, undo: bool, dry_run: bool) -> tuple[str, str]:
-    """The two paths as they were typed, empty with --undo. Raises ConfigError where something is
-    missing, or where there is too much."""
-    if undo:
-        if old or new or dry_run:
-            message = "'--undo' only takes back, and moves nothing"
-            raise ConfigError(Finding(Span.whole("--undo"), "config", message, "give it alone"))
-        return "", ""
+def _read_paths(old: str | None, new: str | None) -> tuple[str, str]:
+    """The two paths as they were typed. Raises ConfigError where one is missing."""
     if not (old and new):
         missing = "NEW" if old else "OLD"
         message = f"{missing} is missing: what is moved, and where to"

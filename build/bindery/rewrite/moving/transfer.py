@@ -11,11 +11,10 @@ from pathlib import Path, PurePosixPath
 
 from bindery.book.markdown_files import Document
 from bindery.core.config import FILE_NAME, Config
-from bindery.core.journal import Change, Texts
 from bindery.core.model import ConfigError, Finding, Span
 from bindery.core.repository import RECORDS_FOLDER, SKIPPED_FOLDERS, Tree
 from bindery.core.suggestions import find_nearest
-from bindery.core.transaction import change_files
+from bindery.core.transaction import Change, Texts, change_files
 from bindery.rewrite.moving.listing import list_plain_lists, relist_chapters, relist_paths
 from bindery.rewrite.moving.paths import Moves
 from bindery.rewrite.moving.places import relist_places
@@ -250,6 +249,10 @@ def make_plan(config: Config, tree: Tree, documents: Mapping[str, Document], mov
 def transfer(root: Path, plan: Plan, finish: Callable[[], Texts] | None = None) -> Texts:
     """Put a plan into effect, or leave everything as it is; what `finish` gives belongs to it, as
     in `change_files`, and so does what this raises."""
+    return change_files(root, make_change(plan), finish)
+
+
+def make_change(plan: Plan) -> Change:
+    """What a plan changes on disk."""
     texts = {path: (plan.formers[path], text) for path, text in plan.texts.items()}
-    emptied = tuple(sorted(plan.emptied))
-    return change_files(root, Change("mv", RULE, texts, plan.moves.pairs, emptied), finish)
+    return Change("mv", RULE, texts, plan.moves.pairs, tuple(sorted(plan.emptied)))
