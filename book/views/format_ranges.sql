@@ -8,9 +8,9 @@
 -- note: Computed by the calculator number-format from the bits of sign, exponent and mantissa, which are reported. Doublings count from the smallest to the largest number. Numbers below the smallest normal lose digits, and half of the smallest rounds to zero.
 SELECT f.name AS name,
        f.sign_bits || ' + ' || f.exponent_bits || ' + ' || f.mantissa_bits AS bits,
-       c.largest AS largest,
-       c.smallest_normal AS normal,
-       c.smallest AS smallest,
+       CAST(printf('%.6g', c.largest) AS REAL) AS largest,
+       CAST(printf('%.6g', c.smallest_normal) AS REAL) AS normal,
+       CAST(printf('%.6g', c.smallest) AS REAL) AS smallest,
        c.doublings AS doublings
 FROM float_formats AS f
 JOIN calculators AS c ON c.exponent_bits = f.exponent_bits AND c.mantissa_bits = f.mantissa_bits AND c.special = f.special

@@ -8,8 +8,8 @@
 -- note: Computed by the calculator number-format from the bits, which are reported. The rounding error is the maximum for normal numbers and grows to 100 % below them. Infinities and NaN are not counted, zero counts once.
 SELECT f.name AS name,
        f.stored_bits AS stored,
-       c.step AS step,
-       c.relative_error * 100 AS error,
+       CAST(printf('%.6g', c.step) AS REAL) AS step,
+       CAST(printf('%.6g', c.relative_error * 100) AS REAL) AS error,
        c.decimal_digits AS digits,
        c.distinct_values AS "values"
 FROM float_formats AS f

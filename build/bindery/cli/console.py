@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from bindery.check.inspect import Inspection
 
 CLEAN, FINDINGS, WRONG_USE, BUG = 0, 1, 2, 70
+BROKEN_PIPE = 141
+"""As a shell reports a program that SIGPIPE ended."""
 
 
 class Format(enum.StrEnum):

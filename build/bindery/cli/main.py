@@ -19,7 +19,7 @@ from typing import NoReturn
 import click
 
 from bindery import __version__
-from bindery.cli.console import BUG, FINDINGS, WRONG_USE
+from bindery.cli.console import BROKEN_PIPE, BUG, FINDINGS, WRONG_USE
 from bindery.core.model import BookError, ConfigError, Finding, Severity, Span
 
 VERBS = {
@@ -62,6 +62,13 @@ class _Verbs(click.Group):
         command = getattr(import_module(f"bindery.cli.commands.{module}"), function)
         assert isinstance(command, click.Command)
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # click would end with 1, which means findings
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(BROKEN_PIPE)
 
 
 @click.group(

@@ -49,6 +49,8 @@ def find_fault(value: object, column: Column) -> str:
         return "it is not finite"
     if column.digits is not None and abs(value) >= 10.0 ** (_MOST_DIGITS - column.digits):
         return f"{value:g} is too large for {column.digits} decimals"
+    if column.digits is None and isinstance(value, float) and float(f"{value:.6g}") != value:
+        return f"{value!r} has more than six digits: give its column decimals, or round it in SQL"
     return ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -34,6 +35,18 @@ def test_findings_give_1(start_bindery: Runner) -> None:
     ended = start_bindery("check", "--root", str(BOOKS / "dead-link"), folder=BOOKS)
     expected = (BOOKS / "dead-link/expected.txt").read_text(encoding="utf-8")
     assert f"{ended.stdout}exit status {ended.status}\n" == expected
+
+
+def test_a_reader_that_stops_is_not_a_finding(child_environment: dict[str, str]) -> None:
+    """`bindery records | true` ends as SIGPIPE would end it, not with 1."""
+    command = [sys.executable, "-m", "bindery", "check", "--format", "json"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        command, cwd=BOOKS / "dead-link", env=child_environment, stdout=writer, stderr=-1, text=True
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 def test_warnings_alone_give_1(run_bindery: Runner) -> None:

@@ -32,6 +32,11 @@ COMMANDS = {
     "a <<< b; c": [["a"], ["c"]],
     "diff <(a) <(b c)": [["a"], ["b", "c"], ["diff", "", ""]],
     "((n = 1 << 2)) && a": [["a"]],
+    "time { a; }": [["a"]],
+    "time -p { a; }; time b -p": [["a"], ["b", "-p"]],
+    "coproc { a; }": [["a"]],
+    "coproc X { a; }; coproc b c": [["a"], ["b", "c"]],
+    "&>log a": [["a"]],
 }
 
 
@@ -120,7 +125,8 @@ def test_bash_agrees() -> None:
     backticks = {"a `b"}  # bash looks into these when it runs them
     assert [text for text in COMMANDS if not ask_bash(text)] == []
     assert {text for text in FAULTS if ask_bash(text)} - backticks == set()
-    scripts = [path.read_text(encoding="utf-8") for path in ROOT.glob("build/bindery/jobs/*.sh")]
+    scripts = [path.read_text(encoding="utf-8") for path in ROOT.glob("build/bindery/**/*.sh")]
+    assert scripts
     for script in scripts:
         assert (read_shell(script).fault is None) is ask_bash(script)
 

@@ -19,6 +19,8 @@ _LETTERS = re.compile(r"[^\s;&|<>()\\'\"$`]+")
 _TO_LOOK_AT = re.compile(r"[\"\\$`]")
 _PLACEHOLDER = re.compile(r"<[A-Za-z_][^<>\n`$;&\"']*(?<! )>(?![&>])")
 _PARENTHESIS = re.compile("[()]")
+_PREFIX = re.compile(r"(?:!|time(?: +-p)?|coproc(?: +\w+(?= +[{(]))?)(?=[ \t])")
+"""What a command may begin with; after `coproc`, a name before a compound command."""
 _REDIRECTION = re.compile(r"(?:\d+|\{\w+\})?(?:<<<|<<-?|<>|<&|>>|>&|>\||&>>|&>|<|>)")
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])")
 _ELLIPSIS = re.compile(r"\[?(?:\.{3}|…)\]?")
@@ -206,7 +208,7 @@ class _Reader:
 
     def _peek_token(self) -> str:
         """What stands next: an operator, or the plain letters of a word."""
-        for operator in (";;&", ";&", ";;", "&&", "||", "|&", "<<", ">>", "((", "))"):
+        for operator in (";;&", ";&", ";;", "&&", "&>", "||", "|&", "<<", ">>", "((", "))"):
             if self.text.startswith(operator, self.at):
                 return operator
         if self.text[self.at : self.at + 1] in tuple(_META) and self.at < len(self.text):
@@ -286,8 +288,8 @@ class _Reader:
 
     def _read_piped(self) -> None:
         self._skip_blank()
-        while self._peek_token() == "!":
-            self.at += 1
+        while found := _PREFIX.match(self.text, self.at):
+            self.at = found.end()
             self._skip_blank()
         self._read_command()
 
