@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from xml.etree import ElementTree
 
 import pytest
@@ -242,3 +244,38 @@ def test_the_appendix_brings_no_names() -> None:
         names = {subject.name for subject in collect_index(root, (), "")}
         assert ("NCCL" in names) is expected
         assert "TP" in names
+
+
+MANY_CODES = f"""
+import subprocess
+import sys
+from xml.etree import ElementTree
+from bindery.render.pdf.book_index import collect_index
+
+codes = [f"<code>{{name}}</code>" for name in ("ALPHA_X", "BETA_X", "GAMMA_X", "DELTA_X")]
+alone = "".join(f"<p>{{code}}</p>" for code in codes)
+text = f"<h2>a</h2><p>{{' '.join(codes)}}</p><h2>b</h2>{{alone}}<h2>c</h2>{{alone}}"
+sections = "".join(
+    f'<section class="chapter" data-path="{{n}}.md">{{part}}</section>'
+    for n, part in enumerate((text, {FILLER!r}, {FILLER!r}))
+)
+root = ElementTree.fromstring(f"<body>{{sections}}</body>")
+tools = ("one_tool", "two_tool", "three_tool")
+print([list(s.places) for s in collect_index(root, tools, "")])
+print(ElementTree.tostring(root))
+"""
+
+
+def test_the_order_of_hashes_does_not_matter(child_environment: dict[str, str]) -> None:
+    """The places get the same ids in each process, so two PDFs of a book are the same bytes."""
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", MANY_CODES],
+            env={**child_environment, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in "123"
+    }
+    assert len(outputs) == 1
+    assert b"ALPHA_X" in outputs.pop()

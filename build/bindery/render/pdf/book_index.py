@@ -206,7 +206,7 @@ Found = tuple[Subject, list[tuple[Element, bool]]]
 def _index_tools(blocks: Sequence[_Block], tools: Iterable[str]) -> Iterator[Found]:
     """A tool is spoken of where its name stands as code: the word may be one of the language."""
     names = frozenset(tools)
-    uses: dict[str, list[_Block]] = {name: [] for name in names}
+    uses: dict[str, list[_Block]] = {name: [] for name in sorted(names)}
     for block in blocks:
         codes = [block.element] if block.element.tag == "pre" else block.element.iter("code")
         used = {word for code in codes for word in _NAME.findall("".join(code.itertext()))}
@@ -420,7 +420,7 @@ def _index_codes(blocks: Sequence[_Block], tools: frozenset[str]) -> Iterator[Fo
                 named.add(match[1])
             elif _IDENTIFIER.fullmatch(code) and not _FILE.fullmatch(code):
                 named.add(code.removesuffix("()"))
-        for name in named - tools - _EVERYDAY:
+        for name in sorted(named - tools - _EVERYDAY):
             uses[name].append(block)
     count = len({block.chapter for block in blocks})
     for name, where in uses.items():
