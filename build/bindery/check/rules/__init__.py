@@ -45,7 +45,7 @@ from bindery.check.rules.rule import Rule, Scope
 from bindery.check.rules.unused_excuse import apply_excuses
 from bindery.core.model import Finding, Severity
 
-__all__ = ["CHECKS", "RULES", "Rule", "Scope", "check_book"]
+__all__ = ["CHECKS", "REPORTED_ELSEWHERE", "RULES", "Rule", "Scope", "check_book"]
 
 Check = Callable[[Scope], Iterable[Finding]]
 
@@ -110,6 +110,24 @@ def _list_checks() -> Iterator[tuple[Rule, Check]]:
 
 CHECKS: Mapping[Rule, Check] = dict(_list_checks())
 RULES: Mapping[str, Rule] = {rule.id: rule for rule in CHECKS}
+
+_WEB = "what a web server answered, reported by `bindery links --external`"
+REPORTED_ELSEWHERE: Mapping[str, str] = {
+    "changed-output": "a tool's output is no longer what the book quotes, reported by `verify`",
+    "config": "chapters.yaml, an option or an argument is wrong, reported by every command",
+    "disk": "a file cannot be read or written, reported by every command",
+    "engine-message": "what WeasyPrint, pandoc or the search index said, reported by the builds",
+    "failed-run": "a tool failed, reported by `bindery run`",
+    "gone-finding": "a finding on the list of accepted ones that no longer occurs",
+    "incomplete-output": "a page, table, figure or link is missing in an output, reported by builds",
+    "refused-move": "a move would break something, reported by `bindery mv`",
+    "second-opinion": "an output and its source disagree on a link, reported by `bindery links`",
+    "unformatted": "a paragraph or table that cannot be formatted, reported by `bindery format`",
+    "web-anchor": _WEB,
+    "web-dead": _WEB,
+    "web-moved": _WEB,
+}
+"""What commands report that is not a rule of `check`."""
 
 
 def check_book(scope: Scope) -> Iterator[Finding]:

@@ -140,28 +140,24 @@ def _check_once(wanted: _Wanted) -> _Checked:
 def _explain_rule(name: str) -> str:
     """What a rule reports, and how its findings are excused or weighed. Raises ConfigError where
     there is no such rule."""
-    from bindery.check.rules import CHECKS, RULES
+    from bindery.check.rules import CHECKS, REPORTED_ELSEWHERE, RULES
     from bindery.core.config import ASKED_RULES
     from bindery.core.suggestions import find_nearest
 
-    if name in ASKED_RULES:
-        return (
-            f"{name}: what the web answered, reported by `bindery links --external`\n\n"
-            f"Under `rules` in chapters.yaml it can be weighed or turned off: `{name}: off`."
-        )
-    if name == "gone-finding":
-        return f"{name}: what the list of accepted findings names, and is not there any more"
-    if name == "second-opinion":
-        return f"{name}: an output and its source do not agree on a link, says `bindery links`"
+    if name in REPORTED_ELSEWHERE:
+        weighed = f"\n\nUnder `rules` in chapters.yaml it can be turned off: `{name}: off`."
+        return f"{name}: {REPORTED_ELSEWHERE[name]}" + (weighed if name in ASKED_RULES else "")
     if name not in RULES:
-        nearest = find_nearest(name, RULES)
+        nearest = find_nearest(name, [*RULES, *REPORTED_ELSEWHERE])
         hint = f"did you mean '{nearest}'?" if nearest else f"they are {', '.join(sorted(RULES))}"
         raise _refuse("--explain", f"there is no rule '{name}'", hint)
     rule = RULES[name]
-    about = (sys.modules[CHECKS[rule].__module__].__doc__ or "").removeprefix(f"{name}: ").strip()
+    document = sys.modules[CHECKS[rule].__module__].__doc__ or ""
+    about = document.removeprefix(f"{name}: ").strip() if document.startswith(name) else ""
+    about = f"{about[:1].upper()}{about[1:]}\n\n" if about else ""
     other = Severity.OFF if rule.severity is Severity.WARNING else Severity.WARNING
     return (
-        f"{name} ({rule.severity}): {rule.summary}\n\n{about[:1].upper()}{about[1:]}\n\n"
+        f"{name} ({rule.severity}): {rule.summary}\n\n{about}"
         "One finding passes with a comment above its block, or in its line, that says why:\n\n"
         f"    <!-- bindery: allow {name} because REASON -->\n\n"
         "All of them weigh otherwise with this in chapters.yaml:\n\n"
