@@ -1,17 +1,17 @@
--- title: Accelerators compared, one row each
+-- title: Accelerators compared
 -- column accelerator: Accelerator
 -- column bf16: BF16 [TFLOPS] .0
 -- column fp8: FP8 [TFLOPS] .0
 -- column memory: Memory [GB] .0
 -- column bandwidth: Bandwidth [GBps] .0
 -- column link: Link, one way [GBps] .0
--- column joins: Joins
+-- column joins: Accelerators linked
 -- column power: Power [W] .0
 -- column low: Rent from [USD] .2
 -- column high: to [USD] .2
 -- column sources: Sources
--- note: Vendors' figures, read in November 2026: dense peaks, memory as labelled, all links of one accelerator in one direction, and how many accelerators they join. A dash: not published, or no list price found.
--- note: Rent: the lowest and highest list price of an accelerator hour, on demand, at up to five providers whose price pages were read between 19 August and 8 October 2026. Large clouds list more, contracts cost less.
+-- note: Vendors' figures, read in November 2026: dense peaks, memory as labeled, link bandwidth as the sum over all links of one accelerator in one direction. A dash: not published, or no list price found.
+-- note: Rent: lowest and highest on-demand list price per accelerator-hour, at up to five providers, read between 19 August and 8 October 2026. Large clouds list more, contracts cost less.
 WITH rent AS (
     SELECT accelerator, min(1.0 * node / accelerators) AS low, max(1.0 * node / accelerators) AS high
     FROM accelerator_prices

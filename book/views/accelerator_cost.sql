@@ -1,11 +1,11 @@
--- title: What the work costs at the lowest list price
+-- title: Cost of FLOPs and bytes at the lowest list price
 -- column accelerator: Accelerator
 -- column price: Rent from [USD] .2
 -- column per_flop: 1e18 FLOP reached [USD] .2
 -- column per_byte: 1e15 bytes read [USD] .2
 -- column even_flop: Same FLOP cost as B200 at [USD] .2
 -- column even_byte: Same byte cost as B200 at [USD] .2
--- note: Derived. FLOP: BF16, at the best matmul reported, so a bound; bytes: read at the specified bandwidth, so a bound as well. The last two columns are the hourly price at which the accelerator costs as much as a B200 at the lowest list price.
+-- note: Derived, lower bounds: FLOPs in BF16 at the best reported matmul, bytes at the specified bandwidth. The last two columns are the hourly price at which the accelerator matches a B200 at its lowest list price.
 WITH rent AS (
     SELECT accelerator, min(1.0 * node / accelerators) AS price
     FROM accelerator_prices

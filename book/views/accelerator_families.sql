@@ -1,8 +1,8 @@
--- title: Who sells what, and what it is programmed with
+-- title: Vendors, availability and software
 -- column family: Family
 -- column members: Members
 -- column how_to_get: How to get it
--- column programmed_with: Underneath the framework
+-- column programmed_with: Software below the framework
 -- column source: Source
 SELECT family, members, how_to_get, programmed_with, '[1](' || source || ')' AS source
 FROM accelerator_families

@@ -1,11 +1,11 @@
--- title: From announcement to nodes that you can rent
+-- title: Accelerator generations: announced and rentable
 -- column generation: Generation
 -- column kind: Kind
 -- column announced: Announced
 -- column rented: Rentable
--- column rented_as: As
+-- column rented_as: First seen as
 -- column source: Source
--- note: Rentable: one large cloud as a yardstick; other clouds may have been earlier. Empty: no primary source was found. Rubin: no general offer, but racks that run at CoreWeave, Google Cloud, Azure, Oracle and Nebius, as NVIDIA said on 26 August 2026.
+-- note: Rentable: at one large cloud, others may have been earlier. A dash: no primary source found. Rubin: no general offer, but racks running at CoreWeave, Google Cloud, Azure, Oracle and Nebius, according to NVIDIA on 26 August 2026.
 SELECT g.generation AS generation,
        g.kind AS kind,
        g.announced AS announced,

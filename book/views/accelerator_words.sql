@@ -1,5 +1,5 @@
--- title: What the same thing is called on three families
--- column what: Thing
+-- title: Terminology of NVIDIA, AMD and Gaudi
+-- column what: Concept
 -- column nvidia: NVIDIA
 -- column amd: AMD
 -- column gaudi: Intel Gaudi

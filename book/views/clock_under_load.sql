@@ -1,4 +1,4 @@
--- title: How much of the gap is clock, and how much is software
+-- title: How much of the gap to peak is clock, and how much is software
 -- column what: Accelerator and type
 -- column specified_clock: Specified clock [MHz] .0
 -- column clock: Clock during the run [MHz] .0
@@ -6,7 +6,7 @@
 -- column peak_at_clock: Peak at that clock [TFLOPS] .0
 -- column reached: Reached [TFLOPS] .0
 -- column software_share: Of peak at that clock [%] .1
--- note: The clock during the run and what was reached are AMD's own measurements (28 Feb 2025); the rest is derived.
+-- note: Clock during the run and throughput reached: measured by AMD (28 Feb 2025). The rest is derived.
 SELECT x.accelerator || ', ' || upper(x.dtype) AS what,
        c.clock AS specified_clock,
        x.clock AS clock,

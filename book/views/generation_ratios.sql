@@ -1,11 +1,11 @@
--- title: NVIDIA's generations beside A100: compute and what feeds it
+-- title: NVIDIA generations compared with A100: compute and what feeds it
 -- column accelerator: Accelerator
 -- column compute: Peak bf16, times A100 .1
 -- column memory: Memory bandwidth, times A100 .1
 -- column capacity: Memory, times A100 .1
 -- column link: NVLink one way, times A100 .1
 -- column power: Power, times A100 .1
--- note: Derived from the tables of the chapter on accelerators; dense peaks. Announced parts are projections.
+-- note: Derived from the tables in the chapter on accelerators, dense peaks. Announced parts are projections.
 SELECT f.accelerator || CASE a.status WHEN 'announced' THEN ' (announced)' ELSE '' END AS accelerator,
        1.0 * f.tflops / f0.tflops AS compute,
        1.0 * m.bandwidth / m0.bandwidth AS memory,

@@ -1,4 +1,4 @@
--- title: Best BF16 matmul reported for each accelerator
+-- title: Best BF16 matmul reported per accelerator
 -- column accelerator: Accelerator
 -- column reached: Reached [TFLOPS] .1
 -- column peak: Peak [TFLOPS] .0
@@ -6,7 +6,7 @@
 -- column shape: Shape M x N x K
 -- column software: Software
 -- column source: Source
--- note: Reached: reported by the source, mean of the repetitions at the best shape that was tried. Peak: the specified dense figure. Of peak: derived from the two.
+-- note: Reached: reported by the source, mean of repetitions at the best shape tried. Peak: the specified dense figure. Of peak: derived.
 SELECT x.accelerator || coalesce(' (' || x.note || ')', '') AS accelerator,
        x.tflops AS reached,
        f.tflops AS peak,

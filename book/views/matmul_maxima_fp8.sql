@@ -1,10 +1,10 @@
--- title: Best FP8 matmul reported for each accelerator
+-- title: Best FP8 matmul reported per accelerator
 -- column accelerator: Accelerator
 -- column reached: Reached [TFLOPS] .1
 -- column peak: Peak [TFLOPS] .0
 -- column share: Of peak [%] .1
 -- column source: Source
--- note: Reached: reported by the source; shapes and software are in the data. Peak: the specified dense figure. Of peak: derived.
+-- note: Reached: reported by the source, with shapes and software in the data. Peak: the specified dense figure. Of peak: derived.
 SELECT x.accelerator || coalesce(' (' || x.note || ')', '') AS accelerator,
        x.tflops AS reached,
        f.tflops AS peak,

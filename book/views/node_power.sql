@@ -2,11 +2,11 @@
 -- column node: Node or tray
 -- column gpus: Accelerators .0
 -- column node_power: Maximum [kW] .1
--- column each: For each accelerator [W] .0
--- column own: Of that, the accelerator [W] .0
+-- column each: Per accelerator [W] .0
+-- column own: Accelerator alone [W] .0
 -- column share: Rest [%] .0
 -- column source: Source
--- note: Maximum: vendor. For each, and rest: derived; the rest is CPUs, memory, network cards, drives, fans and losses.
+-- note: Maximum: vendor. Per accelerator and rest: derived. The rest is CPUs, memory, NICs, drives, fans and losses.
 SELECT n.node, n.gpus, n.node_power,
        1000 * n.node_power / n.gpus AS each,
        p.power AS own,

@@ -1,6 +1,6 @@
 -- title: Questions for a provider: contract
 -- column number: No
--- column ask: Ask
+-- column ask: Question
 -- column demand: Demand
 SELECT q.number AS number,
        q.ask AS ask,

@@ -1,6 +1,6 @@
 -- title: Questions for a provider: operation and security
 -- column number: No
--- column ask: Ask
+-- column ask: Question
 -- column demand: Demand
 -- column tool: Measured by
 SELECT q.number AS number,

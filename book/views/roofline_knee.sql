@@ -1,4 +1,4 @@
--- title: Arithmetic intensity at the ridge point of the roofline
+-- title: Roofline ridge points
 -- column accelerator: Accelerator
 -- column bf16: BF16 peak [TFLOPS] .0
 -- column bandwidth: Bandwidth [GBps] .0

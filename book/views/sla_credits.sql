@@ -1,11 +1,11 @@
--- title: One published service level, and what it allows
+-- title: One published SLA: allowed downtime and credits
 -- column provider: Service
--- column what: Counted of
+-- column what: Counted per
 -- column uptime: Uptime below [%] .1
--- column hours: Hours away in a month of 730 .1
+-- column hours: Downtime per month of 730 h [h] .1
 -- column credit: Credit [%] .0
 -- column source: Source
--- note: Hours away: derived, (100 - uptime) / 100 * 730. A credit is money off a later bill, not money back, and is paid on request. Figures of the version of May 2022; check them on the current page.
+-- note: Downtime: derived, (100 - uptime) / 100 * 730. A credit is money off a later bill, not a refund, and you have to request it. Version of May 2022: check the current page.
 SELECT s.provider AS provider,
        s.what AS what,
        s.uptime AS uptime,

@@ -1,12 +1,12 @@
--- title: What published runs took, and what of the peak they reached on average
+-- title: GPU-hours of published runs, and their average share of peak
 -- column run: Run
 -- column parameters: Active parameters [B] .0
 -- column tokens: Tokens [T] .2
--- column trained_on: Device
--- column device_hours: Device hours [h] .0
--- column share: Share of the peak [%] .0
+-- column trained_on: GPU
+-- column device_hours: GPU-hours .0
+-- column share: Share of peak [%] .0
 -- column source: Source
--- note: Share: derived, 6 FLOPs per active parameter and token, divided by the hours and the dense bf16 peak. The attention over the sequence is not counted, DeepSeek-V3 multiplied in fp8, and the hours of some model cards hold more than pre-training: compare with care.
+-- note: Share: derived, 6 FLOPs per active parameter and token over hours times dense bf16 peak. Compare with care: attention scores are not counted, DeepSeek-V3 used fp8 matmuls, and the hours of some model cards include more than pre-training.
 SELECT r.run AS run,
        r.parameters AS parameters,
        r.tokens AS tokens,

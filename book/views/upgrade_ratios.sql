@@ -6,8 +6,8 @@
 -- column bandwidth: Memory bandwidth, times .2
 -- column memory: Memory, times .2
 -- column power: Power, times .2
--- column domain: GPUs in one link domain .0
--- note: Derived from the tables of the chapter on accelerators, all over H100 SXM. Reached: bf16, the best published figure of each, reported, with different software. If the price ratio exceeds the ratio in your bottleneck's column, you lose money.
+-- column domain: Accelerators in one link domain .0
+-- note: Derived from the tables in the chapter on accelerators, relative to H100 SXM. Reached: bf16, best published figure, with different software. If the price ratio exceeds the ratio in your bottleneck's column, you lose money.
 SELECT f.accelerator || CASE a.status WHEN 'announced' THEN ' (announced)' ELSE '' END AS accelerator,
        1.0 * f.tflops / f0.tflops AS peak,
        1.0 * e.tflops / e0.tflops AS fp8,
