@@ -2,7 +2,7 @@
 
 A note is one thing that numbers stand on: a record or a published source. Formulas have letters
 of their own. Every output holds the notes as text below the table; the site folds them, and lets
-a reader ask a single number (`scripts/provenance.js`).
+a reader ask a single number (`site/static/provenance.js`).
 """
 
 from __future__ import annotations
