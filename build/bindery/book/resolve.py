@@ -159,10 +159,8 @@ class _Resolver:
             return NoDestination(reason, f"{nearest}:" if nearest else "", repair)
         if scheme in ("http", "https"):
             behind = url.split(":", 1)[1] if not url.startswith("//") else url
-            nested = _NESTED.search(behind)
-            # A query may hold an address, and archives are made of them.
-            if nested and not _holds_addresses(behind[: nested.start()]):
-                return NestedUrl(behind[nested.start() :], url)
+            if inner := _find_nested(behind):
+                return NestedUrl(inner, url)
             rest = behind.removeprefix("//")
             if rest == behind or not rest or rest.startswith("/"):
                 host = rest.lstrip("/")
@@ -423,9 +421,19 @@ def _join_path(typed: str, here: str) -> str:
     return "" if path == "." else path
 
 
-def _holds_addresses(before: str) -> bool:
-    """Whether an address that begins so may hold another: in its query, or in an archive."""
-    return "?" in before or "#" in before or any(archive in before for archive in _ARCHIVES)
+def _find_nested(address: str) -> str:
+    """An address that stands inside another by mistake. A query may hold one, and so may an
+    archive, but not an archive's copy of an archive."""
+    nested = _NESTED.search(address)
+    if nested is None:
+        return ""
+    before, inner = address[: nested.start()], address[nested.start() :]
+    if "?" in before or "#" in before:
+        return ""
+    if not any(archive in before for archive in _ARCHIVES):
+        return inner
+    behind = _NESTED.sub("", inner, count=1)
+    return inner if behind.startswith(_ARCHIVES) and _NESTED.search(behind) else ""
 
 
 def _guess_address(typed: str) -> str:
