@@ -1,7 +1,7 @@
 -- title: Levels of dcgmi diag
 -- column level: Level .0
 -- column name: Name
--- column minutes: Duration, about [min]
+-- column minutes: Duration (approx.) [min]
 -- column use: When
 -- column class: Class
 -- column source: Source
