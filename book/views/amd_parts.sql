@@ -9,7 +9,7 @@
 -- column peer: xGMI to one peer [GBps] .1
 -- column power: Board power [W] .0
 -- column source: Source
--- note: Vendor, dense peaks. Memory, links and power come from the tables in the accelerators chapter.
+-- note: Vendor, dense peaks. Memory, links and power as in the accelerators chapter.
 SELECT a.accelerator, a.gfx, a.cus, a.lds, a.fp8,
        f.tflops, m.memory, l.one_way_peer AS peer, p.power,
        '[1](' || a.source || ')' AS source
