@@ -1,4 +1,4 @@
--- title: Words of NVIDIA and of AMD
+-- title: NVIDIA-to-AMD terminology
 -- column what: Thing
 -- column nvidia: NVIDIA
 -- column amd: AMD
