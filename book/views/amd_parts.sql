@@ -1,4 +1,4 @@
--- title: Instinct GPUs that you can rent
+-- title: Instinct GPUs compared
 -- column accelerator: Accelerator
 -- column gfx: Architecture
 -- column cus: CUs .0
@@ -6,10 +6,10 @@
 -- column fp8: FP8 type
 -- column tflops: Peak FP8 [TFLOPS] .0
 -- column memory: Memory [GB] .0
--- column peer: Link to one peer [GBps] .1
+-- column peer: xGMI to one peer [GBps] .1
 -- column power: Board power [W] .0
 -- column source: Source
--- note: Vendor, dense peaks; memory, links and power from the tables of the chapter on accelerators.
+-- note: Vendor, dense peaks. Memory, links and power as in the accelerators chapter.
 SELECT a.accelerator, a.gfx, a.cus, a.lds, a.fp8,
        f.tflops, m.memory, l.one_way_peer AS peer, p.power,
        '[1](' || a.source || ')' AS source

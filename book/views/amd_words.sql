@@ -1,5 +1,5 @@
--- title: Words of NVIDIA and of AMD
--- column what: Thing
+-- title: NVIDIA-to-AMD terminology
+-- column what: Concept
 -- column nvidia: NVIDIA
 -- column amd: AMD
 -- note: From the documentation of both, read in November 2026.

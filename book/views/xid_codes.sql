@@ -1,10 +1,10 @@
 -- title: Xid codes of the NVIDIA driver
 -- column code: Xid
--- column meaning: What happened
+-- column meaning: Meaning
 -- column suspect: Suspect
 -- column action: First action
--- column verdict: Verdict of gpu_health
--- note: Codes and first actions from [NVIDIA's catalogue](https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html) as of 29 October 2025 (vendor), shortened. Suspect and verdict are not in the catalogue: they are this book's own reading of it.
+-- column verdict: gpu_health verdict
+-- note: Codes and first actions from [NVIDIA's catalog](https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html) as of 29 October 2025 (vendor), shortened. Suspect and verdict are our own reading.
 SELECT CASE WHEN last IS NULL THEN CAST(code AS TEXT) ELSE code || ' to ' || last END AS code,
        meaning,
        suspect,
