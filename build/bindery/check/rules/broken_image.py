@@ -1,7 +1,9 @@
-"""broken-image: a file that is shown as an image and is none, or of a kind no ebook can show."""
+"""broken-image: a file that is shown as an image but is not one, is of a kind that no ebook can
+show, or is a drawing that runs scripts or loads other files when it is opened alone."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
@@ -10,6 +12,7 @@ from bindery.core.model import Finding, Severity, Span, ToFile
 
 RULE = Rule("broken-image", Severity.ERROR, "a file shown as an image is none")
 
+_OUTSIDE = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*:)?//|\s*(?:file|javascript):", re.I)
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "png"),
     (b"\xff\xd8\xff", "jpeg"),
@@ -40,13 +43,28 @@ def find_image_fault(data: bytes) -> str:
         return "is not an image: its first bytes are of no known format"
     if kind == "svg":
         try:
-            ElementTree.fromstring(data)
+            return _find_active_part(ElementTree.fromstring(data))
         except ElementTree.ParseError as error:
             return f"is a drawing that is not well formed: {error}"
-        return ""
     end = data[-1024:]
     whole = {"png": b"IEND" in end, "jpeg": b"\xff\xd9" in end}
     return "" if whole.get(kind, True) else f"breaks off: it is a {kind.upper()} without its end"
+
+
+def _find_active_part(drawing: ElementTree.Element) -> str:
+    """What an SVG does beyond drawing. Inside <img> it is harmless, but the site offers the file."""
+    for element in drawing.iter():
+        tag = str(element.tag).rpartition("}")[2]
+        if tag == "script":
+            return f"is a drawing with <{tag}>"
+        for key, value in element.attrib.items():
+            name = key.rpartition("}")[2].lower()
+            if name.startswith("on"):
+                return f"is a drawing with the event handler {name}"
+            loads = name in ("href", "src") and tag != "a"
+            if (loads and _OUTSIDE.match(value)) or value.strip().lower().startswith("javascript:"):
+                return f"is a drawing that loads '{value}'"
+    return ""
 
 
 def check(scope: Scope) -> Iterator[Finding]:
@@ -68,6 +86,8 @@ def check(scope: Scope) -> Iterator[Finding]:
     for span, path in shown:
         if fault := find_fault(path):
             hint = "use PNG, JPEG, GIF, WebP or SVG"
-            if "first bytes" not in fault:
+            if fault.startswith("is a drawing with") or " loads " in fault:
+                hint = "take that out: it would run when somebody opens the file alone"
+            elif "first bytes" not in fault:
                 hint = "save or download it again: no browser can show it so"
             yield RULE.find(span, f"'{path}' {fault}", hint)
