@@ -10,7 +10,7 @@
 -- column clip: Clip .1
 -- column std: Initialization std
 -- column source: Source
--- note: Reported by the sources. A dash: not stated there, or not applicable.
+-- note: Reported by the sources. A dash means not stated or not applicable.
 SELECT h.run AS run,
        h.parameters AS size,
        100000.0 * h.rate AS rate,
