@@ -3,14 +3,14 @@
 -- column size: Parameters [B] .0
 -- column rate: Peak learning rate, in 1e-5 .0
 -- column warmup: Warm-up
--- column schedule: Then
+-- column schedule: Schedule
 -- column batch: Batch [M tokens]
 -- column betas: Beta1, beta2
 -- column decay: Weight decay
 -- column clip: Clip .1
--- column std: Initial weights, std
+-- column std: Initialization std
 -- column source: Source
--- note: Reported by the sources. A dash: not stated there, or not applicable.
+-- note: Reported by the sources. A dash means not stated or not applicable.
 SELECT h.run AS run,
        h.parameters AS size,
        100000.0 * h.rate AS rate,

@@ -1,4 +1,4 @@
--- title: A resume without the moments of Adam
+-- title: Resuming without Adam's moments
 -- column arm: Run
 -- column step: Steps after the first stop .0
 -- column loss: Training loss .2

@@ -1,8 +1,8 @@
--- title: Weights kept in bfloat16
+-- title: Weights kept in bfloat16 without a float32 copy
 -- column arm: Run
 -- column step: Step .0
 -- column loss: Training loss .2
--- note: Measured in a toy: a decoder of 59,664 weights on one CPU core, a made-up language, seed 0. Means of 20 steps, peak rate 0.001, half a cosine down to a tenth.
+-- note: Measured in a toy: a decoder of 59,664 weights on one CPU core, a made-up language, seed 0. Means of 20 steps, peak learning rate 0.001, half a cosine down to a tenth.
 -- plot: line
 -- plot x: step
 -- plot y: loss
