@@ -119,7 +119,7 @@ REPORTED_ELSEWHERE: Mapping[str, str] = {
     "engine-message": "what WeasyPrint, pandoc or the search index said, reported by the builds",
     "failed-run": "a tool failed, reported by `bindery run`",
     "gone-finding": "a finding on the list of accepted ones that no longer occurs",
-    "incomplete-output": "a page, table, figure or link is missing in an output, reported by builds",
+    "incomplete-output": "a page, table, figure or link is missing in an output",
     "refused-move": "a move would break something, reported by `bindery mv`",
     "second-opinion": "an output and its source disagree on a link, reported by `bindery links`",
     "unformatted": "a paragraph or table that cannot be formatted, reported by `bindery format`",

@@ -52,7 +52,7 @@ def find_image_fault(data: bytes) -> str:
 
 
 def _find_active_part(drawing: ElementTree.Element) -> str:
-    """What an SVG does beyond drawing. Inside <img> it is harmless, but the site offers the file."""
+    """What an SVG does beyond drawing. In <img> it is harmless, but the site offers the file."""
     for element in drawing.iter():
         tag = str(element.tag).rpartition("}")[2]
         if tag == "script":
