@@ -3,8 +3,8 @@
 -- column time: Time [ms] .3
 -- column algbw: algbw [GBps] .2
 -- column busbw: busbw [GBps] .2
--- column share: Of the link [%] .1
--- note: Time: reported, one run of nccl-tests. The others: derived; algbw is size over time, busbw that times 2 * 7 / 8, the share busbw over 300 GBps.
+-- column share: Share of link [%] .1
+-- note: Time: reported, one run of nccl-tests. The rest: derived. algbw is size over time, busbw is algbw times 2 * 7 / 8, and the share is busbw over 300 GBps.
 -- plot: line
 -- plot x: size
 -- plot y: busbw

@@ -1,10 +1,10 @@
--- title: All-reduce over nodes of eight H100
+-- title: All-reduce on nodes of eight H100
 -- column nodes: Nodes
 -- column s64: 64 MiB [GBps] .0
 -- column s256: 256 MiB [GBps] .0
 -- column s1024: 1 GiB [GBps] .0
 -- column s4096: 4 GiB [GBps] .0
--- note: Bus bandwidth, reported, read off the plot of the paper to about 5 GBps; eight NICs of 400 Gbps per node, so the bound is 400.
+-- note: Bus bandwidth, reported, read from the paper's plot to about 5 GBps. Eight 400 Gbps NICs per node, so the bound is 400.
 -- plot: line
 -- plot x: nodes
 -- plot y: s64, s256, s1024, s4096

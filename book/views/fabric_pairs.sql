@@ -1,11 +1,11 @@
--- title: All peers together, and one peer alone
+-- title: Bandwidth to all peers and to one peer
 -- column accelerator: Accelerator
 -- column fabric: Fabric
 -- column one_way: To all peers [GBps] .1
 -- column one_way_peer: To one peer [GBps] .1
--- column share: Share of one peer [%] .0
+-- column share: One peer / all peers [%] .0
 -- column wiring: Wiring
--- note: One direction. Share: derived, one peer over all peers. Wiring: switched where one peer gets everything.
+-- note: One direction. Ratio: derived. Wiring: switched where one peer gets the full bandwidth.
 SELECT l.accelerator,
        l.fabric,
        l.one_way,

@@ -1,12 +1,12 @@
--- title: A virtual disk under the checkpoint load
+-- title: Checkpoint load on a virtual disk
 -- column load: Load
--- column rate: Rate [GBps] .2
--- column range: Lowest to highest [%] .0
+-- column rate: Bandwidth [GBps] .2
+-- column range: Range [%] .0
 -- column p50: p50 [ms] .0
 -- column p99: p99 [ms] .0
 -- column in_flight: In flight .0
 -- column verdict: Verdict
--- note: 8 processes, each with a file of 1 GiB in blocks of 4 MiB, written once with an fsync at the end, then read; 5 runs.
+-- note: 8 processes, each with a 1 GiB file in 4 MiB blocks, written once with a final fsync, then read. 5 runs. Range: lowest to highest, relative to the median.
 -- The record is named, because what it says of fsync depends on its command.
 SELECT m.pattern || ', ' || m.access AS load,
        m.bytes_per_second_median / 1e9 AS rate,

@@ -1,13 +1,13 @@
--- title: Generations of InfiniBand
+-- title: InfiniBand generations
 -- column generation: Generation
 -- column year: Products since
 -- column adapter: NICs
 -- column lane_rate: Lane [Gbps] .0
--- column port: Port of four lanes [Gbps] .0
--- column port_bytes: The same [GBps] .2
--- column single: With one lane only [GBps] .2
+-- column port: Port, 4 lanes [Gbps] .0
+-- column port_bytes: Port, 4 lanes [GBps] .2
+-- column single: 1 lane [GBps] .2
 -- column source: Source
--- note: Port: derived, lanes times rate, and that over eight bits a byte. The last column of figures is what a bad cable leaves of the port.
+-- note: Port: derived, lanes times lane rate, divided by 8 for GBps. A bad cable can leave a port with one lane.
 SELECT generation,
        CAST(year AS TEXT) AS year,
        adapter,

@@ -1,11 +1,11 @@
--- title: What a network can hide behind the compute
--- column node: Network of a node, Gbps .0
+-- title: Tokens per rank that hide communication
+-- column node: Network per node, Gbps .0
 -- column busbw: Bus bandwidth [GBps] .0
--- column ddp: DDP, traffic [s] .2
--- column zero3: ZeRO-3, traffic [s] .2
--- column tokens_ddp: DDP, tokens that hide it .0
--- column tokens_zero3: ZeRO-3, tokens that hide it .0
--- note: Computed by the calculator from its formula, not measured: 8 billion parameters, 2 bytes for weights and gradients, 64 data-parallel ranks. The network of a node: derived, bus bandwidth over an assumed 0.8. Tokens: derived, the traffic times an assumed 400 TFLOPS of each rank over 6 FLOPs per parameter and token; tokens per rank between two synchronizations, for ZeRO-3 per micro-batch.
+-- column ddp: DDP traffic [s] .2
+-- column zero3: ZeRO-3 traffic [s] .2
+-- column tokens_ddp: DDP tokens to hide it .0
+-- column tokens_zero3: ZeRO-3 tokens to hide it .0
+-- note: Computed by the calculator for 8B parameters, 2 bytes for weights and gradients, 64 data-parallel ranks. Network per node: derived, bus bandwidth over an assumed 0.8. Tokens per rank and synchronization (ZeRO-3: per micro-batch): derived, traffic time times an assumed 400 TFLOPS per rank over 6 FLOPs per parameter and token.
 SELECT d.bandwidth * 8 / 0.8 / 1e9 AS node,
        d.bandwidth / 1e9 AS busbw,
        d.traffic_seconds AS ddp,

@@ -1,14 +1,14 @@
--- title: NICs of nodes that are rented or sold
+-- title: NICs per node by provider
 -- column node: Node
 -- column accelerator: Accelerators
 -- column cards: Backend NICs
 -- column total: Backend [GBps] .0
--- column each: Each accelerator [GBps] .1
--- column ratio: Inside over out .1
+-- column each: Per accelerator [GBps] .1
+-- column ratio: Inside/outside ratio .1
 -- column frontend: Frontend [Gbps] .0
--- column transport: Speaks
+-- column transport: Transport
 -- column source: Source
--- note: One direction. NICs: ports times Gbps. Backend, inside over out: derived; the second is all links of one accelerator over its share of the NICs. A dash: the source does not say.
+-- note: One direction. NICs: ports times Gbps. Backend and ratio: derived, the ratio as all intra-node links of one accelerator over its share of the NICs. A dash: not stated by the source.
 SELECT n.provider || ' ' || n.node AS node,
        n.accelerators || ' ' || replace(replace(replace(replace(n.accelerator, 'NVIDIA ', ''), ' SXM', ''), 'Intel ', ''), 'AWS ', '') AS accelerator,
        n.nics || ' x ' || n.nic_rate AS cards,

@@ -1,4 +1,4 @@
--- title: Generations of NVLink
+-- title: NVLink generations
 -- column generation: Generation
 -- column accelerators: Accelerators
 -- column link_rate: One link, one way [GBps] .0
@@ -6,7 +6,7 @@
 -- column one_way: All links, one way [GBps] .0
 -- column both_ways: All links, both ways [GBps] .0
 -- column source: Source
--- note: All links: derived, links times one link, and twice that for both directions, which is the figure of the data sheets.
+-- note: All links: derived, links times the bandwidth of one, doubled for both directions as on data sheets.
 SELECT generation,
        accelerators,
        link_rate,

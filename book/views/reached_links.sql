@@ -1,11 +1,11 @@
--- title: What links reach
+-- title: Achieved link bandwidth
 -- column link: Link
 -- column method: Measured with
 -- column specified: Specified [GBps] .1
--- column reached: Reached [GBps] .1
+-- column reached: Achieved [GBps] .1
 -- column share: Share [%] .0
 -- column source: Source
--- note: Reported, one direction, single runs of others. Share: derived.
+-- note: Reported by others, one direction, single runs. Share: derived.
 SELECT link,
        method,
        specified,

@@ -1,10 +1,10 @@
--- title: Ring and double tree, computed: share of the bandwidth limit
+-- title: Ring and double tree, share of the bandwidth limit
 -- column size: Size [MB] .3
 -- column ring_64: Ring, 64 ranks [%] .1
 -- column tree_64: Tree, 64 ranks [%] .1
 -- column ring_1024: Ring, 1,024 ranks [%] .1
 -- column tree_1024: Tree, 1,024 ranks [%] .1
--- note: Computed by the calculator from its formulas, not measured: 320 GBps, 5 µs a step. The limit is the time for 2 S at that bandwidth, without latency.
+-- note: Computed by the calculator: 320 GBps, 5 µs per step. The limit is the time for 2 S at that bandwidth, without latency.
 -- plot: line
 -- plot x: size
 -- plot y: ring_64, tree_64, ring_1024, tree_1024

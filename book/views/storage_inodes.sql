@@ -1,10 +1,10 @@
--- title: How many files a file system holds
+-- title: Inodes per TB
 -- column system: File system
 -- column rule: Rule
--- column per_tb: Files in a TB [M] .1
--- column mean: Mean file where both end together [kB] .1
+-- column per_tb: Files per TB [M] .1
+-- column mean: Break-even file size [kB] .1
 -- column source: Source
--- note: The last two are derived from the rule. Files smaller than the mean use up the inodes first.
+-- note: The last two are derived from the rule. If your mean file is smaller than the break-even size, inodes run out before space.
 SELECT system, rule,
        files / capacity * 1000 / 1e6 AS per_tb,
        capacity * 1e9 / files / 1e3 AS mean,

@@ -1,14 +1,14 @@
--- title: What one accelerator reads in MLPerf Storage
+-- title: Reads per accelerator in MLPerf Storage
 -- column workload: Workload
 -- column sample: Sample [MB] .3
--- column per_file: Samples in a file .0
+-- column per_file: Samples per file .0
 -- column step: Step [ms] .1
 -- column samples: Samples/s .0
 -- column files: Files/s .1
--- column rate: Rate [GBps] .2
--- column busy: Must be busy [%] .0
+-- column rate: Bandwidth [GBps] .2
+-- column busy: Required utilization [%] .0
 -- column source: Source
--- note: Size of a sample, batch, step and share: the settings of the benchmark (reported). Samples, files and rate of a second: derived, for an accelerator that never waits.
+-- note: Sample size, batch, step and utilization: settings of the benchmark (reported). Samples, files and bandwidth: derived, for an accelerator that never waits.
 SELECT workload || ', ' || accelerator AS workload,
        sample / 1e6 AS sample,
        samples_per_file AS per_file,

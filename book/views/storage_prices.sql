@@ -1,10 +1,10 @@
--- title: Price per GB and month
+-- title: Storage prices per GB and month
 -- column store: Store
 -- column price: Per GB and month [USD] .5
 -- column month: 100 TB, per month [USD] .0
--- column times: Against S3 Standard .2
+-- column times: Relative to S3 Standard .2
 -- column source: Source
--- note: List prices (AWS: US East), read between March and November 2026, without requests and transfers. 100 TB, and the ratio: derived.
+-- note: List prices (AWS: US East), read between March and November 2026, without requests and transfers. 100 TB and the ratio: derived.
 SELECT p.store, p.price,
        p.price * 100000 AS month,
        p.price / s.price AS times,

@@ -1,11 +1,11 @@
--- title: Throughput that comes with the capacity of rented file systems
+-- title: Throughput by capacity of rented file systems
 -- column service: Service
--- column rate: For each TiB [MBps] .0
--- column smallest: Smallest [TiB] .1
--- column at_smallest: Smallest gives [GBps] .1
--- column for_ten: 10 GBps need [TiB] .0
+-- column rate: Per TiB [MBps] .0
+-- column smallest: Minimum size [TiB] .1
+-- column at_smallest: Throughput at minimum [GBps] .1
+-- column for_ten: Size for 10 GBps [TiB] .0
 -- column source: Source
--- note: Throughput and smallest size as the vendors state them, without the tiers of 250 and 40 MBps; Filestore counts 260 MiB a second. The last two columns are derived.
+-- note: Throughput and minimum size as the vendors state them, without the 250 and 40 MBps tiers. Filestore states 260 MiB per second. The last two columns are derived.
 WITH s AS (SELECT service, smallest, source,
                   per_tib * CASE counts_in WHEN 'MiB' THEN 1.048576 ELSE 1.0 END AS rate
            FROM storage_services)

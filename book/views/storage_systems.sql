@@ -1,11 +1,11 @@
--- title: File systems and services that training meets
+-- title: File systems and services for training
 -- column system: System
 -- column kind: Kind
--- column metadata: Names, sizes and owners are kept by
--- column client: A node needs
--- column licence: Licence
+-- column metadata: Metadata is kept by
+-- column client: Client on the node
+-- column licence: License
 -- column source: Source
--- note: From the documentation of each, read in November 2026. Kinds: parallel means that a client talks to many data servers at once; network, that it talks to one address; object, that whole objects are put and got over HTTP.
+-- note: From each system's documentation, read in November 2026. Parallel: a client talks to many data servers at the same time. Network: it talks to one address. Object: whole objects over HTTP.
 SELECT system, kind, metadata, client, licence,
        '[1](' || source || ')' AS source
 FROM storage_systems
