@@ -1,8 +1,7 @@
--- title: Terms, and where they are explained
+-- title: Terms, each linked to the section that explains it
 -- column name: Term
 -- column meaning: Meaning
--- column place: Explained in
-SELECT '**' || term || '**' || CASE WHEN also IS NULL THEN '' ELSE ' (' || also || ')' END AS name,
-       meaning, '[' || chapter || '](../../' || place || ')' AS place
+SELECT '**[' || term || '](../../' || place || ')**' || CASE WHEN also IS NULL THEN '' ELSE ' (' || also || ')' END AS name,
+       meaning
 FROM glossary
 ORDER BY lower(term);

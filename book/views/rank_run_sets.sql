@@ -2,7 +2,7 @@
 -- column name: Variable
 -- column value: Value
 -- column source: From
--- note: A trial without a launcher, on a machine with two cores and no accelerator: values are those of this machine, and of folders the last part is shown.
+-- note: Dry run without a launcher, on a machine with two cores and no accelerator. Folders are shortened to their last part.
 SELECT k.name, k.value, k.source
 FROM rank_run AS k
 JOIN records AS r ON r.record = k.record

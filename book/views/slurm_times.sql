@@ -1,6 +1,6 @@
--- title: How long Slurm waits, unless the site has set it otherwise
+-- title: Slurm timeouts and their defaults
 -- column name: Parameter
 -- column seconds: Default [s] .0
--- column what: What it decides
--- note: By the manual of Slurm 22.05. `scontrol show config` prints those of your site.
+-- column what: Meaning
+-- note: Defaults of the Slurm 22.05 manual. `scontrol show config` prints your site's.
 SELECT name, seconds, what FROM slurm_times ORDER BY seconds, name
