@@ -1,8 +1,8 @@
--- title: Tokens that a step of the target gives with speculative decoding
+-- title: Speculative decoding: tokens per target step
 -- column drafted: Tokens drafted .0
--- column tokens: Expected tokens of a step .2
+-- column tokens: Expected tokens per step .2
 -- column acceptance: Accepted
--- note: Derived: `(1 - a**(k + 1)) / (1 - a)`, Leviathan et al. 2022. Rates of acceptance are assumed.
+-- note: Derived: `(1 - a**(k + 1)) / (1 - a)`, Leviathan et al. 2022. Acceptance rates are assumed.
 -- plot: line
 -- plot x: drafted
 -- plot y: tokens
