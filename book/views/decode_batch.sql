@@ -1,11 +1,11 @@
 -- title: A decode step of Llama 3.1 8B on one H100, at best
 -- column batch: Sequences .0
--- column read: Reading [ms] .2
--- column compute: Arithmetic [ms] .2
--- column cache: Of the reading, KV cache [%] .0
--- column each: Tokens of each in 1 s .0
--- column total: Tokens of all in 1 s .0
--- note: Reading: computed by the calculator, 16.06 GB of weights and 131,072 bytes of KV cache per token, 1,024 tokens of context, 3.35 TBps. Arithmetic: derived, 2 operations for each of 8.03 billion parameters and each sequence at the peak of 989 TFLOPS. Not measured; the tokens count the longer of the two. More sequences than in the last row do not fit.
+-- column read: Weights and cache read [ms] .2
+-- column compute: Compute [ms] .2
+-- column cache: KV cache, share of read [%] .0
+-- column each: Tokens/s per user .0
+-- column total: Tokens/s in total .0
+-- note: Computed: 16.06 GB of weights, 131,072 bytes of KV cache per token, 1,024 tokens of context, 3.35 TBps, and 2 FLOPs for each of 8.03 billion parameters at 989 TFLOPS. The longer time counts. More than 256 sequences do not fit.
 SELECT d.batch AS batch,
        d.decode_seconds * 1e3 AS read,
        2 * s.parameters * 1e9 * d.batch / (f.tflops * 1e12) * 1e3 AS compute,

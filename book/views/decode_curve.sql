@@ -1,8 +1,8 @@
 -- title: Throughput against latency as the batch grows
--- column total: Tokens of all sequences in 1 s .0
--- column token: Time of a token [ms] .1
+-- column total: Throughput, tokens/s .0
+-- column token: Time per token [ms] .1
 -- column context: Context
--- note: Computed, not measured: the longer of reading and arithmetic of a decode step, Llama 3.1 8B in bf16 on one H100 SXM at its peaks, batches of 1, 2, 4 and so on; a line ends where the next batch does not fit into memory.
+-- note: Computed: the longer of memory read and compute in a decode step, Llama 3.1 8B in bf16 on one H100 SXM at its peaks, batches of 1, 2, 4 and so on. A line ends where the next batch does not fit into memory.
 -- plot: line
 -- plot x: total
 -- plot y: token

@@ -1,15 +1,15 @@
--- title: Chips made for inference first
+-- title: Inference chips
 -- column chip: Chip
--- column vendor: From
+-- column vendor: Vendor
 -- column on_chip: SRAM [MB] .0
 -- column memory: HBM [GB] .1
 -- column far_memory: DDR [GB] .0
 -- column bandwidth: Bandwidth [GBps] .0
--- column chips: Chips for 70 GB of weights .0
+-- column chips: Chips for 70B in fp8 .0
 -- column sold_as: Sold as
 -- column state: State
 -- column source: Source
--- note: Vendors' figures. Bandwidth is that of HBM where there is any, else of SRAM. Chips: derived, 70 GB (70B parameters in fp8) over HBM, or SRAM where there is none, rounded up, without room for a KV cache. A dash: none, or no source was found.
+-- note: Vendors' figures. Bandwidth of HBM, or of SRAM without HBM. Chips: derived, 70 GB over HBM or SRAM, rounded up, without room for a KV cache. A dash: none, or no source found.
 SELECT c.chip AS chip, c.vendor AS vendor, c.on_chip AS on_chip, c.memory AS memory, c.far_memory AS far_memory, c.bandwidth AS bandwidth,
        CASE WHEN CAST(70.0 / coalesce(c.memory, c.on_chip / 1000.0) AS INTEGER) < 70.0 / coalesce(c.memory, c.on_chip / 1000.0)
             THEN CAST(70.0 / coalesce(c.memory, c.on_chip / 1000.0) AS INTEGER) + 1

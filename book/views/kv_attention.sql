@@ -1,12 +1,12 @@
--- title: KV cache of the same model by kind of attention
+-- title: KV cache by kind of attention
 -- column attention: Attention
--- column values: Values of a token and layer .0
--- column token: A token, bf16 [KiB] .0
--- column share: Of MHA [%] .1
+-- column values: Values per token and layer .0
+-- column token: Per token, bf16 [KiB] .0
+-- column share: Relative to MHA [%] .1
 -- column short: 8,192 tokens, bf16 [GiB] .2
 -- column short8: 8,192 tokens, fp8 [GiB] .2
 -- column long: 131,072 tokens, bf16 [GiB] .2
--- note: Computed by the calculator from its formulas, not measured: 80 layers, 64 heads of 128, 8 groups for GQA; a latent vector of 512 and a rotated key of 64 for MLA. One sequence.
+-- note: Computed: 80 layers, 64 heads of 128, 8 groups for GQA, a latent vector of 512 and a rotated key of 64 for MLA. One sequence.
 SELECT upper(a.attention) AS attention,
        a.values_per_layer AS "values",
        a.token_bytes / 1024.0 AS token,

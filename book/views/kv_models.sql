@@ -1,12 +1,12 @@
 -- title: KV cache of published models
 -- column model: Model
 -- column attention: Attention
--- column token: Cache per token [KiB] .0
--- column short: Cache of 8,192 tokens [GiB] .2
--- column long: Cache of 131,072 tokens [GiB] .1
--- column formula: By the plain formula [GiB] .1
+-- column token: Per token [KiB] .0
+-- column short: 8,192 tokens [GiB] .2
+-- column long: 131,072 tokens [GiB] .1
+-- column formula: 131,072 tokens, plain formula [GiB] .1
 -- column source: Source
--- note: Derived from the shapes, bf16, one sequence. Per token: what the layers with full attention add. The last column before the source counts all layers as full, at 131,072 tokens. Not counted: the state of linear layers, which does not grow, and the indexer's keys of sparse attention.
+-- note: Derived from the shapes, bf16, one sequence. Per token: the layers with full attention. The plain formula counts all layers as full. Not counted: the state of linear layers, and the indexer's keys of sparse attention.
 SELECT s.model AS model,
        s.attention AS attention,
        s.full_layers * coalesce(2 * s.kv_heads * s.head_size, s.latent_size + s.rope_size) * 2 / 1024.0 AS token,

@@ -3,7 +3,7 @@
 -- column average: mean, M/M/1 [service times] .1
 -- column p99: p99, M/M/1 [service times] .1
 -- column even: mean, M/D/1 [service times] .1
--- note: Derived: 1 / (1 - load), 4.605 / (1 - load), and 1 + load / (2 (1 - load)): Poisson arrivals, one server; service times exponential (M/M/1) or all equal (M/D/1). A model, not a server for language models; loads are assumed.
+-- note: Derived: 1 / (1 - load), 4.605 / (1 - load), and 1 + load / (2 (1 - load)), for Poisson arrivals at one server, with exponential (M/M/1) or equal (M/D/1) service times. A model, not an inference engine. Loads are assumed.
 -- plot: line
 -- plot x: load
 -- plot y: average, p99, even

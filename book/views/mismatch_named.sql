@@ -1,10 +1,10 @@
--- title: Four faults, and who names the rank
+-- title: Mismatched collectives and what detects them
 -- column fault: Fault
 -- column recorder: Flight recorder
 -- column detail: DETAIL
 -- column barrier: Monitored barrier
--- column words: What the recorder says
--- note: A small trial run: three ranks of gloo on a CPU, of which rank 2 is the odd one.
+-- column words: Flight recorder's message
+-- note: Measured in a small trial run: three gloo ranks on a CPU, of which rank 2 is the faulty one.
 SELECT a.fault AS fault,
        CASE WHEN a.named THEN 'rank ' || a.ranks ELSE 'does not see it' END AS recorder,
        CASE WHEN b.named THEN 'rank ' || b.ranks ELSE 'does not see it' END AS detail,

@@ -1,4 +1,4 @@
--- title: Sequences of 8,192 tokens that fit beside the weights
+-- title: Concurrent sequences of 8,192 tokens
 -- column model: Model, weights
 -- column a1: 1 H100, 80 GB .0
 -- column a2: 2 H100 .0
@@ -8,7 +8,7 @@
 -- column b8: 8 H200 .0
 -- column c8: 8 B200, 180 GB .0
 -- column d8: 8 MI355X, 288 GB .0
--- note: Derived: (devices times memory times 0.9, less weights, less 2 GiB per device) over the bf16 KV cache of 8,192 tokens, rounded down. The 0.9 and the 2 GiB for activations and buffers are assumed; labelled GB are counted as GiB. A dash: the weights alone do not fit. gpt-oss-120b as published, experts in MXFP4. MLA under tensor parallelism: every device keeps the whole cache. With data-parallel attention: every device keeps its own sequences and a copy of the attention weights.
+-- note: Sequences of 8,192 tokens, derived: (devices times memory times 0.9, less weights, less 2 GiB per device) over the bf16 KV cache, rounded down. The 0.9 and the 2 GiB for activations and buffers are assumed, labeled GB counted as GiB. A dash: the weights alone do not fit. gpt-oss-120b as published, experts in MXFP4.
 WITH cases AS (
   SELECT s.model || ', bf16' AS name, s.parameters AS rank, 1 AS part, s.parameters * 2 / 1.073741824 AS weights, 0.0 AS copied, 0 AS whole,
          s.full_layers * 2 * s.kv_heads * s.head_size * 2 * 8192 / 1073741824.0 AS cache

@@ -1,12 +1,12 @@
 -- title: Weights by format
 -- column format: Format
--- column bits: Bits of a weight .2
+-- column bits: Bits per weight .2
 -- column small: 8.03B parameters [GiB] .1
 -- column large: 70.6B parameters [GiB] .1
 -- column huge: 405.9B parameters [GiB] .1
 -- column note: Scales
 -- column source: Source
--- note: Sizes are derived: parameters times bits over 8. Real checkpoints keep embeddings and some layers in 16 bits, so quantized ones are larger.
+-- note: Derived: parameters times bits over 8. Real quantized checkpoints are larger, because they keep embeddings and some layers in 16 bits.
 SELECT f.format AS format,
        f.bits AS bits,
        s.parameters * 1e9 * f.bits / 8 / 1073741824.0 AS small,
