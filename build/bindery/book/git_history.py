@@ -171,7 +171,7 @@ def read_changes(root: Path, paths: Iterable[str]) -> Mapping[str, Mapping[str, 
 
 
 def _read_patch(patch: str) -> Iterator[tuple[str, Sequence[Hunk]]]:
-    """Each file of a patch with its hunks; none for a file that is no text."""
+    """Each file of a patch with its hunks; none for a file that is not a text."""
     for file in re.split(r"^diff --git .*\n", patch, flags=re.MULTILINE)[1:]:
         head, *hunks = re.split(r"^@@ .*\n", file, flags=re.MULTILINE)
         names = re.findall(r"^(?:---|\+\+\+) (.*?)\t?$", head, flags=re.MULTILINE)

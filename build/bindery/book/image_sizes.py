@@ -217,7 +217,7 @@ def _has_own_gamma(image: Image) -> bool:
 
 
 def _list_candidates(image: Image) -> Iterator[bytes]:
-    """The image packed anew, in each way that keeps its look."""
+    """The image packed again, in each way that keeps its look."""
     shown = _find_shown_size(image)
     wanted = _fit(*shown)
     is_turned = shown != image.size

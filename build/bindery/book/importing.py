@@ -1,4 +1,4 @@
-"""A chapters.yaml for a book whose chapters stand in `chapters-md.txt`, one path a line."""
+"""A chapters.yaml for a book whose chapters are in `chapters-md.txt`, one path a line."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _write_yaml(
         lines.append(f"cover: {_quote(cover)}")
     lines += [
         "",
-        "# Where programs and other files of the book stand on the web; without it, ebooks name",
+        "# Where programs and other files of the book are on the web; without it, ebooks name",
         "# such files and cannot link them.",
         "# repository:",
         "#   url: https://github.com/OWNER/NAME",

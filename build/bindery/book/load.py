@@ -109,7 +109,7 @@ def _suggest_chapter(tree: Tree, path: str, config: Config) -> str:
 
 
 def is_left_out(path: str, config: Config) -> bool:
-    """Whether `not_chapters` says that this file is no part of the book."""
+    """Whether `not_chapters` says that this file is not part of the book."""
     return any(
         fnmatch.fnmatchcase(path, pattern) or path.startswith(_begin_folder(pattern))
         for pattern in config.not_chapters

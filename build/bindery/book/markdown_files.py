@@ -24,7 +24,7 @@ _HIDDEN_FOLDERS = (".github",)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A Markdown file: its text as it lies on disk, and parsed."""
+    """A Markdown file: its text as it is on disk, and parsed."""
 
     text: str
     chapter: Chapter
@@ -36,7 +36,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What is to stand at a place instead of what stands there. It lies within one line."""
+    """The new text for a place. It is within one line."""
 
     span: Span
     old: str
@@ -48,8 +48,8 @@ def read_documents(
 ) -> Mapping[str, Document]:
     """Read every Markdown file below the root. `known` are chapters that are parsed already.
 
-    Files that are no chapters and no UTF-8 are left out; what they link to cannot be known. So are
-    symbolic links, and books within this one, folders with a `chapters.yaml` of their own.
+    Files that are neither chapters nor UTF-8 are left out, because what they link to cannot be
+    known. So are symbolic links, and books within this one, folders with a `chapters.yaml` of their own.
     Raises BookError where a chapter of the book cannot be read.
     """
     parsed = {chapter.path: chapter for chapter in known}
@@ -77,7 +77,7 @@ def read_documents(
 def make_document(
     path: str, text: str, *, maths: bool = False, chapter: Chapter | None = None
 ) -> Document:
-    """The document of a text as it lies on disk."""
+    """The document of a text as it is on disk."""
     source = read_source(text)
     if chapter is None or chapter.source != source:
         chapter = parse_chapter(path, source, maths=maths)

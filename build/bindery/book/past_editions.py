@@ -150,7 +150,7 @@ def _read_commit(
 
 
 def _compare(hunks: Sequence[Hunk], read: Callable[[str], Iterable[str]]) -> tuple[int, int]:
-    """How much came and how much went. What stands in both is neither, for a paragraph is one
+    """How much came and how much went. What is in both is neither, for a paragraph is one
     line, and text moves."""
     old = Counter(piece for hunk in hunks for line in hunk.removed for piece in read(line))
     new = Counter(piece for hunk in hunks for line in hunk.added for piece in read(line))

@@ -119,7 +119,7 @@ class _Resolver:
         self.folded: dict[str, Mapping[str, str]] = {}
         """The anchors of a chapter by their small letters."""
         self.hidden: dict[str, Mapping[str, str]] = {}
-        """Where in a chapter stand headings that are none, by the anchors that they would have."""
+        """Where in a chapter are headings that are none, by the anchors that they would have."""
         self.last_repeats: dict[tuple[str, str], str] = {}
         self.places: dict[str, list[str]] = {}
         self.namesakes: dict[str, list[str]] = {}
@@ -171,7 +171,7 @@ class _Resolver:
             repair = "write 'mailto:' and the mail address"
             return NoDestination("the address names no mailbox", repair=repair)
         if _NO_MAILBOX.match(url):
-            repair = "put what is no mail address, such as a version, in a code span"
+            repair = "put what is not a mail address, such as a version, in a code span"
             return NoDestination("the name of no mail host ends in a number", repair=repair)
         return ToWeb(url)
 
@@ -198,7 +198,7 @@ class _Resolver:
         base = re.sub(r"-\d+$", "", fragment)
         if base != fragment and base in slugs:
             last = self._find_last_repeat(path, base)
-            return fail(last, "it lies beyond the last heading of that text")
+            return fail(last, "it is beyond the last heading of that text")
         slugged = slugify_heading(fragment)
         nearest = slugged if slugged in slugs else find_nearest(fragment, slugs)
         reason = self._find_hidden_heading(path, slugged)
@@ -229,7 +229,7 @@ class _Resolver:
         return self.last_repeats[path, base]
 
     def _find_hidden_heading(self, path: str, slug: str) -> str:
-        """Where a heading stands that looks as if it had this anchor, and has none."""
+        """Where a heading is that looks as if it had this anchor, and has none."""
         if path not in self.hidden:
             self.hidden[path] = _list_hidden_headings(self._read_chapter(path))
         return self.hidden[path].get(slug, "")
@@ -357,7 +357,7 @@ class _Resolver:
         # Letters that have changed places: closer than any other letters.
         close = close or folder.letters.get("".join(sorted(name)), "")
         close = close or find_nearest(name, folder.shown)
-        # A README stands in every folder, so its name alone says little.
+        # A README is in every folder, so its name alone says little.
         elsewhere = [] if name == "README.md" else self._find_by_name(name)
         nearest = posixpath.join(parent, close) if close else ""
         nearest = nearest or find_nearest(path, elsewhere) or next(iter(elsewhere), "")
@@ -422,7 +422,7 @@ def _join_path(typed: str, here: str) -> str:
 
 
 def _find_nested(address: str) -> str:
-    """An address that stands inside another by mistake. A query may hold one, and so may an
+    """An address that is inside another by mistake. A query may hold one, and so may an
     archive, but not an archive's copy of an archive."""
     nested = _NESTED.search(address)
     if nested is None:
@@ -455,7 +455,7 @@ def _fold(name: str) -> str:
 
 
 def _list_hidden_headings(chapter: Chapter) -> Mapping[str, str]:
-    """What looks like a heading or an anchor and is none: its anchor, and where it stands."""
+    """What looks like a heading or an anchor and is none: its anchor, and where it is."""
     hidden: dict[str, str] = {}
     for token in chapter.tokens:
         match token.type:
@@ -469,9 +469,9 @@ def _list_hidden_headings(chapter: Chapter) -> Mapping[str, str]:
             for heading in _HEADING_LINE.finditer(text):
                 title = heading["text"].rstrip(" \t").rstrip("#").strip(" \t")
                 slug = slugify_heading(_MARKS.sub("", title))
-                hidden.setdefault(slug, f"the heading of that name stands in {what}")
+                hidden.setdefault(slug, f"the heading of that name is in {what}")
             for anchor in _ANCHOR_TAG.finditer(text):
-                hidden.setdefault(anchor["name"], f"the anchor of that name stands in {what}")
+                hidden.setdefault(anchor["name"], f"the anchor of that name is in {what}")
     return hidden
 
 

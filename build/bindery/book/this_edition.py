@@ -38,7 +38,7 @@ class Edition:
 
 
 def find_edition(config: Config) -> Edition:
-    """Find out what is being built. Raises ConfigError where SOURCE_DATE_EPOCH is no number."""
+    """Find out what is being built. Raises ConfigError where SOURCE_DATE_EPOCH is not a number."""
     commit, committed = _ask_git(config.root)
     if not commit:
         commit = _read_head(config.root)

@@ -18,12 +18,12 @@ from bindery.core.report import LineReader, write_json
 
 RULE = "gone-finding"
 _KEYS = ("path", "rule", "text", "count")
-_REPAIR = "mend the line, or delete the file and write it anew with `--write-baseline`"
+_REPAIR = "fix the line, or delete the file and write it again with `--write-baseline`"
 
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """A line of the file: which finding, how often, and where in the file that stands."""
+    """A line of the file: which finding, how often, and where in the file that is."""
 
     identity: Identity
     count: int
@@ -32,7 +32,7 @@ class Acceptance:
 
 @dataclass(frozen=True, slots=True)
 class Sifted:
-    """Findings held against what is accepted."""
+    """Findings compared with what is accepted."""
 
     fresh: tuple[Finding, ...]
     accepted: tuple[Finding, ...]
@@ -62,10 +62,10 @@ def _parse_line(line: str, span: Span) -> Acceptance:
     except (ValueError, RecursionError):
         row = None
     if not isinstance(row, dict):
-        message = "this line is no accepted finding: it is not a JSON object"
+        message = "this line is not an accepted finding: it is not a JSON object"
         raise ConfigError(Finding(span, "config", message, _REPAIR))
     if problem := _find_problem(row):
-        message = f"this line is no accepted finding: {problem}"
+        message = f"this line is not an accepted finding: {problem}"
         raise ConfigError(Finding(span, "config", message, _REPAIR))
     return Acceptance(Identity(row["path"], row["rule"], row["text"]), row["count"], span)
 
@@ -145,7 +145,7 @@ def _report_gone(entry: Acceptance, number: int, *, has_moved: bool) -> Finding:
     command = f"`bindery check --write-baseline {entry.span.path}`"
     hint = f"take it out: {command}"
     if has_moved:
-        hint += "; if its file or its words have only changed, delete the list and write it anew: "
+        hint += "; if its file or its words have only changed, delete the list and write it again: "
         hint += f"{command}. Under `baseline` in chapters.yaml, `mv` and `format` keep it true"
     return Finding(entry.span, RULE, message, hint, Severity.WARNING)
 

@@ -52,7 +52,7 @@ def read_listed(config: Config) -> tuple[Acceptance, ...]:
 
 
 def relate_path(root: Path, path: Path) -> str:
-    """A path as findings name it: relative to the root of the book where it lies there."""
+    """A path as findings name it: relative to the root of the book where it is there."""
     try:
         return path.resolve().relative_to(root.resolve()).as_posix()
     except ValueError:
@@ -65,7 +65,7 @@ def is_of_check(entry: Acceptance) -> bool:
 
 
 def sift_listed(inspection: Inspection, findings: Sequence[Finding] | None = None) -> Sifted:
-    """The findings of a book, or these, held against the list that it names.
+    """The findings of a book, or these, compared with the list that it names.
 
     Raises ConfigError where the list cannot be read.
     """
@@ -81,7 +81,7 @@ def sift_listed(inspection: Inspection, findings: Sequence[Finding] | None = Non
 def prepare_carrying(
     config: Config, rule: str, map_path: Callable[[str], str] = str
 ) -> Callable[[], Mapping[str, tuple[str, str]]] | None:
-    """What gives the list anew once the sources have changed, as a change of its file; None where
+    """What gives the list again once the sources have changed, as a change of its file; None where
     the book has no list. It is called before the change, for it looks at the book as it is.
 
     Raises ConfigError where the list cannot be read, BookError by `rule` where it may not be

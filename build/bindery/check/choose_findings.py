@@ -27,7 +27,7 @@ def find_folders(inspection: Inspection, root: Path, paths: Sequence[str]) -> li
                 Finding(
                     Span.whole(path),
                     "config",
-                    f"no chapter of the book lies at '{path}'",
+                    f"no chapter of the book is at '{path}'",
                     "name chapters or folders of this book, relative to the folder you are in",
                 )
             )
@@ -48,7 +48,7 @@ def relate_paths(root: Path, paths: Sequence[str]) -> list[str]:
 
 
 def is_below(path: str, folders: Sequence[str]) -> bool:
-    """Whether a path is one of these, or lies in one of them; without any it is."""
+    """Whether a path is one of these, or is in one of them; without any it is."""
     return not folders or any(
         not folder or path == folder or path.startswith(f"{folder}/") for folder in folders
     )

@@ -1,7 +1,7 @@
 """Where a block of code stops to be what it is labelled as: Python, shell, YAML, JSON or TOML.
 
 Code in a book is often a part of a file, or has something left out. What is left out on purpose,
-with three dots or between angle brackets, is no fault, nor is a part that would stand in a whole.
+with three dots or between angle brackets, is not a fault, nor is a part that would be in a whole.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _describe_python(error: SyntaxError, line: str) -> CodeFault:
     problem = problem[:1].lower() + problem[1:]
     if problem == "invalid syntax":
         problem = "it breaks off here"
-    hint = "correct it, or label the block 'text' if it is no Python"
+    hint = "correct it, or label the block 'text' if it is not Python"
     row = (error.lineno or 1) - 1
     if isinstance(error, IndentationError):
         col = len(line) - len(line.lstrip())
@@ -121,7 +121,7 @@ def _take_magic_out(code: str) -> str:
 
 def _fill_bodies(code: str) -> str:
     """A body that is left out as an empty one: where the block ends with the head of a definition
-    or its decorators, or where a comment stands instead."""
+    or its decorators, or where a comment is instead."""
     lines = code.rstrip().split("\n")
     if re.match(r"[ \t]*@\w", lines[-1]):
         margin = lines[-1][: len(lines[-1]) - len(lines[-1].lstrip())]
@@ -189,13 +189,13 @@ def _find_in_shell(code: str) -> CodeFault | None:
             row = code.count("\n", 0, start)
             col = start - (code.rfind("\n", 0, start) + 1)
             width = min(fault.end - fault.start, max(len(code.split("\n")[row]) - col, 1))
-            is_misplaced = fault.message.endswith("cannot stand here")
+            is_misplaced = fault.message.endswith("cannot be here")
             hint = _NO_SHELL if is_misplaced else fault.help
             return CodeFault(row, col, width, fault.message, hint)
     return None
 
 
-_NO_SHELL = "correct it, or label the block 'text' if it is no shell code"
+_NO_SHELL = "correct it, or label the block 'text' if it is not shell code"
 
 
 def _find_in_console(code: str) -> CodeFault | None:
@@ -215,7 +215,7 @@ def _find_lost_continuation(code: str, commands: Sequence[Command]) -> ShellFaul
         return ShellFault(
             lost.start(),
             lost.start() + 1,
-            "a blank stands behind the backslash, so that the command ends here",
+            "a blank is behind the backslash, so that the command ends here",
             "take the blank out",
         )
     filled = [command for command in commands if command.words]
@@ -277,7 +277,7 @@ def _find_in_yaml(code: str) -> CodeFault | None:
     try:
         documents = list(YAML(typ="safe", pure=True).compose_all(code))
     except (ComposerError, RecursionError):
-        return None  # an alias whose anchor stands in a part that is not shown
+        return None  # an alias whose anchor is in a part that is not shown
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         row, col = (mark.line, mark.column) if mark else (0, 0)
@@ -296,7 +296,7 @@ def _find_in_yaml(code: str) -> CodeFault | None:
                 if isinstance(key, ScalarNode) and key.value != "<<":
                     if key.value in names:
                         mark = key.start_mark
-                        message = f"'{key.value}' stands twice in one mapping"
+                        message = f"'{key.value}' appears twice in one mapping"
                         hint = "only the last counts: take one out"
                         return CodeFault(mark.line, mark.column, len(key.value), message, hint)
                     names.add(key.value)
@@ -312,7 +312,7 @@ _YAML_HINTS = {
 # --- JSON and TOML ---------------------------------------------------------------------------
 
 # What is never closed goes to the end of its line, or of the code: to look for its end from each
-# quote anew takes for ever.
+# quote again takes for ever.
 _JSON_PIECE = re.compile(
     r'"(?:[^"\\\n]|\\.)*+"?|//[^\n]*|(?<!\S)#[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL
 )
@@ -352,9 +352,9 @@ def _find_in_json(code: str) -> CodeFault | None:
     row, col = error.lineno - 1, error.colno - 1
     before = code[: error.pos].rstrip()
     if before.endswith(",") and code[error.pos : error.pos + 1] in tuple("]}"):
-        problem = "a comma stands before the closing bracket"
+        problem = "a comma is before the closing bracket"
     elif problem.startswith("illegal trailing comma"):
-        problem, before = "a comma stands before the closing bracket", code[: error.pos + 1]
+        problem, before = "a comma is before the closing bracket", code[: error.pos + 1]
     elif problem.startswith("extra data"):
         problem = "something follows the end of the value"
     if problem.startswith("a comma"):

@@ -27,7 +27,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A finding where it stands: its identity, and the offending text alone, by which it is known
+    """A finding where it is: its identity, and the offending text alone, by which it is known
     again where the words around it have changed."""
 
     identity: Identity
@@ -35,7 +35,7 @@ class Standing:
 
 
 def identify_finding(finding: Finding, line: str) -> Identity:
-    """The identity of a finding, given the source line that it stands in."""
+    """The identity of a finding, given the source line that it is in."""
     span = finding.span
     if not span.width:
         return Identity(span.path, finding.rule, _NUMBER.sub("#", _squeeze(finding.message)))
@@ -48,12 +48,12 @@ def identify_finding(finding: Finding, line: str) -> Identity:
 
 
 def describe_standing(finding: Finding, line: str) -> Standing:
-    """Where a finding stands, given its source line."""
+    """Where a finding is, given its source line."""
     span = finding.span
     core = line[span.col - 1 :][: span.width] if span.width else finding.message
     return Standing(identify_finding(finding, line), _squeeze(core))
 
 
 def _squeeze(text: str) -> str:
-    """Every run of blanks as one: a table that is padded anew stays the same."""
+    """Every run of blanks as one: a table that is padded again stays the same."""
     return re.sub(r"\s+", " ", text)

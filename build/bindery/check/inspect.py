@@ -52,7 +52,7 @@ def inspect_book(
 
     Without `follows` the numbers of views are not followed to their sources, except where records
     are stale: enough to fill and to compare, and quicker. With `since`, a revision of git, the
-    chapters are held against what they were then; ConfigError where there is no such revision.
+    chapters are compared with what they were then; ConfigError where there is no such revision.
     Where `only` names chapters and nothing else, the book is these: the findings in them are the
     same, others are not all there, and it is quicker.
     """

@@ -22,7 +22,7 @@ CLASSES: Mapping[str, str] = {
     MEASURED: "a tool of this book ran, and its record is kept",
     DERIVED: "worked out from other numbers; the formula is kept",
     "vendor": "a data sheet or a page of the vendor",
-    "reported": "somebody else measured and published it",
+    "reported": "someone else measured and published it",
     "assumed": "chosen for the sake of an example",
 }
 """Each class of number, and what it means."""
@@ -35,7 +35,7 @@ _DAYS_OF_MONTH = 30.44
 @dataclass(frozen=True, slots=True)
 class Quoted:
     """The quotations of each chapter that are what their views give, and the records that they
-    stand on, numbered in the order of the book."""
+    are based on, numbered in the order of the book."""
 
     chapters: Mapping[str, tuple[Region | Value, ...]]
     records: Mapping[str, str]
@@ -100,7 +100,7 @@ def list_cells(region: Region, evidence: Evidence) -> Mapping[tuple[int, int], P
 
 
 def find_number(value: Value, evidence: Evidence) -> Provenance | None:
-    """The provenance of a sound value; None where it is no number."""
+    """The provenance of a sound value; None where it is not a number."""
     table = evidence.tables[value.view]
     column = [entry.key for entry in table.columns].index(value.column)
     labels = [format_cell(row[0], table.columns[0]) for row in table.rows]

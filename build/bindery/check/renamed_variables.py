@@ -39,7 +39,7 @@ class Rename:
 
 @dataclass(frozen=True, slots=True)
 class OldName:
-    """A place where the old name of a variable stands, in characters of the text."""
+    """A place where the old name of a variable is, in characters of the text."""
 
     start: int
     end: int
@@ -68,15 +68,15 @@ def find_old_names(text: str, around: str = "") -> Iterator[OldName]:
     matches = list(_make_pattern().finditer(text))
     if not matches or _OF_THE_CHANGE.search(f"{text}\n{around}"):
         return
-    stand = {match[0]: load_renames()[match[0]] for match in matches}
+    written = {match[0]: load_renames()[match[0]] for match in matches}
     known = {
         old
-        for old, rename in stand.items()
+        for old, rename in written.items()
         if _has_name(text, rename.new) or _has_name(around, rename.new)
     }
     for match in matches:
         if match[0] not in known:
-            yield OldName(match.start(), match.end(), stand[match[0]])
+            yield OldName(match.start(), match.end(), written[match[0]])
 
 
 def find_old_names_in_code(code: str, language: str) -> Iterator[OldName]:
@@ -88,7 +88,7 @@ def find_old_names_in_code(code: str, language: str) -> Iterator[OldName]:
 
 
 def _has_name(text: str, name: str) -> bool:
-    """Whether a name stands in a text, and not as a part of a longer one."""
+    """Whether a name is in a text, and not as a part of a longer one."""
     return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w])", text) is not None
 
 

@@ -135,7 +135,7 @@ _PARTS = {
 
 @dataclass(frozen=True, slots=True)
 class UndatedClaim:
-    """Words that say "now": where they stand in the text."""
+    """Words that say "now": where they are in the text."""
 
     start: int
     end: int
@@ -144,7 +144,7 @@ class UndatedClaim:
 
 @dataclass(frozen=True, slots=True)
 class DatedClaim:
-    """Words that tie a sentence to a time: where they stand, and the last day they speak of."""
+    """Words that tie a sentence to a time: where they are, and the last day they speak of."""
 
     start: int
     end: int
@@ -197,7 +197,7 @@ def _compile_words(word: str) -> re.Pattern[str]:
 
 
 def _is_mentioned(match: re.Match[str], prose: str) -> bool:
-    """Whether the words stand in quotation marks: the text speaks of them."""
+    """Whether the words are in quotation marks: the text speaks of them."""
     before = prose[match.start() - 1 : match.start()] if match.start() else ""
     behind = prose[match.end() : match.end() + 1]
     return bool(before) and before in "\"'“‘«„" and bool(behind) and behind in "\"'”’»“,."

@@ -192,7 +192,7 @@ def _find_in_bytes(prose: str) -> Iterator[Slip]:
 
 
 def _read_amounts(prose: str) -> Iterator[_Amount]:
-    """The numbers of bits and bytes that are no part of the name of a product."""
+    """The numbers of bits and bytes that are not part of the name of a product."""
     for match in _BYTES.finditer(prose):
         unit = match.start()
         counted = _NUMBER_BEFORE.search(prose, max(unit - 16, 0), unit)

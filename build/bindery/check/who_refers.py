@@ -44,7 +44,7 @@ class Reference:
     how: str
     """In which way: "link", "image", "definition", "table", "command", "view" and so on."""
     text: str
-    """What stands there."""
+    """What is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def _find_links(
 
 
 def _stays_inside(path: str, asked: Asked) -> bool:
-    """Whether a link stands in what is asked for: a file's links to itself are no news."""
+    """Whether a link is in what is asked for: a file's links to itself are not news."""
     return path in asked.paths or (bool(asked.folder) and path.startswith(asked.folder))
 
 

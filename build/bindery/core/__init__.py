@@ -1,1 +1,1 @@
-"""What every other package stands on: the model, the configuration, findings, processes, files."""
+"""What every other package builds on: the model, the configuration, findings, processes, files."""

@@ -11,7 +11,7 @@ from bindery.core.model import ConfigError, Finding, Span
 def read_today() -> date:
     """The day on which a book is looked at: of SOURCE_DATE_EPOCH if set, else today, in UTC.
 
-    Raises ConfigError where SOURCE_DATE_EPOCH is no number.
+    Raises ConfigError where SOURCE_DATE_EPOCH is not a number.
     """
     return (read_epoch() or datetime.now(UTC)).date()
 
@@ -19,7 +19,7 @@ def read_today() -> date:
 def read_epoch() -> datetime | None:
     """The time of SOURCE_DATE_EPOCH, None where it is not set.
 
-    Raises ConfigError where it is no number of seconds.
+    Raises ConfigError where it is not a number of seconds.
     """
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     if not epoch:
@@ -27,5 +27,5 @@ def read_epoch() -> datetime | None:
     try:
         return datetime.fromtimestamp(int(epoch), UTC)
     except (ValueError, OverflowError, OSError):
-        message = f"SOURCE_DATE_EPOCH is '{epoch}', which is no number of seconds"
+        message = f"SOURCE_DATE_EPOCH is '{epoch}', which is not a number of seconds"
         raise ConfigError(Finding(Span.whole("SOURCE_DATE_EPOCH"), "config", message)) from None

@@ -50,7 +50,7 @@ class PartEntry:
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """Where the files of the book stand on the web."""
+    """Where the files of the book are on the web."""
 
     url: str
     ref: str = ""
@@ -101,7 +101,7 @@ class Config:
     newest: str = ""
     """Where a reader finds the newest edition."""
     site: str = ""
-    """Where the site stands on the web; a site without an address has no map of itself."""
+    """Where the site is on the web; a site without an address has no map of itself."""
     cover: str = ""
     cover_span: Span | None = None
     folder: str = ""
@@ -170,7 +170,7 @@ def load_config(root: Path, rule_ids: Iterable[str]) -> Config:
     path = root / FILE_NAME
     shown = path.as_posix()
     if path.exists() and not path.is_file():  # a pipe would be waited for
-        message = f"{FILE_NAME} is no file"
+        message = f"{FILE_NAME} is not a file"
         raise ConfigError(Finding(Span.whole(shown), "config", message, "put a text file there"))
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -278,7 +278,7 @@ class _Reader:
         for key_node, value_node in node.value:
             key = str(key_node.value)
             if key in entries:
-                self._report(key_node, f"the key '{key}' stands here twice")
+                self._report(key_node, f"the key '{key}' appears twice")
             elif allowed is not None and key not in allowed:
                 self._report(key_node, f"{what} has no key '{key}'", _suggest_key(key, allowed))
             else:
@@ -445,7 +445,7 @@ class _Reader:
         entries = self._mapping(node, "'outputs'", _OUTPUT_KEYS) if node else {}
         name = self._text(entries.get("name"), "'name'", "book")
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-            self._report(entries["name"], f"'{name}' is no file name", "letters, digits, . _ -")
+            self._report(entries["name"], f"'{name}' is not a file name", "letters, digits, . _ -")
         formats = self._list(
             entries.get("formats"),
             "'formats'",
@@ -503,7 +503,7 @@ class _Reader:
             if target and target not in chapters:
                 nearest = find_nearest(target, chapters)
                 hint = f"did you mean '{nearest}'?" if nearest else "list it under 'parts'"
-                self._report(new, f"'{target}' is no chapter of this book", hint)
+                self._report(new, f"'{target}' is not a chapter of this book", hint)
             if source in chapters:
                 self._report(new, f"'{source}' is said to have moved and is still a chapter")
             moves.append(Move(source, target, self._span(new)))
@@ -555,7 +555,7 @@ class _Reader:
 
 
 def _suggest_key(key: str, allowed: Sequence[str]) -> str:
-    """What to do about a key that is not allowed where it stands."""
+    """What to do about a key that is not allowed where it is."""
     other = _OTHER_NAMES.get(key, "")
     if other in allowed:
         return f"did you mean '{other}'?"
@@ -634,7 +634,7 @@ _PLACES: Mapping[str, Sequence[str]] = {
     "to a chapter": _CHAPTER_KEYS,
     "to a tool, below `tools: NAME:`": _TOOL_KEYS,
 }
-"""Where each key may stand."""
+"""Where each key may be."""
 
 
 def _hint_at_beginning(error: MarkedYAMLError) -> str:

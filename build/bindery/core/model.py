@@ -93,7 +93,7 @@ class Link:
     """The alternative text of an image; empty for links."""
     label: str = ""
     """The label by which its definition is found, in the letters that labels are compared in;
-    empty where the destination stands in the link itself."""
+    empty where the destination is in the link itself."""
 
     @property
     def is_image(self) -> bool:
@@ -117,7 +117,7 @@ class Definition:
     destination: str
     """The same without angle brackets, backslashes and entities."""
     span: Span
-    """Where the label stands, with its brackets."""
+    """Where the label is, with its brackets."""
     destination_span: Span
     is_used: bool
     """Whether a link of the chapter reads it; of two with one label only the first is read."""
@@ -180,7 +180,7 @@ class Excuse:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What a chapter holds, so that an output can be held against it.
+    """What a chapter holds, so that an output can be compared with it.
 
     Each entry begins with the id that renderers write into the output, so that its absence can
     be seen. `None` stands for what only a browser could tell: rows and code of raw HTML.

@@ -125,7 +125,7 @@ def format_github(findings: Sequence[Finding], prefix: str = "") -> str:
     """Workflow commands that GitHub Actions shows beside the lines of a pull request.
 
     It shows so many of each level and drops the others without a word. So the last one that it
-    shows counts those that follow, and these stand in the log in a group. `prefix` is the folder
+    shows counts those that follow, and these are in the log in a group. `prefix` is the folder
     of the book inside its repository.
     """
     lines = []

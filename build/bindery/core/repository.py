@@ -23,7 +23,7 @@ check need not load what changes files."""
 MADE_BY_US = re.compile(rb'<meta name="generator" content="bindery"\s*/?>')
 """What the first page of a site says that bindery has built."""
 REPORT = "report.json"
-"""What lies beside the outputs of a book."""
+"""What is beside the outputs of a book."""
 _HEAD = 1 << 16
 """Bytes of a page that hold its head."""
 
@@ -53,7 +53,7 @@ class Tree:
         return self._folders[path]
 
     def find_kind(self, path: str) -> Kind | None:
-        """What stands at this path, in exactly these letters."""
+        """What is at this path, in exactly these letters."""
         if not path:
             return "folder"
         parent, _, name = path.rpartition("/")
@@ -65,7 +65,7 @@ class Tree:
         return _read_kind(entry)
 
     def is_strange(self, path: str) -> bool:
-        """Whether something stands there that is neither a file nor a folder nor a link: a pipe,
+        """Whether something is there that is neither a file nor a folder nor a link: a pipe,
         a socket, a device."""
         parent, _, name = path.rpartition("/")
         entry = self.list_folder(parent).get(name)

@@ -15,7 +15,7 @@ _COMPARED = 64
 _CANDIDATES = 8
 _VOTES = 300
 _LONGEST = 200
-"""Letters; a longer word is no slip of the pen, and takes long to compare."""
+"""Letters; a longer word is not a slip of the pen, and takes long to compare."""
 _SHORT = 5
 """Letters of the name of a file, ending aside: where there are no more, the ending alone makes
 two names look alike."""

@@ -241,7 +241,9 @@ class _ChapterReader:
         match note.shape:
             case "prose":
                 start = note.end - 1 - len(note.label)
-                message = f"the destination of '[{note.text}]' is prose, so this is no link at all"
+                message = (
+                    f"the destination of '[{note.text}]' is prose, so this is not a link at all"
+                )
                 hint = "write a path or an address; one with spaces goes between < and >"
             case "open":
                 start = note.end - len(note.label)
@@ -250,7 +252,9 @@ class _ChapterReader:
                 if not re.search(r"[^\W\d_]", note.text):  # a number is a citation
                     return
                 start = note.end - len(note.label)
-                message = f"a space parts '[{note.text}]' from its destination, so this is no link"
+                message = (
+                    f"a space parts '[{note.text}]' from its destination, so this is not a link"
+                )
         span = Span(self.path, *place(start), width=len(note.label))
         self.findings.append(Finding(span, "dead-link", message, hint))
 
@@ -285,7 +289,7 @@ class _ChapterReader:
             yield Footnote(note.label, span, note.label in self.notes.used_footnotes)
 
     def _read_brackets(self, note: BracketNote, place: Callable[[int], tuple[int, int]]) -> None:
-        """Brackets that are no link: their label may be missing, or they hold prose."""
+        """Brackets that are not a link: their label may be missing, or they hold prose."""
         shape = note.shape
         if shape == "prose" or shape == "open" or shape == "apart":
             self._report_broken_link(note, place)
@@ -450,7 +454,7 @@ T = TypeVar("T")
 
 
 def _follow(items: Sequence[T], index: int) -> Iterator[T]:
-    """What stands behind an index. A slice would copy it for each of thousands of tags."""
+    """What is behind an index. A slice would copy it for each of thousands of tags."""
     return (items[position] for position in range(index + 1, len(items)))
 
 
@@ -465,7 +469,7 @@ _THEMES = {"#gh-light-mode-only": "light", "#gh-dark-mode-only": "dark"}
 
 
 def _pair_themes(children: Iterable[Token]) -> None:
-    """Make one image of each light one that stands beside a dark one: the latter becomes a
+    """Make one image of each light one that is beside a dark one: the latter becomes a
     `dark_image`, and the former keeps it as `dark`. One alone is an image like any other."""
     before: Token | None = None
     for child in children:
@@ -508,7 +512,7 @@ def _plain_text(
 
 
 def _split_following(tokens: Iterable[Token]) -> Iterator[Piece]:
-    """The pieces of HTML and of text behind a tag, up to the end of what it stands in."""
+    """The pieces of HTML and of text behind a tag, up to the end of what it is in."""
     depth = 0
     for token in tokens:
         depth += token.nesting

@@ -67,7 +67,7 @@ class InlineParser(ParserInline):
         state.cache[place] = state.pos
 
     def tokenize(self, state: StateInline) -> None:
-        """Make the tokens of the text that the state stands in."""
+        """Make the tokens of the text that the state is in."""
         end = state.posMax
         is_shallow = state.level < state.md.options["maxNesting"]
         while state.pos < end:

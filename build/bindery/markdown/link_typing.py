@@ -1,4 +1,4 @@
-"""How a destination is typed, and how it is typed anew where files have moved.
+"""How a destination is typed, and how it is typed again where files have moved.
 
 What an author chose stays: angle brackets, percent signs, a leading `./` or `/`, a slash behind a
 folder, a path that climbs higher than it need, the query and the anchor.
@@ -19,7 +19,7 @@ Style = Literal["bare", "angle", "html", "srcset"]
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
 _DOTS = re.compile(r"(?:\./+)+")
-# What cannot stand in a destination of each style, besides control characters.
+# What cannot be in a destination of each style, besides control characters.
 _NEVER = frozenset('%#?\\"<>^`{|}')
 _FORBIDDEN = {
     "bare": _NEVER | {" "},
@@ -37,7 +37,7 @@ class Form:
     """The path that it leads to, relative to the root; one outside begins with `..`."""
     style: Style
     prefix: str
-    """`./` as often as it stands at the front, or `/` for a path from the root."""
+    """`./` as often as it is at the front, or `/` for a path from the root."""
     excess: int
     """How many folders it climbs above the one that both ends have in common."""
     slash: bool
@@ -49,8 +49,8 @@ class Form:
 
 
 def read_form(raw: str, style: Style, here: str) -> Form | None:
-    """How a destination in a file in the folder `here` is typed; None where it is no path, or
-    escapes hide what is what. `raw` is as it stands in the file."""
+    """How a destination in a file in the folder `here` is typed; None where it is not a path, or
+    escapes hide what is what. `raw` is as it is in the file."""
     typed = raw
     if style in ("bare", "angle") and raw.startswith("<") and raw.endswith(">"):
         typed, style = raw[1:-1], "angle"
@@ -115,7 +115,7 @@ def write_form(form: Form, here: str, path: str, *, slash: bool | None = None) -
 
 
 def encode_name(name: str, style: Style) -> str:
-    """The name of a file as it can stand in a destination of a style; letters of all languages
+    """The name of a file as it can be in a destination of a style; letters of all languages
     stay as they are."""
     if name in (".", ".."):
         return name

@@ -2,7 +2,7 @@
 
 markdown-it-py gives lines of blocks only. Here some of its rules are wrapped. Inline ones write
 into `token.meta` of each link, image and raw tag its offset in the inline text; what leaves no
-token at all, definitions and brackets that are no link, is kept in `Notes`; of the
+token at all, definitions and brackets that are not a link, is kept in `Notes`; of the
 latter, inline tokens carry theirs as `brackets`.
 """
 
@@ -94,7 +94,7 @@ class Notes:
 def tokenise(source: str, *, maths: bool, only_anchors: bool = False) -> tuple[list[Token], Notes]:
     """Give the tokens of a text, and what else it holds.
 
-    With `only_anchors` the text is read as far as its anchors need it, and what stands in its
+    With `only_anchors` the text is read as far as its anchors need it, and what is in its
     paragraphs may be missing.
     """
     notes = Notes()
@@ -146,7 +146,7 @@ def make_parser(maths: bool = False, only_anchors: bool = False) -> MarkdownIt:
 
 
 _FAR_HEADING = re.compile(r"<h[1-6]|\[\^", re.IGNORECASE)
-"""Where the anchors depend on all of the text: the words of a raw heading stand in other tokens,
+"""Where the anchors depend on all of the text: the words of a raw heading are in other tokens,
 and a footnote that nothing refers to is left out with the headings in it."""
 
 
@@ -170,7 +170,7 @@ _MARKED = frozenset(
 def _wrap_inline_rule(
     parser: MarkdownIt, name: str, mark: Callable[[StateInline, int, int], None]
 ) -> None:
-    """Have an inline rule note where in the inline text its token stands."""
+    """Have an inline rule note where in the inline text its token is."""
     ruler = parser.inline.ruler
     rule: InlineRule = next(entry.fn for entry in ruler.__rules__ if entry.name == name)
     is_address = name.startswith("gfm_autolink")
@@ -195,14 +195,14 @@ def _wrap_inline_rule(
 
 
 def add_maths(parser: MarkdownIt) -> None:
-    """Have a parser read formulas between dollars where GitHub does: not where a blank stands
-    inside at a dollar, nor where a letter or a digit stands outside, for that is money."""
+    """Have a parser read formulas between dollars where GitHub does: not where a blank is
+    inside at a dollar, nor where a letter or a digit is outside, for that is money."""
     parser.use(dollarmath_plugin, allow_blank_lines=False, double_inline=True)
     ruler = parser.inline.ruler
     rule: InlineRule = next(entry.fn for entry in ruler.__rules__ if entry.name == "math_inline")
 
     def read_formula(state: StateInline, silent: bool) -> bool:
-        # The rule's own ways to ask this look at the end of a text for what stands before it.
+        # The rule's own ways to ask this look at the end of a text for what is before it.
         start, src = state.pos, state.src
         if start and (src[start - 1].isalnum() or src[start - 1] == "$"):
             return False
@@ -225,7 +225,7 @@ def _read_maths_fences(state: StateCore) -> None:
 
 
 def _may_be_address(state: StateInline) -> bool:
-    """Whether an address in plain text may stand here, as far as can be told cheaply. The rules
+    """Whether an address in plain text may be here, as far as can be told cheaply. The rules
     themselves read all the text before and behind it, and in a long paragraph never end."""
     src, start = state.src, state.pos
     behind = src[start - 1 : start] if start else ""
@@ -246,7 +246,7 @@ def _may_be_address(state: StateInline) -> bool:
 
 @lru_cache(maxsize=1)
 def _find_tails(src: str) -> list[tuple[int, int]]:
-    """Where many signs that may end an address stand in a row; asked often of the same text."""
+    """Where many signs that may end an address are in a row; asked often of the same text."""
     return [found.span() for found in _LONG_TAIL.finditer(src)]
 
 
@@ -318,7 +318,7 @@ def _find_notes(state: StateInline | StateBlock) -> Notes:
 
 
 def _note_brackets(state: StateInline, start: int) -> None:
-    """Note brackets that are no link, in case they were meant as one."""
+    """Note brackets that are not a link, in case they were meant as one."""
     src, brackets = state.src, _find_notes(state).brackets
     if brackets and brackets[-1][0] is state.tokens and start < brackets[-1][1].end:
         return  # the second half of `[text][label]`
@@ -361,7 +361,7 @@ def _note_brackets(state: StateInline, start: int) -> None:
 
 
 def _attach_brackets(state: StateCore) -> None:
-    """Hand the brackets that are no link to the inline tokens they stand in, as `brackets`."""
+    """Hand the brackets that are not a link to the inline tokens they are in, as `brackets`."""
     notes: Notes = state.env.setdefault("notes", Notes())
     found: dict[int, list[BracketNote]] = {}
     for tokens, note in notes.brackets:
@@ -392,7 +392,7 @@ def _wrap_block_rule(
 
 
 def _note_definition(state: StateBlock, first: int) -> None:
-    """Read the definition that a rule has just found. Its lines may each stand behind the marks of
+    """Read the definition that a rule has just found. Its lines may each be behind the marks of
     quotes and lists, so they are joined without these."""
     starts, text = [], ""
     for line in range(first, state.line):

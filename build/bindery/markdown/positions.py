@@ -12,7 +12,7 @@ from markdown_it.token import Token
 
 
 class Rows:
-    """The lines of a text that stands in the file from a line on, behind the marks of quotes and
+    """The lines of a text that is in the file from a line on, behind the marks of quotes and
     lists. `first` is counted from 0."""
 
     def __init__(self, content: str, first: int, lines: Sequence[str]) -> None:
@@ -45,7 +45,7 @@ class Locator:
         self._cell_from = 0
 
     def enter_cell(self, token: Token) -> None:
-        """Note in a cell where it stands in its line. Cells of a row share it, so each is looked
+        """Note in a cell where it is in its line. Cells of a row share it, so each is looked
         for behind the one before."""
         assert token.map is not None
         if token.map[0] != self._cell_row:

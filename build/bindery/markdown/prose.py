@@ -1,8 +1,8 @@
 """What the rules of truth read: the prose of a chapter passage by passage, and its fences.
 
 A passage is the text of one paragraph, heading or table cell as a reader sees it, which knows
-where each of its characters stands in the file. Both are made from the tokens of the parser, so
-comments, raw HTML, addresses of links and alternative texts are no part of them.
+where each of its characters is in the file. Both are made from the tokens of the parser, so
+comments, raw HTML, addresses of links and alternative texts are not part of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bindery.markdown.positions import Locator
 PassageKind = Literal["paragraph", "heading", "cell"]
 
 HIDDEN = "\N{REPLACEMENT CHARACTER}"
-"""What stands in `Passage.prose` for each character of a code span or formula."""
+"""What is in `Passage.prose` for each character of a code span or formula."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Passage:
     line: int
     """The first line of the passage in the file."""
     is_quoted: bool
-    """Whether it stands in a block quote: somebody else's words."""
+    """Whether it is in a block quote: someone else's words."""
     _inline: Token = field(repr=False, hash=False, compare=False)
     _chapter: Chapter = field(repr=False, hash=False, compare=False)
 
@@ -52,7 +52,7 @@ class Passage:
         return tuple(_iterate_links(self._inline.children or []))
 
     def place(self, start: int, end: int) -> Span:
-        """Where in the file the characters from `start` to `end` stand; to the end of the line
+        """Where in the file the characters from `start` to `end` are; to the end of the line
         where they go on in the next one."""
         offsets = self._inline.meta.get("offsets")
         if offsets is None:  # kept, for a passage may have many findings
@@ -72,9 +72,9 @@ class Fence:
     """A block of code, fenced or indented."""
 
     language: str
-    """The first word behind the fence in lower case, such as `bash`; empty where none stands."""
+    """The first word behind the fence in lower case, such as `bash`; empty where none is."""
     info: str
-    """All that stands behind the fence."""
+    """All that is behind the fence."""
     code: str
     line: int
     """The line in the file of the first line of code."""
@@ -82,7 +82,7 @@ class Fence:
     _chapter: Chapter = field(repr=False, hash=False, compare=False)
 
     def place(self, row: int, col: int = 0, width: int = 0) -> Span:
-        """Where in the file a row of the code stands, counted from 0, and a column of it; the
+        """Where in the file a row of the code is, counted from 0, and a column of it; the
         whole row without a width."""
         rows = _split_rows(self.code)
         text = rows[row] if row < len(rows) else ""
@@ -225,7 +225,7 @@ def _align(inline: Token, length: int) -> list[int]:
     for child in inline.children or []:
         piece = _read_piece(child)
         match child.type:
-            case "image" | "dark_image":  # its text is no part of the passage
+            case "image" | "dark_image":  # its text is not part of the passage
                 read = max(read, child.meta.get("end", read))
             case "html_inline":
                 at = child.meta.get("at", read)

@@ -105,7 +105,7 @@ Piece = Tag | Text | Comment
 
 
 def split_html(fragment: str) -> Iterator[Piece]:
-    """Give the pieces of a fragment in order. Nothing is lost: what is no tag is text."""
+    """Give the pieces of a fragment in order. Nothing is lost: what is not a tag is text."""
     position = 0
     ends = _Ends(fragment)
     start = fragment.find("<")

@@ -33,7 +33,7 @@ class TypedTable:
 
 @dataclass(frozen=True, slots=True)
 class TypedCell:
-    """A cell between its pipes, as it stands in its line."""
+    """A cell between its pipes, as it is in its line."""
 
     text: str
     col: int
@@ -305,7 +305,7 @@ def _describe_delimiter(
     """Why no table begins with the line of dashes that is the last of these."""
     span = _span_line(chapter, lines, row)
     if len(above) == 1:
-        message = "this is shown as text: no head stands above the line of dashes"
+        message = "this is shown as text: no head is above the line of dashes"
         return TableFault(span, message, "put the head directly above it, without an empty line")
     count, head = len(split_cells(above[-1])), len(split_cells(above[-2]))
     if head == count:
@@ -313,7 +313,7 @@ def _describe_delimiter(
         return TableFault(span, message, "put an empty line above the head")
     if code := _find_split_code(lines[row - 1]):
         span = Span(chapter.path, row, code.col, len(code.text))
-        message = f"the pipe in {code.text} ends the cell, so this is no table"
+        message = f"the pipe in {code.text} ends the cell, so this is not a table"
         return TableFault(span, message, f"write {_escape(code.text)}")
     message = f"this is shown as text: the line of dashes has {_count(count)} and the head {head}"
     return TableFault(span, message, "give each cell of the head its dashes")
@@ -347,7 +347,7 @@ def _blank_text_blocks(content: str) -> str:
     if len(lowered) != len(content):  # a letter has become two
         lowered = content
     pieces: list[str] = []
-    last: dict[str, int] = {}  # where each closing mark stands last, looked up once
+    last: dict[str, int] = {}  # where each closing mark is last, looked up once
     at = 0
     while found := _TEXT_BLOCK.search(content, at):
         closer = f"</{found['name'].lower()}>" if found["name"] else "-->"

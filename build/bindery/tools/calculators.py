@@ -217,7 +217,7 @@ class _Reader:
 
 def _make_calculator(module: ast.Module, source: str, made: object) -> Calculator:
     if not isinstance(made, _Made) or made.kind != "Calculator":
-        raise TranslationError(f"{_CONSTANT} holds something that is no Calculator", 1)
+        raise TranslationError(f"{_CONSTANT} holds something that is not a Calculator", 1)
     values, line = made.values, made.line
     for key in _NEEDED:
         if not values.get(key):

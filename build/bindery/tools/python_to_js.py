@@ -65,7 +65,7 @@ def translate_expression(text: str, known: Iterable[str], functions: Mapping[str
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError) as error:
-        raise TranslationError(f"'{text}' is no expression: {error}", 1) from None
+        raise TranslationError(f"'{text}' is not an expression: {error}", 1) from None
     return _Scope(None, frozenset(known), functions).write(tree.body)
 
 
@@ -89,12 +89,12 @@ def write_literal(value: object) -> str:
             pairs = (f"[{write_literal(k)}, {write_literal(v)}]" for k, v in value.items())
             return f"new Map([{', '.join(pairs)}])"
         case _:
-            raise ValueError(f"'{value!r}' is no plain value")
+            raise ValueError(f"'{value!r}' is not a plain value")
 
 
 @dataclass(slots=True)
 class _Translator:
-    """The declarations that are found to be needed, in an order in which they can stand."""
+    """The declarations that are found to be needed, in an order in which they can be."""
 
     module: ast.Module
     texts: dict[str, str] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class _Translator:
             and any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
         ]
         if len(values) != 1:
-            raise TranslationError(f"'{name}' is no constant of this file, set once", line)
+            raise TranslationError(f"'{name}' is not a constant of this file, set once", line)
         try:
             literal = write_literal(ast.literal_eval(values[0]))
         except (ValueError, TypeError):

@@ -10,7 +10,7 @@ from functools import lru_cache
 @lru_cache(maxsize=64)  # staleness and terms of comparison ask for the same sources
 def read_constants(source: str) -> Mapping[str, ast.expr]:
     """The expression that each name of the module is assigned last, as `ast.literal_eval` takes
-    it; one that is assigned in parts, such as `N += 1`, is no literal.
+    it; one that is assigned in parts, such as `N += 1`, is not a literal.
 
     Raises SyntaxError where the source is not Python.
     """

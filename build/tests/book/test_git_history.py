@@ -32,7 +32,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_lines_that_are_new_are_found_committed_or_not(repository: Path) -> None:
-    """Lines count as they stand in the files now; what is gone does not."""
+    """Lines count as they are in the files now; what is gone does not."""
     (repository / "a.md").write_bytes(b"zero\none\nthree\nfour\n++ five\n-- six\n@@ -1 +1,9 @@\n")
     git(repository, "commit", "-qam", "second")
     (repository / "a.md").write_bytes((repository / "a.md").read_bytes() + b"eight")
@@ -81,7 +81,7 @@ def test_what_another_branch_has_changed_is_not_ours(repository: Path) -> None:
 
 
 def test_a_file_is_given_as_it_was_byte_by_byte(repository: Path) -> None:
-    """Line ends and what is no text stay as they were."""
+    """Line ends and what is not a text stay as they were."""
     former = (repository / "bytes.md").read_bytes()
     (repository / "bytes.md").write_bytes(b"other")
     git(repository, "commit", "-qam", "second")

@@ -50,7 +50,7 @@ def test_a_term_is_explained_in_many_shapes(body: str, names: tuple[str, ...]) -
 
 
 def test_a_section_is_a_glossary_for_its_chapter() -> None:
-    """Only what stands below the heading counts, and it is not marked itself."""
+    """Only what is below the heading counts, and it is not marked itself."""
     body = (
         "<h1>Chips</h1><p>HBM is dear.</p><h2>Glossary</h2><ul><li>HBM: memory</li></ul>"
         "<h2>More</h2><ul><li>TPU: something else</li></ul><p>More HBM.</p>"
@@ -81,7 +81,7 @@ def test_the_first_use_in_a_section_is_marked(body: str, marked: str) -> None:
 
 
 def test_marking_changes_no_word() -> None:
-    """The text reads as before, and the link says what the term means and where that stands."""
+    """The text reads as before, and the link says what the term means and where that is."""
     body = "<p>A rank, <em>or two ranks</em>, of HBM &amp; more HBM.</p>"
     root = parse(body)
     before = "".join(root.itertext())

@@ -48,7 +48,7 @@ def test_a_path_is_found_in_exactly_its_letters(tmp_path: Path) -> None:
 
 
 def test_symbolic_links_in_circles_are_nothing(make_book: BookMaker) -> None:
-    """A link to itself is no file, and a folder that holds itself is walked once."""
+    """A link to itself is not a file, and a folder that holds itself is walked once."""
     root = make_book({"a.md": "# A\n\n[x](loop) [y](inside/a.md)\n"})
     (root / "loop").symlink_to("loop")
     (root / "inside").symlink_to(".")
@@ -108,7 +108,7 @@ def test_a_folder_that_is_no_part_of_the_book(pattern: str, path: str, is_out: b
 
 def test_what_bindery_has_built_is_no_part_of_the_book(tmp_path: Path) -> None:
     """Outputs among the chapters are skipped with their report, which names them; a site of
-    something else is not, nor a file that lies beside."""
+    something else is not, nor a file that is beside."""
     head = '<!DOCTYPE html><html><head><meta name="generator" content="{}"></head></html>'
     report = json.dumps({"outputs": {"site": {"file": "site"}, "pdf": {"file": "a.pdf"}}})
     for folder, maker in (("ours", "bindery"), ("foreign", "hand")):

@@ -88,7 +88,7 @@ def test_letters_may_be_composed_otherwise(tmp_path: Path) -> None:
 
 
 def test_a_link_to_nothing_through_a_link_says_so(tmp_path: Path) -> None:
-    """A symbolic link whose target is gone is there, and is no file."""
+    """A symbolic link whose target is gone is there, and is not a file."""
     (tmp_path / "b.md").symlink_to("gone.md")
     chapter = parse_chapter("a.md", "[x](b.md)\n")
     resolved = resolve_book(Book((Part("", (chapter,)),)), Tree(tmp_path), DEFAULT_SCHEMES)

@@ -171,7 +171,7 @@ _WORDS = st.sampled_from(
 
 @given(st.lists(_WORDS, max_size=25), st.sampled_from(["", " "]))
 def test_no_text_is_too_odd(words: list[str], joint: str) -> None:
-    """Whatever stands in a text, reading it ends, and places lie within it."""
+    """Whatever is in a text, reading it ends, and places lie within it."""
     text = joint.join(words)
     for found in read_statements(text):
         assert found.text == text[found.start : found.end]
@@ -179,7 +179,7 @@ def test_no_text_is_too_odd(words: list[str], joint: str) -> None:
 
 @given(st.text(max_size=60))
 def test_no_character_is_lost(text: str) -> None:
-    """Tokens stand in order, do not overlap, and leave out nothing but blanks."""
+    """Tokens are in order, do not overlap, and leave out nothing but blanks."""
     position = 0
     for token in split_tokens(text):
         assert not text[position : token.start].strip()

@@ -61,7 +61,7 @@ def test_lines_that_move_stay_accepted(run_bindery: Runner, book: Path) -> None:
 
 
 def test_a_new_finding_is_reported(run_bindery: Runner, book: Path) -> None:
-    """Beside accepted findings a new one stands out, also one that repeats an accepted line."""
+    """Beside accepted findings a new one is seen, also one that repeats an accepted line."""
     accept_all(run_bindery, book)
     text = f"{TWO_DEAD}\n[three](three.md)\n\n[one](one.md)\n"
     (book / "README.md").write_text(text, encoding="utf-8")
@@ -149,7 +149,7 @@ def test_other_chapters_keep_what_is_accepted(run_bindery: Runner, make_book: Bo
 def test_a_broken_file_is_told_with_its_line(
     run_bindery: Runner, book: Path, line: str, message: str
 ) -> None:
-    """A line that is no accepted finding is wrong use, and is shown."""
+    """A line that is not an accepted finding is wrong use, and is shown."""
     first = '{"path": "b.md", "rule": "x", "text": "", "count": 1}'
     (book / "accepted.jsonl").write_text(f"{first}\n\n{line}\n", encoding="utf-8")
     for option in ("--baseline", "--write-baseline"):
@@ -209,7 +209,7 @@ lines_of_text = st.text(
     st.integers(1, 50),
 )
 def test_what_is_written_is_read(rows: list[tuple[str, int, int]], shift: int) -> None:
-    """Whatever stands in a book, what is accepted passes, all of it and wherever it has moved."""
+    """Whatever is in a book, what is accepted passes, all of it and wherever it has moved."""
     findings = [find(number, col, width) for number, (_, col, width) in enumerate(rows, start=1)]
     text = format_accepted(findings, lambda span: rows[span.line - 1][0])
     assert text == format_accepted(findings[::-1], lambda span: rows[span.line - 1][0])
@@ -223,7 +223,7 @@ def test_what_is_written_is_read(rows: list[tuple[str, int, int]], shift: int) -
 
 @given(lines_of_text, st.integers(1, 30), st.integers(1, 30))
 def test_blanks_are_no_difference(line: str, col: int, width: int) -> None:
-    """A table that is padded anew keeps the identity of its findings."""
+    """A table that is padded again keeps the identity of its findings."""
     wide = "".join(" \t  " if c.isspace() else c for c in line)
     offsets = [0]
     for character in line:
@@ -389,7 +389,7 @@ def test_a_list_that_may_not_be_written_stops_a_move(run_bindery: Runner, listed
 def test_what_has_moved_away_is_not_called_gone_alone(
     run_bindery: Runner, make_book: BookMaker
 ) -> None:
-    """With a list that the book does not name, the help tells how to write it anew."""
+    """With a list that the book does not name, the help tells how to write it again."""
     book = make_book(LISTED)
     accept_all(run_bindery, book)
     run_bindery("mv", "docs/b.md", "far/c.md", folder=book)

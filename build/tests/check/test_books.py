@@ -44,7 +44,7 @@ def test_every_rule_fires_and_every_book_is_used() -> None:
 
 
 FIRES_WITH_HISTORY = {"gutted-section"}
-"""Needs a revision to be held against; see test_since.py."""
+"""Needs a revision to be compared with; see test_since.py."""
 
 NAMED_OTHERWISE = {"clean", "excuses", "severities"}
 """Books that show what several rules do together."""

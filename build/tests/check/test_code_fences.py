@@ -72,15 +72,15 @@ BROKEN = [
     ("pycon", ">>> for a in b:\n... f(\n", 1, "f", "expected an indented block"),
     ("bash", "ls\necho 'a\n", 1, "'", "the quote ' is never closed"),
     ("bash", "cat <<EOT > f\na\n EOT\n", 0, "<<EOT", "the heredoc 'EOT' is never closed"),
-    ("bash", "run \\ \n  --x\n", 0, "\\", "a blank stands behind the backslash"),
+    ("bash", "run \\ \n  --x\n", 0, "\\", "a blank is behind the backslash"),
     ("bash", "run a\n--x 1\n", 1, "--x", "'--x' begins a command of its own"),
     ("bash", "run \\\n# why\n--x 1\n", 2, "--x", "'--x' begins a command of its own"),
-    ("sh", "$ ls\nout (\n$ a )\n", 2, ")", "')' cannot stand here"),
-    ("console", "$ a && && b\n", 0, "&&", "'&&' cannot stand here"),
+    ("sh", "$ ls\nout (\n$ a )\n", 2, ")", "')' cannot be here"),
+    ("console", "$ a && && b\n", 0, "&&", "'&&' cannot be here"),
     ("yaml", "a: 1\n\tb: 2\n", 1, "\t", "found character '\\t'"),
     ("yaml", "a: [1, 2\nb: 3\n", 1, ":", ""),
-    ("yaml", "a:\n  b: 1\n  b: 2\n", 2, "b", "'b' stands twice in one mapping"),
-    ("json", '{"a": 1,\n "b": 2,\n}\n', 1, ",", "a comma stands before the closing bracket"),
+    ("yaml", "a:\n  b: 1\n  b: 2\n", 2, "b", "'b' appears twice in one mapping"),
+    ("json", '{"a": 1,\n "b": 2,\n}\n', 1, ",", "a comma is before the closing bracket"),
     ("json", '{"a": 1\n "b": 2}\n', 1, '"', "expecting ',' delimiter"),
     ("json", "{'a': 1}\n", 0, "'", "expecting property name"),
     ("json", '{"a": 1}}\n', 0, "}", "something follows the end"),
@@ -106,6 +106,6 @@ def test_faults_have_their_place(
     st.text(alphabet="ab:1 \t\n'\"([{}])#=,.>$@%\\-<!&|*", max_size=60),
 )
 def test_any_block_can_be_judged(language: str, code: str) -> None:
-    """Whatever stands in a block, it is judged without an error of ours, and inside its rows."""
+    """Whatever is in a block, it is judged without an error of ours, and inside its rows."""
     fault = find_fault(language, code)
     assert fault is None or (0 <= fault.row < len(code.split("\n")) and fault.col >= 0)

@@ -45,7 +45,7 @@ SCHEMA = """title: Chips
 columns:
   name: {type: text, description: its name}
   memory: {type: number, unit: GB, description: its memory}
-  source: {type: url, description: where it stands}
+  source: {type: url, description: where it is}
   date: {type: date, description: when}
   class: {type: text, description: of what kind}
 """
@@ -82,7 +82,7 @@ def read_rows(book: Path, run_bindery: Runner, *options: str) -> dict[str, dict[
 
 def test_a_chapter_is_counted(book: Path, run_bindery: Runner) -> None:
     """Words as they are read, tables of both kinds, links by where they lead, sums of text and
-    code, and the class of each number that is quoted; an image is no link."""
+    code, and the class of each number that is quoted; an image is not a link."""
     rows = read_rows(book, run_bindery, "--chapters")
     assert list(rows) == ["README.md", "chips/README.md", "chips/heat.md", "the whole book"]
     assert rows["chips/README.md"] == {

@@ -33,7 +33,7 @@ def test_a_paragraph_is_covered_to_its_end() -> None:
 
 
 def test_a_fence_is_covered_whole() -> None:
-    """A finding on any line of a block of code is excused above it, where a comment can stand."""
+    """A finding on any line of a block of code is excused above it, where a comment can be."""
     assert reach(f"text\n\n{EXCUSE}\n```bash\na\n\nb\n```\nmore\n") == [4, 5, 6, 7, 8]
     assert reach(f"text\n\n{EXCUSE}\n\n    code\n    code\n\nmore\n") == [5, 6]
 
@@ -44,13 +44,13 @@ def test_a_table_is_covered_whole() -> None:
 
 
 def test_a_generated_table_is_covered_with_its_marker() -> None:
-    """The comment that opens a generated table stands between, and findings may stand in it."""
+    """The comment that opens a generated table is between, and findings may be in it."""
     table = "<!-- table: v -->\n| a |\n|---|\n| b |\n<!-- /table -->\n"
     assert reach(f"{EXCUSE}\n{table}") == [2, 3, 4, 5]
 
 
 def test_inside_a_line_it_speaks_of_the_line() -> None:
-    """In a paragraph or a cell an excuse covers the line that it stands in."""
+    """In a paragraph or a cell an excuse covers the line that it is in."""
     assert reach(f"one\ntwo {EXCUSE}\nthree\n") == [2]
     assert reach(f"| a |\n|---|\n| b {EXCUSE} |\n| c |\n") == [3]
 
@@ -62,7 +62,7 @@ def test_raw_html_is_covered() -> None:
 
 
 def test_of_a_list_one_item_is_covered() -> None:
-    """A list can be long: an excuse speaks of the item below it, and can stand inside the list."""
+    """A list can be long: an excuse speaks of the item below it, and can be inside the list."""
     assert reach(f"{EXCUSE}\n- one\n  more\n- two\n") == [2, 3]
     assert reach(f"- one\n\n  {EXCUSE}\n  two\n  more\n- three\n") == [4, 5]
     assert reach(f"> one\n>\n> {EXCUSE}\n> two\n> more\n\nthree\n") == [4, 5]
@@ -78,7 +78,7 @@ def test_an_excuse_ends_with_what_holds_it() -> None:
     assert reach(f"[^1]: one\n\n    {EXCUSE}\n\nthree[^1]\n") == []
     chapter = parse_chapter("a.md", f"> {EXCUSE}\n\nthree\n")
     (finding,) = apply_excuses([], [chapter], RULES)
-    assert finding.message.startswith("no text stands below this excuse")
+    assert finding.message.startswith("no text is below this excuse")
 
 
 def test_empty_lines_of_a_quotation_are_passed_over() -> None:

@@ -158,7 +158,7 @@ def test_pipes_are_not_waited_for(
     os.mkfifo(book / name)
     ended = _check(book, child_environment)
     assert ended.returncode == (2 if name == "chapters.yaml" else 1), ended.stderr
-    assert "is no file" in ended.stderr or "neither a file nor a folder" in ended.stdout
+    assert "is not a file" in ended.stderr or "neither a file nor a folder" in ended.stdout
 
 
 @pytest.mark.parametrize("text", ["x: " + "[" * 1_500, "x: " + "{a: " * 1_500])

@@ -1,6 +1,6 @@
 """Defects of all kinds, planted into copies of real books, are all found, and nothing else is.
 
-The plants are made anew from each seed: `BINDERY_SEEDS=11,12,13` names others than the usual ones.
+The plants are made again from each seed: `BINDERY_SEEDS=11,12,13` names others than the usual ones.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def test_every_plant_is_found_and_nothing_else(planted: Planted) -> None:
     kept = Counter((f.rule, f.span.path, field.move_line(f.span.path, f.span.line)) for f in before)
     excused = find_cut_sections(book, planted.before, planted.after)
     found = Counter((f.rule, f.span.path, f.span.line) for f in after if f not in excused)
-    # A rule that looks at what stands around may see less now; what is planted it may not miss.
+    # A rule that looks at what is around may see less now; what is planted it may not miss.
     assert _show(wanted - found, field) == [], "planted and not found"
     assert _show(found - wanted - kept, field) == [], "found and not planted"
     assert len(field.expected) >= PLANTS * 0.9

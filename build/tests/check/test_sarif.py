@@ -118,7 +118,7 @@ def fingerprints(results: list[dict[str, Any]]) -> list[str]:
 
 @pytest.mark.parametrize("name", ["clean", "dead-link", "missing-alt", "bad-data", "excuses"])
 def test_each_report_is_sarif(run_bindery: Runner, name: str) -> None:
-    """Each finding is a result with rule, level and place; the summary stands apart."""
+    """Each finding is a result with rule, level and place; the summary is separate."""
     folder = BOOKS / name
     expected = json.loads(run_bindery("check", "--format", "json", folder=folder).stdout)
     ended = run_bindery("check", "--format", "sarif", folder=folder)

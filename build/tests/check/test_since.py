@@ -123,7 +123,7 @@ def test_what_others_add_meanwhile_is_not_ours(run_bindery: Runner, book: Path, 
 def test_a_book_may_lie_in_a_folder(
     run_bindery: Runner, make_book: BookMaker, git: Git, tmp_path: Path
 ) -> None:
-    """Paths are those of the book, wherever in its repository it lies."""
+    """Paths are those of the book, wherever in its repository it is."""
     (tmp_path / "docs").mkdir()
     root = make_book({"größe 1.md": "# A\n\n[old](gone.md)\n"}, name="docs/book")
     git(root.parent, "init")
@@ -143,8 +143,8 @@ def test_a_gutted_section_is_told_of_at_its_old_heading(run_bindery: Runner, boo
 
 
 def test_a_chapter_that_moved_keeps_its_past(run_bindery: Runner, book: Path, git: Git) -> None:
-    """A chapter that has moved is held against the text that it had in its old place; one that is
-    new is held against nothing."""
+    """A chapter that has moved is compared with the text that it had in its old place; one that is
+    new is compared with nothing."""
     git(book, "mv", "b.md", "c.md")
     text = (book / "c.md").read_text(encoding="utf-8")
     (book / "c.md").write_text(text.replace(LONG, "short"), encoding="utf-8")

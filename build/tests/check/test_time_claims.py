@@ -203,7 +203,7 @@ def test_every_day_is_read_as_it_is_written(day: date) -> None:
 
 @given(st.text(max_size=80))
 def test_any_text_is_read_without_failing(text: str) -> None:
-    """Whatever stands in a passage, claims lie inside it."""
+    """Whatever is in a passage, claims lie inside it."""
     for claim in (*find_undated(text), *find_dated(text)):
         assert 0 <= claim.start < claim.end <= len(text)
 

@@ -104,7 +104,7 @@ def test_what_can_be_right_is_left_alone(text: str) -> None:
 
 
 def test_each_place_is_told() -> None:
-    """Who mends what is reported is not told of the next one of the same line afterwards."""
+    """Who fixes what is reported is not told of the next one of the same line afterwards."""
     found = find_in("from 5 mb to 10 mb, and 3 mb, at 1980Mhz or 1830Mhz")
     assert [marked for marked, _ in found] == ["5 mb", "10 mb", "3 mb", "1980Mhz", "1830Mhz"]
 
@@ -123,7 +123,7 @@ def test_binary_rates_are_told_with_the_same_number_of_bytes(
 
 @given(st.text(alphabet="0123456789 .,-GgMmTtKkibBps/sFLOPSfh\n*(=`", max_size=60))
 def test_any_text_is_read_without_failing(text: str) -> None:
-    """Whatever stands in a passage, each slip lies inside it."""
+    """Whatever is in a passage, each slip is inside it."""
     for passage in read_passages(parse_chapter("README.md", text)):
         for slip in find_slips(passage):
             assert isinstance(slip, Slip)

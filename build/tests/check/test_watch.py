@@ -171,7 +171,7 @@ def test_without_its_package_it_says_what_to_install(
 
 
 def test_files_are_looked_at_when_something_has_happened(book: Path) -> None:
-    """What has changed no file is no change, a new folder is watched from then on, and where a
+    """What has changed no file is not a change, a new folder is watched from then on, and where a
     folder is gone before it is watched, all is looked at after a moment."""
     (book / "new").mkdir()
     events = [

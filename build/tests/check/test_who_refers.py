@@ -164,7 +164,7 @@ FORMER = f"# Guide\n\n## Use\n\n{LONG}\n\n### More\n\n{LONG}\n\n## Other\n\n{LON
 
 
 def find_gutted(root: Path, former: dict[str, str] | None) -> list[str]:
-    """What the check says of a book, held against former texts of its chapters."""
+    """What the check says of a book, compared with former texts of its chapters."""
     inspection = inspect_book(root)
     chapters = None
     if former is not None:

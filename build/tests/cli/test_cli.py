@@ -153,7 +153,7 @@ def test_github_escapes_percent_and_commas(make_book: BookMaker, run_bindery: Ru
 
 
 def test_paths_choose_findings(run_bindery: Runner) -> None:
-    """With a path only what lies there is reported, and the summary counts only that."""
+    """With a path only what is there is reported, and the summary counts only that."""
     ended = run_bindery("check", "network", folder=BOOKS / "dead-link")
     assert ended.status == 1
     assert {line.split(":")[0] for line in ended.stdout.splitlines() if "error[" in line} == {
@@ -180,7 +180,7 @@ def test_a_path_outside_the_book_is_wrong_use(run_bindery: Runner) -> None:
     """A path that holds no chapter is a mistake, not a clean report."""
     ended = run_bindery("check", "nowhere", folder=BOOKS / "dead-link")
     assert ended.status == 2
-    assert "no chapter of the book lies at 'nowhere'" in ended.stderr
+    assert "no chapter of the book is at 'nowhere'" in ended.stderr
 
 
 def test_errors_stop_a_build(copy_book, run_bindery: Runner) -> None:
@@ -228,11 +228,11 @@ def test_a_book_without_a_chapter_left_is_not_built(
 def test_a_wrong_date_is_wrong_use(
     run_bindery: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A SOURCE_DATE_EPOCH that is no number is one clear error."""
+    """A SOURCE_DATE_EPOCH that is not a number is one clear error."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
     ended = run_bindery("html", "--out", str(tmp_path), folder=BOOKS / "clean")
     assert ended.status == 2
-    assert "SOURCE_DATE_EPOCH is 'yesterday', which is no number of seconds" in ended.stderr
+    assert "SOURCE_DATE_EPOCH is 'yesterday', which is not a number of seconds" in ended.stderr
 
 
 # --- import ---
@@ -413,7 +413,7 @@ def test_a_site_without_downloads_says_so(make_book: BookMaker, run_bindery: Run
 
     ended = run_bindery("html", folder=book)
     assert ended.stderr == (
-        "the front page offers no EPUB: none of this edition lies beside the site\n"
+        "the front page offers no EPUB: none of this edition is beside the site\n"
         "  = help: build epub first, then html again\n"
     )
 

@@ -1,4 +1,4 @@
-"""Reports: the caret stands under the offending text, whatever the line is made of."""
+"""Reports: the caret is under the offending text, whatever the line is made of."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def test_files_that_are_locked_or_elsewhere_are_passed_over(
 
 
 def test_a_move_into_locked_files_is_refused(make_book: BookMaker, run_bindery: Runner) -> None:
-    """Where a link stands in a read-only file, nothing is moved; without one it may move itself."""
+    """Where a link is in a read-only file, nothing is moved; without one it may move itself."""
     root = make_book(FILES)
     (root / "README.md").chmod(0o444)
     before = read_tree(root)
@@ -179,7 +179,7 @@ def test_a_move_into_locked_files_is_refused(make_book: BookMaker, run_bindery: 
 def test_a_move_past_a_link_out_of_the_book_is_refused(
     make_book: BookMaker, run_bindery: Runner, tmp_path: Path
 ) -> None:
-    """Where a link to what moves stands in a file outside the book, nothing is moved."""
+    """Where a link to what moves is in a file outside the book, nothing is moved."""
     root = make_book({"README.md": "# A\n", "out/x.md": "# X\n\n[a](../README.md)\n"})
     (root / "out").rename(tmp_path / "elsewhere")
     (root / "out").symlink_to(tmp_path / "elsewhere")
@@ -215,7 +215,7 @@ def test_new_addresses_are_not_written_into_locked_files(make_book: BookMaker) -
 
 
 def test_permissions_and_names_are_kept(make_book: BookMaker, run_bindery: Runner) -> None:
-    """A chapter that is also a symbolic link inside the book is written once, where it lies."""
+    """A chapter that is also a symbolic link inside the book is written once, where it is."""
     root = make_book({"README.md": "# A\n", "a.md": "a\nb\n", "b.md": ""})
     (root / "b.md").unlink()
     (root / "b.md").symlink_to("a.md")

@@ -150,7 +150,7 @@ def test_what_is_no_reference_is_not_kept(text: str) -> None:
 
 
 def test_prose_in_place_of_a_destination_is_found() -> None:
-    """`[words](some prose)` is no link for GitHub, so it is reported where it stands."""
+    """`[words](some prose)` is not a link for GitHub, so it is reported where it is."""
     chapter = parse_chapter("a.md", "See [the table](on the next page).\n")
     (finding,) = chapter.findings
     assert finding.rule == "dead-link"
@@ -176,7 +176,7 @@ def test_prose_links_beside_their_like_are_found_in_place() -> None:
     ],
 )
 def test_prose_that_is_meant_is_left_alone(text: str) -> None:
-    """An escape, code, angle brackets and titles are no prose in place of a destination."""
+    """An escape, code, angle brackets and titles are not prose instead of a destination."""
     assert parse_chapter("a.md", text + "\n").findings == ()
 
 
@@ -245,7 +245,7 @@ def test_an_excuse_of_its_own_line_covers_the_next_line_with_text() -> None:
 @example("|a|\n|-|\n|<p>|\n\n</p>")
 @example("- [x](<>\n\n> <a href=''>")
 def test_no_text_breaks_the_parser(source: str) -> None:
-    """Whatever an author writes is parsed, and every link and finding stands inside the text."""
+    """Whatever an author writes is parsed, and every link and finding is inside the text."""
     source = source.replace("\r\n", "\n").replace("\r", "\n")
     chapter = parse_chapter("a.md", source)
     spans = [

@@ -1,4 +1,4 @@
-"""How destinations are typed anew where files have moved."""
+"""How destinations are typed again where files have moved."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_every_destination_leads_where_it_should(
 @given(FOLDERS, FOLDERS, PATHS, st.integers(0, 2))
 def test_there_and_back_is_the_same_text(here: str, there: str, path: str, excess: int) -> None:
     """A path that climbs as high as the tree allows comes back as it was typed."""
-    assume(not f"{here}/".startswith(f"{path}/"))  # a file is no folder
+    assume(not f"{here}/".startswith(f"{path}/"))  # a file is not a folder
     common = len(posixpath.commonprefix([here.split("/"), path.split("/")])) if here else 0
     typed = write_form(Form(path, "bare", "", min(excess, common), False, "", ()), here, path)
     form = read_form(typed, "bare", here)

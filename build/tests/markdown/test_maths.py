@@ -153,9 +153,9 @@ def test_a_block_of_maths_is_a_formula(tmp_path: Path) -> None:
 
 
 def test_a_broken_block_of_maths_is_found(tmp_path: Path) -> None:
-    """The finding stands where the block begins."""
+    """The finding is where the block begins."""
     root = _make_book(tmp_path / "book", "maths: true\n")
     (root / "README.md").write_text("# A\n\n```math\n\\frac{1\n```\n")
     (finding,) = inspect_book(root).findings
     assert (finding.rule, finding.span.line) == ("broken-maths", 3)
-    assert finding.help == "mend the LaTeX"
+    assert finding.help == "fix the LaTeX"

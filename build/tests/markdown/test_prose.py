@@ -1,4 +1,4 @@
-"""The prose and the code that rules read, and where in the file each word of it stands."""
+"""The prose and the code that rules read, and where in the file each word of it is."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from hypothesis import given
 
 @given(MARKDOWN)
 def test_pieces_stand_one_behind_the_other(fragment: str) -> None:
-    """Pieces are in order, tags are quoted as typed, and values stand where they say."""
+    """Pieces are in order, tags are quoted as typed, and values are where they say."""
     position = 0
     for piece in split_html(fragment):
         assert piece.start >= position
@@ -73,6 +73,6 @@ def test_what_is_no_tag_is_text() -> None:
 
 
 def test_a_comment_ends_at_its_first_end() -> None:
-    """A comment holds whatever stands before the first `-->`, lines and tags included."""
+    """A comment holds whatever is before the first `-->`, lines and tags included."""
     pieces = list(split_html("<!-- a <b>\n\nc -- d -->e-->"))
     assert pieces == [Comment(" a <b>\n\nc -- d ", 0), Text("e-->", 22)]

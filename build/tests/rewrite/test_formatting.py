@@ -79,7 +79,7 @@ def tables(draw: st.DrawFn) -> str:
 
 @given(tables())
 def test_no_cell_changes(table: str) -> None:
-    """Whatever the table, each cell is read as before, and its columns stand below each other."""
+    """Whatever the table, each cell is read as before, and its columns are below each other."""
     text = f"before\n\n{table}\nbehind\n"
     formatted = format_text(text)
     assert read_cells(formatted.text) == read_cells(text)
@@ -116,7 +116,7 @@ WRAPPED = st.lists(
 
 @given(WRAPPED, st.sampled_from(["", "> ", "- ", "1. "]))
 def test_no_paragraph_changes(text: str, mark: str) -> None:
-    """Whatever stands at the end or the beginning of a line, joining lines changes no meaning."""
+    """Whatever is at the end or the beginning of a line, joining lines changes no meaning."""
     text = f"{mark}{text}\n"
     formatted = format_text(text)
     if not formatted.tables:
@@ -139,7 +139,7 @@ MATHS = st.lists(
 
 @given(MATHS, st.sampled_from(["", "one ", "one\n"]), st.sampled_from(["", " two", "\ntwo"]))
 def test_maths_on_its_own_lines_stays(rows: list[str], before: str, behind: str) -> None:
-    """Whatever stands between two dollars over lines, not a byte of it and around it changes,
+    """Whatever is between two dollars over lines, not a byte of it and around it changes,
     whether or not the book asks for maths."""
     text = "\n".join([f"{before}$$", *rows, f"$${behind}"]) + "\n"
     for maths in (False, True):
@@ -190,4 +190,4 @@ def test_a_path_without_markdown_is_wrong_use(make_book: BookMaker, run_bindery:
     """A path that names no Markdown file is wrong use."""
     root = make_book({"README.md": "# A\n"})
     ended = run_bindery("format", "nowhere", folder=root)
-    assert (ended.status, "no Markdown file lies at 'nowhere'" in ended.stderr) == (2, True)
+    assert (ended.status, "no Markdown file is at 'nowhere'" in ended.stderr) == (2, True)

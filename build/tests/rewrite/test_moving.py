@@ -91,7 +91,7 @@ def book(make_book: BookMaker) -> Path:
 
 
 def test_links_out_of_a_chapter_follow_it(book: Path, run_bindery: Runner) -> None:
-    """Each link of a moved chapter is typed anew in its own way, and nothing else changes."""
+    """Each link of a moved chapter is typed again in its own way, and nothing else changes."""
     ended = run_bindery("mv", "docs/guide.md", "far/away/g.md", folder=book)
     assert ended.status == 0, ended.stderr
     assert ended.stdout == (
@@ -123,7 +123,7 @@ def test_links_to_a_chapter_follow_it(book: Path) -> None:
 
 
 def test_a_folder_takes_along_what_lies_in_it(book: Path) -> None:
-    """What lies together in a moved folder goes on linking as it did."""
+    """What is together in a moved folder goes on linking as it did."""
     move(book, "docs", "manual")
     assert (book / "manual/b.md").read_text() == FILES["docs/b.md"]
     text = (book / "manual/guide.md").read_text()
@@ -262,7 +262,7 @@ LISTED = {
 def test_the_list_of_chapters_follows(
     make_book: BookMaker, old: str, new: str, changes: Mapping[str, str]
 ) -> None:
-    """Paths change where they stand; quotes, comments and order are the author's."""
+    """Paths change where they are; quotes, comments and order are the author's."""
     root = make_book(LISTED)
     expected = LISTING
     for before, after in changes.items():
@@ -452,11 +452,13 @@ def test_a_chapter_with_a_plot_moves(plotted: Path, run_bindery: Runner) -> None
 
 
 def test_code_that_names_the_old_path_is_shown(book: Path, run_bindery: Runner) -> None:
-    """A command is no link and stays as it is, so the author is told where it stands."""
+    """A command is not a link and stays as it is, so the author is told where it is."""
     (book / "CONTRIBUTING.md").write_text("Run `spell docs/guide.md` and not adocs/guide.md\n")
     ended = run_bindery("mv", "docs/guide.md", "g.md", folder=book)
     place = "CONTRIBUTING.md:1:12: 'docs/guide.md' is named here"
-    assert ended.stdout.splitlines()[1:] == [f"{place}, and this is no link: see whether it holds"]
+    assert ended.stdout.splitlines()[1:] == [
+        f"{place}, and this is not a link: see whether it holds"
+    ]
 
 
 # --- what is refused ---
@@ -471,9 +473,9 @@ def test_code_that_names_the_old_path_is_shown(book: Path, run_bindery: Runner) 
         ("chapters.yaml", "x.yaml", "'chapters.yaml' cannot be moved"),
         ("docs", "docs/sub/docs", "'docs' cannot be moved into itself"),
         ("docs/guide.md", "docs/b.md", "'docs/b.md' is there already"),
-        ("docs/guide.md", "docs", "'docs/guide.md' lies there already"),
-        ("docs/guide.md", "../g.md", "'../g.md' lies outside the folder"),
-        ("/etc/hostname", "x", "lies outside the folder"),
+        ("docs/guide.md", "docs", "'docs/guide.md' is there already"),
+        ("docs/guide.md", "../g.md", "'../g.md' is outside the folder"),
+        ("/etc/hostname", "x", "is outside the folder"),
         ("docs/guide.md", "docs/b.md/g.md", "'docs/b.md' is a file, not a folder"),
         ("docs/guide.md", "docs/guide.txt", "a chapter, and its name ends in .md"),
         ("docs/guide.md", "dist/site/guide.md", "no file of a book can lie in 'dist'"),
@@ -506,7 +508,7 @@ def test_a_move_that_cannot_be_is_refused(
         ("scripts/records/timer/x_20261120.json", "x.json", "belongs where it is"),
         ("book/data/d.csv", "book/data/e.csv", "views call data files by name"),
         ("book/sub/notes.md", "scripts/records/notes.md", "is found by its name"),
-        ("book/views/v.sql", "book/v.sql", "a view lies in 'book/views'"),
+        ("book/views/v.sql", "book/v.sql", "a view is in 'book/views'"),
         ("book/views/v.sql", "book/views/v-dark.sql", "'v-dark' cannot be the name of a view"),
         ("book/figures/v.svg", "book/v.svg", "`bindery fill` draws the plots of views there"),
         ("book/loose", "scripts/loose", "the symbolic link 'book/loose/near' to '../a.md' would"),

@@ -260,7 +260,7 @@ def test_what_cannot_be_translated_is_named(body: str, said: str) -> None:
         ("x = 1\n", "no constant CALCULATORS"),
         ("def f(:\n", "this is not Python"),
         ("CALCULATORS = 3\n", "has to be a tuple"),
-        ("CALCULATORS = (3,)\n", "no Calculator"),
+        ("CALCULATORS = (3,)\n", "not a Calculator"),
         ("CALCULATORS = (Calculator(1),)\n", "no class 'Calculator'"),
         ("CALCULATORS = (make(),)\n", "no class 'make'"),
         ("CALCULATORS = (lost,)\n", "'lost' is not known"),

@@ -1,4 +1,4 @@
-"""Commands held against the parsers of tools: what argparse refuses, and nothing else."""
+"""Commands compared with the parsers of tools: what argparse refuses, and nothing else."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_what_may_be_right_is_not_reported(words: str) -> None:
 
 
 def test_a_part_of_a_command_lacks_nothing() -> None:
-    """In a sentence a command may be cut short; what stands there is judged all the same."""
+    """In a sentence a command may be cut short; what is there is judged all the same."""
     assert judge("--quiet --num_steps", is_whole=False) == ()
     assert [misuse.word.text for misuse in judge("--quit", is_whole=False)] == ["--quit"]
 

@@ -75,7 +75,7 @@ def test_heredocs_belong_to_their_command() -> None:
     ],
 )
 def test_words_know_what_is_not_known_of_them(word: str, is_open: bool, is_many: bool) -> None:
-    """What only the shell or the reader knows is told from what stands there."""
+    """What only the shell or the reader knows is told from what is there."""
     read = read_shell(f"run {word}").commands[0].words[1]
     assert (read.is_open, read.is_many) == (is_open, is_many)
 
@@ -92,16 +92,16 @@ FAULTS = {
     "for x in a; do b": ("for", "'for' is never closed"),
     "{ a; b": ("{", "'{' is never closed"),
     "case a in b) c ;;": ("case", "'case' is never closed"),
-    "a; fi": ("fi", "'fi' cannot stand here"),
-    "a; done": ("done", "'done' cannot stand here"),
-    "a )": (")", "')' cannot stand here"),
-    "a && && b": ("&&", "'&&' cannot stand here"),
+    "a; fi": ("fi", "'fi' cannot be here"),
+    "a; done": ("done", "'done' cannot be here"),
+    "a )": (")", "')' cannot be here"),
+    "a && && b": ("&&", "'&&' cannot be here"),
     "a |": ("|", "nothing follows '|'"),
     "a >": (">", "nothing follows '>'"),
-    "a ;; b": (";;", "';;' cannot stand here"),
-    "a (b)": ("(", "'(' cannot stand here"),
-    "if a; then # b\nfi": ("fi", "no command stands between 'then' and 'fi'"),
-    "for x in a\n  b\ndone": ("b", "'b' cannot stand here"),
+    "a ;; b": (";;", "';;' cannot be here"),
+    "a (b)": ("(", "'(' cannot be here"),
+    "if a; then # b\nfi": ("fi", "no command is between 'then' and 'fi'"),
+    "for x in a\n  b\ndone": ("b", "'b' cannot be here"),
     "[[ a": ("[[", "'[[' is never closed"),
 }
 
@@ -133,7 +133,7 @@ def test_bash_agrees() -> None:
 
 @given(st.text(alphabet="ab '\"\\$(){}`<>|&;#\n=[]!-", max_size=40))
 def test_any_text_can_be_read(text: str) -> None:
-    """Whatever stands in a block, reading it ends, and a fault lies inside of it."""
+    """Whatever is in a block, reading it ends, and a fault is inside of it."""
     fault = read_shell(text).fault
     assert fault is None or 0 <= fault.start < max(len(text), 1)
 

@@ -1,6 +1,6 @@
 """How one side of a sum is written: from tokens to a tree.
 
-Behind a number may stand what is counted (`8 GPUs`) and a remark in brackets (`2 (bytes of bf16)`);
+What is counted may follow a number (`8 GPUs`) and a remark in brackets (`2 (bytes of bf16)`);
 both are passed over.
 """
 
@@ -36,7 +36,7 @@ NO_LABELS = frozenset(
     "up down mod modulo squared cubed half dozen hundred hundreds out versus vs via each "
     "per".split()
 )
-"""Words that are no names of what is counted."""
+"""Words that are not names of what is counted."""
 
 _SHARERS = frozenset(
     "gpu tpu cpu accelerator device card chip core die node host server machine instance rack pod "
@@ -66,7 +66,7 @@ def read_side(tokens: Sequence[Token]) -> Side | None:
 
 
 class _NoExpressionError(Exception):
-    """The tokens are no expression."""
+    """The tokens are not an expression."""
 
 
 class _Reader:
@@ -124,7 +124,7 @@ class _Reader:
         )
 
     def is_glued_bracket(self) -> bool:
-        """Whether a bracket stands directly behind a value: `8(2+1)`."""
+        """Whether a bracket is directly behind a value: `8(2+1)`."""
         token = self.peek()
         before = self.tokens[self.at - 1]
         return (

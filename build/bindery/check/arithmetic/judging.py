@@ -170,7 +170,7 @@ def _names_model(left: Node, right: Node) -> bool:
 
 
 def _is_near(left: Node, right: Node) -> bool:
-    """Whether what stands in brackets is meant for the working of the number before it: it comes
+    """Whether what is in brackets is meant for the working of the number before it: it comes
     near, and is neither a date nor how far one is: June 3 (6/3), part 1 (1/2)."""
     try:
         a, b = evaluate(left, Reading()).value, evaluate(right, Reading()).value

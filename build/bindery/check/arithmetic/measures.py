@@ -1,4 +1,4 @@
-"""Units as they stand behind numbers in a sum: their size, and what they are units of.
+"""Units as they are behind numbers in a sum: their size, and what they are units of.
 
 A unit is a size in base units (bits, seconds, operations, joules) and a dimension, so that
 `16 GB / 300 GBps` comes out in seconds. `B` may be bytes or billions, `GB` a power of ten or of

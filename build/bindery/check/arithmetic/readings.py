@@ -72,7 +72,7 @@ def list_readings(first: Node, second: Node) -> list[Reading]:
 
 
 def _list_senses(first: Node, second: Node) -> list[PercentSense]:
-    """What percent signs can mean: a hundredth; so much more of what stands to the left; or
+    """What percent signs can mean: a hundredth; so much more of what is to the left; or
     nothing, where a side multiplies by 100 or one of them is a mere sum: 50 + 50 = 100%."""
     senses = [PercentSense.SHARE]
     sides = (first, second)

@@ -1,6 +1,6 @@
 """Where the sides of a sum begin and end in a sentence.
 
-A sum stands in the middle of words, dashes and brackets. A side is the longest run of tokens beside
+A sum is in the middle of words, dashes and brackets. A side is the longest run of tokens beside
 the sign that is an expression and is not cut out of something longer, such as `8` out of `n * 8`.
 """
 
@@ -24,7 +24,7 @@ class Cut:
     last: int
     """The token behind it."""
     is_bare_before: bool = True
-    """Whether no word stands directly before it that may speak of its first number."""
+    """Whether no word is directly before it that may speak of its first number."""
     is_factor: bool = False
     """Whether an `x` behind it makes it so many times, if what it is the result of is a ratio."""
 
@@ -161,7 +161,7 @@ def _is_named_factor(tokens: Sequence[Token], index: int) -> bool:
 
 
 def _is_name(tokens: Sequence[Token], index: int) -> bool:
-    """Whether a word or bracket stands directly before the next token."""
+    """Whether a word or bracket is directly before the next token."""
     token = tokens[index]
     is_glued = token.end == tokens[index + 1].start
     return is_glued and token.kind in (Kind.WORD, Kind.CLOSE, Kind.FUNCTION)
@@ -249,7 +249,7 @@ def _judge_end(tokens: Sequence[Token], end: int, codes: Sequence[tuple[int, int
 
 def _is_factor(tokens: Sequence[Token], end: int) -> bool:
     """Whether an `x` is glued to a number that ends there, and nothing near says that it is an
-    unknown: neither what stands behind it nor another variable."""
+    unknown: neither what is behind it nor another variable."""
     if end == len(tokens) or tokens[end].text not in ("x", "X"):
         return False
     if tokens[end].start != tokens[end - 1].end or tokens[end - 1].kind is not Kind.NUMBER:

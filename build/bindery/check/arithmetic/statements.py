@@ -25,7 +25,7 @@ from bindery.check.arithmetic.trees import Side
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Two sides and the sign between them, as they stand in a text from `start` to `end`."""
+    """Two sides and the sign between them, as they are in a text from `start` to `end`."""
 
     text: str
     start: int
@@ -37,7 +37,7 @@ class Statement:
     right: str = ""
     """What the right side gives where the left is a mere number, or both are expressions."""
     is_bracketed: bool = False
-    """Whether the right side stands in brackets behind its result: `320 GB (80 * 4)`."""
+    """Whether the right side is in brackets behind its result: `320 GB (80 * 4)`."""
 
 
 _MAYBE = re.compile(
@@ -199,7 +199,7 @@ def _compare_cuts(
 
 
 def _is_cut_off(part: Side, longest: Side) -> bool:
-    """Whether a side is what stands beside the minus of a longer one that is no dash: the second
+    """Whether a side is what is beside the minus of a longer one that is not a dash: the second
     of `80 GB - 10 GB`. It may hold alone, and nothing is wrong where it does not."""
     return part is not longest and not part.operators and is_certain_difference(longest.node)
 

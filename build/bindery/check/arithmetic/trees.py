@@ -67,7 +67,7 @@ class Side:
 
     node: Node
     labels: frozenset[str] = frozenset()
-    """The words behind its numbers that are no units: `GPUs`, `nodes`."""
+    """The words behind its numbers that are not units: `GPUs`, `nodes`."""
     is_loose: bool = False
     """Whether there is another way to understand it than as this tree."""
     is_rough: bool = False

@@ -33,7 +33,7 @@ def find_image_format(head: bytes) -> str:
 
 
 def find_image_fault(data: bytes) -> str:
-    """Why these bytes are no whole image; empty where they look like one.
+    """Why these bytes are not a complete image; empty if they look like one.
 
     The end of the file is looked at, not every pixel: what breaks images is a copy or a download
     that stopped half way.

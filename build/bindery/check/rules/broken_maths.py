@@ -23,9 +23,9 @@ def check(scope: Scope) -> Iterator[Finding]:
             fault = find_fault(token.content, is_block=token.type != "math_inline")
             if fault:
                 message = f"this formula cannot be set: {fault}"
-                hint = "mend the LaTeX"
+                hint = "fix the LaTeX"
                 if token.markup.startswith("$"):
-                    hint += "; a dollar that is no formula is written \\$"
+                    hint += "; a dollar that is not a formula is written \\$"
                 yield RULE.find(token.meta["span"], message, hint)
 
 

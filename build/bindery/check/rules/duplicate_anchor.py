@@ -18,7 +18,7 @@ def check(scope: Scope) -> Iterator[Finding]:
         for anchor in chapter.anchors:
             first = seen.setdefault(anchor.slug, anchor)
             if first is not anchor:
-                message = f"the anchor '#{anchor.slug}' stands on line {first.span.line} already"
+                message = f"the anchor '#{anchor.slug}' is on line {first.span.line} already"
                 yield RULE.find(anchor.span, message, "give one of them another name")
         if any(anchor.slug[-1:].isdecimal() for anchor in chapter.anchors):
             yield from _find_taken_numbers(chapter.anchors, seen)

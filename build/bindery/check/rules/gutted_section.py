@@ -1,6 +1,6 @@
 """gutted-section: a section that others link to has lost most of its text.
 
-Its anchor still stands, so no link is dead, and what the reader was promised is gone: moved
+Its anchor still exists, so no link is dead, and what the reader was promised is gone: moved
 elsewhere, most often. Only looked for against an older revision.
 """
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, NestedUrl, Severity
 
-RULE = Rule("nested-url", Severity.ERROR, "a URL stands inside another")
+RULE = Rule("nested-url", Severity.ERROR, "a URL is inside another")
 
 
 _ONE_SLASH = re.compile(r"(?<=:)/(?!/)")

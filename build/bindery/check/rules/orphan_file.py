@@ -78,7 +78,7 @@ def _list_fed_folders(scope: Scope) -> tuple[str, ...]:
 
 
 def _is_at_home(path: str, homes: set[str]) -> bool:
-    """Whether a chapter stands in a folder that holds the file: what else a repository holds is
+    """Whether a chapter is in a folder that holds the file: what else a repository holds is
     no part of the book."""
     folder = posixpath.dirname(path)
     while folder:
@@ -90,7 +90,7 @@ def _is_at_home(path: str, homes: set[str]) -> bool:
 
 def _is_named(path: str, scope: Scope, beside: dict[str, list[tuple[str, bytes]]]) -> bool:
     """Whether a chapter, or a file beside, names a file; a module goes by its name alone. What
-    stands in a folder is read once, and kept in `beside`."""
+    is in a folder is read once, and kept in `beside`."""
     folder, name = posixpath.split(path)
     names = [name]
     if name.endswith(".py"):

@@ -21,7 +21,7 @@ _FAMILIES = re.compile(r"NCCL_|SLURM_|HUGGING|_CACHE|_ALLOC_CONF|HF_HUB_|VLLM_")
 
 
 def check(scope: Scope) -> Iterator[Finding]:
-    """Each old name once a chapter, where it stands first."""
+    """Each old name once a chapter, where it appears first."""
     places: dict[tuple[str, str], list[Span]] = {}
     for span, rename in _find_places(scope):
         if not scope.is_generated(span.path, span.line):
@@ -48,7 +48,7 @@ def _find_places(scope: Scope) -> Iterator[tuple[Span, Rename]]:
 def _report(span: Span, more: int, rename: Rename) -> Finding:
     since = f" since {rename.since}" if rename.since else ""
     name = "option" if rename.new.startswith("-") else "name"
-    again = f"; it stands {more} more time{'s' * (more > 1)} in this chapter" if more else ""
+    again = f"; it appears {more} more time{'s' * (more > 1)} in this chapter" if more else ""
     message = f"'{rename.old}' is an old name: the {name} is '{rename.new}'{since}{again}"
     note = f"; {rename.note}" if rename.note else ""
     return RULE.find(span, message, f"write '{rename.new}'{note} ({rename.source})")

@@ -26,7 +26,7 @@ def check(scope: Scope) -> Iterator[Finding]:
             earlier = notes.setdefault(footnote.label, footnote)
             if earlier is not footnote:
                 message = (
-                    f"the footnote '[^{footnote.label}]' stands on line {earlier.span.line} "
+                    f"the footnote '[^{footnote.label}]' is on line {earlier.span.line} "
                     "already; only one of them is shown"
                 )
                 yield RULE.find(footnote.span, message, "give one of them another label")

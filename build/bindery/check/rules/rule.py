@@ -36,7 +36,7 @@ class Rule:
         return Finding(span, self.id, message, hint, self.severity)
 
     def find_in_link(self, chapter: Chapter, link: Link, message: str, hint: str) -> Finding:
-        """A finding in a link. Where its destination stands in a definition, the advice says so."""
+        """A finding in a link. Where its destination is in a definition, the advice says so."""
         first = _index_definitions(chapter.definitions).get(link.label) if link.label else None
         if first is not None:
             hint += f" (defined on line {first.span.line})"
@@ -63,7 +63,7 @@ class Scope:
     found: tuple[Finding, ...]
     """What loading, parsing and comparing tables have found already."""
     former: Mapping[str, Chapter] | None = None
-    """The chapters as they were at the revision that the book is held against, by path."""
+    """The chapters as they were at the revision that the book is compared with, by path."""
     _passages: dict[str, tuple[Passage, ...]] = field(default_factory=dict)
     _fences: dict[str, tuple[Fence, ...]] = field(default_factory=dict)
 

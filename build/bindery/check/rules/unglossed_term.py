@@ -53,7 +53,7 @@ def _check_table(
             yield RULE.find(term.span, f"no link says where '{names[0]}' is explained", hint)
         for link, target in targets:
             if not any(match_name(name).search(texts.read(target)) for name in names):
-                message = f"'{names[0]}' does not stand where this leads"
+                message = f"'{names[0]}' is not where this leads"
                 hint = "lead to the section that explains it, or name the word used there"
                 yield RULE.find(link.span, message, hint)
 
@@ -88,7 +88,7 @@ class _Texts:
 
     def read(self, target: ToChapter) -> str:
         """The text of a section with all below it; of the whole chapter where no anchor is
-        named or the anchor is no heading."""
+        named or the anchor is not a heading."""
         if target not in self._known:
             lines = self._chapters[target.path]
             first, last = _find_section(lines.chapter, target.slug)

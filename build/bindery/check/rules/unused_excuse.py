@@ -72,7 +72,7 @@ def apply_excuses(
         if excuse.rule in ASKED_RULES or excuse.rule in silent:
             continue
         if excuse.rule in known and not last:
-            message = "no text stands below this excuse in its quotation, list item or footnote"
+            message = "no text is below this excuse in its quotation, list item or footnote"
             yield RULE.find(excuse.span, message, "put it above the text that it excuses")
         elif excuse.rule in known:
             lines = f"line {excuse.covers} has"

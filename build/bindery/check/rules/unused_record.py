@@ -1,7 +1,7 @@
 """unused-record: a record that no table quotes, and that no later one has replaced.
 
 A record that a later whole one of the same kind has replaced is history, and may stay. What only
-the table `records` says of a record is no quotation of what was measured; but a demo run
+the table `records` says of a record is not a quotation of what was measured; but a demo run
 need not be quoted: it shows that the tool runs.
 """
 

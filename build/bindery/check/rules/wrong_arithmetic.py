@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 RULE = Rule("wrong-arithmetic", Severity.ERROR, "a sum does not come out as stated")
 
 TEXT_LANGUAGES = frozenset(("", "text", "txt", "plain", "plaintext", "math"))
-"""Fences that are no program: worked examples stand there."""
+"""Fences that are not programs but worked examples."""
 _EMPHASIS = re.compile(r"(?<![\w)*])\*{1,3}(?=[\w(~$€£])|(?<=[\w)%])\*{1,3}(?![\w(*])")
 
 
@@ -54,12 +54,12 @@ def _report(scope: Scope, span: Span, statement: Statement) -> Iterator[Finding]
         return
     left, right = statement.left, statement.right
     if statement.is_bracketed:
-        gives, hint = f"the brackets give {right}", f"write '{right}', or mend the brackets"
+        gives, hint = f"the brackets give {right}", f"write '{right}', or fix the brackets"
     elif left and right:
-        gives, hint = f"the left side gives {left}, the right side {right}", "mend one of the sides"
+        gives, hint = f"the left side gives {left}, the right side {right}", "fix one of the sides"
     elif left:
-        gives, hint = f"the left side gives {left}", f"write '{left}', or mend the left side"
+        gives, hint = f"the left side gives {left}", f"write '{left}', or fix the left side"
     else:
-        gives, hint = f"the right side gives {right}", f"write '{right}', or mend the right side"
+        gives, hint = f"the right side gives {right}", f"write '{right}', or fix the right side"
     text = " ".join(statement.text.split())
     yield RULE.find(span, f"'{text}' does not hold: {gives}", hint)

@@ -179,7 +179,7 @@ def _rewrite_baseline(root: Path, path: Path) -> None:
     from bindery.core.whole_files import write_whole
 
     if path.exists() and not path.is_file():
-        raise _refuse("--write-baseline", f"'{path}' is no file", "name one, or a new one")
+        raise _refuse("--write-baseline", f"'{path}' is not a file", "name one, or a new one")
     acceptances = read_accepted(root, path) if path.exists() else None
     inspection = inspect_book(root)
 

@@ -93,7 +93,7 @@ def format_sources(
 
 
 def _find_problem(root: Path, path: str) -> Finding | None:
-    """Why a file may not be written where it lies."""
+    """Why a file may not be written where it is."""
     from bindery.core.transaction import find_obstacle
     from bindery.rewrite.formatting.chapters import RULE
 
@@ -115,7 +115,7 @@ def _shrink(config: Config, loaded: Loaded, paths: Sequence[str], *, write: bool
         path = next((p.as_posix() for p in inside if tree.find_kind(p.as_posix()) == "file"), "")
         if not path:
             hint = "name images below the folder of the book"
-            message = f"no file lies at '{typed}'"
+            message = f"no file is at '{typed}'"
             raise ConfigError(Finding(Span.whole(typed), "config", message, hint))
         wanted.append(path)
     if not paths:
@@ -148,7 +148,7 @@ def _choose(
             if any((root / document.path).resolve().is_relative_to(place) for place in places)
         ]
         if not under:
-            message = f"no Markdown file lies at '{typed}'"
+            message = f"no Markdown file is at '{typed}'"
             hint = "name files or folders below the folder of the book"
             raise ConfigError(Finding(Span.whole(typed), "config", message, hint))
         found |= {document.path: document for document in under}

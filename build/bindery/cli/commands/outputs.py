@@ -137,7 +137,7 @@ def _begin_build(
     if findings:
         print_findings(findings, inspection, Format.TEXT, accepted=accepted, to_stderr=True)
     if any(f.severity is Severity.ERROR for f in sifted.fresh) and not lenient:
-        hint = "nothing was built: mend the errors, or build anyway with --lenient"
+        hint = "nothing was built: fix the errors, or build anyway with --lenient"
         print(hint, file=sys.stderr)
         raise SystemExit(FINDINGS)
     if not inspection.book.chapters:
@@ -159,7 +159,7 @@ def _advise_downloads(
     if missing and edition.commit:
         names, commands = " and ".join(map(str.upper, missing)), " and ".join(missing)
         print(
-            f"the front page offers no {names}: none of this edition lies beside the site\n"
+            f"the front page offers no {names}: none of this edition is beside the site\n"
             f"  = help: build {commands} first, then html again",
             file=sys.stderr,
         )

@@ -39,7 +39,7 @@ class Formatted:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Lines from `first` up to `end`, from 0, and what is to stand there instead."""
+    """Lines from `first` up to `end`, from 0, and what is to be there instead."""
 
     first: int
     end: int
@@ -179,7 +179,7 @@ def _holds_code(tokens: Sequence[Token]) -> bool:
 
 def _join_lines(typed: Sequence[str], lines: Sequence[str]) -> tuple[str, ...]:
     """The lines of a paragraph with each soft break made a space. `typed` is the same without
-    what stands before it in a list or a quote."""
+    what is before it in a list or a quote."""
     joined = [lines[0]]
     for part, before, line in zip(typed[1:], typed, lines[1:], strict=False):
         if _HARD_BREAK.search(before):
@@ -210,7 +210,7 @@ def _order(definition: Definition) -> tuple[tuple[int, int | str], ...]:
 
 
 def _find_runs(chapter: Chapter) -> Iterator[list[Definition]]:
-    """Definitions of one line each that stand line below line, at least two."""
+    """Definitions of one line each on consecutive lines, at least two."""
     lines = chapter.lines
     run: list[Definition] = []
     for entry in chapter.definitions:

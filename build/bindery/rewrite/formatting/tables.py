@@ -1,4 +1,4 @@
-"""Markdown tables typed so that their columns stand below each other. No cell changes."""
+"""Markdown tables typed so that their columns are below each other. No cell changes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _read_typed(row: Sequence[str]) -> list[str]:
 def _split_rows(
     lines: Sequence[str], head: Sequence[str]
 ) -> tuple[list[str] | None, list[list[str]]]:
-    """What stands before each row, and its cells; no prefixes where the head is not found.
+    """What is before each row, and its cells; no prefixes where the head is not found.
 
     A list may begin on the line of the head. GitHub then sees a table in a list, even where the
     parser takes the mark of the list for a part of the first cell: such a table is left alone.

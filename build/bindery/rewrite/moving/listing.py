@@ -1,7 +1,7 @@
 """`chapters.yaml` and plain lists of chapters after a move: exact edits at the places of paths, all
-else as it stands.
+else as it is.
 
-Comments, quotes and order are the author's, so nothing is written anew but the paths themselves.
+Comments, quotes and order are the author's, so nothing is written again but the paths themselves.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _relate(path: str, folder: str) -> str:
 
 
 def _write_scalar(text: str, node: ScalarNode, value: str) -> str:
-    """The value between the quotes that stand there; a bare one gets some where it needs them."""
+    """The value between the quotes that are there; a bare one gets some where it needs them."""
     mark = text[node.start_mark.index]
     if mark == '"':
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
@@ -244,7 +244,7 @@ def _prove(
         if moved:
             expected["moved"] = dict(moved)
     if expected is None or actual is None or expected != actual:
-        message = f"{FILE_NAME} cannot be edited where it stands"
+        message = f"{FILE_NAME} cannot be edited where it is"
         hint = "write its lists with one entry a line, and try again"
         raise BookError(Finding(Span.whole(FILE_NAME), "refused-move", message, hint))
 
@@ -260,7 +260,7 @@ def _load(text: str) -> dict[str, Any] | None:
 
 
 def _map_from(path: str, base: str, map_path: MapPath) -> str:
-    """A path as it is typed below `base`, mapped; as it stands where it does not move."""
+    """A path as it is typed below `base`, mapped; as it is where it does not move."""
     whole = str(PurePosixPath(base, path))
     return _relate(map_path(whole), base) if map_path(whole) != whole else path
 

@@ -11,7 +11,7 @@ from bindery.core.repository import Kind, Tree
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """Which paths become which. A folder takes along what lies in it."""
+    """Which paths become which. A folder takes along what is in it."""
 
     pairs: tuple[tuple[str, str], ...]
 

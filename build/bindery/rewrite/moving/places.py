@@ -1,7 +1,7 @@
 """Data files after a move: cells that name a section of the book follow it.
 
 A column of the type `place` holds paths from the folder of the chapters, with an anchor where one
-is wanted, such as a view makes links of. Each is changed where it stands, all else is left alone.
+is wanted, such as a view makes links of. Each is changed where it is, all else is left alone.
 """
 
 from __future__ import annotations

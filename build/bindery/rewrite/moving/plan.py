@@ -1,4 +1,4 @@
-"""What a move changes: files that get another path, links that have to be typed anew, and the
+"""What a move changes: files that get another path, links that have to be typed again, and the
 proof that each link leads to where it led before.
 
 Values only. `transfer` puts a plan onto the disk.
@@ -71,13 +71,13 @@ class Plan:
     texts: Mapping[str, str]
     """What they are to hold, by the same path."""
     edits: Mapping[str, tuple[Edit, ...]]
-    """The links that are typed anew, by the path of their file before the move."""
+    """The links that are typed again, by the path of their file before the move."""
     emptied: frozenset[str]
     """Folders that hold nothing any more afterwards."""
     notes: tuple[Finding, ...]
     """Links that come out otherwise than moving back could undo; none of them breaks."""
     mentions: tuple[Finding, ...]
-    """Where code and prose name the old path. They are no links, and stay as they are."""
+    """Where code and prose name the old path. They are not links, and stay as they are."""
 
 
 def plan_move(
@@ -89,8 +89,8 @@ def plan_move(
 ) -> Plan:
     """Plan moves: each link in every document leads to the same thing afterwards.
 
-    `listing` is the text of files that are no Markdown and change, before and after the move.
-    Raises BookError with a finding for each link that cannot be typed anew, and for each that
+    `listing` is the text of files that are not Markdown and change, before and after the move.
+    Raises BookError with a finding for each link that cannot be typed again, and for each that
     would lead elsewhere.
     """
     before = resolve_documents(documents.values(), tree, config)
@@ -131,7 +131,7 @@ def plan_move(
 
 
 def _read_form(link: Link, chapter: Chapter) -> Form | None:
-    """How the destination of a link is typed, where it is a path that can be typed anew."""
+    """How the destination of a link is typed, where it is a path that can be typed again."""
     style, typed = _STYLES.get(link.kind), find_typed(link, chapter)
     if style is None or typed is None:
         return None
@@ -139,8 +139,8 @@ def _read_form(link: Link, chapter: Chapter) -> Form | None:
 
 
 def find_typed(link: Link, chapter: Chapter) -> str | None:
-    """The destination of a link letter by letter as it stands in the file, entities and all; None
-    where it does not stand where the parser says."""
+    """The destination of a link letter by letter as it is in the file, entities and all; None
+    where it is not where the parser says."""
     line = chapter.lines[link.span.line - 1]
     start = link.span.col - 1
     if line.startswith(link.raw, start):
@@ -153,7 +153,7 @@ def find_typed(link: Link, chapter: Chapter) -> str | None:
     return match[0] if match and html.unescape(match[0]) == link.raw else None
 
 
-# --- links, typed anew ---
+# --- links, typed again ---
 
 
 def _edit_links(
@@ -168,7 +168,7 @@ def _edit_links(
         form = _read_form(link, document.chapter)
         if form is None:
             if _must_follow(link, resolution, here, new_here, moves):
-                message = f"the destination '{link.raw}' cannot be typed anew"
+                message = f"the destination '{link.raw}' cannot be typed again"
                 hint = "write it without escapes, on one line, and try again"
                 yield Finding(link.span, RULE, message, hint)
             continue
@@ -189,9 +189,9 @@ def _edit_links(
 def _must_follow(
     link: Link, resolution: Resolution, here: str, new_here: str, moves: Moves
 ) -> bool:
-    """Whether a link that cannot be typed anew would have to be."""
+    """Whether a link that cannot be typed again would have to be."""
     if link.kind in ("reference", "autolink"):
-        return False  # it is typed where its definition stands
+        return False  # it is typed where its definition is
     match resolution:
         case ToChapter(path) | ToFile(path) | NothingThere(path) | Outside(path):
             is_path = not link.destination.strip().startswith("#")
@@ -335,7 +335,9 @@ def _find_mentions(moved: Iterable[Document], moves: Moves) -> Iterator[Finding]
         for number, line in enumerate(document.chapter.lines, 1):
             for match in pattern.finditer(line):
                 span = Span(document.path, number, match.start() + 1, len(match[0]))
-                message = f"'{match[0]}' is named here, and this is no link: see whether it holds"
+                message = (
+                    f"'{match[0]}' is named here, and this is not a link: see whether it holds"
+                )
                 yield Finding(span, RULE, message, severity=Severity.WARNING)
 
 

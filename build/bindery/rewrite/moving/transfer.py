@@ -26,8 +26,8 @@ _VIEW_NAME = re.compile(r"[\w-]+")
 def find_path(typed: str, root: Path, here: Path, *, must_exist: bool = False) -> str:
     """A path as typed on the command line, relative to the root.
 
-    It starts at the current folder, or at the root where that is where something lies. Raises
-    ConfigError where it lies outside the root.
+    It starts at the current folder, or at the root where that is where something is. Raises
+    ConfigError where it is outside the root.
     """
     starts = (here, root)
     chosen = next((s for s in starts if os.path.lexists(s / typed)), None)
@@ -38,7 +38,7 @@ def find_path(typed: str, root: Path, here: Path, *, must_exist: bool = False) -
     with contextlib.suppress(OSError):
         path = path.parent.resolve() / path.name
     if not path.is_relative_to(root):
-        message = f"'{typed}' lies outside the folder '{root}'"
+        message = f"'{typed}' is outside the folder '{root}'"
         raise _refuse(typed, message, "both paths lie in the folder of the book")
     relative = path.relative_to(root).as_posix()
     return "" if relative == "." else relative
@@ -58,7 +58,7 @@ def _refuse(path: str, message: str, hint: str = "") -> ConfigError:
 def arrange_moves(config: Config, tree: Tree, old: str, new: str, *, into: bool = False) -> Moves:
     """The moves that come of "move OLD to NEW"; `into` says that NEW is a folder, there or not.
 
-    A folder that exists takes OLD in, as `mv` has it. What stands beside a tool for its own
+    A folder that exists takes OLD in, as `mv` has it. What is beside a tool for its own
     comparison, and the plots of a view, come along. Raises ConfigError where this would break.
     """
     if not old or old == FILE_NAME:
@@ -75,7 +75,7 @@ def arrange_moves(config: Config, tree: Tree, old: str, new: str, *, into: bool 
     if tree.find_kind(new) == "folder" or (into and kind == "file"):
         new = posixpath.join(new, name)
     if old == new:
-        raise _refuse(old, f"'{old}' lies there already")
+        raise _refuse(old, f"'{old}' is there already")
     _refuse_place(config, tree, new, is_folder=kind == "folder")
     if new.startswith(f"{old}/"):
         raise _refuse(new, f"'{old}' cannot be moved into itself")
@@ -135,9 +135,7 @@ def _refuse_fixed(config: Config, tree: Tree, old: str, new: str) -> None:
             raise _refuse(old, f"'{folder}' has a fixed place: {why}")
         if not old.startswith(f"{folder}/"):
             if new.startswith(f"{folder}/") and _is_called(tree, config, folder, new):
-                raise _refuse(
-                    new, f"what lies in '{folder}' is found by its name", "add it by hand"
-                )
+                raise _refuse(new, f"what is in '{folder}' is found by its name", "add it by hand")
             continue
         if folder == config.views:
             if old.endswith(".sql"):
@@ -153,7 +151,7 @@ _ADVICE = {RECORDS_FOLDER: "make a new record with `bindery run`"}
 def _refuse_view(tree: Tree, folder: str, old: str, new: str) -> None:
     name = PurePosixPath(new).stem
     if not new.startswith(f"{folder}/") or not new.endswith(".sql"):
-        raise _refuse(new, f"a view lies in '{folder}' and ends in .sql")
+        raise _refuse(new, f"a view is in '{folder}' and ends in .sql")
     others = {PurePosixPath(p).stem for p in tree.walk_files(folder) if p != old}
     if not _VIEW_NAME.fullmatch(name) or name.endswith("-dark") or name in others:
         hint = "letters, digits, _ and -; not the name of another view; not ending in -dark"

@@ -46,7 +46,7 @@ class ToolCall:
 
 
 def find_calls(text: str) -> tuple[ToolCall, ...]:
-    """The calls in a block of code. Output that stands among the commands is passed over."""
+    """The calls in a block of code. Output that is among the commands is passed over."""
     prompted = list(iterate_prompted(text))
     if prompted:
         return tuple(
@@ -68,7 +68,7 @@ _LOGICAL_LINE = re.compile(r"(?:[^\n]*\\\n)*[^\n]*")
 
 
 def _find_in_lines(text: str) -> Iterator[ToolCall]:
-    """Each line for itself, with those that it goes on in, where the text as a whole is no shell
+    """Each line for itself, with those that it goes on in, where the text as a whole is not a shell
     text."""
     for line in _LOGICAL_LINE.finditer(text):
         if line[0].strip():

@@ -1,7 +1,7 @@
 """Shell text, read and never run: its commands word by word, and where its syntax breaks off.
 
 The grammar is that of bash. What a book writes for a reader to fill in, `<host>` or `[options]`,
-is a word of its own, and is no fault.
+is a word of its own, and is not a fault.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Word:
     """A word of a command."""
 
     text: str
-    """Without quotes and backslashes; variables and substitutions stand in it as typed."""
+    """Without quotes and backslashes; variables and substitutions are in it as typed."""
     start: int
     end: int
-    """Where it stands in the shell text."""
+    """Where it is in the shell text."""
     is_open: bool = False
     """Whether a part of it is known only where it runs, or is for the reader to fill in."""
     is_many: bool = False
@@ -58,7 +58,7 @@ class Command:
 
     words: tuple[Word, ...]
     assignments: tuple[Word, ...] = ()
-    """What stands before them: `NAME=value`."""
+    """What is before them: `NAME=value`."""
     heredoc: str = ""
     heredoc_start: int = 0
     """Where the text handed to its standard input begins."""
@@ -202,12 +202,12 @@ class _Reader:
         self._break(
             start,
             start + len(token),
-            f"'{token}' cannot stand here",
+            f"'{token}' cannot be here",
             hints.get(token, "take it out, or add what is missing before it"),
         )
 
     def _peek_token(self) -> str:
-        """What stands next: an operator, or the plain letters of a word."""
+        """What is next: an operator, or the plain letters of a word."""
         for operator in (";;&", ";&", ";;", "&&", "&>", "||", "|&", "<<", ">>", "((", "))"):
             if self.text.startswith(operator, self.at):
                 return operator
@@ -217,7 +217,7 @@ class _Reader:
         while end < len(self.text) and self.text[end] not in _META and self.text[end] not in "\"'`":
             end += 1
         if self.text[end : end + 1] in ('"', "'", "`"):
-            end += 1  # a word that goes on is no reserved one
+            end += 1  # a word that goes on is not a reserved one
         return self.text[self.at : end]
 
     # --- lists ---
@@ -342,7 +342,7 @@ class _Reader:
         return True
 
     def _find_closing(self, start: int) -> int:
-        """The parenthesis that closes the one that stands here, or -1, whatever lies between."""
+        """The parenthesis that closes the one that is here, or -1, whatever is between."""
         if self._closings is None:  # once for all of them: they may be nested a thousand deep
             self._closings = {}
             waiting: list[int] = []
@@ -425,7 +425,7 @@ class _Reader:
             self._break(
                 self.at,
                 self.at + len(token),
-                f"no command stands between '{after}' and '{token}'",
+                f"no command is between '{after}' and '{token}'",
                 "a comment is none; write ':' for a command that does nothing",
             )
 
@@ -508,7 +508,7 @@ class _Reader:
             self._break(
                 self.at - 1,
                 self.at,
-                "'(' cannot stand here",
+                "'(' cannot be here",
                 "put the word that holds it between quotes",
             )
         self.at += 1
@@ -532,7 +532,7 @@ class _Reader:
                     self._break(
                         self.at,
                         self.at + 1,
-                        "'(' cannot stand here",
+                        "'(' cannot be here",
                         "put the word that holds it between quotes",
                     )
                 self._read_parameters()
@@ -611,7 +611,7 @@ class _Reader:
         hint = f"close it with '{heredoc.delimiter}' alone on a line"
         body = self.text[start:]
         if re.search(rf"^[ \t]*{re.escape(heredoc.delimiter)}[ \t]*$", body, re.MULTILINE):
-            hint = f"'{heredoc.delimiter}' has to stand alone on its line, without blanks around it"
+            hint = f"'{heredoc.delimiter}' has to be alone on its line, without blanks around it"
         self._break(
             heredoc.start,
             heredoc.end,
@@ -622,7 +622,7 @@ class _Reader:
     # --- words ---
 
     def _read_word(self, *, is_pattern: bool = False, may_assign: bool = False) -> Word | None:
-        """The word that begins here; nothing where an operator stands."""
+        """The word that begins here; nothing where an operator is."""
         text, start = self.text, self.at
         pieces: list[str] = []
         is_open = is_many = is_split = False
@@ -793,7 +793,7 @@ class _Reader:
         self._expect(")", start, self.text[start : start + 2])
 
     def _skip_group(self, start: int, is_pattern: bool, may_assign: bool) -> bool:
-        """Pass over the parentheses of an array, or of a pattern where one may stand."""
+        """Pass over the parentheses of an array, or of a pattern where one may be."""
         before = self.text[start : self.at]
         if may_assign and _ASSIGNMENT.fullmatch(before):
             opening = self.at
