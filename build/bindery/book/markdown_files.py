@@ -49,7 +49,7 @@ def read_documents(
     """Read every Markdown file below the root. `known` are chapters that are parsed already.
 
     Files that are neither chapters nor UTF-8 are left out, because what they link to cannot be
-    known. So are symbolic links, and books within this one, folders with a `chapters.yaml` of their own.
+    known. So are symbolic links, and folders with a `chapters.yaml`, which are other books.
     Raises BookError where a chapter of the book cannot be read.
     """
     parsed = {chapter.path: chapter for chapter in known}

@@ -30,7 +30,7 @@ def test_every_rule_is_documented_as_it_is() -> None:
 
 
 def test_every_key_of_chapters_yaml_is_documented() -> None:
-    """Each key that chapters.yaml may have stands in the table with its meaning, and no other."""
+    """Each key that chapters.yaml may have is in the table with its meaning, and no other."""
     rows = read_rows("chapters-yaml")
     assert [row[0].strip("`") for row in rows] == list(config._KEYS)
     assert all(len(row[1]) > 10 for row in rows)
@@ -49,7 +49,7 @@ def test_every_key_of_chapters_yaml_is_documented() -> None:
     ],
 )
 def test_keys_below_a_key_are_documented(key: str, words: tuple[str, ...]) -> None:
-    """The row of a key names what may stand below it."""
+    """The row of a key names what may be below it."""
     (meaning,) = (row[1] for row in read_rows("chapters-yaml") if row[0] == f"`{key}`")
     assert [word for word in words if f"`{word}`" not in meaning] == []
 
