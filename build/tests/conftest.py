@@ -30,7 +30,7 @@ import bindery
 import pytest
 from bindery.cli import main as cli
 
-pytest_plugins = ["needs", "examples", "slurm_cluster", "whole_sites", "browsers"]
+pytest_plugins = ["needs", "examples", "slurm_cluster", "demo_runs", "whole_sites", "browsers"]
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
