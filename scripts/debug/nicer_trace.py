@@ -13,32 +13,25 @@ of the file is the line that ran.
     12:03:11 r3 4711 call  mypkg.model.Net.forward:41 from mypkg.train.main:12
     12:03:11 r3 4711 line  mypkg.model:42         x = self.a(x)
 
-The columns are time, rank (if a launcher set one), process (`4711/4713` in a thread, with the
-numbers that py-spy and htop show) and event. The line of a call is that of the definition; a
-generator that goes on is a call too.
+The columns are time, rank (if a launcher set one), process (`4711/4713` in a thread) and event. The
+line of a call is that of the definition; a generator that goes on is a call too.
 
 ## What is traced
 
 Without `--packages-to-include`, all code except Python's library and installed packages. With it,
 these packages and everything below them, installed or not: `__main__` is the script, `*` is
 everything. New threads and forked processes are traced too; a forked process gets its own file.
-Programs that are started with subprocess or spawn are not traced, nor is code in C++.
-
-Tracing costs some microseconds per line that is shown, and about one per call of a Python function
-that is not. It uses sys.settrace, so no debugger or coverage tool can work at the same time.
+Programs that are started with subprocess or spawn are not traced, nor is code in C++. A line costs
+some microseconds. No debugger or coverage tool can work at the same time (sys.settrace).
 
 ## How to run
 
     python nicer_trace.py --packages-to-include __main__,mypkg train.py --lr 1e-4
     python nicer_trace.py -m mypkg.train --lr 1e-4
-    # a file per process in traces/, named trace.HOST.RANK.PID.txt, and nothing on stderr
-    python nicer_trace.py --log-dir traces --quiet train.py
-    # some ranks of a job
+    # a file per process in traces/, named trace.HOST.RANK.PID.txt, of some ranks of a job
     torchrun --nproc-per-node 8 nicer_trace.py --ranks 0,7 --quiet --log-dir traces train.py
     # Slurm
     srun python nicer_trace.py --log-dir /shared/traces --quiet train.py
-    # pdsh
-    pdsh -w node[01-08] 'python /shared/nicer_trace.py --log-dir /shared/traces --quiet train.py'
 
 In a program, copy this file next to it:
 
@@ -118,13 +111,11 @@ class Tracer:
         log_dir: str | os.PathLike[str] | None = None,
         stream: TextIO | None = None,
         quiet: bool = False,
-        max_lines: int | None = None,
     ) -> None:
         self.included = None if packages_to_include is None else tuple(packages_to_include)
         self.excluded = tuple(packages_to_exclude)
         self.log_dir = Path(log_dir).absolute() if log_dir else None
         self.stream = None if quiet else stream or sys.stderr
-        self.max_lines = max_lines
         self.lines = 0
         self.problem: str | None = None
         """Why the trace ended early, if it did."""
@@ -224,8 +215,6 @@ class Tracer:
     def _write(self, text: str) -> None:
         if os.getpid() != self.pid:
             self._enter_process()
-        if self.lines == self.max_lines:
-            raise RuntimeError(f"reached --max-lines {self.max_lines}")
         self.lines += 1
         thread = threading.get_native_id()
         who = self.who if thread == self.pid else f"{self.who}/{thread}"
@@ -295,14 +284,6 @@ def split_words(text: str) -> list[str]:
     return text.split(",")
 
 
-def read_ranks(text: str) -> set[int]:
-    """The ranks of `0,3` or `0-3,8`."""
-    if not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a list of ranks: write 0,3 or 0-3,8")
-    ends = [part.split("-") for part in text.split(",")]
-    return {rank for part in ends for rank in range(int(part[0]), int(part[-1]) + 1)}
-
-
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -318,11 +299,10 @@ def build_parser() -> argparse.ArgumentParser:
         help="packages to show, with commas between them (default: all that is not installed)")
     add("--packages-to-exclude", "--packages_to_exclude", type=split_words, metavar="NAMES",
         default=(), help="packages to leave out")
-    add("--ranks", type=read_ranks, metavar="LIST", help="trace only these ranks: 0,7 or 0-3")
+    add("--ranks", type=split_words, metavar="LIST", help="trace only these ranks: 0,7")
     add("--log-dir", "--log_dir", type=Path, metavar="DIR",
         help="write a file trace.HOST.RANK.PID.txt per process")
     add("--quiet", action="store_true", help="with --log-dir: write nothing to stderr")
-    add("--max-lines", "--max_lines", type=int, metavar="N", help="stop tracing after N lines")
     add("-m", "--module", action="store_true", help="SCRIPT is the name of a module")
     add("--demo", action="store_true", help="trace a small script and check the lines")
     add("--version", action="version", version=f"nicer_trace {__version__}")
@@ -350,10 +330,8 @@ def main() -> int:
         options.packages_to_exclude,
         log_dir=options.log_dir,
         quiet=options.quiet,
-        max_lines=options.max_lines,
     )
-    rank = read_rank()
-    is_traced = options.ranks is None or rank is None or int(rank) in options.ranks
+    is_traced = options.ranks is None or read_rank() in (None, *options.ranks)
     run_program(tracer if is_traced else None, options.program, options.module)
     return 0
 
