@@ -79,15 +79,11 @@ LARGE_SHARE = 0.1
 
 
 class Reading(NamedTuple):
-    """One tensor: its smallest and largest absolute value, or in `words` why there is none."""
+    """One tensor: its largest absolute value, None where there is none, and a line about it."""
 
     name: str
-    dtype: str
-    abs_min: float | None
     abs_max: float | None
-    words: str = ""
-    largest: float = math.inf
-    """The largest number of its data type."""
+    line: str
 
     @property
     def is_bad(self) -> bool:
@@ -96,11 +92,10 @@ class Reading(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A module's forward, or a gradient of the backward."""
+    """A module's `forward`, or a gradient of the `backward`."""
 
     batch: int
     phase: str
-    """`forward`, `recomputed` (activation checkpointing) or `backward`."""
     module: str
     kind: str
     readings: tuple[Reading, ...]
@@ -110,21 +105,20 @@ class Frame(NamedTuple):
         """`blocks.1.mlp (Mlp)`."""
         return f"{self.module or 'the model'} ({self.kind})"
 
-
-class OverflowReport(NamedTuple):
-    """The first bad number in one sentence, and the frames up to it."""
-
-    headline: str
-    frames: tuple[Frame, ...]
-    reading: Reading
-    maker: str
-    """The module that produced it, as far as one can tell."""
+    def format(self) -> str:
+        """The module, and a line per tensor."""
+        mark = "" if self.phase == "forward" else " (backward)"
+        head = f"{'':17} {self.module or '(model)'} {self.kind}{mark}"
+        return "\n".join([head, *(reading.line for reading in self.readings)])
 
 
 class NonFiniteDetected(ValueError):
-    """A tensor has an inf or a nan; `report` says where, and what was before."""
+    """The first bad number, the frames up to it, and the module that produced it, as far as one
+    can tell."""
 
-    report: OverflowReport
+    def __init__(self, words: str, frames: Iterable[Frame], reading: Reading, maker: str) -> None:
+        super().__init__(words)
+        self.frames, self.reading, self.maker = tuple(frames), reading, maker
 
 
 class BatchLimitReached(ValueError):
@@ -170,22 +164,23 @@ def read_tensor(name: str, tensor: Any) -> Reading:
     """The smallest and largest absolute value, waiting for the device."""
     import torch
 
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    largest = torch.finfo(tensor.dtype).max if tensor.dtype.is_floating_point else math.inf
     try:
         values = get_values(tensor)
         if values.is_meta or values.numel() == 0:
-            return Reading(name, dtype, None, None, "meta" if values.is_meta else "empty")
+            return Reading(name, None, f"{'meta' if values.is_meta else 'empty':>17} {name}")
         low, high = (float(value) for value in torch.aminmax(values.abs()))
-    except (RuntimeError, TypeError) as error:  # types of 4 bits, for one
-        return Reading(name, dtype, None, None, f"cannot be read: {str(error)[:60]}")
-    return Reading(name, dtype, low, high, "", largest)
+    except (RuntimeError, TypeError):  # types of 4 bits, for one
+        return Reading(name, None, f"{'cannot be read':>17} {name}")
+    line = f"{low:.2e} {high:8.2e} {name} {str(tensor.dtype).removeprefix('torch.')}"
+    if tensor.dtype.is_floating_point:
+        share = high / torch.finfo(tensor.dtype).max
+        line += f", {share:.0%} of its largest" if LARGE_SHARE <= share <= 1 else ""
+    return Reading(name, high, line)
 
 
 def detect_overflow(tensor: Any, name: str, stream: TextIO | None = None) -> bool:
     """True if the tensor, or one in a list or dict, has an inf or a nan, which is then printed."""
-    readings = [read_tensor(*found) for found in list_tensors(tensor, name)]
-    bad = [reading for reading in readings if reading.is_bad]
+    bad = [r for r in (read_tensor(*found) for found in list_tensors(tensor, name)) if r.is_bad]
     for reading in bad:
         print(f"{reading.name} has {reading.abs_max}", file=stream or sys.stderr)
     return bool(bad)
@@ -246,12 +241,10 @@ class DebugUnderflowOverflow:
         rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID"))
         self.prefix = "" if rank is None else f"[rank {rank}] "
         self.batch_number = -1
-        self.report: OverflowReport | None = None
+        self.report: NonFiniteDetected | None = None
         self.frames: collections.deque[Frame] = collections.deque(maxlen=max_frames_to_save)
-        self.is_in_forward = False
-        # Of low_overhead: the modules in the order of the forward, and a number per module.
-        self.order: dict[int, None] = {}
-        self.peaks: dict[Any, Any] = {}
+        self.peaks: dict[int, Any] = {}
+        """Of low_overhead: a number on the device per module, in the order of the forward."""
 
         is_replica = type(model).__name__ in ("DistributedDataParallel", "DataParallel")
         self.names: list[tuple[str, str]] = []
@@ -287,15 +280,12 @@ class DebugUnderflowOverflow:
         if self.abort_after is not None and self.batch_number >= self.abort_after:
             raise BatchLimitReached(f"batch {self.batch_number} is over: abort_after_batch_num")
         self.batch_number += 1
-        self.is_in_forward = True
         if self.batch_number in self.traced:
             self._print(f"*** batch {self.batch_number} ***\nabs min  abs max  what")
 
     def _after_forward(
         self, number: int, module: Any, arguments: Any, named: Any, output: Any
     ) -> None:
-        phase = "forward" if self.is_in_forward else "recomputed"
-        self.is_in_forward &= number != 0
         if self.is_light:
             self._note_peak(number, output)
         elif not self.traced or self.batch_number in self.traced:
@@ -307,11 +297,11 @@ class DebugUnderflowOverflow:
             )
             if self.checks_gradients:
                 for name, tensor in list_tensors(output, "output"):
-                    if getattr(tensor, "requires_grad", False):
+                    if tensor.requires_grad:
                         tensor.register_hook(
                             functools.partial(self._after_backward, self.batch_number, number, name)
                         )
-            self._take(self.batch_number, phase, number, tensors)
+            self._take(self.batch_number, "forward", number, tensors)
 
     def _after_backward(self, batch: int, number: int, name: str, gradient: Any) -> None:
         self._take(batch, "backward", number, [(f"gradient of {name}", gradient)])
@@ -327,7 +317,7 @@ class DebugUnderflowOverflow:
         frame = Frame(batch, phase, *self.names[number], readings)
         self.frames.append(frame)
         if self.traced:
-            self._print(format_frame(frame))
+            self._print(frame.format())
             return
         bad = [r for r in readings if r.is_bad and not self._is_ignored(r.name)]
         if bad and self.report is None:
@@ -340,14 +330,11 @@ class DebugUnderflowOverflow:
         last = self.frames[-1]
         what = f"{reading.abs_max} in {reading.name} of {last.title}"
         headline = f"{what}, {last.phase} of batch {last.batch}: {cause}"
-        self.report = OverflowReport(headline, tuple(self.frames), reading, maker)
         lines = [headline, f"the last {len(self.frames)} frames:", "abs min  abs max  what"]
-        lines += map(format_frame, self.frames)
-        self._print("\n".join(lines))
+        self._print("\n".join([*lines, *(frame.format() for frame in self.frames)]))
+        self.report = NonFiniteDetected(self.prefix + headline, self.frames, reading, maker)
         if self.stops:
-            error = NonFiniteDetected(self.prefix + headline)
-            error.report = self.report
-            raise error
+            raise self.report
 
     def _print(self, text: str) -> None:
         self.stream.write("".join(f"{self.prefix}{line}\n" for line in text.splitlines()))
@@ -357,39 +344,29 @@ class DebugUnderflowOverflow:
         """Have the device remember the largest value of the outputs; nothing waits for it."""
         import torch
 
-        self.order[number] = None
-        for name, tensor in list_tensors(output, "output"):
-            if not tensor.dtype.is_floating_point or not tensor.numel() or self._is_ignored(name):
-                continue
-            with torch.inference_mode(False), torch.no_grad(), contextlib.suppress(RuntimeError):
-                values = get_values(tensor)
-                if values.device not in self.peaks:
-                    peaks = torch.zeros(len(self.names), device=values.device)
-                    self.peaks[values.device] = peaks
-                slot = self.peaks[values.device][number]
+        tensors = [(n, t) for n, t in list_tensors(output, "output") if not self._is_ignored(n)]
+        with torch.inference_mode(False), torch.no_grad(), contextlib.suppress(RuntimeError):
+            for tensor in (t for _, t in tensors if t.dtype.is_floating_point and t.numel()):
                 # Both let nan pass.
-                peak = torch.linalg.vector_norm(values, math.inf, dtype=torch.float32)
-                torch.maximum(slot, peak, out=slot)
+                peak = torch.linalg.vector_norm(get_values(tensor), math.inf, dtype=torch.float32)
+                self.peaks[number] = torch.maximum(peak, self.peaks.get(number, peak))
 
-    def check(self) -> OverflowReport | None:
+    def check(self) -> NonFiniteDetected | None:
         """With low_overhead: read what the device remembers of this batch, waiting for it.
 
         Raises NonFiniteDetected for the first bad module unless `stop` is False.
         """
-        peaks = [0.0] * len(self.names)
-        for device, values in self.peaks.items():
-            for number, value in enumerate(values.tolist()):
-                peaks[number] = value if not value <= peaks[number] else peaks[number]
-            self.peaks[device].zero_()
-        order, self.order = list(self.order), {}
-        first = next((n for n, i in enumerate(order) if not math.isfinite(peaks[i])), None)
-        if first is not None and self.report is None:
-            for number in order[: first + 1]:
-                reading = Reading("output", "", None, peaks[number])
-                frame = Frame(self.batch_number, "forward", *self.names[number], (reading,))
-                self.frames.append(frame)
-            cause = "the first of this forward; without low_overhead you see its inputs"
-            self._raise(reading, frame.module, cause)
+        peaks, self.peaks = self.peaks, {}
+        if peaks:
+            self.frames.clear()
+        for number, peak in peaks.items():
+            value = float(peak)
+            reading = Reading("output", value, f"{value:17.2e} output")
+            self.frames.append(Frame(self.batch_number, "forward", *self.names[number], (reading,)))
+            if reading.is_bad and self.report is None:
+                cause = "the first of this forward; without low_overhead you see its inputs"
+                self._raise(reading, frame.module, cause)
+                break
         return self.report
 
 
@@ -418,27 +395,15 @@ def judge_frame(frame: Frame, bad: list[Reading], earlier: list[Frame]) -> tuple
     return inputs[0], parent, cause
 
 
-def format_frame(frame: Frame) -> str:
-    """The module, and a line per tensor."""
-    mark = "" if frame.phase == "forward" else f" ({frame.phase})"
-    lines = [f"{'':17} {frame.module or '(model)'} {frame.kind}{mark}"]
-    for r in frame.readings:
-        if r.abs_max is None:
-            lines.append(f"{r.words:>17} {r.name}")
-            continue
-        share = r.abs_max / r.largest
-        near = f", {share:.0%} of its largest" if LARGE_SHARE <= share <= 1 else ""
-        low = "" if r.abs_min is None else f"{r.abs_min:.2e}"
-        lines.append(f"{low:>8} {r.abs_max:8.2e} {r.name} {r.dtype}".rstrip() + near)
-    return "\n".join(lines)
-
-
 def build_model() -> Any:
     """A model of two residual blocks, with the same weights each time."""
     import torch
     from torch import nn
 
     width = 32
+
+    def name_parts(**parts: Any) -> Any:
+        return nn.Sequential(collections.OrderedDict(parts))
 
     class Block(nn.Module):
         def __init__(self) -> None:
@@ -450,11 +415,8 @@ def build_model() -> Any:
         def forward(self, x: Any) -> Any:
             return x + self.mlp(self.norm(x))
 
-    def name_parts(**parts: Any) -> Any:
-        return nn.Sequential(collections.OrderedDict(parts))
-
     torch.manual_seed(0)
-    blocks = nn.Sequential(*(Block() for _ in range(2)))
+    blocks = nn.Sequential(Block(), Block())
     embed, norm, head = nn.Embedding(64, width), nn.LayerNorm(width), nn.Linear(width, 64)
     return name_parts(embed=embed, blocks=blocks, norm=norm, head=head)
 
@@ -567,20 +529,14 @@ def main(arguments: list[str] | None = None) -> int:
     if problem:
         print(f"problem: {problem}", file=sys.stderr)
     if options.json:
-        units = {k: "1" for k, v in rows[0].items() if type(v) in (int, float)}
+        command = ["python", "underflow_overflow.py", *(arguments or sys.argv[1:])]
         document = {
-            "tool": "underflow_overflow",
-            "version": __version__,
-            "method": 1,
-            "command": ["python", "underflow_overflow.py", *(arguments or sys.argv[1:])],
+            "tool": "underflow_overflow", "version": __version__, "method": 1, "command": command,
             "started": datetime.datetime.fromtimestamp(began, datetime.UTC).strftime("%FT%TZ"),
-            "seconds": round(time.time() - began, 3),
-            "complete": True,
-            "units": units,
-            "results": rows,
-            "caveats": [problem] if problem else [],
-            "details": {"device": device.type, "torch": torch.__version__},
-        }
+            "seconds": round(time.time() - began, 3), "complete": True,
+            "units": {k: "1" for k, v in rows[0].items() if type(v) in (int, float)},
+            "results": rows, "caveats": [problem] if problem else [],
+        }  # fmt: skip
         options.json.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
     return int(bool(problem))
 

@@ -51,7 +51,7 @@ def test_report_by_hand(overflow: Any, torch: Any) -> None:
     overflow.DebugUnderflowOverflow(model, stream=stream)
     with pytest.raises(overflow.NonFiniteDetected) as caught:
         model(torch.tensor([[1.0, -3.0]], dtype=torch.float16))
-    assert caught.value.report.maker == "second"
+    assert caught.value.maker == "second"
     assert isinstance(caught.value, ValueError)
     assert stream.getvalue() == (
         "inf in output of second (Linear), forward of batch 0: finite numbers went "
@@ -90,9 +90,9 @@ def test_function_between_modules_is_placed(overflow: Any, torch: Any) -> None:
     overflow.DebugUnderflowOverflow(model, stream=io.StringIO())
     with pytest.raises(overflow.NonFiniteDetected) as caught:
         model(torch.ones(2))
-    report = caught.value.report
+    report = caught.value
     assert (report.frames[-1].module, report.maker) == ("0.two", "0")
-    assert "look in the forward of 0, after 0.one (Identity)" in report.headline
+    assert "look in the forward of 0, after 0.one (Identity)" in str(report)
 
 
 def test_bad_weight_is_blamed_on_the_step_before(overflow: Any, torch: Any) -> None:
@@ -238,10 +238,6 @@ def test_training_is_not_changed(
     debug.close()
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
-    recomputed = [f.module for f in debug.frames if f.phase == "recomputed"]
-    assert ("blocks.1.mlp.up" in recomputed) == (
-        wrap == "checkpointed" and "low_overhead" not in more
-    )
 
 
 def test_gradient_that_overflows_is_found(overflow: Any, torch: Any) -> None:
@@ -262,7 +258,7 @@ def test_gradient_that_overflows_is_found(overflow: Any, torch: Any) -> None:
     loss = model(torch.arange(4)).square().sum()
     with pytest.raises(overflow.NonFiniteDetected) as caught:
         loss.backward()
-    report = caught.value.report
+    report = caught.value
     assert report.maker == "blocks.1.mlp.gate"
     assert (report.frames[-1].module, report.frames[-1].phase) == ("blocks.1.mlp.act", "backward")
 
