@@ -362,7 +362,8 @@ class DebugUnderflowOverflow:
         for number, peak in peaks.items():
             value = float(peak)
             reading = Reading("output", value, f"{value:17.2e} output")
-            self.frames.append(Frame(self.batch_number, "forward", *self.names[number], (reading,)))
+            frame = Frame(self.batch_number, "forward", *self.names[number], (reading,))
+            self.frames.append(frame)
             if reading.is_bad and self.report is None:
                 cause = "the first of this forward; without low_overhead you see its inputs"
                 self._raise(reading, frame.module, cause)
