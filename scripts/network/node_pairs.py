@@ -81,7 +81,7 @@ from kit.ranks import (
     exit_status,
     first_line,
     place_or_launch,
-)
+)  # fmt: skip
 from kit.report import Report, Row, format_seconds, format_table
 from kit.stats import summarize
 from kit.stop import Stop, Stopped
@@ -99,7 +99,6 @@ UNITS = {
     **dict.fromkeys(("repeat", "round", "node_a", "node_b", "samples", "spread", "drift"), "1"),
     **dict.fromkeys([f"seconds_{s}" for s in ("median", "mean", "iqr", "min", "max")], "s"),
     "busbw_bytes_per_second": "B/s",
-    "times_typical": "1",
 }
 DEFAULT_SIZE = {"cpu": 4 * 1024**2, "accelerator": 256 * 1024**2}
 WARMUP_ITERATIONS = 2
@@ -116,22 +115,13 @@ GLOO_CONNECT_TIMEOUTS = 5
 Pair = tuple[int, int]
 
 
-def find_opponent(nodes: int, number: int, node: int) -> int | None:
-    """Whom a node meets in a round of the circle method; None where it rests."""
-    even = nodes + nodes % 2
-    if node == even - 1:
-        opponent = number
-    else:
-        opponent = (2 * number - node) % (even - 1)
-        if opponent == node:
-            opponent = even - 1
-    return opponent if opponent < nodes else None
-
-
 def make_round(nodes: int, number: int) -> list[Pair]:
-    """The pairs of a round, the smaller node first."""
-    opponents = ((node, find_opponent(nodes, number, node)) for node in range(nodes))
-    return [(node, other) for node, other in opponents if other is not None and node < other]
+    """The pairs of a round of the circle method, the smaller node first; of an odd number of nodes
+    one rests."""
+    last = nodes - 1 + nodes % 2
+    pairs = [(number, last)]
+    pairs += [((number + i) % last, (number - i) % last) for i in range(1, (last + 1) // 2)]
+    return [(min(pair), max(pair)) for pair in pairs if max(pair) < nodes]
 
 
 def order_rounds(nodes: int, wanted: int | None, repeat: int) -> list[int]:
@@ -211,18 +201,23 @@ def play(
     measure_round: Callable[[int, list[Pair]], dict[Pair, Row]],
     nodes: int,
     options: argparse.Namespace,
+    stop: Stop,
     report: Report,
 ) -> None:
     """Play the tournament until nothing looks slow, or all repeats are done, into the report."""
-    for repeat in range(options.repeats):
-        for number in order_rounds(nodes, options.rounds, repeat):
-            for (a, b), row in measure_round(number, make_round(nodes, number)).items():
-                place = {"repeat": repeat, "round": number, "node_a": a, "node_b": b}
-                report.rows.append({**place, "failure": None, **row})
-            report.save(force=False)
-        if not judge(collect_times(report.rows), options.slower).looks_slow:
-            break
-    report.complete = True
+    try:
+        for repeat in range(options.repeats):
+            for number in order_rounds(nodes, options.rounds, repeat):
+                stop.check()
+                for (a, b), row in measure_round(number, make_round(nodes, number)).items():
+                    place = {"repeat": repeat, "round": number, "node_a": a, "node_b": b}
+                    report.rows.append({**place, "failure": None, **row})
+                report.save(force=False)
+            if not judge(collect_times(report.rows), options.slower).looks_slow:
+                break
+        report.complete = True
+    except Stopped as stopped:
+        report.note(f"{stopped}: judged by the rounds before that")
 
 
 def collect_times(rows: Sequence[Row]) -> dict[Pair, list[float]]:
@@ -234,14 +229,12 @@ def collect_times(rows: Sequence[Row]) -> dict[Pair, list[float]]:
     return times
 
 
-def finish(report: Report, nodes: int, slower: float, hosts: dict[int, str]) -> bool:
+def finish(report: Report, nodes: int, options: argparse.Namespace, hosts: dict[int, str]) -> bool:
     """Judge, print tables and notes; True where nothing is slow and all sums are right."""
     times = collect_times(report.rows)
-    judgement = judge(times, slower)
+    judgement = judge(times, options.slower)
     failures: dict[str, set[Pair]] = {}
     for row in report.rows:
-        seconds, base = row.get("seconds_median"), judgement.typical[row["repeat"]]
-        row["times_typical"] = seconds and seconds / base
         if row["failure"]:
             failures.setdefault(row["failure"], set()).add((row["node_a"], row["node_b"]))
     typical = format_seconds(statistics.median(judgement.typical or [0]))
@@ -265,26 +258,29 @@ def finish(report: Report, nodes: int, slower: float, hosts: dict[int, str]) -> 
     if len(times) < whole:
         report.note(f"{len(times)} of {whole} links were measured: a slow one among the others is "
                     "not found")  # fmt: skip
-    if judgement.limit > max(2, slower):
+    if judgement.limit > max(2, options.slower):
         report.note(
             f"the same pair differs by a factor of up to {judgement.limit:.1f} from repeat to "
             "repeat, and what is less slow than that is not found: use a larger --size or more "
             "--num-iterations, with nothing else running"
         )
+    if options.plot and times:
+        draw(times, nodes, options.plot)
     return not found and not failures
 
 
-def draw(rows: Sequence[Row], nodes: int, path: str) -> None:
-    """A heat map of all pairs, as SVG or PNG: the fastest repeat, in times of the typical."""
+def draw(times: dict[Pair, list[float]], nodes: int, path: str) -> None:
+    """A heat map of all pairs, as SVG or PNG: the fastest repeat."""
     import matplotlib
 
     matplotlib.use("agg")
     from matplotlib import pyplot
 
+    best = {pair: min(values) for pair, values in times.items()}
+    base = find_typical(list(best.values()))
     grid = [[math.nan] * nodes for _ in range(nodes)]
-    for row in rows:
-        for a, b in ((row["node_a"], row["node_b"]), (row["node_b"], row["node_a"])):
-            grid[a][b] = min(row["times_typical"] or 100, grid[a][b] if grid[a][b] > 0 else 100)
+    for (a, b), seconds in best.items():
+        grid[a][b] = grid[b][a] = min(seconds / base, 100)
     figure, axes = pyplot.subplots(figsize=(6.4, 5.2))
     image = axes.imshow(grid, origin="lower", cmap="magma_r", vmin=1)
     figure.colorbar(image, ax=axes, label="time, times the typical pair")
@@ -307,9 +303,9 @@ def simulate(
 class Node:
     """A rank, and the store through which rank 0 calls the rounds."""
 
-    def __init__(self, place: Place, options: argparse.Namespace, stop: Stop) -> None:
+    def __init__(self, place: Place, options: argparse.Namespace) -> None:
         torch = self.torch = import_torch()
-        self.place, self.options, self.stop = place, options, stop
+        self.place, self.options = place, options
         self.per_node = options.ranks_per_node or int(os.environ.get("LOCAL_WORLD_SIZE", 1))
         if self.per_node == place.size:  # one machine: each rank counts as a node
             self.per_node = 1
@@ -359,7 +355,12 @@ class Node:
             right = bool((self.buffer == ranks * (ranks + 1) // 2).all())
             dist.destroy_process_group()
         except RuntimeError as error:
-            self.leave_broken_group()
+            # torch numbers groups, and one that failed keeps its number, so that the next partner
+            # would look for other keys in the store. Ending a group of one resets the count.
+            with contextlib.suppress(RuntimeError):
+                if not dist.is_initialized():
+                    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+                dist.destroy_process_group()
             return {"failure": first_line(error)}
         if not right:
             return {"failure": "wrong sums"}
@@ -367,45 +368,22 @@ class Node:
         bus = self.buffer.nbytes * 2 * (ranks - 1) / ranks
         return {**row, "busbw_bytes_per_second": bus / row["seconds_median"], "failure": None}
 
-    def leave_broken_group(self) -> None:
-        """Make the next group independent of one that failed.
-
-        torch numbers groups, and a group that failed keeps its number, so the next partner would
-        look for other keys in the store. Ending a group of one resets the count.
-        """
-        dist = self.torch.distributed
-        with contextlib.suppress(RuntimeError):
-            if not dist.is_initialized():
-                dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-            dist.destroy_process_group()
-
     def take_part(self, order: dict[str, Any], call: int) -> None:
         """Measure with the partner of this round, if there is one, and send the answer."""
-        opponent = find_opponent(self.nodes, order["round"], self.node)
-        if opponent is None or {opponent, self.node} & set(order["gone"]):
-            return
-        row = self.measure_pair((min(self.node, opponent), max(self.node, opponent)), call)
-        if self.place.rank % self.per_node == 0:
-            self.store.set(f"answer/{call}/{self.node}", json.dumps(row))
+        for pair in make_round(self.nodes, order["round"]):
+            if self.node in pair and not set(order["gone"]) & set(pair):
+                row = self.measure_pair(pair, call)
+                if self.place.rank % self.per_node == 0:
+                    self.store.set(f"answer/{call}/{self.node}", json.dumps(row))
 
     def wait_for(self, key: str, seconds: float = 1e6) -> str:
         """The value of a key of the store. Raises RuntimeError where it does not come in time."""
         self.store.wait([key], datetime.timedelta(seconds=max(0.1, seconds)))
         return str(self.store.get(key).decode())
 
-    def answer_calls(self) -> None:
-        """As any rank but the first: measure in each round that is called, until the end."""
-        for call in itertools.count():
-            order = json.loads(self.wait_for(f"call/{call}"))
-            if order is None:
-                break
-            self.take_part(order, call)
-        self.store.set(f"bye/{self.place.rank}", "1")
-
     def call_round(self, number: int, pairs: list[Pair]) -> dict[Pair, Row]:
         """As rank 0: have all ranks play a round, and collect their answers. A node that sends
         none in time is left out of all later rounds."""
-        self.stop.check()
         call = next(self.calls)
         order = {"round": number, "gone": sorted(self.gone)}
         self.store.set(f"call/{call}", json.dumps(order))
@@ -426,48 +404,36 @@ class Node:
             rows[pair] = max(answers, key=lambda row: row.get("seconds_median", math.inf))
         return rows
 
-    def collect_hosts(self) -> dict[int, str]:
-        """As rank 0: the host of each node whose first rank arrives in time."""
-        deadline = time.monotonic() + ARRIVAL_SECONDS
-        hosts = {}
-        for node in range(self.nodes):
-            try:
-                key = f"host/{node * self.per_node}"
-                hosts[node] = self.wait_for(key, deadline - time.monotonic())
-            except RuntimeError:
-                self.gone.add(node)
-        return hosts
-
-    def end_calls(self) -> None:
-        """As rank 0: end the other ranks, and wait until they know: the store ends with this."""
-        self.store.set(f"call/{next(self.calls)}", "null")
-        with contextlib.suppress(RuntimeError):
-            for rank in range(1, self.place.size):
-                if rank // self.per_node not in self.gone:
-                    self.wait_for(f"bye/{rank}", 10)
-
 
 def run_rank(place: Place, options: argparse.Namespace, stop: Stop, report: Report) -> bool:
     """Play the tournament as one of the ranks; True where rank 0 finds nothing slow."""
-    node = Node(place, options, stop)
+    node = Node(place, options)
     node.store.set(f"host/{place.rank}", socket.gethostname())
     if place.rank:
-        node.answer_calls()
+        for call in itertools.count():
+            if (order := json.loads(node.wait_for(f"call/{call}"))) is None:
+                break
+            node.take_part(order, call)
+        node.store.set(f"bye/{place.rank}", "1")
         return True
-    hosts = node.collect_hosts()
+    deadline, hosts = time.monotonic() + ARRIVAL_SECONDS, {}
+    for one in range(node.nodes):
+        try:
+            hosts[one] = node.wait_for(f"host/{one * node.per_node}", deadline - time.monotonic())
+        except RuntimeError:
+            node.gone.add(one)
     report.details["header"] = describe_run(
         node.torch, node.device, backend=node.backend, ranks=place.size
     )
-    try:
-        play(node.call_round, node.nodes, options, report)
-    except Stopped as stopped:
-        report.note(f"{stopped}: judged by the rounds before that")
-    node.end_calls()
-    usable = finish(report, node.nodes, options.slower, hosts)
+    play(node.call_round, node.nodes, options, stop, report)
+    node.store.set(f"call/{next(node.calls)}", "null")
+    with contextlib.suppress(RuntimeError):  # wait for all, because the store ends with this rank
+        for rank in range(1, place.size):
+            if rank // node.per_node not in node.gone:
+                node.wait_for(f"bye/{rank}", 10)
+    usable = finish(report, node.nodes, options, hosts)
     if node.gone:
         report.note(f"nodes {sorted(node.gone)} did not arrive, or stopped to answer")
-    if options.plot and report.rows:
-        draw(report.rows, node.nodes, options.plot)
     return usable and not node.gone
 
 
@@ -522,8 +488,8 @@ def main(arguments: list[str] | None = None) -> int:
     stop.listen(quiet=place.rank > 0)
     if options.simulate:
         draw_round = functools.partial(simulate, dict(options.slow), random.Random(1))
-        play(draw_round, options.simulate, options, report)
-        usable = finish(report, options.simulate, options.slower, {})
+        play(draw_round, options.simulate, options, stop, report)
+        usable = finish(report, options.simulate, options, {})
     else:
         usable = run_rank(place, options, stop, report)
     return exit_status(report, stop, usable=usable)
