@@ -54,6 +54,7 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import functools
 import linecache
 import os
 import re
@@ -91,11 +92,6 @@ def is_installed(file: str) -> bool:
     return file.startswith(("<", *LIBRARY)) or is_package is not None
 
 
-def is_of_package(module: str, packages: Iterable[str]) -> bool:
-    """True for one of the packages and what is below it; `*` is all packages."""
-    return any(p in ("*", module) or module.startswith(f"{p}.") for p in packages)
-
-
 class Tracer:
     """Writes a line for each call and each line that a program runs.
 
@@ -106,14 +102,12 @@ class Tracer:
     def __init__(
         self,
         packages_to_include: Iterable[str] | None = None,
-        packages_to_exclude: Iterable[str] = (),
         *,
         log_dir: str | os.PathLike[str] | None = None,
         stream: TextIO | None = None,
         quiet: bool = False,
     ) -> None:
         self.included = None if packages_to_include is None else tuple(packages_to_include)
-        self.excluded = tuple(packages_to_exclude)
         self.log_dir = Path(log_dir).absolute() if log_dir else None
         self.stream = None if quiet else stream or sys.stderr
         self.lines = 0
@@ -124,7 +118,6 @@ class Tracer:
         # By id, because equal code objects may come from different files; the code object is kept,
         # so that no other one gets its id.
         self.judged: dict[int, tuple[CodeType, str | None]] = {}
-        self.former: tuple[Any, Any] = (None, None)
 
     @property
     def path(self) -> Path | None:
@@ -137,7 +130,6 @@ class Tracer:
         """Start to trace this thread, new threads, and the functions that are running now."""
         self._enter_process()
         self.is_active = True
-        self.former = (threading.gettrace(), sys.gettrace())
         frame = sys._getframe(1)
         while frame is not None:  # such as the rest of a `with` block
             frame.f_trace = self._trace if self._judge(frame)[1] else frame.f_trace
@@ -150,8 +142,8 @@ class Tracer:
         if not self.is_active:
             return
         self.is_active = False
-        threading.settrace(self.former[0])
-        sys.settrace(self.former[1])
+        threading.settrace(None)  # type: ignore[arg-type]
+        sys.settrace(None)
         if self.file is not None:
             os.close(self.file)
             self.file = None
@@ -184,8 +176,8 @@ class Tracer:
         if self.included is None:
             is_shown = not is_installed(code.co_filename)
         else:
-            is_shown = is_of_package(module, self.included)
-        is_shown &= code.co_filename != OWN_FILE and not is_of_package(module, self.excluded)
+            is_shown = any(p in ("*", module) or module.startswith(f"{p}.") for p in self.included)
+        is_shown &= code.co_filename != OWN_FILE
         return self.judged.setdefault(id(code), (code, module if is_shown else None))
 
     def _trace(self, frame: FrameType, event: str, _argument: Any) -> Any:
@@ -279,11 +271,6 @@ def run_demo() -> int:
     return int(not is_right)
 
 
-def split_words(text: str) -> list[str]:
-    """Names between commas."""
-    return text.split(",")
-
-
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -293,13 +280,11 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    add = parser.add_argument
+    add, words = parser.add_argument, functools.partial(re.split, ",")
     # fmt: off
-    add("--packages-to-include", "--packages_to_include", type=split_words, metavar="NAMES",
+    add("--packages-to-include", "--packages_to_include", type=words, metavar="NAMES",
         help="packages to show, with commas between them (default: all that is not installed)")
-    add("--packages-to-exclude", "--packages_to_exclude", type=split_words, metavar="NAMES",
-        default=(), help="packages to leave out")
-    add("--ranks", type=split_words, metavar="LIST", help="trace only these ranks: 0,7")
+    add("--ranks", type=words, metavar="LIST", help="trace only these ranks: 0,7")
     add("--log-dir", "--log_dir", type=Path, metavar="DIR",
         help="write a file trace.HOST.RANK.PID.txt per process")
     add("--quiet", action="store_true", help="with --log-dir: write nothing to stderr")
@@ -325,12 +310,8 @@ def main() -> int:
         parser.error("--quiet without --log-dir would show nothing")
     if not options.module and not Path(options.program[0]).is_file():
         parser.error(f"there is no script {options.program[0]}")
-    tracer = Tracer(
-        options.packages_to_include,
-        options.packages_to_exclude,
-        log_dir=options.log_dir,
-        quiet=options.quiet,
-    )
+    included, folder = options.packages_to_include, options.log_dir
+    tracer = Tracer(included, log_dir=folder, quiet=options.quiet)
     is_traced = options.ranks is None or read_rank() in (None, *options.ranks)
     run_program(tracer if is_traced else None, options.program, options.module)
     return 0
