@@ -11,16 +11,13 @@ compared with the speed of a link.
 
 ## Formulas
 
-`algbw = size / seconds` and `busbw = factor * algbw`, as nccl-tests defines them. For n ranks:
+`algbw = size / seconds` and `busbw = factor * algbw`, as nccl-tests defines them for n ranks:
 
 | collective | factor | size |
 |:--|:--|:--|
 | all_reduce | 2 (n-1) / n | the tensor of each rank |
-| reduce_scatter | (n-1) / n | the whole input of a rank |
-| all_gather | (n-1) / n | the whole output of a rank |
-| all_to_all | (n-1) / n | all that a rank sends, its own part included |
-| broadcast | 1 | the tensor, from rank 0 |
-| sendrecv | 1 | one message: each rank sends to the next, in a ring |
+| reduce_scatter, all_gather, all_to_all | (n-1) / n | all that a rank sends or receives |
+| broadcast, sendrecv | 1 | one message, from rank 0, or from each rank to the next |
 
 Sizes are binary (1 KiB = 1024 B), rates decimal (1 GB/s = 1e9 B/s).
 
@@ -174,8 +171,9 @@ class Call:
         """The sum of all ranks, and what this rank adds to it: every n-th element, the others are
         zeros, so that no data type rounds the sum, and each rank counts."""
         index = self.job.torch.arange(self.count, device=self.job.device)
-        right = 1 + index // self.job.size % 7
-        return right, right * (index % self.job.size == self.job.rank)
+        is_own = index % self.job.size == self.job.rank
+        right = index.floor_divide_(self.job.size).remainder_(7).add_(1).to(self.job.torch.uint8)
+        return right, right * is_own
 
     def count_wrong(self) -> int:
         """Run once, blocking; the elements of this rank's answer that are wrong."""
