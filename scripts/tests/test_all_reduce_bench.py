@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -148,35 +146,6 @@ def test_a_wrong_element_is_found(tmp_path: Path, read_json: Callable[[Path], An
     row = read_json(path)["results"][0]
     assert row["verdict"] == "WRONG ANSWER"
     assert row["wrong_elements"] == 2, "before and after the timing"
-
-
-@pytest.mark.torch
-@pytest.mark.nightly
-def test_a_signal_keeps_the_rows_so_far(tmp_path: Path, read_json: Callable[[Path], Any]) -> None:
-    """All ranks end together with status 1, and the JSON is marked incomplete."""
-    path = tmp_path / "out.json"
-    command = [sys.executable, str(SCRIPTS / TOOL), "--device", "cpu", "--json", str(path)]
-    process = subprocess.Popen(
-        [*command, "--max-size", "64KiB", "--num-iterations", "400", "--mode", "both"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        end = time.monotonic() + 120
-        while not path.exists() and process.poll() is None and time.monotonic() < end:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGUSR1)
-        words = process.communicate(timeout=120)[1]
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-    assert process.returncode == 1, words
-    document = read_json(path)
-    assert document["complete"] is False
-    assert 1 <= len(document["results"]) < 4
-    assert any("stopped by SIGUSR1" in note for note in document["caveats"])
 
 
 HOLD = "ip link set lo up && echo ready && exec sleep 600"

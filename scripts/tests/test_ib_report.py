@@ -166,39 +166,10 @@ def test_growth_is_the_difference(ib: Any) -> None:
     assert (port["errors_grown"], port["verdict"]) == (0, "ok")
 
 
-def test_counters_that_were_reset(ib: Any) -> None:
-    """Counters that are smaller than before were set to 0: what they show has come since."""
-    texts = [print_perfquery(20, SymbolErrorCounter=count) for count in (90, 4)]
-    [port], fabric = read(ib, {}, before=texts[0], after=texts[1])
-    assert port["verdict_reason"] == "SymbolErrorCounter 4"
-    assert fabric.notes == ["node01 mlx5_0/1: the counters were reset in between"]
-
-
 def keep_data(text: str) -> str:
     """A reading with -x of an older adapter: data and packets, no error counter."""
     kinds = ("# Port", "PortXmitData", "PortRcvData")
     return "".join(line for line in text.splitlines(True) if line.startswith(kinds))
-
-
-def test_data_alone_is_not_ok(ib: Any) -> None:
-    """A port of which no error counter was read is not called ok, and has no sum of errors."""
-    data = keep_data(print_perfquery(20, PortXmitData=70))
-    [port], _ = read(ib, {}, before=data, after=data)
-    assert (port["verdict"], port["errors"], port["errors_grown"]) == (UNREAD, None, None)
-    assert port["transmitted_bytes"] == 280
-
-
-def test_wide_and_narrow_counters_make_one_reading(ib: Any) -> None:
-    """The errors of perfquery, the data of perfquery -x, in either order: growth is of both."""
-    narrow, wide = print_perfquery(20, False, PortXmitData=2**32 - 1), print_perfquery(20)
-    after = print_perfquery(20, False, LinkDownedCounter=2) + keep_data(wide)
-    for before in (narrow + keep_data(wide), keep_data(wide) + narrow):
-        [port], fabric = read(ib, {}, before=before, after=after)
-        assert (port["transmitted_bytes"], fabric.notes) == (4000, [])
-        assert (port["verdict"], port["verdict_reason"]) == (
-            "errors growing",
-            "LinkDownedCounter 2",
-        )
 
 
 def test_a_file_of_pdsh_holds_many_nodes(ib: Any) -> None:

@@ -188,18 +188,3 @@ def test_mistakes_of_an_editor_are_named(
     with pytest.raises(tiny.UsageError, match=words):
         tiny.main(["pack", "--source", str(folder), "--out", str(tmp_path / "out")])
     assert [path.name for path in tmp_path.iterdir()] == ["folders"]
-
-
-def test_lost_edit_is_found(
-    tiny: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """--demo with a tool that drops the last character of each text."""
-    pack = tiny.pack_value
-
-    def damage(home: Path, entry: Any, feature: Any) -> Any:
-        value = pack(home, entry, feature)
-        return value[:-1] if isinstance(value, str) else value
-
-    monkeypatch.setattr(tiny, "pack_value", damage)
-    assert tiny.main(["--demo"]) == 1
-    assert "changed without an edit; the edits are not found" in capsys.readouterr().out

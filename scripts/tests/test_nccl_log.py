@@ -200,14 +200,6 @@ def test_a_diary(nccl_log: Any) -> None:
     assert problems == []
 
 
-def test_a_torn_line_is_named(nccl_log: Any) -> None:
-    """A log that was cut off, or lines of two processes that interleave."""
-    text = print_log(TIMES, 1.75, 8)
-    (table,), problems, _ = read(nccl_log, text[: text.index("400.0") + 9])
-    assert len(table.rows) == 4
-    assert problems == ["a.log:6: cannot read this line: 6 values for 13 columns"]
-
-
 def test_osu(nccl_log: Any) -> None:
     """OSU latencies are microseconds, its bandwidths 10**6 B/s."""
     (first, full, bandwidth), problems, _ = read(nccl_log, OSU_ALLREDUCE + OSU_FULL + OSU_BANDWIDTH)
@@ -217,13 +209,6 @@ def test_osu(nccl_log: Any) -> None:
     assert [row["time_seconds"] for row in first.rows] == pytest.approx([11.69e-6, 3576.91e-6])
     assert full.rows[0]["time_seconds"] == pytest.approx(11.5e-6)
     assert bandwidth.rows[0]["algbw_bytes_per_second"] == pytest.approx(12254.16e6)
-
-
-def test_crossovers_by_hand(nccl_log: Any) -> None:
-    """Twice as fast at 1 KiB and half as fast at 4 KiB; within the band is equal."""
-    (turn,) = nccl_log.find_crossovers({1024: 2.0, 2048: 1.01, 4096: 0.5})
-    assert turn == {"above_bytes": 1024, "below_bytes": 4096, "faster_from_here": False}
-    assert nccl_log.find_crossovers({1: 1.01, 2: 0.99, 4: 1.01}) == []
 
 
 def test_two_files_against_each_other(

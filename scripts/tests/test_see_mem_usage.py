@@ -58,16 +58,6 @@ def test_memory_that_is_taken_is_seen(memory: Any) -> None:
     assert re.fullmatch(wanted, line), line
 
 
-def test_ranks_are_told_apart(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The line names the rank; with ranks=[0] the others print nothing."""
-    stream = io.StringIO()
-    monkeypatch.setenv("RANK", "3")
-    assert memory.see_memory_usage("all", stream=stream)
-    assert memory.see_memory_usage("some", stream=stream, ranks=[0]) is None
-    (line,) = stream.getvalue().splitlines()
-    assert " rank 3 all | cpu" in line
-
-
 @pytest.fixture
 def fake_torch(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A torch with a GPU 1 that is in use; what is asked of the driver is counted."""
@@ -91,18 +81,6 @@ def fake_torch(monkeypatch: pytest.MonkeyPatch) -> Any:
     )  # fmt: skip
     monkeypatch.setitem(sys.modules, "torch", torch)
     return module
-
-
-def test_the_line_of_a_device(memory: Any, fake_torch: Any) -> None:
-    """Allocated with its change, reserved, peak, and the device as the driver sees it."""
-    stream = io.StringIO()
-    memory.see_memory_usage("one", stream=stream)
-    fake_torch.memory_allocated = lambda: 2.5 * GIB
-    memory.see_memory_usage("two", stream=stream)
-    line = stream.getvalue().splitlines()[1]
-    assert line.endswith(
-        " | cuda:1 allocated 2.5 GiB (+512 MiB) reserved 3 GiB peak 2.5 GiB device 44 GiB of 64 GiB"
-    )
 
 
 def test_nvml_is_asked_by_uuid(

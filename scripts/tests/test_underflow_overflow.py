@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import io
 import math
 import os
@@ -95,16 +94,6 @@ def test_function_between_modules_is_placed(overflow: Any, torch: Any) -> None:
     assert "look in the forward of 0, after 0.one (Identity)" in str(report)
 
 
-def test_bad_weight_is_blamed_on_the_step_before(overflow: Any, torch: Any) -> None:
-    """A weight that is inf already is named as such, not its output."""
-    model = make_chain(torch, 1.0, torch.float32)
-    with torch.no_grad():
-        model.second.weight[0, 0] = math.inf
-    overflow.DebugUnderflowOverflow(model, stream=io.StringIO())
-    with pytest.raises(overflow.NonFiniteDetected, match=r"^inf in weight of second .*optimizer"):
-        model(torch.ones(1, 2))
-
-
 def test_mask_of_inf_can_be_ignored(overflow: Any, torch: Any) -> None:
     """A keyword argument that is -inf on purpose is left out by its name; others are not."""
     model = make_parent(torch, lambda x: x)
@@ -156,40 +145,6 @@ def test_low_overhead_reads_when_the_next_batch_begins(overflow: Any, torch: Any
         overflow.DebugUnderflowOverflow(model, low_overhead=True, stream=io.StringIO()),
     ):
         model(bad)
-
-
-def test_low_overhead_never_waits_for_the_device(overflow: Any, torch: Any) -> None:
-    """The forward reads no value of a tensor: it runs on tensors that have none."""
-    from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
-
-    with FakeTensorMode():
-        model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
-        x = torch.ones(1, 2)
-        debug = overflow.DebugUnderflowOverflow(model, low_overhead=True)
-        model(x).sum().backward()
-        with pytest.raises((DataDependentOutputException, RuntimeError)):
-            debug.check()
-
-
-Point = collections.namedtuple("Point", "x y")
-
-
-@dataclasses.dataclass
-class Output:
-    logits: Any
-    extra: Any = None
-
-
-def test_places_of_tensors_are_named(overflow: Any, torch: Any) -> None:
-    """Dicts, tuples, named tuples and dataclasses at any depth; what is no tensor is left out."""
-    t = torch.ones(1)
-    value = {
-        "a": [t, (t, None)],
-        "p": Point(t, 3),
-        "o": Output(t, {"k": "text", "n": {1, 2}}),
-    }
-    places = [place for place, _ in overflow.list_tensors(value, "output")]
-    assert places == ["output[a][0]", "output[a][1][0]", "output[p].x", "output[o].logits"]
 
 
 def test_loss_that_is_inf_is_told(overflow: Any, torch: Any) -> None:
