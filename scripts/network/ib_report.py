@@ -131,21 +131,16 @@ IN_CARDS = {
 """The words of ibstat and ibv_devinfo, and the columns."""
 
 Port = dict[str, Any]
+Ports = dict[tuple[str, str, int], Port]
+"""By node, card and number."""
 
 
-class Fabric:
-    """The ports by node, card and number, and remarks."""
-
-    def __init__(self) -> None:
-        self.ports: dict[tuple[str, str, int], Port] = {}
-        self.notes: list[str] = []
-
-    def get(self, node: str, card: str, number: int) -> Port:
-        """The port in this place, added where it is not known yet."""
-        place = {"node": node, "kind": "card", "card": card, "port": number}
-        hidden = dict.fromkeys(("_guid", "_could_be", "_counters", "_growth"))
-        empty = dict.fromkeys(("node", "kind", "card", "port", *TEXTS, *UNITS))
-        return self.ports.setdefault((node, card, number), empty | hidden | place)
+def get_port(ports: Ports, node: str, card: str, number: int) -> Port:
+    """The port in this place, added where it is not known yet."""
+    place = {"node": node, "kind": "card", "card": card, "port": number}
+    hidden = dict.fromkeys(("_guid", "_could_be", "_counters", "_growth"))
+    empty = dict.fromkeys(("node", "kind", "card", "port", *TEXTS, *UNITS))
+    return ports.setdefault((node, card, number), empty | hidden | place)
 
 
 def fill(port: Port, **facts: Any) -> None:
@@ -163,7 +158,7 @@ def set_speed(port: Port, gigabits: float) -> None:
             return
 
 
-def read_cards(fabric: Fabric, text: str, node: str) -> int:
+def read_cards(ports: Ports, text: str, node: str) -> int:
     """Take in what ibstat or ibv_devinfo (with or without -v) printed; the number of ports."""
     card: Port = {}
     port: Port | None = None
@@ -174,7 +169,7 @@ def read_cards(fabric: Fabric, text: str, node: str) -> int:
         if found := re.match(r"\s*(?:CA '|hca_id:\s*)([^\s']+)", line):
             card, port = {"name": found[1]}, None
         elif found := re.match(r"\s*[Pp]ort:?\s+(\d+):?\s*$", line):
-            port = fabric.get(node, card["name"], int(found[1]))
+            port = get_port(ports, node, card["name"], int(found[1]))
             fill(port, card_type=card.get("card_type"), firmware=card.get("firmware"))
             count += 1
         elif column := IN_CARDS.get(key):
@@ -199,10 +194,10 @@ def read_cards(fabric: Fabric, text: str, node: str) -> int:
     return count
 
 
-def read_iblinkinfo(fabric: Fabric, text: str, _node: str) -> int:
+def read_iblinkinfo(ports: Ports, text: str, _node: str) -> int:
     """Take in the links of a fabric as iblinkinfo printed them; their number."""
     owner, kind, count = "fabric", "card", 0
-    by_guid = {port["_guid"]: port for port in fabric.ports.values() if port["_guid"]}
+    by_guid = {port["_guid"]: port for port in ports.values() if port["_guid"]}
     for line in text.splitlines():
         if found := re.match(r"\s*(CA|Switch): (?:0x[0-9a-fA-F]+ )?(.*?):?\s*$", line):
             owner, kind = found[2], "switch" if found[1] == "Switch" else "card"
@@ -212,7 +207,7 @@ def read_iblinkinfo(fabric: Fabric, text: str, _node: str) -> int:
             if port is None or kind == "switch":
                 # The description of a channel adapter is host and device: `node01 mlx5_0`.
                 node, _, card = (found["name"] or owner).rpartition(" " if kind == "card" else "\0")
-                port = fabric.get(node or card, card if node else "port", int(found["port"]))
+                port = get_port(ports, node or card, card if node else "port", int(found["port"]))
             port["kind"] = kind
             fill(port, lid=int(found["lid"]), state=found["state"], link_layer="InfiniBand")
             fill(port, physical_state=found["physical"])
@@ -223,7 +218,7 @@ def read_iblinkinfo(fabric: Fabric, text: str, _node: str) -> int:
     return count
 
 
-def read_perfquery(fabric: Fabric, text: str, node: str, *, later: bool = False) -> int:
+def read_perfquery(ports: Ports, text: str, node: str, *, later: bool = False) -> int:
     """Take in counters, or with `later` how far they have grown; the number of ports.
 
     perfquery with -x and without print a block each; a wide counter (-x) replaces a narrow one.
@@ -237,16 +232,15 @@ def read_perfquery(fabric: Fabric, text: str, node: str, *, later: bool = False)
         elif found := re.match(r"(\w+):\.*(\d+)\s*$", line):
             counters[found[1]] = int(found[2])
     for (lid, number), (narrow, wide) in blocks.items():
-        known = [p for p in fabric.ports.values() if (p["lid"], p["port"]) == (lid, number)]
+        known = [p for p in ports.values() if (p["lid"], p["port"]) == (lid, number)]
         known = [port for port in known if port["node"] == node] or known
-        port = known[0] if known else fabric.get(node, f"lid {lid}", number)
+        port = known[0] if known else get_port(ports, node, f"lid {lid}", number)
         fill(port, lid=lid)
         read = narrow | wide
         if later and port["_counters"]:
             before = port["_counters"]
             growth = {name: read[name] - before[name] for name in read.keys() & before.keys()}
-            if min(growth.values(), default=0) < 0:
-                fabric.notes.append(f"{name_port(port)}: the counters were reset in between")
+            if min(growth.values(), default=0) < 0:  # they were reset in between
                 growth = {name: read[name] for name in growth}
             port["_growth"] = growth
         port["_counters"] = read
@@ -331,7 +325,7 @@ def split_hosts(text: str, mark: str, name: str) -> dict[str, str]:
     return {host: "\n".join(rest) for host, rest in lines.items()}
 
 
-def read_files(fabric: Fabric, options: argparse.Namespace) -> None:
+def read_files(ports: Ports, options: argparse.Namespace) -> None:
     """Take in saved texts. Raises UsageError for a file without ports."""
     later = functools.partial(read_perfquery, later=True)
     readers = (read_cards, read_cards, read_iblinkinfo, read_perfquery, later)
@@ -345,7 +339,7 @@ def read_files(fabric: Fabric, options: argparse.Namespace) -> None:
             except OSError as error:
                 raise UsageError(f"{path}: {error.strerror}") from error
             hosts = split_hosts(text, MARKS.get(program, MARKS["perfquery"]), node)
-            if not sum(read(fabric, part, host) for host, part in hosts.items()):
+            if not sum(read(ports, part, host) for host, part in hosts.items()):
                 option = program.replace("_", "-")
                 raise UsageError(f"--{option}: {path} has no port as {program} prints them")
 
@@ -362,28 +356,28 @@ def run_program(*command: str) -> str:
     return done.stdout
 
 
-def read_here(fabric: Fabric, options: argparse.Namespace) -> None:
+def read_here(ports: Ports, options: argparse.Namespace, report: Report) -> None:
     """Run the programs on this node. Raises UsageError without ibstat."""
 
     def ask(*command: str) -> str:
         try:
             return run_program(*command)
         except UsageError as error:
-            fabric.notes.append(str(error))
+            report.note(str(error))
             return ""
 
-    read_cards(fabric, run_program("ibstat"), "here")
-    read_cards(fabric, ask("ibv_devinfo", "-v"), "here")
-    mine = [(port["card"], str(port["port"])) for port in fabric.ports.values()
+    read_cards(ports, run_program("ibstat"), "here")
+    read_cards(ports, ask("ibv_devinfo", "-v"), "here")
+    mine = [(port["card"], str(port["port"])) for port in ports.values()
             if is_up(port) and port["link_layer"] == "InfiniBand"]  # fmt: skip
     if options.fabric:
-        read_iblinkinfo(fabric, ask("iblinkinfo"), "here")
+        read_iblinkinfo(ports, ask("iblinkinfo"), "here")
     for later in (False, True) if options.again else (False,):
         time.sleep(options.again if later else 0)
         for card, port in mine:
             address = ("-C", card, "-P", port)
             text = ask("perfquery", *address) + ask("perfquery", "-x", *address)
-            read_perfquery(fabric, text, "here", later=later)
+            read_perfquery(ports, text, "here", later=later)
 
 
 def print_ports(ports: Sequence[Port]) -> None:
@@ -427,36 +421,34 @@ def build_parser() -> Parser:
     return parser
 
 
-def read_demo(fabric: Fabric) -> None:
+def read_demo(ports: Ports) -> None:
     """Four ports: a good one, one at half the rate, one with new errors, one with old errors."""
     cards = [DEMO_CARD.format(i, 200 if i == 1 else 400, 10 + i) for i in range(4)]
-    read_cards(fabric, "".join(cards), "demo")
+    read_cards(ports, "".join(cards), "demo")
     for lid, before, after in ((10, 0, 0), (11, 0, 0), (12, 0, 3)):
-        read_perfquery(fabric, DEMO_COUNTERS.format(lid, before), "demo")
-        read_perfquery(fabric, DEMO_COUNTERS.format(lid, after), "demo", later=True)
-    read_perfquery(fabric, DEMO_COUNTERS.format(13, 5), "demo")
+        read_perfquery(ports, DEMO_COUNTERS.format(lid, before), "demo")
+        read_perfquery(ports, DEMO_COUNTERS.format(lid, after), "demo", later=True)
+    read_perfquery(ports, DEMO_COUNTERS.format(13, 5), "demo")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     report = Report("ib_report", __version__, METHOD, UNITS, options.json)
-    fabric = Fabric()
+    found: Ports = {}
     if options.demo:
-        read_demo(fabric)
+        read_demo(found)
     elif any(getattr(options, program) for program in (*MARKS, "later")):
-        read_files(fabric, options)
+        read_files(found, options)
     else:
-        read_here(fabric, options)
-    ports = sorted(fabric.ports.values(), key=lambda port: port["kind"])
+        read_here(found, options, report)
+    ports = sorted(found.values(), key=lambda port: port["kind"])
     ignored = set(options.ignore)
     ports = [p for p in ports if not ignored & {p["card"], f"{p['card']}/{p['port']}"}]
     judge_ports(ports)
     report.rows = [{k: v for k, v in port.items() if not k.startswith("_")} for port in ports]
     report.complete = True
     print_ports(ports)
-    for note in fabric.notes:
-        report.note(note)
     verdicts = [port["verdict"] for port in ports]
     if "errors counted" in verdicts:
         report.note("--again 60s or --later shows whether the errors still grow")
