@@ -170,7 +170,7 @@ def test_synthetic_records(
     [
         ("00001/record.json", '{"id": ', r"00001/record.json is not JSON"),
         ("00001/record.json", '{"id": 1}', "record.json does not have the columns"),
-        ("00001/image.png", "text", "00001/image.png is not an image"),
+        ("00001/image.bmp", "text", "00001/image.bmp is not an image"),
         ("00001/text.txt", b"caf\xe9", "cannot read .*00001/text.txt: 'utf-8' codec"),
     ],
 )
