@@ -510,6 +510,8 @@ def main(arguments: list[str] | None = None) -> int:
     began = time.time()
     parser = build_parser()
     options = parser.parse_args(arguments)
+    if options.json and not options.json.absolute().parent.is_dir():
+        parser.error(f"--json: there is no folder {options.json.parent}")
     import torch
 
     kind = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
