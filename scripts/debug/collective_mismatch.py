@@ -144,7 +144,7 @@ def read_call(entry: dict[str, Any]) -> Call:
     )
     backend, _, operation = entry["profiling_name"].rpartition(":")
     is_done = backend == "gloo" and entry.get("retired")  # gloo never sets the state
-    sites = [(frame["filename"], frame["line"]) for frame in entry["frames"]]
+    sites = [(frame["filename"], frame["line"]) for frame in entry.get("frames") or []]
     own = [site for site in sites if not any(folder in site[0] for folder in LIBRARIES)]
     file, line = next(iter(own or sites), ("?", 0))
     return Call(

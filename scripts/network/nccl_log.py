@@ -119,20 +119,21 @@ class Table:
     stated: set[int] = field(default_factory=set)
     ranks: int | None = None
     rows: list[Row] = field(default_factory=list)
-    """Rows of the JSON, and `half`: half a unit of the last digit of time, algbw and busbw."""
+    """Rows of the JSON, and `ranges`: what time, algbw and busbw were rounded from."""
 
     def good(self) -> list[Row]:
         """The rows that agree."""
         return [row for row in self.rows if row["verdict"] == "ok"]
 
 
-def read_value(text: str | None, scale: float) -> tuple[float | None, float]:
-    """A printed number times the scale, and half a unit of its last digit; None for N/A."""
+def read_value(text: str | None, scale: float) -> tuple[float | None, float, float]:
+    """A printed number times the scale, and the range that it was rounded from; None for N/A."""
     if not text or not re.fullmatch(r"[\d.]+(e[+-]?\d+)?", text):
-        return None, 0.0
+        return None, 0.0, 0.0
     mantissa, _, exponent = text.partition("e")
-    half = 0.5 * 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
-    return float(text) * scale, half * scale
+    half = 0.5000001 * 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
+    value = float(text)
+    return value * scale, (value - half) * scale, (value + half) * scale
 
 
 def read_integer(text: str | None) -> int | None:
@@ -207,12 +208,11 @@ def add_rows(table: Table, number: int, tokens: list[str]) -> None:
     for place, begin in zip(places, begins, strict=True):
         end = begin + begins[1] - begins[0] if begins[1:] else None
         cells = head | dict(zip(table.columns[begin:end], tokens[begin:end], strict=False))
-        is_rate = "mb/s" in cells  # of OSU
-        time, time_half = read_value(cells.get("time"), 1e-6)
-        algbw, algbw_half = read_value(
-            cells.get("mb/s" if is_rate else "algbw"), 1e6 if is_rate else 1e9
-        )
-        busbw, busbw_half = read_value(cells.get("busbw"), 1e9)
+        time, *time_range = read_value(cells.get("time"), 1e-6)
+        algbw, *algbw_range = read_value(cells.get("algbw"), 1e9)
+        if "mb/s" in cells:  # of OSU
+            algbw, *algbw_range = read_value(cells["mb/s"], 1e6)
+        busbw, *busbw_range = read_value(cells.get("busbw"), 1e9)
         row = {
             "source": table.source,
             "line": number,
@@ -226,7 +226,7 @@ def add_rows(table: Table, number: int, tokens: list[str]) -> None:
             "algbw_bytes_per_second": algbw,
             "busbw_bytes_per_second": busbw,
             "wrong": read_integer(cells.get("#wrong")),
-            "half": {"time": time_half, "algbw": algbw_half, "busbw": busbw_half},
+            "ranges": (time_range, algbw_range, busbw_range),
         }
         table.rows.append(row)
 
@@ -235,10 +235,9 @@ def measure_factor(table: Table) -> tuple[float, float] | None:
     """The range that busbw / algbw is in, by the lines whose rounding leaves it within 4 %."""
     ranges = []
     for row in table.rows:
-        algbw, busbw = row["algbw_bytes_per_second"], row["busbw_bytes_per_second"]
-        if algbw and busbw:
-            low = (busbw - row["half"]["busbw"]) / (algbw + row["half"]["algbw"])
-            high = (busbw + row["half"]["busbw"]) / max(algbw - row["half"]["algbw"], 1.0)
+        if row["algbw_bytes_per_second"] and row["busbw_bytes_per_second"]:
+            _, algbw, busbw = row["ranges"]
+            low, high = busbw[0] / algbw[1], busbw[1] / max(algbw[0], 1.0)
             if high < 1.04 * low:
                 ranges.append((1.0, 1.0) if algbw == busbw else (low, high))
     best = sorted(ranges, key=lambda one: one[1] - one[0])[: 1 + len(ranges) // 2]
@@ -268,15 +267,16 @@ def infer_run(table: Table, ranks: int | None) -> str | None:
     if len(left) != 1:
         return f"{text} fits {' or '.join(left) or 'no collective'}: not checked"
     table.collective = left[0]
-    if len(fits) > 1:
-        return f"{text} fits {fits[0][1]} to {fits[-1][1]} ranks: use --ranks"
+    if len(fits) > 1:  # of a factor of 1 any number fits, and none is needed
+        words = f"{text} fits {fits[0][1]} to {fits[-1][1]} ranks: use --ranks"
+        return words if left[0] in ("all_reduce", *PARTIAL) else None
     table.ranks = fits[0][1]
     return f"{text}: inferred {left[0]} of {table.ranks} ranks"
 
 
-def overlaps(value: float, half: float, low: float, high: float) -> bool:
-    """Whether a rounded number can be one of a range."""
-    return value + half >= low * (1 - 1e-9) and value - half <= high * (1 + 1e-9)
+def meet(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether two ranges have a number in common."""
+    return one[0] <= other[1] and other[0] <= one[1]
 
 
 def judge(table: Table) -> list[str]:
@@ -286,19 +286,17 @@ def judge(table: Table) -> list[str]:
         span = (bus_factor(table.collective, table.ranks or 2),) * 2
     problems = []
     for row in table.rows:
-        half, time, size = row.pop("half"), row["time_seconds"], row["size_bytes"]
+        size, time = row["size_bytes"], row["time_seconds"]
         algbw, busbw = row["algbw_bytes_per_second"], row["busbw_bytes_per_second"]
+        times, rates, bus = row.pop("ranges")
         fault = None
-        if algbw and time and time > half["time"]:
-            low, high = size / (time + half["time"]), size / (time - half["time"])
-            if not overlaps(algbw, half["algbw"], low, high):
-                fault = f"algbw {algbw / 1e9:g} is not size / time, {size / time / 1e9:.4g}"
-        if algbw and busbw and span and not fault:
+        by_time = (size / times[1], size / times[0]) if time and times[0] > 0 else rates
+        if algbw and not meet(rates, by_time):
+            fault = f"algbw {algbw / 1e9:g} is not size / time, {size / time / 1e9:.4g}"
+        elif algbw and busbw and span and not meet(bus, (span[0] * rates[0], span[1] * rates[1])):
             factor = statistics.fmean(span)
-            low, high = span[0] * (algbw - half["algbw"]), span[1] * (algbw + half["algbw"])
-            if not overlaps(busbw, half["busbw"], low, high):
-                right = f"{factor:.4g} * algbw, {factor * algbw / 1e9:.4g}"
-                fault = f"busbw {busbw / 1e9:g} is not {right}"
+            right = f"{factor:.4g} * algbw, {factor * algbw / 1e9:.4g}"
+            fault = f"busbw {busbw / 1e9:g} is not {right}"
         if row["wrong"]:
             fault = f"{row['wrong']} wrong values"
         row |= {"collective": table.collective, "ranks": table.ranks}

@@ -56,6 +56,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from kit.cli import Parser, UsageError, positive_int, start
+from kit.ranks import first_line
 from kit.report import Report, Row, format_bytes, format_table
 
 __version__ = "0.2.0"
@@ -393,7 +394,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         make_all(options, report)
     except ImportError as error:
-        raise UsageError(f"this needs {error.name}: pip install {error.name}") from error
+        advice = "pip install torch transformers sentencepiece protobuf pillow"
+        raise UsageError(f"{first_line(error)}: {advice}") from error
     report.complete = True
     headings = ("model", "kind", "vocabulary", "parameters", "size", "seconds", "verdict")
     cells = [
