@@ -72,15 +72,6 @@ def read_process(pss: bool = True) -> dict[str, int | None]:
     return {"rss_bytes": rss, "pss_bytes": found.get("Pss"), "peak_rss_bytes": peak}
 
 
-def read_nvml(uuid: str) -> tuple[int, int]:
-    """Used and total bytes of the GPU with this UUID. Raises ImportError or NVMLError."""
-    import pynvml  # nvidia-ml-py
-
-    pynvml.nvmlInit()  # counted, so that it costs nothing from the second call on
-    memory = pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}"))
-    return int(memory.used), int(memory.total)
-
-
 def read_device() -> dict[str, Any]:
     """Memory of the accelerator that this process uses, where it has imported torch and has a
     context; without one everything is None, and none is created."""
@@ -101,8 +92,12 @@ def read_device() -> dict[str, Any]:
             column = name.replace("max_memory", "peak").removeprefix("memory_")
             row[f"{column}_bytes"] = int(getattr(module, name)())
     try:
+        import pynvml  # nvidia-ml-py
+
+        pynvml.nvmlInit()  # counted, so that it costs nothing from the second call on
         uuid = module.get_device_properties(index).uuid  # torch counts only the visible GPUs
-        row["device_used_bytes"], row["device_total_bytes"] = read_nvml(uuid)
+        memory = pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}"))
+        row["device_used_bytes"], row["device_total_bytes"] = int(memory.used), int(memory.total)
     except Exception:  # no NVML, a driver without it, ROCm, XPU, MIG
         with contextlib.suppress(AttributeError, RuntimeError):
             free, total = module.mem_get_info(index)

@@ -363,13 +363,11 @@ def print_results(link: Link, report: Report, options: argparse.Namespace) -> bo
         row |= {"reached": next(reversed(state["done"]), None), "verdict": verdict}
         row |= {f"{step}_seconds": state["done"].get(step) for step in STEPS}
         report.rows.append(row)
-    shown = report.rows
-    if len(shown) > SHOWN_RANKS:
-        shown = [row for row in shown if row["verdict"] != "ok"][:SHOWN_RANKS]
+    shown = [row for row in report.rows if row["verdict"] != "ok"] or report.rows
     cells = [
         (row["rank"], seen.get(row["rank"]), row["device_model"],
          format_bytes(row["memory_free_bytes"] or 0), row["reached"], row["verdict"])
-        for row in shown
+        for row in shown[:SHOWN_RANKS]
     ]  # fmt: skip
     headings = ("rank", "node", "device", "free memory", "reached", "verdict")
     print(format_table(headings, cells), flush=True)
