@@ -17,9 +17,8 @@ The command keeps its input, output, signals and exit status.
 - peak RSS of a process: from the kernel, which misses nothing. A peak of a sum that is shorter than
   `--interval` is not seen.
 
-PSS makes the kernel walk the page tables. At `--interval 100ms`, sampling a process that has
-imported torch takes 5 to 7 % of a core, more with more memory. The cost is printed at the end, and
-the interval is stretched to keep it below a tenth of a core; `--no-pss` is cheaper.
+PSS makes the kernel walk the page tables. The cost is printed at the end, and the interval is
+stretched to keep it below a tenth of a core; `--no-pss` is cheaper.
 
 ## How to run
 
@@ -28,8 +27,6 @@ the interval is stretched to keep it below a tenth of a core; `--no-pss` is chea
         torchrun --nproc-per-node 8 train.py
     # Slurm, one per node
     srun --ntasks-per-node 1 python mem_watch.py -- torchrun --nproc-per-node 8 train.py
-    # pdsh
-    pdsh -w node[01-08] 'python /shared/mem_watch.py -- /shared/run.sh'
 
 ## A good answer
 
@@ -175,25 +172,25 @@ def build_parser() -> Parser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
-    arguments = sys.argv[1:] if arguments is None else arguments
-    cut = arguments.index("--") if "--" in arguments else len(arguments)
-    options = build_parser().parse_args(arguments[:cut])
-    options.command += arguments[cut + 1 :]
+    parser = build_parser()
+    own, command = parser.split_command(arguments)
+    options = parser.parse_args(own)
+    options.command = command
     if options.demo:
         sizes = map(str, DEMO_MIB)
         options.command = [sys.executable, "-c", DEMO_PROGRAM, DEMO_PROGRAM, *sizes]
         options.interval = 0.1
     if not options.command:
         raise UsageError("name the command: mem_watch.py -- python train.py")
-    if not Path("/proc/self/smaps_rollup").exists():
-        raise UsageError("this needs Linux: memory is read from /proc")
     report = Report("mem_watch", __version__, METHOD, UNITS, options.json)
     status = watch(options, report)
     report.save()
     if options.demo:
-        wanted = sum(DEMO_MIB) << 20
-        spare = 32 << 20  # what two Pythons take for themselves, at most
-        return int(not wanted <= report.details["peaks"]["pss_bytes"] <= wanted + spare)
+        wanted, seen = sum(DEMO_MIB) << 20, report.details["peaks"]["pss_bytes"]
+        print(
+            f"{format_bytes(wanted)} were taken, and two Pythons; the peak is {format_bytes(seen)}"
+        )
+        return int(not wanted <= seen <= wanted + (32 << 20))
     return status
 
 

@@ -13,32 +13,25 @@ of the file is the line that ran.
     12:03:11 r3 4711 call  mypkg.model.Net.forward:41 from mypkg.train.main:12
     12:03:11 r3 4711 line  mypkg.model:42         x = self.a(x)
 
-The columns are time, rank (if a launcher set one), process (`4711/4713` in a thread, with the
-numbers that py-spy and htop show) and event. The line of a call is that of the definition; a
-generator that goes on is a call too.
+The columns are time, rank (if a launcher set one), process (`4711/4713` in a thread) and event. The
+line of a call is that of the definition; a generator that goes on is a call too.
 
 ## What is traced
 
 Without `--packages-to-include`, all code except Python's library and installed packages. With it,
 these packages and everything below them, installed or not: `__main__` is the script, `*` is
 everything. New threads and forked processes are traced too; a forked process gets its own file.
-Programs that are started with subprocess or spawn are not traced, nor is code in C++.
-
-Tracing costs some microseconds per line that is shown, and about one per call of a Python function
-that is not. It uses sys.settrace, so no debugger or coverage tool can work at the same time.
+Programs that are started with subprocess or spawn are not traced, nor is code in C++. A line costs
+some microseconds. No debugger or coverage tool can work at the same time (sys.settrace).
 
 ## How to run
 
     python nicer_trace.py --packages-to-include __main__,mypkg train.py --lr 1e-4
     python nicer_trace.py -m mypkg.train --lr 1e-4
-    # a file per process in traces/, named trace.HOST.RANK.PID.txt, and nothing on stderr
-    python nicer_trace.py --log-dir traces --quiet train.py
-    # some ranks of a job
+    # a file per process in traces/, named trace.HOST.RANK.PID.txt, of some ranks of a job
     torchrun --nproc-per-node 8 nicer_trace.py --ranks 0,7 --quiet --log-dir traces train.py
     # Slurm
     srun python nicer_trace.py --log-dir /shared/traces --quiet train.py
-    # pdsh
-    pdsh -w node[01-08] 'python /shared/nicer_trace.py --log-dir /shared/traces --quiet train.py'
 
 In a program, copy this file next to it:
 
@@ -61,6 +54,7 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import functools
 import linecache
 import os
 import re
@@ -98,11 +92,6 @@ def is_installed(file: str) -> bool:
     return file.startswith(("<", *LIBRARY)) or is_package is not None
 
 
-def is_of_package(module: str, packages: Iterable[str]) -> bool:
-    """True for one of the packages and what is below it; `*` is all packages."""
-    return any(p in ("*", module) or module.startswith(f"{p}.") for p in packages)
-
-
 class Tracer:
     """Writes a line for each call and each line that a program runs.
 
@@ -113,18 +102,14 @@ class Tracer:
     def __init__(
         self,
         packages_to_include: Iterable[str] | None = None,
-        packages_to_exclude: Iterable[str] = (),
         *,
         log_dir: str | os.PathLike[str] | None = None,
         stream: TextIO | None = None,
         quiet: bool = False,
-        max_lines: int | None = None,
     ) -> None:
         self.included = None if packages_to_include is None else tuple(packages_to_include)
-        self.excluded = tuple(packages_to_exclude)
         self.log_dir = Path(log_dir).absolute() if log_dir else None
         self.stream = None if quiet else stream or sys.stderr
-        self.max_lines = max_lines
         self.lines = 0
         self.problem: str | None = None
         """Why the trace ended early, if it did."""
@@ -133,7 +118,6 @@ class Tracer:
         # By id, because equal code objects may come from different files; the code object is kept,
         # so that no other one gets its id.
         self.judged: dict[int, tuple[CodeType, str | None]] = {}
-        self.former: tuple[Any, Any] = (None, None)
 
     @property
     def path(self) -> Path | None:
@@ -146,7 +130,6 @@ class Tracer:
         """Start to trace this thread, new threads, and the functions that are running now."""
         self._enter_process()
         self.is_active = True
-        self.former = (threading.gettrace(), sys.gettrace())
         frame = sys._getframe(1)
         while frame is not None:  # such as the rest of a `with` block
             frame.f_trace = self._trace if self._judge(frame)[1] else frame.f_trace
@@ -159,8 +142,8 @@ class Tracer:
         if not self.is_active:
             return
         self.is_active = False
-        threading.settrace(self.former[0])
-        sys.settrace(self.former[1])
+        threading.settrace(None)  # type: ignore[arg-type]
+        sys.settrace(None)
         if self.file is not None:
             os.close(self.file)
             self.file = None
@@ -193,8 +176,8 @@ class Tracer:
         if self.included is None:
             is_shown = not is_installed(code.co_filename)
         else:
-            is_shown = is_of_package(module, self.included)
-        is_shown &= code.co_filename != OWN_FILE and not is_of_package(module, self.excluded)
+            is_shown = any(p in ("*", module) or module.startswith(f"{p}.") for p in self.included)
+        is_shown &= code.co_filename != OWN_FILE
         return self.judged.setdefault(id(code), (code, module if is_shown else None))
 
     def _trace(self, frame: FrameType, event: str, _argument: Any) -> Any:
@@ -224,8 +207,6 @@ class Tracer:
     def _write(self, text: str) -> None:
         if os.getpid() != self.pid:
             self._enter_process()
-        if self.lines == self.max_lines:
-            raise RuntimeError(f"reached --max-lines {self.max_lines}")
         self.lines += 1
         thread = threading.get_native_id()
         who = self.who if thread == self.pid else f"{self.who}/{thread}"
@@ -290,19 +271,6 @@ def run_demo() -> int:
     return int(not is_right)
 
 
-def split_words(text: str) -> list[str]:
-    """Names between commas."""
-    return text.split(",")
-
-
-def read_ranks(text: str) -> set[int]:
-    """The ranks of `0,3` or `0-3,8`."""
-    if not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a list of ranks: write 0,3 or 0-3,8")
-    ends = [part.split("-") for part in text.split(",")]
-    return {rank for part in ends for rank in range(int(part[0]), int(part[-1]) + 1)}
-
-
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -312,17 +280,14 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    add = parser.add_argument
+    add, words = parser.add_argument, functools.partial(re.split, ",")
     # fmt: off
-    add("--packages-to-include", "--packages_to_include", type=split_words, metavar="NAMES",
+    add("--packages-to-include", "--packages_to_include", type=words, metavar="NAMES",
         help="packages to show, with commas between them (default: all that is not installed)")
-    add("--packages-to-exclude", "--packages_to_exclude", type=split_words, metavar="NAMES",
-        default=(), help="packages to leave out")
-    add("--ranks", type=read_ranks, metavar="LIST", help="trace only these ranks: 0,7 or 0-3")
+    add("--ranks", type=words, metavar="LIST", help="trace only these ranks: 0,7")
     add("--log-dir", "--log_dir", type=Path, metavar="DIR",
         help="write a file trace.HOST.RANK.PID.txt per process")
     add("--quiet", action="store_true", help="with --log-dir: write nothing to stderr")
-    add("--max-lines", "--max_lines", type=int, metavar="N", help="stop tracing after N lines")
     add("-m", "--module", action="store_true", help="SCRIPT is the name of a module")
     add("--demo", action="store_true", help="trace a small script and check the lines")
     add("--version", action="version", version=f"nicer_trace {__version__}")
@@ -345,15 +310,9 @@ def main() -> int:
         parser.error("--quiet without --log-dir would show nothing")
     if not options.module and not Path(options.program[0]).is_file():
         parser.error(f"there is no script {options.program[0]}")
-    tracer = Tracer(
-        options.packages_to_include,
-        options.packages_to_exclude,
-        log_dir=options.log_dir,
-        quiet=options.quiet,
-        max_lines=options.max_lines,
-    )
-    rank = read_rank()
-    is_traced = options.ranks is None or rank is None or int(rank) in options.ranks
+    included, folder = options.packages_to_include, options.log_dir
+    tracer = Tracer(included, log_dir=folder, quiet=options.quiet)
+    is_traced = options.ranks is None or read_rank() in (None, *options.ranks)
     run_program(tracer if is_traced else None, options.program, options.module)
     return 0
 

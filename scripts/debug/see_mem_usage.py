@@ -26,16 +26,13 @@ whole command, from outside.
 
 1 GiB = 1073741824 bytes. `(+...)` is the change since the previous call.
 
-## What it costs
-
 RSS takes half a millisecond. PSS makes the kernel walk the page tables: with torch imported a call
 takes 6 ms, so one every 100 ms takes 5 to 7 % of a core; with 1 GiB of tensors in main memory 30 ms
 and 19 %. `pss=False` leaves it out. Measured on a CPU with pages of 4 KiB.
 
 ## How to run
 
-    python see_mem_usage.py --demo              # take 64 MiB, give them back, check the numbers
-    srun python train.py                        # Slurm, pdsh: it runs inside your program
+    python see_mem_usage.py --demo    # take 64 MiB, give them back, check the numbers
 
 ## A good answer
 
@@ -49,7 +46,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import mmap
 import os
 import re
@@ -60,9 +56,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 __version__ = "0.2.0"
-METHOD = 1
-
-PROFILES = {"demo": ["--demo"], "full": ["--demo"]}
 
 _last: dict[str, Any] = {}
 
@@ -77,15 +70,6 @@ def read_process(pss: bool = True) -> dict[str, int | None]:
     rss = found.get("Rss", found.get("VmRSS"))  # Rss is of the same moment as Pss
     peak = max(found.get("VmHWM", 0), rss or 0) or None
     return {"rss_bytes": rss, "pss_bytes": found.get("Pss"), "peak_rss_bytes": peak}
-
-
-def read_nvml(uuid: str) -> tuple[int, int]:
-    """Used and total bytes of the GPU with this UUID. Raises ImportError or NVMLError."""
-    import pynvml  # nvidia-ml-py
-
-    pynvml.nvmlInit()  # counted, so that it costs nothing from the second call on
-    memory = pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}"))
-    return int(memory.used), int(memory.total)
 
 
 def read_device() -> dict[str, Any]:
@@ -108,8 +92,12 @@ def read_device() -> dict[str, Any]:
             column = name.replace("max_memory", "peak").removeprefix("memory_")
             row[f"{column}_bytes"] = int(getattr(module, name)())
     try:
+        import pynvml  # nvidia-ml-py
+
+        pynvml.nvmlInit()  # counted, so that it costs nothing from the second call on
         uuid = module.get_device_properties(index).uuid  # torch counts only the visible GPUs
-        row["device_used_bytes"], row["device_total_bytes"] = read_nvml(uuid)
+        memory = pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}"))
+        row["device_used_bytes"], row["device_total_bytes"] = int(memory.used), int(memory.total)
     except Exception:  # no NVML, a driver without it, ROCm, XPU, MIG
         with contextlib.suppress(AttributeError, RuntimeError):
             free, total = module.mem_get_info(index)
@@ -143,13 +131,11 @@ def see_memory_usage(
     rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID"))
     if ranks is not None and rank is not None and int(rank) not in ranks:
         return None
-    began = time.perf_counter()
     row: dict[str, Any] = read_process(pss) | read_device()
     before = _last if _last.get("pid") == os.getpid() else {}  # a forked process starts again
     for name in ("rss", "pss", "allocated"):
         now, then = row[f"{name}_bytes"], before.get(f"{name}_bytes")
         row[f"{name}_growth_bytes"] = None if now is None or then is None else now - then
-    row["cost_seconds"] = time.perf_counter() - began
     _last.clear()
     _last.update(row, pid=os.getpid())
 
@@ -163,11 +149,9 @@ def see_memory_usage(
     line = f"{time.strftime('%H:%M:%S')}{f' rank {rank}' if rank else ''} {message} | cpu"
     line += show("RSS", "rss") + show("PSS", "pss") + show("peak", "peak_rss")
     if row["device"]:
-        line += (
-            f" | {row['device']}" + show("allocated", "allocated") + show("reserved", "reserved")
-        )
-        line += show("peak", "peak_allocated") + show("device", "device_used")
-        line += f" of {format_memory(row['device_total_bytes'])}"
+        line += f" | {row['device']}" + show("allocated", "allocated")
+        line += show("reserved", "reserved") + show("peak", "peak_allocated")
+        line += show("device", "device_used") + f" of {format_memory(row['device_total_bytes'])}"
     print(line, file=stream or sys.stderr, flush=True)
     if reset_peaks:
         with contextlib.suppress(OSError):
@@ -177,35 +161,19 @@ def see_memory_usage(
     return row
 
 
-def run_demo(path: str | None) -> int:
+def run_demo() -> int:
     """Take memory and give it back; 0 if exactly that is seen."""
-    began, size, rows = time.time(), 64 * 1024**2, []
-
-    def look(step: str, **options: Any) -> None:
-        row = see_memory_usage(step, stream=sys.stdout, **options) or {}
-        rows.append({"step": step, **row})
-
-    see_memory_usage("first")
-    look("start", reset_peaks=True)
+    size = 64 * 1024**2
+    see_memory_usage("start", stream=sys.stdout, reset_peaks=True)
     block = mmap.mmap(-1, size)
-    for start in range(0, size, mmap.PAGESIZE):
-        block[start] = 1
-    look("taken")
+    for first in range(0, size, mmap.PAGESIZE):
+        block[first] = 1
+    taken = see_memory_usage("taken", stream=sys.stdout) or {}
     block.close()
-    look("given back")
-    growth = [row["rss_growth_bytes"] or 0 for row in rows[1:]]
-    margin = 4 * 1024**2
-    is_right = abs(growth[0] - size) < margin and abs(growth[1] + size) < margin
+    gone = see_memory_usage("given back", stream=sys.stdout) or {}
+    changes = (taken["rss_growth_bytes"] or 0, -(gone["rss_growth_bytes"] or 0))
+    is_right = all(abs(change - size) < 4 * 1024**2 for change in changes)
     print(f"took {format_memory(size)}, gave it back: {'seen' if is_right else 'NOT SEEN'}")
-    if path:
-        units = {name: "B" for name in rows[0] if name.endswith("_bytes")} | {"cost_seconds": "s"}
-        document = {
-            "tool": "see_mem_usage", "version": __version__, "method": METHOD,
-            "command": ["python", "see_mem_usage.py", "--demo"], "complete": True,
-            "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began)),
-            "seconds": time.time() - began, "units": units, "results": rows, "caveats": [],
-        }  # fmt: skip
-        Path(path).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return int(not is_right)
 
 
@@ -213,15 +181,13 @@ def build_parser() -> argparse.ArgumentParser:
     """The command line of the demonstration."""
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
-    version = f"see_mem_usage {__version__} (method {METHOD})"
-    parser.add_argument("--version", action="version", version=version)
-    parser.add_argument("--demo", action="store_true", help="take memory, give it back, check")
-    parser.add_argument("--json", metavar="PATH", help="write the results of --demo as JSON")
+    parser.add_argument("--version", action="version", version=f"see_mem_usage {__version__}")
+    parser.add_argument(
+        "--demo", action="store_true", required=True, help="take memory, give it back, check"
+    )
     return parser
 
 
 if __name__ == "__main__":
-    options = build_parser().parse_args()
-    if not options.demo:
-        build_parser().error("import see_memory_usage from this file, or give --demo")
-    sys.exit(run_demo(options.json))
+    build_parser().parse_args()
+    sys.exit(run_demo())

@@ -14,17 +14,14 @@ nodes, that did not come.
 1. `arrival`: reach the store of rank 0 (MASTER_ADDR:MASTER_PORT), and wait for the others.
 2. `device`: fill device memory with numbers and read them back.
 3. `group`: `torch.distributed.init_process_group` with the backend of the device.
-4. `reduction`: an all_reduce of integers, checked element by element: over n ranks, rank r adds
-   (r + 1) (i mod 5 + 1) to element i, so the sum is (i mod 5 + 1) n (n + 1) / 2.
+4. `reduction`: an all_reduce of integers, each element of the answer checked.
 5. `barrier`.
 
 Each rank writes how far it is into the store over a connection of its own, with a heartbeat. So
 rank 0 can tell a rank that `never arrived`, one that is `gone` (dead or cut off: no heartbeat), one
 that `hangs` (heartbeat, but it does not enter the step), one that `failed` with an error, and the
-ranks that only `wait` for those in a collective. Missing nodes are named if `--hosts` or Slurm say
-which nodes there should be.
-
-The seconds of each step show what starting a job costs; nothing is benchmarked.
+ranks that only `wait` for those in a collective. The seconds of each step show what starting a job
+costs; nothing is benchmarked.
 
 ## How to run
 
@@ -45,7 +42,7 @@ it starts anything.
 ## A good answer
 
 `all N ranks on M nodes can talk`, exit status 0, within seconds. Otherwise the lines below the
-table say which rank is the reason, and what to type next. The JSON has no names of hosts.
+table say which rank is the reason, and what to type next.
 
 Exit status: 0 all ranks can talk; 1 they cannot, an answer is wrong, or versions differ; 2 wrong
 use.
@@ -73,6 +70,8 @@ from kit.cli import Parser, size, start
 from kit.device import choose_device, describe_run, free_memory, import_torch, synchronize
 from kit.ranks import Place, add_rank_options, choose_backend, first_line, place_or_launch
 from kit.report import Report, Row, format_bytes, format_spans, format_table
+from kit.slurm import expand_nodelist
+from kit.topology import locate_pci, read_topology
 
 __version__ = "0.2.0"
 METHOD = 1
@@ -87,7 +86,7 @@ STEPS = ("arrival", "device", "group", "reduction", "barrier")
 UNITS = {
     **dict.fromkeys(("rank", "node", "device_numa_node"), "1"),
     **dict.fromkeys([f"{step}_seconds" for step in STEPS], "s"),
-    **dict.fromkeys([f"memory_{s}_bytes" for s in ("used", "free", "total")], "B"),
+    "memory_free_bytes": "B",
 }
 DEFAULT_MEMORY = {"cpu": 64 * 1024**2, "accelerator": 1024**3}
 ELEMENTS = 1000
@@ -105,42 +104,39 @@ class Steps(threading.Thread):
     def __init__(self, options: argparse.Namespace, place: Place, store: Any) -> None:
         super().__init__(daemon=True)
         self.options, self.place, self.store = options, place, store
-        self.state: dict[str, Any] = {
-            "done": {},
-            "in": None,
-            "trouble": None,
-            "facts": {},
-            "late": False,
-        }
-        """What this rank writes into the store: seconds of the steps done, the collective that it
-        has entered, what went wrong, and its device and versions."""
-        self.began = time.monotonic()
         self.beat = 0
+        self.done: dict[str, float] = {}
+        self.entered: str | None = None
+        self.trouble: str | None = None
+        self.facts: dict[str, Any] = {}
 
     def publish(self, store: Any) -> None:
-        """Write the state of this rank, with a heartbeat."""
+        """Write into the store: seconds of the steps done, the collective that this rank has
+        entered, what went wrong, its device and versions, and a heartbeat."""
         self.beat += 1
-        place = {"beat": self.beat, "host": socket.gethostname(), "pid": os.getpid()}
-        store.set(f"state/{self.place.rank}", json.dumps({**self.state, **place}))
+        names = ("done", "entered", "trouble", "facts", "beat")
+        state = {name: getattr(self, name) for name in names}
+        state |= {"host": socket.gethostname(), "pid": os.getpid()}
+        store.set(f"state/{self.place.rank}", json.dumps(state))
 
     def enter(self, collective: str) -> None:
         """Note that this rank is in a collective, where it waits for the others."""
-        self.state["in"] = collective
+        self.entered = collective
         self.publish(self.store)
 
     def run(self) -> None:
         """Do all steps; the first error ends it."""
         steps = (self.arrive, self.use_device, self.make_group, self.reduce, self.meet_all)
         for step, do in zip(STEPS, steps, strict=True):
-            self.began = time.monotonic()
+            began = time.monotonic()
             try:
                 self.inject(step)
                 do()
             except Exception as error:
-                self.state["trouble"] = f"{step}: {first_line(error)}"
+                self.trouble = f"{step}: {first_line(error)}"
                 return
-            self.state["in"] = None
-            self.state["done"][step] = time.monotonic() - self.began
+            self.entered = None
+            self.done[step] = time.monotonic() - began
             self.publish(self.store)
 
     def inject(self, step: str) -> None:
@@ -166,8 +162,7 @@ class Steps(threading.Thread):
         block += 1
         if int((block != 8).sum()):
             raise RuntimeError(f"{format_bytes(used)} of memory do not keep what is written")
-        self.state["facts"] = read_facts(torch, self.device, self.backend)
-        self.state["facts"]["memory_used_bytes"] = used
+        self.facts = read_facts(torch, self.device, self.backend)
 
     def make_group(self) -> None:
         distributed = self.torch.distributed
@@ -202,38 +197,24 @@ def read_facts(torch: Any, device: Any, backend: str) -> dict[str, Any]:
     """Versions, device, memory, compute capability and NUMA nodes of this rank."""
     run = describe_run(torch, device)
     facts = {name: run[name] for name in ("torch", "python", "cuda", "rocm", "device_model")}
-    facts |= {"backend": backend, "device": device.type, "compute_capability": None}
-    facts["memory_free_bytes"] = free_memory(torch, device)
-    facts["memory_total_bytes"] = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    facts["numa_nodes"], facts["device_numa_node"] = list_numa_nodes(), None
+    cpus = os.sched_getaffinity(0)
+    nodes = ",".join(str(node.number) for node in read_topology().nodes if node.cpus & cpus)
+    facts |= {"backend": backend, "memory_free_bytes": free_memory(torch, device)}
+    facts |= {"numa_nodes": nodes, "device_numa_node": None}
     if device.type != "cpu":
-        facts["memory_total_bytes"] = None
         with contextlib.suppress(AttributeError, RuntimeError, TypeError):
             properties = torch.get_device_module(device.type).get_device_properties(device)
-            facts["memory_total_bytes"] = properties.total_memory
             facts["compute_capability"] = getattr(properties, "gcnArchName", None)
             if torch.version.cuda:
                 facts["compute_capability"] = f"{properties.major}.{properties.minor}"
             ids = (properties.pci_domain_id, properties.pci_bus_id, properties.pci_device_id)
-            address = "{:04x}:{:02x}:{:02x}.0".format(*ids)
-            text = Path(f"/sys/bus/pci/devices/{address}/numa_node").read_text()
-            facts["device_numa_node"] = int(text) if int(text) >= 0 else None
+            facts["device_numa_node"] = locate_pci("{:04x}:{:02x}:{:02x}.0".format(*ids)).node
     return facts
 
 
-def list_numa_nodes() -> str | None:
-    """The NUMA nodes on whose CPUs this process may run: `0`, `0,1`."""
-    nodes = []
-    for folder in sorted(Path("/sys/devices/system/node").glob("node[0-9]*")):
-        spans = re.findall(r"(\d+)(?:-(\d+))?", (folder / "cpulist").read_text())
-        cpus = {cpu for a, b in spans for cpu in range(int(a), int(b or a) + 1)}
-        if cpus & os.sched_getaffinity(0):
-            nodes.append(folder.name[4:])
-    return ",".join(nodes) or None
-
-
 class Link(threading.Thread):
-    """Writes the state of this rank into the store and, on rank 0, reads that of all others."""
+    """Writes the state of this rank into the store and, on rank 0, reads that of all others. A
+    thread, because a store that cannot be reached any more may never answer."""
 
     def __init__(self, store: Any, steps: Steps) -> None:
         super().__init__(daemon=True)
@@ -245,6 +226,8 @@ class Link(threading.Thread):
         """On rank 0, the last state of each rank that has arrived."""
         self.heard: dict[int, float] = {}
         """When the heartbeat of a rank was last seen to change."""
+        self.moved: dict[int, float] = {}
+        """When a rank was last seen to finish a step."""
 
     def run(self) -> None:
         """Exchange states until the store is gone."""
@@ -265,101 +248,51 @@ class Link(threading.Thread):
         for rank in range(self.place.size):
             if rank in self.states or self.store.check([f"state/{rank}"]):
                 state = json.loads(self.store.get(f"state/{rank}"))
-                if state["beat"] != self.states.get(rank, {}).get("beat"):
+                before = self.states.get(rank, {"beat": 0, "done": None})
+                if state["beat"] != before["beat"]:
                     self.heard[rank] = time.monotonic()
+                if state["done"] != before["done"]:
+                    self.moved[rank] = time.monotonic()
                 self.states[rank] = state
 
-    def is_gone(self, rank: int) -> bool:
-        """Whether a rank that has arrived sends no heartbeat any more."""
-        return time.monotonic() - self.heard[rank] > GONE_SECONDS
+    def name_verdict(self, rank: int) -> str:
+        """What became of a rank."""
+        state = self.states.get(rank)
+        if state is None:
+            return "never arrived"
+        if len(state["done"]) == len(STEPS):
+            return "ok"
+        if time.monotonic() - self.heard[rank] > GONE_SECONDS:
+            return "gone"
+        if state["trouble"]:
+            return "failed"
+        return "waits" if state["entered"] else "hangs"
 
+    def wait_for_end(self, timeout: float) -> None:
+        """As rank 0: return once all ranks are done, or a failure has had time to settle."""
+        failed_at: float | None = None
+        while self.lost is None:
+            verdicts = {rank: self.name_verdict(rank) for rank in range(self.place.size)}
+            if set(verdicts.values()) == {"ok"}:
+                return
+            late = time.monotonic() - timeout
+            has_failed = any(
+                verdicts[rank] in ("gone", "failed") or (moved < late and verdicts[rank] != "ok")
+                for rank, moved in list(self.moved.items())
+            )
+            failed_at = (failed_at or time.monotonic()) if has_failed else None
+            if failed_at and time.monotonic() - failed_at > SETTLE_SECONDS:
+                return
+            time.sleep(0.05)
 
-def watch_step(steps: Steps, timeout: float) -> None:
-    """Note where this rank's step takes too long."""
-    late = time.monotonic() - steps.began > timeout
-    steps.state["late"] = late and steps.is_alive()
-
-
-def wait_for_end(link: Link, timeout: float) -> None:
-    """As rank 0: return once all ranks are done, or a failure has had time to settle."""
-    failed_at: float | None = None
-    while link.lost is None:
-        watch_step(link.steps, timeout)
-        states = dict(link.states)
-        if len(states) == link.place.size and all(is_done(state) for state in states.values()):
-            return
-        fails = [
-            state["trouble"] or state["late"] or (not is_done(state) and link.is_gone(rank))
-            for rank, state in states.items()
-        ]
-        failed_at = (failed_at or time.monotonic()) if any(fails) else None
-        if failed_at and time.monotonic() - failed_at > SETTLE_SECONDS:
-            return
-        time.sleep(0.05)
-
-
-def wait_for_verdict(link: Link, timeout: float) -> bool:
-    """As any rank but the first: what rank 0 concludes. Raises RuntimeError without its store."""
-    while link.verdict is None:
-        watch_step(link.steps, timeout)
-        silent = time.monotonic() - link.contact
-        if link.lost or silent > timeout:
-            raise RuntimeError(link.lost or f"no answer of the store for {silent:.0f} s")
-        time.sleep(0.05)
-    return link.verdict
-
-
-def is_done(state: dict[str, Any]) -> bool:
-    """Whether a rank has done all steps."""
-    return len(state["done"]) == len(STEPS)
-
-
-def name_verdict(link: Link, rank: int) -> str:
-    """What became of a rank."""
-    state = link.states.get(rank)
-    if state is None:
-        return "never arrived"
-    if is_done(state):
-        return "ok"
-    if link.is_gone(rank):
-        return "gone"
-    if state["trouble"]:
-        return "failed"
-    return "waits" if state["in"] else "hangs"
-
-
-def list_expected_hosts(option: str | None) -> list[str]:
-    """The hosts of --hosts or of the Slurm job: `node[01-03,7],login`."""
-    text = option or os.environ.get("SLURM_STEP_NODELIST") or os.environ.get("SLURM_JOB_NODELIST")
-    hosts = []
-    for head, ranges, tail in re.findall(r"([^,\[]+)(?:\[([^\]]*)\])?([^,\[]*)", text or ""):
-        for span in ranges.split(","):
-            first, _, last = span.partition("-")
-            numbers = range(int(first or 0), int(last or first or 0) + 1)
-            names = [f"{n:0{len(first)}d}" for n in numbers] if first else [""]
-            hosts += [head.strip() + name + tail for name in names]
-    return hosts
-
-
-def make_rows(link: Link, hosts: list[str]) -> list[Row]:
-    """A row per rank, with nodes as numbers."""
-    rows = []
-    for rank in range(link.place.size):
-        state = link.states.get(rank, {"done": {}, "facts": {}})
-        facts, done = state["facts"], state["done"]
-        row: Row = {"rank": rank, "node": None}
-        if "host" in state:
-            row["node"] = hosts.index(state["host"].split(".")[0])
-        names = ("device", "device_model", "compute_capability", "numa_nodes", "device_numa_node")
-        row |= {name: facts.get(name) for name in names}
-        row["reached"] = list(done)[-1] if done else None
-        row |= {f"{step}_seconds": done.get(step) for step in STEPS}
-        row |= {
-            f"memory_{s}_bytes": facts.get(f"memory_{s}_bytes") for s in ("used", "free", "total")
-        }
-        row["verdict"] = name_verdict(link, rank)
-        rows.append(row)
-    return rows
+    def wait_for_verdict(self, timeout: float) -> bool:
+        """As any other rank: what rank 0 concludes. Raises RuntimeError without its store."""
+        while self.verdict is None:
+            silent = time.monotonic() - self.contact
+            if self.lost or silent > timeout:
+                raise RuntimeError(self.lost or f"no answer of the store for {silent:.0f} s")
+            time.sleep(0.05)
+        return self.verdict
 
 
 def name_ranks(ranks: Sequence[int]) -> str:
@@ -368,104 +301,93 @@ def name_ranks(ranks: Sequence[int]) -> str:
 
 
 def find_problems(
-    link: Link, rows: Sequence[Row], missing: Sequence[str], timeout: float
+    states: dict[int, dict[str, Any]],
+    found: dict[str, list[int]],
+    missing: Sequence[str],
+    timeout: float,
 ) -> tuple[list[str], list[str]]:
     """What is wrong, and what to type next; only the cause, not the ranks that wait for it."""
     problems, advice = [], []
-    found: dict[str, list[int]] = {}
-    for row in rows:
-        found.setdefault(row["verdict"], []).append(row["rank"])
     address, port = os.environ["MASTER_ADDR"], os.environ.get("MASTER_PORT", "29500")
     if absent := found.get("never arrived"):
         where = f", and no rank of {', '.join(missing)}" if missing else ""
         problems.append(f"{name_ranks(absent)} never arrived within {timeout:g} s{where}")
-        host = missing[0] if missing else "THAT_NODE"
-        advice += [
-            f"ssh {host} hostname    # is the node up?",
-            f"ssh {host} 'getent hosts {address}; bash -c \"echo > /dev/tcp/{address}/{port}\"'",
-        ]
+        probe = f'getent hosts {address}; bash -c "echo > /dev/tcp/{address}/{port}"'
+        advice.append(f"ssh {missing[0] if missing else 'THAT_NODE'} '{probe}'")
     for verdict, what in (("gone", "is gone: dead, stopped or cut off"), ("hangs", "hangs")):
         for rank in found.get(verdict, [])[:8]:
-            state = link.states[rank]
-            after = list(state["done"])[-1] if state["done"] else "its start"
+            state = states[rank]
+            after = [*state["done"], "its start"][len(state["done"]) - 1]
             problems.append(f"rank {rank} on {state['host']} {what}, after {after}")
             command = f"py-spy dump --native --pid {state['pid']}"
             command = "dmesg -T | tail -n 40" if verdict == "gone" else command
             advice.append(f"ssh {state['host']} '{command}'")
-    texts = {rank: link.states[rank]["trouble"] for rank in found.get("failed", [])}
-    if not problems:  # otherwise their errors follow from a rank that is not there
+    if not problems:  # otherwise the errors follow from a rank that is not there
+        texts = {rank: states[rank]["trouble"] for rank in found.get("failed", [])}
         for text in dict.fromkeys(texts.values()):
             problems.append(f"{name_ranks([r for r in texts if texts[r] == text])}: {text}")
         waits = found.get("waits", [])
         if waits and not problems:
-            step = link.states[waits[0]]["in"]
+            step = states[waits[0]]["entered"]
             problems.append(f"{name_ranks(waits)} entered {step}, and it did not end in "
                             f"{timeout:g} s: the network for the data")  # fmt: skip
         if problems:
-            variable = "GLOO" if link.states[0]["facts"].get("backend") == "gloo" else "NCCL"
-            names = [name for _, name in socket.if_nameindex() if name != "lo"]
-            advice.append(f"{variable}_SOCKET_IFNAME={names[0] if names else 'eth0'} ...    # this "
-                          f"node has {', '.join(names) or 'only lo'}")  # fmt: skip
+            variable = "GLOO" if states[0]["facts"].get("backend") == "gloo" else "NCCL"
+            names = ", ".join(name for _, name in socket.if_nameindex() if name != "lo")
+            advice.append(f"{variable}_SOCKET_IFNAME=NAME ...    # here: {names or 'only lo'}")
             advice.append("NCCL_DEBUG=INFO ...    # which network does it use?")
     for name in ("torch", "python", "cuda", "rocm", "backend", "device_model"):
-        values = {rank: state["facts"].get(name) for rank, state in link.states.items()
-                  if state["facts"]}  # fmt: skip
-        odd = sorted(rank for rank, value in values.items() if value != values.get(0))
+        values = {rank: one["facts"].get(name) for rank, one in states.items() if one["facts"]}
+        odd = [rank for rank, value in values.items() if value != values.get(0)]
         if odd and 0 in values:
-            problems.append(
-                f"{name_ranks(odd)}: {name} is {values[odd[0]]}, on rank 0 it is {values[0]}"
-            )
+            other = f"{name} is {values[odd[0]]}, on rank 0 it is {values[0]}"
+            problems.append(f"{name_ranks(odd)}: {other}")
     return problems, advice
 
 
 def print_results(link: Link, report: Report, options: argparse.Namespace) -> bool:
     """Print the table, what is wrong, and what to type next; True if all ranks can talk."""
-    expected = [name.split(".")[0] for name in list_expected_hosts(options.hosts)]
-    seen = {rank: state["host"].split(".")[0] for rank, state in sorted(link.states.items())}
+    states = link.states
+    nodelist = options.hosts or os.environ.get("SLURM_STEP_NODELIST", "")
+    expected = [name.split(".")[0] for name in expand_nodelist(nodelist)] if nodelist else []
+    seen = {rank: state["host"].split(".")[0] for rank, state in sorted(states.items())}
     hosts = list(dict.fromkeys([*expected, *seen.values()]))
-    rows = report.rows = make_rows(link, hosts)
-    missing = [name for name in expected if name not in seen.values()]
-    problems, advice = find_problems(link, rows, missing, options.timeout)
-    shown = rows if len(rows) <= SHOWN_RANKS else [r for r in rows if r["verdict"] != "ok"]
+    found: dict[str, list[int]] = {}
+    for rank in range(link.place.size):
+        state = states.get(rank, {"done": {}, "facts": {}})
+        verdict = link.name_verdict(rank)
+        found.setdefault(verdict, []).append(rank)
+        row: Row = {"rank": rank, "node": hosts.index(seen[rank]) if rank in seen else None}
+        names = ("device_model", "memory_free_bytes", "numa_nodes", "device_numa_node")
+        row |= {name: state["facts"].get(name) for name in names}
+        row |= {"reached": next(reversed(state["done"]), None), "verdict": verdict}
+        row |= {f"{step}_seconds": state["done"].get(step) for step in STEPS}
+        report.rows.append(row)
+    shown = [row for row in report.rows if row["verdict"] != "ok"] or report.rows
     cells = [
-        (
-            row["rank"],
-            seen.get(row["rank"]),
-            row["device_model"],
-            row["memory_free_bytes"] and f"{row['memory_free_bytes'] / 1024**3:.1f}",
-            row["numa_nodes"],
-            row["device_numa_node"],
-            row["reached"],
-            row["verdict"],
-        )
+        (row["rank"], seen.get(row["rank"]), row["device_model"],
+         format_bytes(row["memory_free_bytes"] or 0), row["reached"], row["verdict"])
         for row in shown[:SHOWN_RANKS]
-    ]
-    headings = ("rank", "node", "device", "free GiB", "NUMA", "of device", "reached", "verdict")
+    ]  # fmt: skip
+    headings = ("rank", "node", "device", "free memory", "reached", "verdict")
     print(format_table(headings, cells), flush=True)
     far = [
         row["rank"]
-        for row in rows
-        if str(row["device_numa_node"]) not in ("None", *(row["numa_nodes"] or "").split(","))
+        for row in report.rows
+        if row["device_numa_node"] is not None
+        and str(row["device_numa_node"]) not in row["numa_nodes"].split(",")
     ]
     if far:
         report.note(f"{name_ranks(far)}: not bound to the NUMA node of the device (numa_bind.py)")
-    for text in problems:
-        print(f"problem: {text}", file=sys.stderr)
-        for number, host in enumerate(hosts):  # the JSON can be passed on
-            text = re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", f"node {number}", text)
-        report.notes.append(text)
-    for text in advice:
-        print(f"next: {text}", file=sys.stderr)
+    missing = [name for name in expected if name not in seen.values()]
+    problems, advice = find_problems(states, found, missing, options.timeout)
+    lines = [f"problem: {text}" for text in problems] + [f"next: {text}" for text in advice]
     if not problems:
         count = len(set(seen.values()))
-        text = f"all {len(rows)} ranks on {count} node{'' if count == 1 else 's'} can talk"
-        print(text, file=sys.stderr)
-    facts = link.states[0]["facts"]
-    report.details = {
-        "header": {**facts, "ranks": len(rows), "nodes": len(hosts)},
-        "settings": {"timeout_seconds": options.timeout},
-        "can_talk": not problems,
-    }
+        lines = [f"all {len(seen)} ranks on {count} node{'' if count == 1 else 's'} can talk"]
+    print("\n".join(lines), file=sys.stderr)
+    header = {**states[0]["facts"], "ranks": link.place.size, "nodes": len(hosts)}
+    report.details = {"header": header, "problems": problems, "can_talk": not problems}
     report.complete = True
     return not problems
 
@@ -499,8 +421,8 @@ def run_rank(place: Place, options: argparse.Namespace, report: Report) -> bool:
         steps.start()
         link.start()
         if place.rank:
-            return wait_for_verdict(link, options.timeout)
-        wait_for_end(link, options.timeout)
+            return link.wait_for_verdict(options.timeout)
+        link.wait_for_end(options.timeout)
         usable = print_results(link, report, options)
         store.set("verdict", json.dumps(usable))
         time.sleep(3 * BEAT_SECONDS)  # the others read it from this process
@@ -517,10 +439,8 @@ def run_rank(place: Place, options: argparse.Namespace, report: Report) -> bool:
 def injection(text: str) -> str:
     """`die:2:barrier`, `hang:2:reduction` or `absent:1`."""
     if not re.fullmatch(rf"(die|hang):\d+:({'|'.join(STEPS[1:])})|absent:\d+", text):
-        raise argparse.ArgumentTypeError(
-            f"'{text}': write die:RANK:STEP, hang:RANK:STEP or absent:RANK; the steps are "
-            f"{', '.join(STEPS[1:])}"
-        )
+        steps = ", ".join(STEPS[1:])
+        raise argparse.ArgumentTypeError(f"'{text}': see --help; the steps are {steps}")
     return text
 
 

@@ -23,7 +23,7 @@
 The smallest and largest absolute value of each module's own weights, arguments and return value,
 right after its forward: in lists, tuples, dicts and dataclasses, of float8 as float32, of a DTensor
 this rank's shard. A batch is one forward of the model, counted from 0. At the first inf or nan the
-run stops with the last frames, oldest first. The message says where the number comes from:
+run stops with the last frames, oldest first, and the message says where the number comes from:
 
 - weight: it was bad before this forward, from the last optimizer step or the checkpoint
 - output: finite numbers went in, so this module produced it
@@ -31,19 +31,10 @@ run stops with the last frames, oldest first. The message says where the number 
 - gradient: with `check_gradients`, by order of the backward. With an fp16 loss scaler, an inf now
   and then is normal.
 
-An output of zeros from a nonzero input is listed as an underflow; it is not an error.
-
-## Formulas
-
-The largest float16 is 65504, bfloat16 and float32 reach 3.4e38, float8_e4m3fn 448: activations of
-1e4 overflow float16 as soon as they are squared. count_lost multiplies by the loss scale, rounds to
-the format, and counts what became zero, subnormal (fewer digits) or too large.
-
-## What it costs
-
-By default, several kernels and a wait for the device per tensor. `low_overhead=True` needs one
-reduction per output, and reads one number per module when the next batch begins, or in
-debug.check(); it names the first bad module, without its inputs and weights. `--demo` times both.
+`low_overhead=True` reads one number per module, when the next batch begins or in debug.check(); it
+names the first bad module, without its inputs and weights. All frames wait for the device at every
+tensor; `--demo` times both. count_lost multiplies by the loss scale, rounds to the format, and
+counts what became zero, subnormal (fewer digits) or too large.
 
 Wrap the model first (DDP, FSDP, activation checkpointing), then attach. torch.compile breaks its
 graphs at hooks: find the fault in eager mode.
@@ -88,30 +79,23 @@ LARGE_SHARE = 0.1
 
 
 class Reading(NamedTuple):
-    """One tensor: its smallest and largest absolute value, or in `words` why there is none."""
+    """One tensor: its largest absolute value, None where there is none, and a line about it."""
 
     name: str
-    dtype: str | None
-    abs_min: float | None
     abs_max: float | None
-    words: str = ""
-    largest: float | None = None
-    """The largest number of its data type."""
+    line: str
 
     @property
-    def state(self) -> str:
-        """`finite`, `inf`, `nan`, or `none` where there are no numbers."""
-        if self.abs_max is None:
-            return "none"
-        return "finite" if math.isfinite(self.abs_max) else str(self.abs_max)
+    def is_bad(self) -> bool:
+        """Whether it has an inf or a nan."""
+        return self.abs_max is not None and not math.isfinite(self.abs_max)
 
 
 class Frame(NamedTuple):
-    """A module's forward, or a gradient of the backward."""
+    """A module's `forward`, or a gradient of the `backward`."""
 
     batch: int
     phase: str
-    """`forward`, `recomputed` (activation checkpointing) or `backward`."""
     module: str
     kind: str
     readings: tuple[Reading, ...]
@@ -121,59 +105,44 @@ class Frame(NamedTuple):
         """`blocks.1.mlp (Mlp)`."""
         return f"{self.module or 'the model'} ({self.kind})"
 
-
-class OverflowReport(NamedTuple):
-    """The first bad number, and the frames up to it."""
-
-    frames: tuple[Frame, ...]
-    reading: Reading
-    maker: str
-    """The module that produced it, as far as one can tell."""
-    cause: str
-    underflows: tuple[str, ...]
-
-    @property
-    def headline(self) -> str:
-        """All of it in one sentence."""
-        frame, reading = self.frames[-1], self.reading
-        return (
-            f"{reading.state} in {reading.name} of {frame.title}, "
-            f"{frame.phase} of batch {frame.batch}: {self.cause}"
-        )
+    def format(self) -> str:
+        """The module, and a line per tensor."""
+        mark = "" if self.phase == "forward" else " (backward)"
+        head = f"{'':17} {self.module or '(model)'} {self.kind}{mark}"
+        return "\n".join([head, *(reading.line for reading in self.readings)])
 
 
 class NonFiniteDetected(ValueError):
-    """A tensor has an inf or a nan; `report` says where, and what was before."""
+    """The first bad number, the frames up to it, and the module that produced it, as far as one
+    can tell."""
 
-    def __init__(self, report: OverflowReport, prefix: str) -> None:
-        super().__init__(prefix + report.headline)
-        self.report = report
+    def __init__(self, words: str, frames: Iterable[Frame], reading: Reading, maker: str) -> None:
+        super().__init__(words)
+        self.frames, self.reading, self.maker = tuple(frames), reading, maker
 
 
 class BatchLimitReached(ValueError):
     """The batch of abort_after_batch_num is over."""
 
 
-def list_tensors(value: Any, name: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Every tensor in a value with its place, such as `output[logits]` or `output.hidden[0]`;
-    None and what cannot be looked into too, but not numbers and texts."""
-    if depth > 12:  # it holds itself
-        return
-    if isinstance(value, Mapping):
-        parts = [(f"{name}[{key}]", part) for key, part in value.items()]
+def list_tensors(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Every tensor in a value with its place, such as `output[logits]` or `output.hidden[0]`."""
+    import torch
+
+    parts: Iterable[tuple[str, Any]] = ()
+    if isinstance(value, torch.Tensor):
+        yield name, value
+    elif isinstance(value, Mapping):
+        parts = ((f"[{key}]", part) for key, part in value.items())
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        parts = [(f"{name}.{key}", part) for key, part in value._asdict().items()]
+        parts = ((f".{key}", part) for key, part in value._asdict().items())
     elif isinstance(value, list | tuple):
-        parts = [(f"{name}[{number}]", part) for number, part in enumerate(value)]
+        parts = ((f"[{number}]", part) for number, part in enumerate(value))
     elif dataclasses.is_dataclass(value):
-        keys = [field.name for field in dataclasses.fields(value)]
-        parts = [(f"{name}.{key}", getattr(value, key, None)) for key in keys]
-    else:
-        if not isinstance(value, str | bytes | int | float | complex):
-            yield name, value
-        return
+        names = [field.name for field in dataclasses.fields(value)]
+        parts = ((f".{key}", getattr(value, key, None)) for key in names)
     for place, part in parts:
-        yield from list_tensors(part, place, depth + 1)
+        yield from list_tensors(part, name + place)
 
 
 def get_values(tensor: Any) -> Any:
@@ -195,28 +164,25 @@ def read_tensor(name: str, tensor: Any) -> Reading:
     """The smallest and largest absolute value, waiting for the device."""
     import torch
 
-    if not isinstance(tensor, torch.Tensor):
-        words = "None" if tensor is None else f"not a tensor: {type(tensor).__name__}"
-        return Reading(name, None, None, None, words)
-    dtype, largest = str(tensor.dtype).removeprefix("torch."), None
     try:
-        if tensor.dtype.is_floating_point:
-            largest = torch.finfo(tensor.dtype).max
         values = get_values(tensor)
         if values.is_meta or values.numel() == 0:
-            return Reading(name, dtype, None, None, "meta" if values.is_meta else "empty")
+            return Reading(name, None, f"{'meta' if values.is_meta else 'empty':>17} {name}")
         low, high = (float(value) for value in torch.aminmax(values.abs()))
-        return Reading(name, dtype, low, high, "", largest)
-    except (RuntimeError, TypeError) as error:  # types of 4 bits, for one
-        return Reading(name, dtype, None, None, f"cannot be read: {str(error)[:60]}")
+    except (RuntimeError, TypeError):  # types of 4 bits, for one
+        return Reading(name, None, f"{'cannot be read':>17} {name}")
+    line = f"{low:.2e} {high:8.2e} {name} {str(tensor.dtype).removeprefix('torch.')}"
+    if tensor.dtype.is_floating_point:
+        share = high / torch.finfo(tensor.dtype).max
+        line += f", {share:.0%} of its largest" if LARGE_SHARE <= share <= 1 else ""
+    return Reading(name, high, line)
 
 
 def detect_overflow(tensor: Any, name: str, stream: TextIO | None = None) -> bool:
     """True if the tensor, or one in a list or dict, has an inf or a nan, which is then printed."""
-    readings = [read_tensor(*found) for found in list_tensors(tensor, name)]
-    bad = [reading for reading in readings if reading.state in ("inf", "nan")]
+    bad = [r for r in (read_tensor(*found) for found in list_tensors(tensor, name)) if r.is_bad]
     for reading in bad:
-        print(f"{reading.name} has {reading.state}", file=stream or sys.stderr)
+        print(f"{reading.name} has {reading.abs_max}", file=stream or sys.stderr)
     return bool(bad)
 
 
@@ -240,13 +206,8 @@ def count_lost(tensors: Iterable[Any], dtype: Any, scale: float = 1.0) -> Lost:
         scaled = (wide[(wide != 0) & wide.isfinite()] * scale).abs()
         rounded = scaled.to(dtype).to(torch.float32)
         subnormal = (rounded > 0) & (rounded < limits.smallest_normal)
-        counts = (
-            scaled.numel(),
-            (rounded == 0).sum(),
-            subnormal.sum(),
-            (scaled > limits.max).sum(),
-        )
-        total = [a + int(b) for a, b in zip(total, counts, strict=True)]
+        counts = (scaled == scaled, rounded == 0, subnormal, scaled > limits.max)
+        total = [a + int(b.sum()) for a, b in zip(total, counts, strict=True)]
     return Lost(*total)
 
 
@@ -280,13 +241,10 @@ class DebugUnderflowOverflow:
         rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID"))
         self.prefix = "" if rank is None else f"[rank {rank}] "
         self.batch_number = -1
-        self.report: OverflowReport | None = None
+        self.report: NonFiniteDetected | None = None
         self.frames: collections.deque[Frame] = collections.deque(maxlen=max_frames_to_save)
-        self.underflows: dict[str, None] = {}
-        self.is_in_forward = False
-        # Of low_overhead: the modules in the order of the forward, and a number per module.
-        self.order: dict[int, None] = {}
-        self.peaks: dict[Any, Any] = {}
+        self.peaks: dict[int, Any] = {}
+        """Of low_overhead: a number on the device per module, in the order of the forward."""
 
         is_replica = type(model).__name__ in ("DistributedDataParallel", "DataParallel")
         self.names: list[tuple[str, str]] = []
@@ -322,15 +280,12 @@ class DebugUnderflowOverflow:
         if self.abort_after is not None and self.batch_number >= self.abort_after:
             raise BatchLimitReached(f"batch {self.batch_number} is over: abort_after_batch_num")
         self.batch_number += 1
-        self.is_in_forward = True
         if self.batch_number in self.traced:
             self._print(f"*** batch {self.batch_number} ***\nabs min  abs max  what")
 
     def _after_forward(
         self, number: int, module: Any, arguments: Any, named: Any, output: Any
     ) -> None:
-        phase = "forward" if self.is_in_forward else "recomputed"
-        self.is_in_forward &= number != 0
         if self.is_light:
             self._note_peak(number, output)
         elif not self.traced or self.batch_number in self.traced:
@@ -342,11 +297,11 @@ class DebugUnderflowOverflow:
             )
             if self.checks_gradients:
                 for name, tensor in list_tensors(output, "output"):
-                    if getattr(tensor, "requires_grad", False):
+                    if tensor.requires_grad:
                         tensor.register_hook(
                             functools.partial(self._after_backward, self.batch_number, number, name)
                         )
-            self._take(self.batch_number, phase, number, tensors)
+            self._take(self.batch_number, "forward", number, tensors)
 
     def _after_backward(self, batch: int, number: int, name: str, gradient: Any) -> None:
         self._take(batch, "backward", number, [(f"gradient of {name}", gradient)])
@@ -362,11 +317,9 @@ class DebugUnderflowOverflow:
         frame = Frame(batch, phase, *self.names[number], readings)
         self.frames.append(frame)
         if self.traced:
-            self._print(format_frame(frame))
+            self._print(frame.format())
             return
-        if is_underflow(frame):
-            self.underflows[frame.title] = None
-        bad = [r for r in readings if r.state in ("inf", "nan") and not self._is_ignored(r.name)]
+        bad = [r for r in readings if r.is_bad and not self._is_ignored(r.name)]
         if bad and self.report is None:
             self._raise(*judge_frame(frame, bad, list(self.frames)[:-1]))
 
@@ -374,15 +327,14 @@ class DebugUnderflowOverflow:
         return any(name == n or name.endswith((f"[{n}]", f".{n}")) for n in self.ignored)
 
     def _raise(self, reading: Reading, maker: str, cause: str) -> None:
-        frames, underflows = tuple(self.frames), tuple(self.underflows)
-        self.report = OverflowReport(frames, reading, maker, cause, underflows)
-        lines = [self.report.headline, f"the last {len(frames)} frames:", "abs min  abs max  what"]
-        lines += map(format_frame, frames)
-        if underflows:
-            lines.append(f"outputs of zeros: {', '.join(underflows)}")
-        self._print("\n".join(lines))
+        last = self.frames[-1]
+        what = f"{reading.abs_max} in {reading.name} of {last.title}"
+        headline = f"{what}, {last.phase} of batch {last.batch}: {cause}"
+        lines = [headline, f"the last {len(self.frames)} frames:", "abs min  abs max  what"]
+        self._print("\n".join([*lines, *(frame.format() for frame in self.frames)]))
+        self.report = NonFiniteDetected(self.prefix + headline, self.frames, reading, maker)
         if self.stops:
-            raise NonFiniteDetected(self.report, self.prefix)
+            raise self.report
 
     def _print(self, text: str) -> None:
         self.stream.write("".join(f"{self.prefix}{line}\n" for line in text.splitlines()))
@@ -392,52 +344,31 @@ class DebugUnderflowOverflow:
         """Have the device remember the largest value of the outputs; nothing waits for it."""
         import torch
 
-        self.order[number] = None
-        for name, tensor in list_tensors(output, "output"):
-            is_tensor = isinstance(tensor, torch.Tensor) and tensor.dtype.is_floating_point
-            if not is_tensor or self._is_ignored(name) or tensor.is_meta or not tensor.numel():
-                continue
-            with torch.inference_mode(False), torch.no_grad(), contextlib.suppress(RuntimeError):
-                values = get_values(tensor)
-                if values.device not in self.peaks:
-                    peaks = torch.zeros(len(self.names), device=values.device)
-                    self.peaks[values.device] = peaks
-                slot = self.peaks[values.device][number]
+        tensors = [(n, t) for n, t in list_tensors(output, "output") if not self._is_ignored(n)]
+        with torch.inference_mode(False), torch.no_grad(), contextlib.suppress(RuntimeError):
+            for tensor in (t for _, t in tensors if t.dtype.is_floating_point and t.numel()):
                 # Both let nan pass.
-                peak = torch.linalg.vector_norm(values, math.inf, dtype=torch.float32)
-                torch.maximum(slot, peak, out=slot)
+                peak = torch.linalg.vector_norm(get_values(tensor), math.inf, dtype=torch.float32)
+                self.peaks[number] = torch.maximum(peak, self.peaks.get(number, peak))
 
-    def check(self) -> OverflowReport | None:
+    def check(self) -> NonFiniteDetected | None:
         """With low_overhead: read what the device remembers of this batch, waiting for it.
 
         Raises NonFiniteDetected for the first bad module unless `stop` is False.
         """
-        peaks = [0.0] * len(self.names)
-        for device, values in self.peaks.items():
-            for number, value in enumerate(values.tolist()):
-                peaks[number] = value if not value <= peaks[number] else peaks[number]
-            self.peaks[device].zero_()
-        order, self.order = list(self.order), {}
-        first = next((n for n, i in enumerate(order) if not math.isfinite(peaks[i])), None)
-        if first is not None and self.report is None:
-            for number in order[: first + 1]:
-                reading = Reading("output", None, None, peaks[number])
-                frame = Frame(self.batch_number, "forward", *self.names[number], (reading,))
-                self.frames.append(frame)
-            cause = "the first of this forward; without low_overhead you see its inputs"
-            self._raise(reading, frame.module, cause)
+        peaks, self.peaks = self.peaks, {}
+        if peaks:
+            self.frames.clear()
+        for number, peak in peaks.items():
+            value = float(peak)
+            reading = Reading("output", value, f"{value:17.2e} output")
+            frame = Frame(self.batch_number, "forward", *self.names[number], (reading,))
+            self.frames.append(frame)
+            if reading.is_bad and self.report is None:
+                cause = "the first of this forward; without low_overhead you see its inputs"
+                self._raise(reading, frame.module, cause)
+                break
         return self.report
-
-
-def is_underflow(frame: Frame) -> bool:
-    """True if all outputs are zeros and an input is not."""
-    known = [r for r in frame.readings if r.abs_max is not None]
-    outputs = [r.abs_max for r in known if r.name.startswith("output")]
-    return (
-        bool(outputs)
-        and not any(outputs)
-        and any(r.abs_max for r in known if r.name.startswith("input"))
-    )
 
 
 def judge_frame(frame: Frame, bad: list[Reading], earlier: list[Frame]) -> tuple[Reading, str, str]:
@@ -465,27 +396,15 @@ def judge_frame(frame: Frame, bad: list[Reading], earlier: list[Frame]) -> tuple
     return inputs[0], parent, cause
 
 
-def format_frame(frame: Frame) -> str:
-    """The module, and a line per tensor."""
-    mark = "" if frame.phase == "forward" else f" ({frame.phase})"
-    lines = [f"{'':17} {frame.module or '(model)'} {frame.kind}{mark}"]
-    for r in frame.readings:
-        if r.abs_max is None:
-            lines.append(f"{r.words:>17} {r.name}")
-            continue
-        share = r.abs_max / r.largest if r.largest else 0.0
-        near = f", {share:.0%} of its largest" if LARGE_SHARE <= share <= 1 else ""
-        low = "" if r.abs_min is None else f"{r.abs_min:.2e}"
-        lines.append(f"{low:>8} {r.abs_max:8.2e} {r.name} {r.dtype or ''}".rstrip() + near)
-    return "\n".join(lines)
-
-
 def build_model() -> Any:
     """A model of two residual blocks, with the same weights each time."""
     import torch
     from torch import nn
 
     width = 32
+
+    def name_parts(**parts: Any) -> Any:
+        return nn.Sequential(collections.OrderedDict(parts))
 
     class Block(nn.Module):
         def __init__(self) -> None:
@@ -497,50 +416,27 @@ def build_model() -> Any:
         def forward(self, x: Any) -> Any:
             return x + self.mlp(self.norm(x))
 
-    def name_parts(**parts: Any) -> Any:
-        return nn.Sequential(collections.OrderedDict(parts))
-
     torch.manual_seed(0)
-    blocks = nn.Sequential(*(Block() for _ in range(2)))
+    blocks = nn.Sequential(Block(), Block())
     embed, norm, head = nn.Embedding(64, width), nn.LayerNorm(width), nn.Linear(width, 64)
     return name_parts(embed=embed, blocks=blocks, norm=norm, head=head)
 
 
-def plant_overflow(module: Any, dtype: Any) -> None:
-    """Give a Linear or LayerNorm the largest weights that are finite."""
-    import torch
-
-    with torch.no_grad():
-        module.weight.zero_()
-        for row in range(len(module.weight)):  # so that each output is one input times the largest
-            index = (row, row % module.weight.shape[1]) if module.weight.ndim == 2 else row
-            module.weight[index] = torch.finfo(dtype).max
-
-
-def time_hooks(model: Any, step: Callable[[], Any], repeats: int = 5) -> str:
-    """What the hooks cost, in a sentence: medians of steps that take turns."""
-    seconds: dict[str, list[float]] = {"": [], "low_overhead": [], "all frames": []}
-    for _ in range(repeats + 1):
-        for way, samples in seconds.items():
-            hooks: Any = contextlib.nullcontext()
-            if way:
-                hooks = DebugUnderflowOverflow(model, low_overhead=way == "low_overhead")
-            began = time.perf_counter()
-            with hooks:
-                float(step())
-            samples.append(time.perf_counter() - began)
-    plain, light, full = (statistics.median(samples[1:]) for samples in seconds.values())
-    return (
-        f"a step takes {plain * 1e3:.2g} ms; with low_overhead {light / plain:.2g} times, "
-        f"with all frames {full / plain:.2g} times as long"
-    )
+def time_step(model: Any, step: Callable[[], Any], **hooks: bool) -> float:
+    """The median time of a step, with the hooks of a detector."""
+    seconds = []
+    for _ in range(6):
+        began = time.perf_counter()
+        with DebugUnderflowOverflow(model, **hooks) if hooks else contextlib.nullcontext():
+            float(step())
+        seconds.append(time.perf_counter() - began)
+    return statistics.median(seconds[1:])
 
 
-def run_demo(options: argparse.Namespace, model: Any, tokens: Any) -> tuple[list[Any], str]:
+def run_demo(plant: str, dtype: Any, model: Any, tokens: Any) -> tuple[list[Any], str]:
     """Rows of the frames before a planted overflow, and what is wrong with the answer."""
     import torch
 
-    dtype = getattr(torch, options.dtype)
     model.to(dtype)
 
     def step() -> Any:
@@ -549,30 +445,23 @@ def run_demo(options: argparse.Namespace, model: Any, tokens: Any) -> tuple[list
         loss.backward()
         return loss.detach()
 
-    print(f"note: {time_hooks(model, step)}", file=sys.stderr)
-    plant_overflow(model.get_submodule(options.plant), dtype)
-    debug = DebugUnderflowOverflow(model, stream=sys.stdout)
-    with contextlib.suppress(NonFiniteDetected):
-        step()
+    plain = time_step(model, step)
+    light, full = (time_step(model, step, low_overhead=light) / plain for light in (True, False))
+    text = f"with low_overhead {light:.2g} times, with all frames {full:.2g} times as long"
+    print(f"note: a step takes {plain * 1e3:.2g} ms; {text}", file=sys.stderr)
+    weight = model.get_submodule(plant).weight
+    one = torch.eye(*weight.shape) if weight.ndim == 2 else torch.ones(weight.shape)
+    weight.data.copy_(one * torch.finfo(dtype).max)  # finite, and its products are not
+    debug = DebugUnderflowOverflow(model, stream=sys.stdout, stop=False)
+    step()
     report = debug.report
     rows = [
-        {
-            "frame": number,
-            "batch": frame.batch,
-            "phase": frame.phase,
-            "module": frame.module,
-            "class": frame.kind,
-            "tensor": r.name,
-            "dtype": r.dtype,
-            "abs_min": r.abs_min if math.isfinite(r.abs_min or 0.0) else None,
-            "abs_max": r.abs_max if r.state == "finite" else None,
-            "state": r.state,
-        }
+        {"frame": number, "module": frame.module, "class": frame.kind, "phase": frame.phase,
+         "is_bad": any(reading.is_bad for reading in frame.readings)}
         for number, frame in enumerate(report.frames if report else ())
-        for r in frame.readings
-    ]
+    ]  # fmt: skip
     found = report.maker if report else "nothing"
-    return rows, "" if found == options.plant else f"planted {options.plant}, found {found}"
+    return rows, "" if found == plant else f"planted {plant}, found {found}"
 
 
 def run_lost(model: Any, tokens: Any) -> list[Any]:
@@ -639,24 +528,18 @@ def main(arguments: list[str] | None = None) -> int:
         for row in rows:
             print(f"| {' | '.join(v if v == row['dtype'] else f'{v:.3g}' for v in row.values())} |")
     else:
-        rows, problem = run_demo(options, model, tokens)
+        rows, problem = run_demo(options.plant, getattr(torch, options.dtype), model, tokens)
     if problem:
         print(f"problem: {problem}", file=sys.stderr)
     if options.json:
-        numbers = {k for row in rows for k, v in row.items() if isinstance(v, int | float)}
+        command = ["python", "underflow_overflow.py", *(arguments or sys.argv[1:])]
         document = {
-            "tool": "underflow_overflow",
-            "version": __version__,
-            "method": 1,
-            "command": ["python", "underflow_overflow.py", *(arguments or sys.argv[1:])],
+            "tool": "underflow_overflow", "version": __version__, "method": 1, "command": command,
             "started": datetime.datetime.fromtimestamp(began, datetime.UTC).strftime("%FT%TZ"),
-            "seconds": round(time.time() - began, 3),
-            "complete": True,
-            "units": dict.fromkeys(sorted(numbers), "1"),
-            "results": rows,
-            "caveats": [problem] if problem else [],
-            "details": {"device": device.type, "torch": torch.__version__},
-        }
+            "seconds": round(time.time() - began, 3), "complete": True,
+            "units": {k: "1" for k, v in rows[0].items() if type(v) in (int, float)},
+            "results": rows, "caveats": [problem] if problem else [],
+        }  # fmt: skip
         options.json.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
     return int(bool(problem))
 

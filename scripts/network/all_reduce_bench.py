@@ -11,19 +11,14 @@ compared with the speed of a link.
 
 ## Formulas
 
-`algbw = size / seconds` and `busbw = factor * algbw`, with the factors of nccl-tests
-(doc/PERFORMANCE.md of that project). For n ranks:
+`algbw = size / seconds` and `busbw = factor * algbw`, as nccl-tests defines them for n ranks:
 
 | collective | factor | size |
 |:--|:--|:--|
 | all_reduce | 2 (n-1) / n | the tensor of each rank |
-| reduce_scatter | (n-1) / n | the whole input of a rank |
-| all_gather | (n-1) / n | the whole output of a rank |
-| all_to_all | (n-1) / n | all that a rank sends, its own part included |
-| broadcast, reduce | 1 | the tensor, from or to rank 0 |
-| sendrecv | 1 | one message: each rank sends to the next, in a ring |
+| reduce_scatter, all_gather, all_to_all | (n-1) / n | all that a rank sends or receives |
+| broadcast, sendrecv | 1 | one message, from rank 0, or from each rank to the next |
 
-An all_reduce of 1 GiB over 8 ranks in 10 ms has an algbw of 107.4 GB/s and a busbw of 187.9 GB/s.
 Sizes are binary (1 KiB = 1024 B), rates decimal (1 GB/s = 1e9 B/s).
 
 ## What is timed
@@ -31,48 +26,35 @@ Sizes are binary (1 KiB = 1024 B), rates decimal (1 GB/s = 1e9 B/s).
 `--mode async` (the default) queues `--depth` calls one after the other, waits once at the end and
 divides by their number, as nccl-tests does. `--mode blocking` waits for each call. Both use device
 events on an accelerator and the host clock on a CPU. One such measurement is a sample. A row is
-the median over the samples of the mean over the ranks; for broadcast and reduce it is the slowest
-rank, because the others finish before the data has arrived.
-
-Not timed: warm-up, the barrier before each sample, filling the tensors, and checking the answer.
-Each rank compares its answer element by element before and after the timing, with whole numbers
-that every data type represents exactly.
+the median over the samples of the mean over the ranks; for broadcast it is the slowest rank,
+because the others finish before the data has arrived. Not timed: warm-up, the barrier before each
+sample, filling the tensors, and checking the answer, element by element before and after.
 
 A line `t = latency + size / bandwidth` is fitted to each curve (least squares of the relative
-errors). The verdict of a row is the first of these that applies:
-
-- `WRONG ANSWER`: a rank received wrong numbers
-- `above peak`: faster than `--peak`
-- `one sample`, `few samples`: fewer than 4, so the spread is unknown
-- `unsteady`: the samples differ by more than 5 %, or drift
-- `latency`: at least half of the time does not depend on the size
-- `ok`
+errors). The verdict of a row is the first of these that applies: `WRONG ANSWER`, `above peak`
+(faster than `--peak`), `few samples` (below 4), `unsteady` (the samples differ by more than 5 %, or
+drift), `latency` (at least half of the time does not depend on the size), `ok`.
 
 ## How to run
 
     # one node: starts a rank per accelerator
-    python all_reduce_bench.py
-    torchrun --nproc-per-node 8 all_reduce_bench.py
     python all_reduce_bench.py --collective all --mode both --json out.json
     # Slurm, 4 nodes with 8 GPUs each
-    salloc --nodes 4 --ntasks-per-node 1 --gpus-per-node 8 --exclusive
-    srun bash -c 'torchrun --nnodes $SLURM_NNODES --nproc-per-node 8 --rdzv-backend c10d \
-        --rdzv-id $SLURM_JOB_ID --rdzv-endpoint \
-        $(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1):29500 \
+    srun --nodes 4 --ntasks-per-node 1 --gpus-per-node 8 bash -c 'torchrun \
+        --nnodes $SLURM_NNODES --nproc-per-node 8 --rdzv-backend c10d --rdzv-id $SLURM_JOB_ID \
+        --rdzv-endpoint $(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1):29500 \
         all_reduce_bench.py --json out.json'
     # pdsh
     pdsh -w node[01-04] 'torchrun --nnodes 4 --nproc-per-node 8 --rdzv-backend c10d --rdzv-id 1 \
         --rdzv-endpoint node01:29500 /shared/all_reduce_bench.py'
 
-A signal or the end of `--budget`, on any rank, ends all ranks after the current sample and keeps
-what was measured.
+A signal or the end of `--budget`, on any rank, ends all ranks and keeps what was measured.
 
 ## A good answer
 
 busbw rises with the payload and is level from about 100 MB, near the speed of the slowest link on
-the way: NVLink within a node, the NICs between nodes. In-network reduction (SHARP) can exceed the
-link speed, because it sends less than the formula assumes. If the level is low, look at
-`NCCL_DEBUG=INFO` for the network and algorithm in use, and run torch_distributed_check.py.
+the way: NVLink within a node, the NICs between nodes. Only in-network reduction (SHARP) can exceed
+it. If the level is low, look at `NCCL_DEBUG=INFO` for the network and algorithm in use.
 
 Exit status: 0 done, also when the budget ended it; 1 a wrong answer, a rate above `--peak`, a rank
 that failed, or a signal; 2 wrong use.
@@ -120,20 +102,17 @@ COMPARE = {
 }
 UNITS = {
     "size_bytes": "B",
-    **dict.fromkeys(("count", "ranks", "calls", "samples", "spread", "drift"), "1"),
+    **dict.fromkeys(("ranks", "calls", "samples", "spread", "drift"), "1"),
     **dict.fromkeys([f"seconds_{s}" for s in ("median", "mean", "iqr", "min", "max")], "s"),
     "algbw_bytes_per_second_median": "B/s",
-    **dict.fromkeys([f"busbw_bytes_per_second_{s}" for s in ("median", "mean", "max")], "B/s"),
-    **dict.fromkeys(("slowest_rank", "slowest_rank_share", "wrong_elements", "share_of_peak"), "1"),
-    "slowest_rank_seconds_median": "s",
+    "busbw_bytes_per_second_median": "B/s",
+    **dict.fromkeys(("slowest_rank", "wrong_elements"), "1"),
     "slowest_rank_busbw_bytes_per_second": "B/s",
 }
 COLLECTIVES = (
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "sendrecv",
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "sendrecv"
 )  # fmt: skip
-SUMS = ("all_reduce", "reduce_scatter", "reduce")
-LARGEST_EXACT = {"float32": 2**24, "float16": 2**11, "bfloat16": 2**8}
-"""The largest whole number up to which the data type represents all of them."""
+SUMS = ("all_reduce", "reduce_scatter")
 GIB = 1024**3
 DEFAULT_MAX = {"cpu": 64 * 1024**2, "accelerator": 16 * GIB}
 MEMORY_SHARE = {"cpu": 0.3, "accelerator": 0.8}
@@ -153,7 +132,7 @@ class Call:
     """The tensors of one collective at one size on this rank, the call, and the right answer."""
 
     def __init__(self, job: Job, name: str, size_bytes: int, dtype: str) -> None:
-        self.job, self.name, self.exact = job, name, LARGEST_EXACT[dtype]
+        self.job, self.name = job, name
         kind = getattr(job.torch, dtype)
         count = size_bytes // kind.itemsize // job.size * job.size
         self.size_bytes, self.count, self.part = count * kind.itemsize, count, count // job.size
@@ -178,59 +157,45 @@ class Call:
             return [dist.all_to_all_single(self.received, self.sent, async_op=True)]
         if self.name == "broadcast":
             return [dist.broadcast(self.sent, 0, async_op=True)]
-        if self.name == "reduce":
-            return [dist.reduce(self.sent, 0, async_op=True)]
         send = dist.P2POp(dist.isend, self.sent, (rank + 1) % ranks)
         receive = dist.P2POp(dist.irecv, self.received, (rank - 1) % ranks)
         return list(dist.batch_isend_irecv([send, receive]))
 
-    def expected(self, sender: int, receiver: int) -> Any:
+    def message(self, sender: int, receiver: int = 0) -> Any:
         """What one rank sends to another: numbers below 251, which every data type holds."""
-        torch = self.job.torch
         count = self.part if self.name in ("all_gather", "all_to_all") else self.count
-        index = torch.arange(count, device=self.job.device)
+        index = self.job.torch.arange(count, device=self.job.device)
         return (index + 31 * sender + 7 * receiver) % 251
 
-    def addend(self, rank: int) -> Any:
-        """What one rank adds to a sum: small enough that no sum of all ranks is rounded."""
-        torch, ranks = self.job.torch, self.job.size
-        index = torch.arange(self.count, device=self.job.device)
-        period = min(7, self.exact // ranks)
-        if period >= 3:
-            return 1 + (index + rank) % period
-        return torch.where(index % ranks == rank, 1 + index // ranks % 7, 0)  # very many ranks
-
-    def fill(self) -> None:
-        """Write what this rank sends, and clear what it receives."""
-        torch, rank = self.job.torch, self.job.rank
-        self.received.zero_()
-        if self.name in SUMS:
-            self.sent.copy_(self.addend(rank))
-        elif self.name == "all_to_all":
-            parts = [self.expected(rank, to) for to in range(self.job.size)]
-            self.sent.copy_(torch.cat(parts))
-        elif self.name != "broadcast" or rank == 0:
-            self.sent.copy_(self.expected(rank, 0))
+    def total(self) -> tuple[Any, Any]:
+        """The sum of all ranks, and what this rank adds to it: every n-th element, the others are
+        zeros, so that no data type rounds the sum, and each rank counts."""
+        index = self.job.torch.arange(self.count, device=self.job.device)
+        is_own = index % self.job.size == self.job.rank
+        right = index.floor_divide_(self.job.size).remainder_(7).add_(1).to(self.job.torch.uint8)
+        return right, right * is_own
 
     def count_wrong(self) -> int:
         """Run once, blocking; the elements of this rank's answer that are wrong."""
         torch, rank, ranks = self.job.torch, self.job.rank, self.job.size
-        self.fill()
-        for work in self.start():
-            work.wait()
-        if self.name == "reduce" and rank:
-            return 0  # only rank 0 receives
+        self.received.zero_()
         if self.name in SUMS:
-            right = self.addend(0)
-            for other in range(1, ranks):
-                right += self.addend(other)
+            right, own = self.total()
             if self.name == "reduce_scatter":
                 right = right[rank * self.part : (rank + 1) * self.part]
-        elif self.name in ("all_gather", "all_to_all"):
-            receiver = rank if self.name == "all_to_all" else 0
-            right = torch.cat([self.expected(other, receiver) for other in range(ranks)])
+            self.sent.copy_(own)
+        elif self.name == "all_to_all":
+            self.sent.copy_(torch.cat([self.message(rank, to) for to in range(ranks)]))
+            right = torch.cat([self.message(other, rank) for other in range(ranks)])
+        elif self.name == "all_gather":
+            self.sent.copy_(self.message(rank))
+            right = torch.cat([self.message(other) for other in range(ranks)])
         else:
-            right = self.expected(0 if self.name == "broadcast" else (rank - 1) % ranks, 0)
+            right = self.message(0 if self.name == "broadcast" else (rank - 1) % ranks)
+            if self.name == "sendrecv" or rank == 0:
+                self.sent.copy_(self.message(rank))
+        for work in self.start():
+            work.wait()
         return int((self.received != right).sum())
 
 
@@ -274,37 +239,29 @@ def measure(
         "collective": name,
         "mode": mode,
         "dtype": options.dtype,
-        "device": job.device.type,
         "size_bytes": call.size_bytes,
-        "count": call.count,
         "ranks": job.size,
         "calls": options.depth if mode == "async" else 1,
         **summarize_ranks([times for times, _ in by_rank], name, call.size_bytes),
         "wrong_elements": sum(count for _, count in by_rank),
     }
-    row["answer_ok"] = row["wrong_elements"] == 0
-    peak = options.peak * 1e9 if options.peak else None
-    row["share_of_peak"] = peak and row["busbw_bytes_per_second_median"] / peak
-    row["above_peak"] = peak and row["share_of_peak"] > 1
+    rate = row["busbw_bytes_per_second_median"]
+    row["above_peak"] = bool(options.peak and rate > options.peak * 1e9)
     return row
 
 
 def summarize_ranks(by_rank: Sequence[Sequence[float]], collective: str, size_bytes: int) -> Row:
     """Statistics over the samples, of all ranks together and of the slowest rank."""
     samples = list(zip(*by_rank, strict=True))
-    combine = max if collective in ("broadcast", "reduce") else statistics.fmean
+    combine = max if collective == "broadcast" else statistics.fmean
     row = summarize("seconds", [combine(sample) for sample in samples])
     factor = bus_factor(collective, len(by_rank))
     row["algbw_bytes_per_second_median"] = size_bytes / row["seconds_median"]
-    for name, seconds in (("median", "median"), ("mean", "mean"), ("max", "min")):
-        row[f"busbw_bytes_per_second_{name}"] = factor * size_bytes / row[f"seconds_{seconds}"]
-    last = [max(range(len(sample)), key=sample.__getitem__) for sample in samples]
-    slowest = max(range(len(by_rank)), key=lambda rank: (last.count(rank), sum(by_rank[rank])))
-    row["slowest_rank"] = slowest
-    row["slowest_rank_share"] = last.count(slowest) / len(last)
-    median = max(statistics.median(map(max, samples)), row["seconds_median"])
-    row["slowest_rank_seconds_median"] = median
-    row["slowest_rank_busbw_bytes_per_second"] = factor * size_bytes / median
+    row["busbw_bytes_per_second_median"] = factor * size_bytes / row["seconds_median"]
+    medians = [statistics.median(seconds) for seconds in by_rank]
+    row["slowest_rank"] = medians.index(max(medians))
+    slowest = statistics.median(map(max, samples))
+    row["slowest_rank_busbw_bytes_per_second"] = factor * size_bytes / slowest
     return row
 
 
@@ -325,7 +282,7 @@ def judge(rows: Sequence[Row]) -> list[dict[str, Any]]:
                 verdict = "latency"
             if row["above_peak"]:
                 verdict = "above peak"
-            row["verdict"] = verdict if row["answer_ok"] else "WRONG ANSWER"
+            row["verdict"] = "WRONG ANSWER" if row["wrong_elements"] else verdict
     return fits
 
 
@@ -363,7 +320,7 @@ def run_rank(job: Job, stop: Stop, options: argparse.Namespace, report: Report) 
     divisor = job.size if job.device.type == "cpu" else 1
     room = None if None in rooms else int(share * min(rooms) / divisor)
     plan = list_plan(options, job, room)
-    wanted = ("dtype", "num_iterations", "num_warmup_iterations", "depth", "peak")
+    wanted = ("num_iterations", "num_warmup_iterations", "depth", "peak")
     report.details |= {
         "header": describe_run(
             torch, job.device, backend=job.backend, ranks=job.size, clock=watch.clock
@@ -386,16 +343,15 @@ def print_results(report: Report) -> bool:
     """Print the tables and notes; True if the numbers can be used."""
     rows = report.rows
     headings = ("collective", "mode", "payload", "time", "algbw GB/s", "busbw GB/s",
-                "max GB/s", "slowest rank", "spread %", "verdict")  # fmt: skip
+                "slowest rank", "spread %", "verdict")  # fmt: skip
     cells = [
         (
             row["collective"],
-            f"{row['mode']} x{row['calls']}" if row["calls"] > 1 else row["mode"],
+            f"{row['mode']} x{row['calls']}",
             format_bytes(row["size_bytes"]),
             format_seconds(row["seconds_median"]),
             scaled(row, "algbw_bytes_per_second_median", 1e9),
             scaled(row, "busbw_bytes_per_second_median", 1e9),
-            scaled(row, "busbw_bytes_per_second_max", 1e9),
             f"{scaled(row, 'slowest_rank_busbw_bytes_per_second', 1e9)} ({row['slowest_rank']})",
             "-" if row["spread"] is None else f"{100 * row['spread']:.1f}",
             row["verdict"],
@@ -410,24 +366,11 @@ def print_results(report: Report) -> bool:
             f"\n{fit['collective']}, {fit['mode']}: latency "
             f"{format_seconds(fit['latency_seconds'])}, then {bandwidth}"
         )
-    unsteady = sum(row["verdict"] == "unsteady" for row in rows)
-    if unsteady:
-        report.note(
-            f"{unsteady} of {len(rows)} rows are unsteady: keep these nodes and links free of "
-            "other work, or raise --num-iterations and --num-warmup-iterations"
-        )
-    small = [row for row in rows if row["verdict"] == "latency"]
-    if small:
-        largest = max(row["size_bytes"] for row in small)
-        report.note(
-            f"payloads up to {format_bytes(largest)} are bound by latency: their rate shows what "
-            "a call costs, not what the link can carry"
-        )
-    wrong = [row for row in rows if not row["answer_ok"]]
+    wrong = [row for row in rows if row["wrong_elements"]]
     if wrong:
         places = ", ".join(f"{r['collective']} {format_bytes(r['size_bytes'])}" for r in wrong)
         report.note(f"WRONG ANSWERS ({places}): suspect the network, device, driver or library")
-    above = sum(bool(row["above_peak"]) for row in rows)
+    above = sum(row["above_peak"] for row in rows)
     if above:
         report.note(
             f"{above} rows are above --peak: is it GB/s in one direction of the slowest link? "
@@ -470,7 +413,8 @@ def build_parser() -> Parser:
     add("--min-size", type=size, default=32 * 1024, help="smallest payload (default: 32KiB)")
     add("--max-size", type=size, help="largest payload (default: 16GiB, on a CPU 64MiB)")
     add("--payload-size-in-gib", type=positive_float, help="measure only this payload")
-    add("--dtype", choices=tuple(LARGEST_EXACT), default="float32", help="(default: float32)")
+    add("--dtype", choices=("float32", "float16", "bfloat16"), default="float32",
+        help="(default: float32)")
     add("--num-iterations", type=positive_int, default=5, help="samples per row (default: 5)")
     add("--num-warmup-iterations", type=natural_int, default=2,
         help="calls before the first sample (default: 2, at least 1)")

@@ -14,39 +14,31 @@ network and fits the two constants behind the difference: the latency of a call 
 and one call of N * s takes `latency + N * s / bandwidth`. With 100 µs and 100 GB/s, one call of
 4 GB takes 40.1 ms and 1000 calls of 4 MB take 100 + 40 = 140 ms: 3.5 times as long.
 
-`algbw = size / seconds` and `busbw = 2 (n-1) / n * algbw` over n ranks, as nccl-tests defines them.
-Rates and sizes are decimal (4 GB = 1000 * 4 MB); `--payload 4GiB` is binary.
+`algbw = size / seconds` and `busbw = 2 (n-1) / n * algbw` over n ranks. Rates and sizes are decimal
+(4 GB = 1000 * 4 MB).
 
 ## What is timed
 
 All ranks meet in a barrier; then each calls all_reduce once for the whole tensor, or once per
-piece, one call queued after the other. The time ends when this rank's device has finished all of
-them (gloo on a CPU finishes each call before the next). Device events on an accelerator, the host
-clock on a CPU. The two ways take turns. Single calls of several sizes follow, for the fit (least
-squares of the relative errors).
-
-Not timed: warm-up, the barrier, filling the tensor, and checking every element of the answer.
-
-A queue on an accelerator hides part of the latency, so the pieces may beat the fitted line. A row
-is `unsteady` where its samples spread or drift by more than 5 %.
+piece, one call queued after the other, until its device has finished all of them: device events on
+an accelerator, the host clock on a CPU. The two ways take turns. Single calls of several sizes
+follow, for the fit (least squares of the relative errors). Not timed: warm-up, the barrier, filling
+the tensor, and checking every element of the answer.
 
 ## How to run
 
     # one node: starts a rank per accelerator
-    python all_reduce_latency_comp.py
-    torchrun --nproc-per-node 8 all_reduce_latency_comp.py --payload 1GB --pieces 40
+    python all_reduce_latency_comp.py --payload 1GB --pieces 40
     # Slurm, a task per GPU
     export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
     srun --ntasks-per-node 8 --gpus-per-node 8 python all_reduce_latency_comp.py --json out.json
-    # pdsh
-    pdsh -w node[01-04] 'torchrun --nnodes 4 --nproc-per-node 8 --rdzv-backend c10d --rdzv-id 1 \
-        --rdzv-endpoint node01:29500 /shared/all_reduce_latency_comp.py'
 
 ## A good answer
 
 A ratio near 1: the pieces are large enough for this network. Above 2, more than half of the time is
 latency: use larger buckets (`bucket_cap_mb` in DDP), or fewer and larger collectives. All ranks
-take the same time within a few percent.
+take the same time within a few percent. A row is `unsteady` where its samples spread or drift by
+more than 5 %.
 
 Exit status: 0 done; 1 a wrong answer, a rank that failed, or a signal; 2 wrong use.
 """
@@ -61,7 +53,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from kit.cli import Parser, UsageError, natural_int, positive_int, size, start
+from kit.cli import Parser, UsageError, positive_int, size, start
 from kit.device import describe_run, synchronize
 from kit.ranks import Job, add_rank_options, begin_ranks, end_together, exit_status, gather, meet
 from kit.report import Report, Row, format_bytes, format_seconds, format_table
@@ -85,6 +77,7 @@ UNITS = {
     **dict.fromkeys([f"{s}_bytes_per_second_median" for s in ("algbw", "busbw")], "B/s"),
     "wrong_elements": "1",
 }
+WARMUP_ITERATIONS = 2
 DEFAULTS = {"cpu": (32_000_000, 200), "accelerator": (4_000_000_000, 1000)}  # bytes, pieces
 
 
@@ -109,22 +102,22 @@ def measure(
         meet(job, stop)
         return watch.time(lambda: [all_reduce(part) for part in parts])
 
-    for turn in range(options.num_warmup_iterations + options.num_iterations):
+    for turn in range(WARMUP_ITERATIONS + options.num_iterations):
         for way, parts in ways.items():
             by_rank = gather(job, (time_once(parts), int((tensor != answer).sum())))
             wrong[way] = [a + b for a, (_, b) in zip(wrong[way], by_rank, strict=True)]
-            if turn >= options.num_warmup_iterations:
+            if turn >= WARMUP_ITERATIONS:
                 seconds[way].append([taken for taken, _ in by_rank])
         if seconds["whole"]:
             add_results(report, count * 4, pieces, seconds, wrong)
     points = []
-    sizes = [len(tensor) >> shift for shift in range(0, 40, 2)]  # the whole, a quarter of it, ...
-    for elements in sorted(n for n in sizes if n >= max(1, count // 4)):
+    for elements in (max(1, len(tensor) >> shift) for shift in range(0, 10, 2)):  # quarters
         part = [tensor[:elements]]
         samples = [time_once(part) for _ in range(1 + options.num_iterations)][1:]
         means = [statistics.fmean(one) for one in zip(*gather(job, samples), strict=True)]
-        points.append((4 * elements, statistics.median(means)))
-    report.details["model"] = fit_model(points, count * 4, pieces)
+        points.append((4.0 * elements, statistics.median(means)))
+    latency, bandwidth = fit_line(*zip(*points, strict=True)) or (None, None)
+    report.details["model"] = {"latency_seconds": latency, "bytes_per_second": bandwidth}
 
 
 def add_results(
@@ -141,32 +134,12 @@ def add_results(
             rate = total / row["seconds_median"]
             row["algbw_bytes_per_second_median"] = rate
             row["busbw_bytes_per_second_median"] = rate * 2 * (ranks - 1) / ranks
-            row |= {"wrong_elements": wrong[way][rank], "answer_ok": not wrong[way][rank]}
-            row["verdict"] = verdict_of_samples(row) if row["answer_ok"] else "WRONG ANSWER"
+            row["wrong_elements"] = wrong[way][rank]
+            row["verdict"] = "WRONG ANSWER" if wrong[way][rank] else verdict_of_samples(row)
             report.rows.append(row)
     pairs = zip(seconds["whole"], seconds["pieces"], strict=True)
     ratios = [statistics.fmean(many) / statistics.fmean(one) for one, many in pairs]
     report.details["pieces_over_whole"] = summarize("ratio", ratios)
-
-
-def fit_model(
-    points: Sequence[tuple[int, float]], piece: int, pieces: int
-) -> dict[str, Any] | None:
-    """Latency and bandwidth fitted to (bytes, seconds), the largest relative error, and the
-    seconds that the line predicts for both ways; None below three sizes."""
-    fit = fit_line(*zip(*points, strict=True))
-    if fit is None:
-        return None
-    latency, bandwidth = fit
-    per_byte = 1 / bandwidth if bandwidth else 0.0
-    whole = piece * pieces * per_byte
-    return {
-        "latency_seconds": latency,
-        "bytes_per_second": bandwidth,
-        "worst_miss": max(abs(latency + n * per_byte - taken) / taken for n, taken in points),
-        "points": [{"call_bytes": n, "seconds": taken} for n, taken in points],
-        "predicted_seconds": {"whole": latency + whole, "pieces": pieces * latency + whole},
-    }
 
 
 def print_results(report: Report) -> bool:
@@ -189,15 +162,10 @@ def print_results(report: Report) -> bool:
     ratio = scaled(report.details["pieces_over_whole"], "ratio_median")
     print(f"\n{calls} calls take {ratio} times as long as one call of the same bytes")
     if model := report.details.get("model"):
-        rate, predicted = model["bytes_per_second"], model["predicted_seconds"]
-        print(
-            f"fitted: latency {format_seconds(model['latency_seconds'])} per call, bandwidth "
-            f"{f'{earned(rate / 1e9)} GB/s' if rate else 'not measurable'}; predicts "
-            f"{format_seconds(predicted['whole'])} for one call, "
-            f"{format_seconds(predicted['pieces'])} for {calls}; misses a size by up to "
-            f"{100 * model['worst_miss']:.0f} %"
-        )
-    wrong = sorted({row["rank"] for row in report.rows if not row["answer_ok"]})
+        rate, latency = model["bytes_per_second"], model["latency_seconds"]
+        bandwidth = f"{earned(rate / 1e9)} GB/s" if rate else "not measurable"
+        print(f"fitted: latency {format_seconds(latency)} per call, bandwidth {bandwidth}")
+    wrong = sorted({row["rank"] for row in report.rows if row["wrong_elements"]})
     if wrong:
         report.note(f"WRONG ANSWERS on ranks {wrong}: suspect the network, device or driver")
     return not wrong
@@ -205,13 +173,8 @@ def print_results(report: Report) -> bool:
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(
-        __doc__,
-        tool="all_reduce_latency_comp",
-        version=__version__,
-        method=METHOD,
-        demo=PROFILES["demo"],
-    )
+    name = "all_reduce_latency_comp"
+    parser = Parser(__doc__, tool=name, version=__version__, method=METHOD, demo=PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
     add("--payload", type=size, help="bytes in all (default: 4GB, on a CPU 32MB)")
@@ -219,8 +182,6 @@ def build_parser() -> Parser:
         help="number of small calls (default: 1000, on a CPU 200)")
     add("--num-iterations", type=positive_int, default=10, metavar="N",
         help="samples per way (default: 10)")
-    add("--num-warmup-iterations", type=natural_int, default=2, metavar="N",
-        help="iterations before the first sample (default: 2)")
     # fmt: on
     add_rank_options(parser)
     return parser

@@ -12,15 +12,10 @@ they printed on others.
 
 ## Formulas
 
-`rate = lanes * rate of a lane`: 10 Gbps (QDR), 14 (FDR), 25 (EDR), 50 (HDR), 100 (NDR), 200 (XDR).
-Four lanes of NDR are 400 Gbps, 50 GB/s. iblinkinfo prints the signalling rate of a lane (106.25 for
-NDR), ibstat the data rate of the port.
-
-PortXmitData and PortRcvData count words of 4 bytes. Error counters without `-x` stop at their
-largest value. With `-x` older adapters and firmware count data and packets only, so both readings
-are needed. An error count alone says little, because a reboot of the other side counts too. Errors
-that grow between two readings are a fault. The verdict of a port is the first of these that
-applies:
+`rate = lanes * rate of a lane`: four lanes of NDR (100 Gbps) are 400 Gbps, 50 GB/s. iblinkinfo
+prints the signalling rate of a lane (106.25 for NDR), ibstat the data rate of the port. An error
+count alone says little, because a reboot of the other side counts too. Errors that grow between two
+readings are a fault. The verdict of a port is the first of these that applies:
 
 - `down`: the cable or the other side; the physical state is not LinkUp
 - `not active`: linked, but no subnet manager has brought the port up
@@ -28,7 +23,7 @@ applies:
   or than iblinkinfo says the link could have
 - `errors growing`: an error counter went up between the two readings
 - `firmware unlike`: another firmware than most NICs of its type
-- `errors not read`: no error counter was read: read perfquery with `-x` and without
+- `errors not read`: read perfquery with `-x` and without, as older adapters need both
 - `errors counted`: counters are not 0, of unknown age; read them again
 - `ok`
 
@@ -40,9 +35,6 @@ applies:
     pdsh -w node[01-16] ibstat > all.txt
     pdsh -w node[01-16] 'perfquery -C mlx5_0 -P 1; perfquery -x -C mlx5_0 -P 1' > before.txt
     python ib_report.py --ibstat all.txt --perfquery before.txt --later after.txt
-    # Slurm
-    srun --nodes=16 --ntasks-per-node=1 bash -c 'ibstat > /shared/$(hostname).txt'
-    python ib_report.py --ibstat /shared/*.txt
 
 A file belongs to the node it is named after, unless pdsh has put the node before each line;
 `NODE=FILE` names another. Counters are matched to ports by LID.
@@ -53,7 +45,7 @@ Every port `ok`, all with the same rate and width, one firmware per NIC type, an
 grows under load. If a single port is not: reseat or replace the cable, then suspect the port.
 
 Exit status: 0 all ports are ok, or only their errors are of unknown age or not read; 1 a port has
-another verdict, no port was found, a text is cut off, or a signal; 2 wrong use.
+another verdict, or no port was found; 2 wrong use.
 """
 
 from __future__ import annotations
@@ -67,42 +59,29 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, duration, start
 from kit.report import Report, format_table
-from kit.stop import Stop, Stopped
 
 __version__ = "0.3.0"
 METHOD = 2
 
 PROFILES = {"demo": ["--demo"], "full": ["--again", "60"]}
 
-ERROR_COUNTERS = {
-    "SymbolErrorCounter": "symbol_errors",
-    "LinkErrorRecoveryCounter": "link_error_recoveries",
-    "LinkDownedCounter": "link_downed",
-    "PortRcvErrors": "receive_errors",
-    "PortRcvRemotePhysicalErrors": "receive_remote_physical_errors",
-    "PortRcvSwitchRelayErrors": "receive_switch_relay_errors",
-    "PortXmitDiscards": "transmit_discards",
-    "PortXmitConstraintErrors": "transmit_constraint_errors",
-    "PortRcvConstraintErrors": "receive_constraint_errors",
-    "LocalLinkIntegrityErrors": "local_link_integrity_errors",
-    "ExcessiveBufferOverrunErrors": "buffer_overrun_errors",
-    "VL15Dropped": "vl15_dropped",
-    "QP1Dropped": "qp1_dropped",
-}
-"""What means damage or loss, as perfquery names it, and its column."""
-HARMLESS = "PortRcvSwitchRelayErrors"
-"""A multicast packet that no port of the switch wants counts as a relay error."""
+ERROR_COUNTERS = (
+    "SymbolErrorCounter", "LinkErrorRecoveryCounter", "LinkDownedCounter", "PortRcvErrors",
+    "PortRcvRemotePhysicalErrors", "PortXmitDiscards", "PortXmitConstraintErrors",
+    "PortRcvConstraintErrors", "LocalLinkIntegrityErrors", "ExcessiveBufferOverrunErrors",
+    "VL15Dropped", "QP1Dropped",
+)  # fmt: skip
+"""What means damage or loss. PortRcvSwitchRelayErrors is harmless: a multicast packet that no port
+of the switch wants."""
 TEXTS = ("card_type", "firmware", "state", "physical_state", "link_layer", "speed")
 UNITS = {
-    **dict.fromkeys(("port", "lid", "lanes", *ERROR_COUNTERS.values()), "1"),
-    **dict.fromkeys(("errors", "errors_grown", "transmit_waits"), "1"),
+    **dict.fromkeys(("port", "lid", "lanes", "errors", "errors_grown"), "1"),
     **dict.fromkeys(("transmitted_bytes", "received_bytes"), "B"),
     "rate_bytes_per_second": "B/s",
 }
@@ -152,22 +131,16 @@ IN_CARDS = {
 """The words of ibstat and ibv_devinfo, and the columns."""
 
 Port = dict[str, Any]
+Ports = dict[tuple[str, str, int], Port]
+"""By node, card and number."""
 
 
-@dataclass
-class Fabric:
-    """The ports by node, card and number, what is wrong with the texts, and remarks."""
-
-    ports: dict[tuple[str, str, int], Port] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def get(self, node: str, card: str, number: int) -> Port:
-        """The port in this place, added where it is not known yet."""
-        place = {"node": node, "kind": "card", "card": card, "port": number}
-        hidden = dict.fromkeys(("_guid", "_could_be", "_counters", "_growth"))
-        empty = dict.fromkeys(("node", "kind", "card", "port", *TEXTS, *UNITS))
-        return self.ports.setdefault((node, card, number), empty | hidden | place)
+def get_port(ports: Ports, node: str, card: str, number: int) -> Port:
+    """The port in this place, added where it is not known yet."""
+    place = {"node": node, "kind": "card", "card": card, "port": number}
+    hidden = dict.fromkeys(("_guid", "_could_be", "_counters", "_growth"))
+    empty = dict.fromkeys(("node", "kind", "card", "port", *TEXTS, *UNITS))
+    return ports.setdefault((node, card, number), empty | hidden | place)
 
 
 def fill(port: Port, **facts: Any) -> None:
@@ -185,22 +158,20 @@ def set_speed(port: Port, gigabits: float) -> None:
             return
 
 
-def read_cards(fabric: Fabric, text: str, node: str) -> int:
+def read_cards(ports: Ports, text: str, node: str) -> int:
     """Take in what ibstat or ibv_devinfo (with or without -v) printed; the number of ports."""
     card: Port = {}
     port: Port | None = None
-    expected = count = 0
+    count = 0
     for line in text.splitlines():
         key, _, value = (part.strip() for part in line.partition(":"))
         value = re.sub(r"\s*\(\d+\)$", "", value)
         if found := re.match(r"\s*(?:CA '|hca_id:\s*)([^\s']+)", line):
             card, port = {"name": found[1]}, None
         elif found := re.match(r"\s*[Pp]ort:?\s+(\d+):?\s*$", line):
-            port = fabric.get(node, card["name"], int(found[1]))
+            port = get_port(ports, node, card["name"], int(found[1]))
             fill(port, card_type=card.get("card_type"), firmware=card.get("firmware"))
             count += 1
-        elif key in ("Number of ports", "phys_port_cnt"):
-            expected += int(value)
         elif column := IN_CARDS.get(key):
             words = value.removeprefix("PORT_")
             if key in ("state", "phys_state"):  # PORT_ACTIVE, LINK_UP
@@ -220,15 +191,13 @@ def read_cards(fabric: Fabric, text: str, node: str) -> int:
             fill(port, lanes=int(value.rstrip("X")))
         elif port is not None and key == "active_speed":
             set_speed(port, float(value.split()[0]))
-    if count < expected:
-        fabric.problems.append(f"{node}: the text is cut off: it has {count} of {expected} ports")
     return count
 
 
-def read_iblinkinfo(fabric: Fabric, text: str, _node: str) -> int:
+def read_iblinkinfo(ports: Ports, text: str, _node: str) -> int:
     """Take in the links of a fabric as iblinkinfo printed them; their number."""
     owner, kind, count = "fabric", "card", 0
-    by_guid = {port["_guid"]: port for port in fabric.ports.values() if port["_guid"]}
+    by_guid = {port["_guid"]: port for port in ports.values() if port["_guid"]}
     for line in text.splitlines():
         if found := re.match(r"\s*(CA|Switch): (?:0x[0-9a-fA-F]+ )?(.*?):?\s*$", line):
             owner, kind = found[2], "switch" if found[1] == "Switch" else "card"
@@ -238,7 +207,7 @@ def read_iblinkinfo(fabric: Fabric, text: str, _node: str) -> int:
             if port is None or kind == "switch":
                 # The description of a channel adapter is host and device: `node01 mlx5_0`.
                 node, _, card = (found["name"] or owner).rpartition(" " if kind == "card" else "\0")
-                port = fabric.get(node or card, card if node else "port", int(found["port"]))
+                port = get_port(ports, node or card, card if node else "port", int(found["port"]))
             port["kind"] = kind
             fill(port, lid=int(found["lid"]), state=found["state"], link_layer="InfiniBand")
             fill(port, physical_state=found["physical"])
@@ -249,34 +218,29 @@ def read_iblinkinfo(fabric: Fabric, text: str, _node: str) -> int:
     return count
 
 
-def read_perfquery(fabric: Fabric, text: str, node: str, *, later: bool = False) -> int:
+def read_perfquery(ports: Ports, text: str, node: str, *, later: bool = False) -> int:
     """Take in counters, or with `later` how far they have grown; the number of ports.
 
     perfquery with -x and without print a block each; a wide counter (-x) replaces a narrow one.
     """
-    blocks: dict[tuple[int, int], dict[bool, dict[str, int]]] = {}
+    blocks: dict[tuple[int, int], tuple[dict[str, int], dict[str, int]]] = {}
     counters: dict[str, int] = {}
     for line in text.splitlines():
         if found := re.match(r"# Port (extended )?counters: .*?Lid (\d+) port (\d+)", line):
-            block = blocks.setdefault((int(found[2]), int(found[3])), {False: {}, True: {}})
-            counters = block[bool(found[1])]
+            place = int(found[2]), int(found[3])
+            counters = blocks.setdefault(place, ({}, {}))[bool(found[1])]
         elif found := re.match(r"(\w+):\.*(\d+)\s*$", line):
             counters[found[1]] = int(found[2])
-    for (lid, number), block in blocks.items():
-        known = [p for p in fabric.ports.values() if (p["lid"], p["port"]) == (lid, number)]
+    for (lid, number), (narrow, wide) in blocks.items():
+        known = [p for p in ports.values() if (p["lid"], p["port"]) == (lid, number)]
         known = [port for port in known if port["node"] == node] or known
-        port = known[0] if known else fabric.get(node, f"lid {lid}", number)
+        port = known[0] if known else get_port(ports, node, f"lid {lid}", number)
         fill(port, lid=lid)
-        read = block[False] | block[True]
-        for name in block[False].keys() & ERROR_COUNTERS.keys() - block[True].keys():
-            if read[name] == (0xFF if name.startswith("Link") else 0xFFFF):
-                fabric.notes.append(f"{name_port(port)}: {name} is at the largest value of a "
-                                    "narrow counter; perfquery -R resets it")  # fmt: skip
+        read = narrow | wide
         if later and port["_counters"]:
             before = port["_counters"]
             growth = {name: read[name] - before[name] for name in read.keys() & before.keys()}
-            if min(growth.values(), default=0) < 0:
-                fabric.notes.append(f"{name_port(port)}: the counters were reset in between")
+            if min(growth.values(), default=0) < 0:  # they were reset in between
                 growth = {name: read[name] for name in growth}
             port["_growth"] = growth
         port["_counters"] = read
@@ -285,27 +249,24 @@ def read_perfquery(fabric: Fabric, text: str, node: str, *, later: bool = False)
 
 def count_errors(counters: Mapping[str, int] | None) -> int | None:
     """The sum of all that mean damage or loss; None where no such counter was read."""
-    names = [name for name in ERROR_COUNTERS if name in (counters or {}) and name != HARMLESS]
-    return sum((counters or {})[name] for name in names) if names else None
+    found = [counters[name] for name in ERROR_COUNTERS if name in counters] if counters else []
+    return sum(found) if found else None
 
 
 def list_errors(counters: Mapping[str, int]) -> str:
     """`SymbolErrorCounter 12, LinkDownedCounter 1`: those that are not 0."""
-    shown = [name for name in ERROR_COUNTERS if counters.get(name) and name != HARMLESS]
-    return ", ".join(f"{name} {counters[name]}" for name in shown)
+    return ", ".join(f"{name} {counters[name]}" for name in ERROR_COUNTERS if counters.get(name))
 
 
 def judge_ports(ports: Sequence[Port]) -> None:
     """Give each port its counters and its verdict, compared with the others of its kind."""
     for port in ports:
         counters = port["_counters"] or {}
-        port |= {column: counters.get(name) for name, column in ERROR_COUNTERS.items()}
         port["errors"] = count_errors(port["_counters"])
         port["errors_grown"] = count_errors(port["_growth"])
         for column, name in (("transmitted_bytes", "Xmit"), ("received_bytes", "Rcv")):
-            words = counters.get(f"Port{name}Data")
-            port[column] = None if words is None else 4 * words
-        port["transmit_waits"] = counters.get("PortXmitWait")
+            words = counters.get(f"Port{name}Data")  # of 4 bytes
+            port[column] = words and 4 * words
         kind = ("kind", "card_type", "link_layer")
         peers = [peer for peer in ports if all(peer[name] == port[name] for name in kind)]
         up = [peer for peer in peers if is_up(peer)]
@@ -364,7 +325,7 @@ def split_hosts(text: str, mark: str, name: str) -> dict[str, str]:
     return {host: "\n".join(rest) for host, rest in lines.items()}
 
 
-def read_files(fabric: Fabric, options: argparse.Namespace) -> None:
+def read_files(ports: Ports, options: argparse.Namespace) -> None:
     """Take in saved texts. Raises UsageError for a file without ports."""
     later = functools.partial(read_perfquery, later=True)
     readers = (read_cards, read_cards, read_iblinkinfo, read_perfquery, later)
@@ -378,7 +339,7 @@ def read_files(fabric: Fabric, options: argparse.Namespace) -> None:
             except OSError as error:
                 raise UsageError(f"{path}: {error.strerror}") from error
             hosts = split_hosts(text, MARKS.get(program, MARKS["perfquery"]), node)
-            if not sum(read(fabric, part, host) for host, part in hosts.items()):
+            if not sum(read(ports, part, host) for host, part in hosts.items()):
                 option = program.replace("_", "-")
                 raise UsageError(f"--{option}: {path} has no port as {program} prints them")
 
@@ -395,44 +356,41 @@ def run_program(*command: str) -> str:
     return done.stdout
 
 
-def read_here(fabric: Fabric, options: argparse.Namespace, stop: Stop) -> None:
-    """Run the programs on this node. Raises UsageError without ibstat, and Stopped."""
+def read_here(ports: Ports, options: argparse.Namespace, report: Report) -> None:
+    """Run the programs on this node. Raises UsageError without ibstat."""
 
     def ask(*command: str) -> str:
         try:
             return run_program(*command)
         except UsageError as error:
-            fabric.notes.append(str(error))
+            report.note(str(error))
             return ""
 
-    read_cards(fabric, run_program("ibstat"), "here")
-    read_cards(fabric, ask("ibv_devinfo", "-v"), "here")
-    mine = [(port["card"], str(port["port"])) for port in fabric.ports.values()
+    read_cards(ports, run_program("ibstat"), "here")
+    read_cards(ports, ask("ibv_devinfo", "-v"), "here")
+    mine = [(port["card"], str(port["port"])) for port in ports.values()
             if is_up(port) and port["link_layer"] == "InfiniBand"]  # fmt: skip
     if options.fabric:
-        read_iblinkinfo(fabric, ask("iblinkinfo"), "here")
+        read_iblinkinfo(ports, ask("iblinkinfo"), "here")
     for later in (False, True) if options.again else (False,):
-        pause = Stop(options.again if later else 0)
-        while not pause.is_due():
-            stop.check()
-            time.sleep(0.1)
+        time.sleep(options.again if later else 0)
         for card, port in mine:
             address = ("-C", card, "-P", port)
             text = ask("perfquery", *address) + ask("perfquery", "-x", *address)
-            read_perfquery(fabric, text, "here", later=later)
+            read_perfquery(ports, text, "here", later=later)
 
 
 def print_ports(ports: Sequence[Port]) -> None:
     """Print the table, a row per port."""
-    columns = ("state", "physical_state", "rate", "lanes", "speed", "link_layer", "lid",
-               "firmware", "errors", "errors_grown", "verdict")  # fmt: skip
     cells = []
     for port in ports:
         rate = port["rate_bytes_per_second"]
-        shown = port | {"rate": rate and f"{rate / GIGABIT:g}"}
-        cells.append((name_port(port), *(shown[column] for column in columns)))
-    headings = ("port", "state", "link", "Gbps", "lanes", "speed", "layer", "LID", "firmware",
-                "errors", "grown", "verdict")  # fmt: skip
+        columns = ("lanes", "speed", "lid", "firmware", "errors", "errors_grown", "verdict")
+        link = f"{port['state']}, {port['physical_state']}"
+        shown = rate and f"{rate / GIGABIT:g}"
+        cells.append((name_port(port), link, shown, *(port[column] for column in columns)))
+    headings = ("port", "state", "Gbps", "lanes", "speed", "LID", "firmware", "errors", "grown",
+                "verdict")  # fmt: skip
     print(format_table(headings, cells))
 
 
@@ -463,61 +421,45 @@ def build_parser() -> Parser:
     return parser
 
 
-def read_demo(fabric: Fabric) -> None:
+def read_demo(ports: Ports) -> None:
     """Four ports: a good one, one at half the rate, one with new errors, one with old errors."""
     cards = [DEMO_CARD.format(i, 200 if i == 1 else 400, 10 + i) for i in range(4)]
-    read_cards(fabric, "".join(cards), "demo")
+    read_cards(ports, "".join(cards), "demo")
     for lid, before, after in ((10, 0, 0), (11, 0, 0), (12, 0, 3)):
-        read_perfquery(fabric, DEMO_COUNTERS.format(lid, before), "demo")
-        read_perfquery(fabric, DEMO_COUNTERS.format(lid, after), "demo", later=True)
-    read_perfquery(fabric, DEMO_COUNTERS.format(13, 5), "demo")
+        read_perfquery(ports, DEMO_COUNTERS.format(lid, before), "demo")
+        read_perfquery(ports, DEMO_COUNTERS.format(lid, after), "demo", later=True)
+    read_perfquery(ports, DEMO_COUNTERS.format(13, 5), "demo")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     report = Report("ib_report", __version__, METHOD, UNITS, options.json)
-    stop = Stop()
-    stop.listen()
-    fabric = Fabric()
-    try:
-        if options.demo:
-            read_demo(fabric)
-        elif any(getattr(options, program) for program in (*MARKS, "later")):
-            read_files(fabric, options)
-        else:
-            read_here(fabric, options, stop)
-        report.complete = not fabric.problems
-    except Stopped as stopped:
-        fabric.notes.append(f"{stopped}: the results so far")
-    ports = sorted(fabric.ports.values(), key=lambda port: port["kind"])
+    found: Ports = {}
+    if options.demo:
+        read_demo(found)
+    elif any(getattr(options, program) for program in (*MARKS, "later")):
+        read_files(found, options)
+    else:
+        read_here(found, options, report)
+    ports = sorted(found.values(), key=lambda port: port["kind"])
     ignored = set(options.ignore)
     ports = [p for p in ports if not ignored & {p["card"], f"{p['card']}/{p['port']}"}]
     judge_ports(ports)
     report.rows = [{k: v for k, v in port.items() if not k.startswith("_")} for port in ports]
-    verdicts = [port["verdict"] for port in ports]
-    report.details["verdicts"] = dict(Counter(verdicts))
+    report.complete = True
     print_ports(ports)
-    for note in fabric.notes:
-        report.note(note)
-    for verdict, advice in (
-        ("errors counted", "--again 60s or --later shows whether they still grow"),
-        ("errors not read", "read perfquery with -x and without"),
-    ):
-        if verdict in verdicts:
-            count = f"{verdicts.count(verdict)} of {len(ports)} ports"
-            report.note(f"{verdict} on {count}: {advice}")
-    problems = list(fabric.problems) if ports else ["no port was found"]
-    if options.demo and verdicts != DEMO_ANSWER:
-        problems.append(f"demo: the verdicts should be {DEMO_ANSWER}")
-    for port in ports:
-        if port["verdict"] in FAULTS and not options.demo:
-            problems.append(f"{name_port(port)}: {port['verdict']}: {port['verdict_reason']}")
-    for problem in problems:
-        print(f"problem: {problem}", file=sys.stderr)
-    report.notes += fabric.problems
+    verdicts = [port["verdict"] for port in ports]
+    if "errors counted" in verdicts:
+        report.note("--again 60s or --later shows whether the errors still grow")
+    faults = [port for port in ports if port["verdict"] in FAULTS]
+    for port in faults:
+        words = f"{name_port(port)}: {port['verdict']}: {port['verdict_reason']}"
+        print(f"problem: {words}", file=sys.stderr)
+    if not ports:
+        print("problem: no port was found", file=sys.stderr)
     report.save()
-    return int(bool(problems) or stop.by_signal)
+    return int(verdicts != DEMO_ANSWER if options.demo else not ports or bool(faults))
 
 
 if __name__ == "__main__":

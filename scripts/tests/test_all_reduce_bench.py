@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -45,7 +43,7 @@ def bench(load_tool: Callable[[str], Any]) -> Any:
 def make_row(bench: Any, size: int, seconds: float) -> dict[str, Any]:
     """A row of two ranks with equal samples."""
     row = {"collective": "all_reduce", "mode": "async", "calls": 20, "ranks": 2}
-    row |= {"size_bytes": size, "above_peak": None, "wrong_elements": 0, "answer_ok": True}
+    row |= {"size_bytes": size, "above_peak": False, "wrong_elements": 0}
     return row | bench.summarize_ranks([[seconds] * 10] * 2, "all_reduce", size)
 
 
@@ -55,7 +53,7 @@ def make_row(bench: Any, size: int, seconds: float) -> dict[str, Any]:
         # doc/PERFORMANCE.md of nccl-tests: 2(n-1)/n, (n-1)/n three times, 1 for the others.
         *(("all_reduce", 2, 1.0), ("all_reduce", 8, 1.75), ("reduce_scatter", 8, 0.875)),
         *(("all_gather", 4, 0.75), ("all_to_all", 2, 0.5), ("broadcast", 8, 1.0)),
-        *(("reduce", 8, 1.0), ("sendrecv", 8, 1.0)),
+        ("sendrecv", 8, 1.0),
     ],
 )
 def test_bus_factors_are_those_of_nccl_tests(
@@ -76,30 +74,22 @@ def test_mean_over_ranks_and_slowest_rank(bench: Any) -> None:
     """Samples of 1 and 3 s, 2 and 4, 3 and 5: means 2, 3, 4; rank 1 is slowest with 4 s."""
     row = bench.summarize_ranks([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0]], "all_reduce", 120)
     assert (row["seconds_median"], row["seconds_min"], row["seconds_max"]) == (3.0, 2.0, 4.0)
-    assert row["busbw_bytes_per_second_median"] == 40.0
-    assert (row["slowest_rank"], row["slowest_rank_share"]) == (1, 1.0)
+    assert (row["slowest_rank"], row["busbw_bytes_per_second_median"]) == (1, 40.0)
     assert row["slowest_rank_busbw_bytes_per_second"] == 30.0
 
 
-def test_a_broadcast_takes_as_long_as_its_slowest_rank(bench: Any) -> None:
-    """The root is done at once; the data has arrived when the last rank has it."""
-    row = bench.summarize_ranks([[0.1, 0.1, 0.1], [3.0, 4.0, 5.0]], "broadcast", 120)
-    assert (row["seconds_median"], row["busbw_bytes_per_second_median"]) == (4.0, 30.0)
-
-
 @pytest.mark.torch
-@pytest.mark.parametrize("ranks", [2, 7, 85, 86, 256])
+@pytest.mark.parametrize("ranks", [2, 7, 256])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_sums_are_exact_in_every_data_type(bench: Any, ranks: int, dtype: str) -> None:
     """The sum of all ranks is a whole number that the type represents, and every rank counts."""
     import torch
 
-    job = bench.Job(torch, torch.device("cpu"), "gloo", 0, ranks, 0)
-    call = bench.Call(job, "all_reduce", 16 * ranks, dtype)
-    parts = [call.addend(rank) for rank in range(ranks)]
-    assert int(sum(parts).max()) <= bench.LARGEST_EXACT[dtype]
+    jobs = [bench.Job(torch, torch.device("cpu"), "gloo", rank, ranks, 0) for rank in range(ranks)]
+    calls = [bench.Call(job, "all_reduce", 16 * ranks, dtype) for job in jobs]
+    parts = [call.total()[1].to(getattr(torch, dtype)) for call in calls]
+    assert torch.equal(sum(parts), calls[0].total()[0].to(parts[0].dtype))
     assert all(bool(part.any()) for part in parts)
-    assert not torch.equal(parts[0], parts[1])
 
 
 def test_verdicts(bench: Any) -> None:
@@ -110,7 +100,7 @@ def test_verdicts(bench: Any) -> None:
     assert fit["latency_seconds"] == pytest.approx(1e-5)
     assert fit["busbw_bytes_per_second"] == pytest.approx(1e9)
     assert [row["verdict"] for row in rows] == ["latency", "latency", "ok"]
-    rows[0] |= {"answer_ok": False, "above_peak": True}
+    rows[0] |= {"wrong_elements": 1, "above_peak": True}
     rows[1] |= {"above_peak": True}
     rows[2] |= {"steady": False}
     bench.judge(rows)
@@ -132,8 +122,8 @@ def test_every_collective_under_torchrun(tmp_path: Path, read_json: Callable[[Pa
     document = read_json(path)
     assert document["complete"] is True
     rows = document["results"]
-    assert len(rows) == 7 * 2 * 3
-    assert all(row["answer_ok"] and row["verdict"] == "above peak" for row in rows)
+    assert len(rows) == 6 * 2 * 3
+    assert all(row["verdict"] == "above peak" for row in rows)
     for row in rows:
         seconds = row["busbw_bytes_per_second_median"] * row["seconds_median"]
         halved = row["collective"] in ("all_gather", "reduce_scatter", "all_to_all")
@@ -156,35 +146,6 @@ def test_a_wrong_element_is_found(tmp_path: Path, read_json: Callable[[Path], An
     row = read_json(path)["results"][0]
     assert row["verdict"] == "WRONG ANSWER"
     assert row["wrong_elements"] == 2, "before and after the timing"
-
-
-@pytest.mark.torch
-@pytest.mark.nightly
-def test_a_signal_keeps_the_rows_so_far(tmp_path: Path, read_json: Callable[[Path], Any]) -> None:
-    """All ranks end together with status 1, and the JSON is marked incomplete."""
-    path = tmp_path / "out.json"
-    command = [sys.executable, str(SCRIPTS / TOOL), "--device", "cpu", "--json", str(path)]
-    process = subprocess.Popen(
-        [*command, "--max-size", "64KiB", "--num-iterations", "400", "--mode", "both"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        end = time.monotonic() + 120
-        while not path.exists() and process.poll() is None and time.monotonic() < end:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGUSR1)
-        words = process.communicate(timeout=120)[1]
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-    assert process.returncode == 1, words
-    document = read_json(path)
-    assert document["complete"] is False
-    assert 1 <= len(document["results"]) < 4
-    assert any("stopped by SIGUSR1" in note for note in document["caveats"])
 
 
 HOLD = "ip link set lo up && echo ready && exec sleep 600"
@@ -249,5 +210,5 @@ def test_a_link_of_known_speed(
     assert (first.returncode, other.returncode) == (0, 0), words
     rows = read_json(path)["results"]
     assert len(rows) == 4
-    assert all(row["answer_ok"] and row["share_of_peak"] <= 1 for row in rows)
-    assert rows[0]["share_of_peak"] > 0.5
+    assert not any(row["wrong_elements"] or row["above_peak"] for row in rows)
+    assert rows[0]["busbw_bytes_per_second_median"] > 0.0625e9

@@ -90,44 +90,34 @@ def read(
     ib: Any, *ports: dict[str, Any], before: str = "", after: str = ""
 ) -> tuple[list[Any], Any]:
     """The judged ports of one node, with one or two readings of counters, and the fabric."""
-    fabric = ib.Fabric()
+    fabric: dict[Any, Any] = {}
     ib.read_cards(fabric, print_ibstat(*ports), "node01")
     ib.read_perfquery(fabric, before, "node01")
     ib.read_perfquery(fabric, after, "node01", later=True)
-    found = list(fabric.ports.values())
+    found = list(fabric.values())
     ib.judge_ports(found)
     return found, fabric
 
 
-@pytest.mark.parametrize("rate", ["400", "400 Gb/s (NDR)"])
-def test_ibstat(ib: Any, rate: str) -> None:
-    """All that ibstat says of a port, in base units: 400 Gbps are 50 GB/s."""
-    [port], _ = read(ib, {"rate": rate})
-    place = {"node": "node01", "card": "mlx5_0", "port": 1, "card_type": "MT4129"}
-    state = {"state": "Active", "physical_state": "LinkUp", "link_layer": "InfiniBand", "lid": 20}
-    more = {"rate_bytes_per_second": 50e9, "firmware": "28.40.1000", "verdict": UNREAD}
-    assert port.items() >= (place | state | more).items()
-
-
 def test_ibv_devinfo_adds_lanes_and_speed(ib: Any) -> None:
     """With -v the width and the speed of a lane are known: 4 lanes of 100 Gbps are NDR, 50 GB/s."""
-    fabric = ib.Fabric()
+    fabric: dict[Any, Any] = {}
     assert ib.read_cards(fabric, IBV_DEVINFO, "node01") == 2
-    first, second = fabric.ports.values()
+    first, second = fabric.values()
     speed = {"lanes": 4, "speed": "NDR", "rate_bytes_per_second": 50e9, "card_type": "MT4129"}
     state = {"state": "Active", "physical_state": "LinkUp", "lid": 20, "firmware": "28.40.1000"}
     assert first.items() >= (speed | state).items()
     down = {"state": "Down", "physical_state": "Disabled", "link_layer": "Ethernet"}
     assert second.items() >= down.items()
     ib.read_cards(fabric, print_ibstat({}, {}), "node01")
-    assert len(fabric.ports) == 2
+    assert len(fabric) == 2
 
 
 def test_iblinkinfo_finds_narrow_and_dead_links(ib: Any) -> None:
     """A link of 2 lanes that could have 4 is slow, a port that polls is down."""
-    fabric = ib.Fabric()
+    fabric: dict[Any, Any] = {}
     assert ib.read_iblinkinfo(fabric, IBLINKINFO, "all") == 4
-    ports = list(fabric.ports.values())
+    ports = list(fabric.values())
     ib.judge_ports(ports)
     columns = ("lanes", "speed", "rate_bytes_per_second", "verdict")
     assert {ib.name_port(port): tuple(port[column] for column in columns) for port in ports} == {
@@ -136,14 +126,6 @@ def test_iblinkinfo_finds_narrow_and_dead_links(ib: Any) -> None:
         "leaf1 port/4": (2, "NDR", 25e9, "slow"),
         "leaf1 port/6": (None, None, None, "down"),
     }
-
-
-def test_iblinkinfo_meets_ibstat_by_guid(ib: Any) -> None:
-    """A NIC that ibstat has listed is the same port in iblinkinfo, whatever its names."""
-    _, fabric = read(ib, {})
-    ib.read_iblinkinfo(fabric, IBLINKINFO.replace("node01", "rack7-3"), "all")
-    assert fabric.ports["node01", "mlx5_0", 1]["lanes"] == 4
-    assert not any(port["node"] == "rack7-3" for port in fabric.ports.values())
 
 
 @pytest.mark.parametrize(
@@ -164,19 +146,12 @@ def test_one_port_unlike_the_others(
     assert ports[1]["verdict_reason"].startswith(reason)
 
 
-def test_unlike_cards_are_not_compared(ib: Any) -> None:
-    """An Ethernet NIC has its own rate."""
-    ports, _ = read(ib, {}, {"rate": "25", "layer": "Ethernet"})
-    assert {port["verdict"] for port in ports} == {UNREAD}
-
-
 def test_counters_by_hand(ib: Any) -> None:
     """Data counters count words of 4 bytes; the errors are summed without harmless relay errors."""
     errors = {"SymbolErrorCounter": 3, "PortXmitDiscards": 2, "PortRcvSwitchRelayErrors": 50}
     [port], _ = read(ib, {}, before=print_perfquery(20, **errors))
     assert (port["transmitted_bytes"], port["received_bytes"]) == (4000, 8000)
-    assert (port["symbol_errors"], port["transmit_discards"], port["errors"]) == (3, 2, 5)
-    assert (port["errors_grown"], port["transmit_waits"]) == (None, 9)
+    assert (port["errors"], port["errors_grown"]) == (5, None)
     reason = "SymbolErrorCounter 3, PortXmitDiscards 2"
     assert (port["verdict"], port["verdict_reason"]) == ("errors counted", reason)
 
@@ -191,46 +166,10 @@ def test_growth_is_the_difference(ib: Any) -> None:
     assert (port["errors_grown"], port["verdict"]) == (0, "ok")
 
 
-def test_counters_that_were_reset(ib: Any) -> None:
-    """Counters that are smaller than before were set to 0: what they show has come since."""
-    texts = [print_perfquery(20, SymbolErrorCounter=count) for count in (90, 4)]
-    [port], fabric = read(ib, {}, before=texts[0], after=texts[1])
-    assert port["verdict_reason"] == "SymbolErrorCounter 4"
-    assert fabric.notes == ["node01 mlx5_0/1: the counters were reset in between"]
-
-
-@pytest.mark.parametrize("extended", [True, False])
-def test_narrow_counters_that_are_full(ib: Any, extended: bool) -> None:
-    """Without -x a counter at its largest value may be any number: a note says so."""
-    _, fabric = read(ib, {}, before=print_perfquery(20, extended, SymbolErrorCounter=65535))
-    assert bool(fabric.notes) != extended
-
-
 def keep_data(text: str) -> str:
     """A reading with -x of an older adapter: data and packets, no error counter."""
     kinds = ("# Port", "PortXmitData", "PortRcvData")
     return "".join(line for line in text.splitlines(True) if line.startswith(kinds))
-
-
-def test_data_alone_is_not_ok(ib: Any) -> None:
-    """A port of which no error counter was read is not called ok, and has no sum of errors."""
-    data = keep_data(print_perfquery(20, PortXmitData=70))
-    [port], _ = read(ib, {}, before=data, after=data)
-    assert (port["verdict"], port["errors"], port["errors_grown"]) == (UNREAD, None, None)
-    assert port["transmitted_bytes"] == 280
-
-
-def test_wide_and_narrow_counters_make_one_reading(ib: Any) -> None:
-    """The errors of perfquery, the data of perfquery -x, in either order: growth is of both."""
-    narrow, wide = print_perfquery(20, False, PortXmitData=2**32 - 1), print_perfquery(20)
-    after = print_perfquery(20, False, LinkDownedCounter=2) + keep_data(wide)
-    for before in (narrow + keep_data(wide), keep_data(wide) + narrow):
-        [port], fabric = read(ib, {}, before=before, after=after)
-        assert (port["transmitted_bytes"], fabric.notes) == (4000, [])
-        assert (port["verdict"], port["verdict_reason"]) == (
-            "errors growing",
-            "LinkDownedCounter 2",
-        )
 
 
 def test_a_file_of_pdsh_holds_many_nodes(ib: Any) -> None:
@@ -263,23 +202,12 @@ def test_saved_texts_of_two_nodes(
     assert "problem: node01 mlx5_0/1: errors growing: LinkDownedCounter 2" in done.stderr
     assert "problem: other mlx5_1/1: down: physical state Polling" in done.stderr
     document = read_json(tmp_path / "out.json")
-    assert document["details"]["verdicts"] == {"errors growing": 2, "ok": 1, "down": 1}
+    verdicts = [port["verdict"] for port in document["results"]]
+    assert verdicts == ["errors growing", "errors growing", "ok", "down"]
     assert "guid" not in (tmp_path / "out.json").read_text().lower()
     done = run_tool(TOOL, *ibstat, "--ignore", "mlx5_1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "errors not read on 2 of 2 ports: read perfquery with -x and without" in done.stderr
-
-
-def test_a_text_that_is_cut_off_is_a_problem(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
-) -> None:
-    """A port that is announced and missing is not left out in silence."""
-    text = print_ibstat({}, {})
-    (tmp_path / "node01.txt").write_text(text[: text.index("Port 1:", text.index("mlx5_1"))])
-    done = run_tool(TOOL, "--ibstat", "node01.txt", "--json", "out.json", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "problem: node01: the text is cut off: it has 1 of 2 ports" in done.stderr
-    assert read_json(tmp_path / "out.json")["complete"] is False
+    assert done.stdout.count("errors not read") == 2
 
 
 def install_programs(folder: Path, **scripts: str) -> dict[str, str]:
@@ -314,37 +242,3 @@ def test_programs_are_run_here(run_tool: Callable[..., Any], tmp_path: Path) -> 
     assert done.returncode == 1, done.stderr
     assert "here mlx5_0/1: errors growing: SymbolErrorCounter 8" in done.stderr
     assert "NDR" in done.stdout
-
-
-def test_programs_that_fail_are_notes(run_tool: Callable[..., Any], tmp_path: Path) -> None:
-    """Without the right to read counters there is still a table; without ibstat there is none."""
-    (tmp_path / "ibstat.txt").write_text(print_ibstat({}))
-    environ = install_programs(
-        tmp_path,
-        ibstat=f"cat {tmp_path}/ibstat.txt",
-        perfquery="echo 'ibwarn: open /dev/infiniband/umad0 failed' >&2; exit 1",
-        ibv_devinfo="exit 1",
-    )
-    done = run_tool(TOOL, environ=environ)
-    assert done.returncode == 0, done.stderr
-    assert "perfquery -x -C mlx5_0 -P 1 ended with 1: ibwarn: open" in done.stderr
-    (tmp_path / "ibstat").unlink()
-    done = run_tool(TOOL, environ=environ)
-    assert done.returncode == 2
-    assert "ibstat is not installed (infiniband-diags" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--ibstat", "none.txt"], "none.txt: No such file or directory"),
-        (["--ibstat", "empty.txt"], "--ibstat: empty.txt has no port as ibstat prints them"),
-    ],
-)
-def test_wrong_use(
-    run_tool: Callable[..., Any], tmp_path: Path, arguments: list[str], message: str
-) -> None:
-    """Status 2 with a sentence."""
-    (tmp_path / "empty.txt").write_text("nothing\n")
-    done = run_tool(TOOL, *arguments, cwd=tmp_path)
-    assert (done.returncode, message in done.stderr) == (2, True)

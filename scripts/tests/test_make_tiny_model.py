@@ -31,23 +31,41 @@ def test_parameters_by_hand(tiny: Any) -> None:
 @pytest.mark.torch
 @pytest.mark.needs("python:transformers", "python:sentencepiece", "python:google.protobuf")
 def test_models_are_kept_and_load(tiny: Any, call_tool: Callable[..., Any], tmp_path: Path) -> None:
-    """A given SentencePiece file is shrunk, a model in bfloat16 loads, and none is overwritten."""
-    source = tmp_path / "spiece.model"
-    source.write_bytes(tiny.train_sentencepiece(tiny.make_corpus(None), 200))
-    out = tmp_path / "models"
-    arguments = ["--models", "t5", "--tokenizers", "sentencepiece", "unigram", "--out", str(out)]
-    more = ["--sentencepiece", str(source), "--vocabulary", "60", "--dtype", "bfloat16"]
-    done = call_tool(TOOL, *arguments, *more)
+    """A given SentencePiece file is shrunk, the model loads, and none is overwritten."""
+    import sentencepiece
+
+    source, out = tmp_path / "spiece.model", tmp_path / "models"
+    with source.open("wb") as file:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(tiny.make_corpus(None)), model_writer=file, vocab_size=200,
+            hard_vocab_limit=False, minloglevel=2, pad_id=0, eos_id=1, unk_id=2, bos_id=-1,
+        )  # fmt: skip
+    arguments = ["--models", "t5", "--sentencepiece", str(source), "--vocabulary", "261"]
+    arguments += ["--out", str(out)]
+    done = call_tool(TOOL, *arguments)
     assert done.returncode == 0, done.stderr
-    assert sorted(path.name for path in out.iterdir()) == ["t5-sentencepiece", "t5-unigram"]
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-    model = AutoModelForSeq2SeqLM.from_pretrained(out / "t5-sentencepiece")
+    AutoModelForSeq2SeqLM.from_pretrained(out / "t5-sentencepiece")
     tokenizer = AutoTokenizer.from_pretrained(out / "t5-sentencepiece")
-    assert str(model.dtype) == "torch.bfloat16"
-    assert len(tokenizer) == 60 + tiny.T5_EXTRA
+    assert len(tokenizer) < 200
     with pytest.raises(tiny.UsageError, match="t5-sentencepiece exists already"):
-        call_tool(TOOL, *arguments, *more)
+        call_tool(TOOL, *arguments)
+
+
+@pytest.mark.needs("python:sentencepiece", "python:google.protobuf")
+def test_the_most_probable_pieces_stay(tiny: Any) -> None:
+    """Of four words two; special pieces and characters are not touched."""
+    from sentencepiece import sentencepiece_model_pb2
+
+    model = sentencepiece_model_pb2.ModelProto()
+    for piece, score, kind in (
+        ("<unk>", 0, 2), ("a", -9, 1), ("ab", -3, 1), ("bc", -1, 1), ("cd", -2, 1), ("de", -4, 1)
+    ):  # fmt: skip
+        model.pieces.add(piece=piece, score=score, type=kind)
+    shrunk = sentencepiece_model_pb2.ModelProto()
+    shrunk.ParseFromString(tiny.shrink_sentencepiece(model.SerializeToString(), 4))
+    assert [piece.piece for piece in shrunk.pieces] == ["<unk>", "a", "bc", "cd"]
 
 
 @pytest.mark.torch
@@ -75,9 +93,6 @@ def test_broken_model_is_found(
     [
         (["--hidden", "18", "--heads", "6"], "even number times --heads"),
         (["--vocabulary", "260"], "bpe needs at least 261 entries"),
-        (["--models", "gpt2", "--tokenizers", "sentencepiece"], "goes with t5 only"),
-        (["--sentencepiece", "x"], "goes with --tokenizers sentencepiece"),
-        (["--corpus", "/none"], "--corpus: cannot read /none"),
     ],
 )
 def test_wrong_use(
@@ -86,11 +101,3 @@ def test_wrong_use(
     """Before anything is made."""
     with pytest.raises(tiny.UsageError, match=words):
         call_tool(TOOL, *arguments)
-
-
-@pytest.mark.needs("python:sentencepiece", "python:google.protobuf")
-def test_other_files_are_refused(tiny: Any) -> None:
-    """As a SentencePiece model."""
-    for data in (b"", b"not a model"):
-        with pytest.raises(tiny.UsageError, match="not a SentencePiece model"):
-            tiny.shrink_sentencepiece(data, 100)

@@ -101,21 +101,3 @@ def test_a_signal_ends_the_command(tmp_path: Path) -> None:
     _, notes = process.communicate()
     assert process.returncode == 128 + signal.SIGTERM
     assert "peak of the sums" in notes
-
-
-def test_lines_come_while_it_runs(run_tool: Callable[..., Any]) -> None:
-    """As often as --report says."""
-    words = ("--interval", "50ms", "--report", "200ms", "--no-pss", "--", "sleep", "1")
-    done = run_tool("debug/mem_watch.py", *words)
-    assert done.stderr.count(" 1 processes: RSS ") >= 2
-    assert "PSS" not in done.stderr
-
-
-def test_wrong_use_is_one_line(run_tool: Callable[..., Any]) -> None:
-    """With status 2."""
-    for words, message in (
-        ((), "name the command: mem_watch.py -- python train.py"),
-        (("--", "/no/such/program"), "/no/such/program: No such file"),
-    ):
-        done = run_tool("debug/mem_watch.py", *words)
-        assert (done.returncode, message in done.stderr) == (2, True), done.stderr

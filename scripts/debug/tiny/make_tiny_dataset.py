@@ -14,8 +14,7 @@
   all different, or with `--repeat` all the same: a loss has to fall towards zero on these
 
 Sources are folders by save_to_disk and files: .parquet, .jsonl, .json, .csv, .txt. `--hub` takes
-the name of a dataset on the Hub; nothing else asks there. Loading scripts (.py) are refused:
-datasets has dropped them, and they would run as programs. Results are folders for load_from_disk.
+the name of a dataset on the Hub; nothing else asks there. Results are folders for load_from_disk.
 
 Each .txt ends with one newline more than its text, which pack removes, because editors add one.
 
@@ -47,7 +46,6 @@ import struct
 import sys
 import tempfile
 import time
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,14 +54,13 @@ from urllib.parse import quote
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from kit.cli import Parser, UsageError, positive_int, start
 from kit.ranks import first_line
-from kit.report import Report, Row, format_bytes, format_table, read_json
+from kit.report import Report, Row, format_table, read_json, write_json
 
 __version__ = "0.2.0"
 
 PROFILES = {"demo": ["--records", "6"], "full": ["--demo", "--records", "100"]}
 UNITS = {
     **dict.fromkeys(("records", "records_as_before", "records_edited"), "1"),
-    "bytes": "B",
     "seconds": "s",
 }
 KINDS = ("text", "image-text", "interleaved")
@@ -71,14 +68,9 @@ READERS = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "cs
 FEATURES_NAME, RECORD_NAME, SUMS_NAME = "features.json", "record.json", "unpacked.json"
 IMAGE_SIDE = 8
 IMAGE_ENDINGS = {
-    b"\x89PNG": ".png",
-    b"\xff\xd8\xff": ".jpg",
-    b"GIF8": ".gif",
-    b"RIFF": ".webp",
-    b"BM": ".bmp",
-    b"II*\0": ".tif",
-    b"MM\0*": ".tif",
-}
+    b"\x89PNG": ".png", b"\xff\xd8\xff": ".jpg", b"GIF8": ".gif", b"RIFF": ".webp", b"BM": ".bmp",
+    b"II*\0": ".tif", b"MM\0*": ".tif",
+}  # fmt: skip
 """The ending of an image file by its first bytes."""
 ID, TEXT = ({"dtype": dtype, "_type": "Value"} for dtype in ("int64", "string"))
 IMAGE = {"_type": "Image"}
@@ -95,18 +87,12 @@ FEATURES: dict[str, dict[str, Any]] = {
 Record = dict[str, Any]
 
 
-def make_png(draw: random.Random) -> bytes:
-    """A small image of random colours, as a PNG file."""
-
-    def chunk(name: bytes, data: bytes) -> bytes:
-        check = zlib.crc32(name + data)
-        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", check)
-
-    # 8 bits per colour; each line begins with the number of its filter.
-    header = struct.pack(">IIBBBBB", IMAGE_SIDE, IMAGE_SIDE, 8, 2, 0, 0, 0)
-    lines = b"".join(b"\0" + draw.randbytes(3 * IMAGE_SIDE) for _ in range(IMAGE_SIDE))
-    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + body
+def make_image(draw: random.Random) -> bytes:
+    """A small image of random colours, as a BMP file of 24 bits."""
+    size = 3 * IMAGE_SIDE**2
+    file = struct.pack("<2sIHHI", b"BM", 54 + size, 0, 0, 54)
+    form = struct.pack("<IiiHHIIiiII", 40, IMAGE_SIDE, IMAGE_SIDE, 1, 24, 0, size, 0, 0, 0, 0)
+    return file + form + draw.randbytes(size)
 
 
 def make_records(kind: str, count: int, seed: int, is_repeated: bool) -> list[Record]:
@@ -115,7 +101,7 @@ def make_records(kind: str, count: int, seed: int, is_repeated: bool) -> list[Re
     for index in range(count):
         number = 0 if is_repeated else index
         draw = random.Random(f"{seed} {number}")
-        image = {"bytes": make_png(draw), "path": None}
+        image = {"bytes": make_image(draw), "path": None}
         text = f"record {number}: {draw.choice('red green blue grey'.split())} {draw.random()}"
         record: Record = {"id": number}
         if kind == "text":
@@ -123,7 +109,7 @@ def make_records(kind: str, count: int, seed: int, is_repeated: bool) -> list[Re
         elif kind == "image-text":
             record |= {"image": image, "text": text}
         else:
-            other = {"bytes": make_png(draw), "path": None}
+            other = {"bytes": make_image(draw), "path": None}
             record |= {"images": [image, None, other], "texts": [None, text, None]}
         records.append(record)
     return records
@@ -142,11 +128,8 @@ def is_image_list(feature: Any) -> bool:
 
 def hash_record(record: Record) -> str:
     """A checksum of everything in a record."""
-
-    def hash_bytes(data: bytes) -> str:
-        return hashlib.sha256(data).hexdigest()
-
-    return hash_bytes(json.dumps(record, sort_keys=True, default=hash_bytes).encode())
+    text = json.dumps(record, sort_keys=True, default=bytes.hex)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def unpack_records(folder: Path, records: Iterable[Record], features: Mapping[str, Any]) -> None:
@@ -160,13 +143,12 @@ def unpack_records(folder: Path, records: Iterable[Record], features: Mapping[st
             for column, value in record.items()
         }
         try:
-            text = json.dumps(entries, indent=1, ensure_ascii=False)
+            write_json(home / RECORD_NAME, entries)
         except TypeError as error:
             raise UsageError(f"cannot unpack a column: {error}; drop it first") from error
-        (home / RECORD_NAME).write_text(text + "\n", encoding="utf-8")
         sums[home.name] = hash_record(record)
-    (folder / FEATURES_NAME).write_text(json.dumps(features, indent=1) + "\n")
-    (folder / SUMS_NAME).write_text(json.dumps(sums, indent=1) + "\n")
+    write_json(folder / FEATURES_NAME, features)
+    write_json(folder / SUMS_NAME, sums)
 
 
 def unpack_value(home: Path, name: str, value: Any, feature: Any) -> Any:
@@ -198,41 +180,36 @@ def pack_records(folder: Path) -> tuple[dict[str, Record], dict[str, Any]]:
     records = {}
     for home in homes:
         entries = read_json("--source", home / RECORD_NAME)
-        if not isinstance(entries, dict) or entries.keys() != features.keys():
+        if entries.keys() != features.keys():
             raise UsageError(f"{home / RECORD_NAME} does not have the columns of {FEATURES_NAME}")
-        records[home.name] = {c: pack_value(home, c, e, features[c]) for c, e in entries.items()}
+        records[home.name] = {c: pack_value(home, e, features[c]) for c, e in entries.items()}
     return records, features
 
 
-def pack_value(home: Path, column: str, entry: Any, feature: Any) -> Any:
-    """A value from its entry in record.json and the file next to it."""
+def pack_value(home: Path, entry: Any, feature: Any) -> Any:
+    """A value from its entry in record.json and the file next to it. Raises UsageError that names
+    the file."""
     if entry is None:
         return None
-    if is_image_list(feature) and isinstance(entry, list):
-        return [pack_value(home, column, part, feature["feature"]) for part in entry]
+    if is_image_list(feature):
+        return [pack_value(home, part, feature["feature"]) for part in entry]
     is_image = has_type(feature, "Image")
-    is_text = has_type(feature, "Value") and feature.get("dtype") in ("string", "large_string")
-    if not is_image and not is_text and not is_image_list(feature):
+    if not is_image and not (has_type(feature, "Value") and isinstance(entry, dict)):
         return entry
-    name = entry.get("file") if isinstance(entry, dict) else None
-    if not isinstance(name, str) or Path(name).name != name:
-        raise UsageError(f"{home / RECORD_NAME}: '{column}' has to name a file in this folder")
-    path = home / name
+    path = home / Path(entry["file"]).name
     try:
         data = path.read_bytes()
-        if is_text:
+        if not is_image:
             return data.decode("utf-8").removesuffix("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {error}") from error
     if not data.startswith(tuple(IMAGE_ENDINGS)):
         raise UsageError(f"{path} is not an image")
-    return {"bytes": data, "path": entry.get("path")}
+    return {"bytes": data, "path": entry["path"]}
 
 
 def find_edits(folder: Path, records: Mapping[str, Record]) -> dict[str, list[str]]:
-    """The folders that are as they were unpacked, edited, new, and removed; empty if unknown."""
-    if not (folder / SUMS_NAME).exists():
-        return {}
+    """The folders that are as they were unpacked, edited, new, and removed."""
     sums = read_json("--source", folder / SUMS_NAME)
     same = [name for name, record in records.items() if sums.get(name) == hash_record(record)]
     return {
@@ -258,20 +235,17 @@ def load_source(options: argparse.Namespace, cache: str) -> Any:
     """The dataset that --source names. Raises UsageError."""
     datasets = import_datasets()
     source, path = options.source, Path(options.source)
-    if path.suffix == ".py" and not options.hub:
-        raise UsageError("--source: loading scripts are not run; export the data to parquet")
     if not options.hub and not path.exists():
         raise UsageError(f"--source: there is no {source} here (--hub asks the Hub)")
     if path.is_file() and path.suffix not in READERS:
         raise UsageError(f"--source: {path.name} is none of {', '.join(READERS)}")
     try:
         if options.hub:
-            loaded = datasets.load_dataset(source, split=options.split or "train")
-        elif path.is_dir():
-            loaded = datasets.load_from_disk(source)
-        else:
+            return datasets.load_dataset(source, split=options.split or "train")
+        if path.is_file():
             files = {"data_files": source, "split": "train", "cache_dir": cache}
-            loaded = datasets.load_dataset(READERS[path.suffix], **files)
+            return datasets.load_dataset(READERS[path.suffix], **files)
+        loaded = datasets.load_from_disk(source)
     except Exception as error:  # whatever the library that reads the file raises
         cause = first_line(error.__cause__ or error)
         raise UsageError(f"--source: cannot read {source}: {cause}") from error
@@ -282,35 +256,22 @@ def load_source(options: argparse.Namespace, cache: str) -> Any:
     return loaded
 
 
-def undecode(feature: Any) -> Any:
-    """The features with images as bytes."""
-    datasets = import_datasets()
-    if isinstance(feature, dict):
-        return {name: undecode(part) for name, part in feature.items()}
-    if isinstance(feature, datasets.Image):
-        return datasets.Image(decode=False)
-    if isinstance(feature, datasets.List):
-        return datasets.List(undecode(feature.feature))
-    return feature
-
-
 def list_records(dataset: Any) -> list[Record]:
     """All records, with the bytes of their images, also of images in other files."""
     datasets = import_datasets()
-    features = dataset.features.to_dict()
-    plain = dataset.cast(datasets.Features(undecode(dict(dataset.features))))
-    records = [dict(record) for record in plain]
+    features, plain = dataset.features.to_dict(), datasets.Image(decode=False)
+    columns = [name for name in features if has_type(features[name], "Image")]
+    lists = [name for name in features if is_image_list(features[name])]
+    for name in columns + lists:
+        dataset = dataset.cast_column(name, plain if name in columns else datasets.List(plain))
+    records = [dict(record) for record in dataset]
     for record in records:
-        for column, value in record.items():
-            is_list = is_image_list(features[column])
-            if is_list or has_type(features[column], "Image"):
-                for image in filter(None, (value or []) if is_list else [value]):
-                    if image["bytes"] is None:
-                        path = Path(image["path"])
-                        try:
-                            image |= {"bytes": path.read_bytes(), "path": path.name}
-                        except OSError as error:
-                            raise UsageError(f"--source: {error}") from error
+        images = [record[name] for name in columns]
+        images += [image for name in lists for image in record[name] or []]
+        for image in images:
+            if image and image["bytes"] is None:
+                path = Path(image["path"])
+                image |= {"bytes": path.read_bytes(), "path": path.name}
     return records
 
 
@@ -347,20 +308,18 @@ def run_action(options: argparse.Namespace, folder: Path, report: Report) -> Row
             records, features = list_records(dataset), dataset.features.to_dict()
         write = unpack_records if options.action == "unpack" else save_dataset
         write(folder, records, features)
-    if options.action == "cut" and len(records) < options.records:
-        report.note(f"the source has only {len(records)} records")
     for change in ("edited", "new", "removed"):
         if names := edits.get(change):
-            more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-            report.note(f"{change}: {', '.join(names[:10])}{more}")
-    known = [len(edits[change]) if edits else None for change in ("as before", "edited")]
-    return make_row(options.action, kind, len(records), *known, folder, "done")
+            report.note(f"{change}: {', '.join(names)}")
+    same, edited = (len(edits[change]) if edits else None for change in ("as before", "edited"))
+    return {"step": options.action, "kind": kind, "records": len(records),
+            "records_as_before": same, "records_edited": edited, "verdict": "done"}  # fmt: skip
 
 
 def run_demo(kind: str, options: argparse.Namespace, folder: Path) -> Row:
     """Unpack synthetic records, edit the first, remove the last, pack them, and compare; a row."""
-    features = FEATURES[kind]
-    records = make_records(kind, options.records, options.seed, False)
+    features, count = FEATURES[kind], options.records
+    records = make_records(kind, count, options.seed, False)
     unpack_records(folder, records, features)
     packed, features_again = pack_records(folder)
     faults = []
@@ -368,39 +327,17 @@ def run_demo(kind: str, options: argparse.Namespace, folder: Path) -> Row:
         faults.append("changed without an edit")
     path = folder / "00000" / RECORD_NAME
     path.write_text(json.dumps({**json.loads(path.read_text()), "id": -1}))
-    shutil.rmtree(folder / f"{options.records - 1:05d}")
+    shutil.rmtree(folder / f"{count - 1:05d}")
     packed, _ = pack_records(folder)
-    names = [f"{index:05d}" for index in range(options.records)]
+    names = [f"{index:05d}" for index in range(count)]
     expected = {"as before": names[1:-1], "edited": names[:1], "new": [], "removed": names[-1:]}
     if find_edits(folder, packed) != expected:
         faults.append("the edits are not found")
     if list(packed.values()) != [{**records[0], "id": -1}, *records[1:-1]]:
         faults.append("something else has changed")
-    verdict = "; ".join(faults) or "as expected"
-    same = len(records) - 2
-    return make_row("unpack, edit, pack", kind, len(records), same, 1, folder, verdict)
-
-
-def make_row(
-    step: str,
-    kind: str,
-    records: int,
-    same: int | None,
-    edited: int | None,
-    folder: Path,
-    verdict: str,
-) -> Row:
-    """A row of the results."""
-    return {
-        "step": step,
-        "kind": kind,
-        "records": records,
-        "records_as_before": same,
-        "records_edited": edited,
-        "bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
-        "seconds": None,
-        "verdict": verdict,
-    }
+    return {"step": "unpack, edit, pack", "kind": kind, "records": count,
+            "records_as_before": count - 2, "records_edited": 1,
+            "verdict": "; ".join(faults) or "as expected"}  # fmt: skip
 
 
 def build_parser() -> Parser:
@@ -422,26 +359,14 @@ def build_parser() -> Parser:
     return parser
 
 
-def check_options(options: argparse.Namespace) -> None:
-    """Raises UsageError for what makes no sense."""
-    if options.demo:
-        if options.action or options.out or options.records < 2:
-            raise UsageError("--demo takes at least 2 --records, no action and no --out")
-        return
-    if not options.action:
-        raise UsageError("name what to do: cut, unpack, pack or synthesize; or use --demo")
-    if (options.action == "synthesize") == bool(options.source):
-        raise UsageError("--source is needed by cut, unpack and pack, and by nothing else")
-    if not options.out or options.out.exists():
-        raise UsageError("--out: name a new folder")
-    if not options.out.absolute().parent.is_dir():
-        raise UsageError(f"--out: there is no folder {options.out.absolute().parent}")
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    check_options(options)
+    needs_source = options.action in ("cut", "unpack", "pack")
+    if not options.demo and (not options.action or needs_source != bool(options.source)):
+        raise UsageError("name cut, unpack or pack and a --source, or synthesize, or use --demo")
+    if not options.demo and (not options.out or options.out.exists()):
+        raise UsageError("--out: name a new folder")
     report = Report("make_tiny_dataset", __version__, 1, UNITS, options.json)
     for kind in KINDS if options.demo else ("",):
         began = time.monotonic()
@@ -454,13 +379,12 @@ def main(arguments: list[str] | None = None) -> int:
             else:
                 row = run_action(options, folder, report)
                 folder.rename(options.out)
-        row["seconds"] = round(time.monotonic() - began, 3)
-        report.rows.append(row)
+        report.rows.append(row | {"seconds": round(time.monotonic() - began, 3)})
     report.complete = True
-    headings = ("kind", "step", "records", "as before", "edited", "size", "seconds", "verdict")
+    headings = ("kind", "step", "records", "as before", "edited", "seconds", "verdict")
     cells = [
         (row["kind"], row["step"], row["records"], row["records_as_before"], row["records_edited"],
-         format_bytes(row["bytes"]), f"{row['seconds']:.2f}", row["verdict"])
+         f"{row['seconds']:.2f}", row["verdict"])
         for row in report.rows
     ]  # fmt: skip
     print(format_table(headings, cells))
