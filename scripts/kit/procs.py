@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
@@ -139,6 +140,35 @@ def run_apart(work: Callable[[], Any], seconds: float, check: Callable[[], objec
     if "error" in answer:
         raise OSError(answer["error"])
     return answer["value"]
+
+
+class PatientThread:
+    """Does work with files in a thread, so that a file system that hangs does not hang the rest."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.thread: threading.Thread | None = None
+
+    def ask(self, work: Callable[[], Any]) -> Any:
+        """What `work` returns. Raises its OSError, and TimeoutError where it takes too long or
+        earlier work still hangs."""
+        answers: list[Any] = []
+
+        def run() -> None:
+            try:
+                answers.append(work())
+            except Exception as error:  # raised below, in the thread that asks
+                answers.append(error)
+
+        if not (self.thread and self.thread.is_alive()):
+            self.thread = threading.Thread(target=run, daemon=True)
+            self.thread.start()
+            self.thread.join(self.seconds)
+        if not answers:
+            raise TimeoutError("the file system does not answer")
+        if isinstance(answers[0], Exception):
+            raise answers[0]
+        return answers[0]
 
 
 def pass_signals(process: subprocess.Popen[Any]) -> list[str]:
