@@ -256,9 +256,8 @@ def look(watched: Watched, notifier: Notifier) -> list[Finding]:
             numbers = {"used": used, "capacity": capacity, "limit": amount, "fill_seconds": seconds}
             finding = finding._replace(**numbers)
             finding = finding._replace(state=judge(finding, before["state"]))
-        entry = notifier.settle(finding.key, finding.state, None if failure else 1)
-        entry["samples"] = samples
         findings.append(finding)
+        notifier.settle(finding.key, finding.state, 0 if failure else 1)["samples"] = samples
     return findings
 
 
