@@ -13,25 +13,19 @@ tool starts a job step by step and reads memory after each step, while all ranks
 
 `NVML process` is the device memory of the process (needs nvidia-ml-py, and `--pid=host` in a
 container), `device used` that of the whole device, `torch reserved` what torch's allocator took
-from the driver. On the host, `RSS` counts pages that are shared, `PSS` divides them among the
-processes that share them. A cell is the growth since the step before, over all ranks.
+from the driver, `RSS` host memory. A cell is the growth since the step before, over all ranks.
 
-The steps: the first use of the device; a connection to the store, through which ranks find each
-other; init_process_group (with `--device-id on` NCCL connects here, else at the first collective);
-two barriers; an all_reduce of `--payload` bytes, whose answer is checked and whose tensor is freed;
-destroy_process_group. A second round shows what comes back. One run is one sample, because
-libraries load once per process. Buffers grow with the number of ranks, so use as many as the job.
+The steps: the first use of the device; a connection to the store; init_process_group (with a device
+NCCL connects here, else at the first collective); two barriers; an all_reduce of `--payload` bytes,
+whose answer is checked; destroy_process_group. A second round shows what comes back. Buffers grow
+with the number of ranks, so use as many as the job.
 
 ## How to run
 
-    # one node: starts a rank per accelerator
-    python dist_mem_usage.py
+    python dist_mem_usage.py                    # one node: starts a rank per accelerator
     torchrun --nproc-per-node 8 dist_mem_usage.py --device-id off
-    # Slurm, 4 nodes
     srun --nodes 4 --ntasks-per-node 8 --gpus-per-node 8 bash -c 'MASTER_ADDR=$(scontrol show \
         hostnames $SLURM_JOB_NODELIST | head -n 1) python dist_mem_usage.py --json dist.json'
-    # pdsh, one node each
-    pdsh -w node[1-4] 'python /shared/dist_mem_usage.py --json /shared/$(hostname).json'
 
 ## A good answer
 
@@ -50,7 +44,7 @@ import gc
 import itertools
 import json
 import os
-import re
+import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -67,7 +61,6 @@ from kit.stop import Stop, Stopped
 
 __version__ = "0.2.0"
 METHOD = 1
-
 PROFILES = {
     "demo": ["--device", "cpu", "--rounds", "1", "--payload", "1MiB", "--timeout", "60s"],
     "full": ["--rounds", "2", "--payload", "64MiB"],
@@ -79,7 +72,6 @@ MEASURES = {
     "device_used_bytes": "device used",
     "torch_reserved_bytes": "torch reserved",
     "rss_bytes": "RSS",
-    "pss_bytes": "PSS",
 }
 UNITS = {"rank": "1", "round": "1", **dict.fromkeys(MEASURES, "B")}
 
@@ -90,9 +82,8 @@ def read_memory(torch: Any, device: Any, nvml: tuple[Any, Any] | None) -> Row:
     """All memory as it is now; None where nothing says."""
     row: Row = dict.fromkeys(MEASURES)
     with contextlib.suppress(OSError):
-        text = Path("/proc/self/smaps_rollup").read_text(encoding="utf-8")
-        for name, kilobytes in re.findall(r"^(Rss|Pss):\s+(\d+)", text, re.MULTILINE):
-            row[f"{name.lower()}_bytes"] = 1024 * int(kilobytes)
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+        row["rss_bytes"] = int(pages) * resource.getpagesize()
     if device is None or device.type == "cpu":
         return row
     module = torch.get_device_module(device.type)
@@ -147,8 +138,8 @@ def walk(torch: Any, options: argparse.Namespace, stop: Stop, report: Report) ->
 
     def join() -> None:
         backend = choose_backend(torch, device)
-        can_bind = options.device_id == "auto" and can_bind_device(torch, backend)
-        bound = device if can_bind or options.device_id == "on" else None
+        bound = device if can_bind_device(torch, backend) else None
+        bound = None if options.device_id == "off" else bound
         facts = {"backend": backend, "device_id": bound is not None, "ranks": ranks}
         report.details["header"] = describe_run(torch, device, **facts)
         own = distributed.PrefixStore(f"round {number}", store)
@@ -212,14 +203,13 @@ def print_results(report: Report) -> bool:
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(
-        __doc__, tool="dist_mem_usage", version=__version__, method=METHOD, demo=PROFILES["demo"]
-    )
+    demo = PROFILES["demo"]
+    parser = Parser(__doc__, tool="dist_mem_usage", version=__version__, method=METHOD, demo=demo)
     add = parser.add_argument
     # fmt: off
     add("--rounds", type=positive_int, default=2, help="init/destroy cycles (default: 2)")
     add("--payload", type=size, default=64 * 1024**2, help="all_reduce size (default: 64MiB)")
-    add("--device-id", choices=("auto", "on", "off"), default="auto",
+    add("--device-id", choices=("auto", "off"), default="auto",
         help="give init_process_group the device (default: where this torch takes it safely)")
     add("--device", help="cuda, xpu, cpu (default: the accelerator, else the CPU)")
     add("--ranks", type=positive_int,
