@@ -41,7 +41,7 @@ def test_growth_by_hand(usage: Any, capsys: pytest.CaptureFixture[str]) -> None:
     second = make_rows(usage, 1, 0, 550, 550, 550, 2100, 2100, 2100, 1350)
     report = usage.Report("dist_mem_usage", "0", 1, usage.UNITS)
     report.rows = first + second
-    assert usage.print_results(report)
+    usage.print_results(report)
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert lines[0] == "| step | round | NVML process |"
     assert "| device | 0 | 550.0 MiB |" in lines
@@ -53,8 +53,6 @@ def test_growth_by_hand(usage: Any, capsys: pytest.CaptureFixture[str]) -> None:
             "700.0 to 800.0 MiB stays after destroy_process_group"
         )
     ]
-    report.rows[6]["answer_ok"] = False
-    assert not usage.print_results(report)
 
 
 def test_the_driver_is_read_beside_torch(usage: Any) -> None:

@@ -14,19 +14,15 @@
 
 The first rank runs the block; then the others run it, and find what the first one made. They wait
 on the store at MASTER_ADDR:MASTER_PORT, not in a barrier, so no NCCL timeout ends a long
-preparation. The process group may be initialized before or after. An error in the first rank is
-raised in the waiting ranks too. If the first rank is killed, the launcher has to end the others
-(torchrun does; srun with `--kill-on-bad-exit`).
-
-## How to run
+preparation. An error in the first rank is raised in the waiting ranks too. If it is killed, the
+launcher has to end the others (torchrun does; srun with `--kill-on-bad-exit`).
 
 Copy this file next to your script. torchrun sets what it reads; srun needs two more variables:
 
-    torchrun --nproc-per-node 8 train.py
     MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1) MASTER_PORT=29500 \\
         srun --kill-on-bad-exit python train.py
 
-Exit status of --demo: 0 the right ranks went first, 1 not; of wrong use: 2.
+Exit status of --demo: 0 the right rank went first, 1 not; of wrong use: 2.
 """
 
 from __future__ import annotations
@@ -45,10 +41,6 @@ from pathlib import Path
 from typing import Any
 
 __version__ = "0.2.0"
-PLACES = (
-    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
-    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
-)
 entries: collections.Counter[str] = collections.Counter()
 
 
@@ -56,10 +48,13 @@ entries: collections.Counter[str] = collections.Counter()
 def main_process_first(scope: str = "global") -> Iterator[bool]:
     """Run the block on rank 0 ("global") or local rank 0 of each node ("node"), then on the others;
     the block gets True where it runs first. Raises RuntimeError where the first rank failed."""
-    rank, size, local_rank = read_place()
-    if size == 1:
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+    if "RANK" not in os.environ:
+        names = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")
+    if "MASTER_ADDR" not in os.environ or names[0] not in os.environ:  # without a launcher
         yield True
         return
+    rank, size, local_rank = (int(os.environ[name]) for name in names)
     store = connect(rank, size)
     node = f"{socket.gethostname()} {os.environ.get('GROUP_RANK')}" if scope == "node" else ""
     entries[scope] += 1
@@ -79,14 +74,6 @@ def main_process_first(scope: str = "global") -> Iterator[bool]:
     yield False
 
 
-def read_place() -> tuple[int, ...]:
-    """Rank, number of ranks and local rank; (0, 1, 0) without a launcher."""
-    for names in PLACES:
-        if "MASTER_ADDR" in os.environ and names[0] in os.environ:
-            return tuple(int(os.environ[name]) for name in names)
-    return 0, 1, 0
-
-
 @functools.cache
 def connect(rank: int, size: int) -> Any:
     """The job's store, the one of init_process_group: torchrun hosts it, or rank 0."""
@@ -100,8 +87,8 @@ def connect(rank: int, size: int) -> Any:
 
 def run_demo_rank(rank: int, port: int, folder: str) -> None:
     """Be one of two ranks, and print what this rank finds."""
-    place = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": rank, "MASTER_PORT": port}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1"} | {name: str(n) for name, n in place.items()}
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     data = Path(folder) / "data"
     with main_process_first() as is_first:
         if not data.exists():
