@@ -69,7 +69,7 @@ from kit.stop import Stop, Stopped
 
 __version__ = "0.2.0"
 METHOD = 1
-PROFILES = {"demo": ["--demo"]}
+PROFILES = {"demo": ["--demo"], "full": ["--demo"]}
 UNITS = {"tensors": "1", "seconds": "s"}
 UNITS |= dict.fromkeys(("source_bytes", "dragged_bytes", "target_bytes"), "B")
 PATTERNS = ("*.pt", "*.pth", "*.bin", "*.ckpt")

@@ -67,7 +67,7 @@ from kit.stop import Stop, Stopped
 
 __version__ = "0.2.0"
 METHOD = 1
-PROFILES = {"demo": ["--demo"]}
+PROFILES = {"demo": ["--demo"], "full": ["--demo"]}
 UNITS = {
     **dict.fromkeys(("tensors", "converted", "became_infinite"), "1"),
     **dict.fromkeys(("source_bytes", "target_bytes", "tensor_bytes"), "B"),

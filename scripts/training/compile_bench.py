@@ -5,8 +5,7 @@
 # ///
 r"""What does torch.compile gain on this machine, and after how many steps has it paid for itself?
 
-torch.compile turns a model into fused kernels. The price is compile time, at the first call and
-again for each new shape.
+The price of fused kernels is compile time, at the first call and again for each new shape.
 
 ## Formulas
 
@@ -19,9 +18,8 @@ step 1000. Graphs and breaks between them are those that `torch._dynamo.explain`
 
 One call of the model, with `--backward` the call and its backward pass, between two device events,
 or by the host clock on a CPU. The first call is timed by the host clock: `cold` with an empty
-compiler cache, and with `--warm-cache` also in a second process that finds the cache of the first,
-as the second start of a job does. Not timed: building the model, warm-up, counting graph breaks,
-and the check of the output (and the gradient of the input) against those of the eager model.
+compiler cache, and with `--warm-cache` also in a second process that finds the cache of the first.
+Not timed: the check of the output (and the gradient of the input) against the eager model's.
 
 ## How to run
 
@@ -272,10 +270,9 @@ def build_parser() -> Parser:
     add = parser.add_argument
     # fmt: off
     add("--model", choices=("mlp", "block", "broken"), default="block", help="(default: block)")
-    for name, noun in (("hidden", "hidden size"), ("layers", "layers"),
-                       ("batch", "sequences per call"), ("sequence", "tokens per sequence")):
-        large, small = (DEFAULTS[tier][name] for tier in ("accelerator", "cpu"))
-        add(f"--{name}", type=positive_int, help=f"{noun} (default: {large}, on a CPU {small})")
+    for name, small in DEFAULTS["cpu"].items():
+        large = DEFAULTS["accelerator"][name]
+        add(f"--{name}", type=positive_int, help=f"(default: {large}, on a CPU {small})")
     add("--dtype", choices=tuple(ERROR_LIMITS), default="bfloat16", help="(default: bfloat16)")
     add("--backward", action="store_true", help="time the backward pass too")
     add("--modes", nargs="+", choices=MODES, default=["default"], help="(default: default)")
@@ -304,7 +301,7 @@ def main(arguments: list[str] | None = None) -> int:
             run(options, sys.argv[1:] if arguments is None else arguments, stop, report)
             report.complete = all(row["verdict"] != "failed" for row in report.rows)
         except Stopped as stopped:
-            report.note(f"{stopped}, with {len(report.rows)} variants measured")
+            report.note(str(stopped))
     print_results(report.rows)
     report.save()
     return int(not report.complete or not all(row["answer_ok"] for row in report.rows))

@@ -88,7 +88,7 @@ from kit.stacks import (
 from kit.stop import Stop, Stopped
 
 __version__ = "0.2.0"
-PROFILES = {"demo": ["--demo"]}
+PROFILES = {"demo": ["--demo"], "full": ["--demo"]}
 ALIVE_STATES = ("RUNNING", "COMPLETING", "STAGE_OUT")
 DUMP_SECONDS = 60.0
 COMMAND_SECONDS = 120.0
