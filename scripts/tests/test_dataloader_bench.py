@@ -162,7 +162,6 @@ def test_a_dataset_that_fails_is_one_line(
         (["--dataset", "no_module:f"], "no_module:f failed with ModuleNotFoundError"),
         (["--dataset", "my_data:missing"], "my_data:missing failed with AttributeError"),
         (["--dataset", "my_data:fail"], "my_data:fail failed with KeyError: 'root'"),
-        (["--item-size", "4"], "at least 8 bytes"),
     ],
 )
 def test_wrong_use_says_what_to_change(

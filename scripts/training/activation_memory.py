@@ -323,20 +323,19 @@ def run(options: argparse.Namespace, spec: Spec, report: Report) -> None:
     stop.listen()
     for variant in variants:
         if stop.is_due():
-            report.note(f"{stop.reason}, after {len(report.rows)} of {len(variants)} variants")
+            report.note(str(stop.reason))
             break
         # Under autocast weights and hidden states are float32.
         dtype = torch.float32 if variant.autocast else getattr(torch, options.dtype)
         try:
             layer = Layer(torch, device, spec, dtype, options)
             row, parts = study(torch, layer, variant, options, references)
+            report.rows.append(row)
+            operations.append(parts)
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
             report.note(f"{variant}: does not fit into memory; use a smaller --sequence")
-            continue
-        report.rows.append(row)
-        operations.append(parts)
     report.complete = len(report.rows) == len(variants)
 
 

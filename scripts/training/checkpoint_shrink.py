@@ -113,8 +113,7 @@ def shrink_file(torch: Any, path: Path, row: Row, dry_run: bool) -> None:
     before = path.stat()
     tree = load_checkpoint(torch, path)
     tensors = list_tensors(torch, tree)
-    large = []
-    dragged = 0
+    large, dragged = [], 0
     for storage, groups in group_by_storage(tensors):
         extra = storage.nbytes() - sum(measure_group(group)[2] for group in groups)
         if extra > 0:
@@ -188,11 +187,7 @@ def shrink_files(torch: Any, files: dict[Path, str], report: Report, dry_run: bo
         except Stopped as stopped:
             report.note(f"{stopped}, after {len(report.rows)} of {len(files)} files")
             return False
-        except Refused as error:
-            report.note(f"{name}: {error}")
-            failed = True
-        except (OSError, RuntimeError, MemoryError) as error:
-            row["verdict"] = "not written"
+        except (Refused, OSError, RuntimeError, MemoryError) as error:
             report.note(f"{name}: {first_line(error)}; the file is as it was")
             failed = True
         report.rows.append(row)
@@ -203,15 +198,10 @@ def shrink_files(torch: Any, files: dict[Path, str], report: Report, dry_run: bo
 def print_results(rows: Sequence[Row]) -> None:
     """Print the table."""
     sizes = ("source_bytes", "dragged_bytes", "target_bytes")
-    cells = [
-        [
-            row["file"],
-            row["tensors"],
-            *(None if row[name] is None else f"{row[name] / 1e6:.3f}" for name in sizes),
-            row["verdict"],
-        ]
-        for row in rows
-    ]
+    cells = []
+    for row in rows:
+        texts = [None if row[name] is None else f"{row[name] / 1e6:.3f}" for name in sizes]
+        cells.append([row["file"], row["tensors"], *texts, row["verdict"]])
     print(format_table(["file", "tensors", "MB", "dragged MB", "new MB", "verdict"], cells))
 
 

@@ -288,8 +288,7 @@ def find_weights(source: Path) -> tuple[dict[str, Any], list[Path]]:
     for path in sorted(source.glob("*.index.json")):
         indexes[path.name] = read_json(path.name, path)
         listed = {Path(name).name for name in indexes[path.name].get("weight_map", {}).values()}
-        missing = sorted(name for name in listed if not (source / name).is_file())
-        if missing:
+        if missing := sorted(name for name in listed if not (source / name).is_file()):
             raise UsageError(f"{path.name}: '{missing[0]}' is missing; download it first")
         names |= listed
     if not names:
@@ -353,16 +352,11 @@ def convert_folder(options: Options, source: Path, target: Path, report: Report)
 
 def print_results(rows: Sequence[Row]) -> None:
     """Print the table."""
-    cells = [
-        [
-            *(row[name] for name in ("file", "tensors", "converted")),
-            format_bytes(row["source_bytes"]),
-            format_bytes(row["target_bytes"] or row["tensor_bytes"]),
-            row["became_infinite"],
-            row["verdict"],
-        ]
-        for row in rows
-    ]
+    cells = []
+    for row in rows:
+        sizes = (row["source_bytes"], row["target_bytes"] or row["tensor_bytes"])
+        cells.append([row["file"], row["tensors"], row["converted"], *map(format_bytes, sizes),
+                      row["became_infinite"], row["verdict"]])  # fmt: skip
     headings = ["file", "tensors", "converted", "size", "new size", "became infinite", "verdict"]
     print(format_table(headings, cells))
 

@@ -101,7 +101,7 @@ def read_memory(torch: Any, device: Any, nvml: tuple[Any, Any] | None) -> Row:
 
 def walk(torch: Any, options: argparse.Namespace, stop: Stop, report: Report) -> None:
     """Go through the steps as one rank, with a row of memory after each. The ranks meet through a
-    store, without a collective. Raises Stopped, and what torch raises."""
+    store. Raises Stopped, and what torch raises."""
     distributed, (rank, ranks, local_rank) = torch.distributed, options.place
     timeout = datetime.timedelta(seconds=options.timeout)
     device = nvml = store = None
@@ -145,8 +145,7 @@ def walk(torch: Any, options: argparse.Namespace, stop: Stop, report: Report) ->
         more = {"store": own, "rank": rank, "world_size": ranks, "timeout": timeout}
         distributed.init_process_group(backend, device_id=bound, **more)
 
-    def wait() -> None:
-        # Without its index NCCL guesses the device, and may make a context on another one.
+    def wait() -> None:  # without its index NCCL may make a context on another device
         distributed.barrier(device_ids=None if device.type == "cpu" else [device.index])
 
     def reduce() -> bool:
@@ -210,8 +209,7 @@ def build_parser() -> Parser:
     add("--device-id", choices=("auto", "off"), default="auto",
         help="give init_process_group the device (default: where this torch takes it safely)")
     add("--device", help="cuda, xpu, cpu (default: the accelerator, else the CPU)")
-    add("--ranks", type=positive_int,
-        help="ranks to start where no launcher did (default: one per accelerator, 2 on a CPU)")
+    add("--ranks", type=positive_int, help="ranks to start without a launcher (default: all)")
     add("--timeout", type=duration, default=120.0, help="timeout for each step (default: 2m)")
     # fmt: on
     return parser
