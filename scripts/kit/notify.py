@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import socket
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -90,7 +91,7 @@ class Notifier:
             facts = {"tool": self.tool, "host": host, "alerts": alerts}
             alert = Alert(f"[{self.title}] {', '.join(names)}{more}", text, facts)
             if problem := send_alert(channel, alert):
-                self.problems.append(f"{problem}; it will be sent at the next look")
+                self._complain(f"{problem}; it will be sent at the next look")
                 continue
             self.sent += [{"channel": channel.name, **alert} for alert in alerts]
             for key in due:
@@ -115,8 +116,12 @@ class Notifier:
         try:
             write_json(self.path, {"kind": f"state of {self.tool}", "entries": self.entries})
         except OSError as error:
-            problem = f"the state was not saved, so alerts may come again: {error.strerror}"
-            self.problems += [] if problem in self.problems else [problem]
+            self._complain(f"the state was not saved, so alerts may come again: {error.strerror}")
+
+    def _complain(self, problem: str) -> None:
+        if problem not in self.problems:
+            self.problems.append(problem)
+            print(f"problem: {problem}", file=sys.stderr)
 
 
 @contextlib.contextmanager

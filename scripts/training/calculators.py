@@ -5,9 +5,8 @@
 # ///
 r"""How much memory, traffic, time and money will this training take?
 
-The formulas that a training is planned with, each with the publication it comes from: memory,
-FLOPs, MFU, collectives, pipeline bubble, checkpoints, storage, time and cost. They are estimates
-and bounds on paper, to compare measurements with. Nothing is measured.
+The formulas that a training is planned with, each with the publication it comes from. They are
+estimates and bounds on paper, to compare measurements with. Nothing is measured.
 
 ## Formulas
 
@@ -22,13 +21,12 @@ communication buffers are in none of the formulas: a real job needs some GB more
 
     python calculators.py memory --model llama-3-70b --gpus 256 --gpu h100 --zero-stage 0 1 2 3
     python calculators.py run --model llama-3-70b --gpu h100 --gpus 256 --tokens 2T
-    python calculators.py run --parameters 70B --gpu h100 --gpus 256 --tokens 2T
     python calculators.py checkpoint --help
 
 `--model` and `--gpu` fill in what follows from a model and an accelerator, `--parameters` alone
 counts 6 FLOPs per parameter and token. Several values of an input make a column each; of two
 inputs, all combinations. Numbers: 7.5e9, 7.5G, 80Gi (binary), counts also as 70B, 1.5T, 128K;
-durations: 90s, 10m, 1h30m, 30d. No accelerator and no torch are needed.
+durations: 90s, 10m, 1h30m, 30d.
 
 ## A good answer
 
@@ -36,8 +34,8 @@ A plan in which memory per rank leaves a tenth of the device free, traffic takes
 compute that it overlaps with, checkpoints cost one or two percent, and the assumed MFU has been
 measured on such hardware.
 
-Exit status: 0 done; 1 an answer is impossible (more than the peak); 2 wrong use, also inputs that
-do not fit each other.
+Exit status: 0 done; 1 the demo's answer is wrong; 2 wrong use, also inputs that do not fit each
+other or need more than the peak.
 """
 
 from __future__ import annotations
@@ -146,8 +144,6 @@ MODES = {
     "adafactor-mixed": (2.0, 2.0, 4.0, 0.0),
 }
 RECOMPUTE = ("none", "selective", "full")
-# Llama as in Transformers; with fused norms and SwiGLU; GPT with attention matrices in memory.
-LAYERS = ("llama", "llama-fused", "gpt")
 # What the last bit patterns of a floating-point format mean, named as in ml_dtypes.
 SPECIAL = ("ieee", "fn", "fnuz", "finite")
 
@@ -193,41 +189,32 @@ class Calculator(NamedTuple):
     source: str
     requires: tuple[tuple[str, str], ...] = ()
     """Conditions on the inputs, and what to say where one does not hold."""
-    possible: tuple[tuple[str, str], ...] = ()
-    """Conditions on inputs and outputs of an answer that can be true."""
     also: tuple[Input, ...] = ()
     """What it can start from too."""
 
 
 def count_transformer_parameters(
     *, layers: int, hidden: int, heads: int, kv_heads: int, head_size: int, ffn: int, vocab: int,
-    positions: int, gated: bool, biases: bool, tied: bool, experts: int, active_experts: int,
+    tied: bool, experts: int, active_experts: int,
 ) -> Row:  # fmt: skip
-    """Parameters of a decoder transformer, by counting its matrices.
+    """Parameters of a decoder transformer like Llama, by counting its matrices and norms.
 
-    With `biases`, linear layers have biases and norms a shift, as in GPT-2; without, norms have a
-    scale alone, as in Llama. `layer_matmul_parameters` are those that a token is multiplied with in
-    the layers; `output_parameters` those of the logits.
+    `layer_matmul_parameters` are those that a token is multiplied with in the layers;
+    `output_parameters` those of the logits.
     """
-    shift = 1 if biases else 0
-    attention_matrices = hidden * head_size * 2 * (heads + kv_heads)
-    attention = attention_matrices + shift * (head_size * (heads + 2 * kv_heads) + hidden)
-    mlp_matrices = hidden * ffn * (3 if gated else 2)
-    mlp = mlp_matrices + shift * (ffn * (2 if gated else 1) + hidden)
+    attention = hidden * head_size * 2 * (heads + kv_heads)
+    mlp = 3 * hidden * ffn
     router = hidden * experts if experts > 1 else 0
-    norms = 2 * hidden * (1 + shift)
-    layer = attention + experts * mlp + router + norms
+    layer = attention + experts * mlp + router + 2 * hidden
     output = vocab * hidden
-    embedding = vocab * hidden + positions * hidden
-    total = layers * layer + embedding + (0 if tied else output) + hidden * (1 + shift)
-    per_token = attention_matrices + active_experts * mlp_matrices + router
+    total = layers * layer + output * (1 if tied else 2) + hidden
     return {
         "attention_parameters": attention,
         "mlp_parameters": mlp,
         "layer_parameters": layer,
         "total_parameters": total,
         "active_parameters": total - layers * (experts - active_experts) * mlp,
-        "layer_matmul_parameters": layers * per_token,
+        "layer_matmul_parameters": layers * (attention + active_experts * mlp + router),
         "output_parameters": output,
     }
 
@@ -263,43 +250,37 @@ def compute_training_memory(
 
 def compute_activation_memory(
     *, layer: str, layers: int, hidden: int, ffn: int, heads: int, kv_heads: int, sequence: int,
-    micro_batch: int, vocab: int, tensor_ranks: int, sequence_parallel: bool, recompute: str,
+    micro_batch: int, vocab: int, tensor_ranks: int, recompute: str,
 ) -> Row:  # fmt: skip
     """Bytes of activations that a rank keeps for the backward pass, in 16-bit precision.
 
     The tensors that autograd saves. `llama` is the layer of Transformers: RMSNorm in float32 (input
     4, normalized 2, output 2 bytes per element), query, key, value and output of a fused attention
     kernel, SwiGLU as four tensors of width `ffn`. `llama-fused` has fused kernels for norms (input
-    and output) and SwiGLU (gate, up, product), as Megatron-LM has. `gpt` is the layer of
-    Korthikanti et al.: MLP of 4 x hidden, attention matrices in memory, dropout. Selective
-    checkpointing keeps the layer's input and the outputs of matmuls and attention; of `gpt`
-    everything except the attention matrices. What is recomputed lives for one layer at a time. The
-    first pipeline stage holds as much under 1F1B. Logits are counted once, in float32.
+    and output) and SwiGLU (gate, up, product), as Megatron-LM has. Tensor parallelism comes with
+    sequence parallelism. Selective checkpointing keeps the layer's input and the outputs of matmuls
+    and attention. What is recomputed lives for one layer at a time. The first pipeline stage holds
+    as much under 1F1B. Logits are counted once, in float32.
     """
-    size = sequence * micro_batch * hidden
-    shared = tensor_ranks if sequence_parallel else 1
-    matrices = 5 * heads * sequence * sequence * micro_batch / tensor_ranks
-    keys = 4 * kv_heads / heads
-    wide = ffn / hidden
-    norm = {"llama": 8, "llama-fused": 4, "gpt": 5}[layer]
-    of_tensors, again_of_tensors = {
-        "llama": (4 + keys + 8 * wide, 2 + keys / 2 + 4 * wide),
-        "llama-fused": (4 + keys + 6 * wide, 2 + keys / 2 + 2 * wide),
-        "gpt": (24.0, 0.0),
-    }[layer]
-    fused = size * (2 * norm / shared + of_tensors / tensor_ranks)
-    whole = fused + (matrices if layer == "gpt" else 0)
-    outputs = size * (6 / shared + (4 + keys + 4 * wide) / tensor_ranks)
-    cheap = size * (2 * norm / shared + again_of_tensors / tensor_ranks)
-    kept, again = {
-        "none": (whole, 0.0),
-        "selective": (fused, matrices) if layer == "gpt" else (outputs, cheap),
-        "full": (2.0 * size / (1 if layer == "gpt" else shared), whole),
+    elements = sequence * micro_batch * hidden
+    size = elements / tensor_ranks
+    keys = 2 * kv_heads / heads
+    wide = 2 * ffn / hidden
+    norm = 8 if layer == "llama" else 4
+    attention = 4 + 2 * keys
+    swiglu = wide * (4 if layer == "llama" else 3)
+    whole = size * (2 * norm + attention + swiglu)
+    outputs = size * (6 + attention + 2 * wide)
+    kept = {"none": whole, "selective": outputs, "full": 2.0 * size}[recompute]
+    again = {
+        "none": 0.0,
+        "selective": size * (2 * norm + 2 + keys + swiglu - 2 * wide),
+        "full": whole,
     }[recompute]
-    outside = norm * size / shared + 4 * sequence * micro_batch * vocab / tensor_ranks
+    outside = norm * size + 4 * sequence * micro_batch * vocab / tensor_ranks
     return {
         "layer_bytes": kept,
-        "copies": kept / (2 * size),
+        "copies": kept / (2 * elements),
         "layers_bytes": layers * kept,
         "recomputed_bytes": again,
         "outside_bytes": outside,
@@ -329,7 +310,7 @@ def compute_kv_cache(
 
 def count_flops(
     *, layer_matmul_parameters: float, output_parameters: float, layers: int, attention_width: int,
-    sequence: int, causal: bool, recompute: str, tokens: float,
+    sequence: int, causal: bool, recompute: str,
 ) -> Row:  # fmt: skip
     """FLOPs of training per token: two per parameter and pass, and the attention.
 
@@ -350,8 +331,6 @@ def count_flops(
         "model_flop": 3 * forward,
         "hardware_flop": 3 * forward + again,
         "attention_share": attention / forward,
-        "total_model_flop": 3 * forward * tokens,
-        "total_hardware_flop": (3 * forward + again) * tokens,
     }
 
 
@@ -376,13 +355,12 @@ def compute_all_reduce(
 ) -> Row:
     """Seconds of an all-reduce in the model latency x steps + bytes / bandwidth.
 
-    `recursive` is halving and doubling (Rabenseifner's algorithm). `double-tree` are two binary
-    trees that share the work, as in NCCL, for payloads that fill the pipeline. The time of adding
-    is left out. Bus bandwidth as nccl-tests defines it: payload / time x 2 (n - 1) / n.
+    `double-tree` are two binary trees that share the work, as in NCCL, for payloads that fill the
+    pipeline. The time of adding is left out. Bus bandwidth as nccl-tests defines it:
+    payload / time x 2 (n - 1) / n.
     """
-    hops = math.ceil(math.log2(ranks))
     factor = 2 * (ranks - 1) / ranks
-    steps = 2 * (ranks - 1) if algorithm == "ring" else 2 * hops
+    steps = 2 * (ranks - 1 if algorithm == "ring" else math.ceil(math.log2(ranks)))
     sent = payload_bytes * (2.0 if algorithm == "double-tree" else factor)
     seconds = steps * latency + sent / bandwidth
     return {
@@ -427,7 +405,6 @@ def compute_bubble(*, stages: int, micro_batches: int, chunks: int) -> Row:
     return {
         "bubble_over_ideal": (stages - 1) / work,
         "bubble_share": (stages - 1) / (work + stages - 1),
-        "efficiency": work / (work + stages - 1),
     }
 
 
@@ -452,42 +429,37 @@ def compute_lost_share(interval: float, write_seconds: float, restart: float, mt
 
 def plan_checkpoints(
     *, parameters: float, bytes_per_parameter: float, write_bandwidth: float, device_mtbf: float,
-    devices: int, restart_seconds: float, tokens_per_second: float, own_interval: float,
+    devices: int, restart_seconds: float, own_interval: float,
 ) -> Row:  # fmt: skip
     """Size and write time of a checkpoint, and how often to write one.
 
     Failures are independent and equally likely at any time: the job's mean time between failures is
     that of a device over their number. A checkpoint has no gradients: 14 bytes per parameter with
-    AdamW in mixed precision. Writing blocks the training. On average, a failure loses half of an
-    interval and its writing. Without `own_interval` that share is the one of Daly's interval.
+    AdamW in mixed precision. Writing blocks the training. Without `own_interval` its share is that
+    of Daly's interval.
     """
     size = parameters * bytes_per_parameter
     write = size / write_bandwidth
     mtbf = device_mtbf / devices
-    young = math.sqrt(2 * write * mtbf)
-    first_order = math.sqrt(2 * write * (mtbf + restart_seconds)) - write
     interval = choose_daly_interval(write, mtbf)
     own = own_interval if own_interval > 0 else interval
     return {
         "checkpoint_bytes": size,
         "write_seconds": write,
         "job_mtbf": mtbf,
-        "young_interval": young,
-        "daly_first_interval": max(0.0, first_order),
+        "young_interval": math.sqrt(2 * write * mtbf),
         "daly_interval": interval,
         "write_share": write / (interval + write),
-        "young_lost_share": compute_lost_share(young, write, restart_seconds, mtbf),
         "lost_share": compute_lost_share(interval, write, restart_seconds, mtbf),
         "own_lost_share": compute_lost_share(own, write, restart_seconds, mtbf),
-        "tokens_lost_by_failure": tokens_per_second * (interval + write) / 2,
     }
 
 
 def plan_run(
     *, model_flop: float, tokens: float, devices: int, peak: float, mfu: float, useful_share: float,
-    device_hour_price: float, device_watts: float, power_usage_effectiveness: float,
+    device_hour_price: float,
 ) -> Row:  # fmt: skip
-    """Time, cost and energy of a run: its FLOPs over the FLOP/s that the devices achieve.
+    """Time and cost of a run: its FLOPs over the FLOP/s that the devices achieve.
 
     `useful_share` is what failures, restarts and checkpoints leave of the wall-clock time.
     """
@@ -500,7 +472,6 @@ def plan_run(
         "gpu_hours": gpu_hours,
         "run_tokens_per_second": tokens / seconds,
         "cost": gpu_hours * device_hour_price,
-        "energy": seconds * devices * device_watts * power_usage_effectiveness,
     }
 
 
@@ -513,25 +484,6 @@ def compute_batch(
         "global_batch": batch,
         "step_tokens": batch * sequence,
         "steps": math.ceil(tokens / (batch * sequence)),
-    }
-
-
-def compute_storage(
-    *, dataset_tokens: float, token_bytes: float, tokens_per_second: float, checkpoint_bytes: float,
-    checkpoint_interval: float, checkpoints_kept: int, usable_share: float,
-) -> Row:  # fmt: skip
-    """Bytes that a run needs on its file system, and its average read and write rates.
-
-    `usable_share` is how full the file system may become before it fails or slows down.
-    """
-    needed = dataset_tokens * token_bytes + checkpoint_bytes * checkpoints_kept
-    write_rate = checkpoint_bytes / checkpoint_interval
-    return {
-        "read_rate": tokens_per_second * token_bytes,
-        "write_rate": write_rate,
-        "written_per_day": write_rate * 86400,
-        "needed_bytes": needed,
-        "bought_bytes": needed / usable_share,
     }
 
 
@@ -551,11 +503,6 @@ def compute_decode(
     }
 
 
-def compute_transfer(*, payload_bytes: float, bandwidth: float, efficiency: float) -> Row:
-    """Seconds to send bytes over a link of which a share of the bandwidth is achieved."""
-    return {"transfer_seconds": payload_bytes / (bandwidth * efficiency)}
-
-
 def describe_number_format(*, exponent_bits: int, mantissa_bits: int, special: str) -> Row:
     """Range, precision and number of values of a floating-point format with a sign bit.
 
@@ -570,8 +517,6 @@ def describe_number_format(*, exponent_bits: int, mantissa_bits: int, special: s
     smallest_normal = 2.0 ** (1 - bias)
     reserved = 2 * 2**mantissa_bits if special == "ieee" else 2 if special == "fn" else 0
     return {
-        "number_bits": 1 + exponent_bits + mantissa_bits,
-        "bias": bias,
         "largest": largest,
         "smallest_normal": smallest_normal,
         "smallest": smallest_normal * step,
@@ -595,64 +540,52 @@ HIDDEN = Input("hidden", "hidden size", "1", 4096, 1, 100_000)
 HEADS = Input("heads", "attention heads", "1", 32, 1, 1000)
 KV_HEADS = Input("kv_heads", "key-value heads", "1", 8, 1, 1000)
 HEAD_SIZE = Input("head_size", "head size", "1", 128, 1, 1024)
+FFN = Input("ffn", "hidden size of the MLP (of one expert)", "1", 14_336, 1, 400_000)
 VOCAB = Input("vocab", "vocabulary size", "1", 128_256, 1, 1_000_000)
-FEWER_KV_HEADS = ("kv_heads <= heads", "there are at most as many key-value heads as heads")
+OF_FLOPS = (SEQUENCE, CAUSAL, RECOMPUTED)
+WHOLE_GROUPS = (
+    "ceil(heads / kv_heads) == heads / kv_heads",
+    "heads share key-value heads evenly: heads is a multiple of kv_heads",
+)
 
 # fmt: off
 CALCULATORS = (
     Calculator(
         "parameters", "Parameters of a transformer",
         "How many parameters does a decoder transformer have, and how many does a token use?",
-        (
-            LAYER_COUNT, HIDDEN, HEADS, KV_HEADS, HEAD_SIZE,
-            Input("ffn", "hidden size of the MLP (of one expert)", "1", 14_336, 1, 400_000),
-            VOCAB,
-            Input("positions", "learned positions", "1", 0, 0, 1_000_000),
-            Input("gated", "gated MLP (SwiGLU: three matrices)", "1", True),
-            Input("biases", "biases, and norms with a shift", "1", False),
-            Input("tied", "output shares the embedding's weights", "1", False),
-            Input("experts", "experts per layer", "1", 1, 1, 1024),
-            Input("active_experts", "experts per token", "1", 1, 1, 1024),
-        ),
-        (
-            Output("attention_parameters", "attention of a layer", "1"),
-            Output("mlp_parameters", "MLP of a layer, or one expert", "1"),
-            Output("layer_parameters", "a layer", "1"),
-            Output("total_parameters", "the model", "1"),
-            Output("active_parameters", "active per token", "1"),
-            Output("layer_matmul_parameters", "in matmuls of all layers, active", "1"),
-            Output("output_parameters", "in the matmul of the logits", "1"),
-        ),
+        (LAYER_COUNT, HIDDEN, HEADS, KV_HEADS, HEAD_SIZE, FFN, VOCAB,
+         Input("tied", "output shares the embedding's weights", "1", False),
+         Input("experts", "experts per layer", "1", 1, 1, 1024),
+         Input("active_experts", "experts per token", "1", 1, 1, 1024)),
+        (Output("attention_parameters", "attention of a layer", "1"),
+         Output("mlp_parameters", "MLP of a layer, or one expert", "1"),
+         Output("layer_parameters", "a layer", "1"),
+         Output("total_parameters", "the model", "1"),
+         Output("active_parameters", "active per token", "1"),
+         Output("layer_matmul_parameters", "in matmuls of all layers, active", "1"),
+         Output("output_parameters", "in the matmul of the logits", "1")),
         count_transformer_parameters,
-        "Vaswani et al. 2017, arXiv:1706.03762; Ainslie et al. 2023, arXiv:2305.13245; "
-        "Shazeer 2020, arXiv:2002.05202; Jiang et al. 2024, arXiv:2401.04088",
-        (
-            FEWER_KV_HEADS,
-            ("ceil(heads / kv_heads) == heads / kv_heads",
-             "heads share key-value heads evenly: heads is a multiple of kv_heads"),
-            ("active_experts <= experts", "there are at most as many active experts as experts"),
-        ),
+        "Ainslie et al. 2023, arXiv:2305.13245; Shazeer 2020, arXiv:2002.05202; "
+        "Jiang et al. 2024, arXiv:2401.04088",
+        (WHOLE_GROUPS,
+         ("active_experts <= experts", "there are at most as many active experts as experts")),
     ),
     Calculator(
         "memory", "Memory of training",
         "How much memory do weights, gradients and optimizer states take per rank?",
-        (
-            PARAMETERS,
-            Input("mode", "optimizer and precision", "1", "adamw-mixed", choices=tuple(MODES)),
-            ZERO_STAGE,
-            Input("data_ranks", "data-parallel ranks", "1", 64, 1, 1_000_000),
-            Input("model_ranks", "tensor x pipeline ranks", "1", 1, 1, 100_000),
-            Input("matrix_size", "matrix size (Adafactor)", "1", 4096, 1, 1_000_000),
-        ),
-        (
-            Output("bytes_per_parameter", "per parameter, not sharded", "B"),
-            Output("weights_bytes", "weights", "B"),
-            Output("gradients_bytes", "gradients", "B"),
-            Output("master_bytes", "master weights", "B"),
-            Output("states_bytes", "optimizer states", "B"),
-            Output("rank_bytes", "per rank", "B"),
-            Output("all_ranks_bytes", "all ranks", "B"),
-        ),
+        (PARAMETERS,
+         Input("mode", "optimizer and precision", "1", "adamw-mixed", choices=tuple(MODES)),
+         ZERO_STAGE,
+         Input("data_ranks", "data-parallel ranks", "1", 64, 1, 1_000_000),
+         Input("model_ranks", "tensor x pipeline ranks", "1", 1, 1, 100_000),
+         Input("matrix_size", "matrix size (Adafactor)", "1", 4096, 1, 1_000_000)),
+        (Output("bytes_per_parameter", "per parameter, not sharded", "B"),
+         Output("weights_bytes", "weights", "B"),
+         Output("gradients_bytes", "gradients", "B"),
+         Output("master_bytes", "master weights", "B"),
+         Output("states_bytes", "optimizer states", "B"),
+         Output("rank_bytes", "per rank", "B"),
+         Output("all_ranks_bytes", "all ranks", "B")),
         compute_training_memory,
         "Rajbhandari et al. 2020 (ZeRO), arXiv:1910.02054, section 3.1 and figure 1; "
         "Dettmers et al. 2022, arXiv:2110.02861; Shazeer and Stern 2018, arXiv:1804.04235",
@@ -660,81 +593,56 @@ CALCULATORS = (
     Calculator(
         "activations", "Memory of activations",
         "How much memory do activations take, with and without checkpointing?",
-        (
-            Input("layer", "code of the layer", "1", "llama", choices=LAYERS),
-            LAYER_COUNT, HIDDEN,
-            Input("ffn", "hidden size of the MLP (llama)", "1", 14_336, 1, 400_000),
-            HEADS, KV_HEADS, SEQUENCE,
-            Input("micro_batch", "sequences per micro-batch", "1", 1, 1, 1024),
-            VOCAB,
-            Input("tensor_ranks", "tensor-parallel ranks", "1", 1, 1, 1024),
-            Input("sequence_parallel", "sequence parallelism", "1", True),
-            RECOMPUTED,
-        ),
-        (
-            Output("layer_bytes", "kept per layer", "B"),
-            Output("copies", "the same in copies of the hidden state", "1"),
-            Output("layers_bytes", "kept for all layers", "B"),
-            Output("recomputed_bytes", "recomputed, one layer at a time", "B"),
-            Output("outside_bytes", "last norm and logits", "B"),
-            Output("activation_bytes", "all activations", "B"),
-        ),
+        (Input("layer", "code of the layer", "1", "llama", choices=("llama", "llama-fused")),
+         LAYER_COUNT, HIDDEN, FFN, HEADS, KV_HEADS, SEQUENCE,
+         Input("micro_batch", "sequences per micro-batch", "1", 1, 1, 1024),
+         VOCAB,
+         Input("tensor_ranks", "tensor-parallel ranks", "1", 1, 1, 1024),
+         RECOMPUTED),
+        (Output("layer_bytes", "kept per layer", "B"),
+         Output("copies", "the same in copies of the hidden state", "1"),
+         Output("layers_bytes", "kept for all layers", "B"),
+         Output("recomputed_bytes", "recomputed, one layer at a time", "B"),
+         Output("outside_bytes", "last norm and logits", "B"),
+         Output("activation_bytes", "all activations", "B")),
         compute_activation_memory,
-        "the tensors that autograd saves, counted; gpt and the split over ranks: "
-        "Korthikanti et al. 2022, arXiv:2205.05198, table 2 and section 4.3",
-        (
-            ("ceil(heads / tensor_ranks) == heads / tensor_ranks",
-             "tensor-parallel ranks have whole heads: heads is a multiple of tensor_ranks"),
-            FEWER_KV_HEADS,
-        ),
+        "the tensors that autograd saves, counted; the split over ranks: "
+        "Korthikanti et al. 2022, arXiv:2205.05198, section 4.3",
+        (("ceil(heads / tensor_ranks) == heads / tensor_ranks",
+          "tensor-parallel ranks have whole heads: heads is a multiple of tensor_ranks"),
+         WHOLE_GROUPS),
     ),
     Calculator(
         "kv-cache", "KV cache",
         "How much memory do the cached keys and values of a batch take?",
-        (
-            Input("attention", "attention", "1", "gqa", choices=("mha", "gqa", "mqa", "mla")),
-            LAYER_COUNT, HEADS, KV_HEADS, HEAD_SIZE,
-            Input("latent_size", "size of the latent vector (mla)", "1", 512, 1, 100_000),
-            Input("rope_size", "size of the rotated key (mla)", "1", 64, 0, 100_000),
-            Input("value_bytes", "bytes per value", "B", 2.0, 0.25, 8.0),
-            Input("tokens", "tokens per sequence", "1", 1024, 1, 10_000_000),
-            Input("sequences", "sequences", "1", 128, 1, 1_000_000),
-        ),
-        (
-            Output("values_per_layer", "values per token and layer", "1"),
-            Output("token_bytes", "per token", "B"),
-            Output("sequence_bytes", "per sequence", "B"),
-            Output("cache_bytes", "all sequences", "B"),
-        ),
+        (Input("attention", "attention", "1", "gqa", choices=("mha", "gqa", "mqa", "mla")),
+         LAYER_COUNT, HEADS, KV_HEADS, HEAD_SIZE,
+         Input("latent_size", "size of the latent vector (mla)", "1", 512, 1, 100_000),
+         Input("rope_size", "size of the rotated key (mla)", "1", 64, 0, 100_000),
+         Input("value_bytes", "bytes per value", "B", 2.0, 0.25, 8.0),
+         Input("tokens", "tokens per sequence", "1", 1024, 1, 10_000_000),
+         Input("sequences", "sequences", "1", 128, 1, 1_000_000)),
+        (Output("values_per_layer", "values per token and layer", "1"),
+         Output("token_bytes", "per token", "B"),
+         Output("sequence_bytes", "per sequence", "B"),
+         Output("cache_bytes", "all sequences", "B")),
         compute_kv_cache,
         "Shazeer 2019, arXiv:1911.02150; Ainslie et al. 2023, arXiv:2305.13245; "
         "DeepSeek-AI 2024, arXiv:2405.04434, section 2.1",
-        (
-            FEWER_KV_HEADS,
-            ('ceil(heads / kv_heads) == heads / kv_heads if attention == "gqa" else True',
-             "heads share key-value heads evenly: heads is a multiple of kv_heads"),
-        ),
+        (WHOLE_GROUPS,),
     ),
     Calculator(
         "flops", "FLOPs of training",
-        "How many floating-point operations does training take per token, and in all?",
-        (
-            Input("layer_matmul_parameters", "in matmuls of the layers", "1", 6.98e9, 1e3, 1e14),
-            Input("output_parameters", "in the matmul of the logits", "1", 0.525e9, 1.0, 1e13),
-            LAYER_COUNT,
-            Input("attention_width", "heads x head size", "1", 4096, 1, 100_000),
-            SEQUENCE,
-            CAUSAL, RECOMPUTED,
-            Input("tokens", "tokens in all (of a step, of a run)", "1", 1e12, 1.0, 1e16),
-        ),
-        (
-            Output("forward_flop", "forward pass per token", "FLOP"),
-            Output("model_flop", "training per token", "FLOP"),
-            Output("hardware_flop", "training per token, with recomputation", "FLOP"),
-            Output("attention_share", "share of the attention", "1"),
-            Output("total_model_flop", "all tokens", "FLOP"),
-            Output("total_hardware_flop", "all tokens, with recomputation", "FLOP"),
-        ),
+        "How many floating-point operations does training take per token?",
+        (Input("layer_matmul_parameters", "in matmuls of the layers", "1", 6.98e9, 1e3, 1e14),
+         Input("output_parameters", "in the matmul of the logits", "1", 0.525e9, 1.0, 1e13),
+         LAYER_COUNT,
+         Input("attention_width", "heads x head size", "1", 4096, 1, 100_000),
+         SEQUENCE, CAUSAL, RECOMPUTED),
+        (Output("forward_flop", "forward pass per token", "FLOP"),
+         Output("model_flop", "training per token", "FLOP"),
+         Output("hardware_flop", "training per token, with recomputation", "FLOP"),
+         Output("attention_share", "share of the attention", "1")),
         count_flops,
         "Chowdhery et al. 2022 (PaLM), arXiv:2204.02311, appendix B; "
         "Narayanan et al. 2021, arXiv:2104.04473, equation 3; "
@@ -743,145 +651,107 @@ CALCULATORS = (
     Calculator(
         "mfu", "Model and hardware FLOPS utilization",
         "Which share of the peak does a training run achieve?",
-        (
-            Input("model_flop", "training per token", "FLOP", 4.8e10, 1e3, 1e16),
-            Input("hardware_flop", "the same, with recomputation", "FLOP", 6.4e10, 1e3, 1e16),
-            Input("step_tokens", "tokens per step", "1", 4.0e6, 1.0, 1e10),
-            Input("step_seconds", "seconds per step", "s", 5.0, 1e-6, 1e6),
-            DEVICES, PEAK,
-        ),
-        (
-            Output("tokens_per_second", "tokens per second", "1/s"),
-            Output("device_model_rate", "needed, per device", "FLOP/s"),
-            Output("device_hardware_rate", "executed, per device", "FLOP/s"),
-            Output("mfu", "MFU", "1"),
-            Output("hfu", "HFU", "1"),
-        ),
+        (Input("model_flop", "training per token", "FLOP", 4.8e10, 1e3, 1e16),
+         Input("hardware_flop", "the same, with recomputation", "FLOP", 6.4e10, 1e3, 1e16),
+         Input("step_tokens", "tokens per step", "1", 4.0e6, 1.0, 1e10),
+         Input("step_seconds", "seconds per step", "s", 5.0, 1e-6, 1e6),
+         DEVICES, PEAK),
+        (Output("tokens_per_second", "tokens per second", "1/s"),
+         Output("device_model_rate", "needed, per device", "FLOP/s"),
+         Output("device_hardware_rate", "executed, per device", "FLOP/s"),
+         Output("mfu", "MFU", "1"),
+         Output("hfu", "HFU", "1")),
         compute_utilization,
         "Chowdhery et al. 2022 (PaLM), arXiv:2204.02311, appendix B",
-        (("hardware_flop >= model_flop", "recomputation only adds to the FLOPs"),),
-        (("hfu <= 1", "this is more than the peak of all devices: one of the inputs is wrong"),),
-        (PARAMETERS, SEQUENCE, CAUSAL, RECOMPUTED),
+        (("hardware_flop >= model_flop", "recomputation only adds to the FLOPs"),
+         ("hardware_flop * step_tokens <= peak * devices * step_seconds",
+          "this is more than the peak of all devices: one of the inputs is wrong")),
+        also=(PARAMETERS, SEQUENCE, CAUSAL, RECOMPUTED),
     ),
     Calculator(
         "all-reduce", "All-reduce",
         "How long does an all-reduce take at best?",
-        (
-            Input("algorithm", "algorithm", "1", "ring",
-                  choices=("ring", "recursive", "double-tree")),
-            Input("payload_bytes", "payload", "B", 8e9, 1.0, 1e13),
-            Input("ranks", "ranks", "1", 8, 2, 1_000_000),
-            Input("bandwidth", "bandwidth of a rank's link, each way", "B/s", 280e9, 1e3, 1e14),
-            Input("latency", "latency of a step", "s", 1e-5, 1e-9, 1.0),
-        ),
-        (
-            Output("steps", "steps, one after another", "1"),
-            Output("sent_bytes", "sent by each rank", "B"),
-            Output("collective_seconds", "time", "s"),
-            Output("algbw", "algorithm bandwidth", "B/s"),
-            Output("busbw", "bus bandwidth", "B/s"),
-        ),
+        (Input("algorithm", "algorithm", "1", "ring", choices=("ring", "double-tree")),
+         Input("payload_bytes", "payload", "B", 8e9, 1.0, 1e13),
+         Input("ranks", "ranks", "1", 8, 2, 1_000_000),
+         Input("bandwidth", "bandwidth of a rank's link, each way", "B/s", 280e9, 1e3, 1e14),
+         Input("latency", "latency of a step", "s", 1e-5, 1e-9, 1.0)),
+        (Output("steps", "steps, one after another", "1"),
+         Output("sent_bytes", "sent by each rank", "B"),
+         Output("collective_seconds", "time", "s"),
+         Output("algbw", "algorithm bandwidth", "B/s"),
+         Output("busbw", "bus bandwidth", "B/s")),
         compute_all_reduce,
-        "Patarasuk and Yuan 2009, doi:10.1016/j.jpdc.2008.09.002; Thakur, Rabenseifner and Gropp "
-        "2005, doi:10.1177/1094342005051521; Sanders, Speck and Traeff 2009, "
+        "Patarasuk and Yuan 2009, doi:10.1016/j.jpdc.2008.09.002; Sanders, Speck and Traeff 2009, "
         "doi:10.1016/j.parco.2009.09.001; nccl-tests, doc/PERFORMANCE.md",
     ),
     Calculator(
         "zero-traffic", "Traffic of data parallelism",
         "How much does each rank send per training step with DDP or ZeRO, and how long?",
-        (
-            PARAMETERS, ZERO_STAGE,
-            Input("ranks", "data-parallel ranks", "1", 64, 2, 1_000_000),
-            Input("weight_bytes", "bytes per weight", "B", 2.0, 0.25, 8.0),
-            Input("gradient_bytes", "bytes per gradient", "B", 2.0, 0.25, 8.0),
-            Input("accumulation", "gradient accumulation steps", "1", 1, 1, 100_000),
-            Input("bandwidth", "bus bandwidth of a rank", "B/s", 40e9, 1e3, 1e14),
-        ),
-        (
-            Output("traffic_bytes", "sent by each rank per step", "B"),
-            Output("traffic_seconds", "time, nothing overlapped", "s"),
-        ),
+        (PARAMETERS, ZERO_STAGE,
+         Input("ranks", "data-parallel ranks", "1", 64, 2, 1_000_000),
+         Input("weight_bytes", "bytes per weight", "B", 2.0, 0.25, 8.0),
+         Input("gradient_bytes", "bytes per gradient", "B", 2.0, 0.25, 8.0),
+         Input("accumulation", "gradient accumulation steps", "1", 1, 1, 100_000),
+         Input("bandwidth", "bus bandwidth of a rank", "B/s", 40e9, 1e3, 1e14)),
+        (Output("traffic_bytes", "sent by each rank per step", "B"),
+         Output("traffic_seconds", "time, nothing overlapped", "s")),
         compute_zero_traffic,
         "Rajbhandari et al. 2020 (ZeRO), arXiv:1910.02054, section 7",
     ),
     Calculator(
         "bubble", "Pipeline bubble",
         "Which share of the time are the devices of a pipeline idle?",
-        (
-            Input("stages", "pipeline stages", "1", 8, 1, 1024),
-            Input("micro_batches", "micro-batches per step", "1", 32, 1, 100_000),
-            Input("chunks", "chunks of layers per device (1: GPipe, 1F1B)", "1", 1, 1, 128),
-        ),
-        (
-            Output("bubble_over_ideal", "bubble, of the ideal time", "1"),
-            Output("bubble_share", "bubble, of the whole time", "1"),
-            Output("efficiency", "work, of the whole time", "1"),
-        ),
+        (Input("stages", "pipeline stages", "1", 8, 1, 1024),
+         Input("micro_batches", "micro-batches per step", "1", 32, 1, 100_000),
+         Input("chunks", "chunks of layers per device (1: GPipe, 1F1B)", "1", 1, 1, 128)),
+        (Output("bubble_over_ideal", "bubble, of the ideal time", "1"),
+         Output("bubble_share", "bubble, of the whole time", "1")),
         compute_bubble,
         "Narayanan et al. 2021, arXiv:2104.04473, section 2.2; Huang et al. 2019, arXiv:1811.06965",
-        (
-            ("ceil(micro_batches / stages) == micro_batches / stages if chunks > 1 else True",
-             "interleaving (chunks above 1) needs micro_batches to be a multiple of stages"),
-        ),
+        (("ceil(micro_batches / stages) == micro_batches / stages if chunks > 1 else True",
+          "interleaving (chunks above 1) needs micro_batches to be a multiple of stages"),),
     ),
     Calculator(
         "checkpoint", "Checkpoints",
         "How large is a checkpoint, how often should one be written, and what does that cost?",
-        (
-            Input("parameters", "parameters of the model", "1", 176e9, 1e6, 1e14),
-            Input("bytes_per_parameter", "bytes per parameter in it", "B", 14.0, 0.5, 32.0),
-            Input("write_bandwidth", "write bandwidth, all ranks", "B/s", 61.6e9, 1e6, 1e14),
-            Input("device_mtbf", "mean time between failures of a device", "s", 2.88e7, 1e5, 1e10),
-            Input("devices", "devices (GPUs)", "1", 400, 1, 1_000_000),
-            Input("restart_seconds", "time to be back at work", "s", 100.0, 0.0, 1e5),
-            Input("tokens_per_second", "tokens per second", "1/s", 1e5, 1.0, 1e10),
-            Input("own_interval", "your own interval, 0 for none", "s", 0.0, 0.0, 1e7),
-        ),
-        (
-            Output("checkpoint_bytes", "checkpoint", "B"),
-            Output("write_seconds", "writing it", "s"),
-            Output("job_mtbf", "mean time between failures of the job", "s"),
-            Output("young_interval", "interval after Young", "s"),
-            Output("daly_first_interval", "interval after Daly, first order", "s"),
-            Output("daly_interval", "interval after Daly, higher order", "s"),
-            Output("write_share", "share of the time spent writing, after Daly", "1"),
-            Output("young_lost_share", "share of the time lost in all, after Young", "1"),
-            Output("lost_share", "share of the time lost in all, after Daly", "1"),
-            Output("own_lost_share", "the same with your own interval (0: Daly's)", "1"),
-            Output("tokens_lost_by_failure", "tokens lost per failure, after Daly", "1"),
-        ),
+        (Input("parameters", "parameters of the model", "1", 176e9, 1e6, 1e14),
+         Input("bytes_per_parameter", "bytes per parameter in it", "B", 14.0, 0.5, 32.0),
+         Input("write_bandwidth", "write bandwidth, all ranks", "B/s", 61.6e9, 1e6, 1e14),
+         Input("device_mtbf", "mean time between failures of a device", "s", 2.88e7, 1e5, 1e10),
+         Input("devices", "devices (GPUs)", "1", 400, 1, 1_000_000),
+         Input("restart_seconds", "time to be back at work", "s", 100.0, 0.0, 1e5),
+         Input("own_interval", "your own interval, 0 for none", "s", 0.0, 0.0, 1e7)),
+        (Output("checkpoint_bytes", "checkpoint", "B"),
+         Output("write_seconds", "writing it", "s"),
+         Output("job_mtbf", "mean time between failures of the job", "s"),
+         Output("young_interval", "interval after Young", "s"),
+         Output("daly_interval", "interval after Daly", "s"),
+         Output("write_share", "share of the time spent writing, after Daly", "1"),
+         Output("lost_share", "share of the time lost in all, after Daly", "1"),
+         Output("own_lost_share", "the same with your own interval (0: Daly's)", "1")),
         plan_checkpoints,
         "Young 1974, doi:10.1145/361147.361115; Daly 2006, doi:10.1016/j.future.2004.11.016",
-        (
-            ("(own_interval + restart_seconds) * devices / device_mtbf < 99",
-             "the job fails far more often than you restart or write checkpoints"),
-            ("parameters * bytes_per_parameter * devices < write_bandwidth * device_mtbf",
-             "the job fails far more often than a checkpoint can be written"),
-        ),
+        (("(own_interval + restart_seconds) * devices / device_mtbf < 99",
+          "the job fails far more often than you restart or write checkpoints"),
+         ("parameters * bytes_per_parameter * devices < write_bandwidth * device_mtbf",
+          "the job fails far more often than a checkpoint can be written")),
     ),
     Calculator(
         "run", "Time and cost of a run",
         "How long does a training run take, and what does it cost?",
-        (
-            Input("model_flop", "training per token", "FLOP", 4.8e10, 1e3, 1e16),
-            Input("tokens", "tokens", "1", 1e12, 1.0, 1e16),
-            Input("devices", "devices (GPUs)", "1", 1000, 1, 1_000_000),
-            PEAK,
-            Input("mfu", "MFU", "1", 0.4, 1e-4, 1.0),
-            Input("useful_share", "share of the time at work", "1", 0.96, 0.01, 1.0),
-            Input("device_hour_price", "price per GPU-hour", "1", 2.88, 0.0, 1e4),
-            Input("device_watts", "power of a device and its share of the node", "W", 1e3, 0, 1e5),
-            Input("power_usage_effectiveness", "power of the building over that of the nodes", "1",
-                  1.2, 1.0, 4.0),
-        ),
-        (
-            Output("run_flop", "FLOPs", "FLOP"),
-            Output("run_seconds", "time", "s"),
-            Output("gpu_hours", "GPU-hours", "1"),
-            Output("run_tokens_per_second", "tokens per second", "1/s"),
-            Output("cost", "cost, in the currency of the price", "1"),
-            Output("energy", "energy", "J"),
-        ),
+        (Input("model_flop", "training per token", "FLOP", 4.8e10, 1e3, 1e16),
+         Input("tokens", "tokens", "1", 1e12, 1.0, 1e16),
+         Input("devices", "devices (GPUs)", "1", 1000, 1, 1_000_000),
+         PEAK,
+         Input("mfu", "MFU", "1", 0.4, 1e-4, 1.0),
+         Input("useful_share", "share of the time at work", "1", 0.96, 0.01, 1.0),
+         Input("device_hour_price", "price per GPU-hour", "1", 2.88, 0.0, 1e4)),
+        (Output("run_flop", "FLOPs", "FLOP"),
+         Output("run_seconds", "time", "s"),
+         Output("gpu_hours", "GPU-hours", "1"),
+         Output("run_tokens_per_second", "tokens per second", "1/s"),
+         Output("cost", "cost, in the currency of the price", "1")),
         plan_run,
         "the definition of MFU in Chowdhery et al. 2022 (PaLM), arXiv:2204.02311, appendix B",
         also=(PARAMETERS, SEQUENCE, CAUSAL),
@@ -889,96 +759,48 @@ CALCULATORS = (
     Calculator(
         "batch", "Global batch",
         "How many sequences and tokens are in a step, and how many steps in a run?",
-        (
-            Input("micro_batch", "sequences per micro-batch", "1", 8, 1, 10_000),
-            Input("accumulation", "gradient accumulation steps", "1", 32, 1, 100_000),
-            Input("data_ranks", "data-parallel ranks", "1", 4, 1, 1_000_000),
-            Input("sequence", "tokens per sequence", "1", 2048, 1, 10_000_000),
-            Input("tokens", "tokens of the run", "1", 1e12, 1.0, 1e16),
-        ),
-        (
-            Output("global_batch", "sequences per step", "1"),
-            Output("step_tokens", "tokens per step", "1"),
-            Output("steps", "steps", "1"),
-        ),
+        (Input("micro_batch", "sequences per micro-batch", "1", 8, 1, 10_000),
+         Input("accumulation", "gradient accumulation steps", "1", 32, 1, 100_000),
+         Input("data_ranks", "data-parallel ranks", "1", 4, 1, 1_000_000),
+         Input("sequence", "tokens per sequence", "1", 2048, 1, 10_000_000),
+         Input("tokens", "tokens of the run", "1", 1e12, 1.0, 1e16)),
+        (Output("global_batch", "sequences per step", "1"),
+         Output("step_tokens", "tokens per step", "1"),
+         Output("steps", "steps", "1")),
         compute_batch,
         "the definition",
     ),
     Calculator(
-        "storage", "Storage of a run",
-        "How much storage does a run need, and how fast?",
-        (
-            Input("dataset_tokens", "tokens of the dataset", "1", 1e13, 0.0, 1e16),
-            Input("token_bytes", "bytes per token on disk", "B", 4.0, 0.5, 1e6),
-            Input("tokens_per_second", "tokens per second", "1/s", 1e6, 0.0, 1e10),
-            Input("checkpoint_bytes", "checkpoint", "B", 2.4e12, 0.0, 1e15),
-            Input("checkpoint_interval", "time between checkpoints", "s", 10_800.0, 1.0, 1e7),
-            Input("checkpoints_kept", "checkpoints kept", "1", 25, 0, 100_000),
-            Input("usable_share", "share that may be filled", "1", 0.8, 0.05, 1.0),
-        ),
-        (
-            Output("read_rate", "reading, average", "B/s"),
-            Output("write_rate", "writing, average", "B/s"),
-            Output("written_per_day", "written per day", "B"),
-            Output("needed_bytes", "data and checkpoints", "B"),
-            Output("bought_bytes", "to buy", "B"),
-        ),
-        compute_storage,
-        "counted from the quantities themselves",
-    ),
-    Calculator(
         "decode", "Upper bound of generation",
         "How many tokens per second does the memory bandwidth allow a model to generate?",
-        (
-            Input("weight_bytes", "weights read per step", "B", 16e9, 1e3, 1e15),
-            Input("kv_token_bytes", "KV cache per token", "B", 131_072.0, 0.0, 1e9),
-            Input("context", "tokens of context, average", "1", 4096, 0, 10_000_000),
-            Input("batch", "sequences at once", "1", 16, 1, 1_000_000),
-            Input("memory_bandwidth", "memory bandwidth per device", "B/s", 3.35e12, 1e6, 1e15),
-            Input("devices", "devices that share the work", "1", 1, 1, 100_000),
-        ),
-        (
-            Output("step_read_bytes", "read per step", "B"),
-            Output("decode_seconds", "a step, at least", "s"),
-            Output("sequence_tokens_per_second", "tokens per second per sequence, at most", "1/s"),
-            Output("decode_tokens_per_second", "tokens per second in all, at most", "1/s"),
-        ),
+        (Input("weight_bytes", "weights read per step", "B", 16e9, 1e3, 1e15),
+         Input("kv_token_bytes", "KV cache per token", "B", 131_072.0, 0.0, 1e9),
+         Input("context", "tokens of context, average", "1", 4096, 0, 10_000_000),
+         Input("batch", "sequences at once", "1", 16, 1, 1_000_000),
+         Input("memory_bandwidth", "memory bandwidth per device", "B/s", 3.35e12, 1e6, 1e15),
+         Input("devices", "devices that share the work", "1", 1, 1, 100_000)),
+        (Output("step_read_bytes", "read per step", "B"),
+         Output("decode_seconds", "a step, at least", "s"),
+         Output("sequence_tokens_per_second", "tokens per second per sequence, at most", "1/s"),
+         Output("decode_tokens_per_second", "tokens per second in all, at most", "1/s")),
         compute_decode,
         "Pope et al. 2022, arXiv:2211.05102, section 2",
         also=(PARAMETERS,),
     ),
     Calculator(
-        "transfer", "Transfer",
-        "How long does it take to send bytes over a link?",
-        (
-            Input("payload_bytes", "payload", "B", 320e9, 1.0, 1e18),
-            Input("bandwidth", "bandwidth (1 Gbit/s is 0.125e9)", "B/s", 25e9, 1.0, 1e15),
-            Input("efficiency", "share of it that is achieved", "1", 0.8, 0.001, 1.0),
-        ),
-        (Output("transfer_seconds", "time", "s"),),
-        compute_transfer,
-        "the definition",
-    ),
-    Calculator(
         "number-format", "Number format",
         "Which range and precision does a floating-point format have?",
-        (
-            Input("exponent_bits", "exponent bits", "1", 8, 2, 11),
-            Input("mantissa_bits", "mantissa bits", "1", 7, 1, 52),
-            Input("special", "what the last bit patterns mean", "1", "ieee", choices=SPECIAL),
-        ),
-        (
-            Output("number_bits", "bits per number, with the sign", "1"),
-            Output("bias", "bias of the exponent", "1"),
-            Output("largest", "largest number", "1"),
-            Output("smallest_normal", "smallest normal number", "1"),
-            Output("smallest", "smallest above zero", "1"),
-            Output("step", "from 1 to the next", "1"),
-            Output("relative_error", "rounding error of a normal number, at most", "1"),
-            Output("decimal_digits", "decimal digits", "1"),
-            Output("doublings", "doublings from the smallest to the largest", "1"),
-            Output("distinct_values", "different finite numbers", "1"),
-        ),
+        (Input("exponent_bits", "exponent bits", "1", 8, 2, 11),
+         Input("mantissa_bits", "mantissa bits", "1", 7, 1, 52),
+         Input("special", "what the last bit patterns mean", "1", "ieee", choices=SPECIAL)),
+        (Output("largest", "largest number", "1"),
+         Output("smallest_normal", "smallest normal number", "1"),
+         Output("smallest", "smallest above zero", "1"),
+         Output("step", "from 1 to the next", "1"),
+         Output("relative_error", "rounding error of a normal number, at most", "1"),
+         Output("decimal_digits", "decimal digits", "1"),
+         Output("doublings", "doublings from the smallest to the largest", "1"),
+         Output("distinct_values", "different finite numbers", "1")),
         describe_number_format,
         "IEEE 754-2019, section 3.3; Micikevicius et al. 2022, arXiv:2209.05433; OCP Microscaling "
         "Formats 1.0; ml_dtypes, README",
@@ -987,8 +809,8 @@ CALCULATORS = (
 # fmt: on
 UNITS = {each.name: each.unit for one in CALCULATORS for each in (*one.inputs, *one.outputs)}
 OF_MODEL = {*SHAPE, "parameters", "output_parameters", "model_flop", "kv_token_bytes"}
-OF_GPU = {"peak", "memory_bandwidth"}
-FILLS_MEMORY = ("rank_bytes", "activation_bytes", "cache_bytes")
+FILLS_MEMORY = {"rank_bytes", "activation_bytes", "cache_bytes"}
+OF_GPU = {"peak", "memory_bandwidth", *FILLS_MEMORY}
 ZERO_PAPER = [120e9, 31.40625e9, 16.640625e9, 1.875e9]
 """Bytes per rank by ZeRO stage for 7.5e9 parameters on 64 ranks: figure 1 of the paper."""
 
@@ -1007,19 +829,18 @@ def derive_inputs(calculator: Calculator, given: Row) -> Row:
         _, found["parameters"], active = EXPERTS[given["model"]]
     elif "model" in given:
         shape = dict(zip(SHAPE, MODELS[given["model"]][1:], strict=True))
-        rest = {"positions": 0, "gated": True, "biases": False, "tied": False}
-        counted = count_transformer_parameters(**shape, **rest, experts=1, active_experts=1)
-        matmul = {name: counted[name] for name in ("layer_matmul_parameters", "output_parameters")}
-        width = shape["heads"] * shape["head_size"]
-        asked = (SEQUENCE, CAUSAL, RECOMPUTED)
-        chosen = {one.name: given.get(one.name, one.default) for one in asked}
-        flops = count_flops(
-            **matmul, **chosen, layers=shape["layers"], attention_width=width, tokens=1.0
-        )
-        found |= {**shape, **matmul, "attention_width": width}
-        found["parameters"] = counted["total_parameters"]
-        found |= {name: flops[name] for name in ("model_flop", "hardware_flop")}
+        counted = count_transformer_parameters(**shape, tied=False, experts=1, active_experts=1)
+        asked = {
+            "layers": shape["layers"],
+            "attention_width": shape["heads"] * shape["head_size"],
+            "layer_matmul_parameters": counted["layer_matmul_parameters"],
+            "output_parameters": counted["output_parameters"],
+        }
+        chosen = {one.name: given.get(one.name, one.default) for one in OF_FLOPS}
+        flops = count_flops(**asked, **chosen)
         keys = shape["layers"] * shape["kv_heads"] * shape["head_size"]
+        found |= {**shape, **asked, "parameters": counted["total_parameters"]}
+        found |= {"model_flop": flops["model_flop"], "hardware_flop": flops["hardware_flop"]}
         found["kv_token_bytes"] = 2 * 2.0 * keys  # keys and values, in 16 bits
     found |= given
     if active and "model_flop" not in found:
@@ -1045,12 +866,9 @@ def calculate(calculator: Calculator, given: Row) -> tuple[Row, Row]:
                 raise UsageError(f"{option} {value:g}: this has to be from {low:g} to {high:g}")
             value = int(value) if asked.kind == "integer" else float(value)
         values[asked.name] = value
-    try:
-        for message in list_broken(calculator.requires, values):
-            raise UsageError(f"{calculator.name}: {message}")
-        answers = calculator.function(**values)
-    except (OverflowError, ZeroDivisionError) as error:
-        raise UsageError(f"{calculator.name}: these numbers are too extreme") from error
+    for message in list_broken(calculator.requires, values):
+        raise UsageError(f"{calculator.name}: {message}")
+    answers = calculator.function(**values)
     return values, {output.name: answers[output.name] for output in calculator.outputs}
 
 
@@ -1060,95 +878,66 @@ def list_broken(conditions: Sequence[tuple[str, str]], values: Mapping[str, Any]
     return [text for condition, text in conditions if not eval(condition, known, dict(values))]
 
 
-def list_cases(calculator: Calculator, options: argparse.Namespace) -> list[Row]:
-    """What is given for each case: all combinations."""
-    names = [each.name for each in (*calculator.inputs, *calculator.also)]
-    given = {
-        name: list(dict.fromkeys(getattr(options, name)))
-        for name in ("model", "gpu", "gpus", *names)
-        if getattr(options, name, None) is not None
-    }
-    return [dict(zip(given, values, strict=True)) for values in itertools.product(*given.values())]
+def print_answer(calculator: Calculator, given: Sequence[Row], rows: Sequence[Row]) -> None:
+    """Print the table with a column per case; then the defaults that were used, and the source."""
 
-
-def print_answer(calculator: Calculator, given: Sequence[Row], rows: Sequence[Row]) -> list[str]:
-    """Print the table, derived inputs, defaults, and the source; returns the defaults used."""
-
-    def show(row: Row, name: str) -> str:
-        value, unit = row[name], UNITS.get(name, "1")
-        is_plain = unit == "1" and isinstance(value, float) and abs(value) < 1000
-        text = f"{value:g}" if is_plain else format_quantity(value, unit).partition(" (")[0]
-        return f"{name} {text}"
+    def show(name: str, value: Any) -> str:
+        is_plain = UNITS.get(name, "1") == "1" and isinstance(value, float) and abs(value) < 1000
+        text = f"{value:g}" if is_plain else format_quantity(value, UNITS.get(name, "1"))
+        return f"{name} {text.partition(' (')[0]}"
 
     varied = [name for name in given[0] if any(one[name] != given[0][name] for one in given)]
-    heads = [", ".join(show(one, name) for name in varied) for one in given]
-    outputs = calculator.outputs
-    cells = [[o.label, *(format_quantity(r[o.name], o.unit) for r in rows)] for o in outputs]
-    if len(rows) == 1:
-        heads = ["value", "in base units"]
-        for line, one in zip(cells, outputs, strict=True):
-            line.append(f"{float(rows[0][one.name]):.10g} {one.unit}".removesuffix(" 1"))
+    heads = [", ".join(show(name, one[name]) for name in varied) or "value" for one in given]
+    cells = [
+        [one.label, *(format_quantity(row[one.name], one.unit) for row in rows)]
+        for one in calculator.outputs
+    ]
+    for name in FILLS_MEMORY & set(rows[0]) if "gpu" in given[0] else ():
+        pairs = zip(given, rows, strict=True)
+        shares = [row[name] / (ACCELERATORS[case["gpu"]][2] * 2**30) for case, row in pairs]
+        cells.append(["share of the GPU's memory", *(f"{100 * share:.3g} %" for share in shares)])
     print(format_table([calculator.title, *heads], cells))
     found = derive_inputs(calculator, given[0])
-    names = [each.name for each in calculator.inputs if each.name not in given[0]]
-    derived = [n for n in names if n in found and len({row[n] for row in rows}) == 1]
-    defaults = [name for name in names if name not in found]
-    if given[0].get("model") in MODELS:  # for its FLOPs
-        also = [each.name for each in calculator.also if each != PARAMETERS]
-        defaults += [name for name in also if name not in given[0]]
-    values = {each.name: each.default for each in calculator.also} | rows[0]
-    for title, listed in (("derived", derived), ("defaults used", defaults)):
-        if listed:
-            print(f"{title}: {', '.join(show(values, name) for name in listed)}", file=sys.stderr)
+    asked = [*calculator.inputs, *(calculator.also if given[0].get("model") in MODELS else ())]
+    defaults = [show(one.name, one.default) for one in asked if one.name not in found]
+    print(f"defaults used: {', '.join(defaults) or 'none'}", file=sys.stderr)
     print(f"source: {calculator.source}", file=sys.stderr)
-    return defaults
-
-
-def print_share(case: Row, row: Row) -> None:
-    """Print how much of an accelerator's memory an answer takes."""
-    for name in FILLS_MEMORY:
-        if name in row and "gpu" in case:
-            share = 100 * row[name] / (ACCELERATORS[case["gpu"]][2] * 2**30)
-            print(f"{share:.3g} % of the memory of one {case['gpu']}", file=sys.stderr)
 
 
 def add_calculator(commands: Any, calculator: Calculator) -> None:
     """The subcommand of a calculator: its help shows its function."""
     formula = inspect.getsource(calculator.function).replace("  # fmt: skip", "")
-    parser = commands.add_parser(
-        calculator.name, help=calculator.question,
-        doc=f"{calculator.question}\n\n{formula}\nSource: {calculator.source}",
-    )  # fmt: skip
-    add = parser.add_argument
-    names = {each.name for each in (*calculator.inputs, *calculator.also)}
+    doc = f"{calculator.question}\n\n{formula}\nSource: {calculator.source}"
+    add = commands.add_parser(calculator.name, help=calculator.question, doc=doc).add_argument
+    asked = (*calculator.inputs, *calculator.also)
+    names = {each.name for each in (*asked, *calculator.outputs)}
     if names & OF_MODEL:
         models = (*MODELS, *(() if names & {"layers", "kv_token_bytes"} else EXPERTS))
-        text = f"fill in what follows from a model: {', '.join(models)}"
-        add("--model", nargs="+", choices=models, metavar="NAME", help=text)
-    if names & OF_GPU or any(output.name in FILLS_MEMORY for output in calculator.outputs):
-        text = f"fill in what follows from an accelerator: {', '.join(ACCELERATORS)}"
-        add("--gpu", nargs="+", choices=tuple(ACCELERATORS), metavar="NAME", help=text)
+        add("--model", nargs="+", choices=models, help="fill in what follows from a model")
+    if names & OF_GPU:
+        text = "fill in what follows from an accelerator"
+        add("--gpu", nargs="+", choices=tuple(ACCELERATORS), help=text)
     if "data_ranks" in names:
         add("--gpus", nargs="+", type=large_number, metavar="N", help="GPUs, instead of ranks")
-    for asked in (*calculator.inputs, *calculator.also):
+    for one in asked:
         parse: Callable[[str], Any] = parse_quantity
-        if asked.choices:
-            parse = type(asked.choices[0])
-        elif asked.kind == "boolean":
+        if one.choices:
+            parse = type(one.choices[0])
+        elif one.kind == "boolean":
             parse = yes_or_no
-        elif asked.unit == "s":
+        elif one.unit == "s":
             parse = parse_seconds
-        elif asked.unit in ("1", "1/s"):
+        elif one.unit in ("1", "1/s"):
             parse = large_number
-        text = asked.label + ("" if asked.unit == "1" else f" in {asked.unit}")
-        text += f": {', '.join(map(str, asked.choices))}" if asked.choices else ""
-        if asked in calculator.inputs:
-            text += f" (default: {format_quantity(asked.default, asked.unit)})"
-        others = ["--gpus"] if asked.name in ("devices", "ranks") else []
+        text = one.label + ("" if one.unit == "1" else f" in {one.unit}")
+        if one in calculator.inputs:
+            text += f" (default: {format_quantity(one.default, one.unit)})"
+        options = [f"--{one.name.replace('_', '-')}"]
+        options += ["--gpus"] if one.name in ("devices", "ranks") else []
+        metavar = None if one.choices else "yes|no" if one.kind == "boolean" else "N"
         add(
-            f"--{asked.name.replace('_', '-')}", *others, nargs="+", type=parse, dest=asked.name,
-            choices=asked.choices or None, help=text.replace("%", "%%"),
-            metavar={"choice": "NAME", "boolean": "yes|no"}.get(asked.kind, "N"),
+            *options, nargs="+", type=parse, dest=one.name, choices=one.choices or None,
+            help=text.replace("%", "%%"), metavar=metavar,
         )  # fmt: skip
     add("--json", metavar="PATH", default=argparse.SUPPRESS, help="write the results as JSON")
 
@@ -1170,29 +959,26 @@ def main(arguments: list[str] | None = None) -> int:
     by_name = {one.name: one for one in CALCULATORS}
     if options.calculator is None:
         raise UsageError(f"name a calculator: {', '.join(by_name)}")
-    report = Report("calculators", __version__, METHOD, {}, options.json)
     calculator = by_name[options.calculator]
-    given = list_cases(calculator, options)
+    report = Report("calculators", __version__, METHOD, {}, options.json)
+    names = [each.name for each in (*calculator.inputs, *calculator.also)]
+    values = {name: getattr(options, name, None) for name in ("model", "gpu", "gpus", *names)}
+    asked = {name: list(dict.fromkeys(v)) for name, v in values.items() if v is not None}
+    given = [dict(zip(asked, case, strict=True)) for case in itertools.product(*asked.values())]
     for case in given:
         inputs, outputs = calculate(calculator, case)
         named = {name: case[name] for name in ("model", "gpu") if name in case}
         report.rows.append({"calculator": calculator.name, **named, **inputs, **outputs})
     first = report.rows[0]
     report.units = {name: UNITS[name] for name in first if type(first[name]) in (int, float)}
-    report.details["defaults"] = print_answer(calculator, given, report.rows)
-    problems = []
-    for number, (case, row) in enumerate(zip(given, report.rows, strict=True), 1):
-        print_share(case, row)
-        place = f"column {number}: " if len(given) > 1 else ""
-        problems += [place + text for text in list_broken(calculator.possible, row)]
-    if options.demo and [row["rank_bytes"] for row in report.rows] != ZERO_PAPER:
-        problems.append("these are not the numbers of the ZeRO paper")
-    for text in problems:
-        print(f"problem: {text}", file=sys.stderr)
-    report.notes += ["computed from formulas; nothing was measured", *problems]
+    print_answer(calculator, given, report.rows)
+    report.notes.append("computed from formulas; nothing was measured")
     report.complete = True
     report.save()
-    return int(bool(problems))
+    if options.demo and [row["rank_bytes"] for row in report.rows] != ZERO_PAPER:
+        print("problem: these are not the numbers of the ZeRO paper", file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

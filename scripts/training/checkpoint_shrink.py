@@ -8,40 +8,26 @@ r"""Why is this checkpoint so much larger than its tensors, and how do I shrink 
 `torch.save` writes the whole storage that a tensor is a view of, not only the part that the tensor
 shows. A slice of a large buffer, a shard of a flat parameter, one row of a table: each drags all of
 it along. This tool finds such files, and saves them again with only the bytes that their tensors
-show.
-
-## Formulas
-
-Bytes of a file are the sum of its storages. Bytes needed are, for each group of overlapping
-tensors, those from the first to the last element, or the elements alone where a single tensor skips
-some. Example: `torch.zeros(1000, 1000)[:10]` saves 4 MB and needs 40 kB. `x[:, :10]` spans all
-rows, so its 10,000 elements are written contiguously: 40 kB too.
+show: `torch.zeros(1000, 1000)[:10]` saves 4 MB and needs 40 kB.
 
 ## What is changed
 
 Storages that are larger than what their tensors show. Each group of overlapping tensors gets a
-storage of its own, so tied weights stay tied and views keep their place in one another. Values,
-types, shapes, names, and everything else in the file stay: dicts, lists and tuples at any depth,
-optimizer states, numbers, text. Tensors that were saved on a GPU load on the CPU afterwards, unless
-you pass `map_location`.
+storage of its own, so tied weights stay tied. Values, types, shapes, names, and everything else in
+the file stay. Tensors that were saved on a GPU load on the CPU afterwards, unless you pass
+`map_location`.
 
 Files are loaded with `weights_only=True`: one that wants to run code is refused. The new file is
-written under a temporary name, loaded, and compared with the old one: every tensor bit by bit,
-which tensors share memory, and the rest. Only then does it replace the old one, in one step. A file
-that would not shrink, that was written meanwhile, or that holds sparse or quantized tensors stays
-as it is.
+loaded and compared with the old one, every tensor bit by bit, and only then replaces it, in one
+step. A file that would not shrink, that was written meanwhile, or that holds sparse or quantized
+tensors stays as it is.
 
 ## How to run
 
     python checkpoint_shrink.py checkpoints --dry-run
-    python checkpoint_shrink.py checkpoints
     python checkpoint_shrink.py checkpoints --patterns "*model_states.pt" "*.bin"
-    # Slurm
     srun --nodes 1 --ntasks 1 python checkpoint_shrink.py /shared/checkpoints
-    # pdsh, folders on local disks
     pdsh -w node[01-08] 'python /shared/checkpoint_shrink.py /local/checkpoints'
-
-It needs memory for what is kept, not for what is dragged along.
 
 ## A good answer
 
@@ -75,7 +61,7 @@ from kit.checkpoints import (
     load_checkpoint,
     measure_span,
 )
-from kit.cli import Parser, UsageError, size, start
+from kit.cli import Parser, UsageError, start
 from kit.device import import_torch
 from kit.ranks import first_line
 from kit.report import Report, Row, format_table
@@ -83,16 +69,9 @@ from kit.stop import Stop, Stopped
 
 __version__ = "0.2.0"
 METHOD = 1
-
-PROFILES = {
-    "demo": ["--demo-size", "2MiB"],
-    "full": ["--demo", "--demo-size", "1GiB"],
-}
-UNITS = {
-    **dict.fromkeys(("tensors", "storages", "too_large"), "1"),
-    **dict.fromkeys(("source_bytes", "dragged_bytes", "target_bytes"), "B"),
-    "seconds": "s",
-}
+PROFILES = {"demo": ["--demo"], "full": ["--demo"]}
+UNITS = {"tensors": "1", "seconds": "s"}
+UNITS |= dict.fromkeys(("source_bytes", "dragged_bytes", "target_bytes"), "B")
 PATTERNS = ("*.pt", "*.pth", "*.bin", "*.ckpt")
 ALIGNMENT = 16
 """New storages begin at a multiple of this in the old one, so that elements of all types fit."""
@@ -134,23 +113,21 @@ def shrink_file(torch: Any, path: Path, row: Row, dry_run: bool) -> None:
     before = path.stat()
     tree = load_checkpoint(torch, path)
     tensors = list_tensors(torch, tree)
-    storages = group_by_storage(tensors)
-    large = []
-    dragged = 0
-    for storage, groups in storages:
+    large, dragged = [], 0
+    for storage, groups in group_by_storage(tensors):
         extra = storage.nbytes() - sum(measure_group(group)[2] for group in groups)
         if extra > 0:
             large.append((storage, groups))
             dragged += extra
-    row |= {"tensors": len(tensors), "storages": len(storages), "too_large": len(large)}
-    row |= {"source_bytes": before.st_size, "dragged_bytes": dragged, "verdict": "nothing to gain"}
+    row |= {"tensors": len(tensors), "source_bytes": before.st_size, "dragged_bytes": dragged}
+    row["verdict"] = "nothing to gain"
     if large and dry_run:
         row |= {"verdict": "would shrink", "target_bytes": before.st_size - dragged}
     elif large:
         for storage, groups in large:
             cut_out(torch, storage, groups)
         if replace_file(torch, path, before, tree):
-            row |= {"verdict": "shrunk", "verified": True, "target_bytes": path.stat().st_size}
+            row |= {"verdict": "shrunk", "target_bytes": path.stat().st_size}
     row["seconds"] = round(time.monotonic() - began, 6)
 
 
@@ -203,18 +180,14 @@ def shrink_files(torch: Any, files: dict[Path, str], report: Report, dry_run: bo
     stop.listen()
     failed = False
     for path, name in files.items():
-        row: Row = {"file": name, **dict.fromkeys(UNITS), "verified": None, "verdict": "refused"}
+        row: Row = {"file": name, **dict.fromkeys(UNITS), "verdict": "refused"}
         try:
             stop.check()
             shrink_file(torch, path, row, dry_run)
         except Stopped as stopped:
             report.note(f"{stopped}, after {len(report.rows)} of {len(files)} files")
             return False
-        except Refused as error:
-            report.note(f"{name}: {error}")
-            failed = True
-        except (OSError, RuntimeError, MemoryError) as error:
-            row["verdict"] = "not written"
+        except (Refused, OSError, RuntimeError, MemoryError) as error:
             report.note(f"{name}: {first_line(error)}; the file is as it was")
             failed = True
         report.rows.append(row)
@@ -222,31 +195,20 @@ def shrink_files(torch: Any, files: dict[Path, str], report: Report, dry_run: bo
     return not failed
 
 
-def print_results(report: Report) -> None:
-    """Print the table, and what a dry run found."""
-    counts = ("tensors", "storages", "too_large")
+def print_results(rows: Sequence[Row]) -> None:
+    """Print the table."""
     sizes = ("source_bytes", "dragged_bytes", "target_bytes")
-    cells = [
-        [
-            row["file"],
-            *(row[name] for name in counts),
-            *(None if row[name] is None else f"{row[name] / 1e6:.3f}" for name in sizes),
-            row["verdict"],
-        ]
-        for row in report.rows
-    ]
-    headings = ["file", "tensors", "storages", "too large", "MB", "dragged MB", "new MB", "verdict"]
-    print(format_table(headings, cells))
-    saved = sum(r["dragged_bytes"] for r in report.rows if r["verdict"] == "would shrink")
-    if saved:
-        report.note(f"dry run: {saved / 1e6:.3f} MB can be saved")
+    cells = []
+    for row in rows:
+        texts = [None if row[name] is None else f"{row[name] / 1e6:.3f}" for name in sizes]
+        cells.append([row["file"], row["tensors"], *texts, row["verdict"]])
+    print(format_table(["file", "tensors", "MB", "dragged MB", "new MB", "verdict"], cells))
 
 
-def make_demo(torch: Any, folder: Path, size_bytes: int) -> None:
-    """Two checkpoints: `demo.pt` drags storages of about this size along, `well.pt` does not."""
-    count = max(size_bytes // 8, 1024)
-    buffer = torch.arange(count, dtype=torch.float32)
-    table = torch.ones(count // 64, 64)
+def make_demo(torch: Any, folder: Path) -> None:
+    """Two checkpoints: `demo.pt` drags storages along, `well.pt` does not."""
+    buffer = torch.arange(2**18, dtype=torch.float32)
+    table = torch.ones(2**12, 64)
     model = {"slice": buffer[10:110], "tied": buffer[10:110], "column": table[:, :2], "step": [7]}
     torch.save({"model": model, "optimizer": ({"exp_avg": buffer[500:600]},)}, folder / "demo.pt")
     torch.save({"weight": torch.ones(64, 8)}, folder / "well.pt")
@@ -254,16 +216,13 @@ def make_demo(torch: Any, folder: Path, size_bytes: int) -> None:
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(
-        __doc__, tool="checkpoint_shrink", version=__version__, method=METHOD, demo=PROFILES["demo"]
-    )
+    parser = Parser(__doc__, tool="checkpoint_shrink", version=__version__, method=METHOD, demo=[])
     add = parser.add_argument
     # fmt: off
     add("paths", nargs="*", type=Path, help="checkpoint files, or folders of them")
     add("--patterns", nargs="+", default=PATTERNS, metavar="PATTERN",
         help=f"names of files in folders (default: {' '.join(PATTERNS)})")
     add("--dry-run", action="store_true", help="show the sizes before and after; write nothing")
-    add("--demo-size", type=size, default=size("2MiB"), help="size of the demo (default: 2MiB)")
     # fmt: on
     return parser
 
@@ -278,10 +237,10 @@ def main(arguments: list[str] | None = None) -> int:
     check_torch(torch)
     with tempfile.TemporaryDirectory(prefix="checkpoint_shrink_") as folder:
         if options.demo:
-            make_demo(torch, Path(folder), options.demo_size)
+            make_demo(torch, Path(folder))
         paths = [Path(folder)] if options.demo else options.paths
         is_good = shrink_files(torch, find_files(paths, options.patterns), report, options.dry_run)
-    print_results(report)
+    print_results(report.rows)
     report.save()
     if options.demo and not options.dry_run:
         is_good &= [row["verdict"] for row in report.rows] == ["shrunk", "nothing to gain"]

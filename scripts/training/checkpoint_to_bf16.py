@@ -9,36 +9,28 @@ Converts the weights in a folder, `.safetensors` and `.bin`, single or sharded, 
 Index files and config.json are adapted; configurations and tokenizers are copied. The source is
 only read.
 
-## Formulas
+## Formula
 
-bfloat16 is the upper half of a float32: 8 bits of exponent, 7 of fraction. A value becomes the
-nearest bfloat16, and of two equally near ones the one whose last bit is 0 (IEEE 754,
-roundTiesToEven). Example: 1 + 1/128 is kept; 1 + 1/256 is in the middle and becomes 1; 1 + 3/256
-becomes 1 + 1/64. The relative error is at most 1/257. Infinities and NaN stay what they are; values
-above 3.39e38 become infinite, and are counted. float64 is rounded to float32 first.
+A value becomes the nearest bfloat16, and of two equally near ones the one whose last bit is 0 (IEEE
+754, roundTiesToEven): 1 + 1/128 is kept, 1 + 1/256 becomes 1, 1 + 3/256 becomes 1 + 1/64. The
+relative error is at most 1/257. Infinities and NaN stay what they are; values above 3.39e38 become
+infinite, and are counted. float64 is rounded to float32 first.
 
 ## What is converted
 
-float32, float16 and float64 weights. Integers, bool, bfloat16, float8 and complex numbers stay as
-they are, and so do tensors whose name fits `--keep`. Tensors that share memory in a `.bin` (tied
-weights) share it in the copy: all of them are converted, or none. Weights in subfolders,
-optimizer.bin, training_args.bin and the like are named and skipped.
+float32, float16 and float64 weights. All other types stay as they are, and so do tensors whose name
+fits `--keep`. Tensors that share memory in a `.bin` (tied weights) share it in the copy.
 
-`.bin` files are loaded with `weights_only=True`: one that wants to run code is refused, before
-anything is written. All files are looked at first. Each one is written under a temporary name, read
-back, and compared with the source by integer arithmetic, which does not use torch's conversion. The
-folder is called `.NAME.partial` until all is in it. Run the same command again after an
-interruption: files that verify are not written again.
-
-Memory: safetensors are converted in pieces. A `.bin` needs memory for its converted tensors, half
-of its size; one that needs more than `--max-memory` is refused.
+`.bin` files are loaded with `weights_only=True`: one that wants to run code is refused. All files
+are looked at before anything is written. Each one is read back and compared with the source by
+integer arithmetic, which does not use torch's conversion. The folder is called `.NAME.partial`
+until all is in it. Safetensors are converted in pieces; a `.bin` needs memory for its converted
+tensors, and one that needs more than `--max-memory` is refused.
 
 ## How to run
 
     python checkpoint_to_bf16.py model-fp32 model-bf16 --dry-run
-    python checkpoint_to_bf16.py model-fp32 model-bf16
     python checkpoint_to_bf16.py in out --keep "*.inv_freq" "*router*" "*norm*"
-    # Slurm; one process is enough, because the disk sets the pace
     srun --nodes 1 --ntasks 1 python checkpoint_to_bf16.py model-fp32 model-bf16
 
 ## A good answer
@@ -52,7 +44,6 @@ Exit status: 0 done; 1 a file was refused or did not verify, or a signal; 2 wron
 from __future__ import annotations
 
 import argparse
-import contextlib
 import fnmatch
 import json
 import math
@@ -68,14 +59,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from kit.checkpoints import (
-    Refused,
-    check_torch,
-    find_difference,
-    group_by_storage,
-    list_tensors,
-    load_checkpoint,
-)
+from kit.checkpoints import Refused, check_torch, group_by_storage, list_tensors, load_checkpoint
 from kit.cli import Parser, UsageError, size, start
 from kit.device import free_memory, import_torch
 from kit.report import Report, Row, format_bytes, format_table, read_json, write_json
@@ -83,13 +67,9 @@ from kit.stop import Stop, Stopped
 
 __version__ = "0.2.0"
 METHOD = 1
-
-PROFILES = {
-    "demo": ["--demo-size", "2MiB"],
-    "full": ["--demo", "--demo-size", "4GiB"],
-}
+PROFILES = {"demo": ["--demo"], "full": ["--demo"]}
 UNITS = {
-    **dict.fromkeys(("tensors", "converted", "kept", "sharing", "became_infinite"), "1"),
+    **dict.fromkeys(("tensors", "converted", "became_infinite"), "1"),
     **dict.fromkeys(("source_bytes", "target_bytes", "tensor_bytes"), "B"),
     "seconds": "s",
 }
@@ -101,18 +81,13 @@ COPIED = ("*.json", "*.txt", "*.model", "*.py", "*.md", "*.jinja", "*.yaml", "*.
 CONVERTED = ("float64", "float32", "float16")
 DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 """Types in a safetensors header, by their names in torch; the others keep their name."""
-WIDTHS = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "I64": 8, "U64": 8, "I32": 4,
-          "U32": 4, "I16": 2, "U16": 2}  # fmt: skip
+FLOAT_TYPE = r'("(?:torch_)?dtype": *)"(?:torch\.)?(?:float(?:16|32|64)|auto)"'
+"""The type of the weights in a config.json."""
 PIECE = 2**21
 """Elements that are converted, written or compared at once."""
 
 
-class Options(NamedTuple):
-    """What decides how a file is converted."""
-
-    torch: Any
-    keep: Sequence[str]
-    max_memory: float
+Options = argparse.Namespace
 
 
 class Part(NamedTuple):
@@ -180,17 +155,18 @@ def read_safetensors(options: Options, path: Path) -> tuple[Any, list[Part]]:
         for name, one in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
             first, last = one["data_offsets"]
             dtype, shape = DTYPES.get(one["dtype"], one["dtype"]), one["shape"]
-            expected = WIDTHS[dtype] * math.prod(shape) if dtype in WIDTHS else last - first
-            if first != place or last - first != expected or last > len(data):
-                raise Refused(f"'{name}' has the wrong place or size")
+            if first != place or last > len(data):
+                raise Refused(f"'{name}' has the wrong place")
             values = data[first:last]
             converted = dtype in CONVERTED and not fits(name, options.keep)
             if converted:
                 values = values if (begin + first) % 8 == 0 else values.clone()  # aligned
                 values = values.view(getattr(options.torch, dtype))
+                if values.numel() != math.prod(shape):
+                    raise Refused(f"'{name}' has the wrong size")
             parts.append(Part([name], dtype, [shape], values, converted))
             place = last
-    except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
         raise Refused("not a safetensors file, or a part of it is missing") from error
     if place != len(data):
         raise Refused(f"{len(data)} bytes of tensors, and the header describes {place}")
@@ -203,7 +179,7 @@ def write_safetensors(options: Options, metadata: Any, parts: list[Part], file: 
     codes = {dtype: code for code, dtype in DTYPES.items()}
     header = {} if metadata is None else {"__metadata__": metadata}
     place = 0
-    parts = sorted(parts, key=lambda part: -WIDTHS.get(part.new_dtype, 1))
+    parts = sorted(parts, key=lambda part: -part.new_bytes / max(math.prod(part.looks[0]), 1))
     for part in parts:
         code, offsets = codes.get(part.new_dtype, part.new_dtype), [place, place + part.new_bytes]
         header[part.names[0]] = {"dtype": code, "shape": part.looks[0], "data_offsets": offsets}
@@ -253,28 +229,21 @@ def write_pickle(options: Options, tree: Any, parts: list[Part], file: BinaryIO)
 
 
 FORMATS = {
-    ".safetensors": ("safetensors", read_safetensors, write_safetensors),
-    ".bin": ("pickle", read_pickle, write_pickle),
+    ".safetensors": (read_safetensors, write_safetensors),
+    ".bin": (read_pickle, write_pickle),
 }
 
 
 def plan_file(options: Options, path: Path) -> Row:
     """The row of a file, before anything is written. Raises Refused, OSError."""
-    name, read, _ = FORMATS[path.suffix]
-    _, parts = read(options, path)
-    counts = [len(part.names) for part in parts]
-    converted = sum(len(part.names) for part in parts if part.is_converted)
+    _, parts = FORMATS[path.suffix][0](options, path)
     return {
         "file": path.name,
-        "format": name,
         **dict.fromkeys(UNITS),
-        "tensors": sum(counts),
-        "converted": converted,
-        "kept": sum(counts) - converted,
-        "sharing": sum(count for count in counts if count > 1),
+        "tensors": sum(len(part.names) for part in parts),
+        "converted": sum(len(part.names) for part in parts if part.is_converted),
         "source_bytes": path.stat().st_size,
         "tensor_bytes": sum(part.new_bytes for part in parts),
-        "verified": None,
         "verdict": "would be converted",
     }
 
@@ -282,9 +251,9 @@ def plan_file(options: Options, path: Path) -> Row:
 def compare_files(options: Options, source: Path, target: Path) -> int:
     """How many values became infinite. Raises Refused where the copy is not what it has to be."""
     torch = options.torch
-    _, read, _ = FORMATS[source.suffix]
-    (old, parts), (new, copies) = (read(options, path) for path in (source, target))
-    parts, copies = (sorted(each, key=lambda part: part.names) for each in (parts, copies))
+    read, _ = FORMATS[source.suffix]
+    both = (read(options, path)[1] for path in (source, target))
+    parts, copies = (sorted(each, key=lambda part: part.names) for each in both)
     wanted = [(part.names, part.new_dtype, part.looks) for part in parts]
     if wanted != [(copy.names, copy.dtype, copy.looks) for copy in copies]:
         raise Refused("did not verify: other names, types, shapes or ties")
@@ -295,29 +264,20 @@ def compare_files(options: Options, source: Path, target: Path) -> int:
             infinite += count_infinite(torch, part.values, written, part.names[0])
         elif not torch.equal(part.values, copy.values):
             raise Refused(f"'{part.names[0]}' did not verify: other bytes")
-    if difference := find_difference(torch, old, new, lambda *_: True):  # all but the tensors
-        raise Refused(f"did not verify: {difference}")
     return infinite
 
 
 def convert_file(options: Options, path: Path, folder: Path, row: Row) -> None:
-    """Convert and verify a file, and only then give it its name. Raises Refused, OSError."""
-    _, read, write = FORMATS[path.suffix]
+    """Convert and verify a file. Raises Refused, OSError."""
+    read, write = FORMATS[path.suffix]
     began = time.monotonic()
-    target, partial = folder / path.name, folder / f".{path.name}.part"
-    if target.exists():
-        with contextlib.suppress(Refused):  # from an earlier run; perhaps of another source
-            row |= {"became_infinite": compare_files(options, path, target)}
-    row["verdict"] = "ok" if row["became_infinite"] is None else "done before"
-    if row["became_infinite"] is None:
-        content, parts = read(options, path)
-        with partial.open("wb") as file:
-            write(options, content, parts, file)
-            os.fsync(file.fileno())
-        row["became_infinite"] = compare_files(options, path, partial)
-        partial.replace(target)
-    row |= {"target_bytes": target.stat().st_size, "verified": True}
-    row["seconds"] = round(time.monotonic() - began, 6)
+    content, parts = read(options, path)
+    target = folder / path.name
+    with target.open("wb") as file:
+        write(options, content, parts, file)
+        os.fsync(file.fileno())
+    row |= {"became_infinite": compare_files(options, path, target), "verdict": "ok"}
+    row |= {"target_bytes": target.stat().st_size, "seconds": round(time.monotonic() - began, 6)}
 
 
 def find_weights(source: Path) -> tuple[dict[str, Any], list[Path]]:
@@ -328,8 +288,7 @@ def find_weights(source: Path) -> tuple[dict[str, Any], list[Path]]:
     for path in sorted(source.glob("*.index.json")):
         indexes[path.name] = read_json(path.name, path)
         listed = {Path(name).name for name in indexes[path.name].get("weight_map", {}).values()}
-        missing = sorted(name for name in listed if not (source / name).is_file())
-        if missing:
+        if missing := sorted(name for name in listed if not (source / name).is_file()):
             raise UsageError(f"{path.name}: '{missing[0]}' is missing; download it first")
         names |= listed
     if not names:
@@ -345,31 +304,17 @@ def copy_others(source: Path, folder: Path, taken: set[str]) -> list[str]:
         if name in taken or not path.is_file():
             continue
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        if name == "config.json":
-            write_json(folder / name, change_dtypes(read_json(name, path)))
-        elif name.endswith(".index.json") or not fits(path.name, COPIED):
+        if name.endswith(".index.json") or not fits(path.name, COPIED):
             skipped.append(name)
+        elif path.name == "config.json":
+            changed = re.sub(FLOAT_TYPE, r'\1"bfloat16"', path.read_text(encoding="utf-8"))
+            (folder / name).write_text(changed, encoding="utf-8")
         else:
             shutil.copyfile(path, folder / name)
     return skipped
 
 
-def change_dtypes(config: Any) -> Any:
-    """A configuration with bfloat16 as the type of the weights, at all depths."""
-    if isinstance(config, list):
-        return [change_dtypes(item) for item in config]
-    if not isinstance(config, dict):
-        return config
-    changed = {key: change_dtypes(value) for key, value in config.items()}
-    for key in {"torch_dtype", "dtype"} & set(config):
-        if re.fullmatch(r"(torch\.)?float(16|32|64)|auto", str(config[key])):
-            changed[key] = "bfloat16"
-    return changed
-
-
-def convert_folder(
-    options: Options, source: Path, target: Path, report: Report, settings: argparse.Namespace
-) -> bool:
+def convert_folder(options: Options, source: Path, target: Path, report: Report) -> bool:
     """Look at all files, then convert them into the new folder; False where that failed. A signal
     ends it between two files. Raises UsageError."""
     indexes, weights = find_weights(source)
@@ -379,13 +324,11 @@ def convert_folder(
         except (Refused, OSError) as error:
             report.note(f"{path.name}: {error}")
     report.complete = True
-    if report.notes or settings.dry_run:
+    if report.notes or options.dry_run:
         return not report.notes
-    needed = sum(row["tensor_bytes"] for row in report.rows)
-    if needed > shutil.disk_usage(target.parent).free:
-        raise UsageError(f"{target.parent} has less than {format_bytes(needed)} of free space")
     folder = target.with_name(f".{target.name}.partial")
-    folder.mkdir(exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
     stop = Stop()
     stop.listen()
     for path, row in zip(weights, report.rows, strict=True):
@@ -395,11 +338,9 @@ def convert_folder(
         except (Refused, Stopped, OSError, RuntimeError, MemoryError) as error:
             row["verdict"] = "not converted"
             report.complete = not stop.is_due()
-            report.note(f"{path.name}: {error}; run again to continue")
+            report.note(f"{path.name}: {error}; what is done so far is in {folder}")
             return False
-    taken = {path.name for path in weights} | set(indexes)
-    skipped = copy_others(source, folder, taken)
-    if skipped:
+    if skipped := copy_others(source, folder, {*(path.name for path in weights), *indexes}):
         report.note(f"not copied: {', '.join(skipped)}")
     sizes = {row["file"]: row["tensor_bytes"] for row in report.rows}
     for name, index in indexes.items():
@@ -409,45 +350,33 @@ def convert_folder(
     return True
 
 
-def print_results(report: Report) -> None:
+def print_results(rows: Sequence[Row]) -> None:
     """Print the table."""
-    counts = ("tensors", "converted", "kept", "sharing")
-    cells = [
-        [
-            row["file"],
-            *(row[name] for name in counts),
-            f"{row['source_bytes'] / 1e6:.1f}",
-            f"{(row['target_bytes'] or row['tensor_bytes']) / 1e6:.1f}",
-            row["became_infinite"],
-            row["verdict"],
-        ]
-        for row in report.rows
-    ]
-    print(format_table(["file", *counts, "MB", "new MB", "to inf", "verdict"], cells))
-    infinite = sum(row["became_infinite"] or 0 for row in report.rows)
-    if infinite:
-        report.note(f"{infinite} values were too large for bfloat16 and are infinite now")
+    cells = []
+    for row in rows:
+        sizes = (row["source_bytes"], row["target_bytes"] or row["tensor_bytes"])
+        cells.append([row["file"], row["tensors"], row["converted"], *map(format_bytes, sizes),
+                      row["became_infinite"], row["verdict"]])  # fmt: skip
+    headings = ["file", "tensors", "converted", "size", "new size", "became infinite", "verdict"]
+    print(format_table(headings, cells))
 
 
-def make_demo(options: Options, folder: Path, size_bytes: int) -> None:
-    """A checkpoint of about this size: two shards with an index, a `.bin`, a configuration."""
+def make_demo(options: Options, folder: Path) -> None:
+    """A small checkpoint: two shards with an index, a `.bin`, a configuration."""
     torch = options.torch
     folder.mkdir()
-    count = max(size_bytes // 32, 64)
     weights = {}
     for shard in range(2):
         name = f"model-{shard + 1:05d}-of-00002.safetensors"
         names = [f"layers.{shard}.{part}" for part in ("up", "down", "norm", "inv_freq")]
         weights |= dict.fromkeys(names, name)
-        parts = [
-            Part([one], "float32", [[count]], torch.randn(count).view(torch.uint8), False)
-            for one in names
-        ]
+        values = torch.randn(2048).view(torch.uint8)
+        parts = [Part([one], "float32", [[2048]], values, False) for one in names]
         with (folder / name).open("wb") as file:
             write_safetensors(options, {"format": "pt"}, parts, file)
-    index = {"metadata": {"total_size": 32 * count}, "weight_map": weights}
+    index = {"metadata": {"total_size": 8 * 2048 * 4}, "weight_map": weights}
     write_json(folder / "model.safetensors.index.json", index)
-    table = torch.randn(max(count // 32, 8), 16)
+    table = torch.randn(64, 16)
     state = {"embed": table, "head": table, "steps": torch.arange(7)}
     torch.save(state, folder / "pytorch_model.bin")
     write_json(folder / "config.json", {"model_type": "demo", "torch_dtype": "float32"})
@@ -455,13 +384,7 @@ def make_demo(options: Options, folder: Path, size_bytes: int) -> None:
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(
-        __doc__,
-        tool="checkpoint_to_bf16",
-        version=__version__,
-        method=METHOD,
-        demo=PROFILES["demo"],
-    )
+    parser = Parser(__doc__, tool="checkpoint_to_bf16", version=__version__, method=METHOD, demo=[])
     add = parser.add_argument
     # fmt: off
     add("source", nargs="?", type=Path, help="folder with weights")
@@ -471,45 +394,31 @@ def build_parser() -> Parser:
     add("--max-memory", type=size, metavar="SIZE",
         help="most memory for the converted tensors of a .bin (default: 80%% of what is free)")
     add("--dry-run", action="store_true", help="show what would be converted; write nothing")
-    add("--demo-size", type=size, default=size("2MiB"), help="size of the demo (default: 2MiB)")
     # fmt: on
     return parser
 
 
-def check_folders(source: Path | None, target: Path | None) -> tuple[Path, Path]:
-    """Both folders, made absolute. Raises UsageError where they cannot be used."""
-    if source is None or target is None:
-        raise UsageError("name the folder to read and the new one to write, or use --demo")
-    source, target = source.resolve(), target.resolve()
-    if not source.is_dir():
-        raise UsageError(f"{source} is not a folder")
-    if target.is_relative_to(source) or source.is_relative_to(target):
-        raise UsageError("the new folder cannot be the source, or one in the other")
-    if target.exists():
-        raise UsageError(f"{target} exists; name a new folder")
-    if not target.parent.is_dir():
-        raise UsageError(f"there is no folder {target.parent}")
-    return source, target
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
-    settings = build_parser().parse_args(arguments)
-    report = Report("checkpoint_to_bf16", __version__, METHOD, UNITS, settings.json)
-    if settings.demo and settings.source:
-        raise UsageError("--demo makes its own folders: leave the others out")
-    if not settings.demo:
-        source, target = check_folders(settings.source, settings.target)
-    torch = import_torch()
-    check_torch(torch)
-    free = free_memory(torch, torch.device("cpu")) or math.inf
-    options = Options(torch, settings.keep, settings.max_memory or 0.8 * free)
+    options = build_parser().parse_args(arguments)
+    report = Report("checkpoint_to_bf16", __version__, METHOD, UNITS, options.json)
     with tempfile.TemporaryDirectory(prefix="checkpoint_to_bf16_") as folder:
-        if settings.demo:
-            source, target = Path(folder, "demo-fp32"), Path(folder, "demo-bf16")
-            make_demo(options, source, settings.demo_size)
-        is_good = convert_folder(options, source, target, report, settings)
-    print_results(report)
+        if options.demo:
+            options.source, options.target = Path(folder, "demo-fp32"), Path(folder, "demo-bf16")
+        elif options.target is None:
+            raise UsageError("name the folder to read and the new one to write, or use --demo")
+        source, target = options.source.resolve(), options.target.resolve()
+        if target.is_relative_to(source) or target.exists():
+            raise UsageError(f"{target} exists, or is in the source; name a new folder")
+        options.torch = import_torch()
+        check_torch(options.torch)
+        if options.max_memory is None:
+            free = free_memory(options.torch, options.torch.device("cpu")) or math.inf
+            options.max_memory = 0.8 * free
+        if options.demo:
+            make_demo(options, source)
+        is_good = convert_folder(options, source, target, report)
+    print_results(report.rows)
     report.save()
     return int(not is_good)
 

@@ -5,36 +5,30 @@
 # ///
 r"""What does torch.compile gain on this machine, and after how many steps has it paid for itself?
 
-torch.compile turns a model into fused kernels. The price is compile time, at the first call and
-again for each new shape. This tool measures the steady time of a step, eager and compiled, and the
-time to the first result.
+The price of fused kernels is compile time, at the first call and again for each new shape.
 
 ## Formulas
 
 `speedup = eager seconds / compiled seconds` of one step (medians), `compile time = seconds of the
 first call - seconds of a steady call`, `break-even = compile time / (eager - compiled)`: from that
 step on the compiled run is ahead. With 30 s of compiling, 100 ms eager and 70 ms compiled, that is
-step 1000. A graph break ends one compiled graph and begins another: fusion stops there, and Python
-runs in between. Graphs and breaks are those that `torch._dynamo.explain` counts.
+step 1000. Graphs and breaks between them are those that `torch._dynamo.explain` counts.
 
 ## What is timed
 
 One call of the model, with `--backward` the call and its backward pass, between two device events,
 or by the host clock on a CPU. The first call is timed by the host clock: `cold` with an empty
-compiler cache, and with `--warm-cache` also in a second process that finds the cache of the first,
-as the second start of a job does. Not timed: building the model, warm-up, counting graph breaks,
-and the check of the output (and the gradient of the input) against those of the eager model.
+compiler cache, and with `--warm-cache` also in a second process that finds the cache of the first.
+Not timed: the check of the output (and the gradient of the input) against the eager model's.
 
 ## How to run
 
     python compile_bench.py --modes default reduce-overhead max-autotune
-    # Slurm, pdsh
     srun --gpus 1 python compile_bench.py --backward --warm-cache --json compile.json
-    pdsh -w node[1-8] 'python /shared/compile_bench.py --json /shared/$(hostname).json'
     # a graph break, on any machine: aot_eager captures the graph and compiles nothing
     python compile_bench.py --model broken --backend aot_eager
 
-On a CPU Inductor needs g++ or clang++. A signal ends the run after the mode that compiles now.
+On a CPU Inductor needs g++ or clang++.
 
 ## A good answer
 
@@ -60,17 +54,16 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from kit.cli import Parser, UsageError, natural_int, positive_int, start
+from kit.cli import Parser, UsageError, positive_int, start
 from kit.device import choose_device, describe_run, import_torch, synchronize
 from kit.ranks import first_line
-from kit.report import Progress, Report, Row, format_seconds, format_table
+from kit.report import Report, Row, format_seconds, format_table
 from kit.stats import earned, summarize, verdict_of_samples
 from kit.stop import Stop, Stopped
 from kit.timing import Stopwatch
 
 __version__ = "0.2.0"
 METHOD = 1
-
 PROFILES = {
     "demo": [
         "--device", "cpu", "--backend", "aot_eager", "--model", "mlp", "--hidden", "64",
@@ -102,6 +95,7 @@ DEFAULTS = {
     "accelerator": {"hidden": 4096, "layers": 2, "batch": 8, "sequence": 2048},
     "cpu": {"hidden": 256, "layers": 2, "batch": 2, "sequence": 64},
 }
+WARMUP = 10
 BACKENDS = ("inductor", "aot_eager")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 ERROR_LIMITS = {"bfloat16": 4e-2, "float16": 1e-2, "float32": 1e-4}
@@ -176,7 +170,7 @@ def measure(torch: Any, options: argparse.Namespace, variant: str, stop: Stop) -
         call()
         synchronize(torch, device)
         first = time.perf_counter() - began
-        watch.time_each(call, options.num_warmup_iterations, stop.check)
+        watch.time_each(call, WARMUP, stop.check)
         seconds = watch.time_each(call, options.num_iterations, stop.check)
         answer = [call().detach(), *([x.grad] if options.backward else [])]
     row = {"first_call_seconds": first, **summarize("seconds", seconds)}
@@ -227,9 +221,7 @@ def run(options: argparse.Namespace, arguments: Sequence[str], stop: Stop, repor
     eager, expected = measure(torch, options, "eager", stop)
     eager |= {"answer_ok": True, "answer_error": 0.0, "speedup": 1.0}
     report.rows.append({**empty, "variant": "eager", **eager})
-    progress = Progress(len(names), "modes")
-    for number, name in enumerate(names):
-        progress.show(number, f"{name} compiles")
+    for name in names:
         row = {**empty, "variant": name, "graphs": graphs, "graph_breaks": len(breaks)}
         try:
             stop.check()
@@ -253,58 +245,40 @@ def run(options: argparse.Namespace, arguments: Sequence[str], stop: Stop, repor
             report.note(f"{name} failed: {first_line(error)}")
         report.rows.append(row)
         report.save()
-    progress.close()
 
 
-def print_results(report: Report) -> bool:
-    """Print the table; True if every variant gave the right answer."""
+def print_results(rows: Sequence[Row]) -> None:
+    """Print the table."""
     cells = []
-    for row in report.rows:
+    for row in rows:
         names = ("seconds_median", "compile_seconds", "compile_seconds_warm_cache")
         median, cold, warm = (row[name] and format_seconds(row[name]) for name in names)
         spread, speedup, steps = row["spread"], row["speedup"], row["break_even_calls"]
-        cells.append(
-            (
-                row["variant"],
-                median,
-                spread and f"{100 * spread:.1f}",
-                earned(speedup, spread and speedup and spread * speedup),
-                cold,
-                warm,
-                steps and f"{float(f'{steps:.2g}'):,.0f}",
-                row["graphs"],
-                row["graph_breaks"],
-                row["verdict"],
-            )
-        )
+        digits = earned(speedup, spread and speedup and spread * speedup)
+        steps = steps and f"{float(f'{steps:.2g}'):,.0f}"
+        cells.append((row["variant"], median, spread and f"{100 * spread:.1f}", digits, cold, warm,
+                      steps, row["graphs"], row["graph_breaks"], row["verdict"]))  # fmt: skip
     headings = ("variant", "median", "IQR %", "speedup", "compile, cold", "compile, warm",
                 "break-even, steps", "graphs", "breaks", "verdict")  # fmt: skip
     print(format_table(headings, cells))
-    if any(row["verdict"] == "unsteady" for row in report.rows):
-        report.note("unsteady samples: a speedup smaller than the spread means nothing")
-    return all(row["answer_ok"] for row in report.rows)
 
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(
-        __doc__, tool="compile_bench", version=__version__, method=METHOD, demo=PROFILES["demo"]
-    )
+    demo = PROFILES["demo"]
+    parser = Parser(__doc__, tool="compile_bench", version=__version__, method=METHOD, demo=demo)
     add = parser.add_argument
     # fmt: off
     add("--model", choices=("mlp", "block", "broken"), default="block", help="(default: block)")
-    for name, noun in (("hidden", "hidden size"), ("layers", "layers"),
-                       ("batch", "sequences per call"), ("sequence", "tokens per sequence")):
-        large, small = (DEFAULTS[tier][name] for tier in ("accelerator", "cpu"))
-        add(f"--{name}", type=positive_int, help=f"{noun} (default: {large}, on a CPU {small})")
+    for name, small in DEFAULTS["cpu"].items():
+        large = DEFAULTS["accelerator"][name]
+        add(f"--{name}", type=positive_int, help=f"(default: {large}, on a CPU {small})")
     add("--dtype", choices=tuple(ERROR_LIMITS), default="bfloat16", help="(default: bfloat16)")
     add("--backward", action="store_true", help="time the backward pass too")
     add("--modes", nargs="+", choices=MODES, default=["default"], help="(default: default)")
     add("--backend", choices=BACKENDS, default="inductor", help="(default: inductor)")
     add("--warm-cache", action="store_true", help="measure compile time in a second process too")
     add("--num-iterations", type=positive_int, default=50, help="samples (default: 50)")
-    add("--num-warmup-iterations", type=natural_int, default=10,
-        help="untimed calls after the first one (default: 10)")
     add("--device", help="cuda:1, xpu, cpu (default: the accelerator, else the CPU)")
     # fmt: on
     return parser
@@ -316,8 +290,6 @@ def main(arguments: list[str] | None = None) -> int:
     if options.backend != "inductor" and (options.warm_cache or options.modes != ["default"]):
         raise UsageError(f"--modes and --warm-cache are for inductor, not for {options.backend}")
     report = Report("compile_bench", __version__, METHOD, UNITS, options.json, COMPARE)
-    if options.backend != "inductor":
-        report.note(f"{options.backend} captures the graph and compiles nothing")
     stop = Stop()
     stop.listen()
     with tempfile.TemporaryDirectory(prefix="compile_bench_", ignore_cleanup_errors=True) as folder:
@@ -329,10 +301,10 @@ def main(arguments: list[str] | None = None) -> int:
             run(options, sys.argv[1:] if arguments is None else arguments, stop, report)
             report.complete = all(row["verdict"] != "failed" for row in report.rows)
         except Stopped as stopped:
-            report.note(f"{stopped}, with {len(report.rows)} variants measured")
-    usable = print_results(report)
+            report.note(str(stopped))
+    print_results(report.rows)
     report.save()
-    return int(not usable or (stop.by_signal and not report.complete))
+    return int(not report.complete or not all(row["answer_ok"] for row in report.rows))
 
 
 if __name__ == "__main__":

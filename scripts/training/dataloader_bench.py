@@ -5,50 +5,37 @@
 # ///
 r"""How many DataLoader workers does this training need, and do pinned memory and async copies help?
 
-A trainer that waits for data wastes the accelerator. More workers prepare batches in parallel, as
-long as there are CPUs for them; beyond that they cost memory and gain nothing. This tool sweeps
-`num_workers`, and on an accelerator `pin_memory` and `non_blocking`, over a synthetic dataset or
-your own.
+This tool sweeps `num_workers`, and on an accelerator `pin_memory` and `non_blocking`, over a
+synthetic dataset or your own.
 
-## Formulas
+## Formula
 
-If a batch costs c seconds of CPU time and the training step takes T, then w workers deliver a
-batch every c / w seconds: `seconds per step = max(T, c / w)`. Without workers, loading and training
-alternate: `c + T`. Example: 64 items of 2 ms cost c = 128 ms; a step of 50 ms needs
-w = 128 / 50, so 3 workers.
+If a batch costs c seconds of CPU time and the training step takes T, then w workers give
+`seconds per step = max(T, c / w)`; without workers, loading and training alternate: `c + T`.
+Example: 64 items of 2 ms cost c = 128 ms; a step of 50 ms needs w = 128 / 50, so 3 workers.
 
 ## What is timed
 
 Blocks of steps. A step is the next batch, its copy to the device, and `--step-ms` of sleep, which
 stands for the training step. As in training, the host runs at most one step ahead of the device.
 Batches arrive in bursts, so a block is a whole number of rounds over all workers; its seconds
-divided by its steps is one sample. `wait` is the share of the time spent in `next(batches)`. PSS
-divides shared memory among the processes that share it.
+divided by its steps is one sample. `wait` is the share of the time spent in `next(batches)`. Not
+timed: the warm-up. Batches of the synthetic dataset are checked: the right items, once, in order.
 
-Not timed: the warm-up, at least as many steps as batches were prepared ahead (`prefetch_factor` per
-worker). Batches of the synthetic dataset are checked: the right items, once, in order.
-
-The recommendation is the fewest workers whose step is within 2 % of the best. The loader is a
-bottleneck if it makes steps of `--step-ms` more than 2 % longer.
+The recommendation is the fewest workers whose step is within 2 % of the best.
 
 ## How to run
 
-    python dataloader_bench.py
-    # like your training
     python dataloader_bench.py --item-cost-ms 8 --item-size 600KiB --batch-size 64 --step-ms 250
     # your own dataset: the function returns it, or a dict of DataLoader arguments
     python dataloader_bench.py --dataset my_package.data:make_dataset --batch-size 64 --step-ms 250
     # Slurm: with the CPUs that one rank has in training
     srun --ntasks 1 --cpus-per-task 12 --gpus 1 python dataloader_bench.py
 
-In training, the ranks of a node share its cores and disks: run one copy per rank at the same time,
-or give one copy the share of one rank.
-
 ## A good answer
 
 A setting with a wait below 2 % at your step time. If more workers do not help, the limit is the
-cores, the file system or the copy. A PSS that grows during an epoch means that the dataset holds
-Python objects, whose reference counts unshare pages: use arrays.
+cores, the file system or the copy.
 
 Exit status: 0 done; 1 a batch was wrong, loading failed, or a signal; 2 wrong use.
 """
@@ -59,9 +46,6 @@ import argparse
 import importlib
 import itertools
 import math
-import multiprocessing
-import os
-import re
 import signal
 import statistics
 import sys
@@ -71,15 +55,14 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from kit.cli import Parser, UsageError, duration, natural_int, positive_int, size, start
+from kit.cli import Parser, UsageError, natural_int, positive_int, size, start
 from kit.device import choose_device, describe_run, import_torch
-from kit.report import Progress, Report, Row, format_bytes, format_seconds, format_table
+from kit.report import Report, Row, format_seconds, format_table
 from kit.stats import scaled, summarize, verdict_of_samples
 from kit.stop import Stop, Stopped
 
 __version__ = "0.2.0"
 METHOD = 1
-
 # fmt: off
 PROFILES = {
     "demo": [
@@ -94,10 +77,10 @@ UNITS = {
     **dict.fromkeys([f"step_seconds_{s}" for s in ("median", "mean", "iqr", "min", "max")], "s"),
     **dict.fromkeys(("wait_seconds", "first_batch_seconds"), "s"),
     **dict.fromkeys(("wait_share", "wrong_batches"), "1"),
-    "worker_pss_bytes": "B",
     "steps_per_second": "1/s",
 }
 SETTING = ("workers", "pin_memory", "non_blocking")
+PREFETCH = 2
 NEAR_BEST = 0.02
 """Fewer workers are preferred if they make a step at most this much longer."""
 
@@ -138,12 +121,12 @@ def measure(
     workers, block = setting["workers"], options.block_steps
     if workers > 1:
         block = max(2, math.ceil(block / workers)) * workers
-    warmup = max(options.block_steps, workers * (options.prefetch_factor + 1))
+    warmup = max(options.block_steps, workers * (PREFETCH + 1))
     arguments: Row = {"worker_init_fn": leave_signals}
     if "batch_sampler" not in given:
         arguments["batch_size"] = options.batch_size
     if workers:
-        arguments |= {"prefetch_factor": options.prefetch_factor, "persistent_workers": True}
+        arguments |= {"prefetch_factor": PREFETCH, "persistent_workers": True}
     arguments |= given | {"num_workers": workers, "pin_memory": setting["pin_memory"]}
     loader = torch.utils.data.DataLoader(**arguments)
     began = time.perf_counter()
@@ -189,7 +172,6 @@ def measure(
     row["wait_seconds"] = statistics.fmean(waits[warmup:])
     row["wait_share"] = min(1.0, row["wait_seconds"] / row["step_seconds_mean"])
     row["first_batch_seconds"] = first_batch
-    row["worker_pss_bytes"] = sum_worker_memory()
     row["wrong_batches"] = wrong
     row["answer_ok"] = not wrong if options.dataset is None else None
     row["verdict"] = "WRONG BATCH" if wrong else verdict_of_samples(row)
@@ -206,19 +188,6 @@ def move_batch(batch: Any, device: Any, non_blocking: bool) -> Any:
     return batch
 
 
-def sum_worker_memory() -> int | None:
-    """PSS of all workers that run now, in bytes; None where the system does not say."""
-    total = 0
-    for process in multiprocessing.active_children():
-        try:
-            text = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="ascii")
-        except OSError:
-            return None
-        found = re.search(r"^Pss:\s+(\d+) kB", text, re.MULTILINE)
-        total += 1024 * int(found[1]) if found else 0
-    return total
-
-
 def load_dataset(options: argparse.Namespace) -> Row:
     """DataLoader arguments, at least "dataset": synthetic, or from --dataset. Raises UsageError
     where that function cannot be used."""
@@ -232,10 +201,7 @@ def load_dataset(options: argparse.Namespace) -> Row:
     except Exception as error:  # the user's own code raises what it likes
         text = f"--dataset {options.dataset} failed with {type(error).__name__}: {error}"
         raise UsageError(text) from error
-    given = dict(made) if isinstance(made, dict) else {"dataset": made}
-    if "dataset" not in given:
-        raise UsageError(f'--dataset: the dict of {options.dataset} has no "dataset"')
-    return given
+    return dict(made) if isinstance(made, dict) else {"dataset": made}
 
 
 def recommend(rows: Sequence[Row]) -> Row:
@@ -260,14 +226,12 @@ def advise(rows: Sequence[Row], step_ms: float, names: Sequence[str]) -> list[st
         texts.append(f"the loader is not a bottleneck for steps of {step_ms:g} ms")
     if len(rows) > 1 and chosen["workers"] == max(row["workers"] for row in rows):
         texts.append("the largest number of workers was the best: try more")
-    if chosen["verdict"] != "ok":
-        texts.append("this row is not steady: repeat with more --blocks")
     return texts
 
 
 def print_results(report: Report, step_ms: float, names: Sequence[str]) -> None:
     """Print the table and the advice; `names` are the columns of the settings that were swept."""
-    headings = [*names, "steps/s", "step", "wait %", "first batch", "worker PSS", "verdict"]
+    headings = [*names, "steps/s", "step", "wait %", "first batch", "verdict"]
     cells = [
         [
             *(row[name] for name in names),
@@ -275,7 +239,6 @@ def print_results(report: Report, step_ms: float, names: Sequence[str]) -> None:
             format_seconds(row["step_seconds_median"]),
             f"{100 * row['wait_share']:.1f}",
             format_seconds(row["first_batch_seconds"]),
-            None if row["worker_pss_bytes"] is None else format_bytes(row["worker_pss_bytes"]),
             row["verdict"],
         ]
         for row in report.rows
@@ -287,9 +250,8 @@ def print_results(report: Report, step_ms: float, names: Sequence[str]) -> None:
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(
-        __doc__, tool="dataloader_bench", version=__version__, method=METHOD, demo=PROFILES["demo"]
-    )
+    demo = PROFILES["demo"]
+    parser = Parser(__doc__, tool="dataloader_bench", version=__version__, method=METHOD, demo=demo)
     add = parser.add_argument
     # fmt: off
     add("--dataset", metavar="MODULE:FACTORY", help="your dataset (default: synthetic)")
@@ -298,12 +260,10 @@ def build_parser() -> Parser:
     add("--item-size", type=size, default=600 * 1024, help="synthetic item (default: 600KiB)")
     add("--num-workers", type=natural_int, nargs="+", default=[0, 1, 2, 4],
         help="numbers of workers to try (default: 0 1 2 4)")
-    add("--prefetch-factor", type=positive_int, default=2, help="batches per worker (default: 2)")
     add("--step-ms", type=float, default=0.0, help="duration of your training step (default: 0)")
     add("--blocks", type=positive_int, default=10, help="samples per setting (default: 10)")
     add("--block-steps", type=positive_int, default=8, help="steps per sample (default: 8)")
     add("--device", help="cuda, xpu, cpu (default: the accelerator, else the CPU)")
-    add("--budget", type=duration, help="stop after this long with the results so far")
     # fmt: on
     return parser
 
@@ -311,15 +271,11 @@ def build_parser() -> Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    if options.item_size < 8:
-        raise UsageError("--item-size: an item holds its number, so at least 8 bytes")
-    if min(options.item_cost_ms, options.step_ms) < 0:
-        raise UsageError("--item-cost-ms and --step-ms cannot be negative")
     report = Report("dataloader_bench", __version__, METHOD, UNITS, options.json)
     options.length = 1024 * options.batch_size  # a multiple, so that every batch is whole
     torch = import_torch()
     importlib.import_module("torch.utils.data")
-    stop = Stop(options.budget)
+    stop = Stop()
     stop.listen()
     device = choose_device(torch, options.device)
     on_device = device.type != "cpu"
@@ -327,14 +283,11 @@ def main(arguments: list[str] | None = None) -> int:
     sweep = itertools.product(options.num_workers, switch, switch)
     settings = [dict(zip(SETTING, values, strict=True)) for values in sweep]
     given = load_dataset(options)
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    shown = ("dataset", "item_cost_ms", "item_size", "batch_size", "prefetch_factor", "step_ms")
+    shown = ("dataset", "item_cost_ms", "item_size", "batch_size", "step_ms")
     settled = {name: getattr(options, name) for name in shown}
-    report.details["header"] = describe_run(torch, device, cpus=cpus, **settled)
-    progress = Progress(len(settings), "settings")
+    report.details["header"] = describe_run(torch, device, **settled)
     try:
-        for done, setting in enumerate(settings):
-            progress.show(done, f"{setting['workers']} workers")
+        for setting in settings:
             report.rows.append(measure(torch, device, setting, options, given, stop))
             report.save(force=False)
         report.complete = True
@@ -342,12 +295,7 @@ def main(arguments: list[str] | None = None) -> int:
         report.note(f"{stopped}, after {len(report.rows)} of {len(settings)} settings")
     except Exception as error:  # a worker passes on whatever the dataset raises
         last_line = str(error).strip().rpartition("\n")[2]
-        kind = type(error).__name__
-        report.note(f"loading failed with {kind}: {last_line.removeprefix(f'{kind}: ')}")
-        if "Bus error" in str(error) or "shared memory" in str(error):
-            report.note("/dev/shm is too small: docker run --shm-size, or fewer workers")
-    finally:
-        progress.close()
+        report.note(f"loading failed: {type(error).__name__}: {last_line}")
     if report.rows:
         print_results(report, options.step_ms, SETTING if on_device else SETTING[:1])
     report.save()

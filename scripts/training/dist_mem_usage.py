@@ -5,33 +5,26 @@
 # ///
 r"""What do init_process_group and the first collective cost in device memory?
 
-Before a model has a single weight, each rank has lost part of its device: to the context with its
-kernels, and to the buffers of the communication library. torch's own counters do not show it. This
-tool starts a job step by step and reads memory after each step, while all ranks stand still.
+The context with its kernels and the buffers of the communication library take part of each device,
+and torch's own counters do not show it. This tool starts a job step by step and reads memory after
+each step, while all ranks stand still.
 
 ## What is read
 
 `NVML process` is the device memory of the process (needs nvidia-ml-py, and `--pid=host` in a
 container), `device used` that of the whole device, `torch reserved` what torch's allocator took
-from the driver. On the host, `RSS` counts pages that are shared, `PSS` divides them among the
-processes that share them. A cell is the growth since the step before, over all ranks.
+from the driver, `RSS` host memory. A cell is the growth since the step before, over all ranks.
 
-The steps: the first use of the device; a connection to the store, through which ranks find each
-other; init_process_group (with `--device-id on` NCCL connects here, else at the first collective);
-two barriers; an all_reduce of `--payload` bytes, whose answer is checked and whose tensor is freed;
-destroy_process_group. A second round shows what comes back. One run is one sample, because
-libraries load once per process. Buffers grow with the number of ranks, so use as many as the job.
+With a device init_process_group connects NCCL at once, else the first collective does. The answer
+of the all_reduce of `--payload` bytes is checked. A second round shows what comes back. Buffers
+grow with the number of ranks, so use as many as the job.
 
 ## How to run
 
-    # one node: starts a rank per accelerator
-    python dist_mem_usage.py
+    python dist_mem_usage.py                    # one node: starts a rank per accelerator
     torchrun --nproc-per-node 8 dist_mem_usage.py --device-id off
-    # Slurm, 4 nodes
     srun --nodes 4 --ntasks-per-node 8 --gpus-per-node 8 bash -c 'MASTER_ADDR=$(scontrol show \
         hostnames $SLURM_JOB_NODELIST | head -n 1) python dist_mem_usage.py --json dist.json'
-    # pdsh, one node each
-    pdsh -w node[1-4] 'python /shared/dist_mem_usage.py --json /shared/$(hostname).json'
 
 ## A good answer
 
@@ -50,7 +43,7 @@ import gc
 import itertools
 import json
 import os
-import re
+import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -67,7 +60,6 @@ from kit.stop import Stop, Stopped
 
 __version__ = "0.2.0"
 METHOD = 1
-
 PROFILES = {
     "demo": ["--device", "cpu", "--rounds", "1", "--payload", "1MiB", "--timeout", "60s"],
     "full": ["--rounds", "2", "--payload", "64MiB"],
@@ -79,7 +71,6 @@ MEASURES = {
     "device_used_bytes": "device used",
     "torch_reserved_bytes": "torch reserved",
     "rss_bytes": "RSS",
-    "pss_bytes": "PSS",
 }
 UNITS = {"rank": "1", "round": "1", **dict.fromkeys(MEASURES, "B")}
 
@@ -90,9 +81,8 @@ def read_memory(torch: Any, device: Any, nvml: tuple[Any, Any] | None) -> Row:
     """All memory as it is now; None where nothing says."""
     row: Row = dict.fromkeys(MEASURES)
     with contextlib.suppress(OSError):
-        text = Path("/proc/self/smaps_rollup").read_text(encoding="utf-8")
-        for name, kilobytes in re.findall(r"^(Rss|Pss):\s+(\d+)", text, re.MULTILINE):
-            row[f"{name.lower()}_bytes"] = 1024 * int(kilobytes)
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+        row["rss_bytes"] = int(pages) * resource.getpagesize()
     if device is None or device.type == "cpu":
         return row
     module = torch.get_device_module(device.type)
@@ -111,7 +101,7 @@ def read_memory(torch: Any, device: Any, nvml: tuple[Any, Any] | None) -> Row:
 
 def walk(torch: Any, options: argparse.Namespace, stop: Stop, report: Report) -> None:
     """Go through the steps as one rank, with a row of memory after each. The ranks meet through a
-    store, without a collective. Raises Stopped, and what torch raises."""
+    store. Raises Stopped, and what torch raises."""
     distributed, (rank, ranks, local_rank) = torch.distributed, options.place
     timeout = datetime.timedelta(seconds=options.timeout)
     device = nvml = store = None
@@ -147,16 +137,15 @@ def walk(torch: Any, options: argparse.Namespace, stop: Stop, report: Report) ->
 
     def join() -> None:
         backend = choose_backend(torch, device)
-        can_bind = options.device_id == "auto" and can_bind_device(torch, backend)
-        bound = device if can_bind or options.device_id == "on" else None
+        bound = device if can_bind_device(torch, backend) else None
+        bound = None if options.device_id == "off" else bound
         facts = {"backend": backend, "device_id": bound is not None, "ranks": ranks}
         report.details["header"] = describe_run(torch, device, **facts)
         own = distributed.PrefixStore(f"round {number}", store)
         more = {"store": own, "rank": rank, "world_size": ranks, "timeout": timeout}
         distributed.init_process_group(backend, device_id=bound, **more)
 
-    def wait() -> None:
-        # Without its index NCCL guesses the device, and may make a context on another one.
+    def wait() -> None:  # without its index NCCL may make a context on another device
         distributed.barrier(device_ids=None if device.type == "cpu" else [device.index])
 
     def reduce() -> bool:
@@ -191,8 +180,8 @@ def format_growth(rows: Sequence[Row], measure: str, first: Step, last: Step) ->
     return f"{low} MiB" if low == high else f"{low} to {high} MiB"
 
 
-def print_results(report: Report) -> bool:
-    """Print the table of growth and what stays; True if every answer was right."""
+def print_results(report: Report) -> None:
+    """Print the table of growth and what stays."""
     rows = report.rows
     known = [name for name in MEASURES if any(row[name] is not None for row in rows)]
     steps = list(dict.fromkeys((row["step"], row["round"]) for row in rows))
@@ -207,23 +196,20 @@ def print_results(report: Report) -> bool:
         stays = format_growth(rows, known[0], before, ("destroy", number))
         text = f"round {number} ({MEASURES[known[0]]}): group and collectives take {taken} per rank"
         report.note(f"{text}; {stays} stays after destroy_process_group")
-    return all(row["answer_ok"] is not False for row in rows)
 
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(
-        __doc__, tool="dist_mem_usage", version=__version__, method=METHOD, demo=PROFILES["demo"]
-    )
+    demo = PROFILES["demo"]
+    parser = Parser(__doc__, tool="dist_mem_usage", version=__version__, method=METHOD, demo=demo)
     add = parser.add_argument
     # fmt: off
     add("--rounds", type=positive_int, default=2, help="init/destroy cycles (default: 2)")
     add("--payload", type=size, default=64 * 1024**2, help="all_reduce size (default: 64MiB)")
-    add("--device-id", choices=("auto", "on", "off"), default="auto",
+    add("--device-id", choices=("auto", "off"), default="auto",
         help="give init_process_group the device (default: where this torch takes it safely)")
     add("--device", help="cuda, xpu, cpu (default: the accelerator, else the CPU)")
-    add("--ranks", type=positive_int,
-        help="ranks to start where no launcher did (default: one per accelerator, 2 on a CPU)")
+    add("--ranks", type=positive_int, help="ranks to start without a launcher (default: all)")
     add("--timeout", type=duration, default=120.0, help="timeout for each step (default: 2m)")
     # fmt: on
     return parser
@@ -255,9 +241,9 @@ def main(arguments: list[str] | None = None) -> int:
         return int(not report.complete)
     texts = options.store.multi_get([f"rows {rank}" for rank in range(place.size)])
     report.rows = [row for text in texts for row in json.loads(text)]
-    usable = print_results(report)
+    print_results(report)
     report.save()
-    return int(not (usable and report.complete))
+    return int(not report.complete or any(row["answer_ok"] is False for row in report.rows))
 
 
 if __name__ == "__main__":

@@ -14,19 +14,15 @@
 
 The first rank runs the block; then the others run it, and find what the first one made. They wait
 on the store at MASTER_ADDR:MASTER_PORT, not in a barrier, so no NCCL timeout ends a long
-preparation. The process group may be initialized before or after. An error in the first rank is
-raised in the waiting ranks too. If the first rank is killed, the launcher has to end the others
-(torchrun does; srun with `--kill-on-bad-exit`), unless there is a `timeout`.
-
-## How to run
+preparation. An error in the first rank is raised in the waiting ranks too. If it is killed, the
+launcher has to end the others (torchrun does; srun with `--kill-on-bad-exit`).
 
 Copy this file next to your script. torchrun sets what it reads; srun needs two more variables:
 
-    torchrun --nproc-per-node 8 train.py
     MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1) MASTER_PORT=29500 \\
         srun --kill-on-bad-exit python train.py
 
-Exit status of --demo: 0 the right ranks went first, 1 not; of wrong use: 2.
+Exit status of --demo: 0 the right rank went first, 1 not; of wrong use: 2.
 """
 
 from __future__ import annotations
@@ -35,7 +31,6 @@ import argparse
 import collections
 import contextlib
 import functools
-import math
 import multiprocessing
 import os
 import socket
@@ -46,24 +41,20 @@ from pathlib import Path
 from typing import Any
 
 __version__ = "0.2.0"
-PLACES = (
-    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
-    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
-)
 entries: collections.Counter[str] = collections.Counter()
 
 
 @contextlib.contextmanager
-def main_process_first(scope: str = "global", timeout: float = math.inf) -> Iterator[bool]:
+def main_process_first(scope: str = "global") -> Iterator[bool]:
     """Run the block on rank 0 ("global") or local rank 0 of each node ("node"), then on the others;
-    the block gets True where it runs first.
-
-    Raises RuntimeError where the first rank failed, TimeoutError after `timeout` seconds.
-    """
-    rank, size, local_rank = read_place()
-    if size == 1:
+    the block gets True where it runs first. Raises RuntimeError where the first rank failed."""
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+    if "RANK" not in os.environ:
+        names = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")
+    if "MASTER_ADDR" not in os.environ or names[0] not in os.environ:  # without a launcher
         yield True
         return
+    rank, size, local_rank = (int(os.environ[name]) for name in names)
     store = connect(rank, size)
     node = f"{socket.gethostname()} {os.environ.get('GROUP_RANK')}" if scope == "node" else ""
     entries[scope] += 1
@@ -76,22 +67,11 @@ def main_process_first(scope: str = "global", timeout: float = math.inf) -> Iter
             raise
         store.set(key, "")
         return
-    deadline = time.monotonic() + timeout
     while not store.check([key]):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"the first rank ({scope}) was not done within {timeout:g} s")
         time.sleep(max(0.05, size / 2000))  # all ranks together ask 2,000 times per second
     if failure := store.get(key).decode():
         raise RuntimeError(f"the first rank ({scope}) failed: {failure}")
     yield False
-
-
-def read_place() -> tuple[int, ...]:
-    """Rank, number of ranks and local rank; (0, 1, 0) without a launcher."""
-    for names in PLACES:
-        if "MASTER_ADDR" in os.environ and all(name in os.environ for name in names):
-            return tuple(int(os.environ[name]) for name in names)
-    return 0, 1, 0
 
 
 @functools.cache
@@ -105,20 +85,17 @@ def connect(rank: int, size: int) -> Any:
     return PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
 
 
-def run_demo_rank(rank: int, port: int, folder: Path) -> None:
-    """Be one of four ranks on two nodes, and print who made the files that this rank finds."""
-    place = {"RANK": rank, "WORLD_SIZE": 4, "LOCAL_RANK": rank % 2, "GROUP_RANK": rank // 2}
+def run_demo_rank(rank: int, port: int, folder: str) -> None:
+    """Be one of two ranks, and print what this rank finds."""
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank)}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    os.environ |= {name: str(value) for name, value in place.items()}
-    found = []
-    for scope, path in (("global", folder / "shared"), ("node", folder / f"node{rank // 2}")):
-        with main_process_first(scope):
-            if not path.exists():
-                path.write_text(f"rank {rank}")
-            found.append(path.read_text())
-    print(f"rank {rank}: global data made by {found[0]}, data of the node by {found[1]}")
-    if found != ["rank 0", f"rank {rank // 2 * 2}"]:
-        raise SystemExit(1)
+    data = Path(folder) / "data"
+    with main_process_first() as is_first:
+        if not data.exists():
+            data.write_text(f"made by rank {rank}")
+        print(f"rank {rank}: first {is_first}, the data was {data.read_text()}")
+        if is_first != (rank == 0) or data.read_text() != "made by rank 0":
+            raise SystemExit(1)
 
 
 def main() -> int:
@@ -126,22 +103,17 @@ def main() -> int:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("main_process_first.py", None, __doc__, formatter_class=raw)
     parser.add_argument("--version", action="version", version=f"main_process_first {__version__}")
-    parser.add_argument("--demo", action="store_true", required=True, help="show it with 4 ranks")
+    parser.add_argument("--demo", action="store_true", required=True, help="show it with 2 ranks")
     parser.parse_args()
-    import torch  # noqa: F401 - once, before the ranks are forked
-
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
         fork = multiprocessing.get_context("fork")
-        arguments = [(rank, port, Path(folder)) for rank in range(4)]
-        others = [fork.Process(target=run_demo_rank, args=each) for each in arguments[1:]]
-        for rank in others:
-            rank.start()
-        run_demo_rank(*arguments[0])  # this process: it hosts the store, and ends last
-        for rank in others:
-            rank.join()
-    return max(rank.exitcode for rank in others)
+        other = fork.Process(target=run_demo_rank, args=(1, port, folder))
+        other.start()
+        run_demo_rank(0, port, folder)  # this process: it hosts the store, and ends last
+        other.join()
+    return other.exitcode
 
 
 if __name__ == "__main__":

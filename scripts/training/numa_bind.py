@@ -5,63 +5,40 @@
 # ///
 r"""Which CPUs are next to the GPU of this rank, and does the rank run on them?
 
-In a server with several NUMA nodes, each GPU is attached to one of them. A rank that runs on CPUs
-of another node copies to its GPU over the link between the sockets, which all ranks share. This
-tool finds the CPUs next to each rank's GPU and binds the rank to them: as a wrapper around the
-program, or as a call in it. Expect a few percent or nothing: copies from the host, data loading
-and kernel launches get faster, kernels do not.
+In a server with several NUMA nodes, a rank that runs on CPUs far from its GPU copies over the link
+between the sockets, which all ranks share. This tool binds each rank to the CPUs next to its GPU,
+as a wrapper around the program, or as a call in it. Expect a few percent or nothing: copies from
+the host, data loading and kernel launches get faster, kernels do not.
 
 ## How the CPUs of a rank are chosen
 
-1. Its GPU: the visible one with the number of the local rank. CUDA_VISIBLE_DEVICES (indices or
-   UUIDs), or ROCR_VISIBLE_DEVICES and then HIP_VISIBLE_DEVICES. A rank that sees a single GPU has
-   that one. With unlike GPUs in a node, set CUDA_DEVICE_ORDER=PCI_BUS_ID.
-2. The NUMA node of that GPU, as the kernel knows it from its PCI address. Partitions of an MI300
-   are GPUs of their own with one address.
+1. Its GPU: the visible one with the number of the local rank (CUDA_VISIBLE_DEVICES, or
+   ROCR_VISIBLE_DEVICES and then HIP_VISIBLE_DEVICES). Partitions of an MI300 are GPUs of their own.
+2. The NUMA node of that GPU, as the kernel knows it from its PCI address.
 3. The CPUs of that node that this process may use: what a cgroup, Slurm or taskset excludes stays
-   excluded.
-4. `--mode node` takes all of them, shared with the other ranks of that node. `--mode exclusive`
-   gives each rank an equal share of whole cores.
+   excluded. `--mode node` takes all of them, `--mode exclusive` an equal share of whole cores.
 
 Ranks without GPUs are spread over the NUMA nodes. `--node-map` and `--cpu-map` override all of
-this, for firmware that does not report where the GPUs are. A machine that does not show its CPUs
-runs the program unbound, with a warning.
-
-Example: 2 nodes with 52 cores of 2 threads and 4 GPUs each. `--mode node` gives ranks 0 to 3 the
-104 CPUs of node 0, `--mode exclusive` gives each of them 13 cores, 26 CPUs.
-
-## What is set
-
-The CPU affinity of the process and its threads; a memory policy that prefers the same NUMA node;
-OMP_NUM_THREADS where it is not set: cores per rank, at most the CPU quota of the cgroup. torchrun
-sets OMP_NUM_THREADS to 1, `--omp-threads auto` replaces it. Programs and threads that start later
-inherit all of it. Interrupts, NICs and memory that is already allocated stay as they are.
+this. Set are the CPU affinity, a memory policy that prefers the same NUMA node, and OMP_NUM_THREADS
+where it is not set; torchrun sets it to 1, `--omp-threads auto` replaces that.
 
 ## How to run
 
     # show what would be bound, and check it with one process per rank
     python numa_bind.py --show --verify
     torchrun --nproc-per-node 8 --no-python python numa_bind.py train.py --lr 1
-    LOCAL_RANK=3 python numa_bind.py --mode exclusive -- ./program --its options
-    # Slurm
     srun --ntasks-per-node 8 --cpu-bind=none python numa_bind.py train.py
-    # pdsh
-    pdsh -w node[01-08] python /shared/numa_bind.py --show
     # a LUMI node, as its documentation lists the NUMA nodes of GPUs 0 to 7
     python numa_bind.py --show --node-map 3,3,1,1,0,0,2,2
 
-In a program: `from numa_bind import bind; bind()`, before torch is imported and before a
-DataLoader starts. torchrun of torch 2.9 has `--numa-binding` for CUDA devices.
+In a program: `from numa_bind import bind; bind()`, before torch is imported.
 
 ## A good answer
 
-`ok` for every rank, and ranks of one NUMA node on the CPUs of that node only.
-
-- `one node`: there is nothing to choose
-- `unknown`: the firmware does not report the node of the GPU. Look at `nvidia-smi topo -m` or
-  `rocm-smi --showtoponuma` and use `--node-map`. Unbound
-- `not allowed`: the launcher or a container gave this rank CPUs far from its GPU. Unbound
-- `crowded`: fewer cores than ranks, so ranks share them
+`ok` for every rank. `one node`: there is nothing to choose. `crowded`: fewer cores than ranks.
+Unbound are `unknown`, where the firmware does not report the node of the GPU (look at
+`nvidia-smi topo -m`, use `--node-map`), and `not allowed`, where the launcher or a container gave
+this rank CPUs far from its GPU.
 
 Exit status: that of the program; with `--show` 0 done, 1 a rank is `not allowed` or failed its
 check; 2 wrong use.
@@ -108,8 +85,10 @@ PROFILES = {
     "demo": ["--show", "--verify", "--ranks", "2", "--mode", "exclusive"],
     "full": ["--show", "--verify"],
 }
-COUNTS = ("local_rank", "device", "partition", "numa_node", "cpu_count", "core_count",
-          "ranks_sharing", "omp_threads")  # fmt: skip
+COUNTS = ("local_rank", "device", "numa_node", "cpu_count", "core_count", "ranks_sharing",
+          "omp_threads")  # fmt: skip
+SHOWN = ("local_rank", "device", "pci_address", "numa_node", "cpus", "core_count", "omp_threads",
+         "source", "verified", "verdict")  # fmt: skip
 LAUNCHERS = (
     ("LOCAL_RANK", "LOCAL_WORLD_SIZE"),
     ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
@@ -120,30 +99,26 @@ LAUNCHERS = (
 
 def read_local_place(environ: Mapping[str, str]) -> tuple[int, int | None]:
     """Local rank and number of local ranks (None: unknown), as the launcher says; rank 0 of 1
-    without a launcher. Raises UsageError where a variable holds something else."""
-    for names in LAUNCHERS:
-        values = [environ.get(name) or None for name in names]
-        for name, value in zip(names, values, strict=True):
-            if value and not re.fullmatch(r"[0-9]+", value):
-                raise UsageError(f"the variable {name} is '{value}', which is not a number")
-        if values[0]:
-            return int(values[0]), int(values[1]) if values[1] else None
+    without a launcher."""
+    for rank, size in LAUNCHERS:
+        if environ.get(rank):
+            return int(environ[rank]), int(environ[size]) if environ.get(size) else None
     task = read_task(environ)
     return (task.local_rank, task.local_size) if task else (0, 1)
 
 
 def plan(
-    ranks: int, options: Namespace, root: Path, allowed: Cpus, environ: Mapping[str, str]
+    ranks: int, options: Namespace, root: Path = Path("/"), allowed: Cpus | None = None
 ) -> tuple[list[Binding], list[str]]:
     """What each of so many local ranks is bound to, and notes about it."""
     topology = read_topology(root)
     gpus = [] if options.node_map or options.cpu_map else find_gpus(root)
-    visible = choose_visible(gpus, environ)
+    visible = choose_visible(gpus, os.environ)
     nears = [choose_near(topology, visible, rank, ranks, options) for rank in range(ranks)]
     bindings = plan_bindings(
         topology,
         nears,
-        allowed,
+        read_affinity(topology)[0] if allowed is None else allowed,
         exclusive=options.mode == "exclusive" and not options.cpu_map,
         quota=read_cpu_quota(root),
     )
@@ -154,16 +129,10 @@ def plan(
     elif "unknown" in verdicts:
         notes.append("the NUMA node of some GPUs is unknown: those ranks run unbound; --node-map")
     if "not allowed" in verdicts:
-        notes.append(
-            "some ranks may use none of the CPUs next to their GPU, and run unbound: the launcher, "
-            "a container or taskset bound them elsewhere; with Slurm use srun --cpu-bind=none"
-        )
-    if "crowded" in verdicts:
-        notes.append("there are fewer cores than ranks, so ranks share all of them")
+        notes.append("some ranks may use none of the CPUs next to their GPU, and run unbound: with "
+                     "Slurm use srun --cpu-bind=none")  # fmt: skip
     if gpus and not visible:
         notes.append("none of the GPUs is visible (or only MIG devices): spread over NUMA nodes")
-    if len(visible) == 1 and ranks > 1:
-        notes.append("only one GPU is visible here, and a launcher may show each rank another one")
     return bindings, notes
 
 
@@ -176,23 +145,13 @@ def choose_near(
         if given and rank >= len(given):
             raise UsageError(f"{name} has {len(given)} entries, and none for local rank {rank}")
     if options.cpu_map:
-        missing = options.cpu_map[rank] - topology.cpus
-        if topology.nodes and missing:
-            raise UsageError(f"--cpu-map: this machine has no CPU {format_cpus(missing)}")
         return Near(None, options.cpu_map[rank], "given CPUs")
     if options.node_map:
         by_number = {node.number: node.cpus for node in topology.nodes}
         if options.node_map[rank] not in by_number:
-            known = ", ".join(map(str, by_number)) or "none"
-            raise UsageError(f"--node-map: no NUMA node {options.node_map[rank]}; there is {known}")
+            raise UsageError(f"--node-map: no NUMA node {options.node_map[rank]}")
         return Near(None, by_number[options.node_map[rank]], "given node")
     return find_near(topology, visible, rank, ranks)
-
-
-def plan_here(ranks: int, options: Namespace) -> tuple[list[Binding], list[str]]:
-    """The plan for this machine."""
-    allowed, _ = read_affinity(read_topology())
-    return plan(ranks, options, Path("/"), allowed, os.environ)
 
 
 def bind(
@@ -211,17 +170,13 @@ def bind_rank(rank: int, size: int | None, options: Namespace) -> Binding:
     """Bind this process as one of the local ranks, and say so on stderr."""
     if size is not None and rank >= size:
         raise UsageError(f"local rank {rank} is not one of {size} local ranks")
-    bindings, notes = plan_here(size or rank + 1, options)
+    bindings, notes = plan(size or rank + 1, options)
     binding = bindings[rank]
     failure = apply_binding(binding)
-    if not options.quiet:
-        gpu = f"GPU {binding.gpu.number}, " if binding.gpu else ""
-        node = f"NUMA node {format_cpus(binding.nodes)}, " if binding.nodes else ""
-        print(
-            f"local rank {rank}: {gpu}{node}CPUs {format_cpus(binding.cpus)} "
-            f"({binding.verdict}, by {binding.source})",
-            file=sys.stderr,
-        )
+    gpu = f"GPU {binding.gpu.number}, " if binding.gpu else ""
+    node = f"NUMA node {format_cpus(binding.nodes)}, " if binding.nodes else ""
+    where = f"{gpu}{node}CPUs {format_cpus(binding.cpus)}"
+    print(f"local rank {rank}: {where} ({binding.verdict}, by {binding.source})", file=sys.stderr)
     for note in filter(None, [failure, *(notes if rank == 0 else [])]):
         print(f"note: local rank {rank}: {note}", file=sys.stderr)
     return binding
@@ -234,13 +189,12 @@ def show(options: Namespace) -> int:
     if not options.ranks and ranks == 1:
         maps = options.cpu_map or options.node_map
         ranks = len(maps or choose_visible(find_gpus(), os.environ)) or 2
-    bindings, notes = plan_here(ranks, options)
+    bindings, notes = plan(ranks, options)
     for binding in bindings:
         verified = verify_binding(binding) if options.verify else None
-        report.rows.append(make_row(binding, bindings, verified))
-    headings = ("rank", "GPU", "NUMA node", "CPUs", "cores", "OMP threads", "by", "verified",
-                "verdict")  # fmt: skip
-    print(format_table(headings, [format_row(row) for row in report.rows]))
+        report.rows.append(make_row(binding, verified))
+    headings = [name.replace("_", " ") for name in SHOWN]
+    print(format_table(headings, [[row[name] for name in SHOWN] for row in report.rows]))
     for note in notes:
         report.note(note)
     wrong = [str(row["local_rank"]) for row in report.rows if row["verified"] is False]
@@ -251,38 +205,23 @@ def show(options: Namespace) -> int:
     return int(bool(wrong) or any(b.verdict == "not allowed" for b in bindings))
 
 
-def make_row(binding: Binding, bindings: Sequence[Binding], verified: bool | None) -> Row:
+def make_row(binding: Binding, verified: bool | None) -> Row:
     """A binding as a row of results."""
     gpu = binding.gpu
-    same = sorted(
-        {b.gpu.number for b in bindings if gpu and b.gpu and b.gpu.address == gpu.address}
-    )
     return {
         "local_rank": binding.local_rank,
         "device": gpu and gpu.number,
-        "vendor": gpu and gpu.vendor,
         "pci_address": gpu and gpu.address,
-        "partition": same.index(gpu.number) if gpu and len(same) > 1 else None,
         "numa_node": binding.nodes[0] if len(binding.nodes) == 1 else None,
         "cpus": format_cpus(binding.cpus),
         "cpu_count": len(binding.cpus),
         "core_count": binding.cores,
-        "memory_nodes": ",".join(map(str, binding.nodes)) or None,
         "ranks_sharing": binding.sharing,
         "omp_threads": binding.omp_threads,
         "source": binding.source,
         "verdict": binding.verdict,
         "verified": verified,
     }
-
-
-def format_row(row: Row) -> list[object]:
-    """The cells of the table."""
-    gpu = None if row["device"] is None else f"{row['device']} {row['pci_address']}"
-    part = "" if row["partition"] is None else f" partition {row['partition']}"
-    verified = {True: "yes", False: "NO", None: None}[row["verified"]]
-    return [row["local_rank"], gpu and gpu + part, row["numa_node"], row["cpus"], row["core_count"],
-            row["omp_threads"], row["source"], verified, row["verdict"]]  # fmt: skip
 
 
 def node_map(text: str) -> tuple[int, ...]:
@@ -307,13 +246,9 @@ def omp_threads(text: str) -> int:
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(
-        __doc__,
-        tool="numa_bind",
-        version=__version__,
-        demo=PROFILES["demo"],
-        usage="numa_bind.py [options] [--] PROGRAM [ARGUMENT ...] | numa_bind.py --show",
-    )
+    usage = "numa_bind.py [options] [--] PROGRAM [ARGUMENT ...] | numa_bind.py --show"
+    demo = PROFILES["demo"]
+    parser = Parser(__doc__, tool="numa_bind", version=__version__, demo=demo, usage=usage)
     add = parser.add_argument
     # fmt: off
     add("--mode", choices=("node", "exclusive"), default="node",
@@ -329,7 +264,6 @@ def build_parser() -> Parser:
     add("--verify", action="store_true", help="with --show: check it with a process per rank")
     add("--ranks", type=positive_int, metavar="N",
         help="local ranks (default: the launcher's, else one per GPU)")
-    add("--quiet", action="store_true", help="do not print the line about this rank")
     add("program", nargs=REMAINDER, metavar="PROGRAM", help="program to run, with its arguments")
     # fmt: on
     return parser

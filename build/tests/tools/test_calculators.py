@@ -30,7 +30,7 @@ POINTS = 5000
 # of the 1. All other outputs are equal bit by bit.
 OF_MATHS = {
     "number-format": {"decimal_digits", "doublings"},
-    "checkpoint": {"young_lost_share", "lost_share", "own_lost_share"},
+    "checkpoint": {"lost_share", "own_lost_share"},
 }
 COMPUTE = """(cases) => JSON.stringify(JSON.parse(cases).map((inputs) => {
     const given = new Map(inputs.map(([name, kind, text]) =>
@@ -191,7 +191,7 @@ def test_answers_are_shown_as_the_tool_prints_them(
     )
     assert run_bindery("html", folder=root).status == 0
     page = browser.new_page()
-    page.goto((root / "dist/site/tools/calculators/transfer.html").as_uri())
+    page.goto((root / "dist/site/tools/calculators/batch.html").as_uri())
     typed = ["70B", "7.5T", "1.5M", "128K", "128k", "4Mi", "2e3B", " 7B ", "1E", ".5G", "0",
              "7.5GB", "70b", "7BB", "K", "", "-1", "1.2.3", "80 G", "4Bi"]  # fmt: skip
     amounts = page.evaluate("(typed) => typed.map(readAmount)", typed)

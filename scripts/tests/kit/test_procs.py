@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -136,32 +135,22 @@ def test_signals_reach_the_wrapped_command() -> None:
     assert ends == "['SIGINT', 'SIGTERM']"
 
 
-def check_nothing() -> None:
-    """Nothing asks the waiting to stop."""
-
-
 def test_work_apart_gives_its_answer() -> None:
     """What it returns, or the words of its OSError."""
-    assert procs.run_apart(lambda: {"a": [1, None]}, 30, check_nothing) == {"a": [1, None]}
+    assert procs.run_apart(lambda: {"a": [1, None]}, 30) == {"a": [1, None]}
     with pytest.raises(OSError, match="No such file"):
-        procs.run_apart(lambda: Path("/none").read_text(), 30, check_nothing)
+        procs.run_apart(lambda: Path("/none").read_text(), 30)
     with pytest.raises(OSError, match="its process died"):
-        procs.run_apart(lambda: os._exit(3), 30, check_nothing)
+        procs.run_apart(lambda: os._exit(3), 30)
 
 
 def test_work_that_hangs_is_left_behind(tmp_path: Path) -> None:
-    """With what it has started; and the waiting can be stopped."""
+    """With what it has started."""
     note = tmp_path / "pid"
 
     def hang() -> None:
         subprocess.run(f"echo $$ > {note}; exec sleep 60", shell=True, check=False)
 
     with pytest.raises(OSError, match="no answer within 1 s"):
-        procs.run_apart(hang, 1.0, check_nothing)
+        procs.run_apart(hang, 1.0)
     assert procs.identify(int(note.read_text())) is None
-
-    def stop() -> None:
-        raise KeyError
-
-    with pytest.raises(KeyError):
-        procs.run_apart(lambda: time.sleep(60), 30, stop)

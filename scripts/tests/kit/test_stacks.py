@@ -97,7 +97,7 @@ def test_without_a_majority_there_is_no_outlier() -> None:
 
 
 def test_other_threads_are_merged_if_asked() -> None:
-    """main is one thread per rank, all is every one, and a pattern chooses by name."""
+    """main is one thread per rank, all is every one."""
     side = {"name": "pin_memory", "is_main": False, "frames": make_frames([("pin", "/u/x.py", 2)])}
     dump = make_dump(0, BEGIN)
     dump["threads"] += [side, {**side, "name": "writer"}]
@@ -108,8 +108,6 @@ def test_other_threads_are_merged_if_asked() -> None:
 
     assert count("main") == {"<module> at train.py:50": 1}
     assert count("all") == {"<module> at train.py:50": 1, "pin at x.py:2": 2}
-    assert count("pin.*") == {"pin at x.py:2": 1}
-    assert count("nothing") == {"(no such thread)": 1}
 
 
 def test_ranks_that_are_gone_or_cannot_be_read() -> None:
@@ -127,7 +125,6 @@ def test_launchers_are_not_ranks() -> None:
     dumps = [make_dump(rank, BEGIN, 2) for rank in range(2)]
     merged = stacks.Merged([make_dump(0, LOADS, 2, launcher="slurm"), *dumps], "main")
     assert merged.summary == "ranks 0-1 in <module> at train.py:50"
-    assert merged.notes == ["left out: 1 processes without a rank of torchrun"]
 
 
 def test_dumps_of_two_hangs_are_told_apart() -> None:
@@ -154,12 +151,6 @@ def test_each_rank_is_in_one_row_and_one_path(by_rank: dict[int, Calls]) -> None
     top = [line for line in merged.tree if not line.startswith(" " * max(depth, 1))]
     shown = {rank for line in top for rank in read_ranges(line.partition("]")[0].strip("["))}
     assert shown == set(by_rank)
-
-
-@given(ranks=st.sets(st.integers(0, 200), min_size=1))
-def test_ranges_read_back(ranks: set[int]) -> None:
-    """The same ranks, in order."""
-    assert read_ranges(stacks.format_ranks(ranks)) == sorted(ranks)
 
 
 def test_thousands_of_ranks_with_deep_stacks() -> None:
@@ -205,7 +196,7 @@ def test_what_is_not_a_dump_is_named(tmp_path: Path, text: str) -> None:
 PROGRAM = """
 import faulthandler, signal, sys, time
 if len(sys.argv) > 1:
-    faulthandler.register(signal.SIGUSR2, file=open(sys.argv[1], "w"), all_threads=True)
+    faulthandler.register(signal.SIGUSR1, file=open(sys.argv[1], "w"), all_threads=True)
 
 def stay():
     time.sleep(60)
@@ -259,7 +250,7 @@ def test_stacks_by_faulthandler(run: Any, tmp_path: Path) -> None:
     job = run(str(tmp_path / "stacks"))
     (tmp_path / f"stacks.{job['pid']}").symlink_to(tmp_path / "stacks")
     file = str(tmp_path / "stacks.{pid}")
-    merged = stacks.Merged(stacks.take_stacks([job], 30, file, signal.SIGUSR2), "main")
+    merged = stacks.Merged(stacks.take_stacks([job], 30, file), "main")
     assert merged.summary == "rank 0 in stay at job.py:7", merged.notes
 
 
@@ -267,8 +258,8 @@ def test_stacks_by_faulthandler(run: Any, tmp_path: Path) -> None:
 def test_a_program_without_a_handler_is_not_signalled(run: Any, tmp_path: Path) -> None:
     """The signal would end it; the note says what can be done."""
     job = run()
-    (dump,) = stacks.take_stacks([job], 30, str(tmp_path / "x.{pid}"), signal.SIGUSR2)
-    assert "no handler for SIGUSR2, so it was not sent" in dump["error"]
+    (dump,) = stacks.take_stacks([job], 30, str(tmp_path / "x.{pid}"))
+    assert "no handler for SIGUSR1, so it was not sent" in dump["error"]
     assert "sysctl kernel.yama.ptrace_scope=0" in dump["error"]
     assert Path(f"/proc/{job['pid']}").exists()
 
