@@ -67,7 +67,7 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, duration, natural_int, positive_float, positive_int, start
 from kit.device import choose_device, describe_run, import_torch, is_out_of_memory, synchronize
-from kit.nvml import ClockSampler, open_nvml, summarize_clocks
+from kit.nvml import ClockSampler, open_nvml
 from kit.ranks import first_line, gather, join_ranks, launch_ranks, leave_ranks, read_place
 from kit.report import Progress, Report, Row, format_table, read_json
 from kit.stats import earned, scaled, summarize, verdict_of_samples
@@ -372,7 +372,7 @@ def measure_grid(grid: Grid, bench: Bench, label: str, report: Report | None) ->
     progress.close()
     if skipped:
         ended = f"{len(skipped)} shapes skipped: not enough memory"
-    clocks = summarize_clocks(bench.sampler.samples if bench.sampler else [])
+    clocks = bench.sampler.summarize() if bench.sampler else {}
     return {
         "rows": list(rows.values()),
         "details": details,
@@ -410,8 +410,8 @@ def merge(results: Sequence[dict[str, Any]], report: Report) -> list[str]:
         noisy = f"{counts['unsteady']} unsteady and {counts['suspect']} suspect"
         report.note(f"{noisy} of {len(rows)} results: stop everything else on the device")
     for device in report.details["devices"]:
-        if device["throttle_reasons"]:
-            report.note(f"{device['device']}: clocks held back by {device['throttle_reasons']}")
+        if reasons := device.get("throttle_reasons"):
+            report.note(f"{device['device']}: clocks held back by {reasons}")
     compared = compare_devices(rows)
     if len(compared) > 1:
         texts = [f"{device} {100 * relative:+.1f} %" for device, relative in compared.items()]
