@@ -8,26 +8,19 @@ r"""Is my run faster or slower than that one, and may the two be compared at all
 Takes two JSON files of the same tool: what the tool wrote with `--json`, or a record of the book
 (scripts/records/). Prints your value beside the other one, row by row, and a verdict.
 
-## What is compared
-
-A tool declares which columns identify a row, which column is the answer, whether higher or lower
-is better, and which settings have to be equal. Two runs are comparable if they have the same tool,
-the same METHOD and equal settings. Everything else is refused with the reason, because a ratio of
-unlike runs means nothing.
+Two runs are comparable if they have the same tool, the same METHOD and the settings equal that the
+tool names. Everything else is refused with the reason.
 
 ## Formulas
 
 `ratio = yours / other`. A row is `within` if the ratio differs from 1 by at most
-`margin = max(5 %, spread)`, where spread is the larger relative IQR of the two rows. Two machines
-of one kind differ by up to 5 %. A difference of more than three margins is `far`. The run is
-judged by the geometric mean of the ratios and the median margin.
-
-Rows that the tool itself did not trust (too few samples, a wrong answer) are left out and counted.
+`margin = max(5 %, spread)`, where spread is the larger relative IQR of the two rows. A difference
+of more than three margins is `far`. The run is judged by the geometric mean of the ratios and the
+median margin. Rows that the tool itself did not trust are left out and counted.
 
 ## How to run
 
     python mamf_finder.py --json mine.json
-    python compare.py mine.json other.json
     python compare.py mine.json scripts/records/mamf_finder/h100_20261120.json
 
 ## A good answer
@@ -60,24 +53,15 @@ TOLERANCE = 0.05
 FAR = 3.0
 SCALES = {"FLOP/s": (1e12, "TFLOPS"), "B/s": (1e9, "GB/s"), "s": (1e-3, "ms"), "B": (2**20, "MiB")}
 DEMO: dict[str, Any] = {
-    "tool": "demo",
-    "method": 1,
-    "units": {"rate": "B/s"},
+    "tool": "demo", "method": 1, "units": {"rate": "B/s"},
     "results": [
         {"size": "1 MiB", "rate": 4.0e9, "spread": 0.02, "verdict": "ok"},
         {"size": "1 GiB", "rate": 9.0e9, "spread": 0.01, "verdict": "ok"},
         {"size": "16 GiB", "rate": 9.5e9, "spread": None, "verdict": "one sample"},
     ],
-    "details": {
-        "compare": {
-            "keys": ["size"],
-            "value": "rate",
-            "better": "higher",
-            "spread": "spread",
-            "trusted": {"verdict": ["ok"]},
-        }
-    },
-}
+    "details": {"compare": {"keys": ["size"], "value": "rate", "better": "higher",
+                            "spread": "spread", "trusted": {"verdict": ["ok"]}}},
+}  # fmt: skip
 
 
 class Pair(NamedTuple):
@@ -87,11 +71,7 @@ class Pair(NamedTuple):
     yours: float
     other: float
     margin: float
-
-    @property
-    def ratio(self) -> float:
-        """Yours over the other."""
-        return self.yours / self.other
+    ratio: float
 
 
 def find_terms(document: dict[str, Any]) -> dict[str, Any]:
@@ -161,7 +141,8 @@ def compare(mine: dict[str, Any], other: dict[str, Any]) -> tuple[list[Pair], di
         spreads = [r.get(terms.get("spread")) or 0.0 for r in (row, theirs)]
         value = terms["value"]
         label = ", ".join(map(str, key))
-        pairs.append(Pair(label, row[value], theirs[value], max(TOLERANCE, *spreads)))
+        ratio = row[value] / theirs[value]
+        pairs.append(Pair(label, row[value], theirs[value], max(TOLERANCE, *spreads), ratio))
     if not pairs:
         raise UsageError("not comparable: no row that both runs measured well")
     return pairs, terms, left_out
@@ -176,11 +157,10 @@ def judge(ratio: float, margin: float) -> str:
 
 def name_hardware(document: dict[str, Any]) -> str:
     """What the run was made on, as far as the file says."""
-    model = find_setting(document, "details.header.device_model")
-    machine = document.get("machine") or {}
-    accelerators = [one.get("model") for one in machine.get("accelerators") or ()]
-    cpu = (machine.get("cpu") or {}).get("model")
-    return str(accelerators[0] if accelerators else model or cpu or "unknown hardware")
+    for place in ("details.header.device_model", "machine.label"):
+        if model := find_setting(document, place):
+            return str(model)
+    return "unknown hardware"
 
 
 def build_parser() -> Parser:
@@ -202,29 +182,16 @@ def main(arguments: list[str] | None = None) -> int:
     unit = mine.get("units", {}).get(terms["value"], "1")
     factor, shown = SCALES.get(unit, (1.0, unit))
     pairs.sort(key=lambda pair: -abs(math.log(pair.ratio)))
-    print(
-        format_table(
-            (
-                ", ".join(terms["keys"]),
-                f"yours, {shown}",
-                "other",
-                "ratio %",
-                "margin %",
-                "verdict",
-            ),
-            [
-                (
-                    pair.label,
-                    earned(pair.yours / factor, pair.margin * pair.yours / factor / 2),
-                    earned(pair.other / factor, pair.margin * pair.other / factor / 2),
-                    f"{100 * pair.ratio:.1f}",
-                    f"{100 * pair.margin:.0f}",
-                    judge(pair.ratio, pair.margin),
-                )
-                for pair in pairs
-            ],
-        )
-    )
+    cells = []
+    for pair in pairs:
+        values = (pair.yours / factor, pair.other / factor)
+        cells.append((
+            pair.label, *(earned(value, pair.margin * value / 2) for value in values),
+            f"{100 * pair.ratio:.1f}", f"{100 * pair.margin:.0f}", judge(pair.ratio, pair.margin),
+        ))  # fmt: skip
+    headings = (", ".join(terms["keys"]), f"yours, {shown}", "other", "ratio %", "margin %",
+                "verdict")  # fmt: skip
+    print(format_table(headings, cells))
     ratio = math.exp(statistics.fmean(math.log(pair.ratio) for pair in pairs))
     verdict = judge(ratio, statistics.median(pair.margin for pair in pairs))
     print(
@@ -235,8 +202,6 @@ def main(arguments: list[str] | None = None) -> int:
     if left_out:
         print(f"note: {left_out} rows left out: not measured well, or only in one run",
               file=sys.stderr)  # fmt: skip
-    if not mine.get("complete", True):
-        print("note: your run is incomplete", file=sys.stderr)
     worse = "below" if terms["better"] == "higher" else "above"
     return int(worse in verdict)
 

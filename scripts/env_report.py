@@ -5,17 +5,16 @@
 # ///
 r"""Which machine and which software made these numbers?
 
-A measurement cannot be compared with anything unless its machine is known. This tool reads what
-decides how fast a machine is: CPU, memory, NUMA nodes, accelerators with their clocks and power
-limits, driver, kernel, operating system, container, hypervisor, the shape of the Slurm job, and the
-versions of Python, torch, CUDA or ROCm, and NCCL or RCCL. Every record of the book has it.
+Reads what decides how fast a machine is: CPU, memory, NUMA nodes, accelerators with their clocks
+and power limits, driver, kernel, operating system, container, hypervisor, the shape of the Slurm
+job, and the versions of Python, torch, CUDA or ROCm, and NCCL or RCCL. Every record of the book has
+it.
 
 ## Where the facts come from
 
 CPU, memory and NUMA nodes come from /proc and /sys (Linux), NVIDIA GPUs from nvidia-smi, AMD GPUs
 from amd-smi (which does not list clocks), other accelerators from torch. CUDA and ROCm are those
-that the installed torch was built with, read from its version file without importing it. NCCL and
-RCCL come from torch itself, unless `--no-torch` is given.
+that the installed torch was built with, read from its version file without importing it.
 
 Units are bytes, hertz, watts, degrees Celsius. A fact that could not be read is null. Clocks,
 temperatures and throttle reasons are those of this moment. Host name, user, serial numbers, UUIDs,
@@ -24,9 +23,7 @@ addresses and job names are left out; `--with-hostname` adds the host name.
 ## How to run
 
     python env_report.py --json facts.json
-    # Slurm
     srun --ntasks-per-node=1 python env_report.py --with-hostname
-    # pdsh
     pdsh -w node[01-08] python /shared/env_report.py --no-torch --with-hostname
 
 ## A good answer
@@ -41,6 +38,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import importlib
 import importlib.util
 import json
 import os
@@ -56,7 +54,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from kit.cli import Parser, start
+from kit.files import read_text
 from kit.report import check_writable, format_table, write_json
+from kit.topology import parse_cpus
 
 __version__ = "0.3.0"
 
@@ -85,17 +85,15 @@ NVIDIA_SMI = {
 HYPERVISORS = {"qemu": "kvm", "openstack": "kvm", "vmware,": "vmware", "microsoft": "hyper-v",
                "amazon": "amazon", "google": "google", "xen": "xen"}  # fmt: skip
 """The vendor of a virtual machine, and what it runs on."""
+SLURM = {
+    "nodes": ("SLURM_JOB_NUM_NODES", 1), "tasks": ("SLURM_NTASKS", 1),
+    "cpus_per_task": ("SLURM_CPUS_PER_TASK", 1), "cpus_on_node": ("SLURM_CPUS_ON_NODE", 1),
+    "gpus_on_node": ("SLURM_GPUS_ON_NODE", 1), "memory_per_node_bytes": ("SLURM_MEM_PER_NODE", MIB),
+    "memory_per_cpu_bytes": ("SLURM_MEM_PER_CPU", MIB),
+}  # fmt: skip
 VENDORS = {"cuda": "nvidia", "xpu": "intel", "hpu": "intel", "mps": "apple", "npu": "huawei"}
 
 Facts = dict[str, Any]
-
-
-def read_text(path: str | Path) -> str | None:
-    """The text of a small system file, None where it cannot be read."""
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return None
 
 
 def run_command(*command: str) -> str | None:
@@ -115,9 +113,9 @@ def read_number(value: Any, factor: float = 1.0) -> float | int | None:
     return float(found[0]) if factor == 1.0 else round(float(found[0]) * factor)
 
 
-def read_kib(text: str | None) -> int | None:
+def read_kib(path: Path) -> int | None:
     """MemTotal of a meminfo file in bytes; its kB are 1024 bytes."""
-    found = re.search(r"MemTotal:\s+(\d+) kB", text or "")
+    found = re.search(r"MemTotal:\s+(\d+) kB", read_text(path))
     return int(found[1]) * 1024 if found else None
 
 
@@ -129,16 +127,12 @@ def read_cpu(notes: list[str], cpuinfo: str, sysfs: Path = Path("/sys/devices/sy
     threads = len(cpus) or os.cpu_count()
     nodes = []
     for folder in sorted(sysfs.glob("node/node[0-9]*"), key=lambda path: int(path.name[4:])):
-        ranges = re.findall(r"(\d+)(?:-(\d+))?", read_text(folder / "cpulist") or "")
-        near = sum(int(last or first) - int(first) + 1 for first, last in ranges)
-        memory = read_kib(read_text(folder / "meminfo"))
+        near, memory = len(parse_cpus(read_text(folder / "cpulist"))), read_kib(folder / "meminfo")
         nodes.append({"index": int(folder.name[4:]), "threads": near, "memory_bytes": memory})
     governors = {read_text(path) for path in sysfs.glob("cpu/cpu[0-9]*/cpufreq/scaling_governor")}
     found = re.search(r"^(?:model name|cpu model|Model|Processor|cpu)\s*:\s*(.+)$", cpuinfo, re.M)
     flags = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", cpuinfo, re.M)
     known = set(flags[1].split()) if flags else set()
-    if not cpus:
-        notes.append("could not read the CPU's topology: no sockets, cores and NUMA nodes")
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads
     if threads and allowed and allowed < threads:
         notes.append(f"this process may use {allowed} of {threads} threads (CPU affinity)")
@@ -151,19 +145,8 @@ def read_cpu(notes: list[str], cpuinfo: str, sysfs: Path = Path("/sys/devices/sy
         "threads": threads,
         "numa_nodes": len(nodes) or None,
         "numa": nodes,
-        "governor": ", ".join(sorted(filter(None, governors))) or None,
+        "governor": ", ".join(sorted(governors)) or None,
     }
-
-
-def read_memory(notes: list[str]) -> int | None:
-    """Bytes of main memory; a smaller limit of the cgroup is a note."""
-    total = read_kib(read_text("/proc/meminfo"))
-    limit = read_text("/sys/fs/cgroup/memory.max") or ""
-    if total is None:
-        notes.append("could not read the size of the main memory")
-    elif limit.isdigit() and int(limit) < total:
-        notes.append(f"the cgroup allows {int(limit) / GIB:.1f} GiB of main memory")
-    return total
 
 
 def describe_accelerator(vendor: str, source: str, **known: Any) -> Facts:
@@ -171,19 +154,12 @@ def describe_accelerator(vendor: str, source: str, **known: Any) -> Facts:
     return {"vendor": vendor} | dict.fromkeys(NVIDIA_SMI) | known | {"source": source}
 
 
-def read_nvidia(notes: list[str], ask: Callable[..., str | None] = run_command) -> list[Facts]:
+def read_nvidia(ask: Callable[..., str | None] = run_command) -> list[Facts]:
     """NVIDIA GPUs by nvidia-smi."""
     fields = ",".join(field for field, _ in NVIDIA_SMI.values())
-    older = fields.replace("clocks_event_reasons", "clocks_throttle_reasons")
-    text = None
-    for query in (fields, older):  # before driver 535
-        if text is None:
-            text = ask("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits")
+    text = ask("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits") or ""
     found = []
-    for row in csv.reader((text or "").splitlines(), skipinitialspace=True):
-        if len(row) != len(NVIDIA_SMI):
-            notes.append("nvidia-smi answered, but its table could not be read")
-            continue
+    for row in csv.reader(text.splitlines(), skipinitialspace=True):
         facts: Facts = {}
         for (name, (_, factor)), cell in zip(NVIDIA_SMI.items(), row, strict=True):
             words = None if cell.startswith("[") else cell.strip() or None
@@ -195,29 +171,22 @@ def read_nvidia(notes: list[str], ask: Callable[..., str | None] = run_command) 
 
 
 def name_throttle_reasons(mask: str | None) -> list[str] | None:
-    """Names of the bits in `0x0000000000000004`; unknown bits together as hexadecimal."""
-    if not re.fullmatch(r"0x[0-9a-fA-F]+", mask or ""):
+    """Names of the bits in `0x0000000000000004`."""
+    if mask is None:
         return None
-    bits = int(mask or "0", 16)
-    rest = bits >> len(THROTTLE_REASONS) << len(THROTTLE_REASONS)
-    names = [name for place, name in enumerate(THROTTLE_REASONS) if bits >> place & 1]
-    return names + ([hex(rest)] if rest else [])
+    return [name for place, name in enumerate(THROTTLE_REASONS) if int(mask, 16) >> place & 1]
 
 
 def find_device_node(address: str | None, sysfs: Path = Path("/sys/bus/pci/devices")) -> int | None:
     """The NUMA node of a PCI device, by its address, which is not kept."""
     found = re.fullmatch(r"(?:0000)?([0-9a-f:]{10}\.[0-7])", (address or "").strip().lower())
-    node = read_text(sysfs / found[1] / "numa_node") if found else None
-    return int(node) if node and node.isdigit() else None  # -1 is the kernel's word for unknown
+    node = read_text(sysfs / found[1] / "numa_node") if found else ""
+    return int(node) if node.isdigit() else None  # -1 is the kernel's word for unknown
 
 
-def read_amd(notes: list[str], ask: Callable[..., str | None] = run_command) -> list[Facts]:
+def read_amd(ask: Callable[..., str | None] = run_command) -> list[Facts]:
     """AMD GPUs by amd-smi: a list, or since ROCm 7 a list in `gpu_data`."""
-    try:
-        document = json.loads(ask("amd-smi", "static", "--json") or "[]")
-    except ValueError:
-        notes.append("amd-smi answered, but its JSON could not be read")
-        return []
+    document = json.loads(ask("amd-smi", "static", "--json") or "[]")
 
     def get(entry: Any, *path: str) -> Any:
         for name in path:
@@ -242,14 +211,12 @@ def read_amd(notes: list[str], ask: Callable[..., str | None] = run_command) -> 
 
 def load_torch(notes: list[str]) -> Any:
     """The torch module, or None, with a note where it is installed and does not import."""
-    if importlib.util.find_spec("torch") is None:
-        return None
     try:
-        import torch
+        return importlib.import_module("torch")
     except Exception as error:  # a broken install raises OSError, ImportError, AttributeError
-        notes.append(f"torch is installed but does not import: {str(error).partition(chr(10))[0]}")
+        if importlib.util.find_spec("torch"):
+            notes.append(f"torch is installed but does not import: {error}")
         return None
-    return torch
 
 
 def read_torch_accelerators(torch: Any, notes: list[str]) -> list[Facts]:
@@ -270,24 +237,19 @@ def read_torch_accelerators(torch: Any, notes: list[str]) -> list[Facts]:
 
 
 def read_software(torch: Any, accelerators: Sequence[Facts], notes: list[str]) -> Facts:
-    """Versions of Python, of torch, its CUDA or ROCm and NCCL or RCCL, and of the driver.
-
-    A CUDA toolkit beside torch is not listed: torch does not use it.
-    """
+    """Versions of Python, of torch, its CUDA or ROCm and NCCL or RCCL, and of the driver."""
     spec = importlib.util.find_spec("torch")
-    source = read_text(Path(spec.origin).parent / "version.py") if spec and spec.origin else None
-    build = dict(re.findall(r"^(\w+)\b[^=\n]*=\s*['\"](.+?)['\"]", source or "", re.M))
+    source = read_text(Path(spec.origin).parent / "version.py") if spec and spec.origin else ""
+    build = dict(re.findall(r"^(\w+)\b[^=\n]*=\s*['\"](.+?)['\"]", source, re.M))
     nccl = None
     if not build:
         notes.append("torch is not installed for this Python: no versions of CUDA, ROCm and NCCL")
     elif torch is not None:
         with contextlib.suppress(AttributeError, RuntimeError):  # a build without NCCL
             nccl = ".".join(map(str, torch.cuda.nccl.version()))
-    elif "cuda" in build or "hip" in build:
-        notes.append("the version of NCCL or RCCL was not read, because torch was not imported")
     drivers = {accelerator["driver"] for accelerator in accelerators} - {None}
     for module in ("nvidia", "amdgpu"):
-        drivers = drivers or {read_text(f"/sys/module/{module}/version")} - {None}
+        drivers = drivers or {read_text(Path(f"/sys/module/{module}/version"))} - {""}
     return {
         "python": platform.python_version(),
         "torch": build.get("__version__"),
@@ -300,11 +262,9 @@ def read_software(torch: Any, accelerators: Sequence[Facts], notes: list[str]) -
 
 def find_container(environ: Mapping[str, str], root: Path = Path("/")) -> str | None:
     """The kind of container that this process runs in, None where no sign of one is seen."""
-    manager = environ.get("container") or read_text(root / "run/systemd/container") or ""
     signs = {
         "apptainer": environ.get("APPTAINER_CONTAINER") or environ.get("SINGULARITY_CONTAINER"),
         "kubernetes": environ.get("KUBERNETES_SERVICE_HOST"),
-        manager: re.fullmatch(r"[a-z][a-z-]{1,20}", manager),  # never a path or an address
         "podman": (root / "run/.containerenv").exists(),
         "docker": (root / ".dockerenv").exists(),
     }
@@ -317,7 +277,7 @@ def find_virtualisation(cpuinfo: str, root: Path = Path("/")) -> str | None:
         return None  # not an x86 CPU
     if not re.search(r"\bhypervisor\b", flags[0]):
         return "none"  # also with a vendor like Amazon: the CPU itself marks a guest
-    vendor = read_text(root / "sys/class/dmi/id/sys_vendor") or ""
+    vendor = read_text(root / "sys/class/dmi/id/sys_vendor")
     return HYPERVISORS.get(vendor.lower().partition(" ")[0], "unknown hypervisor")
 
 
@@ -325,20 +285,11 @@ def read_slurm(environ: Mapping[str, str]) -> Facts | None:
     """The shape of the Slurm job, without names, None outside of a job."""
     if "SLURM_JOB_ID" not in environ:
         return None
-
-    def whole(name: str, factor: int = 1) -> int | None:
-        return int(environ[name]) * factor if environ.get(name, "").isdigit() else None
-
-    return {
-        "nodes": whole("SLURM_JOB_NUM_NODES"),
-        "tasks": whole("SLURM_NTASKS"),
-        "tasks_per_node": environ.get("SLURM_TASKS_PER_NODE"),
-        "cpus_per_task": whole("SLURM_CPUS_PER_TASK"),
-        "cpus_on_node": whole("SLURM_CPUS_ON_NODE"),
-        "gpus_on_node": whole("SLURM_GPUS_ON_NODE"),
-        "memory_per_node_bytes": whole("SLURM_MEM_PER_NODE", MIB),
-        "memory_per_cpu_bytes": whole("SLURM_MEM_PER_CPU", MIB),
-    }
+    facts: Facts = {"tasks_per_node": environ.get("SLURM_TASKS_PER_NODE")}
+    for name, (variable, factor) in SLURM.items():
+        value = environ.get(variable, "")
+        facts[name] = int(value) * factor if value.isdigit() else None
+    return facts
 
 
 def make_label(cpu: Facts, accelerators: Sequence[Facts]) -> str:
@@ -355,19 +306,19 @@ def make_label(cpu: Facts, accelerators: Sequence[Facts]) -> str:
 def collect_report(with_torch: bool = True, with_hostname: bool = False) -> Facts:
     """The whole report, ready for JSON."""
     notes: list[str] = []
-    cpuinfo = read_text("/proc/cpuinfo") or ""
+    cpuinfo = read_text(Path("/proc/cpuinfo"))
     torch = load_torch(notes) if with_torch else None
     cpu = read_cpu(notes, cpuinfo)
-    memory = read_memory(notes)
-    accelerators = read_nvidia(notes) + read_amd(notes)
+    memory = read_kib(Path("/proc/meminfo"))
+    limit = read_text(Path("/sys/fs/cgroup/memory.max"))
+    if memory and limit.isdigit() and int(limit) < memory:
+        notes.append(f"the cgroup allows {int(limit) / GIB:.1f} GiB of main memory")
+    accelerators = read_nvidia() + read_amd()
     if torch is not None and not accelerators:
         accelerators = read_torch_accelerators(torch, notes)
-    for name in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
-        if accelerators and os.environ.get(name):
-            notes.append(f"{name} is set: a program may see fewer than are listed here")
     if not accelerators:
         notes.append("no accelerator was found" + ("" if torch else " (torch was not asked)"))
-    release = re.search(r'^PRETTY_NAME="?([^"\n]+)', read_text("/etc/os-release") or "", re.M)
+    release = re.search(r'^PRETTY_NAME="?([^"\n]+)', read_text(Path("/etc/os-release")), re.M)
     machine: Facts = {
         "label": make_label(cpu, accelerators),
         "cpu": cpu,
@@ -388,33 +339,22 @@ def collect_report(with_torch: bool = True, with_hostname: bool = False) -> Fact
 
 def print_report(report: Facts) -> None:
     """Print a table of facts and values, equal accelerators in one row."""
-    machine, software = report["machine"], report["software"]
-    rows = [("label", machine["label"]), ("host name", machine.get("hostname"))]
-    cpu = machine["cpu"] | {
-        "numa": [f"{node['threads']} threads with {(node['memory_bytes'] or 0) / GIB:.1f} GiB"
-                 for node in machine["cpu"]["numa"]]
-    }  # fmt: skip
-    rows += [("CPU " + key.replace("_", " "), value) for key, value in cpu.items()]
-    rows.append(("memory", f"{(machine['memory_bytes'] or 0) / GIB:.1f} GiB"))
-    lines = []
-    for one in machine["accelerators"]:
-        parts = [
-            words.format(one[name] / factor)
-            for name, words, factor in (
-                ("memory_bytes", "{:.1f} GiB", GIB),
-                ("power_limit_watts", "limit {:.0f} W", 1),
-                ("clock_max_hertz", "up to {:.0f} MHz", MEGAHERTZ),
-            )
-            if one[name]
-        ]
-        reasons = one["throttle_reasons"] or []
-        lines.append(", ".join([str(one["model"]), *parts, *(f"throttle {r}" for r in reasons)]))
-    rows += [("accelerators", f"{count} x {line}") for line, count in Counter(lines).items()]
-    rows += [(key, machine[key]) for key in ("kernel", "os", "container", "virtualisation")]
-    rows += [(f"slurm {key}", value) for key, value in (machine["slurm"] or {}).items()]
-    rows += software.items()
-    shown = [(name, ", ".join(map(str, v)) if isinstance(v, list) else v) for name, v in rows]
-    print(format_table(("fact", "value"), [row for row in shown if row[1] is not None]))
+    machine = report["machine"]
+    rows = []
+    for part in (machine, machine["cpu"], machine["slurm"] or {}, report["software"]):
+        rows += [(name.replace("_", " "), v) for name, v in part.items() if not isinstance(v, dict)]
+    shown = []
+    for name, value in rows:
+        if name == "accelerators":
+            names = ("model", "memory_bytes", "power_limit_watts", "clock_max_hertz",
+                     "throttle_reasons")  # fmt: skip
+            lines = Counter(", ".join(str(one[n]) for n in names) for one in value)
+            shown += [(name, f"{count} x {line}") for line, count in lines.items()]
+        elif name.endswith("bytes") and value:
+            shown.append((name.removesuffix(" bytes"), f"{value / GIB:.1f} GiB"))
+        elif value and name != "numa":
+            shown.append((name, ", ".join(value) if isinstance(value, list) else value))
+    print(format_table(("fact", "value"), shown))
 
 
 def build_parser() -> Parser:

@@ -5,26 +5,14 @@
 # ///
 r"""Are all GPUs of this node, and of these nodes, healthy and alike?
 
-A training job runs at the speed of its worst GPU, and fails with it. Most of what goes wrong shows
-in counters first. This tool reads them, from the vendor's commands or from output saved on many
-nodes, prints a row per GPU with a verdict and the reasons, and names the outliers.
+Reads the error counters and settings of each GPU, from the vendor's commands or from their saved
+output, prints a row per GPU with a verdict and the reasons, and names the outliers.
 
 ## What is read
 
-- ECC errors: volatile since the driver was loaded, aggregate since the GPU was made. Corrected
-  errors are harmless in small numbers; uncorrectable ones end the job.
-- Remapped rows: a failed row of memory is replaced by a spare one at the next reset. Pending means
-  reset the GPU; failed means that no spare could be used.
-- NVLink: links that are up, their speed, replays, recoveries and CRC errors.
-- PCIe: width, generation and replays. A lower generation is normal while the GPU is idle; a lower
-  width never is.
-- Throttle reasons of this moment. idle and sw_power_cap are normal; heat and the hardware's own
-  brake are not.
-- Xid: errors in the kernel log, by GPU. SXid: the same for the NVSwitches of boards up to Hopper,
-  which get their own row.
-- VBIOS, driver, ECC mode, power limit, which should be the same on all GPUs of a kind.
-
-The verdict is the worst that applies:
+ECC errors, remapped rows, NVLinks and their errors, PCIe width, generation and replays, throttle
+reasons of this moment, Xid and SXid lines of the kernel log, and what should be the same on all
+GPUs of a model: VBIOS, driver, ECC mode, power limit. The verdict is the worst that applies:
 
 - `fault`: take the GPU out of service; it or its link has failed
 - `reset`: a reset of the GPU, or a reboot of the node, is due
@@ -35,9 +23,7 @@ The verdict is the worst that applies:
 ## How to run
 
     sudo python3 gpu_health.py --expect 8    # root for the kernel log
-    # Slurm, pdsh
     srun --ntasks-per-node=1 python gpu_health.py --expect 8 --brief
-    pdsh -w node[01-08] python /shared/gpu_health.py --expect 8 --brief
     # many nodes: save on each, then read once
     (nvidia-smi -q; nvidia-smi nvlink -s; nvidia-smi nvlink -e; dmesg | grep -i xid) \
         > /shared/$(hostname).txt
@@ -51,8 +37,7 @@ numbers, UUIDs and addresses are never written.
 
 Every row is `ok`, every node has its GPUs, and the last line says that all are alike.
 
-Exit status: 0 all is well; 1 something was found, no accelerator was found, or a signal; 2 wrong
-use.
+Exit status: 0 all is well; 1 something was found, or no accelerator was; 2 wrong use.
 """
 
 from __future__ import annotations
@@ -60,7 +45,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import statistics
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -75,59 +59,40 @@ __version__ = "0.4.0"
 METHOD = 3
 
 PROFILES = {"demo": ["--demo"], "full": []}
-UNITS = {
-    **dict.fromkeys(
-        ("gpu", "ecc_uncorrectable_volatile", "ecc_uncorrectable_aggregate",
-         "ecc_correctable_volatile", "sram_uncorrectable_aggregate", "remapped_rows_correctable",
-         "remapped_rows_uncorrectable", "banks_without_spares", "pcie_generation",
-         "pcie_generation_max", "pcie_width", "pcie_width_max", "pcie_replays", "nvlinks_up",
-         "nvlinks", "nvlink_replay_errors", "nvlink_recovery_errors", "nvlink_crc_errors",
-         "xgmi_errors"),
-        "1",
-    ),
-    "nvlink_bytes_per_second_min": "B/s",
-    "temperature_celsius": "degC",
-    "power_limit_watts": "W",
-}  # fmt: skip
-FLAGS = ("sram_threshold_exceeded", "remap_pending", "remap_failure", "retirement_pending",
-         "repair_pending", "unrepairable_memory")  # fmt: skip
+COUNTS = (
+    "gpu", "ecc_uncorrectable_volatile", "ecc_correctable_volatile", "remapped_rows_correctable",
+    "remapped_rows_uncorrectable", "banks_without_spares", "pcie_generation_max", "pcie_width",
+    "pcie_width_max", "pcie_replays", "nvlinks_up", "nvlinks", "nvlink_replay_errors",
+    "nvlink_recovery_errors", "nvlink_crc_errors", "xgmi_errors",
+)  # fmt: skip
+UNITS = {**dict.fromkeys(COUNTS, "1"), "power_limit_watts": "W"}
+FLAGS = ("sram_threshold_exceeded", "remap_pending", "remap_failure")
 TEXTS = ("model", "vbios", "driver", "ecc_mode", "recovery_action", "throttle_reasons", "xids",
          "sxids")  # fmt: skip
-SRAM = ("SRAM Uncorrectable", "SRAM Uncorrectable Parity", "SRAM Uncorrectable SEC-DED")
 # Column -> where its value is; `|` separates places of which the first counts, `+` those that are
 # added up.
 NVIDIA = {
     "model": "Product Name",
     "vbios": "VBIOS Version",
     "driver": "Driver Version",
-    "ecc_mode": "ECC Mode/Current|Ecc Mode/Current",
+    "ecc_mode": "ECC Mode/Current",
     "recovery_action": "GPU Recovery Action",
-    **{
-        f"ecc_uncorrectable_{kind.lower()}": "+".join(
-            f"ECC Errors/{kind}/{name}" for name in (*SRAM, "DRAM Uncorrectable")
-        )
-        for kind in ("Volatile", "Aggregate")
-    },
+    "ecc_uncorrectable_volatile": "ECC Errors/Volatile/SRAM Uncorrectable Parity"
+    "+ECC Errors/Volatile/SRAM Uncorrectable SEC-DED+ECC Errors/Volatile/DRAM Uncorrectable",
     "ecc_correctable_volatile": "ECC Errors/Volatile/SRAM Correctable"
     "+ECC Errors/Volatile/DRAM Correctable",
-    "sram_uncorrectable_aggregate": "+".join(f"ECC Errors/Aggregate/{name}" for name in SRAM),
     "sram_threshold_exceeded": "ECC Errors/Aggregate/SRAM Threshold Exceeded",
-    "repair_pending": "ECC Errors/Channel Repair Pending+ECC Errors/TPC Repair Pending",
-    "unrepairable_memory": "ECC Errors/Unrepairable Memory",
-    "retirement_pending": "Retired Pages/Pending Page Blacklist",
     "remapped_rows_correctable": "Remapped Rows/Correctable Error",
     "remapped_rows_uncorrectable": "Remapped Rows/Uncorrectable Error",
     "remap_pending": "Remapped Rows/Pending",
     "remap_failure": "Remapped Rows/Remapping Failure Occurred",
     "banks_without_spares": "Remapped Rows/Bank Remap Availability Histogram/Low"
     "+Remapped Rows/Bank Remap Availability Histogram/None",
-    "pcie_generation": "PCI/GPU Link Info/PCIe Generation/Current",
     "pcie_generation_max": "PCI/GPU Link Info/PCIe Generation/Max",
     "pcie_width": "PCI/GPU Link Info/Link Width/Current",
     "pcie_width_max": "PCI/GPU Link Info/Link Width/Max",
     "pcie_replays": "PCI/Replays Since Reset",
-    "temperature_celsius": "Temperature/GPU Current Temp",
-    "power_limit_watts": "GPU Power Readings/Current Power Limit|Power Readings/Power Limit",
+    "power_limit_watts": "GPU Power Readings/Current Power Limit",
 }
 AMD_SMI = {
     "model": "asic/market_name",
@@ -139,89 +104,39 @@ AMD_SMI = {
     "pcie_width_max": "bus/max_pcie_width",
     "pcie_replays": "pcie/replay_count",
     "xgmi_errors": "xgmi_err",
-    "temperature_celsius": "temperature/hotspot",
     "power_limit_watts": "limit/socket_power|limit/max_power",
 }
 ROCM_SMI = {
     "model": "Card Series|Card series|Card model",
     "vbios": "VBIOS version",
-    "driver": "Driver version",
     "pcie_replays": "PCIe Replay Count",
     "xgmi_errors": "XGMI Error count",
-    "temperature_celsius": "Temperature (Sensor junction) (C)",
     "power_limit_watts": "Max Graphics Package Power (W)",
 }
-PCIE_SPEEDS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
-"""Generation of PCI Express by GT/s of a lane."""
-ALIKE = {
-    "vbios": "VBIOS",
-    "driver": "driver",
-    "ecc_mode": "ECC mode",
-    "pcie_generation_max": "highest PCIe generation",
-    "pcie_width_max": "highest PCIe width",
-    "nvlinks": "number of NVLinks",
-    "power_limit_watts": "power limit",
-}
+ALIKE = ("vbios", "driver", "ecc_mode", "pcie_generation_max", "pcie_width_max", "nvlinks",
+         "power_limit_watts")  # fmt: skip
 """What a GPU has to share with most others of its model."""
 FEWEST_TO_COMPARE = 3
-HOT_CELSIUS = 15.0
-MANY_REPLAYS = 1000
-SRAM_LIMIT = 4
-"""More uncorrectable SRAM errors in its life are a reason to replace a GPU, where the driver is too
-old to say that its threshold is exceeded."""
 SEVERITIES = ("fault", "reset", "watch", "odd", "ok")
-# Numbers of NVIDIA's Xid catalogue that concern the hardware, and what they ask for; the same
-# verdicts are in book/data/xid_codes.csv. Others (13, 31, 43, 45, 137) are usually the
-# application's.
 XIDS = {
-    32: ("watch", "a broken command stream: examine PCIe if it comes back"),
-    46: ("reset", "the GPU stopped processing"),
-    48: ("reset", "an uncorrectable memory error"),
-    54: ("fault", "auxiliary power is not connected"),
-    62: ("reset", "the GPU's internal controller stopped"),
-    63: ("watch", "a row of memory was marked for remapping"),
-    64: ("reset", "a row of memory could not be remapped: report it"),
-    74: ("reset", "an NVLink error; the far end may be at fault"),
-    79: ("fault", "the GPU has fallen off the bus"),
-    92: ("watch", "many correctable memory errors"),
-    94: ("reset", "a contained memory error: its job was hit"),
-    95: ("reset", "an uncontained memory error"),
-    109: ("reset", "a switch of context took too long"),
-    110: ("reset", "a protection of the GPU was violated"),
-    119: ("reset", "the GPU's system processor did not answer"),
-    120: ("reset", "the GPU's system processor failed"),
-    121: ("watch", "corrected errors on the link between CPU and GPU"),
-    136: ("reset", "a link could not be trained"),
-    140: ("reset", "an unrecovered memory error"),
-    143: ("reset", "the GPU could not be initialised"),
-    **dict.fromkeys(range(144, 151), ("watch", "an NVLink 5 error: see Xid 154 beside it")),
-    154: ("watch", "the driver recommends what the log says"),
-    155: ("reset", "an NVLink went down, if not on purpose"),
-    156: ("reset", "a resource of the GPU was retired"),
-    157: ("watch", "no resource is left for a repair: report it"),
-    158: ("reset", "a fatal timeout of the GPU"),
-    171: ("reset", "an uncorrectable error in DRAM"),
-    172: ("reset", "an uncorrectable error in SRAM"),
+    **dict.fromkeys((54, 79), "fault"),
+    **dict.fromkeys((46, 48, 62, 64, 74, 94, 95, 109, 110, 119, 120, 136, 140, 143), "reset"),
+    **dict.fromkeys((155, 156, 158, 171, 172), "reset"),
+    **dict.fromkeys((32, 63, 92, 121, *range(144, 151), 154, 157), "watch"),
 }
+"""Numbers of NVIDIA's Xid catalogue that concern the hardware, as in
+book/data/xid_codes.csv."""
 FABRIC_SXIDS = {10003, 12020, 22003, 22011, *range(23001, 23018)}
 """Numbers of the Fabric Manager guide that are fatal to the whole fabric, not to one GPU."""
 LOST, SWITCH = "not listed", "NVSwitch"
 """The model of a row that is not a GPU of the list: one that is lost, and the switches."""
-BAD_THROTTLES = {
-    "hw_slowdown": "the hardware lowers the clocks (heat or power)",
-    "hw_thermal_slowdown": "too hot: the hardware halves the clocks",
-    "hw_power_brake_slowdown": "the power supply asks for lower clocks",
-    "sw_thermal_slowdown": "too hot: the driver lowers the clocks",
-    "thermal": "too hot: clocks are lowered",
-}
+BAD_THROTTLES = re.compile("hw_.*slowdown|.*thermal.*")
+"""Heat or the power supply lowers the clocks; idle and sw_power_cap are normal."""
 # Severity, column that must not be set (or not be above 0), and words with its value.
 RULES = (
     ("fault", "remap_failure", "a row of memory could not be remapped: replace the GPU"),
-    ("fault", "unrepairable_memory", "its memory cannot be repaired"),
     ("fault", "sram_threshold_exceeded", "too many uncorrectable SRAM errors in its life"),
     ("reset", "remap_pending", "remapped rows wait for a reset"),
-    ("reset", "retirement_pending", "retired pages wait for a reset"),
-    ("reset", "repair_pending", "a repair of its memory or units waits for a reset"),
     ("reset", "recovery_action", "the driver asks for: {}"),
     ("reset", "ecc_uncorrectable_volatile", "{} uncorrectable ECC errors since the driver loaded"),
     ("watch", "nvlink_replay_errors", "{} NVLink replay errors"),
@@ -231,6 +146,21 @@ RULES = (
     ("watch", "banks_without_spares", "{} memory banks have few or no spare rows left"),
     ("watch", "remapped_rows_uncorrectable", "{} rows were remapped for uncorrectable errors"),
 )
+# Heading -> columns.
+TABLE = {
+    "GPU": ["gpu"],
+    "model": ["model"],
+    "VBIOS": ["vbios"],
+    "ECC u/c": ["ecc_uncorrectable_volatile", "ecc_correctable_volatile"],
+    "remapped u/c": ["remapped_rows_uncorrectable", "remapped_rows_correctable"],
+    "NVLinks": ["nvlinks_up", "nvlinks"],
+    "replay/rec./CRC": ["nvlink_replay_errors", "nvlink_recovery_errors", "nvlink_crc_errors"],
+    "PCIe x": ["pcie_width", "pcie_width_max"],
+    "throttle": ["throttle_reasons"],
+    "Xid": ["xids"],
+    "verdict": ["verdict"],
+    "why": ["reasons"],
+}
 COMMANDS = {
     "nvidia-smi": ("nvidia-smi -q", "nvidia-smi nvlink -s", "nvidia-smi nvlink -e", "dmesg"),
     "amd-smi": ("amd-smi static --json", "amd-smi metric --json"),
@@ -242,69 +172,43 @@ DEMO_GPU = """GPU 00000000:@:00.0
     GPU Recovery Action                   : None
     PCI
         GPU Link Info
-            PCIe Generation
-                Max                       : 5
-                Current                   : 5
             Link Width
                 Max                       : 16x
                 Current                   : 16x
-        Replays Since Reset               : 0
     Clocks Event Reasons
         Idle                              : Active
-        SW Power Cap                      : Not Active
         HW Slowdown                       : Not Active
             HW Thermal Slowdown           : Not Active
-    ECC Mode
-        Current                           : Enabled
     ECC Errors
         Volatile
-            SRAM Correctable              : 0
-            SRAM Uncorrectable Parity     : 0
-            SRAM Uncorrectable SEC-DED    : 0
             DRAM Correctable              : 0
             DRAM Uncorrectable            : 0
         Aggregate
-            SRAM Correctable              : 0
-            SRAM Uncorrectable Parity     : 0
-            SRAM Uncorrectable SEC-DED    : 0
-            DRAM Correctable              : 0
-            DRAM Uncorrectable            : 0
             SRAM Threshold Exceeded       : No
     Remapped Rows
-        Correctable Error                 : 0
-        Uncorrectable Error               : 0
         Pending                           : No
         Remapping Failure Occurred        : No
         Bank Remap Availability Histogram
-            Max                           : 2560 bank(s)
             Low                           : 0 bank(s)
-            None                          : 0 bank(s)
-    Temperature
-        GPU Current Temp                  : 33 C
     GPU Power Readings
         Current Power Limit               : 700.00 W"""
-DEMO_CHANGES = {3: ("Pending                           : No", "Pending : Yes"),
-                5: ("VBIOS Version                         : 96", "VBIOS Version : 95"),
-                }  # fmt: skip
-"""What is planted in the demo's GPUs: a pending remap, and another VBIOS."""
+DEMO_CHANGES = {
+    3: ("Pending                           : No", "Pending : Yes"),
+    5: ("VBIOS Version                         : 96", "VBIOS Version : 95"),
+}
 DEMO_ANSWER = ["ok", "ok", "ok", "reset", "ok", "odd", "ok", "ok"]
 
 
-def make_row(node: str, index: int) -> Row:
-    """A GPU of which nothing is known yet."""
-    return {"node": node, **dict.fromkeys((*TEXTS, *FLAGS, *UNITS)), "gpu": index}
-
-
-def fill_columns(row: Row, table: Mapping[str, str], values: Mapping[str, Any]) -> None:
-    """Take the columns of a table from values by their places, each read as its column needs."""
+def make_row(node: str, index: int, table: Mapping[str, str], values: Mapping[str, Any]) -> Row:
+    """A GPU, with the columns of a table taken from values by their places."""
+    row: Row = {"node": node, **dict.fromkeys((*TEXTS, *FLAGS, *UNITS)), "gpu": index}
     for column, places in table.items():
         for place in places.split("|"):
             read = [read_value(column, values.get(part)) for part in place.split("+")]
             known = [value for value in read if value is not None]
             if known and row[column] is None:
-                row[column] = known[0] if column in TEXTS else sum(known)
-                if column in FLAGS:
-                    row[column] = any(known)
+                row[column] = sum(known) if column in UNITS else known[0]
+    return row
 
 
 def read_value(column: str, value: Any) -> Any:
@@ -342,16 +246,11 @@ def parse_nvidia(text: str, node: str) -> list[tuple[str, Row]]:
                 values["/".join(part for _, part in stack)] = value.strip()
     rows = []
     for index, values in enumerate(gpus):
-        row = make_row(node, index)
-        fill_columns(row, NVIDIA, values)
-        reasons = {
-            path.rpartition("/")[2].lower().replace(" ", "_"): value
-            for path, value in values.items()
-            if re.match(r"Clocks (Event|Throttle) Reasons/", path)
-        }
+        row = make_row(node, index, NVIDIA, values)
+        reasons = {path: value for path, value in values.items() if path.startswith("Clocks Event")}
         if reasons:
-            active = [name for name, value in reasons.items() if value == "Active"]
-            row["throttle_reasons"] = " ".join(active)
+            active = [path.rpartition("/")[2] for path in reasons if reasons[path] == "Active"]
+            row["throttle_reasons"] = " ".join(name.lower().replace(" ", "_") for name in active)
         rows.append((values["address"], row))
     return rows
 
@@ -369,35 +268,25 @@ def add_nvlinks(rows: Sequence[Row], text: str) -> None:
         elif row and (found := re.match(r"\s+Link \d+: (?:([\d.]+) GB/s|.*inactive)", line, re.I)):
             row["nvlinks"] = (row["nvlinks"] or 0) + 1
             row["nvlinks_up"] = (row["nvlinks_up"] or 0) + bool(found[1])
-            if found[1]:
-                speeds = (float(found[1]) * 1e9, row["nvlink_bytes_per_second_min"])
-                row["nvlink_bytes_per_second_min"] = min(filter(None, speeds))
 
 
-def parse_amd_smi(text: str, node: str) -> list[tuple[str, Row]]:
+def parse_amd_smi(text: str, node: str) -> list[Row]:
     """The GPUs of `amd-smi static --json` and `amd-smi metric --json`, merged by number."""
     merged: dict[int, dict[str, Any]] = {}
     for document in find_json(text):
-        entries = document.get("gpu_data") if isinstance(document, dict) else document
-        for entry in entries if isinstance(entries, list) else ():
-            if isinstance(entry, dict) and isinstance(entry.get("gpu"), int):
-                merged.setdefault(entry["gpu"], {}).update(flatten(entry))
+        entries = document.get("gpu_data", []) if isinstance(document, dict) else document
+        for entry in entries:
+            merged.setdefault(entry["gpu"], {}).update(flatten(entry))
     rows = []
     for index, values in sorted(merged.items()):
-        row = make_row(node, index)
-        fill_columns(row, AMD_SMI, values)
-        for column, place in (("", "pcie/speed"), ("_max", "bus/max_pcie_speed")):
-            row[f"pcie_generation{column}"] = PCIE_SPEEDS.get(values.get(place))
-        throttle = {
-            path.removeprefix("throttle/").removesuffix("_violation_status"): value
+        row = make_row(node, index, AMD_SMI, values)
+        active = [
+            path.split("/")[1].removesuffix("_violation_status")
             for path, value in values.items()
-            if path.startswith("throttle/") and path.endswith("_violation_status")
-        }
-        if throttle:
-            active = [name for name, value in throttle.items() if str(value).upper() == "ACTIVE"]
-            hot = ["thermal"] if any("thermal" in name for name in active) else []
-            row["throttle_reasons"] = " ".join([*active, *hot])
-        rows.append(("", row))
+            if re.fullmatch("throttle/.*_violation_status", path) and value == "ACTIVE"
+        ]
+        row["throttle_reasons"] = " ".join(active)
+        rows.append(row)
     return rows
 
 
@@ -424,43 +313,20 @@ def flatten(entry: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def parse_rocm_smi(text: str, node: str) -> list[tuple[str, Row]]:
+def parse_rocm_smi(text: str, node: str) -> list[Row]:
     """The GPUs of rocm-smi."""
     gpus: dict[int, dict[str, str]] = {}
-    errors: dict[int, int] = {}
-    driver, index = "", -1
-    for line in text.splitlines():
-        if found := re.match(r"GPU\[(\d+)\]\s*:\s*(.+?)(?::\s*(.*))?$", line):
-            index = int(found[1])
-            gpus.setdefault(index, {})[found[2].strip()] = found[3] or ""
-        elif found := re.match(r"Driver version:\s*(.*)", line):
-            driver = found[1]
-        elif found := re.match(r"\s+[A-Z][A-Z0-9_]*\s+[A-Z ]+?\s+(\d+)\s+(\d+)\s*$", line):
-            # Versions disagree on which of the two is the uncorrectable one: only the sum is safe.
-            errors[index] = errors.get(index, 0) + int(found[1]) + int(found[2])
-    rows = []
-    for index, values in sorted(gpus.items()):
-        row = make_row(node, index) | {"ecc_correctable_volatile": errors.get(index)}
-        fill_columns(row, ROCM_SMI, values | {"Driver version": driver})
-        link = re.search(r"([\d.]+)GT/s,? x(\d+)", values.get("pcie clock level", ""))
-        if link:
-            row["pcie_generation"] = PCIE_SPEEDS.get(float(link[1]))
-            row["pcie_width"] = int(link[2])
-        rows.append(("", row))
-    return rows
+    for index, name, value in re.findall(r"^GPU\[(\d+)\]\s*:\s*(.+?):\s*(.*)$", text, re.MULTILINE):
+        gpus.setdefault(int(index), {})[name] = value
+    return [make_row(node, index, ROCM_SMI, gpus[index]) for index in sorted(gpus)]
 
 
 def parse_node(text: str, node: str) -> list[Row]:
-    """The GPUs of one node, from the output of the vendors' commands. Raises UsageError for a text
-    without any, or one that is cut off."""
-    found = parse_nvidia(text, node) or parse_amd_smi(text, node) or parse_rocm_smi(text, node)
-    if not found:
-        advice = "without -x" if "<nvidia_smi_log>" in text else "or amd-smi static --json"
-        raise UsageError(f"{node}: no GPU in this text; save nvidia-smi -q, {advice}")
-    rows = [row for _, row in found]
-    attached = re.search(r"^Attached GPUs\s*: (\d+)$", text, re.MULTILINE)
-    if attached and len(rows) < int(attached[1]):
-        raise UsageError(f"{node}: the text is cut off: it has {len(rows)} of {attached[1]} GPUs")
+    """The GPUs of one node, from the output of the vendors' commands."""
+    found = parse_nvidia(text, node)
+    rows = [row for _, row in found] or parse_amd_smi(text, node) or parse_rocm_smi(text, node)
+    if not rows:
+        raise UsageError(f"{node}: no GPU here; save nvidia-smi -q or amd-smi static --json")
     add_nvlinks(rows, text)
     xids = parse_xids(text)
     has_log = "NVRM:" in text or "dmesg" in text
@@ -470,11 +336,12 @@ def parse_node(text: str, node: str) -> list[Row]:
     if xids:  # a GPU that fell off the bus is not in the list any more
         numbers = sorted(set().union(*xids.values()))
         lost = {"model": LOST, "xids": " ".join(map(str, numbers))}
-        rows.append(make_row(node, len(rows)) | lost)
+        rows.append(make_row(node, len(rows), {}, {}) | lost)
     lines = re.findall(r"SXid \(PCI:[^)]*\): (\d+), (Fatal|Non-fatal)", text, re.IGNORECASE)
     if lines:
         words = sorted({f"{number} {kind.lower()}" for number, kind in lines})
-        rows.append(make_row(node, len(rows)) | {"model": SWITCH, "sxids": ", ".join(words)})
+        switch = {"model": SWITCH, "sxids": ", ".join(words)}
+        rows.append(make_row(node, len(rows), {}, {}) | switch)
     return rows
 
 
@@ -495,68 +362,41 @@ def shorten_address(address: str) -> str:
 def find_signs(row: Row) -> list[tuple[str, str]]:
     """What is wrong with a GPU by itself: how bad it is, and in words."""
     signs = [(how, words.format(row[column])) for how, column, words in RULES if row[column]]
-    sram = row["sram_uncorrectable_aggregate"] or 0
-    if row["sram_threshold_exceeded"] is None and sram > SRAM_LIMIT:
-        signs.append(("fault", f"{sram} uncorrectable SRAM errors in its life"))
     for number in map(int, (row["xids"] or "").split()):
         if number in XIDS:
-            severity, words = XIDS[number]
-            signs.append((severity, f"Xid {number}: {words}"))
+            signs.append((XIDS[number], f"Xid {number} in the kernel log"))
     for entry in filter(None, (row["sxids"] or "").split(", ")):
-        number, _, kind = entry.partition(" ")
-        if kind != "fatal":
-            signs.append(("watch", f"SXid {number}, non-fatal: no reset by itself"))
-        elif int(number) in FABRIC_SXIDS:
-            signs.append(("reset", f"SXid {number}: reset all GPUs and NVSwitches, or restart"))
+        if "non-fatal" in entry:
+            signs.append(("watch", f"SXid {entry}: no reset by itself"))
+        elif int(entry.partition(" ")[0]) in FABRIC_SXIDS:
+            signs.append(("reset", f"SXid {entry}: reset all GPUs and NVSwitches, or restart"))
         else:
-            words = f"SXid {number}, fatal: reset the GPU of its link and its job's"
-            signs.append(("reset", words))
+            signs.append(("reset", f"SXid {entry}: reset the GPU of its link and its job's"))
     width, widest = row["pcie_width"], row["pcie_width_max"]
     if width and widest and width < widest:
         signs.append(("fault", f"PCIe x{width} of x{widest}: reseat it, or look at its riser"))
     reasons = (row["throttle_reasons"] or "").split()
-    signs += [("watch", BAD_THROTTLES[name]) for name in reasons if name in BAD_THROTTLES]
-    now, top = row["pcie_generation"], row["pcie_generation_max"]
-    if now and top and now < top and row["throttle_reasons"] is not None and "idle" not in reasons:
-        signs.append(("watch", f"PCIe generation {now} of {top} though it is not idle"))
+    signs += [("watch", f"clocks lowered: {name}") for name in reasons if BAD_THROTTLES.match(name)]
     up, links = row["nvlinks_up"], row["nvlinks"]
     if up and up < links:
         signs.append(("fault", f"{up} of {links} NVLinks are up"))
-    if (row["pcie_replays"] or 0) > MANY_REPLAYS:
-        signs.append(("watch", f"{row['pcie_replays']} PCIe replays"))
     return signs
 
 
-def find_usual(values: Sequence[Any]) -> tuple[Any, int]:
-    """What more than half of the known values are, and how many; (None, 0) where nothing is."""
-    known = [value for value in values if value is not None]
-    usual = max(dict.fromkeys(known), key=known.count, default=None)
-    count = known.count(usual)
-    return (usual, count) if 2 * count > len(known) else (None, 0)
-
-
 def find_outliers(rows: Sequence[Row]) -> list[tuple[Row, str, str]]:
-    """GPUs that are not like most others, of all or of their model, over all nodes together."""
+    """GPUs that are not like more than half of all or of their model, over all nodes together."""
     outliers = []
     gpus = [row for row in rows if row["model"] not in (None, LOST, SWITCH)]
     groups = [("model", gpus)]
     for model in dict.fromkeys(row["model"] for row in gpus):
-        ours = [row for row in gpus if row["model"] == model]
-        groups += [(column, ours) for column in (*ALIKE, "temperature_celsius")]
+        groups += [(column, [row for row in gpus if row["model"] == model]) for column in ALIKE]
     for column, ours in groups:
-        if len(ours) < FEWEST_TO_COMPARE:
-            continue
         known = [row[column] for row in ours if row[column] is not None]
-        usual, count = find_usual(known)
-        middle = statistics.median(known) if known and column == "temperature_celsius" else 0
-        for row in ours:
-            value = row[column]
-            if middle and (value or 0) > middle + HOT_CELSIUS:
-                words = f"{value:.0f} °C, the median of its kind is {middle:.0f} °C"
-                outliers.append((row, "watch", words))
-            elif not middle and usual is not None and value not in (None, usual):
-                words = f"{ALIKE.get(column, column)} {value}, {count} others have {usual}"
-                outliers.append((row, "odd", words))
+        usual = max(dict.fromkeys(known), key=known.count, default=None)
+        if len(known) >= FEWEST_TO_COMPARE and 2 * known.count(usual) > len(known):
+            words = f"{column.replace('_', ' ')} {{}}, most have {usual}"
+            odd = [row for row in ours if row[column] not in (None, usual)]
+            outliers += [(row, "odd", words.format(row[column])) for row in odd]
     return outliers
 
 
@@ -571,16 +411,12 @@ def judge_gpus(rows: Sequence[Row]) -> None:
 
 
 def find_missing(rows: Sequence[Row], nodes: Sequence[str], expected: int | None) -> list[str]:
-    """Nodes that do not have the expected GPUs, or as many as most others."""
+    """Nodes that do not have the expected GPUs."""
     listed = [row["node"] for row in rows if row["model"] not in (LOST, SWITCH)]
-    counts = {node: listed.count(node) for node in nodes}
-    usual, reason = expected, "expected"
-    if usual is None and len(nodes) >= FEWEST_TO_COMPARE:
-        usual, reason = find_usual(list(counts.values()))[0], "usual here"
     return [
-        f"{node} has {count} GPUs, and {usual} are {reason}"
-        for node, count in counts.items()
-        if usual not in (None, count)
+        f"{node} has {listed.count(node)} GPUs, and {expected} are expected"
+        for node in nodes
+        if expected not in (None, listed.count(node))
     ]
 
 
@@ -590,17 +426,13 @@ def read_this_node(report: Report) -> str:
     texts = []
     for command in COMMANDS[program] if program else ():
         try:
-            done = subprocess.run(
-                command.split(), capture_output=True, text=True, errors="replace", check=False,
-                timeout=60,
-            )  # fmt: skip
+            done = subprocess.run(command.split(), capture_output=True, text=True, timeout=60)
         except (OSError, subprocess.TimeoutExpired) as error:
             report.note(f"{command}: {error}")
             continue
         if done.returncode:
-            first = (done.stderr or done.stdout).strip().partition("\n")[0]
-            report.note(f"{command}: {first or f'status {done.returncode}'}")
-        texts.append(f"{command}\n{done.stdout}" if done.stdout else "")
+            report.note(f"{command}: {(done.stderr or done.stdout).strip()}")
+        texts += [command, done.stdout]
     return "\n".join(texts)
 
 
@@ -609,9 +441,8 @@ def make_demo(count: int, changes: Mapping[int, tuple[str, str]] | None = None) 
     replaced in some of them."""
     text = "Driver Version                            : 570.00.00\n"
     for index in range(count):
-        old, new = (changes or {}).get(index, ("", ""))
         gpu = DEMO_GPU.replace("@", f"{index + 1:02X}")
-        text += (gpu.replace(old, new) if old else gpu) + "\n"
+        text += gpu.replace(*(changes or {}).get(index, ("", ""))) + "\n"
     for index in range(count):
         text += f"GPU {index}: DEMO-GPU 80GB\n"
         for link in range(18):
@@ -621,37 +452,15 @@ def make_demo(count: int, changes: Mapping[int, tuple[str, str]] | None = None) 
 
 def print_gpus(rows: Sequence[Row]) -> None:
     """Print the table, a row per GPU."""
-
-    def show(row: Row, *columns: str) -> str:
-        values = [row[column] for column in columns]
-        known = any(value is not None for value in values)
-        return "/".join("-" if v is None else str(v) for v in values) if known else "-"
-
-    cells = [
-        (
-            f"{row['node']} {row['gpu']}",
-            row["model"],
-            row["vbios"],
-            show(row, "ecc_uncorrectable_volatile", "ecc_correctable_volatile"),
-            show(row, "remapped_rows_uncorrectable", "remapped_rows_correctable"),
-            show(row, "nvlinks_up", "nvlinks"),
-            show(row, "nvlink_replay_errors", "nvlink_recovery_errors", "nvlink_crc_errors"),
-            show(row, "pcie_width", "pcie_width_max"),
-            show(row, "pcie_generation", "pcie_generation_max"),
-            "none" if row["throttle_reasons"] == "" else row["throttle_reasons"],
-            f"SXid {row['sxids']}"
-            if row["sxids"]
-            else "none"
-            if row["xids"] == ""
-            else row["xids"],
-            "ok" if row["verdict"] == "ok" else f"**{row['verdict']}**",
-            row["reasons"] or "-",
-        )
-        for row in rows
-    ]
-    headings = ("GPU", "model", "VBIOS", "ECC u/c", "remapped u/c", "NVLinks", "replay/rec./CRC",
-                "PCIe x", "PCIe gen.", "throttle", "Xid", "verdict", "why")  # fmt: skip
-    print(format_table(headings, cells))
+    cells = []
+    for row in rows:
+        values = {**row, "gpu": f"{row['node']} {row['gpu']}"}
+        values["xids"] = f"SXid {row['sxids']}" if row["sxids"] else row["xids"]
+        texts = [
+            ["-" if values[c] is None else str(values[c]) for c in cs] for cs in TABLE.values()
+        ]
+        cells.append(["-" if set(parts) == {"-"} else "/".join(parts) or "none" for parts in texts])
+    print(format_table(list(TABLE), cells))
 
 
 def build_parser() -> Parser:
@@ -670,23 +479,15 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     report = Report("gpu_health", __version__, METHOD, UNITS, options.json)
-    texts = {}
-    for path in options.files:
-        try:
-            name = path.name if path.stem in texts else path.stem
-            texts[name] = path.read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise UsageError(f"{path}: {error.strerror}") from error
     if options.demo:
         texts = {"demo": make_demo(8, DEMO_CHANGES)}
-    elif not texts:
+    elif options.files:
+        texts = {path.stem: path.read_text(errors="replace") for path in options.files}
+    else:
         texts = {"this node": read_this_node(report)}
     for node, text in texts.items():
-        try:
+        if text:
             report.rows += parse_node(text, node)
-        except UsageError:
-            if options.files:
-                raise
     judge_gpus(report.rows)
     missing = find_missing(report.rows, list(texts), options.expect)
     if not report.rows:
@@ -697,11 +498,10 @@ def main(arguments: list[str] | None = None) -> int:
     for text in missing:
         print(f"problem: {text}", file=sys.stderr)
     verdicts = [row["verdict"] for row in report.rows]
-    if verdicts:
-        counts = [f"{verdicts.count(word)} {word}" for word in SEVERITIES if word in verdicts]
-        gpus = sum(row["model"] != SWITCH for row in report.rows)
-        ending = ": all are ok and alike" if set(verdicts) == {"ok"} and not missing else ""
-        print(f"{gpus} GPUs of {len(texts)} nodes: {', '.join(counts)}{ending}", file=sys.stderr)
+    counts = [f"{verdicts.count(word)} {word}" for word in SEVERITIES if word in verdicts]
+    gpus = sum(row["model"] != SWITCH for row in report.rows)
+    ending = ": all are ok and alike" if set(verdicts) == {"ok"} and not missing else ""
+    print(f"{gpus} GPUs of {len(texts)} nodes: {', '.join(counts)}{ending}", file=sys.stderr)
     report.details = {"nodes": list(texts), "missing": missing, "expected": options.expect}
     report.complete = bool(report.rows)
     report.save()

@@ -5,33 +5,27 @@
 # ///
 r"""Which width near 8/3 of the hidden size makes a SwiGLU MLP fastest on this accelerator?
 
-A SwiGLU MLP has three matrices where a plain one has two. To keep the number of parameters, its
-width d_ff is 8/3 of the hidden size instead of 4 times it: 10922 for 4096. A width that fits the
-tiles of the matrix units badly can cost a third of the speed. This tool measures the widths nearby.
+To keep the parameters of a plain MLP, d_ff is 8/3 of the hidden size: 10922 for 4096. A width that
+fits the tiles of the matrix units badly can cost a third of the speed.
 
 ## Formulas
 
 `out = (silu(x @ G) * (x @ U)) @ D` with x of tokens x h, G and U of h x d_ff, D of d_ff x h.
-`parameters = 3 * h * d_ff`. Forward takes `2 * 3 * tokens * h * d_ff` FLOPs, matmuls only; with
-backward three times as many. h = 4096 and d_ff = 10922 have 134,209,536 parameters and take
-268,419,072 FLOPs per token forward. With tensor parallelism each of tp ranks holds d_ff / tp
-columns, and it is that share that has to be aligned.
+`parameters = 3 * h * d_ff`; forward takes `2 * 3 * tokens * h * d_ff` FLOPs, with backward three
+times as many. With tensor parallelism each of tp ranks holds d_ff / tp columns, and that share has
+to be aligned: to 8 for loads of 16 bytes, 64 for whole cache lines, 128 or 256 for whole tiles.
 
 ## What is timed
 
 The three matmuls and the activation of one rank, forward, or with `--mode fwd_bwd` forward and
-backward with the gradients of weights and input, between two device events, or by the host clock on
-a CPU. Widths are visited in `--rounds` rounds, each in another order, so that slow heating affects
-all alike. Not timed: random numbers, warm-up, communication, and the check of each answer against
-float64. Caches are as one call leaves them to the next.
+backward, between two device events, or by the host clock on a CPU. Widths are visited in `--rounds`
+rounds, each in another order, so that slow heating affects all alike. Not timed: warm-up,
+communication, and the check of each answer against float64.
 
 ## How to run
 
     python swiglu_search.py --hidden 4096 --mode fwd_bwd
-    python swiglu_search.py --hidden 8192 --tp 8 --window 512 --json swiglu.json
-    # Slurm, pdsh
-    srun --gpus 1 python swiglu_search.py --hidden 4096 --json swiglu.json
-    pdsh -w node[1-8] 'python /shared/swiglu_search.py --json /shared/$(hostname).json'
+    srun --gpus 1 python swiglu_search.py --hidden 8192 --tp 8 --window 512 --json swiglu.json
 
 ## A good answer
 
@@ -64,18 +58,14 @@ __version__ = "0.2.0"
 METHOD = 1
 
 PROFILES = {
-    "demo": [
-        "--device", "cpu", "--hidden", "192", "--batch-tokens", "64", "--window", "32",
-        "--step", "16", "--dtype", "float32", "--num-iterations", "8",
-    ],
+    "demo": ["--device", "cpu", "--hidden", "192", "--batch-tokens", "64", "--window", "32",
+             "--step", "16", "--dtype", "float32", "--num-iterations", "8"],
     "full": ["--hidden", "4096", "--window", "256"],
 }  # fmt: skip
 GPUS = {"full": 1}
 COMPARE = {
     "keys": ["dtype", "mode", "hidden", "tp", "batch_tokens", "d_ff"],
-    "value": "flops_per_second_median",
-    "better": "higher",
-    "spread": "spread",
+    "value": "flops_per_second_median", "better": "higher", "spread": "spread",
     "trusted": {"verdict": ["ok", "unsteady"]},
     "alike": ["details.header.device_kind", "details.header.device_model",
               "details.header.threads"],
@@ -89,9 +79,7 @@ UNITS = {
 }
 ERROR_LIMITS = {"bfloat16": 2e-2, "float16": 1e-2, "float32": 1e-3}
 """Largest relative error (Frobenius norm): three matmuls in a row, rounded to the data type."""
-LEGEND = """
-A share that is a multiple of 8 has 16-bit rows of 16 bytes, which fast loads need; of 64, rows of
-whole cache lines; of 128 or 256, whole tiles of the usual kernels."""
+PRINTED = 6
 
 
 def list_widths(hidden: int, tp: int, window: int, step: int) -> list[int]:
@@ -198,32 +186,23 @@ def run(options: argparse.Namespace, widths: Sequence[int], stop: Stop, report: 
         report.rows.append({**row, "is_baseline": width == widths[0], "relative": relative})
 
 
-def print_results(report: Report, top: int) -> bool:
+def print_results(report: Report) -> bool:
     """Print the table and notes; True if the numbers can be used."""
     rows = report.rows
     largest = max((row["flops_per_second_max"] for row in rows), default=0.0)
     unit, factor = ("TFLOPS", 1e12) if largest >= 1e12 else ("GFLOPS", 1e9)
     order = sorted(rows, key=lambda r: (not r["is_baseline"], -r["flops_per_second_median"]))
-    cells = [
-        (
-            f"{row['d_ff']}{' (8/3)' if row['is_baseline'] else ''}",
-            row["d_ff_per_rank"],
-            row["alignment"],
-            scaled(row, "flops_per_second_median", factor),
-            None if row["relative"] is None else f"{100 * row['relative']:+.1f}",
-            None if row["spread"] is None else f"{100 * row['spread']:.1f}",
-            f"{row['parameters']:,}",
-            row["verdict"],
-        )
-        for row in order[: top + 1]
-    ]
+    cells = []
+    for row in order[:PRINTED]:
+        width = f"{row['d_ff']}{' (8/3)' if row['is_baseline'] else ''}"
+        rate = scaled(row, "flops_per_second_median", factor)
+        shares = [row[n] and f"{100 * row[n]:.1f}" for n in ("relative", "spread")]
+        cells.append((width, row["d_ff_per_rank"], row["alignment"], rate, *shares,
+                      f"{row['parameters']:,}", row["verdict"]))  # fmt: skip
     headings = ("d_ff", "per rank", "multiple of", f"median, {unit}", "% from 8/3", "IQR %",
                 "MLP parameters", "verdict")  # fmt: skip
-    print(format_table(headings, cells) + "\n" + LEGEND)
-    unsteady = sum(row["verdict"] == "unsteady" for row in rows)
-    if unsteady:
-        advice = "differences below their IQR mean nothing; raise --rounds and --num-iterations"
-        report.note(f"{unsteady} of {len(rows)} widths are unsteady: {advice}")
+    print(format_table(headings, cells))
+    report.note("a share should be a multiple of 8 (16-byte loads), 64 (cache lines), 128 (tiles)")
     return bool(rows) and all(row["answer_ok"] and not row["above_peak"] for row in rows)
 
 
@@ -245,7 +224,6 @@ def build_parser() -> Parser:
     add("--num-iterations", type=positive_int, default=20, help="samples per round (default: 20)")
     add("--num-warmup-iterations", type=natural_int, default=10, help="calls before (default: 10)")
     add("--rounds", type=positive_int, default=3, help="visits of each width (default: 3)")
-    add("--top", type=positive_int, default=5, help="widths printed (default: 5)")
     add("--peak", type=positive_float, metavar="TFLOPS", help="dense peak: flags rates above it")
     add("--device", help="cuda:1, xpu, cpu (default: the accelerator, else the CPU)")
     # fmt: on
@@ -260,7 +238,7 @@ def main(arguments: list[str] | None = None) -> int:
     stop = Stop()
     stop.listen()
     run(options, widths, stop, report)
-    usable = print_results(report, options.top)
+    usable = print_results(report)
     report.save()
     return int(not usable or (stop.by_signal and not report.complete))
 

@@ -7,8 +7,7 @@ import importlib
 import statistics
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kit.device import name_device
 
@@ -23,16 +22,6 @@ THROTTLE_BITS = {
     0x080: "hw_power_brake_slowdown",
 }
 """Bits of nvmlClocksEventReasons (NVML API reference) that slow a busy GPU down."""
-
-
-class ClockSample(NamedTuple):
-    """The state of a GPU at a moment of time.monotonic()."""
-
-    moment: float
-    clock_hertz: float
-    temperature_celsius: float
-    power_watts: float
-    reasons: int
 
 
 def open_nvml(torch: Any, device: Any) -> tuple[Any, Any]:
@@ -59,7 +48,7 @@ class ClockSampler(threading.Thread):
     def __init__(self, nvml: Any, handle: Any) -> None:
         super().__init__(daemon=True)
         self.nvml, self.handle = nvml, handle
-        self.samples: list[ClockSample] = []
+        self.samples: list[tuple[float, float, float, int]] = []
 
     def run(self) -> None:
         """Sample until the process ends."""
@@ -68,29 +57,26 @@ class ClockSampler(threading.Thread):
                 self.samples.append(self.read())
             time.sleep(SAMPLING_SECONDS)
 
-    def read(self) -> ClockSample:
-        """The state of the GPU now. Raises NVMLError."""
+    def read(self) -> tuple[float, float, float, int]:
+        """Clock in hertz, temperature, watts and the bits of throttle reasons now."""
         nvml, gpu = self.nvml, self.handle
-        read_reasons = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
-        read_reasons = read_reasons or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
-        return ClockSample(
-            time.monotonic(),
+        return (
             nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM) * 1e6,
-            float(nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU)),
+            nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU),
             nvml.nvmlDeviceGetPowerUsage(gpu) / 1e3,
-            int(read_reasons(gpu)),
+            nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu),
         )
 
-
-def summarize_clocks(samples: Sequence[ClockSample]) -> dict[str, Any]:
-    """Median clock and power, highest temperature, throttle reasons; None without samples."""
-    reasons = {bit for sample in samples for bit in THROTTLE_BITS if sample.reasons & bit}
-    if not samples:
-        names = ("clock_hertz_median", "temperature_celsius_max", "power_watts_median")
-        return dict.fromkeys((*names, "throttle_reasons"))
-    return {
-        "clock_hertz_median": statistics.median(sample.clock_hertz for sample in samples),
-        "temperature_celsius_max": max(sample.temperature_celsius for sample in samples),
-        "power_watts_median": statistics.median(sample.power_watts for sample in samples),
-        "throttle_reasons": " ".join(THROTTLE_BITS[bit] for bit in sorted(reasons)),
-    }
+    def summarize(self) -> dict[str, Any]:
+        """Median clock and power, highest temperature, throttle reasons; nothing if too short."""
+        if not self.samples:
+            return {}
+        clocks, heats, powers, reasons = zip(*self.samples, strict=True)
+        return {
+            "clock_hertz_median": statistics.median(clocks),
+            "temperature_celsius_max": max(heats),
+            "power_watts_median": statistics.median(powers),
+            "throttle_reasons": " ".join(
+                name for bit, name in THROTTLE_BITS.items() if any(seen & bit for seen in reasons)
+            ),
+        }

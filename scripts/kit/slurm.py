@@ -6,7 +6,7 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kit.cli import UsageError
@@ -58,30 +58,6 @@ def _expand_bracket(text: str) -> list[str]:
         width = len(item.partition("-")[0])
         numbers += [str(number).zfill(width) for number in range(first, last + 1)]
     return numbers
-
-
-def compress_nodelist(hosts: Iterable[str]) -> str:
-    """`node[01-03,07],login` for these hosts, each once."""
-    numbers: dict[str, list[str]] = {}
-    for host in hosts:
-        stem = host.rstrip("0123456789")
-        numbers.setdefault(stem, []).append(host.removeprefix(stem))
-    parts = []
-    for stem, texts in numbers.items():
-        ranges: list[list[str]] = []
-        for text in sorted(set(texts), key=lambda text: (len(text), text)):
-            last = ranges[-1][-1] if ranges else ""
-            if last and len(last) == len(text) and int(text) == int(last) + 1:
-                ranges[-1][1:] = [text]
-            else:
-                ranges.append([text])
-        if not ranges[0][0]:  # the stem is a host itself
-            parts.append(stem)
-            ranges = ranges[1:]
-        listed = ",".join(map("-".join, ranges))
-        if ranges:
-            parts.append(stem + (f"[{listed}]" if set(listed) & {"-", ","} else listed))
-    return ",".join(parts)
 
 
 def expand_counts(text: str) -> list[int]:

@@ -8,45 +8,29 @@ r"""Is the dataset complete on this node's own disk or memory, and if not, can i
 Unpacks a tar of a dataset to node-local storage, once per node however many ranks ask at the same
 time. What it puts there is complete, or it is not there at all.
 
-A shared file system serves one large file fast and a million small ones slowly. Reading an archive
-takes bytes / bandwidth: 150 GB at 2 GB/s take 75 s; on 64 nodes at once 9.6 TB at 100 GB/s in total
-take 96 s. Opening 1.3 million files at 1 ms each takes 22 minutes, in every epoch.
-
 ## How it works
 
 - Once per node: the first process locks the target folder, the others wait and then find the
   dataset. The kernel releases the lock when its process ends.
-- Complete: everything is written under a hidden name beside the target and renamed at the end. The
-  next run removes what a killed run has left.
+- Complete: everything is written under a hidden name beside the target and renamed at the end.
 - Verified: the SHA-256 of the archive (`--sha256`, or a file SOURCE.sha256 made by sha256sum) is
-  computed while it is read. Without one, a note says so; truncated archives are refused anyway.
+  computed while it is read. Truncated archives are refused without one, too.
 - Fits: room for the archive is checked first, and room for each file before it is written. In
   memory (tmpfs) the free memory of the machine and of the job's cgroup (v2) counts.
-- Safe: archives with paths or links that lead out of the target are refused, as Python's tarfile
-  filter "data" has it. Owners and setuid bits are not kept.
-- Again: the same archive (name, size, modification time, checksum) is found and not copied.
-  Another one, or a dataset that has lost files, needs `--replace`. Files are counted once an hour.
-  After a reboot it is copied again, because files are not synced to disk.
+- Safe: paths or links that lead out of the target are refused (tarfile's filter "data").
+- Again: the same archive (name, size, modification time, checksum) is found and not copied, until
+  the node reboots. Another one of its name needs `--replace`.
 
-Archives: tar, also with gzip, bzip2 or xz, and from Python 3.14 on zstd.
-
-## What is timed
-
-Reading, unpacking and checksum of the archive, without waiting for another process. The rate is
-archive bytes / seconds.
+What is timed: reading, unpacking and checksum of the archive, without waiting for another process.
+The rate is archive bytes / seconds.
 
 ## How to run
 
     python stage_in.py /shared/data.tar --to /local/scratch        # makes /local/scratch/data
-    python stage_in.py /shared/data.tar.gz --to /dev/shm --leave 64GiB
-    python stage_in.py /shared/shards.tar --to /local/scratch --keep-archive
+    python stage_in.py /shared/shards.tar --to /dev/shm --keep-archive --leave 64GiB
     python stage_in.py /shared/data.tar --to /dev/shm --remove
     # Slurm: any number of tasks per node
     srun python stage_in.py /shared/data.tar --to /local/scratch && srun ... train.py
-    # pdsh
-    pdsh -w node[01-08] python /shared/stage_in.py /shared/data.tar --to /scratch
-    # once, beside the archive
-    sha256sum data.tar > data.tar.sha256
 
 ## A good answer
 
@@ -63,7 +47,6 @@ import contextlib
 import errno
 import fcntl
 import hashlib
-import io
 import json
 import lzma
 import os
@@ -74,7 +57,7 @@ import tarfile
 import tempfile
 import time
 import zlib
-from argparse import ArgumentTypeError, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -89,14 +72,8 @@ __version__ = "0.2.0"
 METHOD = 2  # 2: files are not read back after they were written
 
 PROFILES = {"demo": ["--demo"], "full": ["--demo"]}
-UNITS = {
-    "files": "1",
-    "bytes": "B",
-    "archive_bytes": "B",
-    "seconds": "s",
-    "rate": "B/s",
-    "seconds_waited": "s",
-}
+UNITS = {"files": "1", "bytes": "B", "archive_bytes": "B", "seconds": "s", "rate": "B/s",
+         "seconds_waited": "s"}  # fmt: skip
 ENDINGS = r"\.(tar(\.(gz|bz2|xz|zst))?|tgz|tbz2|txz|tzst)$"
 DAMAGE = (tarfile.TarError, EOFError, KeyError, zlib.error, lzma.LZMAError, OverflowError,
           UnicodeError, RecursionError)  # fmt: skip
@@ -104,7 +81,6 @@ CHUNK = 4 << 20
 BLOCK = 4096
 CHECK_BYTES = 64 << 20
 """Room is looked up again after so much was written."""
-RECOUNT_SECONDS = 3600.0
 POLL_SECONDS = 0.1
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 LOCAL_RANKS = ("SLURM_LOCALID", "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "PALS_LOCAL_RANKID")
@@ -122,7 +98,7 @@ class Dataset:
         self.source: Path = options.source
         self.folder: Path = options.to
         unpacked = re.sub(ENDINGS, "", self.source.name) or self.source.name
-        name = options.name or (self.source.name if options.keep_archive else unpacked)
+        name = self.source.name if options.keep_archive else unpacked
         self.target = self.folder / name
         self.partial = self.folder / f".{name}.partial"
         self.marker = self.folder / f".{name}.staged.json"
@@ -139,13 +115,9 @@ class Dataset:
             return None
         with contextlib.suppress(OSError, ValueError):
             marker: dict[str, Any] = json.loads(self.marker.read_text(encoding="utf-8"))
-            is_mine = self.marker.stat().st_uid in (os.geteuid(), 0)
-            # A file system gives the inode of what was removed to another folder.
-            names = marker["top"] or ["."]
-            known = any(os.path.lexists(self.target / name) for name in names)
-            if is_mine and known and self.target.lstat().st_ino == marker["inode"]:
+            if self.target.lstat().st_ino == marker["inode"]:
                 return marker
-        raise Refused(f"{self.target} was not put there by this tool: remove it, or give --name")
+        raise Refused(f"{self.target} was not put there by this tool: remove it")
 
 
 class Source:
@@ -203,25 +175,16 @@ def stage(data: Dataset, options: Namespace, sha256: str | None, stop: Stop) -> 
         if sha256 and found != sha256:
             raise Refused(f"the SHA-256 of {data.source.name} is {found[:16]}... instead of "
                           f"{sha256[:16]}...: another archive, or a damaged one")  # fmt: skip
-        if data.describe_source() != source:
-            raise Refused(f"{data.source.name} changed while it was read: try again")
-        names = [path.name for path in data.partial.iterdir()] if data.partial.is_dir() else []
         marker = {"source": source, "sha256": found, "files": files, "bytes": total,
-                  "inode": data.partial.stat().st_ino, "top": names[:100],
-                  "boot": read_text(BOOT_ID)}  # fmt: skip
+                  "inode": data.partial.stat().st_ino, "boot": read_text(BOOT_ID)}  # fmt: skip
         remove(data.target)
         remove(data.marker)
         data.marker.write_text(json.dumps(marker), encoding="utf-8")
         data.partial.rename(data.target)
-    except DAMAGE as error:
-        raise Refused(f"{data.source.name} is refused or damaged: {error}") from error
-    except OSError as error:
-        if error.errno is None:  # of bzip2
-            raise Refused(f"{data.source.name} is damaged: {error}") from error
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            reason = f"{data.folder} has no bytes or inodes left, or your quota is used up"
-            raise Refused(f"{data.source.name} does not fit: {reason}") from error
-        raise
+    except (*DAMAGE, OSError) as error:
+        full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+        reason = "does not fit" if full else "is refused or damaged"
+        raise Refused(f"{data.source.name} {reason}: {error}") from error
     finally:
         progress.close()
         raw.file.close()
@@ -255,39 +218,11 @@ def read_free_memory(root: Path = Path("/")) -> int:
     return min(rooms)
 
 
-def find_staged(data: Dataset, options: Namespace, sha256: str | None) -> dict[str, Any] | None:
-    """The marker of the dataset where it is complete and of this archive; None where it has to be
-    staged. Raises Refused where that would replace something."""
-    marker = data.read_marker()
-    if marker is None or marker["boot"] != read_text(BOOT_ID):
-        return None
-    problem = ""
-    is_same = marker["source"] == data.describe_source() and sha256 in (None, marker["sha256"])
-    if not is_same:
-        problem = "is of another archive, or of this one before it changed"
-    elif not all(os.path.lexists(data.target / name) for name in marker["top"]):
-        problem = "has lost files"
-    elif options.replace or time.time() - data.marker.stat().st_mtime > RECOUNT_SECONDS:
-        problem = "has lost files" if count_files(data.target) < marker["files"] else ""
-        os.utime(data.marker)
-    if problem and not options.replace:
-        raise Refused(f"{data.target} {problem}: --replace copies it again (while no job of this "
-                      "node reads it)")  # fmt: skip
-    return None if problem else marker
-
-
-def count_files(path: Path) -> int:
-    """Files below a folder, without symbolic links; 1 for a file."""
-    tree = os.walk(path)
-    count = sum(not (Path(base) / name).is_symlink() for base, _, names in tree for name in names)
-    return count if path.is_dir() else 1
-
-
 @contextlib.contextmanager
 def lock(folder: Path, stop: Stop) -> Iterator[float]:
     """Hold the lock of a folder; the seconds that another process held it."""
     number = os.open(folder, os.O_RDONLY)
-    began, waits = time.monotonic(), 0
+    waited = 0.0
     try:
         while True:
             try:
@@ -295,9 +230,9 @@ def lock(folder: Path, stop: Stop) -> Iterator[float]:
                 break
             except BlockingIOError:
                 stop.check()
-                waits += 1
                 time.sleep(POLL_SECONDS)
-        yield time.monotonic() - began if waits else 0.0
+                waited += POLL_SECONDS
+        yield waited
     finally:
         os.close(number)
 
@@ -311,15 +246,9 @@ def remove(path: Path) -> None:
 
 
 def read_sha256(source: Path) -> str | None:
-    """The checksum in SOURCE.sha256; None without such a file."""
-    path = source.with_name(f"{source.name}.sha256")
-    lines = re.findall(r"^([0-9a-fA-F]{64})(?: [ *](.+))?$", read_text(path), re.MULTILINE)
-    for digest, name in lines:
-        if Path(name or source.name).name == source.name:
-            return str(digest).lower()
-    if path.exists():
-        raise UsageError(f"{path} has no SHA-256 of {source.name}: make it with sha256sum")
-    return None
+    """The checksum in SOURCE.sha256, as sha256sum writes it; None without such a file."""
+    words = read_text(source.with_name(f"{source.name}.sha256")).split()
+    return words[0].lower() if words else None
 
 
 def run(options: Namespace, stop: Stop) -> tuple[Row, list[str]]:
@@ -328,28 +257,23 @@ def run(options: Namespace, stop: Stop) -> tuple[Row, list[str]]:
     began = time.monotonic()
     with lock(data.folder, stop) as waited:
         if options.remove:
-            return make_row(data, unstage(data, options.replace), {}, None, waited), []
+            verdict = "removed" if data.read_marker() else "was not there"
+            for path in (data.target, data.partial, data.marker):
+                remove(path)
+            return make_row(data, verdict, {}, None, waited), []
         sha256 = options.sha256 or read_sha256(data.source)
-        hint = f"run `sha256sum {data.source.name} > {data.source.name}.sha256` beside it"
-        notes = [] if sha256 else [f"the archive was not verified: give --sha256, or {hint}"]
-        marker = find_staged(data, options, sha256)
-        if marker:
-            verdict = "waited for" if waited else "was there"
-            return make_row(data, verdict, marker, None, waited), notes
+        notes = [] if sha256 else ["the archive was not verified: give --sha256"]
+        marker = data.read_marker()
+        if marker and marker["boot"] == read_text(BOOT_ID):
+            if marker["source"] == data.describe_source() and sha256 in (None, marker["sha256"]):
+                verdict = "waited for" if waited else "was there"
+                return make_row(data, verdict, marker, None, waited), notes
+            if not options.replace:
+                raise Refused(f"{data.target} is of another archive, or of this one before it "
+                              "changed: --replace copies it again")  # fmt: skip
         marker = stage(data, options, sha256, stop)
         seconds = time.monotonic() - began - waited
         return make_row(data, "staged", marker, seconds, waited), notes
-
-
-def unstage(data: Dataset, replace: bool) -> str:
-    """Remove the dataset and what belongs to it; what was done."""
-    marker = data.read_marker()
-    is_gone = not data.source.exists()
-    if marker and not (is_gone or replace or marker["source"] == data.describe_source()):
-        raise Refused(f"{data.target} is of another archive: --remove --replace removes it")
-    for path in (data.target, data.partial, data.marker):
-        remove(path)
-    return "removed" if marker else "was not there"
 
 
 def make_row(
@@ -357,29 +281,22 @@ def make_row(
 ) -> Row:
     """A row of results."""
     archive = marker.get("source", {}).get("bytes")
-    return {
-        "dataset": data.target.name,
-        "verdict": verdict,
-        "files": marker.get("files"),
-        "bytes": marker.get("bytes"),
-        "archive_bytes": archive,
-        "seconds": seconds,
-        "rate": archive / seconds if seconds else None,
-        "seconds_waited": waited,
-        "sha256": marker.get("sha256"),
-    }
+    row = {"dataset": data.target.name, "verdict": verdict, "archive_bytes": archive}
+    row |= {name: marker.get(name) for name in ("files", "bytes", "sha256")}
+    rate = archive / seconds if seconds else None
+    return row | {"seconds": seconds, "rate": rate, "seconds_waited": waited}
 
 
 def demonstrate(stop: Stop) -> list[Row]:
     """Stage a small archive twice and compare its files; the rows."""
     with tempfile.TemporaryDirectory(prefix="stage_in_") as folder:
         base = Path(folder)
-        contents = {f"images/{n % 7}/{n:04d}.bin": bytes([n]) * 1000 for n in range(60)}
+        contents = {f"images/{n}.bin": bytes([n]) * 1000 for n in range(60)}
+        (base / "images").mkdir()
+        for name, content in contents.items():
+            (base / name).write_bytes(content)
         with tarfile.open(base / "demo.tar", "w") as archive:
-            for name, content in contents.items():
-                member = tarfile.TarInfo(name)
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
+            archive.add(base / "images", "images")
         digest = hashlib.sha256((base / "demo.tar").read_bytes()).hexdigest()
         arguments = [str(base / "demo.tar"), "--to", folder, "--sha256", digest]
         rows = [run(build_parser().parse_args(arguments), stop)[0] for _ in range(2)]
@@ -390,27 +307,14 @@ def demonstrate(stop: Stop) -> list[Row]:
 
 def print_results(report: Report) -> None:
     """The table."""
-    headings = ("dataset", "files", "size", "time", "MB/s", "waited", "verdict")
-    cells = [
-        (
-            row["dataset"],
-            row["files"],
-            None if row["bytes"] is None else format_bytes(row["bytes"]),
-            row["seconds"] and format_seconds(row["seconds"]),
-            row["rate"] and f"{row['rate'] / 1e6:.3g}",
-            format_seconds(row["seconds_waited"]) if row["seconds_waited"] else None,
-            row["verdict"],
-        )
-        for row in report.rows
-    ]
+    cells = []
+    for row in report.rows:
+        size_text = None if row["bytes"] is None else format_bytes(row["bytes"])
+        rate = row["rate"] and f"{row['rate'] / 1e6:.3g}"
+        times = [row[n] and format_seconds(row[n]) for n in ("seconds", "seconds_waited")]
+        cells.append((row["dataset"], row["files"], size_text, rate, *times, row["verdict"]))
+    headings = ("dataset", "files", "size", "MB/s", "time", "waited", "verdict")
     print(format_table(headings, cells))
-
-
-def sha256_digest(text: str) -> str:
-    """64 hexadecimal digits."""
-    if not re.fullmatch(r"[0-9a-fA-F]{64}", text):
-        raise ArgumentTypeError(f"'{text}' is not a SHA-256: it has 64 hexadecimal digits")
-    return text.lower()
 
 
 def build_parser() -> Parser:
@@ -422,12 +326,10 @@ def build_parser() -> Parser:
     # fmt: off
     add("source", nargs="?", type=Path, metavar="SOURCE", help="archive on a shared file system")
     add("--to", type=Path, metavar="FOLDER", help="folder on this node's own disk or memory")
-    add("--name", help="name of the dataset there (default: SOURCE without its ending)")
-    add("--sha256", type=sha256_digest, metavar="HEX", help="expected SHA-256 of the archive")
+    add("--sha256", type=str.lower, metavar="HEX", help="expected SHA-256 of the archive")
     add("--keep-archive", action="store_true", help="copy the archive without unpacking it")
     add("--leave", type=size, default=0, metavar="SIZE", help="keep this much free: 64GiB")
-    add("--replace", action="store_true",
-        help="copy again over what was staged before; with --remove: also of another archive")
+    add("--replace", action="store_true", help="copy again over what was staged before")
     add("--remove", action="store_true", help="remove the staged dataset")
     # fmt: on
     return parser
@@ -444,8 +346,7 @@ def main(arguments: list[str] | None = None) -> int:
             raise UsageError(f"--to: there is no folder {options.to}")
         if is_shared(options.to):
             kind = find_file_system(options.to)
-            raise UsageError(f"--to: {options.to} is on {kind}, which nodes share: name a folder "
-                             "on this node's own disk or memory")  # fmt: skip
+            raise UsageError(f"--to: {options.to} is on {kind}, which nodes share")
         if not options.remove and not options.source.is_file():
             raise UsageError(f"there is no file {options.source}")
     stop = Stop()
@@ -459,8 +360,6 @@ def main(arguments: list[str] | None = None) -> int:
             report.rows = [row]
     except (Refused, Stopped) as error:
         problem = str(error)
-    except OSError as error:
-        problem = f"{error.strerror}: {error.filename or options.source}"
     report.complete = not problem
     # A rank that only waited prints nothing, unless it is the first of its node.
     is_first = all(os.environ.get(name, "0") == "0" for name in LOCAL_RANKS)

@@ -12,37 +12,25 @@ question and, in the same run, on a local one beside it.
 ## Formulas
 
 `time = operations * latency`, because the operations come one after another and move few bytes. A
-package of 1000 modules takes some 4000 lookups and reads: 4 s at 1 ms each, 40 ms at 10 µs. That is
-why a file system that streams 10 GB/s can still be painful to work on.
+package of 1000 modules takes some 4000 lookups and reads: 4 s at 1 ms each, 40 ms at 10 µs.
 `ratio = median on the path / median beside it`.
 
 ## What is timed
 
 The whole wait: a program from start to exit, or unpacking and removing from the first to the last
-file. The two places take turns. Caches are in one of these states:
-
-- `warm`: the same was done just before
-- `cold pages`: the contents of the files were dropped from this node's page cache (posix_fadvise,
-  without root); names and sizes may still be cached
-- `cold`: all caches of this node were dropped (`--drop-caches`, root only; slows every program)
-- `new`: files are created or removed; without a sync, as users experience it
-
-Not timed: creating the files that are read, dropping caches, checking the answers (the number of
-files, entries and modules, in each run).
+file. The two places take turns. `warm`: the same was done just before; `cold pages`: the contents
+of the files were dropped from this node's page cache, names and sizes may still be cached; `new`:
+files are created or removed, without a sync.
 
 The verdict is `like local` for a ratio up to 1.5, `slower` up to 4, `slow` up to 10, `painful`
 above; `slower to slow` where the samples leave both possible.
 
 ## How to run
 
-    python feel.py /mnt/shared --json feel.json    # about two minutes
+    python feel.py /mnt/shared --beside /local --json feel.json    # about two minutes
     python feel.py /mnt/shared --tasks import      # copies torch, 1 GB or more, to both places
-    sudo python feel.py /mnt/shared --drop-caches
-    # Slurm
     srun --ntasks-per-node=1 bash -c \
         'python feel.py /mnt/shared --beside $TMPDIR --json $SLURM_NODEID.json'
-    # pdsh
-    pdsh -w node[01-08] 'python /shared/feel.py /mnt/shared --json /shared/feel.$(hostname).json'
 
 It works in a new directory in each place and removes it. A signal keeps what was measured.
 
@@ -58,7 +46,6 @@ from __future__ import annotations
 
 import argparse
 import compileall
-import contextlib
 import importlib.util
 import io
 import math
@@ -74,6 +61,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, positive_int, start
+from kit.files import find_file_system
 from kit.report import Progress, Report, Row, format_table
 from kit.stats import earned, summarize
 from kit.stop import Stop, Stopped
@@ -103,7 +91,6 @@ TASKS = {"package": "import a package", "unpack": "unpack small files", "remove"
          "clone": "git clone", "status": "git status", "list": "ls -l", "import": "import --module",
          }  # fmt: skip
 FEELINGS = ((1.5, "like local"), (4.0, "slower"), (10.0, "slow"), (math.inf, "painful"))
-UNSTEADY = 0.25
 GIT = ("git", "-c", "user.name=feel", "-c", "user.email=feel@localhost", "-c", "gc.auto=0")
 BODY = "\n".join(f"def function_{i}(value):\n    return value + {i}\n" for i in range(20))
 IMPORT = "import sys; sys.path.insert(0, sys.argv[1]); import {0}; print({0}.{1})"
@@ -142,24 +129,20 @@ def measure_place(
         ("import", copy, foreign, lambda out: out.endswith(f"{copy / name}\n")),
     ):
         if task in options.tasks:
-            drop_caches(below, everything=options.drop_caches)
-            state = "cold" if options.drop_caches else "cold pages"
-            yield task, state, time_command(command, is_right)
+            drop_pages(below)
+            yield task, "cold pages", time_command(command, is_right)
             yield task, "warm", time_command(command, is_right)
 
 
 def time_command(command: Sequence[str | Path], is_right: Callable[[str], bool]) -> float:
     """Seconds from start to exit of a command. Raises WrongAnswer."""
-    settings = {"LC_ALL": "C", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    environ = {**os.environ, "LC_ALL": "C", "GIT_CONFIG_GLOBAL": os.devnull}
     began = time.perf_counter()
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env={**os.environ, **settings}, start_new_session=True, text=True, check=False,
-    )  # fmt: skip
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environ,
+                          start_new_session=True, text=True, check=False)  # fmt: skip
     seconds = time.perf_counter() - began
     if done.returncode or not is_right(done.stdout):
-        last = "".join(done.stdout.strip().splitlines()[-1:])[:200]
-        raise WrongAnswer(f"{Path(command[0]).name}, status {done.returncode}: {last or 'nothing'}")
+        raise WrongAnswer(f"{command[0]}, status {done.returncode}: {done.stdout.strip()[:200]}")
     return seconds
 
 
@@ -182,13 +165,8 @@ def check_files(folder: Path, count: int) -> None:
         raise WrongAnswer(f"{folder.name} has {found} files instead of {count}")
 
 
-def drop_caches(folder: Path, *, everything: bool) -> None:
-    """Drop the contents of all files below a directory from the page cache, or with `everything`
-    (needs root) all caches of this node."""
-    if everything:
-        os.sync()
-        Path("/proc/sys/vm/drop_caches").write_text("3\n", encoding="ascii")
-        return
+def drop_pages(folder: Path) -> None:
+    """Drop the contents of all files below a directory from the page cache."""
     for path in folder.rglob("*"):
         if path.is_file():
             number = os.open(path, os.O_RDONLY)
@@ -239,13 +217,11 @@ def prepare(folders: Sequence[Path], options: argparse.Namespace, archive: bytes
 def find_doubt(row: Row) -> float:
     """How far the median may be off, as a share: half the IQR, of 2 or 3 samples half the range."""
     extent = row["seconds_iqr"] or row["seconds_max"] - row["seconds_min"]
-    return float(extent / row["seconds_median"] / 2)
+    return float(extent / row["seconds_median"] / 2) or 0.1
 
 
 def judge(path: Row, beside: Row) -> str:
     """How the path feels beside a local place; from one to another where the samples disagree."""
-    if min(path["samples"], beside["samples"]) == 1:
-        return "one sample"
     doubt = 1 + math.hypot(find_doubt(path), find_doubt(beside))
     bounds = (path["ratio"] / doubt, path["ratio"] * doubt)
     low, high = (next(word for limit, word in FEELINGS if bound <= limit) for bound in bounds)
@@ -254,37 +230,32 @@ def judge(path: Row, beside: Row) -> str:
 
 def make_rows(samples: Mapping[Key, Sequence[float]], together: bool) -> list[Row]:
     """A row per task, state of the caches and place; `together` on one file system."""
-    rows: dict[Key, Row] = {}
     order = list(TASKS)
-    for task, cache, place in sorted(samples, key=lambda key: (order.index(key[0]), key[1:])):
+    keys = sorted(samples, key=lambda key: (order.index(key[0]), key[1:]))
+    rows: dict[Key, Row] = {}
+    for task, cache, place in keys:  # `beside` comes before `path`
         row = {"task": task, "cache": cache, "place": place, "ratio": None, "verdict": "reference"}
         row |= summarize("seconds", samples[task, cache, place])
-        if row["spread"] is not None:
-            row["steady"] = max(row["spread"], abs(row["drift"] or 0)) <= UNSTEADY
-        rows[task, cache, place] = row
-    for (task, cache, place), row in rows.items():
         beside = rows.get((task, cache, "beside"))
-        if place == "path" and beside:
+        if beside:
             row["ratio"] = row["seconds_median"] / beside["seconds_median"]
             row["verdict"] = "one file system" if together else judge(row, beside)
+        rows[task, cache, place] = row
     return list(rows.values())
 
 
 def print_rows(rows: Sequence[Row]) -> None:
     """Print a line per task and state of the caches, with both places in it."""
-
-    def show(row: Row) -> str:
-        doubt = find_doubt(row) if row["samples"] > 1 else 0.1
-        return earned(1e3 * row["seconds_median"], doubt * 1e3 * row["seconds_median"])
-
     beside = {(row["task"], row["cache"]): row for row in rows if row["place"] == "beside"}
-    cells = [
-        (f"{TASKS[row['task']]}, {row['cache']}", show(row),
-         show(beside[row["task"], row["cache"]]), earned(row["ratio"], 0.05 * row["ratio"]),
-         row["samples"], row["verdict"])
-        for row in rows
-        if row["ratio"]
-    ]  # fmt: skip
+    cells = []
+    for row in rows:
+        if row["ratio"]:
+            pair = (row, beside[row["task"], row["cache"]])
+            times = [earned(1e3 * r["seconds_median"], find_doubt(r) * 1e3 * r["seconds_median"])
+                     for r in pair]  # fmt: skip
+            wait = f"{TASKS[row['task']]}, {row['cache']}"
+            ratio = earned(row["ratio"], 0.05 * row["ratio"])
+            cells.append((wait, *times, ratio, row["samples"], row["verdict"]))
     print(format_table(("wait", "path ms", "beside ms", "ratio", "n", "verdict"), cells))
 
 
@@ -311,49 +282,28 @@ def build_parser() -> Parser:
         help="samples per task (default: 5)")
     add("--module", default="torch",
         help="installed package that the task import copies to both places (default: torch)")
-    add("--drop-caches", action="store_true",
-        help="drop all caches of this node before cold measurements (root only)")
     # fmt: on
     return parser
-
-
-def check_options(options: argparse.Namespace, report: Report) -> None:
-    """Raise UsageError for what is missing."""
-    for folder in (options.path, options.beside):
-        if not folder.is_dir() or not os.access(folder, os.W_OK):
-            raise UsageError(f"{folder} is not a directory that can be written to")
-        for left in folder.glob(".feel-*"):
-            report.note(f"{left.name} is from a run that was killed, or that is running now")
-    if shutil.which("git") is None and {"clone", "status"} & set(options.tasks):
-        raise UsageError("git is not installed: use --tasks without clone and status")
-    if "import" in options.tasks:
-        found = importlib.util.find_spec(options.module)
-        if found is None or not found.submodule_search_locations:
-            raise UsageError(f"--module {options.module}: no such package is installed")
-        options.installed = found.submodule_search_locations[0]
-    if options.drop_caches and os.geteuid():
-        raise UsageError("--drop-caches needs root")
 
 
 def measure(options: argparse.Namespace, stop: Stop, report: Report) -> None:
     """All samples, the two places in turn, as the report's rows. Raises Stopped, WrongAnswer."""
     samples: dict[Key, list[float]] = {}
-    folders: dict[str, Path] = {}
     together = options.path.stat().st_dev == options.beside.stat().st_dev
     if together:
         report.note("both places are on one file system: the ratios show noise only")
     progress = Progress(options.num_iterations, "iterations")
-    with contextlib.ExitStack() as stack:
-        for name in ("path", "beside"):
-            parent = getattr(options, name).resolve()
-            folder = tempfile.TemporaryDirectory(prefix=".feel-", dir=parent)
-            folders[name] = Path(stack.enter_context(folder))
+    with (
+        tempfile.TemporaryDirectory(prefix=".feel-", dir=options.path.resolve()) as path,
+        tempfile.TemporaryDirectory(prefix=".feel-", dir=options.beside.resolve()) as beside,
+    ):
+        folders = {"path": Path(path), "beside": Path(beside)}
         archive = make_archive(options.files, options.file_bytes)
         prepare(list(folders.values()), options, archive)
         for number in range(options.num_iterations):
+            progress.show(number)
             # Neither place is always the first, which meets what happens in between.
             for place in sorted(folders, reverse=number % 2 == 0):
-                progress.show(number, "on the path" if place == "path" else "beside it")
                 for task, cache, seconds in measure_place(folders[place], options, archive):
                     samples.setdefault((task, cache, place), []).append(seconds)
                     report.rows = make_rows(samples, together)
@@ -363,26 +313,24 @@ def measure(options: argparse.Namespace, stop: Stop, report: Report) -> None:
     report.complete = True
 
 
-def find_file_system(path: Path) -> str:
-    """The type of the file system under a path: `ext4`, `nfs4`, `lustre`."""
-    command = ["df", "--output=fstype", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.split()[-1] if done.returncode == 0 else "unknown"
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     report = Report("feel", __version__, METHOD, UNITS, options.json, COMPARE)
-    check_options(options, report)
+    for folder in (options.path, options.beside):
+        if not os.access(folder, os.W_OK):
+            raise UsageError(f"{folder} is not a directory that can be written to")
+    if "import" in options.tasks:
+        found = importlib.util.find_spec(options.module)
+        if found is None or not found.submodule_search_locations:
+            raise UsageError(f"--module {options.module}: no such package is installed")
+        options.installed = found.submodule_search_locations[0]
     stop = Stop()
     stop.listen()
-    wanted = ("files", "file_bytes", "entries", "modules", "num_iterations", "drop_caches")
-    report.details |= {
-        "file_systems": {name: find_file_system(getattr(options, name))
-                         for name in ("path", "beside")},
-        "settings": {name: getattr(options, name) for name in wanted},
-    }  # fmt: skip
+    places = {"path": options.path, "beside": options.beside}
+    wanted = ("files", "file_bytes", "entries", "modules", "num_iterations")
+    report.details["file_systems"] = {name: find_file_system(places[name]) for name in places}
+    report.details["settings"] = {name: getattr(options, name) for name in wanted}
     try:
         measure(options, stop, report)
     except Stopped as stopped:
@@ -391,8 +339,6 @@ def main(arguments: list[str] | None = None) -> int:
         report.note(f"problem: {error}")
     if report.rows:
         print_rows(report.rows)
-    if any(row["steady"] is False for row in report.rows):
-        report.note("the samples differ by more than 25 %: use more --num-iterations")
     report.save()
     return int(not report.complete)
 

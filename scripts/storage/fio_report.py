@@ -10,17 +10,12 @@ Markdown table: a row per job, direction and file, with the files of one job bel
 Warnings before, between and after the JSON do not matter, nor do several results in one file, or
 results of fio's client mode.
 
-## Formulas
-
-`bandwidth = IOPS * block size`. Little's law: `IOPS * latency = requests in flight`. 1000 reads per
-second of 4096 bytes are 4.1 MB/s. Latency is from submission to completion (clat).
-
 ## What is added up
 
 Jobs of one name and group that ran at the same time become one row: rates are added, the mean
-latency is over all requests, percentiles come from the histograms of json+ (a dash without them).
-Jobs that did not run at the same time keep their own rows and are named as a problem, because the
-sum of their rates is the rate of nothing.
+latency (clat) is over all requests, percentiles come from the histograms of json+ (a dash without
+them). Jobs that did not run at the same time keep their own rows and are named as a problem,
+because the sum of their rates is the rate of nothing.
 
 Files that fio_scan kept (`NAME.run1.json`, `NAME.run2.json`) are repeats of one load: their row
 shows the medians, and `n`. The JSON has the rows of every file.
@@ -29,11 +24,9 @@ shows the medians, and `n`. The JSON has the rows of every file.
 
     python fio_report.py run.json
     python fio_report.py nvme.json shared.json --json both.json
-    python fio_report.py run.json --each-job
+    python fio_report.py run.json --each-job    # a row per job, even if they ran together
     python fio_scan.py /mnt/shared --keep runs; python fio_report.py runs/*.json
     fio --output-format=json+ job.fio | python fio_report.py -
-    # Slurm, pdsh: each node writes its JSON to a shared directory
-    python fio_report.py /shared/node*.json
 
 ## A good answer
 
@@ -56,15 +49,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, start
-from kit.fio import (
-    Job,
-    add_jobs,
-    explain_not_simultaneous,
-    list_jobs,
-    parse_fio,
-    read_job,
-    round_digits,
-)
+from kit.fio import add_jobs, explain_not_simultaneous, list_jobs, parse_fio, read_job, round_digits
 from kit.report import Report, Row, format_bytes, format_table
 
 __version__ = "0.2.0"
@@ -115,27 +100,21 @@ def read_result(
                 problems.append(f"{source}, {name}, {direction}: {late}; they are not added")
             for added in [[part] for part in parts] if late or each_job else [parts]:
                 if added:
-                    options = {
-                        **document.get("global options", {}),
-                        **jobs[0].get("job options", {}),
-                    }
-                    row = describe_job(options, len(added))
+                    row = describe_job(
+                        {**document.get("global options", {}), **jobs[0].get("job options", {})},
+                        len(added),
+                    )
                     row |= {"source": source, "job": str(name), "direction": direction}
-                    rows.append(row | add_up(added) | judge(row["access"], errors))
+                    row |= {k: v for k, v in add_jobs(added).items() if k in UNITS}
+                    row["verdict"] = (
+                        "FAILED"
+                        if errors
+                        else ("ok" if row["access"] == "direct" else row["access"])
+                    )
+                    rows.append(row | {"verdict_reason": ", ".join(errors) or None})
         if errors or len(rows) == count:
             problems.append(f"{source}, {name}: {', '.join(errors) or 'it did nothing'}")
     return rows, problems
-
-
-def add_up(parts: Sequence[Job]) -> Row:
-    """The numbers of jobs that ran at the same time, those that have a column."""
-    return {name: value for name, value in add_jobs(parts).items() if name in UNITS}
-
-
-def judge(access: str, errors: Sequence[str]) -> Row:
-    """`FAILED`, or `ok`, or that the page cache was in use."""
-    verdict = "FAILED" if errors else "ok" if access == "direct" else access
-    return {"verdict": verdict, "verdict_reason": ", ".join(errors) or None}
 
 
 def describe_job(options: Mapping[str, Any], count: int) -> Row:
@@ -144,10 +123,9 @@ def describe_job(options: Mapping[str, Any], count: int) -> Row:
     fio does not write whether it has added jobs itself (`--group_reporting`), but a single job
     with `numjobs` above 1 is such a sum.
     """
-    direct = str(options.get("direct", "0")) != "0" or str(options.get("buffered", "1")) == "0"
-    block = re.match(
-        r"(\d+)([kmgt]?)", str(options.get("bs", options.get("blocksize", "4k"))), re.I
-    )
+    direct = str(options.get("direct", "0")) != "0"
+    text = str(options.get("bs", options.get("blocksize", "4k")))
+    block = re.match(r"(\d+)([kmgt]?)", text, re.I)
     many = str(options.get("numjobs", "1"))
     return {
         "pattern": options.get("rw") or options.get("readwrite"),
@@ -190,25 +168,16 @@ def print_rows(rows: Sequence[Row]) -> None:
     print(format_table(headings, cells))
 
 
-def label_files(paths: Sequence[Path]) -> list[str]:
-    """The names of the files, with as many of their directories as tell them apart."""
-    for depth in range(1, 1 + max(len(path.parts) for path in paths)):
-        labels = ["/".join(path.parts[-depth:]).removesuffix(".json") for path in paths]
-        if len(set(labels)) == len(labels):
-            return labels
-    raise UsageError("a file is given twice")
-
-
 def read_files(paths: Sequence[Path]) -> list[tuple[str, str]]:
-    """Label and text of each file. Raises UsageError where one cannot be read."""
-    texts = []
-    for path, label in zip(paths, label_files(paths), strict=True):
-        try:
-            text = sys.stdin.read() if str(path) == "-" else path.read_text(errors="replace")
-        except OSError as error:
-            raise UsageError(f"{path}: {error.strerror}") from error
-        texts.append(("stdin" if str(path) == "-" else label, text))
-    return texts
+    """Label and text of each file; the label has as many directories as tell the files apart."""
+    if len(set(paths)) < len(paths):
+        raise UsageError("a file is given twice")
+    depth, labels = 0, [""] * len(paths)
+    while len(set(labels)) < len(labels) or not depth:
+        depth += 1
+        labels = ["/".join(path.parts[-depth:]).removesuffix(".json") for path in paths]
+    texts = [sys.stdin.read() if str(p) == "-" else p.read_text(errors="replace") for p in paths]
+    return list(zip(labels, texts, strict=True))
 
 
 def build_parser() -> Parser:
@@ -238,7 +207,7 @@ def main(arguments: list[str] | None = None) -> int:
             name = label if len(documents) == 1 else f"{label} #{number}"
             try:
                 rows, wrong = read_result(name, document, options.each_job)
-            except (ValueError, KeyError, TypeError) as error:
+            except ValueError as error:  # of fio 2
                 rows, wrong = [], [f"{name}: {error}"]
             report.rows += rows
             problems += wrong

@@ -17,47 +17,31 @@ flight each takes 0.64 ms.
 ## What is timed
 
 fio times `--runtime` seconds of each load, after `--ramp-time` seconds that do not count. The loads
-take turns, `--repeats` times, so that a busy minute of a shared file system does not fall on one of
-them alone. A row is the median over the repeats. Latency is from submission to completion (clat),
-p50 and p99 are over the requests of all jobs and repeats. With `--whole-files` each job reads or
-writes its file once, a write ends with an fsync that counts, and the slowest job decides.
-
-Not timed: creating the files that are read, starting fio, removing files.
+take turns, `--repeats` times; a row is the median over the repeats. Latency is from submission to
+completion (clat). With `--whole-files` each job reads or writes its file once, a write ends with an
+fsync that counts, and the slowest job decides.
 
 Presets: `scan` reads and writes files of 16 KiB, 1 MiB and 1 GiB in blocks of 4 KiB; `checkpoint`
 writes and reads 8 whole files of 1 GiB in blocks of 4 MiB; `dataset` reads at random, 16 processes
-with one request each. The verdict of a row is the first of these that applies:
+with one request each.
 
-- `FAILED`, `NOT SIMULTANEOUS`, `IMPOSSIBLE`: fio failed; jobs did not run at the same time, so
-  their rates are not added; or more requests were in flight than jobs and iodepth allow
-- `memory`, `buffered`: the file system is memory, or direct I/O (O_DIRECT) is not possible or not
-  wanted; the numbers are those of memory, not of a drive
-- `too fast`: a local disk answers faster than it can, so a cache of the host or controller does
-- `one sample`, `few samples`: fewer than 4, so the spread is unknown
-- `unsteady`: the IQR is above 10 % of the median
-- `ok`
-
-Direct I/O does not bypass the caches of servers, hosts and drives.
+Verdicts: `IMPOSSIBLE` means more requests in flight than jobs and iodepth allow; `memory` and
+`buffered` that the numbers are those of memory, because direct I/O (O_DIRECT) is not possible or
+not wanted; `too fast` that a cache of the host or controller answers; `unsteady` that the IQR is
+above 10 % of the median.
 
 ## How to run
 
-    python fio_scan.py /mnt/shared --json shared.json            # about 6 minutes
-    python fio_scan.py /mnt/shared --preset checkpoint
-    python fio_scan.py /mnt/shared --preset dataset --keep runs  # keep fio's JSON for fio_report.py
+    python fio_scan.py /mnt/shared --preset checkpoint --json checkpoint.json
     python fio_scan.py . --patterns randread --file-sizes 1GiB --jobs 1 16 --iodepth 1 64
     # Slurm, all nodes at once: they measure what they get together
     srun --ntasks-per-node=1 bash -c 'python fio_scan.py /mnt/shared --json $SLURM_NODEID.json'
-    # pdsh
-    pdsh -w node[01-08] 'python /shared/fio_scan.py /mnt/shared --json /shared/$(hostname).json'
-
-It works in a new directory and removes it. A signal or the end of `--budget` ends fio and keeps
-what was measured.
 
 ## A good answer
 
 Rows that are `ok`, and the same on another day. A local NVMe drive reads some GB/s in large blocks
-and some 100,000 times per second in blocks of 4 KiB. A shared file system should come near that for
-large files with many jobs. A p99 latency of many milliseconds is what users notice.
+and some 100,000 times per second in blocks of 4 KiB. A p99 latency of many milliseconds is what
+users notice.
 
 Exit status: 0 done, also when the budget ended it; 1 a row is FAILED, NOT SIMULTANEOUS or
 IMPOSSIBLE, or a signal; 2 wrong use: no fio, too little space, no such directory.
@@ -80,15 +64,8 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, duration, positive_int, size, start
-from kit.fio import (
-    Job,
-    add_jobs,
-    explain_not_simultaneous,
-    list_jobs,
-    parse_fio,
-    read_job,
-    round_digits,
-)
+from kit.files import find_file_system, read_text
+from kit.fio import add_jobs, explain_not_simultaneous, list_jobs, parse_fio, read_job, round_digits
 from kit.report import Progress, Report, Row, format_bytes, format_table
 from kit.stats import MIN_QUARTILE_SAMPLES, summarize
 from kit.stop import Stop, Stopped
@@ -112,8 +89,7 @@ COMPARE = {
 UNITS = {
     **dict.fromkeys(("file_bytes", "block_bytes"), "B"),
     **dict.fromkeys(("jobs", "iodepth", "samples", "spread", "drift"), "1"),
-    **dict.fromkeys([f"bytes_per_second_{s}" for s in ("median", "mean", "iqr")], "B/s"),
-    **dict.fromkeys([f"bytes_per_second_{s}" for s in ("min", "max")], "B/s"),
+    **{f"bytes_per_second_{s}": "B/s" for s in ("median", "mean", "iqr", "min", "max")},
     "requests_per_second_median": "1/s",
     **dict.fromkeys([f"latency_seconds_{s}" for s in ("mean", "p50", "p99")], "s"),
 }
@@ -127,17 +103,12 @@ PRESETS: dict[str, dict[str, Any]] = {
                 "block_sizes": [4 * KIB, 128 * KIB, MIB], "jobs": [16], "iodepth": [1],
                 "engine": "psync"},
 }  # fmt: skip
-MEMORY_FILE_SYSTEMS = ("tmpfs", "ramfs", "devtmpfs", "hugetlbfs")
 UNSTEADY = 0.1
 FLIGHT_TOLERANCE = 1.1
 SPINNING_RATE, SPINNING_SEEK = 0.6e9, 1e-3
 """The fastest that one spinning disk streams (two actuators), and the shortest random read."""
 SHORTEST_READ = 5e-6
 """No drive behind PCIe reads a block in less."""
-
-
-class BadRun(Exception):
-    """A run of fio without numbers to use: the verdict and the reason."""
 
 
 class Load(NamedTuple):
@@ -157,32 +128,19 @@ class Load(NamedTuple):
 def run_fio(load: Load, options: argparse.Namespace, folder: str, stop: Stop) -> str:
     """Run fio once in the folder; what it printed, its JSON included. Raises Stopped."""
     command = [
-        "fio",
-        "--name=scan",
-        "--directory=.",
-        f"--ioengine={options.engine}",
-        f"--direct={int(options.access == 'direct')}",
-        f"--readwrite={load.pattern}",
-        f"--blocksize={load.block_bytes}",
-        f"--filesize={load.file_bytes}",
-        f"--size={load.file_bytes}",
-        f"--numjobs={load.jobs}",
-        f"--iodepth={load.iodepth}",
-        "--randrepeat=0",
-        "--exitall_on_error=1",
-        "--unlink=1",
-        "--eta=never",
-        "--output-format=json+",
-    ]
+        "fio", "--name=scan", "--directory=.", "--randrepeat=0", "--exitall_on_error=1",
+        "--unlink=1", "--eta=never", "--output-format=json+", f"--ioengine={options.engine}",
+        f"--direct={int(options.access == 'direct')}", f"--readwrite={load.pattern}",
+        f"--blocksize={load.block_bytes}", f"--filesize={load.file_bytes}",
+        f"--size={load.file_bytes}", f"--numjobs={load.jobs}", f"--iodepth={load.iodepth}",
+    ]  # fmt: skip
     if options.whole_files:
         command.append("--end_fsync=1")
     else:
         command += ["--time_based=1", f"--runtime={1000 * options.runtime:.0f}ms"]
         command += [f"--ramp_time={1000 * options.ramp_time:.0f}ms"]
-    process = subprocess.Popen(
-        command, cwd=folder, text=True, errors="replace", start_new_session=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+    process = subprocess.Popen(command, cwd=folder, text=True, start_new_session=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
     while True:
         try:
             stop.check()
@@ -195,73 +153,51 @@ def run_fio(load: Load, options: argparse.Namespace, folder: str, stop: Stop) ->
             raise
 
 
-def read_run(text: str, load: Load, whole_files: bool) -> Job:
-    """The jobs of one run of fio as one. Raises BadRun where their rates cannot be added."""
+def read_run(text: str, load: Load, whole_files: bool) -> Row | tuple[str, str]:
+    """The jobs of one run of fio as one, or why their rates cannot be added: verdict and reason."""
     documents, noise = parse_fio(text)
     jobs = list_jobs(documents[-1]) if documents else []
     errors = {os.strerror(job["error"]) for job in jobs if job.get("error")}
-    if errors or not jobs:
-        lines = [line for line in noise if line.startswith("fio:")] or noise
-        raise BadRun("FAILED", ", ".join(sorted(errors)) or " ".join(lines[:1]) or "no output")
     direction = "write" if "write" in load.pattern else "read"
     done = [part for job in jobs if (part := read_job(job, direction))]
-    if len(done) != load.jobs:
-        raise BadRun("FAILED", f"{len(done)} of {load.jobs} jobs transferred anything")
+    if errors or len(done) != load.jobs:
+        lines = [line for line in noise if line.startswith("fio:")] or noise
+        return "FAILED", ", ".join(sorted(errors)) or " ".join(lines[:1]) or "no output"
     reason = None if whole_files else explain_not_simultaneous(done)
-    if reason:
-        raise BadRun("NOT SIMULTANEOUS", reason)
-    return add_jobs(done, whole_files=whole_files)
+    return ("NOT SIMULTANEOUS", reason) if reason else add_jobs(done, whole_files=whole_files)
 
 
-def make_row(load: Load, runs: Sequence[Job], access: str) -> Row:
+def make_row(load: Load, runs: Sequence[Row], access: str) -> Row:
     """The repeats of a load summarized, without a verdict."""
     row: Row = dict.fromkeys(UNITS) | load._asdict() | {"access": access, "samples": len(runs)}
     row["steady"] = None
-    if not runs:
-        return row
-    row |= summarize("bytes_per_second", [run["bytes_per_second"] for run in runs])
-    if row["spread"] is not None:
-        row["steady"] = max(row["spread"], abs(row["drift"] or 0)) <= UNSTEADY
-    rates = [run["requests_per_second"] for run in runs]
-    row["requests_per_second_median"] = statistics.median(rates)
-    requests = add_jobs(runs)
-    return row | {name: requests[name] for name in UNITS if name.startswith("latency")}
+    if runs:
+        requests = add_jobs(runs)
+        row |= {name: requests[name] for name in UNITS if name.startswith("latency")}
+        row |= summarize("bytes_per_second", [run["bytes_per_second"] for run in runs])
+        rates = [run["requests_per_second"] for run in runs]
+        row["requests_per_second_median"] = statistics.median(rates)
+        if row["spread"] is not None:
+            row["steady"] = max(row["spread"], abs(row["drift"] or 0)) <= UNSTEADY
+    return row
 
 
-def judge(row: Row, runs: Sequence[Job], is_spinning: bool | None) -> tuple[str, str | None]:
+def judge(row: Row, runs: Sequence[Row], is_spinning: bool | None) -> tuple[str, str | None]:
     """The verdict of a row that has samples, and the reason."""
     limit = FLIGHT_TOLERANCE * row["jobs"] * row["iodepth"]
     if any(run["requests_per_second"] * (run["latency_seconds_mean"] or 0) > limit for run in runs):
         return "IMPOSSIBLE", "more requests in flight than jobs and iodepth allow"
-    if row["access"] == "memory":
-        return "memory", "the file system is memory"
-    if row["access"] == "buffered":
-        return "buffered", "through the page cache: numbers of memory, not of a drive"
-    if reason := explain_too_fast(row, is_spinning):
-        return "too fast", reason
-    if row["samples"] < MIN_QUARTILE_SAMPLES:
-        return "one sample" if row["samples"] == 1 else "few samples", None
-    return ("ok" if row["steady"] else "unsteady"), None
-
-
-def explain_too_fast(row: Row, is_spinning: bool | None) -> str | None:
-    """Why the answers cannot come from a local disk itself; None where they can."""
+    if row["access"] != "direct":
+        return row["access"], "numbers of memory, not of a drive"
     rate, seconds = row["bytes_per_second_median"], row["latency_seconds_p50"] or 1.0
-    if "read" in row["pattern"] and seconds < SHORTEST_READ and is_spinning is not None:
-        return f"a read in {1e6 * seconds:.1f} µs: no drive does that, a cache answers"
-    suspects = "the host's or controller's cache answers, or it is not a spinning disk"
-    if is_spinning and row["pattern"] == "randread" and seconds < SPINNING_SEEK:
-        return f"a seek in {1e6 * seconds:.0f} µs on a disk listed as spinning: {suspects}"
+    shortest = SPINNING_SEEK if is_spinning and row["pattern"] == "randread" else SHORTEST_READ
+    if "read" in row["pattern"] and seconds < shortest and is_spinning is not None:
+        return "too fast", f"a read in {1e6 * seconds:.1f} µs: no such disk does that, a cache does"
     if is_spinning and rate > SPINNING_RATE:
-        return f"{rate / 1e9:.2g} GB/s from one disk listed as spinning: {suspects}"
-    return None
-
-
-def find_file_system(path: Path) -> str:
-    """The type of the file system under a path: `ext4`, `nfs4`, `lustre`."""
-    command = ["df", "--output=fstype", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.split()[-1] if done.returncode == 0 else "unknown"
+        return "too fast", f"{rate / 1e9:.2g} GB/s from one disk listed as spinning: a cache does"
+    if row["samples"] < MIN_QUARTILE_SAMPLES:
+        return "few samples", None
+    return ("ok" if row["steady"] else "unsteady"), None
 
 
 def find_spinning(path: Path) -> bool | None:
@@ -270,9 +206,8 @@ def find_spinning(path: Path) -> bool | None:
     device = path.stat().st_dev
     disk = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
     for folder in (disk, disk.parent):  # a partition's folder is in that of its disk
-        with contextlib.suppress(OSError):
-            listed = (folder / "queue/rotational").read_text(encoding="ascii").strip() == "1"
-            return None if folder.name.startswith(("dm-", "md")) else listed
+        if listed := read_text(folder / "queue/rotational"):
+            return None if folder.name.startswith(("dm-", "md")) else listed == "1"
     return None
 
 
@@ -285,25 +220,19 @@ def can_do_direct(folder: str) -> bool:
 
 
 def list_loads(options: argparse.Namespace) -> list[Load]:
-    """The grid. Raises UsageError where blocks do not fit files, or files not the file system."""
+    """The grid. Raises UsageError where its files do not fit the file system."""
     grid = itertools.product(options.file_sizes, options.patterns, options.block_sizes,
                              options.jobs, options.iodepth)  # fmt: skip
     loads = [Load(pattern, file, block, jobs, depth) for file, pattern, block, jobs, depth in grid]
-    for load in loads:
-        if load.file_bytes % load.block_bytes:
-            raise UsageError(f"--file-sizes {format_bytes(load.file_bytes)} is not a multiple of "
-                             f"--block-sizes {format_bytes(load.block_bytes)}")  # fmt: skip
-    needed = max(load.jobs * load.file_bytes for load in loads)
-    free = shutil.disk_usage(options.path).free
-    if needed > free:
-        raise UsageError(f"this needs {format_bytes(needed)} and {format_bytes(free)} are free: "
-                         "use smaller --file-sizes or fewer --jobs")  # fmt: skip
+    needed = format_bytes(largest := max(load.jobs * load.file_bytes for load in loads))
+    if largest > shutil.disk_usage(options.path).free:
+        raise UsageError(f"this needs {needed}: use smaller --file-sizes or fewer --jobs")
     return loads
 
 
 def scan(loads: Sequence[Load], options: argparse.Namespace, stop: Stop, report: Report) -> None:
     """Run all loads in turn and add a row for each; a signal or the budget ends it."""
-    runs: dict[Load, list[Job]] = {load: [] for load in loads}
+    runs: dict[Load, list[Row]] = {load: [] for load in loads}
     failures: dict[Load, tuple[str, str]] = {}
     plan = list(itertools.product(range(1, options.repeats + 1), loads))
     progress = Progress(len(plan), "runs of fio")
@@ -318,10 +247,11 @@ def scan(loads: Sequence[Load], options: argparse.Namespace, stop: Stop, report:
                 text = run_fio(load, options, folder, stop)
                 if options.keep:
                     (options.keep / f"{load}.run{repeat}.json").write_text(text, encoding="utf-8")
-                try:
-                    runs[load].append(read_run(text, load, options.whole_files))
-                except BadRun as bad:
-                    failures[load] = bad.args
+                done = read_run(text, load, options.whole_files)
+                if isinstance(done, tuple):
+                    failures[load], runs[load] = done, []
+                else:
+                    runs[load].append(done)
         report.complete = True
     except Stopped as stopped:
         report.note(f"{stopped}: the results so far")
@@ -330,13 +260,13 @@ def scan(loads: Sequence[Load], options: argparse.Namespace, stop: Stop, report:
     is_spinning = find_spinning(options.path)
     for load in loads:
         if runs[load] or load in failures:
-            row = make_row(load, [] if load in failures else runs[load], options.access)
-            found = failures.get(load) or judge(row, runs[load], is_spinning)
-            report.rows.append(row | {"verdict": found[0], "verdict_reason": found[1]})
+            row = make_row(load, runs[load], options.access)
+            verdict, reason = failures.get(load) or judge(row, runs[load], is_spinning)
+            report.rows.append(row | {"verdict": verdict, "verdict_reason": reason})
 
 
-def print_results(report: Report, options: argparse.Namespace) -> bool:
-    """Print the table and the notes; False where a row is a problem.
+def print_results(report: Report) -> None:
+    """Print the table and the notes.
 
     Bandwidth and IOPS of a row get the same number of digits, so that they agree with each other:
     three, or two where the repeats differ by more than 5 %.
@@ -344,34 +274,22 @@ def print_results(report: Report, options: argparse.Namespace) -> bool:
     cells = []
     for row in report.rows:
         rate, requests = row["bytes_per_second_median"], row["requests_per_second_median"]
-        latencies = [row[f"latency_seconds_{name}"] for name in ("mean", "p50", "p99")]
-        extent = None
-        if row["samples"] > 1:
-            extent = (row["bytes_per_second_max"] - row["bytes_per_second_min"]) / rate
-        digits = 3 if extent is not None and extent <= 0.05 else 2
+        digits = 2
+        if row["samples"] > 1 and row["bytes_per_second_min"] >= 0.95 * row["bytes_per_second_max"]:
+            digits = 3
+        latencies = [row[f"latency_seconds_{name}"] for name in ("p50", "p99")]
         cells.append((
-            f"{row['pattern']}, {row['access']}",
-            format_bytes(row["file_bytes"]),
-            format_bytes(row["block_bytes"]),
-            f"{row['jobs']}x{row['iodepth']}",
-            round_digits(rate and rate / 1e6, digits),
-            round_digits(requests, digits),
-            *(round_digits(seconds and 1e3 * seconds) for seconds in latencies),
-            "-" if extent is None else f"{100 * extent:.1f}",
-            row["samples"],
-            row["verdict"],
+            f"{row['pattern']}, {row['access']}", format_bytes(row["file_bytes"]),
+            format_bytes(row["block_bytes"]), f"{row['jobs']}x{row['iodepth']}",
+            round_digits(rate and rate / 1e6, digits), round_digits(requests, digits),
+            *(round_digits(s and 1e3 * s) for s in latencies), row["samples"], row["verdict"],
         ))  # fmt: skip
-    headings = ("load", "file", "block", "jobs x depth", "MB/s", "IOPS", "mean ms", "p50 ms",
-                "p99 ms", "range %", "n", "verdict")  # fmt: skip
+    headings = ("load", "file", "block", "jobs x depth", "MB/s", "IOPS", "p50 ms", "p99 ms", "n",
+                "verdict")  # fmt: skip
     print(format_table(headings, cells))
     for row in report.rows:
         if row["verdict_reason"]:
-            report.note(f"{row['pattern']} {format_bytes(row['file_bytes'])}: {row['verdict']}: "
-                        f"{row['verdict_reason']}")  # fmt: skip
-    if any(row["verdict"] == "unsteady" for row in report.rows):
-        more = "larger --file-sizes" if options.whole_files else "a longer --runtime"
-        report.note(f"the repeats disagree: use more --repeats, {more}, or a quieter hour")
-    return not any(row["verdict"].isupper() for row in report.rows)
+            report.note(f"{row['pattern']}: {row['verdict']}: {row['verdict_reason']}")
 
 
 def build_parser() -> Parser:
@@ -410,17 +328,14 @@ def read_options(arguments: list[str] | None) -> argparse.Namespace:
     """The command line over its preset. Raises UsageError."""
     parser = build_parser()
     typed = parser.parse_args(arguments)
-    if typed.whole_files and typed.runtime:
-        raise UsageError("--whole-files ends when the files do: drop --runtime")
     parser.set_defaults(**PRESETS[typed.preset])
     options = parser.parse_args(arguments)
     options.whole_files = options.whole_files and not typed.runtime
     options.runtime = options.runtime or 10.0
     if not options.path.is_dir() or not os.access(options.path, os.W_OK):
         raise UsageError(f"{options.path} is not a directory that can be written to")
-    if "sync" in options.engine and max(options.iodepth) > 1:
-        raise UsageError(f"--engine {options.engine} has one request in flight: use --iodepth 1, "
-                         "or --engine libaio")  # fmt: skip
+    if shutil.which("fio") is None:
+        raise UsageError("fio is not installed: apt install fio, or conda-forge")
     return options
 
 
@@ -428,27 +343,22 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = read_options(arguments)
     report = Report("fio_scan", __version__, METHOD, UNITS, options.json, COMPARE)
-    if shutil.which("fio") is None:
-        raise UsageError("fio is not installed: apt install fio, dnf install fio or conda install "
-                         "-c conda-forge fio")  # fmt: skip
     loads = list_loads(options)
     if options.keep:
         options.keep.mkdir(parents=True, exist_ok=True)
-    for folder in options.path.glob(".fio_scan-*"):
-        report.note(f"{folder.name} is from a run that was killed, or that is running now")
     file_system = find_file_system(options.path)
-    options.access = "buffered" if options.buffered else "direct"
-    if file_system in MEMORY_FILE_SYSTEMS:
-        options.access = "memory"
+    is_memory = file_system in ("tmpfs", "ramfs")
+    options.access = "memory" if is_memory else "buffered" if options.buffered else "direct"
     stop = Stop(options.budget)
     stop.listen()
     scan(loads, options, stop, report)
     wanted = ("engine", "access", "runtime", "ramp_time", "repeats", "whole_files")
     settings = {name: getattr(options, name) for name in wanted}
     report.details |= {"file_system": file_system, "settings": settings}
-    is_fine = print_results(report, options) if report.rows else report.complete
+    print_results(report)
     report.save()
-    return int(not is_fine or (stop.by_signal and not report.complete))
+    is_wrong = any(row["verdict"].isupper() for row in report.rows)
+    return int(is_wrong or (stop.by_signal and not report.complete))
 
 
 if __name__ == "__main__":

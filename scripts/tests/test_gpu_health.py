@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 TOOL = "compute/gpu_health.py"
 FIXTURES = Path(__file__).resolve().parent / "fixtures" / "gpu_health"
@@ -42,15 +40,12 @@ def test_nvidia_smi(health: Any) -> None:
         "model": "NVIDIA H100 80GB HBM3",
         "vbios": "96.00.89.00.01",
         "driver": "550.90.12",
-        "pcie_generation": 1,
         "pcie_generation_max": 5,
         "pcie_width": 16,
         "pcie_width_max": 16,
         "nvlinks_up": 18,
         "nvlinks": 18,
-        "nvlink_bytes_per_second_min": 26.562e9,
         "throttle_reasons": "idle",
-        "temperature_celsius": 33,
         "power_limit_watts": 700.0,
         "xids": "",  # no Xid is not the same as no log
         "verdict": "ok",  # an idle GPU lowers its PCIe generation
@@ -69,7 +64,7 @@ def test_nvidia_smi(health: Any) -> None:
         "17 of 18 NVLinks are up",
         "remapped rows wait for a reset",
         "12 NVLink CRC errors",
-        "Xid 63: a row of memory was marked for remapping",
+        "Xid 63 in the kernel log",
     ]
 
 
@@ -78,23 +73,19 @@ def test_amd_smi(health: Any) -> None:
     first, second = read_fixture(health, "amd_smi.txt")
     assert first["model"] == "AMD Instinct MI300X"
     assert first["vbios"] == "022.040.003.041.000001"
-    assert (first["pcie_generation"], first["pcie_generation_max"]) == (5, 5)
     assert (first["pcie_width"], first["power_limit_watts"]) == (16, 750)
     assert (first["ecc_uncorrectable_volatile"], first["verdict"]) == (0, "ok")
     assert (second["verdict"], second["pcie_width"]) == ("fault", 8)
     assert "PCIe x8 of x16" in second["reasons"]
-    assert "too hot" in second["reasons"]
+    assert "clocks lowered: " in second["reasons"]
 
 
 def test_rocm_smi(health: Any) -> None:
-    """With its table of RAS blocks."""
+    """An error on a link between GPUs."""
     first, second = read_fixture(health, "rocm_smi.txt")
     assert first["vbios"] == "113-M3000100-102"
-    assert (first["pcie_replays"], first["pcie_generation"], first["pcie_width"]) == (0, 5, 16)
-    assert (first["xgmi_errors"], first["verdict"], first["driver"]) == (0, "ok", "6.8.5")
-    assert first["temperature_celsius"] == 45.0
-    assert (second["xgmi_errors"], second["ecc_correctable_volatile"]) == (2, 3)
-    assert second["verdict"] == "watch"
+    assert (first["pcie_replays"], first["xgmi_errors"], first["verdict"]) == (0, 0, "ok")
+    assert (second["xgmi_errors"], second["verdict"]) == (2, "watch")
 
 
 @pytest.mark.parametrize(
@@ -103,15 +94,14 @@ def test_rocm_smi(health: Any) -> None:
         ("Remapping Failure Occurred        : No", "Yes", "fault", "could not be remapped"),
         ("SRAM Threshold Exceeded       : No", "Yes", "fault", "SRAM errors"),
         ("GPU Recovery Action                   : None", "Reset", "reset", "asks for: Reset"),
-        ("HW Thermal Slowdown           : Not Active", "Active", "watch", "too hot"),
+        ("HW Thermal Slowdown           : Not Active", "Active", "watch", "hw_thermal"),
         (
-            "GPU Current Temp                  : 33 C",
-            "60 C",
-            "watch",
-            "median of its kind is 33 °C",
+            "Limit               : 700.00 W",
+            "500 W",
+            "odd",
+            "power limit watts 500, most have 700.0",
         ),
-        ("Limit               : 700.00 W", "500 W", "odd", "power limit 500, 7 others have 700.0"),
-        ("Product Name                          : D", "X", "odd", "model XEMO-GPU 80GB, 7 others"),
+        ("Product Name                          : D", "X", "odd", "model XEMO-GPU 80GB, most"),
         ("Low                           : 0 bank(s)", "2 bank(s)", "watch", "2 memory banks"),
         ("Current                   : 16x", "8x", "fault", "PCIe x8 of x16"),
         ("Pending                           : No", "Yes", "reset", "remapped rows wait"),
@@ -128,21 +118,12 @@ def test_one_gpu_of_eight(health: Any, old: str, new: str, verdict: str, reason:
     assert reason in rows[-1]["reasons"]
 
 
-@pytest.mark.parametrize(("count", "verdict"), [(4, "ok"), (5, "fault")])
-def test_sram_errors_of_an_older_driver(health: Any, count: int, verdict: str) -> None:
-    """Without the threshold flag, more than 4 uncorrectable SRAM errors in a life are a fault."""
-    text = health.make_demo(1, {0: ("            SRAM Threshold Exceeded       : No\n", "")})
-    head, mark, tail = text.partition("Aggregate")
-    text = head + mark + tail.replace("Parity     : 0", f"Parity     : {count}")
-    assert judge(health, text)[0]["verdict"] == verdict
-
-
 def test_the_outlier_of_several_nodes(health: Any) -> None:
     """One VBIOS among three nodes is found; half and half is nobody's fault."""
     other = health.make_demo(2, {1: ("96.00.00.00.01", "96.00.00.00.07")})
     rows = judge(health, health.make_demo(2), health.make_demo(2), other)
     assert [row["verdict"] for row in rows] == ["ok"] * 5 + ["odd"]
-    assert rows[-1]["reasons"] == "VBIOS 96.00.00.00.07, 5 others have 96.00.00.00.01"
+    assert rows[-1]["reasons"] == "vbios 96.00.00.00.07, most have 96.00.00.00.01"
     other = health.make_demo(2).replace("96.00.00.00.01", "1")
     rows = judge(health, health.make_demo(2), other)
     assert {row["verdict"] for row in rows} == {"ok"}
@@ -174,7 +155,7 @@ def test_verdicts_of_xids_are_those_of_the_book(health: Any) -> None:
             numbers = range(int(row["code"]), int(row["last"] or row["code"]) + 1)
             verdicts |= dict.fromkeys(numbers, row["verdict"])
     told = {number: verdict for number, verdict in verdicts.items() if verdict}
-    assert told == {number: verdict for number, (verdict, _) in health.XIDS.items()}
+    assert told == health.XIDS
 
 
 def test_xid_lines(health: Any) -> None:
@@ -190,9 +171,9 @@ def test_xid_lines(health: Any) -> None:
 @pytest.mark.parametrize(
     ("code", "kind", "verdict", "reason"),
     [
-        (20034, "Fatal", "reset", "SXid 20034, fatal: reset the GPU of its link and its job's"),
-        (12020, "Fatal", "reset", "SXid 12020: reset all GPUs and NVSwitches, or restart"),
-        (12028, "Non-fatal", "watch", "SXid 12028, non-fatal: no reset by itself"),
+        (20034, "Fatal", "reset", "SXid 20034 fatal: reset the GPU of its link and its job's"),
+        (12020, "Fatal", "reset", "SXid 12020 fatal: reset all GPUs and NVSwitches, or restart"),
+        (12028, "Non-fatal", "watch", "SXid 12028 non-fatal: no reset by itself"),
     ],
 )
 def test_an_nvswitch_error_is_a_row(
@@ -207,18 +188,6 @@ def test_an_nvswitch_error_is_a_row(
     assert health.find_missing(rows, ["n0"], 8) == []
 
 
-@given(st.text(max_size=300) | st.integers(0, 5000))
-def test_any_text_is_read_or_refused(health: Any, text: str | int) -> None:
-    """Whatever is in a file, and wherever it is cut off, it gives rows or one clear message."""
-    if isinstance(text, int):
-        text = health.make_demo(2)[:text]
-    try:
-        rows = judge(health, text)
-    except health.UsageError:
-        return
-    assert len(rows) <= 2
-
-
 def test_files_of_several_nodes(
     health: Any, run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
@@ -227,9 +196,9 @@ def test_files_of_several_nodes(
     for number, text in enumerate([*texts, health.make_demo(3)]):
         (tmp_path / f"n{number}.txt").write_text(text)
     files = ("n0.txt", "n1.txt", "n2.txt")
-    done = run_tool(TOOL, *files, "--brief", "--json", "out.json", cwd=tmp_path)
+    done = run_tool(TOOL, *files, "--brief", "--expect", "4", "--json", "out.json", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
-    assert "problem: n2 has 3 GPUs, and 4 are usual here" in done.stderr
+    assert "problem: n2 has 3 GPUs, and 4 are expected" in done.stderr
     assert "11 GPUs of 3 nodes: 1 odd, 10 ok" in done.stderr
     assert [line.split("|")[1].strip() for line in done.stdout.splitlines()[2:]] == ["n1 3"]
     assert len(read_json(tmp_path / "out.json")["results"]) == 11
@@ -246,29 +215,12 @@ def test_nothing_that_names_a_machine_is_written(
         assert secret not in done.stdout + done.stderr + path.read_text()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("bash: nvidia-smi: command not found\n", "no GPU in this text; save nvidia-smi -q"),
-        ("<nvidia_smi_log><gpu>", "save nvidia-smi -q, without -x"),
-        ("Attached GPUs : 2\nGPU 00000000:04:00.0\n", "cut off: it has 1 of 2 GPUs"),
-    ],
-)
-def test_a_text_without_its_gpus_is_refused(
-    run_tool: Callable[..., Any], tmp_path: Path, text: str, message: str
-) -> None:
-    """It says what to save."""
-    (tmp_path / "n.txt").write_text(text)
-    done = run_tool(TOOL, "n.txt", cwd=tmp_path)
-    assert (done.returncode, message in done.stderr) == (2, True)
-
-
 def test_no_accelerator_is_one_line_and_status_1(
     run_tool: Callable[..., Any], tmp_path: Path
 ) -> None:
     """A machine whose vendor's command is gone is one that a sweep over a cluster should find."""
     done = run_tool(TOOL, environ={"PATH": str(tmp_path)})
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert (done.returncode, done.stdout) == (1, "")
     assert "no accelerator was found" in done.stderr
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import math
 import os
+import random
+import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from testing_utils import execute_subprocess_async
@@ -35,13 +39,6 @@ def make_row(mamf: Any, seconds: list[float], **changes: Any) -> dict[str, Any]:
     return row | mamf.judge(row, peak)
 
 
-def test_flops_by_hand(mamf: Any) -> None:
-    """Four cells of 3 multiplications and 3 additions; a cube of 8192 at 989 TFLOPS: 1.11 ms."""
-    assert mamf.Shape(2, 2, 3).flops == 24
-    assert mamf.Shape(1024, 1024, 1024).flops == 2_147_483_648
-    assert round(mamf.Shape(8192, 8192, 8192).flops / 989e12 * 1e3, 2) == 1.11
-
-
 @pytest.mark.parametrize(
     ("seconds", "changes", "verdict"),
     [
@@ -50,8 +47,6 @@ def test_flops_by_hand(mamf: Any) -> None:
         ([1.0] * 3, {}, "few samples"),
         ([1.0] * 8, {"stopped_early": True}, "stopped early"),
         ([5.0] * 7 + [1.0], {}, "suspect"),
-        ([4.9] * 7 + [1.0], {}, "ok"),
-        ([1.0] * 8, {"peak": 13.0}, "ok"),
         ([1.0] * 8, {"peak": 11.0}, "above peak"),
         ([1.0] * 8, {"peak": 11.0, "answer_ok": False}, "WRONG ANSWER"),
     ],
@@ -60,8 +55,7 @@ def test_verdicts(mamf: Any, seconds: list[float], changes: Any, verdict: str) -
     """The worst that applies; only a row that can be believed can be the best."""
     row = make_row(mamf, seconds, **changes)
     assert row["verdict"] == verdict
-    best = mamf.find_best([row])
-    assert (best is None) == (verdict in ("stopped early", "above peak", "WRONG ANSWER"))
+    assert mamf.can_be_best(row) == (verdict not in ("stopped early", *mamf.IMPOSSIBLE))
 
 
 def test_devices_are_compared_over_common_shapes(mamf: Any) -> None:
@@ -75,40 +69,26 @@ def test_devices_are_compared_over_common_shapes(mamf: Any) -> None:
     compared = mamf.compare_devices(rows)
     assert next(iter(compared)) == "cuda:1"
     assert compared == pytest.approx({"cuda:1": -0.1, "cuda:0": 0.0, "cuda:2": 0.0})
-    assert mamf.compare_devices([]) == {}
 
 
 @pytest.mark.parametrize(
-    ("hip", "facts", "dtype", "complaint"),
+    ("hip", "facts", "right", "wrong"),
     [
-        (None, {"major": 9, "minor": 0}, "float8_e4m3fn", None),
-        (None, {"major": 9, "minor": 0}, "float8_e4m3fnuz", "use float8_e4m3fn"),
-        (None, {"major": 8, "minor": 0}, "float8_e4m3fn", "compute capability 8.9"),
-        (None, {"major": 8, "minor": 0}, "tf32", None),
-        (None, {"major": 7, "minor": 0}, "tf32", "use float32"),
-        ("7", {"gcnArchName": "gfx942:sramecc+"}, "float8_e4m3fnuz", None),
-        ("7", {"gcnArchName": "gfx942:sramecc+"}, "float8_e4m3fn", "use float8_e4m3fnuz"),
-        ("7", {"gcnArchName": "gfx950"}, "float8_e4m3fn", None),
-        ("7", {"gcnArchName": "gfx942", "major": 9}, "tf32", "use float32"),
+        (None, {"major": 9}, "float8_e4m3fn", "float8_e4m3fnuz"),
+        ("7", {"gcnArchName": "gfx942:sramecc+"}, "float8_e4m3fnuz", "float8_e4m3fn"),
+        ("7", {"gcnArchName": "gfx950"}, "float8_e4m3fn", "tf32"),
     ],
 )
 def test_each_vendor_has_its_own_float8(
-    mamf: Any, hip: str | None, facts: dict[str, Any], dtype: str, complaint: str | None
+    mamf: Any, hip: str | None, facts: dict[str, Any], right: str, wrong: str
 ) -> None:
-    """The other one is refused by name, and so are sizes that the kernels do not take."""
+    """The other one is refused by name."""
     properties = SimpleNamespace(name="a GPU", **facts)
     cuda = SimpleNamespace(get_device_properties=lambda _: properties)
     torch = SimpleNamespace(cuda=cuda, version=SimpleNamespace(hip=hip))
-    gpu = SimpleNamespace(type="cuda")
-    if complaint:
-        with pytest.raises(mamf.UsageError, match=complaint):
-            mamf.check_dtype(torch, gpu, dtype, ([7], [32], [48]))
-        return
-    mamf.check_dtype(torch, gpu, dtype, ([7], [32], [48]))
-    if dtype != "tf32":
-        with pytest.raises(mamf.UsageError, match="multiples of 16, not 24"):
-            mamf.check_dtype(torch, gpu, dtype, ([7], [32], [16, 24]))
-    assert bool(mamf.find_traps(torch, {})) == bool(hip)
+    mamf.check_dtype(torch, SimpleNamespace(type="cuda"), right)
+    with pytest.raises(mamf.UsageError, match=f"{wrong} is .* use "):
+        mamf.check_dtype(torch, SimpleNamespace(type="cuda"), wrong)
 
 
 @pytest.mark.torch
@@ -145,7 +125,7 @@ def test_run_of_each_dtype(
     document = read_json(path)
     assert document["complete"] is True
     kept, new = document["results"]
-    assert kept == {**first[0], "resumed": True}
+    assert kept == first[0]
     assert (new["m"], new["samples"], new["answer_ok"]) == (64, 6, True)
     assert new["operations"] == 2 * 64 * 32 * 64
     rate = new["operations"] / new["seconds_median"]
@@ -155,43 +135,21 @@ def test_run_of_each_dtype(
 
 
 @pytest.mark.torch
-def test_rates_above_the_peak_are_a_problem(mamf: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit status 1, and no best."""
-    assert mamf.main([*SMALL, "--peak", "0.0000001"]) == 1
-    out = capsys.readouterr()
-    assert "problem: 2 results above --peak" in out.err
-    assert "best median" not in out.out
-
-
-@pytest.mark.torch
 def test_a_budget_ends_an_adaptive_search(
     mamf: Any, read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
-    """Of a million shapes those seen are kept, the most promising in full, and drawn."""
+    """Of 27,000 shapes those seen are kept, the most promising in full, and drawn."""
     pytest.importorskip("matplotlib")
     path, plot = tmp_path / "out.json", tmp_path / "map.png"
-    ranges = [text for name in "mnk" for text in (f"--{name}-range", "0", "808", "8")]
+    ranges = [text for name in "mnk" for text in (f"--{name}-range", "0", "248", "8")]
     more = ["--device", "cpu", "--budget", "3s", "--num-iterations", "4", "--plot", str(plot)]
     few = ["--num-warmup-iterations", "0", "--accelerator-warmup-seconds", "0"]
     assert mamf.main([*ranges, *more, *few, "--json", str(path)]) == 0
     document = read_json(path)
-    assert document["details"]["search"] == {"kind": "adaptive", "grid_shapes": 1_000_000}
-    assert any("adaptive search on cpu" in note for note in document["caveats"])
+    assert document["details"]["search"] == {"kind": "adaptive", "grid_shapes": 27_000}
+    assert any("of 27000 shapes seen" in note for note in document["caveats"])
     assert {row["stopped_early"] for row in document["results"]} == {True, False}
     assert plot.read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.torch
-def test_a_shape_without_memory_is_skipped(
-    mamf: Any, read_json: Callable[[Path], Any], tmp_path: Path
-) -> None:
-    """And the run says that it is not complete."""
-    path = tmp_path / "out.json"
-    assert mamf.main([*SMALL, "--m", "48", "10000000000", "--json", str(path)]) == 0
-    document = read_json(path)
-    assert document["complete"] is False
-    assert len(document["results"]) == 1
-    assert document["details"]["shapes_skipped"] == [[10_000_000_000, 32, 64]]
 
 
 @pytest.mark.torch
@@ -210,14 +168,111 @@ def test_two_ranks_measure_at_once(read_json: Callable[[Path], Any], tmp_path: P
     assert any(note.startswith("slowest device first") for note in document["caveats"])
 
 
+# The search, replayed without a device on a table recorded on a CPU and on computed ones.
+
+RECORDED = Path(__file__).resolve().parent / "fixtures" / "mamf_exhaustive_cpu.json"
+WARMUPS, ITERATIONS = 50, 100  # the tool's defaults
+
+Sizes = tuple[int, int, int]
+
+
+class Gpu(NamedTuple):
+    """A device: dense peak, memory, units, and the share of the peak that kernels reach by tile."""
+
+    flops_per_second: float
+    bytes_per_second: float
+    units: int
+    tiles: dict[tuple[int, int], float]
+
+
+SMALL_TILES = {(128, 64): 0.6, (64, 64): 0.45}
+A100 = Gpu(312e12, 2.0e12, 108, {(256, 128): 0.88, (128, 128): 0.85} | SMALL_TILES)
+H100 = Gpu(989e12, 3.35e12, 132, {(256, 128): 0.82, (128, 128): 0.74} | SMALL_TILES)
+
+
+def model_seconds(gpu: Gpu, shape: Sizes) -> float:
+    """The time of a matmul by tile and wave quantization: the last tile and the last wave take as
+    long as full ones; k is rounded up to 64, and a tile's pipeline costs 256 more of it."""
+    m, n, k = shape
+    depth = math.ceil(k / 64) * 64 + 256
+    arithmetic = min(
+        math.ceil(math.ceil(m / a) * math.ceil(n / b) / gpu.units)
+        * gpu.units
+        * (2 * a * b * depth / (share * gpu.flops_per_second))
+        for (a, b), share in gpu.tiles.items()
+    )
+    return 5e-6 + max(arithmetic, 2 * (m * k + k * n + m * n) / gpu.bytes_per_second)
+
+
+LookUp = Callable[[Sizes], tuple[float, float]]
+"""Seconds of a shape, and their interquartile range."""
+
+
+def compute_table(gpu: Gpu, sizes: Sequence[int]) -> tuple[list[list[int]], LookUp]:
+    """A landscape with 0.2 % of roughness that belongs to the shape and an IQR of 1 %."""
+
+    def look_up(shape: Sizes) -> tuple[float, float]:
+        rough = 1 + random.Random(str(tuple(shape))).gauss(0, 0.002)
+        return (seconds := model_seconds(gpu, shape) * rough), 0.01 * seconds
+
+    return [list(sizes)] * 3, look_up
+
+
+def read_table() -> tuple[list[list[int]], LookUp]:
+    """The recorded table; its caveats say how it was made."""
+    rows = json.loads(RECORDED.read_text(encoding="utf-8"))["results"]
+    seconds = {(r["m"], r["n"], r["k"]): (r["seconds_median"], r["seconds_iqr"]) for r in rows}
+    return [sorted({shape[axis] for shape in seconds}) for axis in range(3)], seconds.__getitem__
+
+
+LANDSCAPES: dict[str, Callable[[], tuple[list[list[int]], LookUp]]] = {
+    "H100": lambda: compute_table(H100, range(1024, 20480, 1024)),
+    "A100, odd sizes": lambda: compute_table(A100, range(96, 1249, 96)),
+    "recorded": read_table,
+}
+
+
+def replay(mamf: Any, grid: Any, look_up: LookUp, seed: int) -> tuple[Any, float]:
+    """Run the search on a table; the best shape measured in full, and the seconds of all matmuls.
+
+    Each sample is drawn from the shape's median and IQR.
+    """
+    noise = random.Random(seed)
+    spent: list[float] = []
+    full: dict[Sizes, float] = {}
+
+    def measure(shape: Any, look: bool) -> Any:
+        median, spread = look_up(shape)
+        count = mamf.LOOK if look else WARMUPS + ITERATIONS
+        drawn = [max(median / 2, noise.gauss(median, spread / 1.349)) for _ in range(count)]
+        spent.append(sum(drawn))
+        seconds = statistics.median(drawn[1:] if look else drawn[WARMUPS:])
+        rate = 2 * math.prod(shape) / seconds
+        if not look:
+            full[shape] = rate
+        row = {"seconds_median": seconds, "flops_per_second_median": rate, "verdict": "ok"}
+        return {**shape._asdict(), **row}
+
+    mamf.search(measure, grid, WARMUPS + ITERATIONS, math.inf)
+    return max(full, key=lambda shape: full[shape]), sum(spent)
+
+
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("name", "seeds"),
     [
-        (["--m-range", "0", "64", "64"], "--m-range 0 64 64 is empty: STOP is excluded"),
-        (["--resume", "nowhere.json"], "there is no nowhere.json"),
+        ("recorded", 1),
+        ("A100, odd sizes", 1),
+        pytest.param("recorded", 50, marks=pytest.mark.nightly),
+        pytest.param("H100", 5, marks=pytest.mark.nightly),
     ],
 )
-def test_what_makes_no_sense_is_refused(mamf: Any, arguments: list[str], complaint: str) -> None:
-    """Before anything is measured."""
-    with pytest.raises(mamf.UsageError, match=complaint):
-        mamf.main(arguments)
+def test_search_finds_the_best_of_a_table(mamf: Any, name: str, seeds: int) -> None:
+    """99.5 % of the exhaustive best in a twentieth of the exhaustive time, for each seed."""
+    grid, look_up = LANDSCAPES[name]()
+    shapes = list(itertools.product(*grid))
+    whole = (WARMUPS + ITERATIONS) * sum(look_up(shape)[0] for shape in shapes)
+    best = max(math.prod(shape) / look_up(shape)[0] for shape in shapes)
+    for seed in range(seeds):
+        shape, seconds = replay(mamf, grid, look_up, seed)
+        assert math.prod(shape) / look_up(shape)[0] >= 0.995 * best, (name, seed, shape)
+        assert seconds <= whole / 20, (name, seed, seconds / whole)

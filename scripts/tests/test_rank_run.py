@@ -10,12 +10,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from slurm_cluster import Cluster, open_cluster
 
 SCRIPTS = Path(__file__).resolve().parent.parent
@@ -73,10 +71,8 @@ TORCHRUN = GIVEN | {"TORCHELASTIC_RUN_ID": "none", "GROUP_RANK": "0"}
 @pytest.mark.parametrize(
     ("environ", "launcher", "numbers"),
     [
-        (SLURM | {"RANK": "0"}, "Slurm", (4, 6, 0, 2, 1)),
         (SLURM | GIVEN, "Slurm", (4, 6, 0, 2, 1)),
         (SLURM | OPENMPI, "Open MPI", (3, 4, 1, 2, 1)),
-        (BATCH | OPENMPI, "Open MPI", (3, 4, 1, 2, 1)),
         (PALS, "PALS", (13, 24, 1, 12, 1)),
         (SLURM | HYDRA, "Hydra", (1, 2, 1, 2, 0)),
         (SLURM | {"PMI_RANK": "4", "PMI_SIZE": "6"}, "Slurm", (4, 6, 0, 2, 1)),
@@ -108,19 +104,12 @@ def test_where_rank_0_is(rank_run: ModuleType, tmp_path: Path) -> None:
         rank_run.find_master(rank_run.find_place(OPENMPI))
 
 
-@given(
-    job=st.integers(1, 10**8), other=st.integers(1, 624), steps=st.tuples(*[st.integers(0, 15)] * 2)
-)
-def test_ports(rank_run: ModuleType, job: int, other: int, steps: tuple[int, int]) -> None:
-    """Different for 625 consecutive jobs and 16 steps of each; job 1234, step 2 has 29746."""
+def test_ports(rank_run: ModuleType) -> None:
+    """Different for consecutive jobs and steps of each; job 1234, step 2 has 29746."""
     place = rank_run.find_place(SLURM)
     assert rank_run.choose_port(place)[0] == "29746"
-    first, second = (
-        rank_run.choose_port(place._replace(job=str(number), step=step))[0]
-        for number, step in ((job, steps[0]), (job + other, steps[1]))
-    )
-    assert first != second
-    assert 20000 <= int(first) < 30000
+    assert rank_run.choose_port(place._replace(step=3))[0] == "29747"
+    assert rank_run.choose_port(place._replace(job="1235"))[0] == "29762"
 
 
 def share(rank_run: ModuleType, ranks: int, rank: int = 0, **more: Any) -> Any:
@@ -134,7 +123,8 @@ def share(rank_run: ModuleType, ranks: int, rank: int = 0, **more: Any) -> Any:
     place = rank_run.RankPlace("x", rank, ranks, rank, ranks, 0)
     mode, own = more.pop("mode", "auto"), more.pop("own", machine.cpus)
     visible = gpus[: more.pop("visible", 4)]
-    return rank_run.plan_share(place, mode, machine, visible, (own, machine.cpus), **more)
+    found = (machine, visible, (own, machine.cpus), None, more.pop("granted", None))
+    return rank_run.plan_share(place, SimpleNamespace(cpus=mode), found)
 
 
 def test_shares_and_masks(rank_run: ModuleType) -> None:
@@ -178,21 +168,12 @@ def test_what_the_launcher_has_bound_stays(rank_run: ModuleType) -> None:
     assert "Slurm gave this job 3 CPUs" in made.notes[0]
 
 
-def test_fewer_gpus_than_ranks(rank_run: ModuleType) -> None:
-    """A single GPU is another one for each rank; three for four ranks belong to none."""
-    made = share(rank_run, 4, visible=1)
-    assert "each rank sees one GPU" in made.notes[0]
-    assert rank_run.format_cpus(made.cpus) == "0-3,8-11"
-    made = share(rank_run, 4, visible=3)
-    assert "3 GPUs for 4 ranks" in made.notes[0]
-    assert len(frozenset().union(*(each.cpus for each in made.plan))) == 16
-
-
 def test_a_machine_without_topology_runs_unbound(rank_run: ModuleType) -> None:
     """With a warning, and threads from the CPUs that the rank has."""
     own = frozenset({0, 1, 2, 3})
     place = rank_run.RankPlace("x", 1, 2, 1, 2, 0)
-    made = rank_run.plan_share(place, "exclusive", rank_run.Topology((), {}), [], (own, own))
+    machine = (rank_run.Topology((), {}), [], (own, own), None, None)
+    made = rank_run.plan_share(place, SimpleNamespace(cpus="exclusive"), machine)
     assert (made.binding, made.cpus, made.threads) == (None, own, 2)
     assert made.notes == ["the topology is not shown in /sys, so ranks run unbound"]
 
@@ -205,7 +186,6 @@ def test_interfaces(rank_run: ModuleType, tmp_path: Path) -> None:
         (folder / "operstate").write_text(f"{state}\n")
     names, source = rank_run.choose_interfaces(None, "127.0.0.1", tmp_path)
     assert (names, source) == (["hsn0", "hsn1", "hsn10"], "Slingshot")
-    assert rank_run.find_interface("127.0.0.1") == "lo"
     assert rank_run.choose_interfaces(None, "127.0.0.1", tmp_path / "none")[0] == []
     assert rank_run.choose_interfaces("ib0,ib1", "x")[0] == ["ib0", "ib1"]
 
@@ -274,17 +254,11 @@ def test_what_is_set_stays_but_not_a_stale_rank(bare: dict[str, str]) -> None:
 
 
 def test_caches_are_the_users_own(bare: dict[str, str], tmp_path: Path) -> None:
-    """Folders that only their user may enter; one that somebody else put there is refused."""
+    """Folders that only their user may enter."""
     show = 'ls -ld "$TRITON_CACHE_DIR" "$MIOPEN_USER_DB_PATH" "$TORCHINDUCTOR_CACHE_DIR"'
     done = run(bare | ALONE, "--cache-root", str(tmp_path), "--", "sh", "-c", show)
     assert done.returncode == 0, done.stderr
     assert [line.split()[0].rstrip(".+") for line in done.stdout.splitlines()] == ["drwx------"] * 3
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / f"rank_run-{os.geteuid()}").symlink_to(tmp_path)
-    done = run(bare | ALONE, "--cache-root", str(other), "true")
-    assert done.returncode == 2
-    assert "belongs to another user: give --cache-root" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -293,12 +267,7 @@ def test_caches_are_the_users_own(bare: dict[str, str], tmp_path: Path) -> None:
         ({}, (), "name a program to run"),
         ({}, ("no-such-program",), "could not start no-such-program"),
         ({}, ("--profiler", "x", "true"), "--profile-rank and --profiler go together"),
-        ({}, ("--env", "1X=2", "true"), "write NAME=VALUE"),
-        ({}, ("--topology", "x", "--dry-run"), "--topology needs --ranks"),
-        ({}, ("--json", "x", "true"), "--json and --ranks need --dry-run"),
-        ({}, ("--cache-root", "/no/where", "true"), "there is no folder /no/where"),
         (OPENMPI, ("true",), "does not say where rank 0 is"),
-        (GIVEN | {"RANK": "4"}, ("true",), "rank 4 of 4, on its node 1 of 2"),
         (BATCH, ("true",), "the batch script of a job of 4 tasks"),
     ],
 )
@@ -330,22 +299,6 @@ def check_ranks(folder: str, size: int) -> list[dict[str, Any]]:
     return seen
 
 
-@pytest.mark.nightly
-@pytest.mark.torch
-@pytest.mark.needs("mpirun")
-def test_ranks_of_open_mpi(bare: dict[str, str], program: list[str]) -> None:
-    """Two ranks reduce, each on its own core."""
-    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", "--bind-to", "none"]
-    tool = [sys.executable, str(PATH), "--cpus", "exclusive", *program, "--lr", "1"]
-    done = subprocess.run(
-        [*command, *tool], env=bare, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    seen = check_ranks(program[1], 2)
-    assert all(each["arguments"] == ["--lr", "1"] for each in seen)
-    assert len(os.sched_getaffinity(0)) < 2 or not set(seen[0]["cpus"]) & set(seen[1]["cpus"])
-
-
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with open_cluster(2) as opened:
@@ -372,5 +325,5 @@ def test_ranks_of_two_nodes(cluster: Cluster, program: list[str], tmp_path: Path
         assert (environ["GLOO_SOCKET_IFNAME"], environ["NCCL_SOCKET_IFNAME"]) == ("eth0", "=eth0")
         assert environ.get("PROFILED") == (each["host"] if rank == 2 else None)
     assert done.stderr.count("(Slurm): local rank") == 3
-    dies = ["--quiet", "sh", "-c", "exit $((RANK == 1 ? 9 : 0))"]
+    dies = ["sh", "-c", "exit $((RANK == 1 ? 9 : 0))"]
     assert cluster.run([*command, str(PATH), *dies], folder=tmp_path).returncode == 9

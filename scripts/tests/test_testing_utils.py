@@ -70,32 +70,10 @@ def test_marks_skip_what_cannot_run(run_pytest: Run, workers: list[str]) -> None
         assert reason in out
 
 
-@pytest.mark.parametrize(
-    ("mark", "words"),
-    [
-        ("require_package", "write what it requires in brackets: require_package"),
-        ("require_package('>=2')", "require_package: A distribution name is required"),
-        (
-            "require_torch_gpu(2)",
-            "test_a.py::test_a: require_torch_gpu: require_torch_gpu takes no",
-        ),
-    ],
-)
-def test_wrong_mark_is_one_line(run_pytest: Run, mark: str, words: str) -> None:
-    """It names the test."""
-    text = f"import pytest\n@pytest.mark.{mark}\ndef test_a(): pass\n"
-    assert words in run_pytest({"test_a.py": text}, status=4)
-    with pytest.raises(TypeError, match="in brackets"):
-        utils.require_package()(test_wrong_mark_is_one_line)
-
-
 UNITTEST = """
 import unittest
 from testing_utils import *
 import testing_utils
-@require_package("no-such-package")
-class TestPlain:
-    def test_method(self): raise AssertionError
 @require_package("no-such-package")
 class TestCase(unittest.TestCase):
     def test_method(self): raise AssertionError
@@ -110,7 +88,7 @@ class TestMethods(TestCasePlus):
         self.addCleanup(lambda: self.assertTrue(folder.exists()))
         print("made", folder, os.environ["TU_NAME"])
         assert self.repo_root_dir == self.src_dir == self.test_file_path.parents[1]
-        assert self.tests_dir == self.test_file_dir
+        assert self.tests_dir == self.test_file_path.parent
         assert self.get_env()["PYTHONPATH"].startswith(f"{self.tests_dir}:{self.src_dir}")
 """
 
@@ -121,7 +99,7 @@ def test_decorators_and_base_class(run_pytest: Run, tmp_path: Path, runner: str)
     files = {"tests/test_case.py": UNITTEST.replace("import unittest", "import os, unittest")}
     if runner == "pytest":
         out = run_pytest(files, "-s", RUN_SLOW="no")
-        assert "1 passed, 4 skipped" in out
+        assert "1 passed, 3 skipped" in out
     else:
         utils.write_file_tree(tmp_path, {"pyproject.toml": "", **files})
         env = {**os.environ, "PYTHONPATH": str(FOLDER), "RUN_SLOW": ""}
@@ -150,14 +128,14 @@ def test_requirements_by_number_of_gpus(
         "non_multi": "non_multi_gpu",
         "up_to_2": "up_to_2_gpus",
     }
-    found = [k for k, name in names.items() if not utils.find_missing(f"require_torch_{name}")]
+    found = [k for k, name in names.items() if not utils.REQUIREMENTS[f"require_torch_{name}"]()]
     assert " ".join(sorted(found)) == met
 
 
 def test_package_versions() -> None:
-    """As pip compares them; a module without a distribution counts where no version is asked."""
-    assert utils.find_missing_packages("pytest>=7,<1000", "json") is None
-    assert "which is not installed" in utils.find_missing_packages("json>=1")
+    """As pip compares them."""
+    assert utils.find_missing_packages("pytest>=7,<1000", "pluggy") is None
+    assert "which is not installed" in utils.find_missing_packages("no-such-package>=1")
     assert (
         utils.find_missing_packages("pytest==1.0")
         == f"needs pytest==1.0, {pytest.__version__} is installed"
@@ -185,9 +163,8 @@ def test_captures(capsys: pytest.CaptureFixture[str]) -> None:
         print("bad", file=sys.stderr)
     assert (both.out, both.err) == ("100 %\nleft\n", "bad\n")
     assert capsys.readouterr().out == "10 %\r100 %\nleft\r\n"
-    with utils.CaptureStdout(replay=False) as out, pytest.raises(ZeroDivisionError), out:
-        print(1 / 0)
-    assert sys.stdout is not out.buffers["stdout"]
+    with utils.CaptureStdout(replay=False), pytest.raises(ZeroDivisionError):
+        print("seen", 1 / 0)
     assert capsys.readouterr().out == ""
     logger = logging.getLogger("tu")
     with utils.CaptureLogger(logger, "INFO") as log:
@@ -207,26 +184,13 @@ def test_environment_and_path_are_restored(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_temporary_folders_are_removed(auto_remove_tmp_dir: Callable[..., Path]) -> None:
-    """With everything that a test has made read-only; or kept on request."""
-    folder = auto_remove_tmp_dir()
-    utils.write_file_tree(folder, {"deep/file": ""})
-    (folder / "deep").chmod(0o500)
-    utils.remove_folder(folder)
-    assert not folder.exists()
+    """Or kept on request."""
+    assert auto_remove_tmp_dir().is_dir()
     case = utils.TestCasePlus()
     removed, kept = case.get_auto_remove_tmp_dir(), case.get_auto_remove_tmp_dir(after=False)
     case.doCleanups()
     assert (removed.exists(), kept.exists()) == (False, True)
     kept.rmdir()
-
-
-def test_files_are_read_as_written(tmp_path: Path) -> None:
-    """JSON, and a tree of text and bytes."""
-    path = utils.save_json(tmp_path / "new/a.json", {"a": ["\u2028", 1]})
-    assert utils.load_json(path) == {"a": ["\u2028", 1]}
-    files = {"a.txt": "ü", "b/c": b"\0"}
-    utils.write_file_tree(tmp_path / "tree", files)
-    assert utils.read_file_tree(tmp_path / "tree") == {"a.txt": "ü".encode(), "b/c": b"\0"}
 
 
 def test_ports_differ(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +206,7 @@ def test_ports_differ(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_timeout_ends_the_tree(capsys: pytest.CaptureFixture[str]) -> None:
     """The answer that the demo checks, and the message."""
-    assert utils.try_timeout(1.0) == ("all ended", "")
+    assert utils.try_timeout(1.0) == "all ended"
     with pytest.raises(utils.CommandTimedOut, match=r"'sleep 60' did not end within 0.1 s"):
         utils.execute_subprocess_async(["sleep", "60"], timeout=0.1)
     assert capsys.readouterr().out == "\nRunning: sleep 60\n"
@@ -260,8 +224,7 @@ def test_what_a_command_leaves_behind_is_ended(tmp_path: Path) -> None:
     assert (done.returncode, done.left) == (1, 0)
     assert done.stderr[-1] == "    done"
     done = utils.execute_subprocess_async(["sh", "-c", "sleep 600 & kill -9 $$"], check=False)
-    assert done[0] == -9
-    assert done.left == 1
+    assert (done.returncode, done.left) == (-9, 0)
 
 
 def test_lines_come_at_once_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,17 +264,13 @@ def test_reports(run_pytest: Run, tmp_path: Path, workers: list[str]) -> None:
     run_pytest({"test_r.py": REPORTS}, "--make-reports=ci", *workers, status=1)
     files = utils.read_file_tree(tmp_path / "reports/ci")
     text = {name.removesuffix(".txt"): content.decode() for name, content in files.items()}
-    assert "1 failed" in text["stats"]
-    assert "1 error" in text["stats"]
-    assert re.fullmatch(r"\S+test_r.py:7: assert 1 == 2\n", text["failures_line"])
-    assert "assert 1 == 2" in text["failures_short"]
-    assert text["failures_long"].endswith("seen\n\n")
+    assert "1 failed\n" in text["summary"]
+    assert "1 error\n" in text["summary"]
+    assert "assert 1 == 2" in text["failures"]
+    assert text["failures"].endswith("seen\n\n")
     assert "OSError: disk full" in text["errors"]
     assert "UserWarning: careful" in text["warnings"]
     assert "test_r.py::test_fails" in text["durations"]
-    summary = text["summary_short"].splitlines()
-    assert [line.split()[0] for line in summary] == ["FAILED", "ERROR", "SKIPPED"]
-    assert summary[2].endswith("needs the program none, which is not installed")
 
 
 def test_fixtures(run_pytest: Run) -> None:
@@ -333,4 +292,3 @@ def test_program(call_tool: Callable[..., Any]) -> None:
     out = call_tool("testing/testing_utils.py", "--packages", "pytest<2", "--programs", "sh").stdout
     assert f"| require_package('pytest<2') | skipped | needs pytest<2, {pytest.__version__}" in out
     assert "| require_program('sh') | runs |  |" in out
-    assert call_tool("testing/testing_utils.py", "--packages", ">=2").returncode == 2

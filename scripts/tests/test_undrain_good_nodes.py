@@ -34,7 +34,7 @@ def make_process(pid: int, name: str, parent: int = 1, **more: Any) -> dict[str,
     return process | more
 
 
-def make_answer(*processes: dict[str, Any], **smi: Any) -> dict[str, Any]:
+def make_answer(*processes: dict[str, Any]) -> dict[str, Any]:
     """What the probe prints on a node with services and with the tool's own ssh session."""
     base = [
         make_process(1, "systemd", 0), make_process(50, "slurmd"), make_process(800, "sshd"),
@@ -42,8 +42,7 @@ def make_answer(*processes: dict[str, Any], **smi: Any) -> dict[str, Any]:
         make_process(70, "systemd", uid=1000), make_process(72, "dnsmasq", uid=65534),
         make_process(90, "slurmstepd", command="/usr/sbin/slurmstepd infinity"),
     ]  # fmt: skip
-    smi = {"pids": [], "free_mib": None, "failure": ""} | smi
-    return {"me": 900, "processes": [*base, *processes], "smi": smi}
+    return {"me": 900, "processes": [*base, *processes]}
 
 
 @pytest.mark.parametrize(
@@ -67,35 +66,17 @@ def test_what_counts_as_left(
 
 
 @pytest.mark.parametrize(
-    ("processes", "smi", "verdict"),
+    ("processes", "verdict"),
     [
-        ([], {}, "clean"),
-        ([], {"free_mib": 520}, "clean"),
-        ([], {"free_mib": 70000}, "GPU memory"),
-        ([], {"failure": "nvidia-smi hangs"}, "no answer"),
-        ([make_process(99, "sh", job="7")], {}, "leftovers"),
-        ([make_process(99, "sh", job="7", state="D")], {}, "stuck"),
+        ([], "clean"),
+        ([make_process(99, "sh", job="7")], "leftovers"),
+        ([make_process(99, "sh", job="7", state="D")], "stuck"),
     ],
 )
-def test_verdicts(
-    undrain: ModuleType, processes: list[dict[str, Any]], smi: dict[str, Any], verdict: str
-) -> None:
-    """A process in the kernel, leftovers, GPU memory that no process holds."""
-    look = undrain.read_probe(make_answer(*processes, **smi), undrain.Reach(()))
+def test_verdicts(undrain: ModuleType, processes: list[dict[str, Any]], verdict: str) -> None:
+    """A process in the kernel, or leftovers."""
+    look = undrain.read_probe(make_answer(*processes), undrain.Reach(()))
     assert undrain.judge(look)[0] == verdict
-
-
-def test_gpu_memory_that_no_process_holds(
-    undrain: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """5004 MiB are in use and a process has 4500 of them."""
-    program = tmp_path / "nvidia-smi"
-    answers = "--query-gpu=memory.used) echo 5000; echo 4;; *) echo '1, 4500';;"
-    program.write_text(f"#!/bin/sh\ncase $1 in {answers} esac\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    look = undrain.look_at("here", undrain.Reach((), only_job="none"))
-    assert (look.failure, look.gpu_bytes, look.processes) == ("", 504 << 20, [])
 
 
 def test_nodes_that_cannot_be_looked_at(undrain: ModuleType) -> None:
@@ -147,10 +128,9 @@ def test_a_process_is_ended_only_if_it_is_the_one_that_was_seen(undrain: ModuleT
     ("arguments", "message"),
     [
         (("--connect", "ssh node"), "names no node: write {node} in it"),
-        # An empty variable does not mean all nodes, and processes of root are not leftovers.
+        # An empty variable does not mean all nodes.
         (("--nodes", "", "--kill", "--undrain"), "is not a node list"),
-        (("--first-uid", "0"), "is not an integer of at least 1"),
-        ((), "sinfo: Permission denied; run this on a login node"),
+        ((), "run this on a login node"),
     ],
 )
 def test_wrong_use(
@@ -285,9 +265,8 @@ def test_what_is_left_is_ended_only_when_asked(
     admin.drain("node2", "Kill task failed")
     status, out, notes = admin.run("--undrain")
     assert (status, "leftovers" in out) == (1, True), out
-    assert re.search(f"node2: {number}, user 4242, state [RS]", notes), notes
+    assert re.search(f"node2: {number} of job -, user 4242, state [RS]", notes), notes
     assert admin.run("--nodes", "node1", "--kill", "--undrain")[:2] == (0, "")
-    assert "--nodes: sinfo shows no node node3" in admin.run("--nodes", "node[1-3]")[2]
     admin.drain("node2", "Kill task failed, and a bad disk")
     assert admin.run("--kill", "--undrain")[:2] == (0, "")
     assert cluster.run(alive, on="node2").returncode == 0

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kit.nvml import ClockSample, ClockSampler, open_nvml, summarize_clocks
+from kit.nvml import ClockSampler, open_nvml
 
 CPU = SimpleNamespace(type="cpu")
 CUDA = SimpleNamespace(type="cuda")
@@ -36,7 +36,7 @@ def make_nvml(**changes: Any) -> Any:
         nvmlDeviceGetClockInfo=lambda _gpu, _kind: 1980,
         nvmlDeviceGetTemperature=lambda _gpu, _kind: 61,
         nvmlDeviceGetPowerUsage=lambda _gpu: 699_500,
-        nvmlDeviceGetCurrentClocksThrottleReasons=lambda _gpu: 4,
+        nvmlDeviceGetCurrentClocksEventReasons=lambda _gpu: 4,
         **changes,
     )
 
@@ -65,23 +65,19 @@ def test_a_reason_is_given_where_there_is_none(
         open_nvml(torch, device)
 
 
-def test_samples_are_in_base_units() -> None:
-    """MHz and mW become hertz and watts."""
-    sample = ClockSampler(make_nvml(), None).read()
-    assert sample[1:] == (1.98e9, 61.0, 699.5, 4)
-
-
-def test_samples_are_summarized_by_hand() -> None:
+def test_samples_are_in_base_units_and_summarized() -> None:
     """Median clock and power, highest temperature, and every reason that was seen."""
-    samples = [
-        ClockSample(0.0, 1.98e9, 50, 400.0, 0x0),
-        ClockSample(0.1, 1.70e9, 61, 699.0, 0x4),
-        ClockSample(0.2, 1.60e9, 60, 700.0, 0x24),
+    sampler = ClockSampler(make_nvml(), None)
+    assert sampler.summarize() == {}
+    assert sampler.read() == (1.98e9, 61, 699.5, 4)
+    sampler.samples = [
+        (1.98e9, 50, 400.0, 0x0),
+        (1.70e9, 61, 699.0, 0x4),
+        (1.60e9, 60, 700.0, 0x24),
     ]
-    assert summarize_clocks(samples) == {
+    assert sampler.summarize() == {
         "clock_hertz_median": 1.70e9,
         "temperature_celsius_max": 61,
         "power_watts_median": 699.0,
         "throttle_reasons": "sw_power_cap sw_thermal_slowdown",
     }
-    assert set(summarize_clocks([]).values()) == {None}

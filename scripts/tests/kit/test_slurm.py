@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.cli import UsageError
-from kit.slurm import compress_nodelist, expand_counts, expand_nodelist, read_task
+from kit.slurm import expand_counts, expand_nodelist, read_task
 from slurm_cluster import Cluster, open_cluster
 
 
@@ -45,22 +45,6 @@ def test_what_is_not_a_node_list(text: str) -> None:
     """A UsageError, and at once, also for a list of a million hosts."""
     with pytest.raises(UsageError, match=r"not a|more than"):
         expand_nodelist(text)
-
-
-def test_compressed_node_lists() -> None:
-    """Runs of numbers of one width, names without a number, each host once."""
-    assert compress_nodelist("n01 n02 n03 n07 login n02".split()) == "n[01-03,07],login"
-    assert compress_nodelist(["n9", "n10"]) == "n[9,10]"
-    assert compress_nodelist(["gpu7"]) == "gpu7"
-
-
-HOSTS = st.lists(st.from_regex(r"[a-z]{1,2}(-ib)?[0-9]{0,3}", fullmatch=True), min_size=1)
-
-
-@given(HOSTS)
-def test_compressing_loses_no_host(hosts: list[str]) -> None:
-    """Expanding gives the same hosts."""
-    assert sorted(expand_nodelist(compress_nodelist(hosts))) == sorted(set(hosts))
 
 
 BRACKET = st.from_regex(r"\[0{0,2}[1-9](,1[0-9]|,2[0-4]-2[5-9]){0,2}\]", fullmatch=True)
