@@ -142,7 +142,7 @@ class Tracer:
         if not self.is_active:
             return
         self.is_active = False
-        threading.settrace(None)  # type: ignore[arg-type]
+        threading.settrace(None)
         sys.settrace(None)
         if self.file is not None:
             os.close(self.file)

@@ -363,8 +363,8 @@ def print_tables(tables: Sequence[Table]) -> None:
         )
         shown = ["-" if value is None else f"{value / scale:.4g}" for value, scale in numbers]
         verdict = "ok" if row["verdict"] == "ok" else f"DISAGREES, line {row['line']}"
-        size = format_bytes(row["size_bytes"])
-        cells.append((row["algorithm"], size, row["placement"], *shown, verdict))
+        where = (row["algorithm"], format_bytes(row["size_bytes"]), row["placement"])
+        cells.append((*where, *shown, verdict))
     print(f"{format_table(headings, cells)}\n")
     for table in tables:
         rates = [(row["busbw_bytes_per_second"] or 0, row["size_bytes"]) for row in table.good()]
