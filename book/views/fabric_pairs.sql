@@ -5,7 +5,7 @@
 -- column one_way_peer: To one peer [GBps] .1
 -- column share: One peer / all peers [%] .0
 -- column wiring: Wiring
--- note: One direction. Ratio: derived. Wiring: switched where one peer gets the full bandwidth.
+-- note: One direction. Ratio: derived. Wiring: "switched" if one peer gets the full bandwidth.
 SELECT l.accelerator,
        l.fabric,
        l.one_way,
