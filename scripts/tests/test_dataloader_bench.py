@@ -44,7 +44,6 @@ def spawned():
 def broken(): return Broken(4)
 def killed(): return {"dataset": Killed(4), "multiprocessing_context": "fork"}
 def empty(): return {"dataset": Items(1), "drop_last": True}
-def fail(): raise KeyError("root")
 """
 
 
@@ -153,20 +152,3 @@ def test_a_dataset_that_fails_is_one_line(
     assert done.returncode == 1
     assert message in done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.torch
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--dataset", "no_module:f"], "no_module:f failed with ModuleNotFoundError"),
-        (["--dataset", "my_data:missing"], "my_data:missing failed with AttributeError"),
-        (["--dataset", "my_data:fail"], "my_data:fail failed with KeyError: 'root'"),
-    ],
-)
-def test_wrong_use_says_what_to_change(
-    loader: Any, own: Path, arguments: list[str], message: str
-) -> None:
-    """Status 2, by UsageError."""
-    with pytest.raises(loader.UsageError, match=message):
-        loader.main(["--device", "cpu", *arguments])

@@ -164,23 +164,6 @@ def test_soon_is_told_before_it_is_full(look: Callable[[str], Any], tmp_path: Pa
     assert "ok again" in look(text.replace("3d", "1d")).alerts[0]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('[[path]]\npath = "/"\nbytes = "90"\n', "path 1: bytes: '90' is not a limit: write"),
-        ('[[path]]\npath = "/"\nmethod = "df"\n', "path 1: method: has to be one of statvfs, du"),
-        ('[[path]]\npath = "/"\nmethod = "du"\nbytes = "9%"\n', "du does not know the capacity"),
-        ('[[path]]\npath = "/"\nmethod = "quota"\npattern = "("\n', "not a regular expression"),
-        ('[[path]]\npath = "/"\nmethod = "quota"\npattern = "1"\n', "quota needs groups named"),
-    ],
-)
-def test_mistakes_are_named(look: Callable[[str], Any], text: str, message: str) -> None:
-    """By the file and the key, with status 2."""
-    done = look(text)
-    assert done.returncode == 2
-    assert message in done.stderr
-
-
 def test_the_example_is_right(watchdog: Any, run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Also with its comments taken in; its pattern fits the line beside it."""
     text = run_tool(TOOL, "--example").stdout

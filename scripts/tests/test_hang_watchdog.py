@@ -234,7 +234,6 @@ def test_watch_beside_a_job(start: Callable[..., Any], quiet: list[str], tmp_pat
         (("run", "--", "/no/such/program"), "/no/such/program: No such file"),
         (("watch", "--log", "x", "--pid", "999999999"), "there is no process 999999999"),
         (("watch", "--log", "x", "--pid", "1", "--then", "scancel"), "--then scancel needs --job"),
-        (("watch", "--log", "x", "--job", "1", "--then", "kill"), "--then kill needs --pid or"),
         (("merge", "none"), "none: No such file"),
     ],
 )

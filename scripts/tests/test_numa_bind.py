@@ -86,30 +86,6 @@ def test_gpus_of_unknown_place_run_unbound(numa: ModuleType, lumi: Path) -> None
     assert "run unbound; --node-map" in notes[0]
 
 
-def test_a_machine_without_topology_runs_unbound(numa: ModuleType, tmp_path: Path) -> None:
-    """No /sys: one warning, and nothing is bound, unless a map says what."""
-    made, notes = plan(numa, tmp_path, 2, "--mode", "exclusive")
-    assert {each.verdict for each in made} == {"unknown"}
-    assert notes == ["this machine does not show its CPUs in /sys, so ranks run unbound"]
-    made, notes = plan(numa, tmp_path, 1, "--cpu-map", "3")
-    assert (made[0].verdict, made[0].cpus, notes) == ("ok", {3}, [])
-
-
-@pytest.mark.parametrize(
-    ("environ", "expected"),
-    [
-        ({"LOCAL_RANK": "3", "LOCAL_WORLD_SIZE": "8", "SLURM_LOCALID": "0"}, (3, 8)),
-        ({"OMPI_COMM_WORLD_LOCAL_RANK": "1"}, (1, None)),
-        ({"SLURM_PROCID": "6", "SLURM_LOCALID": "2", "SLURM_NODEID": "1", "SLURM_STEP_ID": "0",
-          "SLURM_STEP_TASKS_PER_NODE": "4,3"}, (2, 3)),
-        ({}, (0, 1)),
-    ],
-)  # fmt: skip
-def test_local_ranks_of_launchers(numa: ModuleType, environ: dict[str, str], expected: Any) -> None:
-    """torchrun, Open MPI and Slurm."""
-    assert numa.read_local_place(environ) == expected
-
-
 def run(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     """The tool as a launcher starts it."""
     kept = {n: v for n, v in os.environ.items() if n not in ("OMP_NUM_THREADS", "LOCAL_RANK")}

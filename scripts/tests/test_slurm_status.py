@@ -225,16 +225,6 @@ def test_json_of_newer_versions(status: Any) -> None:
     assert (first.start, first.end, second.state) == (1800000000, None, "COMPLETING")
 
 
-def test_a_name_has_to_match_as_a_whole(status: Any) -> None:
-    """`train` is not `train-104b`."""
-    jobs = status.read_lines(status.DEMO_QUEUE, status.SQUEUE)
-    states = [
-        status.judge_watch("x", {"name": re.compile(name)}, jobs).state
-        for name in ("train", "train.*")
-    ]
-    assert states == ["missing", "running"]
-
-
 def test_without_slurm_it_is_one_line(run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """That says where to run it."""
     done = run_tool(TOOL, "--name", "x", environ={"PATH": str(tmp_path)})
