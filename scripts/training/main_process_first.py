@@ -17,6 +17,8 @@ on the store at MASTER_ADDR:MASTER_PORT, not in a barrier, so no NCCL timeout en
 preparation. An error in the first rank is raised in the waiting ranks too. If it is killed, the
 launcher has to end the others (torchrun does; srun with `--kill-on-bad-exit`).
 
+## How to run
+
 Copy this file next to your script. torchrun sets what it reads; srun needs two more variables:
 
     MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1) MASTER_PORT=29500 \\
