@@ -104,23 +104,6 @@ def test_cpu_topology(env: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "node"),
-    [
-        ("00000000:19:00.0", 1),
-        ("0000:19:00.0", 1),
-        ("0000:20:00.0", None),
-        ("../../../etc", None),
-        (None, None),
-    ],
-)
-def test_numa_node_of_a_device(env: Any, tmp_path: Path, address: str, node: int | None) -> None:
-    """As the kernel lists it, -1 being its word for unknown."""
-    nodes = {"0000:19:00.0/numa_node": "1\n", "0000:20:00.0/numa_node": "-1\n"}
-    write_file_tree(tmp_path, nodes)
-    assert env.find_device_node(address, tmp_path) == node
-
-
-@pytest.mark.parametrize(
     ("flags", "vendor", "expected"),
     [
         ("flags : fpu hypervisor lm", "QEMU", "kvm"),
