@@ -160,6 +160,8 @@ def read_nvidia(ask: Callable[..., str | None] = run_command) -> list[Facts]:
     text = ask("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits") or ""
     found = []
     for row in csv.reader(text.splitlines(), skipinitialspace=True):
+        if len(row) != len(NVIDIA_SMI):  # `No devices were found`
+            continue
         facts: Facts = {}
         for (name, (_, factor)), cell in zip(NVIDIA_SMI.items(), row, strict=True):
             words = None if cell.startswith("[") else cell.strip() or None
@@ -176,9 +178,13 @@ def name_throttle_reasons(mask: str | None) -> list[str] | None:
     return [name for place, name in enumerate(THROTTLE_REASONS) if int(mask, 16) >> place & 1]
 
 
-def read_amd(ask: Callable[..., str | None] = run_command) -> list[Facts]:
+def read_amd(notes: list[str], ask: Callable[..., str | None] = run_command) -> list[Facts]:
     """AMD GPUs by amd-smi: a list, or since ROCm 7 a list in `gpu_data`."""
-    document = json.loads(ask("amd-smi", "static", "--json") or "[]")
+    try:
+        document = json.loads(ask("amd-smi", "static", "--json") or "[]")
+    except ValueError:
+        notes.append("amd-smi answered, but its JSON could not be read")
+        return []
 
     def get(entry: Any, *path: str) -> Any:
         for name in path:
@@ -302,7 +308,7 @@ def collect_report(with_torch: bool = True, with_hostname: bool = False) -> Fact
     limit = read_text(Path("/sys/fs/cgroup/memory.max"))
     if memory and limit.isdigit() and int(limit) < memory:
         notes.append(f"the cgroup allows {int(limit) / GIB:.1f} GiB of main memory")
-    accelerators = read_nvidia() + read_amd()
+    accelerators = read_nvidia() + read_amd(notes)
     if torch is not None and not accelerators:
         accelerators = read_torch_accelerators(torch, notes)
     if not accelerators:
