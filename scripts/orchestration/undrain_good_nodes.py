@@ -147,7 +147,7 @@ class Outcome(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """How to run Python on a node, and which processes count. `only_job` is for the demo."""
+    """How to run Python on a node. `only_job` is for the demo: whose processes count."""
 
     connect: Sequence[str]
     timeout: float = 60.0
