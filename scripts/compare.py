@@ -25,8 +25,7 @@ median margin. Rows that the tool itself did not trust are left out and counted.
 
 ## A good answer
 
-Every row is `within`, on hardware that both files name. If a whole run is below by the same factor,
-look at clocks and power limits first; if single rows are, measure them again.
+Every row is `within`. If a whole run is below by the same factor, look at clocks and power limits.
 
 Exit status: 0 not worse; 1 worse than the other run by more than the margin; 2 not comparable, or
 wrong use.
@@ -75,10 +74,7 @@ class Pair(NamedTuple):
 
 
 def find_terms(document: dict[str, Any]) -> dict[str, Any]:
-    """How runs of this tool are compared: from the JSON, or from the tool in this folder.
-
-    Raises UsageError for a tool that has not declared it.
-    """
+    """How runs of this tool are compared: from the JSON, or from the tool in this folder."""
     if "compare" in document.get("details", {}):
         return document["details"]["compare"]
     for path in Path(__file__).resolve().parent.rglob(f"{document['tool']}.py"):
@@ -133,16 +129,13 @@ def compare(mine: dict[str, Any], other: dict[str, Any]) -> tuple[list[Pair], di
     my_rows, left_out = index_rows(mine, terms)
     other_rows, _ = index_rows(other, terms)
     pairs = []
-    for key, row in my_rows.items():
-        if key not in other_rows:
-            left_out += 1
-            continue
-        theirs = other_rows[key]
+    left_out += len(my_rows.keys() - other_rows.keys())
+    for key in (key for key in my_rows if key in other_rows):
+        row, theirs = my_rows[key], other_rows[key]
         spreads = [r.get(terms.get("spread")) or 0.0 for r in (row, theirs)]
-        value = terms["value"]
-        label = ", ".join(map(str, key))
-        ratio = row[value] / theirs[value]
-        pairs.append(Pair(label, row[value], theirs[value], max(TOLERANCE, *spreads), ratio))
+        mine_is, other_is = row[terms["value"]], theirs[terms["value"]]
+        margin = max(TOLERANCE, *spreads)
+        pairs.append(Pair(", ".join(map(str, key)), mine_is, other_is, margin, mine_is / other_is))
     if not pairs:
         raise UsageError("not comparable: no row that both runs measured well")
     return pairs, terms, left_out

@@ -71,7 +71,7 @@ THROTTLE_REASONS = (
 ).split()
 """The bits of nvmlClocksEventReasons in NVIDIA's NVML API reference, from the lowest."""
 NVIDIA_SMI = {
-    "model": ("name", None), "driver": ("driver_version", None), "numa_node": ("pci.bus_id", None),
+    "model": ("name", None), "driver": ("driver_version", None),
     "memory_bytes": ("memory.total", MIB), "power_limit_watts": ("enforced.power.limit", 1.0),
     "power_limit_default_watts": ("power.default_limit", 1.0),
     "power_limit_max_watts": ("power.max_limit", 1.0),
@@ -160,11 +160,12 @@ def read_nvidia(ask: Callable[..., str | None] = run_command) -> list[Facts]:
     text = ask("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits") or ""
     found = []
     for row in csv.reader(text.splitlines(), skipinitialspace=True):
+        if len(row) != len(NVIDIA_SMI):  # `No devices were found`
+            continue
         facts: Facts = {}
         for (name, (_, factor)), cell in zip(NVIDIA_SMI.items(), row, strict=True):
             words = None if cell.startswith("[") else cell.strip() or None
             facts[name] = read_number(cell, factor) if factor else words
-        facts["numa_node"] = find_device_node(facts["numa_node"])
         facts["throttle_reasons"] = name_throttle_reasons(facts["throttle_reasons"])
         found.append(describe_accelerator("nvidia", "nvidia-smi", **facts))
     return found
@@ -177,36 +178,30 @@ def name_throttle_reasons(mask: str | None) -> list[str] | None:
     return [name for place, name in enumerate(THROTTLE_REASONS) if int(mask, 16) >> place & 1]
 
 
-def find_device_node(address: str | None, sysfs: Path = Path("/sys/bus/pci/devices")) -> int | None:
-    """The NUMA node of a PCI device, by its address, which is not kept."""
-    found = re.fullmatch(r"(?:0000)?([0-9a-f:]{10}\.[0-7])", (address or "").strip().lower())
-    node = read_text(sysfs / found[1] / "numa_node") if found else ""
-    return int(node) if node.isdigit() else None  # -1 is the kernel's word for unknown
-
-
-def read_amd(ask: Callable[..., str | None] = run_command) -> list[Facts]:
+def read_amd(notes: list[str], ask: Callable[..., str | None] = run_command) -> list[Facts]:
     """AMD GPUs by amd-smi: a list, or since ROCm 7 a list in `gpu_data`."""
-    document = json.loads(ask("amd-smi", "static", "--json") or "[]")
+    try:
+        document = json.loads(ask("amd-smi", "static", "--json") or "[]")
+    except ValueError:
+        notes.append("amd-smi answered, but its JSON could not be read")
+        return []
 
     def get(entry: Any, *path: str) -> Any:
         for name in path:
             entry = entry.get(name) if isinstance(entry, dict) else None
         return entry.get("value") if isinstance(entry, dict) else entry
 
-    return [
-        describe_accelerator(
-            "amd",
-            "amd-smi",
-            model=get(entry, "asic", "market_name"),
-            memory_bytes=read_number(get(entry, "vram", "size"), MIB),
-            power_limit_watts=read_number(
-                get(entry, "limit", "socket_power") or get(entry, "limit", "max_power")
-            ),
-            numa_node=find_device_node(get(entry, "bus", "bdf")),
-            driver=get(entry, "driver", "version"),
-        )
-        for entry in (document["gpu_data"] if isinstance(document, dict) else document)
-    ]
+    found = []
+    for entry in document["gpu_data"] if isinstance(document, dict) else document:
+        power = get(entry, "limit", "socket_power") or get(entry, "limit", "max_power")
+        facts = {
+            "model": get(entry, "asic", "market_name"),
+            "memory_bytes": read_number(get(entry, "vram", "size"), MIB),
+            "power_limit_watts": read_number(power),
+            "driver": get(entry, "driver", "version"),
+        }
+        found.append(describe_accelerator("amd", "amd-smi", **facts))
+    return found
 
 
 def load_torch(notes: list[str]) -> Any:
@@ -313,7 +308,7 @@ def collect_report(with_torch: bool = True, with_hostname: bool = False) -> Fact
     limit = read_text(Path("/sys/fs/cgroup/memory.max"))
     if memory and limit.isdigit() and int(limit) < memory:
         notes.append(f"the cgroup allows {int(limit) / GIB:.1f} GiB of main memory")
-    accelerators = read_nvidia() + read_amd()
+    accelerators = read_nvidia() + read_amd(notes)
     if torch is not None and not accelerators:
         accelerators = read_torch_accelerators(torch, notes)
     if not accelerators:

@@ -276,7 +276,8 @@ def parse_amd_smi(text: str, node: str) -> list[Row]:
     for document in find_json(text):
         entries = document.get("gpu_data", []) if isinstance(document, dict) else document
         for entry in entries:
-            merged.setdefault(entry["gpu"], {}).update(flatten(entry))
+            if isinstance(entry, dict) and "gpu" in entry:  # `[12.3]` opens a line of dmesg
+                merged.setdefault(entry["gpu"], {}).update(flatten(entry))
     rows = []
     for index, values in sorted(merged.items()):
         row = make_row(node, index, AMD_SMI, values)
@@ -482,12 +483,17 @@ def main(arguments: list[str] | None = None) -> int:
     if options.demo:
         texts = {"demo": make_demo(8, DEMO_CHANGES)}
     elif options.files:
+        if len({path.stem for path in options.files}) < len(options.files):
+            raise UsageError("two files have the same name: one file is one node")
         texts = {path.stem: path.read_text(errors="replace") for path in options.files}
     else:
         texts = {"this node": read_this_node(report)}
     for node, text in texts.items():
-        if text:
+        try:
             report.rows += parse_node(text, node)
+        except UsageError:
+            if options.files:
+                raise
     judge_gpus(report.rows)
     missing = find_missing(report.rows, list(texts), options.expect)
     if not report.rows:

@@ -81,7 +81,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def start(main: Callable[[], int | None]) -> NoReturn:
-    """Run main() and exit: its status, 2 on UsageError, 130 on Ctrl-C, 141 on a closed pipe."""
+    """Run main() and exit: its status, 2 on UsageError or where a file of the command line cannot
+    be used, 130 on Ctrl-C, 141 on a closed pipe."""
     try:
         status = main() or 0
         sys.stdout.flush()
@@ -95,6 +96,11 @@ def start(main: Callable[[], int | None]) -> NoReturn:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         signal.raise_signal(signal.SIGPIPE)
         status = 141
+    except OSError as error:
+        if str(error.filename) not in sys.argv:
+            raise
+        print(f"{sys.argv[0].rpartition('/')[2]}: error: {error}", file=sys.stderr)
+        status = 2
     sys.exit(status)
 
 

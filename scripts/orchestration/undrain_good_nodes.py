@@ -13,8 +13,8 @@ resumes the clean ones. By default it changes nothing.
 ## What it looks at
 
 Nodes that are drained for exactly `--reason` and respond. On each: processes of users (UID from
-1000) and of jobs (by cgroup, SLURM_JOB_ID, or below slurmstepd), their state, and whether they have
-a GPU open. System services do not count.
+1000) and of jobs (by cgroup or SLURM_JOB_ID), their state, and whether they have a GPU open. System
+services do not count.
 
 It runs `python3` on the nodes, as root through `--connect` (ssh), 16 nodes at a time. `--kill`
 sends SIGTERM, and after 10 s SIGKILL, to processes that are still the ones it saw.
@@ -96,7 +96,7 @@ for folder in glob.glob("/proc/[0-9]*"):
     if fields:
         pid, started = int(folder[6:]), int(fields[19])
         processes.append({
-            "pid": pid, "parent": int(fields[1]), "started": started, "state": fields[0],
+            "pid": pid, "started": started, "state": fields[0],
             "seconds": max(0.0, uptime - started / ticks), "uid": uid, "name": name,
             "job": job.group(1) if job else "",
             "gpu": any(re.match("/dev/(nvidia|kfd)", link) for link in links),
@@ -147,7 +147,7 @@ class Outcome(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """How to run Python on a node, and which processes count. `only_job` is for the demo."""
+    """How to run Python on a node. `only_job` is for the demo: whose processes count."""
 
     connect: Sequence[str]
     timeout: float = 60.0
@@ -193,36 +193,22 @@ def look_at(node: str, reach: Reach) -> Look:
     try:
         return read_probe(json.loads(text.strip().rpartition("\n")[2]), reach)
     except ValueError:
-        return Look(None, failure=failure or "its answer is cut off")
+        return Look(None, failure or "its answer is cut off")
 
 
 def read_probe(seen: dict[str, Any], reach: Reach) -> Look:
-    """The processes that should not be there any more."""
-    by_pid = {process["pid"]: process for process in seen["processes"]}
-
-    def list_above(pid: int) -> list[int]:
-        """A process and its ancestors."""
-        above = [pid]
-        while (parent := by_pid.get(above[-1], {}).get("parent", 0)) > 1 and parent not in above:
-            above.append(parent)
-        return above
-
-    daemons = [process for process in by_pid.values() if process["name"].startswith("slurmstepd")]
-    # slurmstepd infinity is a service of newer versions, which holds a cgroup.
-    steps = {process["pid"] for process in daemons if "infinity" not in process["command"]}
-    own = list_above(seen["me"])
+    """The processes that should not be there any more: those of users and of jobs."""
 
     def counts(process: dict[str, Any]) -> bool:
-        above = list_above(process["pid"])
-        if process["state"] in "ZX" or process["pid"] in (1, *own) or seen["me"] in above:
+        if process["state"] in "ZX" or process["pid"] == seen["me"]:
             return False
         if reach.only_job is not None:
             return bool(process["job"] == reach.only_job)
         is_user = process["uid"] >= FIRST_UID and process["uid"] != NOBODY
-        is_user = is_user and process["name"] not in LOGIN_NAMES
-        return is_user or bool(process["job"]) or not steps.isdisjoint(above)
+        return bool(process["job"]) or (is_user and process["name"] not in LOGIN_NAMES)
 
-    return Look([process for pid, process in sorted(by_pid.items()) if counts(process)])
+    processes = sorted(seen["processes"], key=lambda process: process["pid"])
+    return Look([process for process in processes if counts(process)])
 
 
 def judge(look: Look) -> tuple[str, str]:

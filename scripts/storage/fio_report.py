@@ -7,8 +7,7 @@ r"""What do these results of fio say, and how do they compare?
 
 Reads the JSON of one or more runs of fio 3 (`--output-format=json` or `json+`) and prints one
 Markdown table: a row per job, direction and file, with the files of one job below each other.
-Warnings before, between and after the JSON do not matter, nor do several results in one file, or
-results of fio's client mode.
+Warnings around the JSON do not matter, nor do several results in one file, or fio's client mode.
 
 ## What is added up
 
@@ -17,8 +16,7 @@ latency (clat) is over all requests, percentiles come from the histograms of jso
 them). Jobs that did not run at the same time keep their own rows and are named as a problem,
 because the sum of their rates is the rate of nothing.
 
-Files that fio_scan kept (`NAME.run1.json`, `NAME.run2.json`) are repeats of one load: their row
-shows the medians, and `n`. The JSON has the rows of every file.
+Files that fio_scan kept (`NAME.run1.json`) are repeats of one load: their row shows the medians.
 
 ## How to run
 
@@ -30,8 +28,7 @@ shows the medians, and `n`. The JSON has the rows of every file.
 
 ## A good answer
 
-Every row is `ok`: direct I/O and no error. `buffered` rows are numbers of the page cache. A p99
-latency is no more than a few times the median.
+Every row is `ok`: direct I/O and no error. `buffered` rows are numbers of the page cache.
 
 Exit status: 0 done; 1 a file without results, a job that failed, or jobs that did not run at the
 same time; 2 wrong use.
@@ -100,17 +97,12 @@ def read_result(
                 problems.append(f"{source}, {name}, {direction}: {late}; they are not added")
             for added in [[part] for part in parts] if late or each_job else [parts]:
                 if added:
-                    row = describe_job(
-                        {**document.get("global options", {}), **jobs[0].get("job options", {})},
-                        len(added),
-                    )
+                    own = jobs[0].get("job options", {})
+                    row = describe_job(document.get("global options", {}) | own, len(added))
                     row |= {"source": source, "job": str(name), "direction": direction}
                     row |= {k: v for k, v in add_jobs(added).items() if k in UNITS}
-                    row["verdict"] = (
-                        "FAILED"
-                        if errors
-                        else ("ok" if row["access"] == "direct" else row["access"])
-                    )
+                    verdict = "ok" if row["access"] == "direct" else row["access"]
+                    row["verdict"] = "FAILED" if errors else verdict
                     rows.append(row | {"verdict_reason": ", ".join(errors) or None})
         if errors or len(rows) == count:
             problems.append(f"{source}, {name}: {', '.join(errors) or 'it did nothing'}")

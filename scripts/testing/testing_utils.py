@@ -176,8 +176,9 @@ def set_seed(seed: int = 42, *, deterministic: bool = False) -> int:
     with contextlib.suppress(ImportError):
         torch = importlib.import_module("torch")
         torch.manual_seed(seed)
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # before cuBLAS starts
-        torch.use_deterministic_algorithms(deterministic)
+        if deterministic:
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # before cuBLAS starts
+            torch.use_deterministic_algorithms(True)
     return seed
 
 

@@ -74,11 +74,19 @@ def test_amd_smi_in_both_shapes(env: Any, wrapped: bool) -> None:
     }
     entries = [first, {"asic": {"market_name": "AMD Instinct MI300X OAM"}, "vram": "N/A"}]
     text = json.dumps({"gpu_data": entries} if wrapped else entries)
-    one, other = env.read_amd(lambda *_: text)
+    one, other = env.read_amd([], lambda *_: text)
     assert (one["model"], one["driver"]) == ("AMD Instinct MI300X OAM", "6.10.5")
     assert (one["memory_bytes"], one["power_limit_watts"]) == (196592 * 1024**2, 550)
     assert (other["memory_bytes"], other["power_limit_watts"]) == (None, None)
     assert "0x1234" not in json.dumps([one, other])
+
+
+def test_unreadable_answers(env: Any) -> None:
+    """Words instead of a table are no GPUs."""
+    notes: list[str] = []
+    assert env.read_nvidia(lambda *_: "No devices were found") == []
+    assert env.read_amd(notes, lambda *_: "WARNING: no permission") == []
+    assert notes == ["amd-smi answered, but its JSON could not be read"]
 
 
 def test_cpu_topology(env: Any, tmp_path: Path) -> None:
@@ -101,23 +109,6 @@ def test_cpu_topology(env: Any, tmp_path: Path) -> None:
         "X",
         ["sse4_2", "avx2", "avx512f", "amx_bf16"],
     )
-
-
-@pytest.mark.parametrize(
-    ("address", "node"),
-    [
-        ("00000000:19:00.0", 1),
-        ("0000:19:00.0", 1),
-        ("0000:20:00.0", None),
-        ("../../../etc", None),
-        (None, None),
-    ],
-)
-def test_numa_node_of_a_device(env: Any, tmp_path: Path, address: str, node: int | None) -> None:
-    """As the kernel lists it, -1 being its word for unknown."""
-    nodes = {"0000:19:00.0/numa_node": "1\n", "0000:20:00.0/numa_node": "-1\n"}
-    write_file_tree(tmp_path, nodes)
-    assert env.find_device_node(address, tmp_path) == node
 
 
 @pytest.mark.parametrize(

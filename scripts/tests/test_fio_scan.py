@@ -168,15 +168,6 @@ def test_numbers_are_those_of_fio(
 
 @pytest.mark.nightly
 @pytest.mark.needs("fio")
-def test_the_page_cache_is_marked(run_tool: Callable[..., Any], tmp_path: Path) -> None:
-    """Numbers of memory are never ok, and say so."""
-    done = run_tool(TOOL, "--demo", str(tmp_path), "--buffered")
-    assert "read, buffered" in done.stdout
-    assert "numbers of memory, not of a drive" in done.stderr
-
-
-@pytest.mark.nightly
-@pytest.mark.needs("fio")
 def test_a_signal_ends_fio_and_cleans_up(read_json: Callable[[Path], Any], tmp_path: Path) -> None:
     """Nothing is left of the files and processes, and the JSON is incomplete."""
     place, path = tmp_path / "place", tmp_path / "out.json"

@@ -215,6 +215,21 @@ def test_nothing_that_names_a_machine_is_written(
         assert secret not in done.stdout + done.stderr + path.read_text()
 
 
+def test_a_driver_that_does_not_answer_is_status_1(
+    run_tool: Callable[..., Any], tmp_path: Path
+) -> None:
+    """With what nvidia-smi says, and a kernel log beside it."""
+    for name, text in (("nvidia-smi", "NVIDIA-SMI has failed"), ("dmesg", "[ 0.12] x")):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho '{text}'; exit 9\n")
+        (tmp_path / name).chmod(0o755)
+    done = run_tool(TOOL, environ={"PATH": str(tmp_path)})
+    assert (done.returncode, "note: nvidia-smi -q: NVIDIA-SMI has failed" in done.stderr) == (
+        1,
+        True,
+    )
+    assert "no accelerator was found" in done.stderr
+
+
 def test_no_accelerator_is_one_line_and_status_1(
     run_tool: Callable[..., Any], tmp_path: Path
 ) -> None:
