@@ -128,7 +128,7 @@ class _AppendixWriter:
         self.web = web
         self.chapters = {chapter.path: chapter for chapter in inspection.book.chapters}
         self.places: dict[str, dict[str, None]] = {name: {} for name in quoted.records}
-        self.figures: dict[str, dict[Figure, None]] = {}
+        self.published: dict[str, dict[Figure, None]] = {}
         for path, quotations in quoted.chapters.items():
             for quotation in quotations:
                 place = _link_section(self.chapters[path], quotation.opening.line)
@@ -136,7 +136,7 @@ class _AppendixWriter:
                     for name in number.records:
                         self.places[name][place] = None
                     for figure in number.figures:
-                        self.figures.setdefault(figure.table, {})[figure] = None
+                        self.published.setdefault(figure.table, {})[figure] = None
 
     def write(self) -> Iterator[str]:
         if not self.quoted.chapters:
@@ -161,10 +161,10 @@ class _AppendixWriter:
             yield from ("", "## Records")
         for name, number in self.quoted.records.items():
             yield from self._write_record(number, name, self.evidence.records[name])
-        if self.figures:
+        if self.published:
             yield from ("", "## Published figures")
-        for table in sorted(self.figures):
-            yield from self._write_table(table, list(self.figures[table]))
+        for table in sorted(self.published):
+            yield from self._write_table(table, list(self.published[table]))
 
     # --- links to the web ---
 

@@ -18,7 +18,6 @@ from markdown_it.token import Token
 
 from bindery.check.inspect import Inspection
 from bindery.core.model import Chapter, Link, ResolvedBook, ToFile
-from bindery.evidence.quotations import Region
 from bindery.markdown.raw_html import Piece, Tag, Text
 
 Kind = Literal["table", "figure"]
@@ -197,11 +196,11 @@ class _Reader:
             yield "figure", shown[0].slug, title
 
     def _find_title(self, token: Token, own: str = "", alt: str = "") -> str:
-        region = self._find_region(token.map[0] + 1) if token.map else None
-        if region is not None:
-            view = self._inspection.evidence.views.get(region.name)
-            if view is not None:
-                return view.title
+        line = token.map[0] + 1 if token.map else 0
+        views = self._inspection.evidence.views
+        for region in self._regions:
+            if region.opening.line < line < region.closing.line and region.name in views:
+                return views[region.name].title
         return own or _add_sentence(self._name_section(), alt)
 
     def _name_section(self) -> str:
@@ -210,9 +209,6 @@ class _Reader:
         if _fold(heading) not in self._shared or _fold(heading) == _fold(chapter):
             return heading
         return f"{chapter.partition(': ')[0]}: {heading}"
-
-    def _find_region(self, line: int) -> Region | None:
-        return next((r for r in self._regions if r.opening.line < line < r.closing.line), None)
 
 
 def _add_sentence(heading: str, alt: str) -> str:

@@ -27,7 +27,7 @@ from bindery.render.appendix import TITLE, append_appendix, find_appendix, write
 from bindery.render.completeness import Contents, read_contents
 from bindery.render.provenance_notes import (
     Marks,
-    NumberNote,
+    NumberOrigins,
     Place,
     place_letters,
     place_marks,
@@ -45,19 +45,6 @@ if TYPE_CHECKING:
     from conftest import BookMaker, Runner
 
 Filler = Callable[..., Path]
-PREFACE_IN_HTML = """\
-# Preface
-
-<div>
-<!-- table: times -->
-<!-- /table -->
-</div>
-
-| a | b | c |
-| - | - | - |
-| 1 | 2 | 3 |
-| 4 | 5 | 6 |
-"""
 RECORD = "scripts/records/timer/cpu-x86_64-2core_20261120.json"
 
 
@@ -90,14 +77,14 @@ def open_page(fill_book: Filler, run_bindery: Runner) -> Callable[..., Any]:
 
 def find_cells(article: Any, table: int = 0) -> dict[str, Any]:
     """The numbers of a table with notes, by their text without marks."""
-    tables = article.xpath(".//table[@data-origins]")
+    tables = article.xpath(".//table[@data-note]")
     return {cell.text: cell for cell in tables[table].xpath(".//td[@data-number]")}
 
 
 def read_notes(article: Any, cell: Any) -> list[str]:
     """The notes that a number names, as text."""
-    owner = cell.xpath("ancestor-or-self::*[@data-origins]")[0].get("data-origins")
-    ends = cell.get("data-sources").split()
+    owner = cell.xpath("ancestor-or-self::*[@data-note]")[0].get("data-note")
+    ends = cell.get("data-origins").split()
     if cell.get("data-formula"):
         ends.insert(0, f"formula.{cell.get('data-formula')}")
     notes = [article.xpath(f".//details[@id='{owner}']//*[@id='{owner}.{end}']") for end in ends]
@@ -150,7 +137,7 @@ def test_every_class_that_occurs_is_explained(open_page: Callable[..., Any]) -> 
     """Each number's class has its meaning in the notes that it names."""
     article = open_page("index.html")
     for cell in article.xpath(".//*[@data-number]"):
-        owner = cell.xpath("ancestor-or-self::*[@data-origins]")[0].get("data-origins")
+        owner = cell.xpath("ancestor-or-self::*[@data-note]")[0].get("data-note")
         kind = cell.get("data-number")
         assert article.xpath(f".//details[@id='{owner}']//dd[@data-class='{kind}']")
 
@@ -196,7 +183,7 @@ def test_a_run_that_found_a_problem_says_so(
 def test_a_table_of_the_author_has_no_notes(open_page: Callable[..., Any]) -> None:
     """Only tables between markers get marks and notes."""
     tables = open_page("index.html").xpath(".//table")
-    assert [table.get("data-origins") is not None for table in tables] == [True, False]
+    assert [table.get("data-note") is not None for table in tables] == [True, False]
     assert tables[1].xpath(".//sup | .//*[@data-number]") == []
 
 
@@ -228,18 +215,34 @@ def test_of_an_edited_table_nothing_is_said(
     path = root / "README.md"
     path.write_text(path.read_text().replace("|    0.25 |", "|    0.26 |").replace("0.50 s", "9 s"))
     article = open_page("index.html", root)
-    assert article.xpath(".//table[@data-origins]") == []
+    assert article.xpath(".//table[@data-note]") == []
     # The other value is as its view gives it, and stays explained.
     assert [e.text_content() for e in article.xpath(".//span[@data-number]")] == ["7200"]
 
 
-def test_what_is_no_table_for_markdown_has_no_notes(
-    make_book: BookMaker, open_page: Callable[..., Any]
-) -> None:
-    """A region inside raw HTML is refused, and in a lenient build its notes go to no other
-    table."""
-    article = open_page("index.html", make_book({**FILES, "README.md": PREFACE_IN_HTML}))
-    assert article.xpath(".//*[@data-origins] | .//details[@class='origins']") == []
+@pytest.mark.parametrize(
+    ("region", "said", "hint"),
+    [
+        ("<div>\n<!-- table: times -->\n<!-- /table -->\n</div>",
+         "this marker stands inside raw HTML", "put an empty line before it"),
+        ("<!-- table: times -->\n    | a | b | c |\n    | - | - | - |\n<!-- /table -->",
+         "Markdown reads no table here", "remove the lines between the two markers"),
+    ],
+)  # fmt: skip
+def test_a_region_without_a_table_fails_the_build(
+    make_book: BookMaker, open_page: Callable[..., Any], run_bindery: Runner,
+    region: str, said: str, hint: str,
+) -> None:  # fmt: skip
+    """Inside raw HTML, or in a block of code, there is no table to which origins could belong: the
+    build says what to do. A lenient build shows them at no other table."""
+    author = "| a | b | c |\n| - | - | - |\n| 1 | 2 | 3 |\n| 4 | 5 | 6 |\n"
+    root = make_book({**FILES, "README.md": f"# Preface\n\n{region}\n\n{author}"})
+    ended = run_bindery("html", folder=root)
+    assert ended.status == 1
+    assert said in ended.stderr
+    assert hint in ended.stderr
+    article = open_page("index.html", root)
+    assert article.xpath(".//*[@data-note] | .//details[@class='origins']") == []
     assert len(article.xpath(".//table")) == 1
 
 
@@ -432,37 +435,37 @@ SOURCES = st.frozensets(st.integers(1, 4), min_size=1, max_size=3).map(
 )
 NOTES = st.dictionaries(
     st.tuples(st.integers(1, 5), st.integers(0, 4)),
-    st.builds(NumberNote, st.just("vendor"), st.sampled_from(("", "", "a", "b")), SOURCES),
+    st.builds(NumberOrigins, st.just("vendor"), st.sampled_from(("", "", "a", "b")), SOURCES),
     max_size=20,
 )
 
 
 def read_mark(marks: Marks, place: Place) -> tuple[int, ...]:
     """The sources of a number as a reader of the printed table finds them."""
-    if place in marks.sources:
-        return marks.sources[place]
+    if place in marks.origins:
+        return marks.origins[place]
     default = {"columns": (0, place[1]), "rows": (place[0], 0), "table": None}[marks.rule]
-    return marks.default if default is None else marks.sources.get(default, ())
+    return marks.default if default is None else marks.origins.get(default, ())
 
 
 @given(notes=NOTES)
-def test_marks_lead_back_to_the_sources(notes: dict[Place, NumberNote]) -> None:
+def test_marks_lead_back_to_the_sources(notes: dict[Place, NumberOrigins]) -> None:
     """By the rule that is printed, a reader finds each source of each number, and no mark is
     wasted: never more than one for each number, nor any where all have the same."""
     marks = place_marks(notes)
     for place, note in notes.items():
         others = {s for p, n in notes.items() if p[0] == place[0] and not n.formula
-                  for s in n.sources}  # fmt: skip
-        if note.formula and others.issuperset(note.sources):
+                  for s in n.origins}  # fmt: skip
+        if note.formula and others.issuperset(note.origins):
             continue
-        assert set(note.sources) <= set(read_mark(marks, place))
-    assert len(marks.sources) <= len(notes)
-    if len({note.sources for note in notes.values()}) == 1:
-        assert marks.sources == {}
+        assert set(note.origins) <= set(read_mark(marks, place))
+    assert len(marks.origins) <= len(notes)
+    if len({note.origins for note in notes.values()}) == 1:
+        assert marks.origins == {}
 
 
 @given(notes=NOTES)
-def test_every_formula_has_its_letter(notes: dict[Place, NumberNote]) -> None:
+def test_every_formula_has_its_letter(notes: dict[Place, NumberOrigins]) -> None:
     """The letter of a number stands at it or at the heading of its column, and nothing else."""
     letters = place_letters(notes)
     for (row, column), note in notes.items():

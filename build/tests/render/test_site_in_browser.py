@@ -337,7 +337,7 @@ def test_the_keyboard_reads_where_numbers_come_from(open_evidence: Callable[...,
     page.keyboard.press("Tab")
     assert read_focus().startswith("192"), "the table remembers where its reader was"
     stops = page.locator("table [tabindex='0']").count()
-    assert stops == page.locator("table[data-origins]").count()
+    assert stops == page.locator("table[data-note]").count()
 
 
 def test_a_number_in_a_sentence_can_be_focused(open_evidence: Callable[..., Any]) -> None:

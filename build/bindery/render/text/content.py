@@ -99,10 +99,10 @@ class TableAddition:
 
 @dataclass(frozen=True, slots=True)
 class Additions:
-    """XHTML that an output adds to the text of a chapter, by lines of its source."""
+    """XHTML that an output adds to the text of a chapter."""
 
-    tables: Mapping[int, TableAddition] = field(default_factory=dict)
-    """By the line on which a table begins."""
+    tables: Mapping[str, TableAddition] = field(default_factory=dict)
+    """By the id of the table."""
     blocks: Mapping[int, str] = field(default_factory=dict)
     """Behind the block of raw HTML to which a line belongs."""
     inlines: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
@@ -362,8 +362,8 @@ class _Writer:
         self._end_open_paragraph()
         rows = _read_rows(tokens, index)
         self.headings = rows[0] if rows else []
-        added = self.additions.tables.get(token.map[0] + 1) if token.map else None
-        self.table_addition = added = added or _NO_TABLE_ADDITION
+        added = self.additions.tables.get(token.meta["id"], _NO_TABLE_ADDITION)
+        self.table_addition = added
         self.row = -1
         identifier = self._id(token.meta["id"])
         if self.dialect.scrolls:

@@ -7,7 +7,7 @@
 "use strict";
 
 (() => {
-  const MOST_SOURCES = 4;
+  const MOST_ORIGINS = 4;
   const STEPS = {
     ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0],
     Home: [0, -Infinity], End: [0, Infinity],
@@ -18,7 +18,7 @@
   const findNumber = (target) =>
     target instanceof Element ? target.closest("[data-number]") : null;
   const findNotes = (number) =>
-    document.getElementById(number.closest("[data-origins]").dataset.origins);
+    document.getElementById(number.closest("[data-note]").dataset.note);
   const findNote = (notes, end) => document.getElementById(`${notes.id}.${end}`);
 
   function copy(note) {
@@ -29,7 +29,7 @@
 
   function describe(number, byKeyboard) {
     const notes = findNotes(number);
-    const { number: kind, sources, formula } = number.dataset;
+    const { number: kind, origins, formula } = number.dataset;
     const parts = [];
     const head = document.createElement("p");
     const name = document.createElement("b");
@@ -41,12 +41,12 @@
       line.append(...copy(findNote(notes, `formula.${formula}`)).childNodes);
       parts.push(line);
     }
-    const all = sources.split(" ");
+    const all = origins.split(" ");
     const list = document.createElement("ul");
-    list.append(...all.slice(0, MOST_SOURCES).map((source) => copy(findNote(notes, source))));
+    list.append(...all.slice(0, MOST_ORIGINS).map((origin) => copy(findNote(notes, origin))));
     parts.push(list);
     const hints = [];
-    if (all.length > MOST_SOURCES) hints.push(`and ${all.length - MOST_SOURCES} more in the notes`);
+    if (all.length > MOST_ORIGINS) hints.push(`and ${all.length - MOST_ORIGINS} more in the notes`);
     if (byKeyboard) hints.push("Enter: to the notes");
     if (hints.length) {
       const hint = document.createElement("p");
@@ -63,7 +63,7 @@
 
   const grids = new Map();
 
-  for (const table of document.querySelectorAll("table[data-origins]")) {
+  for (const table of document.querySelectorAll("table[data-note]")) {
     const cells = [...table.querySelectorAll("[data-number]")];
     if (!cells.length) continue;
     for (const cell of cells) cell.tabIndex = -1;
@@ -93,7 +93,7 @@
   function openNotes(number) {
     const notes = findNotes(number);
     notes.open = true;
-    const note = findNote(notes, number.dataset.sources.split(" ")[0]);
+    const note = findNote(notes, number.dataset.origins.split(" ")[0]);
     tip.hide();
     note.focus();
     left = { number, notes };
