@@ -111,6 +111,7 @@ def test_control_characters_are_shown_as_pictures() -> None:
     assert "an escape ␛[0m, a null \N{REPLACEMENT CHARACTER} and a delete" in text
 
 
+@pytest.mark.needs("python:latex2mathml", "python:ziamath")
 def test_maths_is_read_where_the_book_asks_for_it() -> None:
     """With `maths: true` dollars hold formulas, in the line or in a paragraph of their own."""
     text = render("An $x_1$ here.\n\n$$\na < b\n$$\n", PlainDialect(), maths=True)
