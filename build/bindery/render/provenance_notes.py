@@ -70,9 +70,9 @@ def write_additions(
     quoted = find_quoted(inspection)
     day, appendix = edition.date.date(), find_appendix(inspection)
     return {
-        chapter.path: _NoteWriter(
-            inspection, day, quoted, dialect, folds, appendix, chapter
-        ).write(quoted.chapters[chapter.path])
+        chapter.path: _NoteWriter(inspection, day, quoted, dialect, folds, appendix, chapter).write(
+            quoted.chapters[chapter.path]
+        )
         for chapter in inspection.book.chapters
         if chapter.path in quoted.chapters
     }

@@ -622,56 +622,66 @@ class _Writer:
                     pass
 
     def _open_raw(self, index: int, tag: Tag, token: Token) -> None:
-        name = tag.name
-        identifier: str = token.meta["piece_ids"].get(index, "")
+        ended = _ENDS.get(tag.name, frozenset())
+        while self.raw and self.raw[-1] in ended:
+            self.out.append(f"</{self.raw.pop()}>")
         link: Link | None = token.meta["piece_links"].get(index)
-        for other in list(_ENDS.get(name, ())):
-            if self.raw and self.raw[-1] == other:
-                self.out.append(f"</{self.raw.pop()}>")
-        if name == "img":
-            kept = [(k, v) for k, v in tag.kept_attributes if k in ("width", "height", "title")]
-            if link is not None:
-                kept += self._write_srcset(token.meta["piece_sources"][index])
-                self._show_image(link, identifier, tag.get("alt") or "", kept)
-            return
-        if name == "source":
-            self._write_sources(tag, token.meta["piece_sources"][index])
-            return
-        if name in VOID_ELEMENTS:
-            self.out.append(f"<{name}/>")
-            return
-        if name == "a" and link is not None:
-            self._start_link(link, tag.get("title") or "")
-            self.raw.append(self.links.pop().strip("</>"))
-            explicit = tag.get("id") or tag.get("name")
-            if explicit:
-                self.out.append(f'<span id="{self._id(explicit)}"></span>')
-            return
-        rank = token.meta["piece_ranks"].get(index)
-        shown = f"h{rank}" if rank else self._find_shown(name)
-        explicit = tag.get("id") or (tag.get("name") if name == "a" else None)
-        attributes = [
-            (key, value or key if key in ("open", "reversed") else value)
-            for key, value in tag.kept_attributes
-            if key not in ("id", "name", "href", "src", "srcset", "align")
-        ]
-        align = "center" if name == "center" else (tag.get("align") or "").lower()
-        if align in ("left", "right", "center", "justify") and name != "table":
-            attributes.append(("style", f"text-align: {align}"))
-        if name == "table" and self.dialect.scrolls:
+        match tag.name:
+            case "img" if link is not None:
+                sources = token.meta["piece_sources"][index]
+                self._show_raw_image(tag, link, token.meta["piece_ids"][index], sources)
+            case "img":
+                pass
+            case "source":
+                self._write_sources(tag, token.meta["piece_sources"][index])
+            case name if name in VOID_ELEMENTS:
+                self.out.append(f"<{name}/>")
+            case "a" if link is not None:
+                self._open_raw_link(tag, link)
+            case _:
+                identifier: str | None = token.meta["piece_ids"].get(index)
+                self._open_element(tag, identifier, token.meta["piece_ranks"].get(index))
+
+    def _show_raw_image(
+        self, tag: Tag, link: Link, identifier: str, sources: Sequence[tuple[Link, str]]
+    ) -> None:
+        kept = [(k, v) for k, v in tag.kept_attributes if k in ("width", "height", "title")]
+        kept += self._write_srcset(sources)
+        self._show_image(link, identifier, tag.get("alt") or "", kept)
+
+    def _open_raw_link(self, tag: Tag, link: Link) -> None:
+        self._start_link(link, tag.get("title") or "")
+        self.raw.append(self.links.pop().strip("</>"))
+        self._mark_place(tag.get("id") or tag.get("name"))
+
+    def _open_element(self, tag: Tag, identifier: str | None, rank: int | None) -> None:
+        """Open any other element; one that the chapter counts has an identifier, a heading also a
+        rank. The anchor of a heading may be empty, as GitHub makes it of punctuation alone."""
+        explicit = tag.get("id") or (tag.get("name") if tag.name == "a" else None)
+        shown = f"h{rank}" if rank else self._find_shown(tag.name)
+        if tag.name == "table" and self.dialect.scrolls:
             self._open_table_box("Table")
             self.raw.append(_TABLE_BOX)
-        # The anchor of a heading may be empty, as GitHub makes it of punctuation alone.
-        own = identifier if index in token.meta["piece_ids"] else explicit
+        attributes = _list_attributes(tag)
+        own = explicit if identifier is None else identifier
         if own is not None:
             attributes.insert(0, ("id", self.dialect.write_id(self.chapter, own)))
         text = "".join(f' {key}="{escape_attribute(value)}"' for key, value in attributes)
-        if rank and not dict(self.chapter.inventory.headings).get(identifier):
+        if (
+            rank
+            and identifier is not None
+            and not dict(self.chapter.inventory.headings).get(identifier)
+        ):
             text += self._write_title(identifier)
         self.out.append(f"<{shown}{text}>")
         self.raw.append(shown)
-        if identifier and explicit:
-            self.out.append(f'<span id="{self._id(explicit)}"></span>')
+        if identifier:
+            self._mark_place(explicit)
+
+    def _mark_place(self, anchor: str | None) -> None:
+        """An anchor that the author gave to an element that has another id."""
+        if anchor:
+            self.out.append(f'<span id="{self._id(anchor)}"></span>')
 
     def _write_sources(self, tag: Tag, sources: Sequence[tuple[Link, str]]) -> None:
         srcset = self._write_srcset(sources)
@@ -720,6 +730,19 @@ class _Writer:
 
 _SHOWN_AS = {"center": "div", "tt": "code", "big": "span"}
 """Old elements that XHTML has no more, and what shows the same."""
+
+
+def _list_attributes(tag: Tag) -> list[tuple[str, str]]:
+    """The attributes of a raw element that its XHTML keeps; alignment becomes a style."""
+    attributes = [
+        (key, value or key if key in ("open", "reversed") else value)
+        for key, value in tag.kept_attributes
+        if key not in ("id", "name", "href", "src", "srcset", "align")
+    ]
+    align = "center" if tag.name == "center" else (tag.get("align") or "").lower()
+    if align in ("left", "right", "center", "justify") and tag.name != "table":
+        attributes.append(("style", f"text-align: {align}"))
+    return attributes
 
 
 def _find_right_columns(tokens: Sequence[Token], index: int) -> list[int]:
