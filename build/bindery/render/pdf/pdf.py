@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from lxml import etree
 from markupsafe import Markup
 from PIL import Image
 from weasyprint.urls import FatalURLFetchingError
@@ -27,23 +28,22 @@ from bindery.core.config import Config
 from bindery.core.model import BookError, Chapter, Finding, Part, ResolvedBook, Severity, Span
 from bindery.core.whole_files import name_target, write_whole
 from bindery.render.addresses import join_id, make_prefixes
-from bindery.render.captions_and_roles import dress
 from bindery.render.completeness import Proof
 from bindery.render.frames import fill_frame
 from bindery.render.images import Prepared, gather_images, list_images
 from bindery.render.numbering import Exhibit, Kind, list_exhibits, number_chapters
 from bindery.render.pdf.book_index import Subject, collect_index, write_index
+from bindery.render.pdf.dressing import dress
 from bindery.render.pdf.joined import JoinedDialect
+from bindery.render.pdf.page_numbers import find_page_numbers, write_page_numbers
 from bindery.render.pdf.paper import PAPERS
 from bindery.render.pdf.proof import prove_pdf
 from bindery.render.pdf.typesetting import (
     ClosedFetcher,
     Typesetter,
     find_package_folder,
-    find_page_numbers,
     keep_log,
     write_file,
-    write_page_numbers,
 )
 from bindery.render.provenance_notes import write_additions, write_roman
 from bindery.render.text.content import NOTHING_ADDED, find_title_slug, render_chapter
@@ -197,8 +197,9 @@ def _join_book(
         cover=f"image:{cover.name}" if cover else "",
         cover_colour=_find_corner_colour(cover) if cover else "",
     )
-    root = ElementTree.fromstring(text)
-    dress(root, exhibits)
+    tree = etree.fromstring(text, etree.XMLParser(huge_tree=True))
+    dress(tree, exhibits)
+    root = ElementTree.fromstring(etree.tostring(tree))
     tools = [tool.name for tool in config.tools]
     subjects = collect_index(root, tools, find_glossary(inspection.book))
     if subjects:

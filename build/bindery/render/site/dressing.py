@@ -11,8 +11,7 @@ from lxml import etree
 from bindery.render.glossary import Term, collect_terms, mark_terms
 from bindery.render.numbering import Exhibit
 from bindery.render.site.reading import UNSAID
-from bindery.render.table_notes import mark_table_notes
-from bindery.render.text.captions import caption_exhibit
+from bindery.render.text.captions import caption_exhibit, mark_table_notes
 
 _XHTML = "{http://www.w3.org/1999/xhtml}"
 _IN_SIGHT = 8

@@ -1,19 +1,17 @@
-"""What paper needs around the text: captions, languages of code, lines and glyphs as they ought
-to be."""
+"""What paper needs around the text: captions, languages of code, glyphs for every sign."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree
 
 import pytest
 from bindery.book.this_edition import find_edition
 from bindery.check.inspect import inspect_book
-from bindery.render.captions_and_roles import dress, find_language_name
 from bindery.render.numbering import Exhibit, Kind
-from bindery.render.pdf.paper import PAPERS
+from bindery.render.pdf.dressing import dress
 from bindery.render.pdf.pdf import build_pdf
-from bindery.render.pdf.typesetting import ClosedFetcher, Typesetter, find_package_folder
+from bindery.render.text.captions import find_language_name
+from lxml import etree
 from pdf_tags import count_empty_boxes, find_strange_fonts
 from validators import read_words
 
@@ -23,9 +21,9 @@ if TYPE_CHECKING:
 
 def dress_text(text: str, kind: Kind = "figure") -> str:
     """A body dressed, with one exhibit whose id is x."""
-    root = ElementTree.fromstring(f"<body>{text}</body>")
+    root = etree.fromstring(f"<body>{text}</body>")
     dress(root, {"x": Exhibit(kind, "c.md", "x", "1.1", "Its title")})
-    return "".join(ElementTree.tostring(child, "unicode") for child in root)
+    return "".join(etree.tostring(child, encoding="unicode") for child in root)
 
 
 CAPTION = '<span class="label">{} 1.1</span> Its title'
@@ -35,7 +33,7 @@ FIGURE = f'<figcaption class="caption">{CAPTION.format("Figure")}</figcaption>'
 def test_a_table_gets_its_caption() -> None:
     """First in the table, where the tags of a PDF may have it."""
     assert dress_text('<table id="x"><tr/></table>', "table") == (
-        f'<table id="x"><caption class="caption">{CAPTION.format("Table")}</caption><tr /></table>'
+        f'<table id="x"><caption class="caption">{CAPTION.format("Table")}</caption><tr/></table>'
     )
 
 
@@ -45,7 +43,7 @@ def test_a_note_below_a_table_is_marked() -> None:
         "<p><em>Before</em></p><table/><p><em>One</em></p><p><em>Two</em></p>"
         "<p><em>Words</em> of the text</p><p><em>After</em></p>"
     )
-    notes = ElementTree.fromstring(f"<body>{text}</body>").findall("p[@class='table-note']")
+    notes = etree.fromstring(f"<body>{text}</body>").findall("p[@class='table-note']")
     assert ["".join(note.itertext()) for note in notes] == ["One", "Two"]
 
 
@@ -53,7 +51,7 @@ def test_the_caption_of_the_author_gets_the_number() -> None:
     """A table has one caption, and what the author wrote in it stays."""
     assert dress_text('<table id="x"><caption>His <b>own</b></caption><tr/></table>', "table") == (
         '<table id="x"><caption class="caption"><span class="label">Table 1.1</span> '
-        "His <b>own</b></caption><tr /></table>"
+        "His <b>own</b></caption><tr/></table>"
     )
 
 
@@ -69,17 +67,17 @@ def test_the_caption_of_a_narrow_table_is_as_wide_as_the_page() -> None:
     [
         (
             '<p class="figure"><img id="x" alt="a"/></p>',
-            f'<figure><img id="x" alt="a" />{FIGURE}</figure>',
+            f'<figure><img id="x" alt="a"/>{FIGURE}</figure>',
         ),
         (
             '<p style="s"><a href="#"><img id="x" alt="a"/></a></p>',
-            f'<figure style="s"><a href="#"><img id="x" alt="a" /></a>{FIGURE}</figure>',
+            f'<figure style="s"><a href="#"><img id="x" alt="a"/></a>{FIGURE}</figure>',
         ),
         (
             '<div>Words <img id="x" alt="a"/> behind</div>',
-            f'<div>Words <figure><img id="x" alt="a" />{FIGURE}</figure> behind</div>',
+            f'<div>Words <figure><img id="x" alt="a"/>{FIGURE}</figure> behind</div>',
         ),
-        ('<p><img id="x" alt=""/></p>', f'<figure><img id="x" alt="Its title" />{FIGURE}</figure>'),
+        ('<p><img id="x" alt=""/></p>', f'<figure><img id="x" alt="Its title"/>{FIGURE}</figure>'),
     ],
 )
 def test_a_figure_gets_its_caption(text: str, dressed: str) -> None:
@@ -108,32 +106,6 @@ def test_a_footnote_is_a_note() -> None:
     assert dress_text('<ol class="footnotes"><li id="n">A <b>b</b> c<p>d</p></li></ol>') == (
         '<ol class="footnotes"><li id="n"><note>A <b>b</b> c<p>d</p></note></li></ol>'
     )
-
-
-PARAGRAPH = (
-    "<p><strong>CPU cores.</strong> Token ids need no work worth counting. Images do: with 32 "
-    "images of 1,024 tokens each per accelerator and an assumed 20 ms of one core per image, a "
-    "node spends <code>8 * 32 * 0.02 = 5.1</code> core-seconds on each step.</p>"
-)
-
-
-@pytest.mark.parametrize("width", range(120, 160, 2))
-def test_lines_are_filled(width: int) -> None:
-    """No line ends before the word that would still fit on it."""
-    setter = Typesetter(PAPERS["a4"], ClosedFetcher((find_package_folder(),)))
-    page = f'<html lang="en"><body style="width: {width}mm">{PARAGRAPH}</body></html>'
-    document = setter.lay_out(ElementTree.fromstring(page))
-    lines = [
-        box
-        for box in document.pages[0]._page_box.descendants()
-        if type(box).__name__ == "LineBox" and box.element_tag == "p"
-    ]
-    room = lines[0].width if lines[0].width > 300 else width / 25.4 * 96
-    for line in lines[:-1]:
-        used = sum(child.width for child in line.children)
-        assert used > 0.8 * min(room, width / 25.4 * 96), [
-            b.text for b in line.descendants() if hasattr(b, "text")
-        ]
 
 
 SYMBOLS = "←→↔⇒↪ ∈∑√∞≈≠≤≥×÷ ■□▲△◆○●◦ ★☆☐☑☒ ✓✔✗✘ ①② ⌘⏎ ½⅓ ₂² ℓΩ αβγΔ €£ ␛ …–—“”"
