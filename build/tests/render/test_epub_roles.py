@@ -50,12 +50,6 @@ def show(dressed: Dressed) -> str:
     return inner.replace(f" {NAMES}", "").replace(' xmlns:epub="http://www.idpf.org/2007/ops"', "")
 
 
-def test_a_note_below_a_table_is_marked() -> None:
-    """What is stressed as a whole below a table is its note, and is set small."""
-    text = show(dress("<table><tr><td>a</td></tr></table><p><em>As sold.</em></p><p>Text.</p>"))
-    assert '<p class="table-note"><em>As sold.</em></p><p>Text.</p>' in text
-
-
 @pytest.mark.parametrize(
     ("given", "dressed"),
     [

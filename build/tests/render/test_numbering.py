@@ -9,7 +9,7 @@ import pytest
 from bindery.book.this_edition import find_edition
 from bindery.check.inspect import inspect_book
 from bindery.render.appendix import append_appendix
-from bindery.render.numbering import Exhibit, list_exhibits, number_chapters, shorten_text
+from bindery.render.numbering import list_exhibits, number_chapters, shorten_text
 from evidence_book import EPOCH, FILES
 from hypothesis import given
 from hypothesis import strategies as st
@@ -157,13 +157,6 @@ def test_what_is_no_figure(make_book: BookMaker, text: str) -> None:
     assert list_in(root) == []
 
 
-def test_a_table_of_raw_html_is_a_table(make_book: BookMaker) -> None:
-    """It is numbered where it stands; the heading may be raw as well."""
-    raw = '<h2 align="center">Raw</h2>\n\n<table>\n<tr><td>1</td></tr>\n</table>\n'
-    root = make_book({"c.md": f"# C\n\n{TABLE}\n{raw}"})
-    assert list_in(root) == [("Table 1.1", "C"), ("Table 1.2", "Raw")]
-
-
 def test_the_title_of_a_view_comes_first(
     make_book: BookMaker, run_bindery: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,8 +182,3 @@ def test_a_title_is_short_and_from_the_text(text: str) -> None:
     title = shorten_text(text)
     assert len(title) <= 111
     assert " ".join(text.split()).startswith(title.removesuffix("\u2026"))
-
-
-def test_a_label_is_what_a_reader_says() -> None:
-    """Kind and number, as in the list of tables."""
-    assert Exhibit("table", "c.md", "table.1", "3.2", "T").label == "Table 3.2"

@@ -25,7 +25,6 @@ from bindery.render.pdf.pdf import build_pdf
 from bindery.render.pdf.proof import prove_pdf
 from bindery.render.pdf.typesetting import ClosedFetcher
 from bindery.render.site.building import build_site
-from bindery.render.text.highlighting import highlight_code
 from PIL import Image
 from weasyprint.urls import FatalURLFetchingError
 
@@ -200,7 +199,6 @@ def test_page_numbers_beside_links_are_those_of_the_pages(small: LaidOut) -> Non
     assert seen >= 3 + 8
 
 
-LINES_OF_CODE = ("x" * 433, "word " * 87, "├── ≥ α " * 50, "日本" * 60)
 ABBREVIATIONS = (
     "data parallelism (DP)",
     "tensor parallelism (TP)",
@@ -214,7 +212,6 @@ LONG = "\n\n".join(
         "## Same",
         "[A link](README.md#same), [another](two/README.md#wide-table), and the end.",
         *["Words. " * 90] * 30,
-        *(f"```\n{text}\n```" for text in LINES_OF_CODE),
         '<img src="square.png" alt="a" width="96">',
         '<p align="center"><img src="square.png" alt="b" width="50%"> beside</p>',
         *(
@@ -304,30 +301,6 @@ def test_no_text_is_wider_than_its_cell(small: LaidOut) -> None:
         return count + sum(check(child, cell) for child in box.all_children())
 
     assert sum(check(page._page_box, None) for page in document.pages) > 40
-
-
-def test_long_code_is_broken_with_a_mark(small: LaidOut) -> None:
-    """A line of 468 columns goes over several lines, each continuation with its mark."""
-    document = small.document
-    marks = [
-        box
-        for page in document.pages
-        for box in _walk(page._page_box)
-        if box.element is not None
-        and box.element.get("class") == "wrap"
-        and hasattr(box, "pango_layout")
-        and box.element_tag == "artifact"
-    ]
-    assert len(marks) == 5
-
-
-def test_no_line_of_code_is_broken_a_second_time(long: LaidOut) -> None:
-    """The engine has nothing left to break: each of its lines is one of those made here."""
-    columns = long.dialect.code_columns
-    assert columns is not None
-    for number, text in enumerate(LINES_OF_CODE, 1):
-        expected = highlight_code(text + "\n", "", columns).split("\n")
-        assert len(_list_lines(long.document, f"three--code.{number}")) == len(expected) > 1
 
 
 def _list_lines(document: Any, identifier: str) -> list[Any]:

@@ -135,18 +135,6 @@ def test_marks_of_broken_lines_are_not_read_out(hard: Path) -> None:
     assert artifacts > len(tags.owned)
 
 
-def test_links_say_where_they_lead(hard: Path) -> None:
-    """A listener is told the words of a link, not the name of its destination."""
-    with pikepdf.open(hard) as file:
-        words = {
-            str(annotation.Contents)
-            for page in file.pages
-            for annotation in page.get("/Annots", ())
-        }
-    assert {"a link", "Back"} <= words
-    assert not any("--" in word for word in words)
-
-
 def break_tags(path: Path, change: Any) -> list[str]:
     """The faults of a PDF after something was changed in it."""
     with pikepdf.open(path, allow_overwriting_input=True) as file:

@@ -7,7 +7,6 @@ import subprocess
 import zipfile
 from collections.abc import Callable, Mapping
 from datetime import date, timedelta
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +14,8 @@ import pytest
 from bindery.book.this_edition import find_edition
 from bindery.check.inspect import inspect_book
 from bindery.check.quoted_numbers import (
-    compress_numbers,
     describe_age,
     find_quoted,
-    is_address,
     shorten_address,
 )
 from bindery.evidence.records import Record, parse_record
@@ -39,7 +36,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import html as lxml_html
 from needs import need
-from validators import run_epubcheck
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -381,15 +377,6 @@ def test_an_epub_has_the_notes_below_its_tables(fill_book: Filler, run_bindery: 
     assert TITLE in contents
 
 
-@pytest.mark.nightly
-def test_the_validator_finds_no_fault_in_the_notes(fill_book: Filler, run_bindery: Runner) -> None:
-    """EPUBCheck reports neither an error nor a warning."""
-    root = fill_book()
-    assert run_bindery("epub", folder=root).status == 0
-    status, report = run_epubcheck(root / "dist" / "book.epub")
-    assert status == 0, report
-
-
 @pytest.mark.needs("pdftotext")
 def test_the_pdf_says_where_its_numbers_come_from(fill_book: Filler, run_bindery: Runner) -> None:
     """Notes stand below the tables; the appendix has every record that is quoted."""
@@ -473,26 +460,10 @@ def test_every_formula_has_its_letter(notes: dict[Place, NumberOrigins]) -> None
         assert shown == note.formula
 
 
-@pytest.mark.parametrize("write", [write_letter, write_roman])
-def test_labels_are_unique(write: Callable[[int], str]) -> None:
-    """No two notes share a label."""
-    labels = [write(number) for number in range(1, 1000)]
-    assert len(set(labels)) == len(labels)
-    assert all(labels)
-
-
 def test_labels_are_the_usual_ones() -> None:
     """Letters go on after z as in spreadsheets; Roman numerals subtract."""
     assert [write_letter(n) for n in (1, 26, 27, 703)] == ["a", "z", "aa", "aaa"]
     assert [write_roman(n) for n in (1, 4, 9, 14, 40, 99)] == ["i", "iv", "ix", "xiv", "xl", "xcix"]
-
-
-@given(numbers=st.lists(st.integers(0, 60)))
-def test_runs_hold_the_numbers_again(numbers: list[int]) -> None:
-    """Runs are in order, apart from each other, and hold exactly the numbers that were given."""
-    runs = list(compress_numbers(numbers))
-    assert [n for a, b in runs for n in range(a, b + 1)] == sorted(set(numbers))
-    assert all(end + 1 < start for (_, end), (start, _) in pairwise(runs))
 
 
 @pytest.mark.parametrize(
@@ -512,16 +483,6 @@ def test_ages_are_counted_from_the_edition(days: int, said: str) -> None:
     """An age is in days, then months, then years with a decimal, and says its side."""
     edition = date(2026, 12, 1)
     assert describe_age(edition - timedelta(days), edition) == said
-
-
-@given(path=st.lists(st.text("abc-_.", min_size=1, max_size=60), max_size=8))
-def test_a_short_address_keeps_the_host(path: list[str]) -> None:
-    """However long an address is, its host is shown and the rest has a limit."""
-    url = "/".join(("https://www.example.org", *path))
-    shown = shorten_address(url)
-    assert is_address(url)
-    assert shown.startswith("example.org")
-    assert len(shown) <= 46
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from bindery.core.config import load_config
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -211,25 +210,6 @@ def test_sections_with_all_words_come_first(open_page: Callable[..., Any]) -> No
     assert read_results(open_page("index.html"), "okapi killer")[0][0] == "Numbers"
 
 
-def test_a_word_as_it_was_typed_comes_first(open_page: Callable[..., Any]) -> None:
-    """An abbreviation is found where it stands, and not first in words with the same stem."""
-    page = open_page("index.html")
-    read_results(page, "ACS")  # of which the first may be those of a part of it
-    first = "document.querySelector('dialog.search [role=option] b').textContent"
-    page.wait_for_function(f"() => {first} === 'Last'")
-
-
-def test_words_of_cells_are_found_apart(open_page: Callable[..., Any]) -> None:
-    """Numbers of notes are no part of a word, captions and cells are not glued together."""
-    page = open_page("index.html")
-    ((title, excerpt),) = read_results(page, "okapi")
-    assert page.locator("dialog.search .state").inner_text() == "1 section in 1 page"
-    assert title == "Numbers"
-    words = excerpt.replace(".", " ").split()
-    assert {"Numbers", "Animal", "Weight", "Gibbon"} <= set(words)
-    assert "Gibbon1" not in excerpt
-
-
 def test_the_search_says_when_there_is_nothing(open_page: Callable[..., Any]) -> None:
     """A word that is nowhere gives a sentence, though its first letter is one somewhere; arrows
     move, Escape closes."""
@@ -355,31 +335,6 @@ def test_decimal_points_stand_below_each_other(open_page: Callable[..., Any]) ->
     assert max(ends) - min(ends) < 0.6
 
 
-def test_the_heads_of_a_table_stay_in_sight(open_page: Callable[..., Any]) -> None:
-    """Head row and first column stay where they are while a table scrolls in its box."""
-    page = open_page("tables.html")
-    page.add_style_tag(content=".table { max-height: 8rem !important; width: 9rem }")
-    box = page.locator(".table")
-    box.evaluate("e => e.scrollTo(60, 200)")
-    frame = box.bounding_box()
-    head = page.locator("thead th").first.bounding_box()
-    assert abs(head["y"] - frame["y"]) < 2
-    assert abs(head["x"] - frame["x"]) < 2
-
-
-def test_the_section_that_is_read_is_marked(open_page: Callable[..., Any]) -> None:
-    """While the page scrolls its contents show where the reader is."""
-    page = open_page("long.html")
-    marked = page.locator("nav.sections [aria-current]")
-    page.evaluate("document.getElementById('section-4').scrollIntoView()")
-    page.wait_for_function("document.querySelector('nav.sections [aria-current]')")
-    assert marked.inner_text() == "Section 4"
-    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
-    page.wait_for_function(
-        "document.querySelector('nav.sections [aria-current]')?.textContent === 'Last'"
-    )
-
-
 def test_an_error_is_reported_with_its_place(open_page: Callable[..., Any]) -> None:
     """The report names chapter, version, section and the words that were selected."""
     page = open_page("long.html")
@@ -475,20 +430,6 @@ def test_programs_find_the_text(site: Path) -> None:
     whole = (site / "llms-full.txt").read_text()
     assert whole.index("zebra") < whole.index("walrus") < whole.index("ptarmigan")
     assert not (site / "sitemap.xml").exists(), "without an address there is nothing to map"
-
-
-def test_a_site_with_an_address_has_a_map(make_book: BookMaker, run_bindery: Runner) -> None:
-    """With `site` each page has its canonical address, and the map of the site lists them all."""
-    config = CONFIG.replace("version:", 'site: "https://example.org/book/"\nversion:')
-    root = make_book({**FILES, "chapters.yaml": config})
-    assert load_config(root, ()).site == "https://example.org/book"
-    assert run_bindery("html", folder=root).status == 0
-    folder = root / "dist" / "site"
-    addresses = re.findall(r"<loc>(.*?)</loc>", (folder / "sitemap.xml").read_text())
-    assert addresses == [f"https://example.org/book/{p}" for p in PAGES]
-    page = (folder / "long.html").read_text()
-    assert '<link rel="canonical" href="https://example.org/book/long.html">' in page
-    assert '"/book/"' in (folder / "404.html").read_text()
 
 
 def test_who_comes_to_an_old_or_a_wrong_address_arrives(

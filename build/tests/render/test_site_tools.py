@@ -108,15 +108,6 @@ def test_a_tool_has_a_page_with_all_that_is_known_of_it(
     assert 'href="../../index.html">Preface' in page
 
 
-def test_a_tool_without_records_says_so(build: Callable[[dict[str, str]], Path]) -> None:
-    """A tool that is no Python, and one of which there is only a partial record, have pages."""
-    site = build(TOOL_FILES)
-    assert "There is no record of this tool" in read_text(site / "tools/plain/index.html")
-    ruler = read_text(site / "tools/ruler/index.html")
-    assert "partial: timeout" in ruler
-    assert "Output from the newest record" not in ruler
-
-
 def test_tools_are_found(build: Callable[[dict[str, str]], Path]) -> None:
     """Menu, catalogue, front page, search, llms.txt and the map of the site lead to them."""
     config = 'site: "https://example.org/b"\n' + TOOL_FILES["chapters.yaml"]
@@ -297,17 +288,6 @@ def test_a_calculator_says_what_to_run_without_scripts(
     assert "the tool itself gives the answer: python sums.py halve" in said.inner_text()
     assert page.get_by_text('"half": size / parts').is_visible()
     context.close()
-
-
-def test_a_calculator_that_cannot_be_translated_is_a_finding(
-    make_book: BookMaker, run_bindery: Runner
-) -> None:
-    """The build names the line of the tool."""
-    broken = CALCULATORS.replace("size / parts,", "size % parts,")
-    root = make_book({**CALCULATOR_FILES, "sums.py": broken})
-    ended = run_bindery("html", folder=root)
-    assert ended.status == 1
-    assert "sums.py:29:1: error[bad-calculator]: `size % parts` has no translation" in ended.stderr
 
 
 RUN = {
