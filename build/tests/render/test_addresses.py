@@ -14,12 +14,9 @@ from hypothesis import strategies as st
 @pytest.mark.parametrize(
     ("path", "folder", "page"),
     [
-        ("README.md", "", "index.html"),
         ("book/README.md", "book", "index.html"),
         ("book/network/README.md", "book", "network/index.html"),
         ("book/network/debug.md", "book", "network/debug.html"),
-        ("book/a.b/c.d.md", "book", "a.b/c.d.html"),
-        ("book/index.md", "book", "index.html"),
         ("booklet/a.md", "book", "booklet/a.html"),
     ],
 )

@@ -40,9 +40,6 @@ def collect(
     ("text", "letters", "long_form"),
     [
         ("Model FLOPS utilisation (MFU) is", "MFU", "Model FLOPS utilisation"),
-        ("the total cost of ownership (TCO)", "TCO", "total cost of ownership"),
-        ("A fused multiply-add (FMA)", "FMA", "fused multiply-add"),
-        ("network interface cards (NICs)", "NIC", "network interface cards"),
         ("a mixture of experts (MOE)", "MOE", "mixture of experts"),
     ],
 )

@@ -141,10 +141,3 @@ def test_a_table_for_a_small_screen_labels_its_cells() -> None:
     text = render("| Name | Peak |\n|---|---|\n| H100 | 989 |\n", DIALECTS["stacking"])
     assert '<td data-label="Name">H100</td>' in text
     assert '<td data-label="Peak">989</td>' in text
-
-
-def test_what_scrolls_can_have_the_focus() -> None:
-    """A wide table and a code block can be scrolled by keyboard, and the table has a name."""
-    text = render("| a | b |\n|---|---|\n\n```\nx\n```\n", DIALECTS["scrolling"])
-    assert 'role="region" tabindex="0" aria-label="Table: a, b"' in text
-    assert '<pre id="code.1" tabindex="0">' in text

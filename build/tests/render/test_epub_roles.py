@@ -55,8 +55,6 @@ def show(dressed: Dressed) -> str:
     [
         ('<p class="figure"><img id="f"/></p>',
          f'<figure class="figure"><img id="f"/><figcaption>{CAPTION}</figcaption></figure>'),
-        ('<p><a href="x"><img id="f"/></a></p>',
-         f'<figure><a href="x"><img id="f"/></a><figcaption>{CAPTION}</figcaption></figure>'),
         ('<ul><li>a <img id="f"/> b</li></ul>',
          (f'<ul><li>a <figure class="figure"><img id="f"/><figcaption>{CAPTION}</figcaption>'
           "</figure> b</li></ul>")),
@@ -64,17 +62,11 @@ def show(dressed: Dressed) -> str:
          ('<figure><img id="f"/><figcaption><span class="label">Figure 1.2</span> Mine'
           "</figcaption></figure>")),
         ('<p>in <img id="f"/> text</p>', '<p>in <img id="f"/> text</p>'),
-        ('<p><img id="other"/></p>', '<p><img id="other"/></p>'),
-        ('<table id="t"><tr/></table>',
-         ('<table id="t"><caption><span class="label">Table 1.1</span> Rates</caption>'
-          "<tr/></table>")),
         ('<table id="t"><caption>Mine</caption><tr/></table>',
          ('<table id="t"><caption><span class="label">Table 1.1</span> Mine</caption>'
           "<tr/></table>")),
         ('<pre><code class="language-sh">ls</code></pre>',
          '<pre data-language="Bash"><code class="language-sh">ls</code></pre>'),
-        ('<pre><code class="language-text">ls</code></pre>',
-         '<pre><code class="language-text">ls</code></pre>'),
     ],
 )  # fmt: skip
 def test_numbered_things_get_captions_and_code_its_language(given: str, dressed: str) -> None:
@@ -228,9 +220,7 @@ def draw_gif(*colours: str) -> bytes:
     [
         ("a.svg", b'<svg xmlns="http://www.w3.org/2000/svg"><path d="M0 0h9"/></svg>', False),
         ("a.svg", b'<svg xmlns="http://www.w3.org/2000/svg"><animate/></svg>', True),
-        ("a.svg", b"<svg:svg><svg:script/></svg:svg>", True),
         ("a.svg", b"<svg><style>path { animation: turn 1s }</style></svg>", True),
-        ("a.gif", draw_gif("red"), False),
         ("a.gif", draw_gif("red", "blue"), True),
         ("a.xhtml", b"<p>animation</p>", False),
     ],

@@ -22,12 +22,9 @@ def read_shown(xhtml: str) -> str:
     ("info", "language"),
     [
         ("python", "python"),
-        ("Python title=x.py", "python"),
         ("{.python}", "python"),
-        ("python{1,3}", "python"),
         ("bash,norun", "bash"),
         ("", ""),
-        ("   ", ""),
     ],
 )
 def test_the_language_is_the_first_word(info: str, language: str) -> None:

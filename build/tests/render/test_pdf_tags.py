@@ -151,28 +151,7 @@ def _drop(tag: Tag, key: str) -> None:
     ("change", "fault"),
     [
         (lambda file, tags: _drop(tags.find("Figure")[0], "/Alt"), "a figure without a text"),
-        (lambda file, tags: _drop(tags.find("Note")[0], "/ID"), "a note without an id of its own"),
-        (
-            lambda file, tags: tags.find("TH")[0].entry.A.__delitem__("/Scope"),
-            "a head of a table without scope",
-        ),
-        (
-            lambda file, tags: tags.find("H2")[0].entry.__setitem__("/S", pikepdf.Name.H4),
-            "H4 after H1",
-        ),
-        (
-            lambda file, tags: tags.find("LI")[0].entry.__setitem__("/S", pikepdf.Name.P),
-            "L holds ['P']",
-        ),
-        (lambda file, tags: file.Root.__delitem__("/Lang"), "no language"),
         (lambda file, tags: file.Root.__delitem__("/Metadata"), "no word of PDF/UA-1"),
-        (
-            lambda file, tags: [
-                tag.entry.__setitem__("/S", pikepdf.Name.TD) for tag in tags.find("TH")
-            ],
-            "a table without heads",
-        ),
-        (lambda file, tags: tags.find("TR")[1].entry.K.__delitem__(0), "rows of different lengths"),
         (
             lambda file, tags: tags.top.entry.K.__delitem__(len(tags.top.entry.K) - 1),
             "content without a tag",

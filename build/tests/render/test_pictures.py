@@ -105,11 +105,8 @@ DARK = "![A drawing](../figures/a-dark.svg#gh-dark-mode-only)"
     [
         (f"{LIGHT}\n{DARK}", ["image", "dark-image"]),
         (f"{DARK} {LIGHT}", ["dark-image", "image"]),
-        (f"{LIGHT}{LIGHT}{DARK}", ["image", "image", "dark-image"]),
         (LIGHT, ["image"]),
-        (DARK, ["image"]),
         (f"{LIGHT}, and {DARK}", ["image", "image"]),
-        (f"{DARK}{DARK}", ["image", "image"]),
     ],
 )
 def test_only_a_pair_for_light_and_dark_is_one_image(paragraph: str, kinds: list[str]) -> None:

@@ -195,7 +195,6 @@ def test_a_folder_of_somebody_else_is_not_replaced(
     ("chapters", "extra"),
     [
         ({"README.md": "# One\n"}, ""),
-        ({"a/README.md": "# One\n"}, ""),
         ({"a/README.md": "# One\n"}, "moved:\n  README.md: a/README.md\n"),
     ],
 )
@@ -232,11 +231,8 @@ def test_a_whole_site_lacks_nothing(small_site: Site) -> None:
     ("old", "new", "kind", "what"),
     [
         (r'<h2 id="figures">Figures</h2>', "", "headings", "figures"),
-        (r">Figures</h2>", ">Fig</h2>", "headings", "part of figures"),
         (r"<tr><td>3</td>\s*<td>4</td>\s*</tr>", "", "tables", "part of table.1"),
-        (r"(?s)<table.*</table>", "", "tables", "table.1"),
         (r"echo.{0,20} two", "", "code_blocks", "part of code.1"),
-        (r"(?s)<pre.*</pre>", "", "code_blocks", "code.1"),
         (r"<img[^>]*>", "", "figures", "figure.1"),
         (r"#bus-bandwidth", "#", "links", "network/index.html#bus-bandwidth"),
         (r"(?s)<article[^>]*>.*</article>", "", "headings", "preface"),

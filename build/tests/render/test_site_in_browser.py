@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,36 +140,16 @@ def evidence_site(
     return root / "dist" / "site"
 
 
-@pytest.fixture(params=["light", "dark"])
-def open_evidence(
-    request: pytest.FixtureRequest, browser: Any, evidence_site: Path
-) -> Iterator[Callable[..., Any]]:
-    """Open a page as a reader would; at the end nothing was fetched and nothing complained."""
-    said: list[str] = []
-    contexts = []
+@pytest.fixture
+def open_evidence(open_tab: Callable[..., Any], evidence_site: Path) -> Callable[..., Any]:
+    """Open a page as a reader would."""
 
-    def open_page(page: str, width: int = 1280, **options: Any) -> Any:
-        context = browser.new_context(
-            viewport={"width": width, "height": 844},
-            color_scheme=request.param,
-            offline=True,
-            **options,
-        )
-        contexts.append(context)
-        tab = context.new_page()
-        tab.on("console", lambda message: said.append(message.text))
-        tab.on("pageerror", lambda error: said.append(str(error)))
-        tab.on(
-            "request",
-            lambda asked: asked.url.startswith(("file:", "data:")) or said.append(asked.url),
-        )
+    def open_page(page: str, **options: Any) -> Any:
+        tab = open_tab("file:", offline=True, **options)
         tab.goto((evidence_site / page).as_uri())
         return tab
 
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert said == []
+    return open_page
 
 
 def find_number(page: Any, text: str) -> Any:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
-import re
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from whole_sites import serve_folder
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -108,59 +105,20 @@ def site(make_book: BookMaker, run_bindery: Runner) -> Path:
     return root / "dist" / "site"
 
 
-@pytest.fixture
-def serve() -> Iterator[Callable[[Path], str]]:
-    """Serve a folder on loopback; gives its address."""
-    servers = []
-
-    def start(folder: Path) -> str:
-        class Quiet(http.server.SimpleHTTPRequestHandler):
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        handler = functools.partial(Quiet, directory=str(folder))
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        servers.append(server)
-        return f"http://127.0.0.1:{server.server_port}"
-
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
-
-
 @pytest.fixture(params=["file", "server"])
 def open_page(
-    request: pytest.FixtureRequest, browser: Any, site: Path, serve: Callable[[Path], str]
+    request: pytest.FixtureRequest, open_tab: Callable[..., Any], site: Path
 ) -> Iterator[Callable[..., Any]]:
-    """Open a page from the disk and from a server; at the end nothing left the site and nothing
-    complained."""
-    base = site.as_uri() if request.param == "file" else serve(site)
-    said: list[str] = []
-    contexts = []
+    """Open a page from the disk and from a server."""
+    with serve_folder(site) as address:
+        base = site.as_uri() if request.param == "file" else address
 
-    def visit(page: str, **options: Any) -> Any:
-        context = browser.new_context(
-            viewport={"width": 1440, "height": 800},
-            **options,
-        )
-        contexts.append(context)
-        tab = context.new_page()
-        tab.set_default_timeout(20_000)
-        tab.on("console", lambda message: said.append(message.text))
-        tab.on("pageerror", lambda error: said.append(str(error)))
-        tab.on(
-            "request",
-            lambda asked: asked.url.startswith((base, "data:", "file:")) or said.append(asked.url),
-        )
-        tab.goto(f"{base}/{page}")
-        return tab
+        def visit(page: str, **options: Any) -> Any:
+            tab = open_tab(base, **options)
+            tab.goto(f"{base}/{page}")
+            return tab
 
-    yield visit
-    for context in contexts:
-        context.close()
-    assert said == []
+        yield visit
 
 
 @pytest.mark.parametrize("opens", ["/", "Control+k", "button"])
@@ -355,48 +313,6 @@ def test_an_error_is_reported_with_its_place(open_page: Callable[..., Any]) -> N
         assert line in body
 
 
-def test_a_footnote_is_read_beside_its_number(open_page: Callable[..., Any]) -> None:
-    """Hovering or focusing the number shows the note; Escape hides it."""
-    page = open_page("index.html")
-    tip = page.locator(".note-tip")
-    page.locator("sup.note a").hover()
-    tip.wait_for(state="visible")
-    assert tip.inner_text().strip() == "What the note says."
-    page.keyboard.press("Escape")
-    assert not tip.is_visible()
-    page.mouse.move(2, 2)
-    page.locator("sup.note a").focus()
-    page.keyboard.press("Shift+Tab")
-    page.keyboard.press("Tab")
-    tip.wait_for(state="visible")
-
-
-def test_the_menu_stays_where_it_was(
-    browser: Any, make_book: BookMaker, run_bindery: Runner
-) -> None:
-    """A long menu is scrolled as on the page before, and shows the page that is open."""
-    names = [f"c{number:02}.md" for number in range(60)]
-    listed = "\n".join(f"      - {name}" for name in names)
-    root = make_book(
-        {
-            **{name: f"# Chapter {name}\n" for name in names},
-            "chapters.yaml": f"title: B\nparts:\n  - chapters:\n{listed}\n",
-        }
-    )
-    assert run_bindery("html", folder=root).status == 0
-    page = browser.new_page(viewport={"width": 1280, "height": 700})
-    page.goto((root / "dist/site/c00.html").as_uri())
-    menu = page.locator("nav[aria-label=Chapters]")
-    menu.evaluate("e => { e.scrollTop = 700 }")
-    page.get_by_role("link", name="Chapter c30.md").first.click()
-    page.wait_for_url(re.compile("c30"))
-    assert abs(menu.evaluate("e => e.scrollTop") - 700) < 3
-    page.goto((root / "dist/site/c59.html").as_uri())
-    here = page.locator("header [aria-current]").bounding_box()
-    assert 0 < here["y"] < 700
-    page.close()
-
-
 def test_everything_is_there_without_scripts(browser: Any, site: Path) -> None:
     """Without scripts texts, tables and links stand on the page, and no dead button does."""
     context = browser.new_context(java_script_enabled=False)
@@ -433,7 +349,7 @@ def test_programs_find_the_text(site: Path) -> None:
 
 
 def test_who_comes_to_an_old_or_a_wrong_address_arrives(
-    browser: Any, make_book: BookMaker, run_bindery: Runner, serve: Callable[[Path], str]
+    browser: Any, make_book: BookMaker, run_bindery: Runner
 ) -> None:
     """The page of a chapter that has moved leads to the same section of it, with scripts; search
     engines are told its whole address. On a page for wrong ones the first link stays on it."""
@@ -445,12 +361,13 @@ def test_who_comes_to_an_old_or_a_wrong_address_arrives(
     assert '<link rel="canonical" href="https://example.org/book/long.html">' in text
     assert 'content="0; url=../long.html"' in text
     page = browser.new_page()
-    page.goto(f"{serve(folder)}/old/was.html#section-7")
-    page.wait_for_url("**/long.html#section-7")
-    wrong = f"{page.url.rpartition('/')[0]}/404.html?from=here"
-    page.goto(wrong)
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    page.wait_for_url(f"{wrong}#main.text")
-    assert page.get_by_role("heading", name="This page is not here").is_visible()
+    with serve_folder(folder) as address:
+        page.goto(f"{address}/old/was.html#section-7")
+        page.wait_for_url("**/long.html#section-7")
+        wrong = f"{address}/404.html?from=here"
+        page.goto(wrong)
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"{wrong}#main.text")
+        assert page.get_by_role("heading", name="This page is not here").is_visible()
     page.close()

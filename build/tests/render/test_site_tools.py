@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import http.server
 import json
 import re
-import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +14,9 @@ import pytest
 from bindery.check.rules import RULES
 from bindery.core.config import load_config
 from bindery.evidence.compare.find import compare_with_book
-from browsers import open_browser
 from evidence_book import EPOCH, FILES, make_record
 from lxml import html as lxml_html
+from whole_sites import serve_folder
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -134,19 +132,6 @@ def test_a_book_without_tools_has_no_such_pages(build: Callable[[dict[str, str]]
     assert "Tools" not in (site / "a.html").read_text()
 
 
-def test_pages_of_a_book_keep_their_places(build: Callable[[dict[str, str]], Path]) -> None:
-    """Where a book has a folder `tools` of its own, its tools stand elsewhere."""
-    files = {
-        "chapters.yaml": "title: B\nparts: [{chapters: [tools/README.md]}]\n"
-        "tools: {t: {path: t.py}}\n",
-        "tools/README.md": "# My tools\n",
-        "t.py": '"""Why?"""\n',
-    }
-    site = build(files)
-    assert "My tools" in read_text(site / "tools/index.html")
-    assert "Why?" in read_text(site / "_tools/t/index.html")
-
-
 # --- in a browser ---
 
 CALCULATORS = '''\
@@ -197,47 +182,21 @@ CALCULATOR_FILES = {
 }
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as running:
-        yield running
-
-
 @pytest.fixture(params=["file", "server"])
-def open_page(request: pytest.FixtureRequest, browser: Any) -> Iterator[Callable[[Path, str], Any]]:
-    """Open a page of a site; at the end nothing left the site and nothing complained."""
-    said: list[str] = []
-    ends: list[Callable[[], None]] = []
+def open_page(
+    request: pytest.FixtureRequest, open_tab: Callable[..., Any]
+) -> Iterator[Callable[[Path, str], Any]]:
+    """Open a page of a site from the disk or from a server."""
+    with ExitStack() as servers:
 
-    def visit(site: Path, place: str) -> Any:
-        base = site.as_uri()
-        if request.param == "server":
+        def visit(site: Path, place: str) -> Any:
+            is_served = request.param == "server"
+            base = servers.enter_context(serve_folder(site)) if is_served else site.as_uri()
+            page = open_tab(base)
+            page.goto(f"{base}/{place}")
+            return page
 
-            class Quiet(http.server.SimpleHTTPRequestHandler):
-                def log_message(self, *_: Any) -> None:
-                    pass
-
-            handler = functools.partial(Quiet, directory=str(site))
-            server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            ends.extend((server.shutdown, server.server_close))
-            base = f"http://127.0.0.1:{server.server_port}"
-        page = browser.new_page()
-        page.set_default_timeout(20_000)
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on(
-            "request",
-            lambda asked: asked.url.startswith((base, "data:")) or said.append(asked.url),
-        )
-        ends.insert(0, page.close)
-        page.goto(f"{base}/{place}")
-        return page
-
-    yield visit
-    for end in ends:
-        end()
-    assert said == []
+        yield visit
 
 
 @pytest.mark.nightly

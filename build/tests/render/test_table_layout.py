@@ -52,10 +52,7 @@ def test_a_wide_table_gets_smaller_type_and_then_turns() -> None:
     [
         ("short_word", "short_word"),
         ("a/very/long/path/of/files", "a/|very/|long/|path/|of/|files"),
-        ("CUDA_VISIBLE_DEVICES", "CUDA_|VISIBLE_|DEVICES"),
-        ("torchDistributedElastic", "torch|Distributed|Elastic"),
         ("1234567890.1234567890", "1234567890.1234567890"),
-        ("123456-7890123456789", "123456-7890123456789"),
         ("all-reduce-scatter-gather", "all-|reduce-|scatter-|gather"),
     ],
 )
