@@ -35,7 +35,7 @@ from bindery.evidence.provenance import Figure
 from bindery.evidence.published_data import Citation
 from bindery.markdown.chapter_reader import parse_chapter
 from bindery.markdown.slugs import slugify_heading
-from bindery.render.addresses import find_page, quote_fragment, quote_path
+from bindery.render.addresses import quote_fragment, quote_path
 from bindery.render.web_notes import WebNotes, find_day, find_web_notes
 from bindery.web.answers import Answer, Verdict
 
@@ -88,7 +88,8 @@ def append_appendix(inspection: Inspection, edition: Edition) -> Inspection:
     quoted, web = find_quoted(inspection), find_web_notes(inspection)
     if not quoted.chapters and not web.answers:
         return inspection
-    path = _find_free_path(inspection, TITLE if quoted.chapters else WEB_TITLE)
+    name = slugify_heading(TITLE if quoted.chapters else WEB_TITLE)
+    path = posixpath.join(inspection.config.folder, name, "README.md")
     text = "\n".join(_AppendixWriter(inspection, edition, quoted, web).write()) + "\n"
     chapter = parse_chapter(path, text)
     book = Book((*inspection.book.parts, Part(PART, (chapter,))))
@@ -98,21 +99,6 @@ def append_appendix(inspection: Inspection, edition: Edition) -> Inspection:
     links = resolve_book(everything, inspection.tree, inspection.config.allowed_schemes).links
     resolved = ResolvedBook(book, {**inspection.resolved.links, **links})
     return replace(inspection, resolved=resolved)
-
-
-def _find_free_path(inspection: Inspection, title: str) -> str:
-    """A path for the appendix whose page no chapter has, and none had before it was moved."""
-    config = inspection.config
-    taken = {find_page(entry.path, config.folder).lower() for entry in config.chapters}
-    taken |= {find_page(move.old, config.folder).lower() for move in config.moved}
-    name = slugify_heading(title)
-    number = 1
-    while True:
-        folder = name if number == 1 else f"{name}-{number}"
-        path = posixpath.join(config.folder, folder, "README.md")
-        if find_page(path, config.folder).lower() not in taken:
-            return path
-        number += 1
 
 
 class _AppendixWriter:

@@ -21,6 +21,7 @@ from bindery.book.this_edition import Edition
 from bindery.core.control_characters import show_controls
 from bindery.core.model import BookError, Chapter, Finding, ResolvedBook, Span, ToWeb
 from bindery.core.report import count_noun
+from bindery.core.repository import REPORT
 from bindery.core.whole_files import write_whole
 from bindery.render.text.content import Dialect, find_title_slug
 
@@ -253,15 +254,26 @@ def prove_site(
     return Proof("site", tuple(chapters))
 
 
+def _read_report(path: Path) -> dict[str, Any]:
+    """The entries of the report by output; empty if there is no report that can be read."""
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))["outputs"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return entries if isinstance(entries, dict) else {}
+
+
+def is_of_edition(path: Path, edition: Edition) -> bool:
+    """Whether an ebook of this very edition is there, as the report beside it says."""
+    entry = _read_report(path.parent / REPORT).get(path.suffix.removeprefix("."))
+    is_same = isinstance(entry, dict) and entry.get("edition") == edition.name
+    return is_same and bool(edition.commit) and path.is_file()
+
+
 def write_proof(path: Path, proof: Proof, edition: Edition, name: str) -> None:
     """Add the proof of an output of this edition to the report, `dist/report.json`; `name` is that
     of the output beside it."""
-    try:
-        report = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        report = {}
-    outputs = report.get("outputs") if isinstance(report, dict) else None
-    entries = outputs if isinstance(outputs, dict) else {}
+    entries = _read_report(path)
     entries[proof.format.lower()] = {
         "file": name,
         "complete": not proof.lacks,

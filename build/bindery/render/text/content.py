@@ -219,6 +219,8 @@ class _Writer:
             handler = _BLOCKS.get(token.type)
             if handler is not None:
                 handler(self, token, tokens, index)
+            elif token.type in _MARKUP:
+                self._write_markup(token)
             elif token.nesting == 1:
                 self._open(token)
             elif token.nesting == -1:
@@ -248,6 +250,16 @@ class _Writer:
             self.out.append(f"</{self.raw.pop()}>")
 
     # --- blocks ---
+
+    def _write_markup(self, token: Token) -> None:
+        """Tokens whose XHTML is always the same."""
+        if token.nesting == -1:
+            self._close_raw_to_barrier()
+        else:
+            self._end_open_paragraph()
+        self.out.append(_MARKUP[token.type])
+        if token.nesting == 1:
+            self._push_barrier()
 
     def _open(self, token: Token) -> None:
         self._end_open_paragraph()
@@ -321,10 +333,6 @@ class _Writer:
         self.out.append(f'<div class="alert {escape_attribute(kind)}">\n')
         self._push_barrier()
 
-    def _open_alert_title(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
-        self.out.append('<p class="alert-title">')
-        self._push_barrier()
-
     def _write_code(self, token: Token, tokens: Sequence[Token], index: int) -> None:
         self._end_open_paragraph()
         language = read_language(token.info) if token.type == "fence" else ""
@@ -337,10 +345,6 @@ class _Writer:
         self.out.append(
             f'<pre id="{self._id(token.meta["id"])}"{focus}><code{named}>{code}</code></pre>\n'
         )
-
-    def _write_rule(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
-        self._end_open_paragraph()
-        self.out.append("<hr/>\n")
 
     def _write_maths(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
         self._end_open_paragraph()
@@ -426,22 +430,10 @@ class _Writer:
 
     # --- footnotes ---
 
-    def _open_footnotes(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
-        self.out.append('<hr class="footnotes"/>\n<ol class="footnotes">\n')
-        self._push_barrier()
-
-    def _close_footnotes(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
-        self._close_raw_to_barrier()
-        self.out.append("</ol>\n")
-
     def _open_footnote(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
         identifier = self._id(f"note.{token.meta['id'] + 1}")
         self.out.append(f'<li id="{identifier}">')
         self._push_barrier()
-
-    def _close_footnote(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
-        self._close_raw_to_barrier()
-        self.out.append("</li>\n")
 
     def _write_footnote_back(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
         back = self._id(f"ref.{token.meta['id'] + 1}.{token.meta.get('subId', 0) + 1}")
@@ -460,6 +452,8 @@ class _Writer:
             handler = _INLINES.get(child.type)
             if handler is not None:
                 handler(self, child)
+            elif child.type in _BREAKS:
+                self.out.append(_BREAKS[child.type])
             elif child.nesting == 1:
                 self.out.append(f"<{child.tag}>")
                 self._push_barrier()
@@ -481,12 +475,6 @@ class _Writer:
 
     def _write_text(self, token: Token) -> None:
         self.out.append(self._escape(token.content))
-
-    def _write_break(self, _token: Token) -> None:
-        self.out.append("\n")
-
-    def _write_hard_break(self, _token: Token) -> None:
-        self.out.append("<br/>\n")
 
     def _write_inline_code(self, token: Token) -> None:
         words = token.content.split(" ")
@@ -847,9 +835,14 @@ def _holds_picture_only(token: Token) -> bool:
     )
 
 
-def _skip(_writer: _Writer, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
-    """Tokens that no output shows: front matter and what only opens a group."""
-
+_MARKUP: Mapping[str, str] = {
+    "alert_title_open": '<p class="alert-title">',
+    "footnote_block_open": '<hr class="footnotes"/>\n<ol class="footnotes">\n',
+    "footnote_block_close": "</ol>\n",
+    "footnote_close": "</li>\n",
+    "front_matter": "",
+    "hr": "<hr/>\n",
+}
 
 _Block = Callable[[_Writer, Token, Sequence[Token], int], None]
 _BLOCKS: Mapping[str, _Block] = {
@@ -860,10 +853,8 @@ _BLOCKS: Mapping[str, _Block] = {
     "heading_close": _Writer._close_heading,
     "list_item_open": _Writer._open_item,
     "alert_open": _Writer._open_alert,
-    "alert_title_open": _Writer._open_alert_title,
     "fence": _Writer._write_code,
     "code_block": _Writer._write_code,
-    "hr": _Writer._write_rule,
     "math_block": _Writer._write_maths,
     "math_block_label": _Writer._write_maths,
     "table_open": _Writer._open_table,
@@ -874,17 +865,12 @@ _BLOCKS: Mapping[str, _Block] = {
     "th_close": _Writer._close_cell,
     "td_close": _Writer._close_cell,
     "html_block": _Writer._write_html_block,
-    "footnote_block_open": _Writer._open_footnotes,
-    "footnote_block_close": _Writer._close_footnotes,
     "footnote_open": _Writer._open_footnote,
-    "footnote_close": _Writer._close_footnote,
     "footnote_anchor": _Writer._write_footnote_back,
-    "front_matter": _skip,
 }
+_BREAKS = {"softbreak": "\n", "hardbreak": "<br/>\n"}
 _INLINES: Mapping[str, Callable[[_Writer, Token], None]] = {
     "text": _Writer._write_text,
-    "softbreak": _Writer._write_break,
-    "hardbreak": _Writer._write_hard_break,
     "code_inline": _Writer._write_inline_code,
     "math_inline": _Writer._write_inline_maths,
     "math_inline_double": _Writer._write_inline_maths,
