@@ -83,7 +83,7 @@ def append_appendix(inspection: Inspection, edition: Edition) -> Inspection:
     """The same book with the appendix as its last chapter; as it was, where it quotes nothing and
     nothing is known of its links.
 
-    Raises ConfigError where a line of the memory of links is no answer.
+    Raises ConfigError if a line of the link memory cannot be read.
     """
     quoted, web = find_quoted(inspection), find_web_notes(inspection)
     if not quoted.chapters and not web.answers:
@@ -245,7 +245,7 @@ class _AppendixWriter:
                 yield f"    - {_write_source(source)}, {count}"
 
     def _tell_citation(self, citation: Citation) -> str:
-        """What is said of a source besides its name."""
+        """What is said about a source in addition to its name."""
         day = read_day(citation.date)
         said = [
             _escape(citation.number_class),
@@ -286,7 +286,7 @@ def write_record_facts(record: Record) -> Iterator[str]:
 
 
 def _link_section(chapter: Chapter, line: int) -> str:
-    """A link to the section of a chapter in which a line stands."""
+    """A link to the section of a chapter that contains a line."""
     headings = [a for a in chapter.anchors if a.level and a.span.line <= line]
     text, address = chapter.title, f"/{quote_path(chapter.path)}"
     if headings and headings[-1].level > 1 and headings[-1].title:

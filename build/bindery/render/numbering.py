@@ -1,7 +1,7 @@
 """Exhibits: which tables and figures of a book are numbered, and what they are called.
 
 Every output numbers them alike, so that "Table 3.2" is the same table on paper and on a screen.
-A table is any table; a figure is an image that stands by itself, not one inside a sentence or a
+A table is any table; a figure is an image by itself, not one inside a sentence or a
 cell. Chapters are numbered through the book; the chapters before the first titled part are its
 front, and those that have no file are its appendix.
 """
@@ -88,7 +88,7 @@ def list_exhibits(inspection: Inspection) -> tuple[Exhibit, ...]:
 
 
 def _find_shared_headings(inspection: Inspection) -> frozenset[str]:
-    """The headings that stand in several chapters, which alone say nothing in a list."""
+    """The headings that several chapters have, which say nothing on their own in a list."""
     counts = Counter(
         title
         for chapter in inspection.book.chapters

@@ -396,7 +396,7 @@ def cut(text: str, start: str, end: str) -> str:
         ("text/ch002.xhtml", lambda t: t.replace("media/file0", "media/lost"), "figures",
          "../media/lost.png leads nowhere"),
         ("text/ch003.xhtml", lambda t: t.replace("one.two--early", "one--set-up"), "links",
-         "#one--set-up stands here and in EPUB/text/ch002.xhtml"),
+         "#one--set-up is here and in EPUB/text/ch002.xhtml"),
         ("content.opf", lambda t: t.replace('<itemref idref="ch003_xhtml"/>', ""), "pages",
          "EPUB/text/ch003.xhtml is not in its place in the spine"),
         ("nav.xhtml", lambda t: t.replace("text/ch003.xhtml", "text/ch002.xhtml"), "links",

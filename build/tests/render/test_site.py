@@ -187,7 +187,7 @@ def test_a_folder_of_somebody_else_is_not_replaced(
         (site / name).write_text(content)
     ended = run_bindery("html", "--out", str(site.parent), folder=root)
     assert ended.status == 2
-    assert "this folder would be replaced, and it is no site that bindery has built" in ended.stderr
+    assert "this folder would be replaced, but it is not a site that bindery built" in ended.stderr
     assert {path.name: path.read_text() for path in site.iterdir()} == files
 
 

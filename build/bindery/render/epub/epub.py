@@ -1,4 +1,4 @@
-"""The EPUB: one file a chapter, packed by pandoc, then read back and held against the source.
+"""The EPUB: one file per chapter, packed by pandoc, then read back and compared with the source.
 
 pandoc makes the package: files, metadata, manifest, spine, cover and media. It gets each chapter
 as a heading to split at and a block of finished XHTML, so that it neither parses nor rewrites
@@ -77,7 +77,7 @@ _ROOT = "EPUB"
 _TEXT = f"{_ROOT}/text"
 _LONG_LINE = 34
 """Columns of code from which a line may be broken on the smallest reader, and gets an indent."""
-# TagSoup, through which pandoc passes raw HTML, writes alt="" as a bare alt, which is no XML.
+# TagSoup, through which pandoc passes raw HTML, writes alt="" as a bare alt, which is not XML.
 _NOTHING = "\N{INVISIBLE SEPARATOR}"
 _COVER_SIZE = (1200, 1800)
 _STORED = frozenset(("png", "jpg", "jpeg", "gif"))
@@ -129,9 +129,9 @@ def build_epub(
 ) -> tuple[Proof, list[Finding]]:
     """Write the EPUB to `path`, whole or not at all.
 
-    Gives the proof that nothing is missing, and what pandoc said. Raises BookError where an image
+    Returns the proof that nothing is missing, and what pandoc said. Raises BookError if an image
     cannot be read (a lenient build shows its text instead), pandoc fails, or something of the
-    source is not in the EPUB; ConfigError where a line of the memory of links is no answer.
+    source is not in the EPUB; ConfigError if a line of the link memory cannot be read.
     """
     config, resolved = inspection.config, inspection.resolved
     progress("images")
@@ -198,7 +198,7 @@ def _list_ids(chapter: Chapter, dialect: EpubDialect) -> frozenset[str]:
 
 
 def _mark_long_lines(body: str, chapter: Chapter, dialect: EpubDialect) -> str:
-    """Put each long line of code into an element of its own: the style sheet gives that a hanging
+    """Put each long line of code into an element: the style sheet gives that a hanging
     indent, which shows where a reader has broken it."""
     blocks = []
     for slug, code in chapter.inventory.code_blocks:
@@ -364,7 +364,7 @@ def _find_pandoc(config: Config) -> str:
     try:
         return str(pypandoc.get_pandoc_path())
     except OSError:
-        message, hint = "pandoc is not to be found", "install the package pypandoc_binary"
+        message, hint = "pandoc was not found", "install the package pypandoc_binary"
         raise BookError(Finding(Span.whole(config.file), "engine-message", message, hint)) from None
 
 
@@ -482,8 +482,8 @@ def _finish_chapter(
     heading = f'<section id="{mark}" class="level1">\n<h1>{mark}</h1>\n'
     named = f"<title>{dialect.files[chapter.path]}</title>"
     if text.count(heading) != 1 or text.count(named) != 1 or text.count(mark) != 2:
-        message = "pandoc did not give this chapter a file of its own"
-        hint = "the EPUB was not put in place; please report this with the version of pandoc"
+        message = "pandoc did not write a separate file for this chapter"
+        hint = "the old EPUB was kept; please report this with the version of pandoc"
         raise BookError(Finding(Span.whole(chapter.path), "engine-message", message, hint))
     title_id = escape_attribute(dialect.find_chapter_id(chapter))
     opening = f'<section epub:type="chapter" role="doc-chapter" aria-labelledby="{title_id}">\n'
@@ -580,7 +580,7 @@ class _Access:
             yield "accessibilityFeature", "pageBreakMarkers"
         if self.images and self.is_readable_without_sight:
             yield "accessibilityFeature", "alternativeText"
-        # Whether what moves also flashes, nobody has measured.
+        # Whether what moves also flashes is not known.
         yield "accessibilityHazard", "unknown" if self.moving else "none"
         yield "accessibilitySummary", self._summarise()
 
@@ -720,7 +720,7 @@ class _Package:
 
 
 def prove_epub(resolved: ResolvedBook, dialect: EpubDialect, data: bytes) -> Proof:
-    """Read an EPUB back and hold it against the book: what each chapter holds, where each link
+    """Read an EPUB back and compare it with the book: what each chapter holds, where each link
     and image leads, that ids are unique, and that spine and contents name every chapter."""
     package = _Package(data)
     order = [name for name in package.spine if name.startswith(f"{_TEXT}/ch")]
@@ -742,7 +742,7 @@ def prove_epub(resolved: ResolvedBook, dialect: EpubDialect, data: bytes) -> Pro
             more += (Lack(chapter.path, "links", f"{d} in {name}") for d in targets.get(page, ()))
         for identifier in package.ids.get(page, Counter()).elements():
             if identifier in owners:
-                what = f"#{identifier} stands here and in {owners[identifier]}"
+                what = f"#{identifier} is here and in {owners[identifier]}"
                 more.append(Lack(chapter.path, "links", what))
             owners.setdefault(identifier, page)
         lacks = (*compared.lacks, *more)

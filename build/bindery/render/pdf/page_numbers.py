@@ -19,7 +19,7 @@ from weasyprint.text.line_break import line_size
 
 
 def find_page_numbers(pages: Sequence[Any]) -> dict[str, int]:
-    """The page on which each anchor stands, from 1."""
+    """The page of each anchor, counted from 1."""
     return {
         anchor: number
         for number, page in reversed(list(enumerate(pages, 1)))
@@ -42,7 +42,7 @@ _BEGIN_LEFT = frozenset(("start", "left", "justify"))
 
 
 def _write_numbers_into(box: Any, numbers: dict[str, int]) -> bool:
-    """Write the numbers below a box; tells whether anything has moved."""
+    """Write the numbers below a box; returns whether anything has moved."""
     if isinstance(box, boxes.LineBox) and box.style["text_align_all"] in _BEGIN_LEFT:
         return _close_line_up(box, numbers, 0.0) > 0
     found = _read_number(box, numbers)
@@ -63,7 +63,7 @@ def _write_numbers_into(box: Any, numbers: dict[str, int]) -> bool:
 
 
 def _close_line_up(box: Any, numbers: dict[str, int], moved: float) -> float:
-    """Write the numbers into a piece of a line that moves left by so much, and tell by how much
+    """Write the numbers into a piece of a line that moves left by so much. Returns by how much
     what follows moves: the room of zeros that are not needed goes to the end of the line."""
     if not isinstance(box, boxes.TextBox | boxes.InlineBox | boxes.LineBox):
         if moved:

@@ -65,7 +65,7 @@ _LISTS: Mapping[Kind, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A line of a list: where it leads, and what stands before its title."""
+    """A line of a list: where it leads, and the number before its title."""
 
     id: str
     title: str
@@ -86,7 +86,7 @@ class _JoinedChapter:
     title: str
     number: str
     label: str
-    """What stands before its title: `Chapter 3`."""
+    """The text before its title: `Chapter 3`."""
     body: Markup
     sections: tuple[_Entry, ...]
 
@@ -98,7 +98,7 @@ class _JoinedPart:
     label: str
     """Its number in Roman digits; empty where it has none."""
     has_opener: bool
-    """Whether it has a page of its own, which a part of one chapter does without."""
+    """Whether it has an opening page, which a part of one chapter does not need."""
     chapters: tuple[_JoinedChapter, ...]
 
 
@@ -112,8 +112,8 @@ def build_pdf(
 ) -> tuple[Proof, list[Finding]]:
     """Write the PDF to `path`, whole or not at all.
 
-    Gives the proof that nothing is missing, and what the engine said. Raises BookError where an
-    image cannot be read (a lenient build shows its text instead), or where something of the source
+    Returns the proof that nothing is missing, and what the engine said. Raises BookError if an
+    image cannot be read (a lenient build shows its text instead), or something of the source
     is not in the PDF.
     """
     config, resolved = inspection.config, inspection.resolved
@@ -136,13 +136,13 @@ def build_pdf(
     progress("pages")
     fetcher = ClosedFetcher((inspection.tree.root, find_package_folder()), images.values())
     try:
-        # The engine keeps fonts and images in files of its own.
+        # The engine keeps fonts and images in temporary files.
         with keep_log() as log, name_target(Path(tempfile.gettempdir())):
             document = _lay_out(root, subjects, Typesetter(paper, fetcher), config)
             progress("file")
             data = write_file(document)
     except FatalURLFetchingError as error:
-        message = f"the PDF asks for what a book may not have: {error.__cause__ or error}"
+        message = f"the PDF refers to something that may not be opened: {error.__cause__ or error}"
         raise BookError(Finding(Span.whole(config.file), "engine-message", message)) from None
     lost = list(_report_lost_images(log, fetcher.refused, resolved, images))
     if lost and not lenient:
@@ -319,7 +319,7 @@ def _report_lost_images(
     for link, path in list_images(resolved):
         if path in images and images[path].name in names:
             message = f"the image '{path}' cannot be drawn{reason}"
-            yield Finding(link.span, "broken-image", message, "take out what the engine cannot do")
+            yield Finding(link.span, "broken-image", message, "remove what the engine cannot draw")
 
 
 # The rule missing-alt says the first at its place; a line feed has no glyph and needs none.

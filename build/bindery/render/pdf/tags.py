@@ -14,7 +14,7 @@ from typing import Any
 import pydyf
 
 ARTIFACT = "Artifact"
-"""The role of what is no content. No such element stays."""
+"""The role of what is not content. No such element is kept."""
 _GROUPS = frozenset(
     f"/{role}" for role in ("Document", "Part", "Sect", "Div", "Art", "BlockQuote", "TOC", "L")
 )
@@ -26,15 +26,14 @@ _POINTS_OF_PIXEL = 0.75
 
 
 def mend_structure(document: Any, pdf: Any) -> None:
-    """Mend the tags of a PDF that is about to be written. Of the signature that the engine asks
-    of a finisher."""
+    """Fix the tags of a PDF before it is written: a finisher, as the engine calls it."""
     _name_links(document)
     tree = _Tree(pdf, [page.height * _POINTS_OF_PIXEL for page in document.pages])
     tree.mend()
 
 
 def _name_links(document: Any) -> None:
-    """Give each link the words that it shows, which is what a listener is told of it."""
+    """Give each link the words that it shows, which a screen reader then reads."""
     for page in document.pages:
         for _, target, _, box in page.links:
             annotation = getattr(box, "link_annotation", None)
@@ -45,7 +44,7 @@ def _name_links(document: Any) -> None:
 
 
 class _Tree:
-    """The tree of tags: a walk in reading order that writes each element anew."""
+    """The tree of tags: a walk in reading order that rewrites each element."""
 
     def __init__(self, pdf: Any, heights: list[float]) -> None:
         self._pdf = pdf
@@ -71,7 +70,7 @@ class _Tree:
     # --- elements ---
 
     def _mend_children(self, element: Any, *, in_head: bool) -> Iterator[Any]:
-        """The children of an element as they are to be, each mended before."""
+        """The fixed children of an element."""
         for kid in element["K"]:
             if isinstance(kid, int):
                 self._own(element, kid)
@@ -91,7 +90,7 @@ class _Tree:
         if role == f"/{ARTIFACT}" or (role == "/Figure" and "Alt" not in element):
             self._remove(element)
             return
-        if role == "/Table" and parent["S"] == "/Table":  # rows that stand in no body
+        if role == "/Table" and parent["S"] == "/Table":  # rows outside a body
             role = element["S"] = "/TBody"
         is_head = in_head or role == "/THead"
         kids = element["K"]

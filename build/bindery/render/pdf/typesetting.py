@@ -35,7 +35,7 @@ class ClosedFetcher(URLFetcher):  # type: ignore[misc]
     """Fetches `data:`, files below the given folders, and images by name: nothing else, ever.
 
     `image:NAME` stands for a prepared image. The engine makes names in the PDF from addresses,
-    and a path in them would tell where the book was built.
+    and a path in them would show where the book was built.
     """
 
     def __init__(self, folders: Sequence[Path], images: Iterable[Prepared] = ()) -> None:
@@ -62,7 +62,7 @@ class ClosedFetcher(URLFetcher):  # type: ignore[misc]
         if parts.scheme == "file":
             path = Path(url2pathname(unquote(parts.path))).resolve()
             if parts.netloc or not any(path.is_relative_to(f) for f in self._folders):
-                raise FatalURLFetchingError(f"'{url}' lies outside the book")
+                raise FatalURLFetchingError(f"'{url}' is outside the book")
         elif parts.scheme != "data":
             raise FatalURLFetchingError(f"'{url}' would use the network")
         return super().fetch(url, headers)
@@ -223,7 +223,7 @@ def find_package_folder() -> Path:
 
 
 def _write_font_faces() -> str:
-    """A face for each font that bindery carries. Each set of letters is a family of its own,
+    """A face for each font that bindery carries. Each set of letters is a separate family,
     because the engine takes files of one family for the same font."""
     faces: list[str] = []
     for font in sorted((find_package_folder() / "fonts").glob("*.ttf")):

@@ -1,5 +1,5 @@
 """What the site adds to the text of a chapter: numbers and captions of tables and figures, terms
-that say what they mean, drawings that follow the theme. Nothing of the author's is changed."""
+that show their meaning, drawings that follow the theme. The author's text is not changed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class DressedText:
         mark_table_notes(self._root)
 
     def mark_terms(self, terms: Mapping[str, Sequence[Term]]) -> bool:
-        """Mark the terms of the glossaries; tells whether there are any."""
+        """Mark the terms of the glossaries; returns whether there are any."""
         return mark_terms(self._root, terms, is_glossary=self._is_glossary)
 
     def mark_drawings(self, sources: Iterable[str]) -> None:
@@ -70,7 +70,7 @@ class DressedText:
                 image.set("class", "drawing")
 
     def delay_images(self) -> None:
-        """Have images wait until a reader comes near, but for one in sight at the top."""
+        """Load images when a reader comes near, except one in sight at the top."""
         images = list(self._root.iter(f"{_XHTML}img"))
         in_sight = [image for block in self._root[:_IN_SIGHT] for image in block.iter()]
         for number, image in enumerate(images):
@@ -90,6 +90,6 @@ class DressedText:
         """The text as XHTML that HTML parsers read alike."""
         for element in self._root.iter():
             if not len(element) and element.text is None and element.tag not in _VOID:
-                element.text = ""  # closed by a tag of its own
+                element.text = ""  # gets a closing tag
         written = etree.tostring(self._root, encoding="unicode")
         return str(written)[len(_OPEN) : -len(_CLOSE)]

@@ -1,4 +1,4 @@
-"""What stands around the text of a page: menu, addresses, the ways to mend it."""
+"""The frame around the text of a page: menu, addresses, links to edit or report it."""
 
 from __future__ import annotations
 

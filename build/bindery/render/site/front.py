@@ -21,7 +21,7 @@ _MOST_OF_A_CHAPTER = 2
 
 
 def describe_front(site: Site) -> dict[str, object]:
-    """What stands on the front page before its text."""
+    """What the front page shows before its text."""
     catalogue = quote_path(relate(site.catalogue, FRONT)) if site.tools else ""
     return {
         "cover": link_cover(site, FRONT),

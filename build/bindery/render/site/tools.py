@@ -71,7 +71,7 @@ class ListedRun:
 
 @dataclass(frozen=True, slots=True)
 class ToolPage:
-    """All that the page of a tool shows."""
+    """Everything that the page of a tool shows."""
 
     name: str
     path: str
@@ -93,14 +93,14 @@ class ToolPage:
     """Its docstring: what comes before the first heading has no title."""
     help: str
     newest: str
-    """Name of the record that the example is from; empty where there is none."""
+    """Name of the record that the example is from; may be empty."""
     command: str
     example: Markup
     runs: tuple[ListedRun, ...]
     values: Markup
-    """The table of the values that can be compared, by record; empty where there are none."""
+    """The table of the values that can be compared, by record; may be empty."""
     shared: Mapping[str, object] | None
-    """What the page needs to hold another run against these, as JSON."""
+    """What the page needs to compare another run with these, as JSON."""
     chapters: tuple[str, ...]
     """Paths of the chapters that speak of it."""
     offers: tuple[Offer, ...]
@@ -108,7 +108,7 @@ class ToolPage:
 
     @property
     def shelf(self) -> str:
-        """The folder in which it lies: what it is about."""
+        """The name of its folder, which is its subject."""
         return posixpath.basename(posixpath.dirname(self.path))
 
     def list_sections(self) -> list[Anchor]:
@@ -292,7 +292,7 @@ def _bundle(tree: Tree, path: str, content: bytes) -> bytes:
 
 
 def _leave_out_docstring(help_text: str, source: str) -> str:
-    """What `--help` prints, without the docstring, which has sections of its own on the page."""
+    """What `--help` prints, without the docstring, which the page shows in other sections."""
     docstring = read_docstring(source)
     return help_text.replace(docstring, "").rstrip() if docstring else help_text.rstrip()
 

@@ -79,8 +79,8 @@ class Dialect(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CellAddition:
-    """What is added to a cell: attributes of its element, XHTML at its end, and the text of that,
-    for which there has to be room."""
+    """What is added to a cell: attributes of its element, XHTML at its end, and the text of that
+    XHTML, which needs room."""
 
     attributes: str = ""
     behind: str = ""
@@ -89,7 +89,7 @@ class CellAddition:
 
 @dataclass(frozen=True, slots=True)
 class TableAddition:
-    """What is added to a table. Rows are counted from 0, which is the head; columns from 0."""
+    """What is added to a table. Rows and columns are counted from 0; row 0 is the head."""
 
     attributes: str = ""
     cells: Mapping[tuple[int, int], CellAddition] = field(default_factory=dict)
@@ -140,7 +140,7 @@ _TAKE_WIDTH: Mapping[str, str] = {
 }
 _HOLD_PARAGRAPHS = frozenset((_BARRIER, "blockquote", "dd", "details", "div", "figure", "li", "td"))
 _OPTION = re.compile(r"(?<!\S)-{1,2}\w\S{0,24}(?!\S)")
-"""An option in escaped code, short enough to stand on any line."""
+"""An option in escaped code, short enough for any line."""
 _SHORT_WORD = re.compile(r"(?<!\S)(?=\S*[-/|?\u2010\u2013\u2014]\S)(\S{2,20})(?!\S)")
 """A word that a browser would break behind such a sign, and that is short enough to be kept."""
 _LONGEST_CODE_ON_ONE_LINE = 30
@@ -162,13 +162,13 @@ def render_chapter(
     additions: Additions = NOTHING_ADDED,
     web_titles: Mapping[str, str] = _NO_TITLES,
 ) -> str:
-    """The chapter as XHTML, from its title on, without any wrapper. `web_titles` is what links to
-    the web say of themselves, by address, where their author says nothing."""
+    """The chapter as XHTML, from its title on, without any wrapper. `web_titles` are the titles of
+    links to the web whose author gave none, by address."""
     return _Writer(chapter, resolved, dialect, additions, web_titles).write()
 
 
 def _list_around(tokens: Sequence[Token]) -> list[str]:
-    """What is open behind these tokens and takes of the width of a line, outermost first."""
+    """The blocks that are open behind these tokens and narrow a line, outermost first."""
     around: list[str] = []
     for token in tokens:
         kind = _TAKE_WIDTH.get(token.type.rpartition("_")[0])
@@ -245,7 +245,7 @@ class _Writer:
             self.out.append(f"</{name.partition('.')[0]}>")
 
     def _end_open_paragraph(self) -> None:
-        """A block cannot stand in a raw paragraph that was left open."""
+        """A raw paragraph that was left open cannot contain a block."""
         if self.raw and self.raw[-1] == "p":
             self.out.append(f"</{self.raw.pop()}>")
 
@@ -305,7 +305,7 @@ class _Writer:
         self._push_barrier()
 
     def _write_title(self, slug: str) -> str:
-        """The name of a heading whose text alone is not its name, for outlines."""
+        """The name of a heading that images or notes are part of, for outlines."""
         title = next((a.title for a in self.chapter.anchors if a.level and a.slug == slug), "")
         return f' data-title="{escape_attribute(title)}"' if title else ""
 
@@ -804,7 +804,7 @@ def _is_wide(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _write_size(attributes: Mapping[str, str]) -> str:
-    """Width and height of a raw image as a style, which every engine heeds."""
+    """Width and height of a raw image as a style, which every engine applies."""
     rules = []
     for name in ("width", "height"):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(px|%)?\s*", attributes.get(name, ""))

@@ -54,8 +54,8 @@ def _mark_breaks(word: str) -> str:
 def layout_table(rows: Sequence[Sequence[str]], rooms: Sequence[PageRoom]) -> TableLayout:
     """Lay out a table from the plain text of its cells.
 
-    `rooms` are in order of preference, and the last of them, a turned page, is for tables that
-    fit nowhere else. Short cells stay on one line as long as that can be had by smaller type.
+    `rooms` are in order of preference; the last one, a turned page, is for tables that fit nowhere
+    else. Short cells stay on one line as long as smaller type makes that possible.
     """
     count = max((len(row) for row in rows), default=0)
     columns = [[row[index] for row in rows if index < len(row)] for index in range(count)]
@@ -81,7 +81,7 @@ _COMFORTABLE, _TOLERABLE = 24.0, 15.0
 def _choose_room(
     least: Sequence[float], ideal: Sequence[float], rooms: Sequence[PageRoom]
 ) -> tuple[PageRoom, list[float]]:
-    """The room for a table, and the widths below which no column may fall in it."""
+    """The room for a table, and the least width of each column in it."""
 
     def demand(limit: float) -> list[float]:
         return [i if i <= limit else max(low, limit) for low, i in zip(least, ideal, strict=True)]
@@ -100,7 +100,7 @@ def _choose_room(
 
 
 def _share_out(start: Sequence[float], ideal: Sequence[float], room: float) -> list[float]:
-    """Give what is left of a room to the columns that would like more than they have."""
+    """Give what is left of a room to the columns that need more than they have."""
     if sum(ideal) <= room:
         return list(ideal)
     widths = list(start)
