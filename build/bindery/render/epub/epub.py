@@ -14,20 +14,19 @@ import os
 import posixpath
 import re
 import shutil
-import unicodedata
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pypandoc
 from lxml import etree
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image
 
 from bindery.book.this_edition import Edition, find_changes_url
 from bindery.check.inspect import Inspection
@@ -44,7 +43,6 @@ from bindery.core.model import (
     ToChapter,
 )
 from bindery.core.processes import CommandMissingError, CommandTimeoutError, run_command
-from bindery.core.repository import Tree
 from bindery.core.whole_files import make_work_folder, write_whole
 from bindery.render.addresses import make_prefixes, quote_fragment
 from bindery.render.completeness import (
@@ -58,7 +56,7 @@ from bindery.render.completeness import (
 from bindery.render.epub.pages import find_pages
 from bindery.render.epub.roles import dress_chapter
 from bindery.render.frames import fill_frame
-from bindery.render.images import Prepared, gather_images, list_images, prepare_images
+from bindery.render.images import Prepared, gather_images, list_images
 from bindery.render.numbering import Exhibit, Kind, list_exhibits, number_chapters
 from bindery.render.pdf.joined import JoinedDialect
 from bindery.render.provenance_notes import write_additions
@@ -79,7 +77,6 @@ _LONG_LINE = 34
 """Columns of code from which a line may be broken on the smallest reader, and gets an indent."""
 # TagSoup, through which pandoc passes raw HTML, writes alt="" as a bare alt, which is not XML.
 _NOTHING = "\N{INVISIBLE SEPARATOR}"
-_COVER_SIZE = (1200, 1800)
 _STORED = frozenset(("png", "jpg", "jpeg", "gif"))
 """Endings of files that are compressed already."""
 _OPTION = re.compile(r"(?<!\S)--?[A-Za-z0-9][\w-]{0,28}(?![\w-])")
@@ -163,7 +160,9 @@ def build_epub(
                 body = tidy_markup(body, _list_ids(chapter, dialect))
             bodies.append(body)
         progress("package")
-        cover = _find_cover(config, edition, inspection.tree, work, path)
+        cover = images.get(config.cover)
+        if cover is not None:
+            shutil.copyfile(cover.path, work / f"cover{cover.path.suffix}")
         packed, findings = _run_pandoc(config, edition, bodies, cover, work)
     progress("contents")
     pages = find_pages(path.with_suffix(".pdf"), edition)
@@ -236,90 +235,11 @@ def _hold_options(line: str) -> str:
     )
 
 
-# --- the cover ---
-
-
-def _find_cover(
-    config: Config, edition: Edition, tree: Tree, work: Path, path: Path
-) -> Path | None:
-    """An image of the cover, fit for an ebook: the one that chapters.yaml names, else one with
-    the title drawn here. Shelves of many readers show no SVG, so that a PNG or JPEG of the same
-    name beside an SVG is preferred."""
-    candidates = [config.cover]
-    if config.cover.lower().endswith(".svg"):
-        stem = config.cover[: -len(".svg")]
-        candidates = [f"{stem}.png", f"{stem}.jpg", f"{stem}.jpeg", config.cover]
-    chosen = next((c for c in candidates if c and tree.find_kind(c) == "file"), None)
-    if chosen is None:  # that a named one is missing has been reported with the sources
-        return _draw_cover(config, edition, work)
-    images, failed = prepare_images(tree, [chosen], path.parent / ".cache" / "images")
-    if failed:  # it has been reported, and the build is lenient
-        return _draw_cover(config, edition, work)
-    source = images[chosen].path
-    target = work / f"cover{source.suffix.lower()}"
-    shutil.copyfile(source, target)
-    return target
-
-
-def _draw_cover(config: Config, edition: Edition, work: Path) -> Path | None:
-    """A cover of type alone; none for a script that the font at hand has no letters of."""
-    lines = (config.title, config.subtitle, *config.authors)
-    if not all(_is_latin(line) for line in lines):
-        return None
-    width, height = _COVER_SIZE
-    margin = 105
-    image = Image.new("RGB", _COVER_SIZE, "#1d2b3a")
-    draw = ImageDraw.Draw(image)
-    draw.rectangle((margin, 225, margin + 195, 239), fill="#e08a52")
-    top = 315.0
-    for text, size, colour in (
-        (config.title, 126, "#fbfaf6"),
-        (config.subtitle, 57, "#c9d3dd"),
-    ):
-        font = ImageFont.load_default(size)
-        for line in _fill_lines(text, partial(draw.textlength, font=font), width - 2 * margin):
-            draw.text((margin, top), line, font=font, fill=colour)
-            top += size * 1.22
-        top += 45
-    font = ImageFont.load_default(44)
-    version = edition.version and f"Version {edition.version}"
-    below = [
-        line
-        for text in (", ".join(config.authors), " · ".join(filter(None, (version, edition.day))))
-        for line in _fill_lines(text, partial(draw.textlength, font=font), width - 2 * margin)
-    ]
-    top = height - 150 - 63.0 * len(below)
-    for line in below:
-        draw.text((margin, top), line, font=font, fill="#c9d3dd")
-        top += 63
-    target = work / "cover.png"
-    image.save(target, "PNG")
-    return target
-
-
-def _is_latin(text: str) -> bool:
-    return all(
-        not character.isalpha() or unicodedata.name(character, "").startswith("LATIN")
-        for character in text
-    )
-
-
-def _fill_lines(text: str, measure: Callable[[str], float], room: float) -> list[str]:
-    lines: list[str] = []
-    for word in text.split():
-        longer = f"{lines[-1]} {word}" if lines else word
-        if lines and measure(longer) <= room:
-            lines[-1] = longer
-        else:
-            lines.append(word)
-    return lines
-
-
 # --- pandoc ---
 
 
 def _run_pandoc(
-    config: Config, edition: Edition, bodies: Sequence[str], cover: Path | None, work: Path
+    config: Config, edition: Edition, bodies: Sequence[str], cover: Prepared | None, work: Path
 ) -> tuple[bytes, list[Finding]]:
     """The package as pandoc makes it, and a finding for each line that it said."""
     blocks: list[dict[str, object]] = []
@@ -339,7 +259,7 @@ def _run_pandoc(
         *(_find_pandoc(config), "--from=json", "--to=epub3", "--split-level=1", "--toc"),
         f"--css={_HERE / 'styles' / 'epub.css'}",
         f"--template={_HERE / 'templates' / 'epub_frame.xhtml'}",
-        *((f"--epub-cover-image={cover.name}",) if cover else ()),
+        *((f"--epub-cover-image=cover{cover.path.suffix}",) if cover else ()),
         f"--output={output.name}",
         "book.json",
     )

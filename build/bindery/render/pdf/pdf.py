@@ -65,7 +65,7 @@ _LISTS: Mapping[Kind, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A line of a list: where it leads, and the number before its title."""
+    """A line of a list: where it leads, its title, and the number before it."""
 
     id: str
     title: str
@@ -73,22 +73,12 @@ class _Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class _List:
-    id: str
-    title: str
-    entries: tuple[_Entry, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _JoinedChapter:
-    id: str
-    path: str
-    title: str
-    number: str
-    label: str
+class _JoinedChapter(_Entry):
+    path: str = ""
+    label: str = ""
     """The text before its title: `Chapter 3`."""
-    body: Markup
-    sections: tuple[_Entry, ...]
+    body: Markup = Markup()
+    sections: tuple[_Entry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +86,7 @@ class _JoinedPart:
     id: str
     title: str
     label: str
-    """Its number in Roman digits; empty where it has none."""
+    """Its number in Roman numerals; empty if it has none."""
     has_opener: bool
     """Whether it has an opening page, which a part of one chapter does not need."""
     chapters: tuple[_JoinedChapter, ...]
@@ -193,7 +183,7 @@ def _join_book(
         edition=edition,
         changes=find_changes_url(config, edition),
         parts=parts,
-        lists=[entry for kind in _LISTS if (entry := _list_exhibits(kind, exhibits)).entries],
+        lists=[shown for kind in _LISTS if (shown := _list_exhibits(kind, exhibits))["entries"]],
         cover=f"image:{cover.name}" if cover else "",
         cover_colour=_find_corner_colour(cover) if cover else "",
     )
@@ -235,9 +225,9 @@ def _join_parts(
             chapters.append(
                 _JoinedChapter(
                     dialect.find_chapter_id(chapter),
-                    chapter.path,
                     chapter.title,
                     number,
+                    chapter.path,
                     _write_label(number, part),
                     Markup(body),
                     tuple(_list_sections(chapter, dialect)),
@@ -284,13 +274,14 @@ def _find_exhibits(
     return exhibits
 
 
-def _list_exhibits(kind: Kind, exhibits: Mapping[str, Exhibit]) -> _List:
-    entries = (
+def _list_exhibits(kind: Kind, exhibits: Mapping[str, Exhibit]) -> Mapping[str, Any]:
+    entries = [
         _Entry(identifier, exhibit.title, exhibit.number)
         for identifier, exhibit in exhibits.items()
         if exhibit.kind == kind
-    )
-    return _List(*_LISTS[kind], tuple(entries))
+    ]
+    identifier, title = _LISTS[kind]
+    return {"id": identifier, "title": title, "entries": entries}
 
 
 def _announce_index(root: ElementTree.Element) -> None:
