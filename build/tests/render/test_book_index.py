@@ -104,12 +104,6 @@ def test_a_glossary_explains_its_terms() -> None:
     }
 
 
-def test_too_few_subjects_make_no_index() -> None:
-    """A book without terms gets no page with one line."""
-    root = ElementTree.fromstring('<body><section class="chapter"><p>Words</p></section></body>')
-    assert collect_index(root, ("tool",), "") == []
-
-
 def test_a_page_is_named_once() -> None:
     """Two places on one page are one number, bold where the term is explained there."""
     subject = Subject("busbw", places={"a": False, "b": True, "c": False, "gone": False})

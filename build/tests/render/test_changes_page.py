@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from bindery.book.git_history import read_changes, read_history
-from bindery.book.past_editions import Editions, find_editions, read_change_log
+from bindery.book.past_editions import Editions, find_editions
 from bindery.core.config import load_config
 from browsers import open_browser
 from lxml import etree
@@ -148,17 +148,6 @@ def test_hunks_are_read_whatever_a_file_holds(tmp_path: Path) -> None:
     hunks = changes[second][name]
     assert [(len(h.removed), h.added) for h in hunks] == [(4, ("<less", ">more"))]
     assert changes[second].get("raw.md", []) == []
-
-
-@pytest.mark.parametrize(
-    "heading", ["## 1.0.0", "## v1.0.0", "## [1.0.0]", "## [1.0.0] - 2024-01-01", "## 1.0.0 (new)"]
-)
-def test_versions_of_a_change_log_are_found(heading: str) -> None:
-    """As people write them."""
-    assert read_change_log(f"# Log\n\n{heading}\n\n- One\n\n## Unreleased\n") == {
-        "1.0.0": "- One",
-        "unreleased": "",
-    }
 
 
 # --- the page and the feed ---

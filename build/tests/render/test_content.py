@@ -127,15 +127,6 @@ def test_an_option_stays_whole() -> None:
     assert re.sub("<[^>]*>", "", text) == "Debug\nSay srun --export=ALL -N 2 a-b here.\n"
 
 
-def test_a_table_for_paper_has_widths() -> None:
-    """A table laid out for paper names the width of each column and its own share of the page."""
-    text = render("| a | b |\n|---|---|\n| one | two |\n", DIALECTS["paper"])
-    widths = [float(width) for width in re.findall(r'<col style="width: ([\d.]+)%"/>', text)]
-    assert len(widths) == 2
-    assert sum(widths) == pytest.approx(100, abs=0.1)
-    assert re.search(r'<table id="table.1" class="laid-out normal" style="width: [\d.]+%">', text)
-
-
 def test_a_table_for_a_small_screen_labels_its_cells() -> None:
     """Where rows may be stacked, each cell names the heading of its column."""
     text = render("| Name | Peak |\n|---|---|\n| H100 | 989 |\n", DIALECTS["stacking"])

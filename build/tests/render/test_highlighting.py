@@ -32,12 +32,6 @@ def test_the_language_is_the_first_word(info: str, language: str) -> None:
     assert read_language(info) == language
 
 
-def test_a_comment_over_two_lines_is_two_spans() -> None:
-    """No span crosses a line, for engines break such spans badly."""
-    text = highlight_code("/* one\ntwo */\n", "c")
-    assert text == '<span class="cm">/* one</span>\n<span class="cm">two */</span>'
-
-
 def test_a_long_line_breaks_behind_a_separator() -> None:
     """A break comes behind a space, a comma or a slash where one is near, and shows a mark."""
     text = highlight_code("alpha beta gamma delta", "", columns=12)

@@ -9,10 +9,8 @@ import pytest
 from bindery.book.this_edition import find_edition
 from bindery.check.inspect import inspect_book
 from bindery.render.appendix import append_appendix
-from bindery.render.numbering import list_exhibits, number_chapters, shorten_text
+from bindery.render.numbering import list_exhibits, number_chapters
 from evidence_book import EPOCH, FILES
-from hypothesis import given
-from hypothesis import strategies as st
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -167,11 +165,3 @@ def test_the_title_of_a_view_comes_first(
         ("Table 1.2", views["lengths"].title),
     ]
     assert list(number_chapters(inspection).values()) == ["", "1", "A"]
-
-
-@given(st.text(st.sampled_from("ab .,;:!?"), max_size=400))
-def test_a_title_is_short_and_from_the_text(text: str) -> None:
-    """It is the beginning of the text, on one line, and of bounded length."""
-    title = shorten_text(text)
-    assert len(title) <= 111
-    assert " ".join(text.split()).startswith(title.removesuffix("\u2026"))

@@ -11,10 +11,8 @@ from bindery.book.this_edition import find_edition
 from bindery.check.inspect import inspect_book
 from bindery.core import config
 from bindery.core.model import ConfigError
-from bindery.render.images import Prepared
 from bindery.render.pdf.paper import MARGIN, PAPERS
-from bindery.render.pdf.pdf import _find_corner_colour, build_pdf
-from PIL import Image
+from bindery.render.pdf.pdf import build_pdf
 from validators import read_words
 
 if TYPE_CHECKING:
@@ -81,11 +79,3 @@ def test_one_build_may_ask_for_another_paper(make_book: BookMaker, run_bindery: 
     with pikepdf.open(root / "dist" / "t.pdf") as file:
         assert [float(side) for side in file.pages[-1].mediabox[2:]] == [612, 792]
     assert run_bindery("pdf", "--paper", "a3", folder=root).status == 2
-
-
-def test_a_cover_of_another_shape_is_not_cut(tmp_path: Path) -> None:
-    """It is shown whole, and its own colour goes around it; a drawing has white."""
-    path = tmp_path / "cover.png"
-    Image.new("RGB", (20, 30), "#11202f").save(path)
-    assert _find_corner_colour(Prepared("cover.png", path, 20, 30)) == "#11202f"
-    assert _find_corner_colour(Prepared("cover.svg", path, None, None)) == "#ffffff"

@@ -55,13 +55,6 @@ def test_the_caption_of_the_author_gets_the_number() -> None:
     )
 
 
-def test_the_caption_of_a_narrow_table_is_as_wide_as_the_page() -> None:
-    """A quarter of the width would break it into a column of words."""
-    assert '<caption class="caption" style="width: 400%">' in dress_text(
-        '<table id="x" style="width: 25%"><tr/></table>', "table"
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "dressed"),
     [
@@ -99,13 +92,6 @@ def test_a_paragraph_stays_with_what_it_leads_to() -> None:
     """One that ends with a colon is kept on the page of the code behind it."""
     text = "<section><p>As in <code>this</code>:</p><pre>x</pre><p>No:</p><p>more</p></section>"
     assert dress_text(text).count('<p class="leads">') == 1
-
-
-def test_a_footnote_is_a_note() -> None:
-    """All that it says stands in one element."""
-    assert dress_text('<ol class="footnotes"><li id="n">A <b>b</b> c<p>d</p></li></ol>') == (
-        '<ol class="footnotes"><li id="n"><note>A <b>b</b> c<p>d</p></note></li></ol>'
-    )
 
 
 SYMBOLS = "←→↔⇒↪ ∈∑√∞≈≠≤≥×÷ ■□▲△◆○●◦ ★☆☐☑☒ ✓✔✗✘ ①② ⌘⏎ ½⅓ ₂² ℓΩ αβγΔ €£ ␛ …–—“”"

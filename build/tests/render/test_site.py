@@ -191,24 +191,6 @@ def test_a_folder_of_somebody_else_is_not_replaced(
     assert {path.name: path.read_text() for path in site.iterdir()} == files
 
 
-@pytest.mark.parametrize(
-    ("chapters", "extra"),
-    [
-        ({"README.md": "# One\n"}, ""),
-        ({"a/README.md": "# One\n"}, "moved:\n  README.md: a/README.md\n"),
-    ],
-)
-def test_a_site_of_bindery_and_an_empty_folder_are_replaced(
-    make_book: BookMaker, make_site: Callable[[Path], Site], tmp_path: Path,
-    chapters: dict[str, str], extra: str,
-) -> None:  # fmt: skip
-    """Whatever the first page is, the next build knows its own site again."""
-    root = make_book(chapters, extra)
-    (tmp_path / "site").mkdir()
-    for _ in range(2):
-        assert (make_site(root).folder / "index.html").is_file()
-
-
 def test_the_same_book_gives_the_same_bytes(make_site: Callable[[Path], Site]) -> None:
     """Built twice with SOURCE_DATE_EPOCH, a site is the same to the byte."""
     first = hash_folder(make_site(BOOKS / "clean").folder)

@@ -99,30 +99,6 @@ def test_the_keyboard_comes_to_the_text_first(browser: Any, site: Path) -> None:
     page.close()
 
 
-def test_a_long_command_in_a_table_leaves_room(
-    browser: Any, make_book: BookMaker, run_bindery: Runner
-) -> None:
-    """A command of several words goes on in the next line of its cell, between two words; a short
-    one and a name without blanks keep theirs."""
-    long = "python scripts/tool.py --first-option one --second-option two --third-option three"
-    cells = f"`{long}` | `ls -l FOLDER` | {'words that fill a cell ' * 8}"
-    root = make_book({"README.md": f"# A\n\n| a | b | c |\n|---|---|---|\n| {cells} |\n"})
-    ended = run_bindery("html", folder=root)
-    assert ended.status == 0, ended.stderr
-    page = browser.new_page(viewport={"width": 1000, "height": 844})
-    page.goto((root / "dist/site/index.html").as_uri())
-    lines = page.evaluate(
-        """() => [...document.querySelectorAll('td code')].map(code =>
-            new Set([...code.getClientRects()].map(box => box.top)).size)"""
-    )
-    assert lines[0] > 1
-    assert lines[1] == 1
-    assert page.locator("td code").first.inner_text().split() == long.split()
-    words = page.locator("td code .word").all()
-    assert all(word.evaluate("word => word.getClientRects().length") == 1 for word in words)
-    page.close()
-
-
 # --- where numbers come from ---
 
 TIP = "[role=tooltip]"

@@ -117,13 +117,3 @@ def test_a_copy_keeps_the_addresses_of_sources(page: Any) -> None:
         *("a,5,https://example.org/a", "b,–,https://example.org/b"),
         'c,7,"https://example.org/c, p. 3"',
     ]
-
-
-def test_a_table_that_fits_does_not_scroll(page: Any) -> None:
-    """The arrow of a heading that sorts takes no room behind the last column."""
-    page.set_viewport_size({"width": 1280, "height": 844})
-    page.locator("table").nth(2).evaluate("(table) => { table.style.width = '100%'; }")
-    page.get_by_role("button", name="Source").click()
-    box = page.locator(".table").nth(2)
-    assert box.evaluate("(box) => box.scrollWidth - box.clientWidth") == 0
-    assert box.get_attribute("data-goes-on") is None

@@ -34,13 +34,6 @@ def test_no_number_is_split(rows: list[tuple[str, ...]]) -> None:
         assert room * width / 100 >= longest + CELL_PADDING - 0.2  # percentages are rounded
 
 
-def test_a_small_table_takes_only_what_it_needs() -> None:
-    """Two short columns are not spread over the page."""
-    layout = layout_table([["a", "b"], ["1", "2"]], ROOMS)
-    assert layout.size == "normal"
-    assert layout.share < 0.2
-
-
 def test_a_wide_table_gets_smaller_type_and_then_turns() -> None:
     """The first room that holds the longest words is taken, and the last in any case."""
     sizes = [layout_table([["accelerator"] * count], ROOMS).size for count in (2, 5, 7, 30)]

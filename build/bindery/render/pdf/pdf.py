@@ -77,7 +77,7 @@ class _JoinedChapter(_Entry):
     path: str = ""
     label: str = ""
     """The text before its title: `Chapter 3`."""
-    body: Markup = Markup()
+    body: str = ""
     sections: tuple[_Entry, ...] = ()
 
 
