@@ -19,7 +19,7 @@ from bindery.book.glossary import GLOSSARIES, is_abbreviation, split_names
 _XHTML = "{http://www.w3.org/1999/xhtml}"
 _RANKS = {f"{_XHTML}h{rank}": rank for rank in range(1, 7)}
 _LONGEST_TERM, _LONGEST_MEANING = 6, 300
-"""Words of a term; characters of what a page says of it."""
+"""Words of a term; characters of the meaning that a page shows."""
 _PASSED_OVER = frozenset(
     f"{_XHTML}{name}"
     for name in (

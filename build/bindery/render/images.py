@@ -137,10 +137,10 @@ def gather_images(
 ) -> tuple[dict[str, Prepared], list[Finding]]:
     """The prepared images of a book by path, its cover among them, and what cannot be read.
 
-    Raises BookError where something cannot be read, unless the build is lenient.
+    Raises BookError if something cannot be read, unless the build is lenient.
     """
     shown = [path for _, path in list_images(resolved)]
-    if tree.find_kind(config.cover) == "file":  # one that is not there has been reported
+    if tree.find_kind(config.cover) == "file":  # a missing one has been reported
         shown.append(config.cover)
     images, failed = prepare_images(tree, shown, cache)
     unreadable = list(_report_failures(resolved, config, failed))

@@ -243,7 +243,7 @@ def _read_caption(pieces: Sequence[Piece], index: int) -> str:
 
 
 def _read_raw_images(token: Token) -> list[_Image] | None:
-    """The images of raw HTML; None where it shows anything else."""
+    """The images of raw HTML; None if it shows anything else."""
     images = []
     for index, piece in enumerate(token.meta.get("pieces", ())):
         match piece:

@@ -175,7 +175,7 @@ def build_epub(
 
 
 def _stage_images(images: Iterable[Prepared], work: Path) -> dict[Path, str]:
-    """Copy the images to names that need no quoting; gives these by the path of the original."""
+    """Copy the images to names that need no quoting; returns these by the path of the original."""
     names: dict[Path, str] = {}
     for image in images:
         if image.path not in names:
@@ -462,7 +462,7 @@ def _write_contents(template: str, config: Config, shown: Mapping[str, Any]) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """What the book offers to those who cannot see it, counted in its files."""
+    """What the book offers to blind readers, counted in its files."""
 
     images: int
     described: int

@@ -98,7 +98,7 @@ def _part_footnotes(notes: Any) -> None:
 
 
 def _mark_pages(root: Any, pages: Mapping[str, int], last: int) -> Iterator[tuple[int, str]]:
-    """Put a mark before the first thing of each page; gives the number of the page and the id of
+    """Put a mark before the first thing of each page; returns the number of the page and the id of
     its mark."""
     for element in list(root.iter()):
         page = pages.get(element.get("id", ""), 0) if isinstance(element.tag, str) else 0

@@ -32,7 +32,7 @@ _SMALL_WORDS = frozenset(
 _LONG_FORM = re.compile(r"\b([A-Z][A-Za-z]*[A-Z])s? \(([^()]+)\)")
 _LONGEST_TERM = 4
 _MOST_HEADINGS, _MOST_PLACES = 3, 5
-"""Of a subject, beside the place where it is explained."""
+"""Of a subject, in addition to the place where it is explained."""
 _FEWEST_SUBJECTS = 5
 
 _TEXT = frozenset(("p", "li", "dt", "dd"))
@@ -118,7 +118,7 @@ class _Block:
 
 
 def collect_index(root: Element, tools: Iterable[str], glossary: str) -> list[Subject]:
-    """The subjects of a joined book in their order; nothing where they are too few for an index.
+    """The subjects of a joined book in their order; nothing if they are too few for an index.
 
     Elements that are places get an id where they have none. `glossary` is the path of the chapter
     that explains the terms of the book, if it has one.

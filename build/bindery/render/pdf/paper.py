@@ -44,7 +44,7 @@ class Paper:
 
     @property
     def table_rooms(self) -> tuple[PageRoom, ...]:
-        """Room for tables by size of type, and last across a page that is turned."""
+        """Room for tables by size of type, and last across a turned page."""
         across, turned = self.width - 2 * MARGIN, self.height - 2 * MARGIN
         return (
             PageRoom("normal", _count_halves(across, 8.5)),

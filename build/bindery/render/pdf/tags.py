@@ -132,7 +132,7 @@ class _Tree:
                 self._remove(self._find(kid))
 
     def _describe(self, element: Any, role: str, parent: Any, *, in_head: bool) -> None:
-        """Add what a role has to say of itself."""
+        """Add the attributes that a role needs."""
         if role == "/TH":
             is_first = not parent["K"] or self._find(parent["K"][0]) is element
             scope = "Row" if is_first and not in_head else "Column"

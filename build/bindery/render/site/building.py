@@ -42,7 +42,7 @@ def find_clashes(config: Config) -> list[Finding]:
 
 
 def refuse_foreign(out: Path) -> None:
-    """Raise ConfigError where a site would take the place of something else: a folder is replaced
+    """Raise ConfigError if a site would replace something else: a folder is replaced
     only if it is empty or its `index.html` says that bindery has made it."""
     if out.is_dir():
         first = out / "index.html"
@@ -52,7 +52,7 @@ def refuse_foreign(out: Path) -> None:
             return
         message = "this folder would be replaced, but it is not a site that bindery built"
     elif out.exists():
-        message = "the site would take the place of this file"
+        message = "the site would replace this file"
     else:
         return
     hint = "move it away, or give another folder with --out"

@@ -24,7 +24,7 @@ _VOID = frozenset(
 )
 _CELLS = tuple(f"{_XHTML}{name}" for name in ("caption", "th", "td", "figcaption", "dt", "dd"))
 _LONGEST_NAME = 24
-"""Characters of a name that is kept on a line."""
+"""Characters of a name that stays on one line."""
 
 
 class DressedText:

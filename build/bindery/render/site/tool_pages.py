@@ -18,7 +18,7 @@ from bindery.tools.calculators import Calculator
 
 
 def make_pages(site: Site, environment: Environment) -> Iterator[Page]:
-    """All pages of tools, the catalogue first; nothing where the book has none."""
+    """All pages of tools, the catalogue first; nothing if the book has none."""
     if not site.tools:
         return
     shelves: dict[str, list[ToolPage]] = {}

@@ -1,5 +1,5 @@
-"""The pages of a book's tools: what each is for, how it is used, what it gives, its records and the
-chapters that speak of it. All is read from the source and the records of a tool; nothing runs."""
+"""The pages of a book's tools: purpose, usage and results of each, its records and the chapters
+that mention it. All is read from the source and the records of a tool; nothing runs."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class ToolPage:
     shared: Mapping[str, object] | None
     """What the page needs to compare another run with these, as JSON."""
     chapters: tuple[str, ...]
-    """Paths of the chapters that speak of it."""
+    """Paths of the chapters that mention it."""
     offers: tuple[Offer, ...]
     calculators: tuple[Calculator, ...] = ()
 
@@ -194,7 +194,7 @@ def _describe_tool(inspection: Inspection, tool: ToolEntry, folder: str) -> Tool
 
 
 def _read_calculators(source: str) -> list[Calculator]:
-    """The calculators of a tool; none where one cannot be read, as `bad-calculator` has said."""
+    """The calculators of a tool; none if one cannot be read, which `bad-calculator` reports."""
     try:
         return read_calculators(source)
     except TranslationError:
@@ -215,7 +215,7 @@ def show_default(asked: Input) -> str:
 
 
 def show_bounds(asked: Input) -> str:
-    """Between what a number has to be; empty where nothing is said."""
+    """The bounds of a number in words; empty if it has none."""
     low, high = (None if b is None else _show_bound(b) for b in (asked.minimum, asked.maximum))
     if low is not None and high is not None:
         return f"{low} to {high}"
@@ -274,7 +274,7 @@ def _find_chapters(
 
 
 def read_docstring(source: str) -> str:
-    """The docstring of a module; empty where it has none, or the source is not Python."""
+    """The docstring of a module; empty if it has none, or the source is not Python."""
     try:
         return ast.get_docstring(ast.parse(source)) or ""
     except (SyntaxError, ValueError, RecursionError):

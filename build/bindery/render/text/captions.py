@@ -59,7 +59,7 @@ def caption_exhibit(element: Any, exhibit: Exhibit) -> Any:
 
 def _make_figure(image: Any) -> Any:
     """The element that holds an image and nothing else: its paragraph becomes a figure, else one
-    is made around the image; None where no figure may be."""
+    is made around the image; None if no figure may be there."""
     top = image
     while read_name(top.getparent()) in _AROUND_IMAGE:
         top = top.getparent()

@@ -142,7 +142,7 @@ _HOLD_PARAGRAPHS = frozenset((_BARRIER, "blockquote", "dd", "details", "div", "f
 _OPTION = re.compile(r"(?<!\S)-{1,2}\w\S{0,24}(?!\S)")
 """An option in escaped code, short enough for any line."""
 _SHORT_WORD = re.compile(r"(?<!\S)(?=\S*[-/|?\u2010\u2013\u2014]\S)(\S{2,20})(?!\S)")
-"""A word that a browser would break behind such a sign, and that is short enough to be kept."""
+"""A short word that a browser would break behind one of these signs."""
 _LONGEST_CODE_ON_ONE_LINE = 30
 """Characters; a longer command in a table is broken between its words."""
 _TABLE_BOX = "div.table"
@@ -197,7 +197,7 @@ class _Writer:
         self.raw: list[str] = []
         """Raw elements that are open, with a barrier for each element of Markdown around them."""
         self.links: list[str] = []
-        """What closes each link that is open: nothing where it leads nowhere."""
+        """What closes each open link; empty for one that leads nowhere."""
         self.table: TableLayout | None = None
         self.keeps_words = False
         """Whether short words stay whole: in tables that scroll, where columns may be narrow."""
@@ -679,8 +679,8 @@ class _Writer:
             self.out.append(f"<source{text}/>")
 
     def _write_srcset(self, sources: Sequence[tuple[Link, str]]) -> list[tuple[str, str]]:
-        """The attribute `srcset` with the addresses of this output; none where the output offers
-        no choice, or has none of the files."""
+        """The attribute `srcset` with the addresses of this output; empty if the output offers
+        no choice or has none of the files."""
         if not self.dialect.offers_sources:
             return []
         written = []

@@ -1,4 +1,4 @@
-"""Code blocks as XHTML: colours for a language that is named, and lines broken with a mark.
+"""Code blocks as XHTML: colours if the language is named, and lines broken with a mark.
 
 Pygments gives the tokens; the markup is our own, because a line that is too long for a page is
 broken here, where its width is known, and not by the engine, which leaves no mark.
