@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from bindery.core.repository import Tree
 from bindery.markdown.chapter_reader import parse_chapter
 from bindery.render.completeness import compare_contents, expect_contents, read_contents
 from bindery.render.text.content import ImageSource, render_chapter
-from bindery.render.text.table_layout import PageRoom
+from bindery.render.text.paper import Paper
 from hypothesis import example, given
 
 if TYPE_CHECKING:
@@ -32,8 +31,7 @@ HERE = "book/network/debug.md"
 class PlainDialect:
     """Ids are slugs, links and images are paths of the repository."""
 
-    code_columns: int | None = None
-    table_rooms: Sequence[PageRoom] | None = None
+    paper: Paper | None = None
     labels_cells: bool = False
     scrolls: bool = False
     draws_maths: bool = False
@@ -81,10 +79,9 @@ def test_markdown_becomes_xhtml(case: Case) -> None:
     case.expect(render(case.given + "\n", PlainDialect()).rstrip("\n"))
 
 
-ROOMS = (PageRoom("normal", 60), PageRoom("small", 80), PageRoom("turned", 110))
 DIALECTS = {
     "plain": PlainDialect(),
-    "paper": PlainDialect(code_columns=40, table_rooms=ROOMS),
+    "paper": PlainDialect(paper=Paper("small", "A6", 105.0, 148.0)),
     "scrolling": PlainDialect(scrolls=True),
     "stacking": PlainDialect(labels_cells=True),
     "choosing": PlainDialect(offers_sources=True),

@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 import pydyf
 import pytest
 from bindery.render.pdf import engine_patches
-from bindery.render.pdf.paper import PAPERS
 from bindery.render.pdf.typesetting import ClosedFetcher, Typesetter, find_package_folder
+from bindery.render.text.paper import PAPERS
 from weasyprint.pdf.tags import _get_pdf_tag
 from weasyprint.text.line_break import get_font_description
 

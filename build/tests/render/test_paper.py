@@ -11,8 +11,8 @@ from bindery.book.this_edition import find_edition
 from bindery.check.inspect import inspect_book
 from bindery.core import config
 from bindery.core.model import ConfigError
-from bindery.render.pdf.paper import MARGIN, PAPERS
 from bindery.render.pdf.pdf import build_pdf
+from bindery.render.text.paper import MARGIN, PAPERS
 from validators import read_words
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bindery.book.this_edition import Edition
@@ -11,7 +11,7 @@ from bindery.core.model import Chapter, Target, ToChapter, ToFile, ToWeb
 from bindery.render.addresses import find_file_url, join_id, quote_fragment
 from bindery.render.images import Prepared
 from bindery.render.text.content import ImageSource, find_title_slug
-from bindery.render.text.table_layout import PageRoom
+from bindery.render.text.paper import Paper
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,7 @@ class JoinedDialect:
     images: Mapping[str, Prepared]
     write_source: Callable[[Prepared], str]
     """The address of a prepared image in this output."""
-    code_columns: int | None = None
-    table_rooms: Sequence[PageRoom] | None = None
+    paper: Paper | None = None
     labels_cells: bool = False
     scrolls: bool = False
     draws_maths: bool = False

@@ -36,7 +36,6 @@ from bindery.render.pdf.book_index import Subject, collect_index, write_index
 from bindery.render.pdf.dressing import dress
 from bindery.render.pdf.joined import JoinedDialect
 from bindery.render.pdf.page_numbers import find_page_numbers, write_page_numbers
-from bindery.render.pdf.paper import PAPERS
 from bindery.render.pdf.proof import prove_pdf
 from bindery.render.pdf.typesetting import (
     ClosedFetcher,
@@ -48,6 +47,7 @@ from bindery.render.pdf.typesetting import (
 from bindery.render.provenance_notes import write_additions, write_roman
 from bindery.render.text.content import NOTHING_ADDED, find_title_slug, render_chapter
 from bindery.render.text.markup import escape_attribute
+from bindery.render.text.paper import PAPERS
 
 STEPS = 4
 """Steps of a build beyond one for each chapter."""
@@ -118,8 +118,7 @@ def build_pdf(
         make_prefixes(resolved.book.chapters, config.folder),
         images,
         lambda image: f"image:{image.name}",
-        code_columns=paper.code_columns,
-        table_rooms=paper.table_rooms,
+        paper=paper,
         draws_maths=True,
     )
     root, subjects = _join_book(inspection, edition, dialect, progress)

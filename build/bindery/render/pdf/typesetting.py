@@ -27,8 +27,8 @@ from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherRespons
 
 from bindery.render.images import Prepared
 from bindery.render.pdf.engine_patches import patched_engine
-from bindery.render.pdf.paper import Paper
 from bindery.render.pdf.tags import mend_structure
+from bindery.render.text.paper import Paper
 
 
 class ClosedFetcher(URLFetcher):  # type: ignore[misc]

@@ -24,8 +24,7 @@ class SiteDialect:
     used_files: set[str] = field(default_factory=set)
     """Files of the repository that the pages show or offer, to be copied beside them."""
 
-    code_columns = None
-    table_rooms = None
+    paper = None
     labels_cells = False
     scrolls = True
     offers_sources = True

@@ -18,13 +18,12 @@ from markdown_it.token import Token
 
 from bindery.core.model import Chapter, Link, ResolvedBook, Target, ToChapter, ToWeb
 from bindery.markdown.raw_html import VOID_ELEMENTS, Tag, Text
-from bindery.render.pdf.paper import narrow_code
 from bindery.render.text.decimals import find_pads
 from bindery.render.text.highlighting import highlight_code, read_language
 from bindery.render.text.markup import escape_attribute, escape_text
+from bindery.render.text.paper import Paper, narrow_code
 from bindery.render.text.table_layout import (
     ZERO_WIDTH_SPACE,
-    PageRoom,
     TableLayout,
     layout_table,
     split_long_words,
@@ -47,12 +46,8 @@ class Dialect(Protocol):
     """What one output decides."""
 
     @property
-    def code_columns(self) -> int | None:
-        """Longest line of code, None where lines are not broken."""
-
-    @property
-    def table_rooms(self) -> Sequence[PageRoom] | None:
-        """Room for tables on a page, None where they are not laid out."""
+    def paper(self) -> Paper | None:
+        """The paper that code and tables are laid out for; None for screens."""
 
     @property
     def labels_cells(self) -> bool:
@@ -336,9 +331,10 @@ class _Writer:
     def _write_code(self, token: Token, tokens: Sequence[Token], index: int) -> None:
         self._end_open_paragraph()
         language = read_language(token.info) if token.type == "fence" else ""
-        columns = self.dialect.code_columns
-        if columns is not None:
-            columns = narrow_code(columns, _list_around(tokens[:index]))
+        columns = None
+        if self.dialect.paper is not None:
+            around = _list_around(tokens[:index])
+            columns = narrow_code(self.dialect.paper.code_columns, around)
         code = highlight_code(token.content, language, columns)
         named = f' class="language-{escape_attribute(language)}"' if language else ""
         focus = ' tabindex="0"' if self.dialect.scrolls else ""
@@ -375,8 +371,9 @@ class _Writer:
             self.pads = find_pads(rows, _find_right_columns(tokens, index))
             self._open_table_box(f"Table: {', '.join(filter(None, self.headings))}"[:120])
         style, group = "", ""
-        if self.dialect.table_rooms is not None:
-            self.table = layout_table(_add_texts(rows, added), self.dialect.table_rooms)
+        if self.dialect.paper is not None:
+            texts = _add_texts(rows, added)
+            self.table = layout_table(texts, self.dialect.paper.table_rooms)
             widths = "".join(f'<col style="width: {width:g}%"/>' for width in self.table.widths)
             group = f"<colgroup>{widths}</colgroup>"
             share = f"{100 * self.table.share:g}%"
