@@ -17,6 +17,7 @@ from bindery.render.addresses import make_prefixes
 from bindery.render.completeness import Proof
 from bindery.render.epub import epub as maker
 from bindery.render.epub.epub import EpubDialect, build_epub, prove_epub
+from bindery.render.pdf import joined
 from bindery.render.text.raw_markup import tidy_markup
 from lxml import etree
 from PIL import Image
@@ -429,7 +430,7 @@ def test_every_line_of_pandoc_becomes_a_finding(
 ) -> None:
     """What pandoc says about a picture it cannot find is a warning, never silence."""
     body = '<h1 id="a--a">A</h1><p><img id="x" src="lost.png" alt="lost"/></p>'
-    monkeypatch.setattr(maker, "render_chapter", lambda *rest: body)
+    monkeypatch.setattr(joined, "render_chapter", lambda *rest: body)
     config = "title: T\nparts: [{chapters: [a.md]}]\n"
     (tmp_path / "chapters.yaml").write_text(config)
     (tmp_path / "a.md").write_text("# A\n")

@@ -57,10 +57,8 @@ from bindery.render.epub.pages import find_pages
 from bindery.render.epub.roles import dress_chapter
 from bindery.render.frames import fill_frame
 from bindery.render.images import Prepared, gather_images, list_images
-from bindery.render.numbering import Exhibit, Kind, list_exhibits, number_chapters
+from bindery.render.numbering import Exhibit, Kind, number_chapters
 from bindery.render.pdf.joined import JoinedDialect
-from bindery.render.provenance_notes import write_additions
-from bindery.render.text.content import NOTHING_ADDED, find_title_slug, render_chapter
 from bindery.render.text.markup import escape_attribute, escape_text
 from bindery.render.text.raw_markup import has_raw_markup, tidy_markup
 from bindery.render.web_notes import write_titles
@@ -148,14 +146,10 @@ def build_epub(
             labels_cells=True,
             files={c.path: f"ch{number:03d}.xhtml" for number, c in enumerate(chapters, 1)},
         )
-        additions = write_additions(inspection, edition, dialect, folds=False)
-        web_titles = write_titles(inspection)
+        texts = dialect.render_chapters(inspection, progress, write_titles(inspection))
         bodies = []
         for chapter in chapters:
-            progress(chapter.title)
-            added = additions.get(chapter.path, NOTHING_ADDED)
-            body = render_chapter(chapter, resolved, dialect, added, web_titles)
-            body = _mark_long_lines(body, chapter, dialect)
+            body = _mark_long_lines(texts[chapter.path], chapter, dialect)
             if has_raw_markup(chapter):
                 body = tidy_markup(body, _list_ids(chapter, dialect))
             bodies.append(body)
@@ -347,10 +341,7 @@ def _finish(
     config, book = inspection.config, inspection.book
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         members = {info.filename: archive.read(info) for info in archive.infolist()}
-    exhibits = {
-        dialect.write_id(dialect.chapters[exhibit.chapter], exhibit.slug): exhibit
-        for exhibit in list_exhibits(inspection)
-    }
+    exhibits = dialect.list_exhibits(inspection)
     number = 0
     page_list: list[Entry] = []
     for part in book.parts:
@@ -433,16 +424,12 @@ def _list_entries(
 
 
 def _list_sections(chapter: Chapter, number: str, dialect: EpubDialect) -> Entry:
-    title = find_title_slug(chapter)
-
     def find_href(slug: str) -> str:
         fragment = JoinedDialect.write_href(dialect, ToChapter(chapter.path, slug), chapter)
         return f"text/{dialect.files[chapter.path]}{fragment}"
 
     sections = tuple(
-        Entry(anchor.title, find_href(anchor.slug))
-        for anchor in chapter.anchors
-        if anchor.level in (1, 2) and anchor.slug != title and anchor.title
+        Entry(anchor.title, find_href(anchor.slug)) for anchor in dialect.list_sections(chapter)
     )
     return Entry(f"{number} {chapter.title}".lstrip(), find_href(""), sections)
 

@@ -25,13 +25,13 @@ from bindery.book.glossary import find_glossary
 from bindery.book.this_edition import Edition, find_changes_url
 from bindery.check.inspect import Inspection
 from bindery.core.config import Config
-from bindery.core.model import BookError, Chapter, Finding, Part, ResolvedBook, Severity, Span
+from bindery.core.model import BookError, Finding, Part, ResolvedBook, Severity, Span
 from bindery.core.whole_files import name_target, write_whole
-from bindery.render.addresses import join_id, make_prefixes
+from bindery.render.addresses import make_prefixes
 from bindery.render.completeness import Proof
 from bindery.render.frames import fill_frame
 from bindery.render.images import Prepared, gather_images, list_images
-from bindery.render.numbering import Exhibit, Kind, list_exhibits, number_chapters
+from bindery.render.numbering import Exhibit, Kind, number_chapters
 from bindery.render.pdf.book_index import Subject, collect_index, write_index
 from bindery.render.pdf.dressing import dress
 from bindery.render.pdf.joined import JoinedDialect
@@ -44,8 +44,7 @@ from bindery.render.pdf.typesetting import (
     keep_log,
     write_file,
 )
-from bindery.render.provenance_notes import write_additions, write_roman
-from bindery.render.text.content import NOTHING_ADDED, find_title_slug, render_chapter
+from bindery.render.provenance_notes import write_roman
 from bindery.render.text.markup import escape_attribute
 from bindery.render.text.paper import PAPERS
 
@@ -173,7 +172,7 @@ def _join_book(
 ) -> tuple[ElementTree.Element, list[Subject]]:
     """The book as one tree, dressed for paper, and the subjects of its index."""
     config = inspection.config
-    parts = _join_parts(inspection, edition, dialect, progress)
+    parts = _join_parts(inspection, dialect, progress)
     exhibits = _find_exhibits(inspection, dialect, parts)
     cover = dialect.images.get(config.cover)
     text = fill_frame(
@@ -206,10 +205,10 @@ def _find_corner_colour(image: Prepared) -> str:
 
 
 def _join_parts(
-    inspection: Inspection, edition: Edition, dialect: JoinedDialect, progress: Progress
+    inspection: Inspection, dialect: JoinedDialect, progress: Progress
 ) -> list[_JoinedPart]:
     numbers = number_chapters(inspection)
-    additions = write_additions(inspection, edition, dialect, folds=False)
+    bodies = dialect.render_chapters(inspection, progress)
     parts: list[_JoinedPart] = []
     count = 0
     for position, part in enumerate(inspection.book.parts, 1):
@@ -217,9 +216,6 @@ def _join_parts(
         is_numbered = bool(part.title) and any(numbers[c.path].isdigit() for c in part.chapters)
         count += is_numbered
         for chapter in part.chapters:
-            progress(chapter.title)
-            added = additions.get(chapter.path, NOTHING_ADDED)
-            body = render_chapter(chapter, inspection.resolved, dialect, added)
             number = numbers[chapter.path]
             chapters.append(
                 _JoinedChapter(
@@ -228,8 +224,11 @@ def _join_parts(
                     number,
                     chapter.path,
                     _write_label(number, part),
-                    Markup(body),
-                    tuple(_list_sections(chapter, dialect)),
+                    Markup(bodies[chapter.path]),
+                    tuple(
+                        _Entry(dialect.write_id(chapter, anchor.slug), anchor.title)
+                        for anchor in dialect.list_sections(chapter)
+                    ),
                 )
             )
         parts.append(
@@ -250,27 +249,17 @@ def _write_label(number: str, part: Part) -> str:
     return f"Chapter {number}" if number.isdigit() else f"{part.title} {number}"
 
 
-def _list_sections(chapter: Chapter, dialect: JoinedDialect) -> Iterator[_Entry]:
-    title = find_title_slug(chapter)
-    for anchor in chapter.anchors:
-        if anchor.title and anchor.level and anchor.level <= 2 and anchor.slug != title:
-            identifier = join_id(dialect.prefixes[chapter.path], anchor.slug)
-            yield _Entry(identifier, anchor.title)
-
-
 def _find_exhibits(
     inspection: Inspection, dialect: JoinedDialect, parts: Sequence[_JoinedPart]
 ) -> dict[str, Exhibit]:
     """The exhibits by their id in the book, without images that cannot be shown."""
     bodies = {chapter.path: chapter.body for part in parts for chapter in part.chapters}
-    exhibits = {}
-    for exhibit in list_exhibits(inspection):
-        identifier = join_id(dialect.prefixes[exhibit.chapter], exhibit.slug)
-        if exhibit.kind == "table" or (
-            f'<img id="{escape_attribute(identifier)}"' in bodies[exhibit.chapter]
-        ):
-            exhibits[identifier] = exhibit
-    return exhibits
+    return {
+        name: exhibit
+        for name, exhibit in dialect.list_exhibits(inspection).items()
+        if exhibit.kind == "table"
+        or f'<img id="{escape_attribute(name)}"' in bodies[exhibit.chapter]
+    }
 
 
 def _list_exhibits(kind: Kind, exhibits: Mapping[str, Exhibit]) -> Mapping[str, Any]:

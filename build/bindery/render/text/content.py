@@ -108,7 +108,7 @@ class Additions:
 
 NOTHING_ADDED = Additions()
 _NO_TABLE_ADDITION, _NO_CELL_ADDITION = TableAddition(), CellAddition()
-_NO_TITLES: Mapping[str, str] = {}
+NO_TITLES: Mapping[str, str] = {}
 
 
 # Raw elements that end another that was left open: a list item ends the item before it.
@@ -155,7 +155,7 @@ def render_chapter(
     resolved: ResolvedBook,
     dialect: Dialect,
     additions: Additions = NOTHING_ADDED,
-    web_titles: Mapping[str, str] = _NO_TITLES,
+    web_titles: Mapping[str, str] = NO_TITLES,
 ) -> str:
     """The chapter as XHTML, from its title on, without any wrapper. `web_titles` are the titles of
     links to the web whose author gave none, by address."""
