@@ -34,6 +34,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import html as lxml_html
 from needs import need
+from whole_sites import run_bindery_apart
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -56,15 +57,30 @@ def fill_book(make_book: BookMaker, run_bindery: Runner, monkeypatch: pytest.Mon
     return fill
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The book of `evidence_book` with its site, which no test changes."""
+    root = tmp_path_factory.mktemp("filled")
+    for name, text in FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+        run_bindery_apart("fill", folder=root)
+        run_bindery_apart("html", folder=root)
+    return root
+
+
 @pytest.fixture
-def open_page(fill_book: Filler, run_bindery: Runner) -> Callable[..., Any]:
+def open_page(filled: Path, run_bindery: Runner) -> Callable[..., Any]:
     """The text of a page of the site, as a tree."""
 
     def build(page: str, root: Path | None = None) -> Any:
-        root = root or fill_book()
-        ended = run_bindery("html", "--lenient", folder=root)
-        assert ended.status == 0, ended.stderr
-        return lxml_html.parse(root / "dist" / "site" / page).getroot().find(".//article")
+        if root is not None:
+            ended = run_bindery("html", "--lenient", folder=root)
+            assert ended.status == 0, ended.stderr
+        site = (root or filled) / "dist" / "site"
+        return lxml_html.parse(site / page).getroot().find(".//article")
 
     return build
 

@@ -237,18 +237,6 @@ def test_a_finger_reads_where_a_number_comes_from(open_evidence: Callable[..., A
     assert not tip.is_visible()
 
 
-def test_notes_are_there_without_scripts(open_evidence: Callable[..., Any]) -> None:
-    """Without scripts the marks show and the notes open; with them the numbers answer instead."""
-    page = open_evidence("chips/index.html", java_script_enabled=False)
-    assert page.locator("sup.origin").first.is_visible()
-    notes = page.locator("details.origins").first
-    assert not notes.locator("li").first.is_visible()
-    notes.locator("summary").click()
-    assert "example.org/a100" in notes.inner_text()
-    assert "Numbers without a mark: 1." in notes.inner_text()
-    assert not open_evidence("chips/index.html").locator("sup.origin").first.is_visible()
-
-
 @pytest.mark.parametrize("scripts", [True, False])
 def test_paper_shows_marks_and_notes(open_evidence: Callable[..., Any], scripts: bool) -> None:
     """In print marks and notes stand there though nobody has opened them, and nothing floats."""

@@ -121,30 +121,6 @@ def open_page(
         yield visit
 
 
-@pytest.mark.parametrize("opens", ["/", "Control+k", "button"])
-def test_a_phrase_of_any_page_is_found_by_keyboard(
-    open_page: Callable[..., Any], opens: str
-) -> None:
-    """`/`, Ctrl-K or the button opens the search, Enter leads to the section that holds the
-    phrase, Escape closes; from the disk as from a server."""
-    page = open_page("index.html")
-    for phrase, address in (
-        ("quick zebra", r"/index\.html$|/$|#welcome"),
-        ("lone walrus", r"/tables\.html(#tables)?$"),
-        ("odd ptarmigan", r"/long\.html#last$"),
-    ):
-        if opens == "button":
-            page.locator("button.search").click()
-        else:
-            page.keyboard.press(opens)
-        page.locator("dialog.search").wait_for(state="visible")
-        page.keyboard.type(phrase)
-        page.locator("[role=option]").first.wait_for(state="visible")
-        page.keyboard.press("Enter")
-        page.wait_for_function("address => RegExp(address).test(location.href)", arg=address)
-        assert not page.locator("dialog.search[open]").count()
-
-
 def read_results(page: Any, typed: str) -> list[tuple[str, str]]:
     """Heading and excerpt of each section that the first search of a page finds."""
     page.keyboard.press("/")
@@ -185,42 +161,6 @@ def test_the_search_says_when_there_is_nothing(open_page: Callable[..., Any]) ->
     assert page.locator("dialog input").get_attribute("aria-activedescendant") == second
     page.keyboard.press("Escape")
     assert not page.locator("dialog.search").is_visible()
-
-
-def test_the_theme_is_chosen_and_kept(open_page: Callable[..., Any]) -> None:
-    """The button goes from the system's theme to light to dark; pictures follow, and the next
-    page is as the last one was."""
-    page = open_page("tables.html", color_scheme="dark")
-
-    def read_paper() -> str:
-        return str(page.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
-
-    def read_picture() -> str:
-        image = page.locator("picture img")
-        page.wait_for_function(
-            """() => {
-                const image = document.querySelector("picture img");
-                return image.currentSrc && image.complete && image.naturalWidth > 0;
-            }"""
-        )
-        return str(image.evaluate("e => e.currentSrc.split('/').at(-1)"))
-
-    dark = read_paper()
-    assert read_picture() == "dark.svg"
-    button = page.locator("button.theme")
-    assert button.get_attribute("aria-label") == "Theme: as the system"
-    button.focus()
-    page.keyboard.press("Enter")
-    assert button.get_attribute("aria-label") == "Theme: light"
-    assert read_paper() != dark
-    page.wait_for_function("document.querySelector('picture img').currentSrc.includes('light')")
-    page.reload()
-    assert read_paper() != dark
-    assert page.evaluate("document.documentElement.dataset.theme") == "light"
-    button.click()
-    assert read_paper() == dark
-    button.click()
-    assert page.evaluate("document.documentElement.dataset.theme") is None
 
 
 def test_code_is_copied_without_prompts(open_page: Callable[..., Any]) -> None:
@@ -311,18 +251,6 @@ def test_an_error_is_reported_with_its_place(open_page: Callable[..., Any]) -> N
     body = asked["body"][0]
     for line in ("Chapter: long.md", "Version: 1.2", "Section: #last", "> An odd ptarmigan."):
         assert line in body
-
-
-def test_everything_is_there_without_scripts(browser: Any, site: Path) -> None:
-    """Without scripts texts, tables and links stand on the page, and no dead button does."""
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto((site / "tables.html").as_uri())
-    assert page.locator("tbody tr").count() == 8
-    assert not page.locator("button.search").is_visible()
-    assert not page.locator("button.theme").is_visible()
-    assert page.get_by_role("link", name="Long").first.is_visible()
-    context.close()
 
 
 def test_paper_has_the_text_alone(browser: Any, site: Path) -> None:

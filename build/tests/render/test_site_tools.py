@@ -234,21 +234,6 @@ def test_a_calculator_answers_by_keyboard(
     page.wait_for_function("document.getElementById('out-half').value === '4.000 GB (3.725 GiB)'")
 
 
-@pytest.mark.nightly
-def test_a_calculator_says_what_to_run_without_scripts(
-    browser: Any, build: Callable[[dict[str, str]], Path]
-) -> None:
-    """The command, the inputs and the formula are there."""
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto((build(CALCULATOR_FILES) / "tools/sums/halve.html").as_uri())
-    said = page.locator("noscript p")
-    assert said.is_visible()
-    assert "the tool itself gives the answer: python sums.py halve" in said.inner_text()
-    assert page.get_by_text('"half": size / parts').is_visible()
-    context.close()
-
-
 RUN = {
     "tool": "timer",
     "version": "0.1.0",
