@@ -57,7 +57,7 @@ def write_mathml(latex: str, *, is_block: bool) -> str:
 
 @cache
 def draw_maths(latex: str, *, is_block: bool) -> str:
-    """A formula as an image that stands on the line of its text, with its source as alternative.
+    """A formula as an image that is on the line of its text, with its source as alternative.
 
     Raises MathsError if it cannot be drawn.
     """

@@ -30,7 +30,7 @@ def check(scope: Scope) -> Iterator[Finding]:
                 message = f"this formula cannot be set: {fault}"
                 hint = "fix the LaTeX"
                 if token.markup.startswith("$"):
-                    hint += "; write a dollar sign outside formulas as \\$"
+                    hint += "; a dollar that is not a formula is written \\$"
                 yield RULE.find(token.meta["span"], message, hint)
 
 

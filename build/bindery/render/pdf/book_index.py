@@ -1,10 +1,10 @@
 """The index of a printed book: where its terms are explained and its tools are used.
 
-Terms are those of the glossary, where the book has one, words set in italics where they are
-explained, and abbreviations beside their long form. Names are what is written like one and stands
-in several sections: abbreviations, products, programs, variables of the environment. Topics are
-short headings and words in bold that the text uses elsewhere. Not every occurrence is listed: the
-place of the explanation, headings, and the sections that say most of it.
+Terms are those of the glossary, if the book has one, words in italics where they are explained,
+and abbreviations with their long form. Names are words that look like one and occur in several
+sections: abbreviations, products, programs, environment variables. Topics are short headings and
+words in bold that the text uses elsewhere. Not every occurrence is listed: the place of the
+explanation, headings, and the sections that use it most.
 """
 
 from __future__ import annotations

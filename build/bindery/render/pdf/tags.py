@@ -1,9 +1,9 @@
 """The tags of the PDF as PDF/UA wants them, where the engine leaves something to do.
 
 Done before the file is written, on the engine's own objects: pieces of text become content of
-the element that holds them, what says nothing to a listener is marked as an artifact, headings
-keep to the order of levels, lists and tables hold only what they may, heads of tables say what
-they are heads of, notes have ids, and links say where they lead.
+their element, what a screen reader should skip is marked as an artifact, headings keep to the
+order of levels, lists and tables contain only what they may, heads of tables have a scope, notes
+have ids, and links have a description.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _HOLD_TEXT = frozenset(
 _POINTS_OF_PIXEL = 0.75
 
 
-def mend_structure(document: Any, pdf: Any) -> None:
+def fix_structure(document: Any, pdf: Any) -> None:
     """Fix the tags of a PDF before it is written: a finisher, as the engine calls it."""
     _name_links(document)
     tree = _Tree(pdf, [page.height * _POINTS_OF_PIXEL for page in document.pages])
-    tree.mend()
+    tree.fix()
 
 
 def _name_links(document: Any) -> None:
@@ -60,16 +60,16 @@ class _Tree:
     def _find(self, reference: bytes) -> Any:
         return self._pdf.objects[int(reference.split(b" ", 1)[0])]
 
-    def mend(self) -> None:
+    def fix(self) -> None:
         top = self._find(self._root["K"][0])
-        top["K"] = pydyf.Array(self._mend_children(top, in_head=False))
+        top["K"] = pydyf.Array(self._fix_children(top, in_head=False))
         self._write_parents()
         self._write_ids()
         self._mark_artifacts()
 
     # --- elements ---
 
-    def _mend_children(self, element: Any, *, in_head: bool) -> Iterator[Any]:
+    def _fix_children(self, element: Any, *, in_head: bool) -> Iterator[Any]:
         """The fixed children of an element."""
         for kid in element["K"]:
             if isinstance(kid, int):
@@ -80,12 +80,12 @@ class _Tree:
             if child["Type"] != "/StructElem":
                 yield kid
                 continue
-            yield from self._mend(child, kid, element, in_head=in_head)
+            yield from self._fix(child, kid, element, in_head=in_head)
 
     def _own(self, element: Any, mark: int) -> None:
         self._owners[self._pages[element["Pg"]]][mark] = element.reference
 
-    def _mend(self, element: Any, kid: bytes, parent: Any, *, in_head: bool) -> Iterator[Any]:
+    def _fix(self, element: Any, kid: bytes, parent: Any, *, in_head: bool) -> Iterator[Any]:
         role = element["S"]
         if role == f"/{ARTIFACT}" or (role == "/Figure" and "Alt" not in element):
             self._remove(element)
@@ -103,15 +103,15 @@ class _Tree:
         if role[:2] == "/H" and role[2:].isdigit():
             self._level = min(int(role[2:]), self._level + 1)
             element["S"] = f"/H{self._level}"
-        mended = pydyf.Array(self._mend_children(element, in_head=is_head))
-        element["K"] = mended
-        if not mended and role not in ("/TD", "/TH"):
+        fixed = pydyf.Array(self._fix_children(element, in_head=is_head))
+        element["K"] = fixed
+        if not fixed and role not in ("/TD", "/TH"):
             element.free = "f"  # an anchor, a rule: nothing that could be read
             return
         if role == "/NonStruct":
-            if all(isinstance(k, bytes) for k in mended) and self._holds_elements(mended):
+            if all(isinstance(k, bytes) for k in fixed) and self._holds_elements(fixed):
                 element.free = "f"
-                for k in mended:
+                for k in fixed:
                     child = self._find(k)
                     child["P"] = parent.reference
                     yield k

@@ -27,7 +27,7 @@ from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherRespons
 
 from bindery.render.images import Prepared
 from bindery.render.pdf.engine_patches import patched_engine
-from bindery.render.pdf.tags import mend_structure
+from bindery.render.pdf.tags import fix_structure
 from bindery.render.text.paper import Paper
 
 
@@ -120,7 +120,7 @@ def write_file(document: Any) -> bytes:
     plain, packed = io.BytesIO(), io.BytesIO()
     with patched_engine(_GENERIC_STACKS):
         document.write_pdf(
-            plain, pdf_variant="pdf/ua-1", uncompressed_pdf=True, finisher=mend_structure
+            plain, pdf_variant="pdf/ua-1", uncompressed_pdf=True, finisher=fix_structure
         )
     with pikepdf.open(plain) as file:
         file.save(

@@ -49,11 +49,11 @@ def render_notes(markdown: str, config: Config, edition: Edition) -> str:
     tokens = parser.parse(markdown)
     for token in tokens:
         for child in token.children or ():
-            _mend_link(child, config, edition)
+            _fix_link(child, config, edition)
     return str(parser.renderer.render(tokens, parser.options, {}))
 
 
-def _mend_link(token: Token, config: Config, edition: Edition) -> None:
+def _fix_link(token: Token, config: Config, edition: Edition) -> None:
     href = str(token.attrs.get("href", ""))
     if token.type == "image":
         token.type, token.tag = "text", ""
