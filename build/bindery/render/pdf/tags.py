@@ -109,7 +109,7 @@ class _Tree:
             element.free = "f"  # an anchor, a rule: nothing that could be read
             return
         if role == "/NonStruct":
-            if all(isinstance(k, bytes) for k in fixed) and self._holds_elements(fixed):
+            if all(isinstance(k, bytes) and self._is_element(k) for k in fixed):
                 element.free = "f"
                 for k in fixed:
                     child = self._find(k)
@@ -121,14 +121,14 @@ class _Tree:
         self._describe(element, role, parent, in_head=in_head)
         yield from self._place(element, kid, parent)
 
-    def _holds_elements(self, kids: Any) -> bool:
-        return all(self._find(kid)["Type"] == "/StructElem" for kid in kids)
+    def _is_element(self, reference: bytes) -> bool:
+        return bool(self._find(reference)["Type"] == "/StructElem")
 
     def _remove(self, element: Any) -> None:
         """Take an element out with all that it holds; its content becomes an artifact."""
         element.free = "f"
         for kid in element["K"]:
-            if isinstance(kid, bytes) and self._find(kid)["Type"] == "/StructElem":
+            if isinstance(kid, bytes) and self._is_element(kid):
                 self._remove(self._find(kid))
 
     def _describe(self, element: Any, role: str, parent: Any, *, in_head: bool) -> None:
@@ -199,8 +199,8 @@ class _Tree:
 
     def _mark_artifacts(self) -> None:
         """Mark content that belongs to no element, such as running heads, as artifacts."""
-        for owners, page in zip(self._owners, self._list_pages(), strict=True):
-            stream = self._find(page["Contents"]).stream
+        for owners, reference in zip(self._owners, self._pdf.page_references, strict=True):
+            stream = self._find(self._find(reference)["Contents"]).stream
             marks = [
                 position
                 for position, entry in enumerate(stream)
@@ -209,7 +209,3 @@ class _Tree:
             for position in reversed(marks):
                 if "MCID" in stream[position]:
                     stream[position - 1 : position + 2] = [b"/Artifact", b"BMC"]
-
-    def _list_pages(self) -> Iterator[Any]:
-        for reference in self._pdf.page_references:
-            yield self._find(reference)

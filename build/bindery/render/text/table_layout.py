@@ -43,12 +43,9 @@ def split_long_words(text: str) -> str:
     if len(text) <= _LONG_WORD:
         return text
     return " ".join(
-        _mark_breaks(word) if len(word) > _LONG_WORD else word for word in text.split(" ")
+        _BREAK_AFTER.sub(rf"\g<0>{ZERO_WIDTH_SPACE}", word) if len(word) > _LONG_WORD else word
+        for word in text.split(" ")
     )
-
-
-def _mark_breaks(word: str) -> str:
-    return _BREAK_AFTER.sub(lambda match: match[0] + ZERO_WIDTH_SPACE, word)
 
 
 def layout_table(rows: Sequence[Sequence[str]], rooms: Sequence[PageRoom]) -> TableLayout:
@@ -125,17 +122,17 @@ def _share_out(start: Sequence[float], ideal: Sequence[float], room: float) -> l
     return widths
 
 
-def _list_widths() -> dict[str, float]:
-    """Width of a character in halves of an em, after the sans type that the PDF uses."""
-    widths = dict.fromkeys("ijl.,:;'|!", 0.51)
-    widths |= dict.fromkeys("ftr()[]-/", 0.68)
-    widths |= dict.fromkeys("mwMW%@", 1.62)
-    widths |= dict.fromkeys("ABCDEFGHKLNOPQRSTUVXYZ", 1.2)
-    widths |= {"I": 0.55, "J": 0.95, " ": 0.4, "\N{EM DASH}": 1.7}
-    return widths
-
-
-_WIDTHS = _list_widths()
+_WIDTHS = {
+    **dict.fromkeys("ijl.,:;'|!", 0.51),
+    **dict.fromkeys("ftr()[]-/", 0.68),
+    **dict.fromkeys("mwMW%@", 1.62),
+    **dict.fromkeys("ABCDEFGHKLNOPQRSTUVXYZ", 1.2),
+    "I": 0.55,
+    "J": 0.95,
+    " ": 0.4,
+    "\N{EM DASH}": 1.7,
+}
+"""Width of a character in halves of an em, after the sans type that the PDF uses."""
 _BOLD = 1.06
 """How much wider the type of a heading is; taken for all, as any cell may be bold."""
 
