@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import pikepdf
@@ -285,54 +286,21 @@ def _list_lines(document: Any, identifier: str) -> list[Any]:
     ]
 
 
-CODE_INSIDE = f"""\
-# Three
-
-## Same
-
-- Item:
-
-  ```
-  {"x" * 433}
-  ```
-
-  1. Item:
-
-     ```
-     {"x" * 433}
-     ```
-
-     > Quote:
-     >
-     > ```
-     > {"x" * 433}
-     > ```
-
-> [!NOTE]
-> Alert:
->
-> ```
-> {"x" * 433}
-> ```
-
-> Quote:
->
-> ```
-> {"x" * 433}
-> ```
-
-```
-{"x" * 433}
-```
-
-A note[^1].
-
-[^1]: Note:
-
-    ```
-    {"x" * 433}
-    ```
-"""
+CODE = f"```\n{'x' * 433}\n```"
+CODE_INSIDE = "\n\n".join(
+    (
+        "# Three\n\n## Same\n\n- Item:",
+        indent(CODE, "  "),
+        "  1. Item:",
+        indent(CODE, "     "),
+        indent(f"Quote:\n\n{CODE}", "     > ", lambda line: True),
+        indent(f"[!NOTE]\nAlert:\n\n{CODE}", "> ", lambda line: True),
+        "Words.",
+        indent(f"Quote:\n\n{CODE}", "> ", lambda line: True),
+        CODE,
+        f"A note[^1].\n\n[^1]: Note:\n\n{indent(CODE, '    ')}\n",
+    )
+)
 
 
 def test_no_line_of_code_inside_lists_and_quotes_is_broken_a_second_time(book: Path) -> None:

@@ -10,7 +10,6 @@ from bindery.check.inspect import inspect_book
 from bindery.render.numbering import Exhibit, Kind
 from bindery.render.pdf.dressing import dress
 from bindery.render.pdf.pdf import build_pdf
-from bindery.render.text.captions import find_language_name
 from lxml import etree
 from pdf_tags import count_empty_boxes, find_strange_fonts
 from validators import read_words
@@ -47,28 +46,12 @@ def test_a_note_below_a_table_is_marked() -> None:
     assert ["".join(note.itertext()) for note in notes] == ["One", "Two"]
 
 
-def test_the_caption_of_the_author_gets_the_number() -> None:
-    """A table has one caption, and what the author wrote in it stays."""
-    assert dress_text('<table id="x"><caption>His <b>own</b></caption><tr/></table>', "table") == (
-        '<table id="x"><caption class="caption"><span class="label">Table 1.1</span> '
-        "His <b>own</b></caption><tr/></table>"
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "dressed"),
     [
         (
             '<p class="figure"><img id="x" alt="a"/></p>',
             f'<figure><img id="x" alt="a"/>{FIGURE}</figure>',
-        ),
-        (
-            '<p style="s"><a href="#"><img id="x" alt="a"/></a></p>',
-            f'<figure style="s"><a href="#"><img id="x" alt="a"/></a>{FIGURE}</figure>',
-        ),
-        (
-            '<div>Words <img id="x" alt="a"/> behind</div>',
-            f'<div>Words <figure><img id="x" alt="a"/>{FIGURE}</figure> behind</div>',
         ),
         ('<p><img id="x" alt=""/></p>', f'<figure><img id="x" alt="Its title"/>{FIGURE}</figure>'),
     ],
@@ -77,21 +60,6 @@ def test_a_figure_gets_its_caption(text: str, dressed: str) -> None:
     """A paragraph of images becomes the figure; elsewhere one is made around the image. An image
     without a text gets that of its title."""
     assert dress_text(text) == dressed
-
-
-@pytest.mark.parametrize(
-    ("language", "name"),
-    [("bash", "Bash"), ("sh", "Bash"), ("py", "Python"), ("text", ""), ("sloth", ""), ("", "")],
-)
-def test_a_language_has_the_name_that_readers_use(language: str, name: str) -> None:
-    """Plain text, and words that are no language, are not named."""
-    assert find_language_name(language) == name
-
-
-def test_a_paragraph_stays_with_what_it_leads_to() -> None:
-    """One that ends with a colon is kept on the page of the code behind it."""
-    text = "<section><p>As in <code>this</code>:</p><pre>x</pre><p>No:</p><p>more</p></section>"
-    assert dress_text(text).count('<p class="leads">') == 1
 
 
 SYMBOLS = "←→↔⇒↪ ∈∑√∞≈≠≤≥×÷ ■□▲△◆○●◦ ★☆☐☑☒ ✓✔✗✘ ①② ⌘⏎ ½⅓ ₂² ℓΩ αβγΔ €£ ␛ …–—“”"

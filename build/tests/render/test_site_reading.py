@@ -181,41 +181,6 @@ def test_code_is_copied_without_prompts(open_page: Callable[..., Any]) -> None:
     assert page.locator("[role=status]").last.inner_text() == "Copied"
 
 
-def read_column(page: Any, column: int) -> list[str]:
-    cells = page.locator(f"tbody tr:not([hidden]) td:nth-child({column})")
-    return [text.strip() for text in cells.all_inner_texts()]
-
-
-def test_a_table_is_sorted_filtered_and_copied(open_page: Callable[..., Any]) -> None:
-    """A column sorts up, down and back, numbers with their units; rows are filtered; CSV is what
-    is seen."""
-    page = open_page("tables.html")
-    first = read_column(page, 1)
-    memory = page.get_by_role("button", name="Memory")
-    memory.click()
-    assert read_column(page, 2) == [
-        *("900 MB", "1 GB", "2 GB", "4 GB", "5 GB", "6 GB", "7 GB", ""),
-    ]
-    assert page.locator("th").nth(1).get_attribute("aria-sort") == "ascending"
-    memory.focus()
-    page.keyboard.press("Enter")
-    assert read_column(page, 2)[0] == "7 GB"
-    assert read_column(page, 2)[-1] == "", "what is empty stays last"
-    page.keyboard.press("Enter")
-    assert read_column(page, 1) == first
-
-    page.get_by_label("Filter the rows").fill("gb ALPHA")
-    assert read_column(page, 1) == ["a"]
-    assert page.get_by_text("1 of 8 rows").is_visible()
-    page.evaluate(
-        """() => Object.defineProperty(navigator, 'clipboard', {
-            value: { writeText: async (text) => { window.copied = text; } },
-        })"""
-    )
-    page.get_by_role("button", name="Copy as CSV").click()
-    assert page.evaluate("copied") == 'Chip,Memory,Share,Name\na,1 GB,10,"alpha, the first"'
-
-
 def test_decimal_points_stand_below_each_other(open_page: Callable[..., Any]) -> None:
     """Units digits of a column of numbers end at the same place, with or without fractions."""
     page = open_page("tables.html")

@@ -199,41 +199,6 @@ def open_page(
         yield visit
 
 
-@pytest.mark.nightly
-def test_a_calculator_answers_by_keyboard(
-    open_page: Callable[[Path, str], Any], build: Callable[[dict[str, str]], Path]
-) -> None:
-    """Results follow each key; the address carries the inputs; faults are said in sentences."""
-    page = open_page(build(CALCULATOR_FILES), "tools/sums/halve.html")
-    half, fault = page.locator("#out-half"), page.locator(".fault")
-    assert half.inner_text() == "4.000 GB (3.725 GiB)"
-    page.get_by_label("size").focus()
-    page.keyboard.press("Control+a")
-    page.keyboard.type("3k")
-    assert half.inner_text() == "1.500 kB (1.465 KiB)"
-    assert page.locator("#exact-half").inner_text() == "1500"
-    assert page.locator("code.command").inner_text() == "python sums.py halve --size 3k"
-    page.keyboard.press("Tab")
-    page.keyboard.press("Control+a")
-    for typed, said in (
-        ("3", "three parts are no halves"),
-        ("12", "parts: it has to be at most 9, and 12 was given"),
-        ("1.5", "parts: this has to be a whole number"),
-        ("x", "'x' is not a number: write 70B, 1.5T or 8192"),
-    ):
-        page.get_by_label("parts").fill(typed)
-        assert fault.inner_text() == said
-        assert half.inner_text() == "–"
-    page.get_by_label("parts").fill("4")
-    assert half.inner_text() == "750.0 B"
-    page.reload()
-    assert half.inner_text() == "750.0 B"
-    page.get_by_label("size").fill("8")
-    assert fault.inner_text() == "that is very little"
-    page.get_by_role("button", name="Back to the defaults").click()
-    page.wait_for_function("document.getElementById('out-half').value === '4.000 GB (3.725 GiB)'")
-
-
 RUN = {
     "tool": "timer",
     "version": "0.1.0",
