@@ -200,7 +200,7 @@ def test_every_chapter_has_a_file_of_its_own_in_the_order_of_the_book(made: Made
 
 
 def test_what_stands_before_the_title_stays_in_its_chapter(made: Made) -> None:
-    """A chapter that does not begin with its title is not torn in two."""
+    """A chapter that does not begin with its title stays one file."""
     body = made.parse("text/ch003.xhtml").find(f"{XHTML}body")
     assert body is not None
     text = "".join(body.itertext())
@@ -394,7 +394,7 @@ def cut(text: str, start: str, end: str) -> str:
 def test_the_proof_sees_what_is_lost(
     made: Made, name: str, change: Callable[[str], str], kind: str, what: str
 ) -> None:
-    """Whatever is cut from a finished EPUB, the proof names it and fails."""
+    """The proof names whatever is cut from a finished EPUB, and fails."""
     members = made.members
     before = members[f"EPUB/{name}"].decode()
     members[f"EPUB/{name}"] = change(before).encode()

@@ -70,7 +70,7 @@ def show(dressed: Dressed) -> str:
     ],
 )  # fmt: skip
 def test_numbered_things_get_captions_and_code_its_language(given: str, dressed: str) -> None:
-    """A caption stands where its element allows one, an author's own keeps its words, and nothing
+    """A caption is where its element allows one, an author's caption keeps its words, and nothing
     else is touched."""
     assert show(dress(given)) == dressed
 
@@ -93,7 +93,7 @@ def test_footnotes_are_asides_that_pop_up() -> None:
 
 
 def test_a_page_is_marked_where_its_first_thing_stands() -> None:
-    """Marks stand between blocks, in order, one for each page; a page that has begun in an
+    """Marks are between blocks, in order, one for each page; a page that has begun in an
     earlier chapter has none."""
     body = (
         '<h1 id="a">A</h1><p>text <span id="b">b</span></p><h2 id="c">C</h2>'

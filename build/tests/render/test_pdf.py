@@ -162,7 +162,7 @@ def _lay_out(root: Path) -> LaidOut:
 
 
 def test_a_pdf_is_complete_and_says_what_it_is(small: LaidOut) -> None:
-    """Outline, destinations, tags, language, title and PDF/UA-1 mark stand in the file."""
+    """Outline, destinations, tags, language, title and PDF/UA-1 mark are in the file."""
     path, proof = small.path, small.proof
     assert proof.lacks == ()
     assert {kind: proof.count(kind) for kind in ("headings", "tables", "figures")} == {
@@ -516,7 +516,7 @@ def test_hard_headings_reach_every_output(book: Path) -> None:
 
 
 def test_the_index_names_the_pages(long: LaidOut) -> None:
-    """The index stands last and in the contents; each of its numbers is the page it leads to, and
+    """The index is last and in the contents; each of its numbers is the page it leads to, and
     the whole goes on with the numbers of pages."""
     document = long.document
     numbers = {a: n for n, page in enumerate(document.pages, 1) for a in page.anchors}

@@ -1,4 +1,4 @@
-"""What the outputs say of where numbers come from: true, complete, and quiet."""
+"""What the outputs say about the origins of numbers: true, complete, and quiet."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def read_notes(article: Any, cell: Any) -> list[str]:
 
 
 def test_a_measured_number_names_its_run(open_page: Callable[..., Any]) -> None:
-    """Tool, version, method, machine, date, age, caveats, record and command stand in its note."""
+    """Tool, version, method, machine, date, age, caveats, record and command are in its note."""
     article = open_page("index.html")
     cell = find_cells(article)["0.50"]
     assert cell.get("data-number") == "measured"
@@ -119,7 +119,7 @@ def test_a_measured_number_names_its_run(open_page: Callable[..., Any]) -> None:
 
 
 def test_a_derived_number_shows_its_formula(open_page: Callable[..., Any]) -> None:
-    """A computed column has a letter at its heading, and the formula stands in the notes."""
+    """A computed column has a letter at its heading, and the formula is in the note."""
     article = open_page("index.html")
     cell = find_cells(article)["7200"]
     formula, note = read_notes(article, cell)
@@ -179,7 +179,7 @@ def test_a_stale_row_says_so(open_page: Callable[..., Any]) -> None:
 def test_a_run_that_found_a_problem_says_so(
     fill_book: Filler, open_page: Callable[..., Any]
 ) -> None:
-    """Of a whole record of a failed run note and appendix tell the exit status."""
+    """Note and appendix show the exit status of a complete record of a failed run."""
     root = fill_book({RECORD: make_record("timer", ended="failed", exit_status=1)})
     article = open_page("index.html", root)
     said = "the tool ended with status 1: it had found a problem"
@@ -200,7 +200,7 @@ def test_a_table_of_the_author_has_no_notes(open_page: Callable[..., Any]) -> No
 def test_a_plot_has_notes_on_what_it_draws(
     open_page: Callable[..., Any], fill_book: Filler
 ) -> None:
-    """Sources and formulas stand below a plot, without those of columns that it does not draw."""
+    """Sources and formulas are below a plot, without those of columns that it does not draw."""
     need("python:matplotlib")
     drawn = "-- plot: bar\n-- plot x: name\n-- plot y: memory\n"
     root = fill_book(
@@ -220,7 +220,7 @@ def test_a_plot_has_notes_on_what_it_draws(
 def test_of_an_edited_table_nothing_is_said(
     fill_book: Filler, open_page: Callable[..., Any]
 ) -> None:
-    """A number that was typed over keeps silent: its notes would be those of another number."""
+    """A number that was typed over shows no origins: they would be those of another number."""
     root = fill_book()
     path = root / "README.md"
     path.write_text(path.read_text().replace("|    0.25 |", "|    0.26 |").replace("0.50 s", "9 s"))
@@ -257,7 +257,7 @@ def test_a_region_without_a_table_fails_the_build(
 
 
 def test_pages_without_such_numbers_have_no_script(fill_book: Filler, run_bindery: Runner) -> None:
-    """The script stands beside the site, and only pages that need it name it."""
+    """The script is beside the site, and only pages that need it name it."""
     root = fill_book({"chips/README.md": "# Chips\n"})
     assert run_bindery("html", folder=root).status == 0
     site = root / "dist" / "site"
@@ -361,7 +361,7 @@ def test_an_epub_has_the_notes_below_its_tables(fill_book: Filler, run_bindery: 
 
 @pytest.mark.needs("pdftotext")
 def test_the_pdf_says_where_its_numbers_come_from(fill_book: Filler, run_bindery: Runner) -> None:
-    """Notes stand below the tables; the appendix has every record that is quoted."""
+    """Notes are below the tables; the appendix has every record that is quoted."""
     root = fill_book()
     ended = run_bindery("pdf", folder=root)
     assert ended.status == 0, ended.stderr

@@ -162,7 +162,7 @@ def test_every_local_link_of_a_site_arrives(make_site: Callable[[Path], Site]) -
 def test_a_book_without_a_preface_gets_contents(
     make_book: BookMaker, make_site: Callable[[Path], Site]
 ) -> None:
-    """Where no chapter stands at the top, the first page lists the chapters."""
+    """Where no chapter is at the top, the first page lists the chapters."""
     site = make_site(make_book({"a/README.md": "# One\n", "b/README.md": "# Two\n"}))
     article = read_article(site.read_page("index.html"))
     assert '<li><a href="a/index.html"><small>1 </small>One</a></li>' in article

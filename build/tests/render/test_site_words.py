@@ -34,7 +34,7 @@ def site(make_book: BookMaker, run_bindery: Runner) -> Path:
 
 @pytest.mark.nightly
 def test_an_alert_stands_in_the_text(browser: Any, site: Path) -> None:
-    """Each kind of alert stands in its place and in the size of the others, on the screen as on
+    """Each kind of alert is in its place and in the size of the others, on the screen as on
     paper."""
     page = browser.new_page(viewport={"width": 1280, "height": 844})
     page.goto((site / "index.html").as_uri())

@@ -69,7 +69,7 @@
     for (const cell of cells) cell.tabIndex = -1;
     cells[0].tabIndex = 0;
     grids.set(table, cells[0]);
-    // The numbers are the stop now: they bring what lies outside into view.
+    // The numbers are the stop now: they bring what is outside into view.
     table.closest("[role=region]")?.removeAttribute("tabindex");
   }
   for (const number of document.querySelectorAll("span[data-number]")) {
