@@ -55,6 +55,8 @@ class Region:
     indent: str
     body: str
     checksum: str
+    table: str = ""
+    """The id of its table in the chapter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,11 @@ def _find_regions(chapter: Chapter) -> tuple[list[Region], list[Finding]]:
     findings: list[Finding] = []
     opened: tuple[re.Match[str], Span] | None = None
     lines = chapter.lines
+    tables = [
+        (token.map[0], token.meta["id"])
+        for token in chapter.tokens
+        if token.type == "table_open" and token.map
+    ]
     unread = False
     for number, is_inside in _find_markers(chapter):
         line = lines[number - 1]
@@ -155,6 +162,12 @@ def _find_regions(chapter: Chapter) -> tuple[list[Region], list[Finding]]:
             if unread:
                 continue
             body = "\n".join(lines[where.line : number - 1])
+            table = next((name for line, name in tables if where.line <= line < number), "")
+            if closing["kind"] == "table" and not table and body.lstrip().startswith("|"):
+                message = "Markdown reads no table here, so no origin can be shown for its numbers"
+                hint = "remove the lines between the two markers and run `bindery fill`"
+                findings.append(Finding(where, "unclosed-region", message, hint))
+                continue
             regions.append(
                 Region(
                     start["kind"],
@@ -164,6 +177,7 @@ def _find_regions(chapter: Chapter) -> tuple[list[Region], list[Finding]]:
                     start["indent"],
                     body,
                     closing["sum"] or "",
+                    table,
                 )
             )
         else:

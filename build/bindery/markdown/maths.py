@@ -1,4 +1,4 @@
-"""Formulas between dollars, for books that ask for them.
+"""Formulas between dollars, for books that ask for them. The typesetters are the extra `maths`.
 
 The site and the EPUB get MathML. The PDF gets a drawing, because its engine sets a fraction in
 MathML as two digits side by side.
@@ -11,14 +11,10 @@ import html
 import re
 import warnings
 from functools import cache
+from importlib.util import find_spec
 from xml.etree import ElementTree
 
-import latex2mathml.converter
-
-with warnings.catch_warnings():  # it finds its font in an old way
-    warnings.simplefilter("ignore", DeprecationWarning)
-    from ziamath.zmath import Latex
-
+PACKAGES = ("latex2mathml", "ziamath")
 _UNKNOWN_COMMAND = re.compile(r"<m[io]>(\\[A-Za-z]+)</m[io]>")
 _FONT_SIZE = 24.0
 """Size at which ziamath draws; its lengths are divided by it to give ems."""
@@ -33,15 +29,22 @@ class MathsError(ValueError):
     """A formula that cannot be set; the message says why."""
 
 
+def find_missing_packages() -> list[str]:
+    """The typesetters that are not installed."""
+    return [name for name in PACKAGES if find_spec(name) is None]
+
+
 @cache
 def write_mathml(latex: str, *, is_block: bool) -> str:
-    """A formula as MathML, with its source as the text for who cannot see it.
+    """A formula as MathML, with its source as alternative text.
 
-    Raises MathsError where the formula is wrong or uses a command that is not known.
+    Raises MathsError if the formula is wrong or uses an unknown command.
     """
     _refuse_unfit(latex)
     display = "block" if is_block else "inline"
     try:
+        import latex2mathml.converter
+
         text = latex2mathml.converter.convert(latex, display=display)
     except Exception as error:  # noqa: BLE001 - it stumbles in many ways over what it cannot read
         raise MathsError(_describe_error(error)) from None
@@ -56,10 +59,13 @@ def write_mathml(latex: str, *, is_block: bool) -> str:
 def draw_maths(latex: str, *, is_block: bool) -> str:
     """A formula as an image that is on the line of its text, with its source as alternative.
 
-    Raises MathsError where it cannot be drawn.
+    Raises MathsError if it cannot be drawn.
     """
     _refuse_unfit(latex)
     try:
+        with warnings.catch_warnings():  # it finds its font in an old way
+            warnings.simplefilter("ignore", DeprecationWarning)
+            from ziamath.zmath import Latex
         drawing = Latex(latex, size=_FONT_SIZE, inline=not is_block).svg()
     except Exception as error:  # noqa: BLE001 - as above
         raise MathsError(_describe_error(error)) from None

@@ -1,4 +1,4 @@
-"""Where things stand in each output: addresses computed from the one path of a chapter."""
+"""Addresses in each output, computed from the one path of a chapter."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def quote_fragment(slug: str) -> str:
 
 
 def find_page(path: str, folder: str) -> str:
-    """The page of a chapter in the site: `book/a/README.md` stands at `a/index.html`."""
+    """The page of a chapter in the site: `book/a/README.md` is at `a/index.html`."""
     inside = path.removeprefix(f"{folder}/") if folder else path
     stem = inside.removesuffix(".md")
     name = posixpath.basename(stem)
@@ -65,8 +65,8 @@ def join_id(prefix: str, slug: str) -> str:
 
 
 def find_file_url(target: ToFile, config: Config, edition: Edition) -> str | None:
-    """Where a file of the repository stands on the web, at the pinned ref; None where the book
-    names no repository, or there is nothing that could be pinned."""
+    """The address of a file of the repository on the web, at the pinned ref; None if the book
+    names no repository."""
     repository = config.repository
     if repository is None:
         return None

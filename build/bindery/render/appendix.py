@@ -35,7 +35,7 @@ from bindery.evidence.provenance import Figure
 from bindery.evidence.published_data import Citation
 from bindery.markdown.chapter_reader import parse_chapter
 from bindery.markdown.slugs import slugify_heading
-from bindery.render.addresses import find_page, quote_fragment, quote_path
+from bindery.render.addresses import quote_fragment, quote_path
 from bindery.render.web_notes import WebNotes, find_day, find_web_notes
 from bindery.web.answers import Answer, Verdict
 
@@ -83,12 +83,13 @@ def append_appendix(inspection: Inspection, edition: Edition) -> Inspection:
     """The same book with the appendix as its last chapter; as it was, where it quotes nothing and
     nothing is known of its links.
 
-    Raises ConfigError where a line of the memory of links is no answer.
+    Raises ConfigError if a line of the link memory cannot be read.
     """
     quoted, web = find_quoted(inspection), find_web_notes(inspection)
     if not quoted.chapters and not web.answers:
         return inspection
-    path = _find_free_path(inspection, TITLE if quoted.chapters else WEB_TITLE)
+    name = slugify_heading(TITLE if quoted.chapters else WEB_TITLE)
+    path = posixpath.join(inspection.config.folder, name, "README.md")
     text = "\n".join(_AppendixWriter(inspection, edition, quoted, web).write()) + "\n"
     chapter = parse_chapter(path, text)
     book = Book((*inspection.book.parts, Part(PART, (chapter,))))
@@ -98,21 +99,6 @@ def append_appendix(inspection: Inspection, edition: Edition) -> Inspection:
     links = resolve_book(everything, inspection.tree, inspection.config.allowed_schemes).links
     resolved = ResolvedBook(book, {**inspection.resolved.links, **links})
     return replace(inspection, resolved=resolved)
-
-
-def _find_free_path(inspection: Inspection, title: str) -> str:
-    """A path for the appendix whose page no chapter has, and none had before it was moved."""
-    config = inspection.config
-    taken = {find_page(entry.path, config.folder).lower() for entry in config.chapters}
-    taken |= {find_page(move.old, config.folder).lower() for move in config.moved}
-    name = slugify_heading(title)
-    number = 1
-    while True:
-        folder = name if number == 1 else f"{name}-{number}"
-        path = posixpath.join(config.folder, folder, "README.md")
-        if find_page(path, config.folder).lower() not in taken:
-            return path
-        number += 1
 
 
 class _AppendixWriter:
@@ -128,7 +114,7 @@ class _AppendixWriter:
         self.web = web
         self.chapters = {chapter.path: chapter for chapter in inspection.book.chapters}
         self.places: dict[str, dict[str, None]] = {name: {} for name in quoted.records}
-        self.figures: dict[str, dict[Figure, None]] = {}
+        self.published: dict[str, dict[Figure, None]] = {}
         for path, quotations in quoted.chapters.items():
             for quotation in quotations:
                 place = _link_section(self.chapters[path], quotation.opening.line)
@@ -136,7 +122,7 @@ class _AppendixWriter:
                     for name in number.records:
                         self.places[name][place] = None
                     for figure in number.figures:
-                        self.figures.setdefault(figure.table, {})[figure] = None
+                        self.published.setdefault(figure.table, {})[figure] = None
 
     def write(self) -> Iterator[str]:
         if not self.quoted.chapters:
@@ -161,10 +147,10 @@ class _AppendixWriter:
             yield from ("", "## Records")
         for name, number in self.quoted.records.items():
             yield from self._write_record(number, name, self.evidence.records[name])
-        if self.figures:
+        if self.published:
             yield from ("", "## Published figures")
-        for table in sorted(self.figures):
-            yield from self._write_table(table, list(self.figures[table]))
+        for table in sorted(self.published):
+            yield from self._write_table(table, list(self.published[table]))
 
     # --- links to the web ---
 
@@ -259,7 +245,7 @@ class _AppendixWriter:
                 yield f"    - {_write_source(source)}, {count}"
 
     def _tell_citation(self, citation: Citation) -> str:
-        """What is said of a source besides its name."""
+        """What is said about a source in addition to its name."""
         day = read_day(citation.date)
         said = [
             _escape(citation.number_class),
@@ -300,7 +286,7 @@ def write_record_facts(record: Record) -> Iterator[str]:
 
 
 def _link_section(chapter: Chapter, line: int) -> str:
-    """A link to the section of a chapter in which a line stands."""
+    """A link to the section of a chapter that contains a line."""
     headings = [a for a in chapter.anchors if a.level and a.span.line <= line]
     text, address = chapter.title, f"/{quote_path(chapter.path)}"
     if headings and headings[-1].level > 1 and headings[-1].title:

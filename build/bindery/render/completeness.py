@@ -1,7 +1,7 @@
-"""The completeness proof: what the source holds stands in the output, or the build fails.
+"""The completeness proof: the output has everything that the source has, or the build fails.
 
 Engines have been seen to cut books in silence. So each output is read back as a reader's program
-would read it, and its headings, tables, figures, code blocks and links are held against those of
+would read it, and its headings, tables, figures, code blocks and links are compared with those of
 the source: by number and by set, chapter by chapter.
 """
 
@@ -21,6 +21,7 @@ from bindery.book.this_edition import Edition
 from bindery.core.control_characters import show_controls
 from bindery.core.model import BookError, Chapter, Finding, ResolvedBook, Span, ToWeb
 from bindery.core.report import count_noun
+from bindery.core.repository import REPORT
 from bindery.core.whole_files import write_whole
 from bindery.render.text.content import Dialect, find_title_slug
 
@@ -41,9 +42,9 @@ class Contents:
     code_blocks: dict[str, str | None] = field(default_factory=dict)
     links: Counter[str] = field(default_factory=Counter)
     plain_links: int = 0
-    """Links to files of the repository that an output can only name, for want of an address."""
+    """Links to files of the repository that an output can only name: they have no address."""
     missing_images: int = 0
-    """Images without a file, for which their text stands, and files for another theme."""
+    """Images without a file, replaced by their text, and missing files for another theme."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +88,7 @@ class Proof:
         counts = ", ".join(count_noun(self.count(kind), _NOUNS[kind]) for kind in KINDS)
         pages = f", {count_noun(self.pages, 'page')}" if self.pages is not None else ""
         plain = sum(chapter.plain_links for chapter in self.chapters)
-        rest = (
-            f"; {count_noun(plain, 'link')} left as text for want of `repository`" if plain else ""
-        )
+        rest = f"; {count_noun(plain, 'link')} left as text without `repository`" if plain else ""
         lost = self.count_missing_images()
         but = f" but for {count_noun(lost, 'missing image')}" if lost else ""
         return (
@@ -105,12 +104,12 @@ class Proof:
 def _report_lack(lack: Lack, output: str) -> Finding:
     kind = lack.kind.replace("_", " ").removesuffix("s")
     message = f"the {output} lost a {kind}: {lack.what}"
-    hint = "the output was not put in place; please report this with the chapter"
+    hint = "the old output was kept; please report this with the chapter"
     return Finding(Span.whole(lack.chapter), "incomplete-output", message, hint)
 
 
 def fold_space(text: str) -> str:
-    """Text without any white space, for engines set it as they like."""
+    """Text without white space, which engines set as they like."""
     return _SPACE.sub("", show_controls(text))
 
 
@@ -152,13 +151,13 @@ def expect_contents(chapter: Chapter, resolved: ResolvedBook, dialect: Dialect) 
 
 
 def compare_contents(path: str, expected: Contents, found: Contents) -> ChapterProof:
-    """Hold one chapter of an output against its source."""
+    """Compare one chapter of an output with its source."""
     lacks = list(_find_lacks(path, expected, found))
     return ChapterProof(
         path,
         {kind: _count(getattr(expected, kind)) for kind in KINDS},
         {
-            # Those that outputs add, to notes and back, are none of the author's.
+            # Links that outputs add, to notes and back, are not the author's.
             kind: (found.links & expected.links).total()
             if kind == "links"
             else _count(getattr(found, kind))
@@ -220,16 +219,16 @@ def read_contents(root: Any, wanted: Contents) -> Contents:
 
 
 ADDED = frozenset(("origin", "origins"))
-"""Classes of what says where numbers come from. Nothing in it is the author's, so that no link of
-it can stand for one of his that was lost."""
+"""Classes of marks and notes on provenance. The author wrote none of it, so a link in it cannot
+replace a lost link of the text."""
 _ADDED_LINKS = ADDED | {"term"}
-"""A term that leads to the glossary is a word of the author's, but no link of his."""
+"""A term that leads to the glossary is a word of the author, but not a link of the author."""
 NOT_TEXT = frozenset(("wrap", "note", "no-image")) | ADDED
 """Classes of what outputs add: marks of broken lines, numbers of footnotes, words for images."""
 
 
 def read_text(element: Any) -> str:
-    """The text of an element that its author wrote, without what outputs add."""
+    """The text of an element, without what outputs add."""
     pieces = [element.text or ""]
     for child in element:
         if not (isinstance(child.tag, str) and child.get("class") in NOT_TEXT):
@@ -241,7 +240,7 @@ def read_text(element: Any) -> str:
 def prove_site(
     resolved: ResolvedBook, dialect: Dialect, folder: Path, pages: Mapping[str, str]
 ) -> Proof:
-    """Read the pages of a site back and hold them against the book."""
+    """Read the pages of a site back and compare them with the book."""
     chapters = []
     for chapter in resolved.book.chapters:
         expected = expect_contents(chapter, resolved, dialect)
@@ -253,15 +252,26 @@ def prove_site(
     return Proof("site", tuple(chapters))
 
 
+def _read_report(path: Path) -> dict[str, Any]:
+    """The entries of the report by output; empty if there is no report that can be read."""
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))["outputs"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return entries if isinstance(entries, dict) else {}
+
+
+def is_of_edition(path: Path, edition: Edition) -> bool:
+    """Whether an ebook of this very edition is there, as the report beside it says."""
+    entry = _read_report(path.parent / REPORT).get(path.suffix.removeprefix("."))
+    is_same = isinstance(entry, dict) and entry.get("edition") == edition.name
+    return is_same and bool(edition.commit) and path.is_file()
+
+
 def write_proof(path: Path, proof: Proof, edition: Edition, name: str) -> None:
     """Add the proof of an output of this edition to the report, `dist/report.json`; `name` is that
     of the output beside it."""
-    try:
-        report = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        report = {}
-    outputs = report.get("outputs") if isinstance(report, dict) else None
-    entries = outputs if isinstance(outputs, dict) else {}
+    entries = _read_report(path)
     entries[proof.format.lower()] = {
         "file": name,
         "complete": not proof.lacks,

@@ -1,4 +1,4 @@
-"""The frames that stand around the text of a book: the templates of site, PDF and EPUB."""
+"""The frames around the text of a book: the templates of site, PDF and EPUB."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from bindery.book.glossary import GLOSSARIES, is_abbreviation, split_names
 _XHTML = "{http://www.w3.org/1999/xhtml}"
 _RANKS = {f"{_XHTML}h{rank}": rank for rank in range(1, 7)}
 _LONGEST_TERM, _LONGEST_MEANING = 6, 300
-"""Words of a term; characters of what a page says of it."""
+"""Words of a term; characters of the meaning that a page shows."""
 _PASSED_OVER = frozenset(
     f"{_XHTML}{name}"
     for name in (
@@ -60,9 +60,9 @@ def collect_terms(root: Any, *, is_glossary: bool) -> list[Term]:
 
 
 def mark_terms(root: Any, terms: Mapping[str, Sequence[Term]], *, is_glossary: bool) -> bool:
-    """Make the first use of each term in each section, with what stands below its smaller headings,
+    """Make the first use of each term in each section, its subsections included,
     a link to its explanation that carries what it says. `terms` are those of each page by its
-    address from this one. Tells whether there is a use."""
+    address from this one. Returns whether there is a use."""
     by_name = {
         _fold(name): (term, f"{page}#{term.anchor}")
         for page, listed in terms.items()
@@ -221,7 +221,7 @@ def _cut_at_terms(
     by_name: Mapping[str, tuple[Term, str]],
     used: set[str],
 ) -> Iterator[tuple[int, int, Term, str]]:
-    """Where terms stand in a text that are not used yet: start, end, term and address."""
+    """The terms in a text that are not used yet: start, end, term and address."""
     for match in pattern.finditer(text):
         name = match[0]
         for form in (

@@ -55,7 +55,7 @@ def prepare_images(
     """Prepare images by path; the second value says why some could not be read."""
     cache.mkdir(parents=True, exist_ok=True)
     unique = sorted(set(paths))
-    # WeasyPrint tells Pillow to accept images that break off; here they are to be reported.
+    # WeasyPrint makes Pillow accept truncated images; here they are reported.
     ImageFile.LOAD_TRUNCATED_IMAGES = False
     prepared: dict[str, Prepared] = {}
     failed: dict[str, str] = {}
@@ -101,7 +101,7 @@ def _prepare(source: Path, cache: Path) -> Prepared | str:
             image.load()
             ending, content, size = _convert(image, data)
     except UnidentifiedImageError:
-        return "it is of no format that is known"
+        return "the format is unknown"
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         return str(error)
     target = cache / f"{digest}.{ending}"
@@ -137,10 +137,10 @@ def gather_images(
 ) -> tuple[dict[str, Prepared], list[Finding]]:
     """The prepared images of a book by path, its cover among them, and what cannot be read.
 
-    Raises BookError where something cannot be read, unless the build is lenient.
+    Raises BookError if something cannot be read, unless the build is lenient.
     """
     shown = [path for _, path in list_images(resolved)]
-    if tree.find_kind(config.cover) == "file":  # one that is not there has been reported
+    if tree.find_kind(config.cover) == "file":  # a missing one has been reported
         shown.append(config.cover)
     images, failed = prepare_images(tree, shown, cache)
     unreadable = list(_report_failures(resolved, config, failed))
@@ -159,4 +159,4 @@ def _report_failures(
     for span, path in places:
         if path in failed:
             message = f"the image '{path}' cannot be read: {failed[path]}"
-            yield Finding(span, "broken-image", message, "save it again, or replace it")
+            yield Finding(span, "broken-image", message, "save it again or replace it")

@@ -1,7 +1,7 @@
 """Exhibits: which tables and figures of a book are numbered, and what they are called.
 
 Every output numbers them alike, so that "Table 3.2" is the same table on paper and on a screen.
-A table is any table; a figure is an image that stands by itself, not one inside a sentence or a
+A table is any table; a figure is an image by itself, not one inside a sentence or a
 cell. Chapters are numbered through the book; the chapters before the first titled part are its
 front, and those that have no file are its appendix.
 """
@@ -18,7 +18,6 @@ from markdown_it.token import Token
 
 from bindery.check.inspect import Inspection
 from bindery.core.model import Chapter, Link, ResolvedBook, ToFile
-from bindery.evidence.quotations import Region
 from bindery.markdown.raw_html import Piece, Tag, Text
 
 Kind = Literal["table", "figure"]
@@ -89,7 +88,7 @@ def list_exhibits(inspection: Inspection) -> tuple[Exhibit, ...]:
 
 
 def _find_shared_headings(inspection: Inspection) -> frozenset[str]:
-    """The headings that stand in several chapters, which alone say nothing in a list."""
+    """The headings that several chapters have, which say nothing on their own in a list."""
     counts = Counter(
         title
         for chapter in inspection.book.chapters
@@ -197,11 +196,11 @@ class _Reader:
             yield "figure", shown[0].slug, title
 
     def _find_title(self, token: Token, own: str = "", alt: str = "") -> str:
-        region = self._find_region(token.map[0] + 1) if token.map else None
-        if region is not None:
-            view = self._inspection.evidence.views.get(region.name)
-            if view is not None:
-                return view.title
+        line = token.map[0] + 1 if token.map else 0
+        views = self._inspection.evidence.views
+        for region in self._regions:
+            if region.opening.line < line < region.closing.line and region.name in views:
+                return views[region.name].title
         return own or _add_sentence(self._name_section(), alt)
 
     def _name_section(self) -> str:
@@ -210,9 +209,6 @@ class _Reader:
         if _fold(heading) not in self._shared or _fold(heading) == _fold(chapter):
             return heading
         return f"{chapter.partition(': ')[0]}: {heading}"
-
-    def _find_region(self, line: int) -> Region | None:
-        return next((r for r in self._regions if r.opening.line < line < r.closing.line), None)
 
 
 def _add_sentence(heading: str, alt: str) -> str:
@@ -247,7 +243,7 @@ def _read_caption(pieces: Sequence[Piece], index: int) -> str:
 
 
 def _read_raw_images(token: Token) -> list[_Image] | None:
-    """The images of raw HTML; None where it shows anything else."""
+    """The images of raw HTML; None if it shows anything else."""
     images = []
     for index, piece in enumerate(token.meta.get("pieces", ())):
         match piece:

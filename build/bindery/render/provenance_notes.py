@@ -1,13 +1,13 @@
-"""Notes on numbers: what the numbers of each quoted table, plot and sentence stand on.
+"""Notes on provenance: the origins of the numbers of each quoted table, plot and sentence.
 
-A note is one thing that numbers stand on: a record or a published source. Formulas have letters
-of their own. Every output holds the notes as text below the table; the site folds them, and lets
-a reader ask a single number (`site/static/provenance.js`).
+The origin of a number is a record or a published source. A note below a table lists the origins
+of its numbers, counted from 1, and formulas by letter; a mark at a number, column or row leads to
+them. The site folds the note and shows a reader the origins of a single number
+(`site/static/provenance.js`).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,8 +39,8 @@ from bindery.render.appendix import find_appendix, find_record_slug
 from bindery.render.text.content import Additions, CellAddition, Dialect, TableAddition
 from bindery.render.text.markup import escape_attribute, escape_text
 
-Source = str | Citation
-"""What a note speaks of: the name of a record, or what is said of published figures."""
+Origin = str | Citation
+"""The name of a record, or what a data file says about published figures."""
 Place = tuple[int, int]
 """Row and column of a cell. Row 0 is the head."""
 
@@ -65,50 +65,50 @@ _RULES = {
 def write_additions(
     inspection: Inspection, edition: Edition, dialect: Dialect, *, folds: bool
 ) -> Mapping[str, Additions]:
-    """The notes of each chapter that quotes numbers, by its path. Where they fold, the elements
-    of numbers also say what a script needs to show the notes of one of them."""
+    """The notes of each chapter that quotes numbers, by its path. With `folds`, the elements of
+    numbers also carry what a script needs to show the origins of one of them."""
     quoted = find_quoted(inspection)
-    if not quoted.chapters:
-        return {}
-    additions = {}
     day, appendix = edition.date.date(), find_appendix(inspection)
-    for chapter in inspection.book.chapters:
-        if chapter.path in quoted.chapters:
-            writer = _NoteWriter(inspection, day, quoted, dialect, folds, appendix, chapter)
-            additions[chapter.path] = writer.write(quoted.chapters[chapter.path])
-    return additions
+    return {
+        chapter.path: _NoteWriter(inspection, day, quoted, dialect, folds, appendix, chapter).write(
+            quoted.chapters[chapter.path]
+        )
+        for chapter in inspection.book.chapters
+        if chapter.path in quoted.chapters
+    }
 
 
-# --- which numbers stand on what ---
+# --- which numbers have which origins ---
 
 
 @dataclass(frozen=True, slots=True)
-class NumberNote:
-    """What is noted of one number: class, formula and sources, these by their marks."""
+class NumberOrigins:
+    """Class, formula and origins of one number; formula and origins by their marks."""
 
     number_class: str
     formula: str
-    sources: tuple[int, ...]
+    origins: tuple[int, ...]
 
 
 @dataclass
-class _Notes:
-    """The notes below one table, as they are found. Sources are counted from 1."""
+class _Note:
+    """The note below one table, or of the values in the text, while it is collected."""
 
     slug: str
     counts_in_roman: bool = False
-    sources: dict[Source, int] = field(default_factory=dict)
+    origins: dict[Origin, int] = field(default_factory=dict)
+    """Counted from 1."""
     formulas: dict[tuple[str, str], str] = field(default_factory=dict)
     """The letter of each formula, by the column that it gives and itself."""
     classes: set[str] = field(default_factory=set)
     lines: dict[Citation, dict[str, list[int]]] = field(default_factory=dict)
-    """The lines of data files on which figures of a citation stand."""
+    """The lines of data files on which the published figures of a citation are."""
 
-    def add(self, number: Provenance, heading: str) -> NumberNote:
-        """Note what a number stands on. `heading` is that of its column."""
-        used = [self._number_source(name) for name in number.records]
+    def add(self, number: Provenance, heading: str) -> NumberOrigins:
+        """Add the origins of a number. `heading` is that of its column."""
+        used = [self._count(name) for name in number.records]
         for figure in number.figures:
-            used.append(self._number_source(figure.citation))
+            used.append(self._count(figure.citation))
             files = self.lines.setdefault(figure.citation, {})
             files.setdefault(figure.path, []).append(figure.line)
         self.classes.add(number.number_class)
@@ -118,10 +118,10 @@ class _Notes:
             is_named = number.formula.partition(" = ")[0].isidentifier()
             key = ("" if is_named else heading, number.formula)
             letter = self.formulas.setdefault(key, write_letter(len(self.formulas) + 1))
-        return NumberNote(number.number_class, letter, tuple(sorted(set(used))))
+        return NumberOrigins(number.number_class, letter, tuple(sorted(set(used))))
 
-    def _number_source(self, source: Source) -> int:
-        return self.sources.setdefault(source, len(self.sources) + 1)
+    def _count(self, origin: Origin) -> int:
+        return self.origins.setdefault(origin, len(self.origins) + 1)
 
     def write_label(self, number: int) -> str:
         return write_roman(number) if self.counts_in_roman else str(number)
@@ -137,7 +137,7 @@ def write_letter(number: int) -> str:
 
 
 def write_roman(number: int) -> str:
-    """1 as i, 4 as iv: notes of the text, which may have footnotes with digits."""
+    """1 as i, 4 as iv: for notes of the text, which may have footnotes with digits."""
     text = ""
     for value, letters in (
         (1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"),
@@ -150,46 +150,46 @@ def write_roman(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Where marks stand in a table, and the rule that says what they hold for."""
+    """The places of the marks in a table, and the rule that says which numbers they cover."""
 
     rule: str
-    sources: Mapping[Place, tuple[int, ...]]
+    origins: Mapping[Place, tuple[int, ...]]
     default: tuple[int, ...] = ()
-    """The sources of all numbers without a mark, where the rule is that of the table."""
+    """The origins of all numbers without a mark, where the rule is that of the table."""
     has_exceptions: bool = False
 
 
-def place_marks(notes: Mapping[Place, NumberNote]) -> Marks:
-    """Mark the sources of the numbers of a table with as few marks as can be: none, one for each
+def place_marks(numbers: Mapping[Place, NumberOrigins]) -> Marks:
+    """Mark the origins of the numbers of a table with as few marks as possible: none, one for each
     column, or one for each row, and one for each number that differs.
 
-    A number with a formula needs none where the formula has its sources from the same row.
+    A number with a formula needs no mark if its origins are marked at other numbers of its row.
     """
     plain: dict[int, set[int]] = {}
-    for (row, _), note in notes.items():
-        if not note.formula:
-            plain.setdefault(row, set()).update(note.sources)
+    for (row, _), number in numbers.items():
+        if not number.formula:
+            plain.setdefault(row, set()).update(number.origins)
     needing = {
-        place: note.sources
-        for place, note in notes.items()
-        if not (note.formula and plain.get(place[0], set()).issuperset(note.sources))
+        place: number.origins
+        for place, number in numbers.items()
+        if not (number.formula and plain.get(place[0], set()).issuperset(number.origins))
     }
     ways: tuple[tuple[str, Callable[[Place], Place]], ...] = (
         ("table", lambda place: (0, 0)),
         ("columns", lambda place: (0, place[1])),
         ("rows", lambda place: (place[0], 0)),
     )
-    return min((_mark(needing, rule, find) for rule, find in ways), key=lambda m: len(m.sources))
+    return min((_mark(needing, rule, find) for rule, find in ways), key=lambda m: len(m.origins))
 
 
 def _mark(
     needing: Mapping[Place, tuple[int, ...]], rule: str, find: Callable[[Place], Place]
 ) -> Marks:
     counts: dict[Place, Counter[tuple[int, ...]]] = {}
-    for place, sources in needing.items():
-        counts.setdefault(find(place), Counter())[sources] += 1
+    for place, origins in needing.items():
+        counts.setdefault(find(place), Counter())[origins] += 1
     common = {place: counter.most_common(1)[0][0] for place, counter in counts.items()}
-    own = {p: sources for p, sources in needing.items() if sources != common[find(p)]}
+    own = {p: origins for p, origins in needing.items() if origins != common[find(p)]}
     if rule == "table":
         return Marks(rule, own, common.get((0, 0), ()), bool(own))
     clashes = common.keys() & own.keys()  # a number in the very cell that marks its row
@@ -197,16 +197,16 @@ def _mark(
     return Marks(rule, {**common, **own, **merged}, (), bool(own))
 
 
-def place_letters(notes: Mapping[Place, NumberNote]) -> Mapping[Place, str]:
-    """Where the letters of formulas stand: at the heading of a column whose numbers all share
-    one, else at the number."""
+def place_letters(numbers: Mapping[Place, NumberOrigins]) -> Mapping[Place, str]:
+    """The places of the letters of formulas: the heading of a column if its numbers all share
+    one, else the number."""
     columns: dict[int, set[str]] = {}
-    for (_, column), note in notes.items():
-        columns.setdefault(column, set()).add(note.formula)
+    for (_, column), number in numbers.items():
+        columns.setdefault(column, set()).add(number.formula)
     return {
-        (0 if len(columns[place[1]]) == 1 else place[0], place[1]): note.formula
-        for place, note in notes.items()
-        if note.formula
+        (0 if len(columns[place[1]]) == 1 else place[0], place[1]): number.formula
+        for place, number in numbers.items()
+        if number.formula
     }
 
 
@@ -230,197 +230,182 @@ class _NoteWriter:
         return self.inspection.evidence
 
     def write(self, quotations: Sequence[Region | Value]) -> Additions:
-        tables: dict[int, TableAddition] = {}
+        tables: dict[str, TableAddition] = {}
         blocks: dict[int, str] = {}
         inlines: dict[Place, tuple[str, str]] = {}
-        rows_of_tables = dict(self.chapter.inventory.tables)
-        starts = {
-            token.map[0] + 1: rows_of_tables.get(token.meta["id"])
-            for token in self.chapter.tokens
-            if token.type == "table_open" and token.map
-        }
-        lines = sorted(starts)
-        of_text = _Notes("origins.text", counts_in_roman=True)
-        for number, quotation in enumerate(quotations, 1):
+        of_text = _Note("origins.text", counts_in_roman=True)
+        for count, quotation in enumerate(quotations, 1):
             if isinstance(quotation, Value):
                 inlines |= self._annotate_value(quotation, of_text)
                 continue
-            table = self.evidence.tables[quotation.name]
-            provenance = self.evidence.provenance[quotation.name]
-            notes = _Notes(f"origins.{number}")
-            numbers = _note_numbers(notes, quotation, self.evidence)
+            note = _Note(f"origins.{count}")
+            columns = self.evidence.tables[quotation.name].columns
+            numbers = {
+                (row + 1, column): note.add(number, columns[column].title)
+                for (row, column), number in list_cells(quotation, self.evidence).items()
+            }
             if not numbers:
                 continue
             marks: Marks | None = None
             if quotation.kind == "table":
-                position = bisect_right(lines, quotation.opening.line)
-                line = lines[position] if position < len(lines) else quotation.closing.line
-                if line >= quotation.closing.line or starts[line] != len(table.rows) + 1:
-                    continue  # Markdown reads no such table there, as inside raw HTML
                 marks = place_marks(numbers)
-                tables[line] = self._annotate_table(notes, numbers, marks, provenance)
-            blocks[quotation.closing.line] = self._write_block(notes, _TITLE, marks)
-        end = self._write_block(of_text, _TITLE_OF_VALUES, None) if of_text.sources else ""
+                provenance = self.evidence.provenance[quotation.name]
+                tables[quotation.table] = self._annotate_table(note, numbers, marks, provenance)
+            blocks[quotation.closing.line] = self._write_note(note, _TITLE, marks)
+        end = self._write_note(of_text, _TITLE_OF_VALUES, None) if of_text.origins else ""
         return Additions(tables, blocks, inlines, end)
 
     def _annotate_table(
         self,
-        notes: _Notes,
-        numbers: Mapping[Place, NumberNote],
+        note: _Note,
+        numbers: Mapping[Place, NumberOrigins],
         marks: Marks,
         provenance: TableProvenance,
     ) -> TableAddition:
         letters = place_letters(numbers)
-        # One source needs no number: the note below the table speaks of all of it.
-        sources = marks.sources if len(notes.sources) > 1 else {}
-        stale = self._find_stale_rows(provenance)
+        # A single origin needs no mark: the note below the table covers the whole table.
+        origins = marks.origins if len(note.origins) > 1 else {}
+        stale = [
+            row
+            for row, cells in enumerate(provenance.cells, 1)
+            if any(name in self.evidence.stale for cell in cells if cell for name in cell.records)
+        ]
         cells = {}
-        for place in {*numbers, *letters, *sources, *((row, 0) for row in stale)}:
-            mark, text = self._write_mark(notes, letters.get(place, ""), sources.get(place, ()))
+        for place in {*numbers, *letters, *origins, *((row, 0) for row in stale)}:
+            mark, text = self._write_mark(note, letters.get(place, ""), origins.get(place, ()))
             if place[1] == 0 and place[0] in stale:
                 mark, text = f"{mark} {_STALE}", f"{text} stale"
             attributes = self._write_attributes(numbers[place]) if place in numbers else ""
             cells[place] = CellAddition(attributes, mark, text)
-        return TableAddition(self._write_owner(notes), cells, dict.fromkeys(stale, "stale"))
+        return TableAddition(self._name_note(note), cells, dict.fromkeys(stale, "stale"))
 
-    def _find_stale_rows(self, provenance: TableProvenance) -> Sequence[int]:
-        stale = self.evidence.stale
-        return [
-            row
-            for row, cells in enumerate(provenance.cells, 1)
-            if any(name in stale for cell in cells if cell for name in cell.records)
-        ]
-
-    def _annotate_value(self, value: Value, notes: _Notes) -> Mapping[Place, tuple[str, str]]:
-        number = find_number(value, self.evidence)
-        if number is None:
+    def _annotate_value(self, value: Value, note: _Note) -> Mapping[Place, tuple[str, str]]:
+        provenance = find_number(value, self.evidence)
+        if provenance is None:
             return {}
         columns = self.evidence.tables[value.view].columns
         heading = next(column.title for column in columns if column.key == value.column)
-        note = notes.add(number, heading)
-        mark, _ = self._write_mark(notes, note.formula, note.sources)
-        attributes = self._write_attributes(note) + self._write_owner(notes)
+        number = note.add(provenance, heading)
+        mark, _ = self._write_mark(note, number.formula, number.origins)
+        attributes = self._write_attributes(number) + self._name_note(note)
         return {
             (value.opening.line, value.opening.col): (f'<span class="number"{attributes}>', ""),
             (value.closing.line, value.closing.col): ("</span>", mark),
         }
 
-    def _write_attributes(self, note: NumberNote) -> str:
+    def _write_attributes(self, number: NumberOrigins) -> str:
         if not self.folds:
             return ""
-        formula = f' data-formula="{note.formula}"' if note.formula else ""
-        sources = " ".join(map(str, note.sources))
-        return f' data-number="{note.number_class}" data-sources="{sources}"{formula}'
+        formula = f' data-formula="{number.formula}"' if number.formula else ""
+        origins = " ".join(map(str, number.origins))
+        return f' data-number="{number.number_class}" data-origins="{origins}"{formula}'
 
-    def _write_owner(self, notes: _Notes) -> str:
-        return f' data-origins="{self._id(notes.slug)}"' if self.folds else ""
+    def _name_note(self, note: _Note) -> str:
+        return f' data-note="{self._id(note.slug)}"' if self.folds else ""
 
     def _id(self, slug: str) -> str:
         return escape_attribute(self.dialect.write_id(self.chapter, slug))
 
     # --- marks ---
 
-    def _write_mark(self, notes: _Notes, letter: str, sources: Iterable[int]) -> tuple[str, str]:
+    def _write_mark(self, note: _Note, letter: str, origins: Iterable[int]) -> tuple[str, str]:
         """The mark as XHTML, and a text as wide as it is."""
         shown = [(letter, f"formula.{letter}")] if letter else []
-        for first, last in compress_numbers(sources):
-            label = notes.write_label(first)
+        for first, last in compress_numbers(origins):
+            label = note.write_label(first)
             if last > first + 1:
-                shown.append((f"{label}–{notes.write_label(last)}", str(first)))
+                shown.append((f"{label}–{note.write_label(last)}", str(first)))
                 continue
-            shown += ((notes.write_label(n), str(n)) for n in range(first, last + 1))
+            shown += ((note.write_label(n), str(n)) for n in range(first, last + 1))
         if not shown:
             return "", ""
         links = ",".join(
-            f'<a role="doc-noteref" href="#{self._id(f"{notes.slug}.{end}")}">{label}</a>'
+            f'<a role="doc-noteref" href="#{self._id(f"{note.slug}.{end}")}">{label}</a>'
             for label, end in shown
         )
         text = ",".join(label for label, _ in shown)
         return f'<sup class="origin">{links}</sup>', text[: ceil(_SIZE_OF_MARK * len(text))]
 
-    # --- the notes below ---
+    # --- the note below ---
 
-    def _write_block(self, notes: _Notes, title: str, marks: Marks | None) -> str:
-        rule = self._write_rule(notes, marks)
+    def _write_note(self, note: _Note, title: str, marks: Marks | None) -> str:
+        rule = self._write_rule(note, marks)
         if self.folds:
-            return self._write_details(notes, title, rule)
-        return self._write_paragraphs(notes, title, rule)
+            return self._write_details(note, title, rule)
+        return self._write_paragraphs(note, title, rule)
 
-    def _write_rule(self, notes: _Notes, marks: Marks | None) -> str:
-        if marks is None or len(notes.sources) == 1:
+    def _write_rule(self, note: _Note, marks: Marks | None) -> str:
+        if marks is None or len(note.origins) == 1:
             return ""
-        default = ", ".join(map(notes.write_label, marks.default))
+        default = ", ".join(map(note.write_label, marks.default))
         if marks.rule == "table" and not marks.has_exceptions:
-            return f"All numbers: {default}." if len(marks.default) < len(notes.sources) else ""
+            return f"All numbers: {default}." if len(marks.default) < len(note.origins) else ""
         return _RULES[marks.rule][marks.has_exceptions].format(default)
 
-    def _write_paragraphs(self, notes: _Notes, title: str, rule: str) -> str:
-        """Small print: the formulas, then a paragraph for sources of which the same is said."""
+    def _write_paragraphs(self, note: _Note, title: str, rule: str) -> str:
+        """Small print: the formulas, then a paragraph for all origins that share a description."""
         lines = [rule] if rule else []
         formulas = [
-            f'<span id="{self._id(f"{notes.slug}.formula.{letter}")}"><b>{letter}</b> '
+            f'<span id="{self._id(f"{note.slug}.formula.{letter}")}"><b>{letter}</b> '
             f"{_write_formula(*formula)}</span>"
-            for formula, letter in notes.formulas.items()
+            for formula, letter in note.formulas.items()
         ]
         if formulas:
             lines.append(f"{'; '.join(formulas)}.")
+        is_numbered = note.counts_in_roman or len(note.origins) > 1
         groups: dict[str, list[str]] = {}
-        for source, number in notes.sources.items():
-            label = f"<b>{notes.write_label(number)}</b> " if self._is_numbered(notes) else ""
-            opening = f'<span id="{self._id(f"{notes.slug}.{number}")}">{label}'
-            if isinstance(source, str):
-                said, name = self._tell_run(source), self._link_record(source)
+        for origin, number in note.origins.items():
+            label = f"<b>{note.write_label(number)}</b> " if is_numbered else ""
+            opening = f'<span id="{self._id(f"{note.slug}.{number}")}">{label}'
+            if isinstance(origin, str):
+                said, name = self._describe_record(origin), self._link_record(origin)
             else:
-                said, name = self._tell_figure(source), _write_source(source.source)
+                said, name = self._describe_citation(origin), _write_source(origin.source)
             groups.setdefault(said, []).append(f"{opening}{name}</span>")
         lines += (f"{said}: {', '.join(names)}." for said, names in groups.items())
         lines[0] = f"<b>{title}.</b> {lines[0]}"
         paragraphs = "".join(f"<p>{line}</p>\n" for line in lines)
         return f'<div class="origins">\n{paragraphs}</div>\n'
 
-    def _is_numbered(self, notes: _Notes) -> bool:
-        return notes.counts_in_roman or len(notes.sources) > 1
-
-    def _write_details(self, notes: _Notes, title: str, rule: str) -> str:
-        identifier = self._id(notes.slug)
+    def _write_details(self, note: _Note, title: str, rule: str) -> str:
+        identifier = self._id(note.slug)
         pieces = [f'<details class="origins" id="{identifier}">\n<summary>{title}</summary>\n']
         if rule:
             pieces.append(f'<p class="rule">{rule}</p>\n')
-        if notes.formulas:
+        if note.formulas:
             items = "".join(
-                f'<li id="{self._id(f"{notes.slug}.formula.{letter}")}">'
+                f'<li id="{self._id(f"{note.slug}.formula.{letter}")}">'
                 f"{_write_formula(*formula)}</li>\n"
-                for formula, letter in notes.formulas.items()
+                for formula, letter in note.formulas.items()
             )
             pieces.append(f'<ol class="formulas" type="a">\n{items}</ol>\n')
         items = "".join(
-            f'<li id="{self._id(f"{notes.slug}.{number}")}" tabindex="-1">'
-            f"{self._tell_source(source, notes)}</li>\n"
-            for source, number in notes.sources.items()
+            f'<li id="{self._id(f"{note.slug}.{number}")}" tabindex="-1">'
+            f"{self._describe_origin(origin, note)}</li>\n"
+            for origin, number in note.origins.items()
         )
-        kind = ' type="i"' if notes.counts_in_roman else ""
-        pieces.append(f'<ol class="sources"{kind}>\n{items}</ol>\n')
+        kind = ' type="i"' if note.counts_in_roman else ""
+        pieces.append(f"<ol{kind}>\n{items}</ol>\n")
         words = "".join(
             f'<dt>{name}</dt><dd data-class="{name}">{meaning}</dd>\n'
             for name, meaning in CLASSES.items()
-            if name in notes.classes
+            if name in note.classes
         )
         pieces.append(f"<dl>\n{words}</dl>\n</details>\n")
         return "".join(pieces)
 
-    # --- one note ---
+    # --- one origin ---
 
-    def _tell_source(self, source: Source, notes: _Notes) -> str:
-        """All that is known of a source, as a sentence or two."""
-        if isinstance(source, str):
-            record = self.evidence.records[source]
-            command = escape_text(record.shell_line)
-            link = self._link_record(source)
-            return f"{self._tell_run(source)}, {link}. Command: <code>{command}</code>"
-        files = "; ".join(self._tell_lines(*entry) for entry in notes.lines[source].items())
-        return f"{_write_source(source.source)}: {self._tell_figure(source)}. In {files}."
+    def _describe_origin(self, origin: Origin, note: _Note) -> str:
+        """All that is known about an origin, as a sentence or two."""
+        if isinstance(origin, str):
+            command = escape_text(self.evidence.records[origin].shell_line)
+            link = self._link_record(origin)
+            return f"{self._describe_record(origin)}, {link}. Command: <code>{command}</code>"
+        files = "; ".join(self._link_data(*entry) for entry in note.lines[origin].items())
+        return f"{_write_source(origin.source)}: {self._describe_citation(origin)}. In {files}."
 
-    def _tell_run(self, name: str) -> str:
+    def _describe_record(self, name: str) -> str:
         record = self.evidence.records[name]
         day = record.started.date()
         size = ""
@@ -453,7 +438,7 @@ class _NoteWriter:
         href = self.dialect.write_href(target, self.chapter) or ""
         return f'record <a class="book" href="{escape_attribute(href)}">{number}</a>'
 
-    def _tell_figure(self, citation: Citation) -> str:
+    def _describe_citation(self, citation: Citation) -> str:
         day = read_day(citation.date)
         age = f" ({describe_age(day, self.day)})" if day else ""
         said = [f"<b>{escape_text(citation.number_class)}</b>"]
@@ -464,7 +449,7 @@ class _NoteWriter:
             said.append(f"via {_write_source(citation.via)}")
         return ", ".join(said)
 
-    def _tell_lines(self, path: str, lines: Sequence[int]) -> str:
+    def _link_data(self, path: str, lines: Sequence[int]) -> str:
         runs = [
             f"{first}–{last}" if last > first else f"{first}"
             for first, last in compress_numbers(tuple(lines))
@@ -473,14 +458,6 @@ class _NoteWriter:
         text = f"{escape_text(path)}, {noun} {', '.join(runs)}"
         href = self.dialect.write_href(ToFile(path, f"L{min(lines)}"), self.chapter)
         return f'<a href="{escape_attribute(href)}">{text}</a>' if href else text
-
-
-def _note_numbers(notes: _Notes, region: Region, evidence: Evidence) -> Mapping[Place, NumberNote]:
-    columns = evidence.tables[region.name].columns
-    return {
-        (row + 1, column): notes.add(number, columns[column].title)
-        for (row, column), number in list_cells(region, evidence).items()
-    }
 
 
 def _write_formula(column: str, formula: str) -> str:

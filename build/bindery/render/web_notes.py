@@ -1,4 +1,4 @@
-"""What the outputs say of links to the web: when an address was asked, and what it answered.
+"""What the outputs say about links to the web: when an address was asked, and what it answered.
 
 Nothing is asked here. What a run of `bindery links --external` has remembered is printed.
 """
@@ -26,7 +26,7 @@ _COUNTED: Mapping[Verdict, tuple[str, str]] = {
     "throttled": ("wanted to be left alone", "wanted to be left alone"),
     "unreachable": ("gave no answer", "gave no answer"),
 }
-"""What is said of one address and of several."""
+"""The words for one address and for several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class WebNotes:
 def find_web_notes(inspection: Inspection) -> WebNotes:
     """What is known of the addresses of a book.
 
-    Raises ConfigError where a line of the memory of links is no answer.
+    Raises ConfigError if a line of the link memory cannot be read.
     """
     answers = read_memory(inspection.tree, inspection.config)
     if not answers:
@@ -74,9 +74,9 @@ def find_web_notes(inspection: Inspection) -> WebNotes:
 
 
 def write_titles(inspection: Inspection) -> Mapping[str, str]:
-    """What a link to the web says of itself where its author says nothing, by address.
+    """The titles of links to the web without a title by their author, by address.
 
-    Raises ConfigError where a line of the memory of links is no answer.
+    Raises ConfigError if a line of the link memory cannot be read.
     """
     answers = read_memory(inspection.tree, inspection.config)
     return {url: tell_answer(answer) for url, answer in answers.items()}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from bindery.check.rules import RULES
+from needs import need
 
 if TYPE_CHECKING:
     from conftest import Runner
@@ -19,6 +20,8 @@ def test_a_book_gets_exactly_this_report(
     broken_book: Path, run_bindery: Runner, pytestconfig: pytest.Config
 ) -> None:
     """The report of each book is known to the letter: places, carets, advice, exit status."""
+    if broken_book.name == "broken-maths":
+        need("python:latex2mathml", "python:ziamath")
     ended = run_bindery("check", folder=broken_book)
     actual = f"{ended.stdout}{ended.stderr}exit status {ended.status}\n"
     path = broken_book / "expected.txt"

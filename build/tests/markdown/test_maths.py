@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import zipfile
 from pathlib import Path
 from xml.etree import ElementTree
@@ -25,6 +26,32 @@ def _make_book(root: Path, maths: str) -> Path:
     return root
 
 
+TYPESETTERS = pytest.mark.needs("python:latex2mathml", "python:ziamath")
+
+
+def test_a_book_with_formulas_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the extra `maths` the check reports the first formula, once; a lenient build shows
+    the LaTeX. A book without formulas needs nothing."""
+    for name in ("latex2mathml", "ziamath"):
+        monkeypatch.setitem(sys.modules, name, None)
+    root = _make_book(tmp_path / "book", "maths: true\n")
+    inspection = inspect_book(root)
+    (finding,) = inspection.findings
+    assert (finding.rule, finding.span.line) == ("broken-maths", 3)
+    assert finding.message == (
+        "setting formulas needs latex2mathml and ziamath, not installed here"
+    )
+    assert finding.help == "run `pip install 'bindery[maths]'`"
+    edition = find_edition(inspection.config)
+    build_site(inspection, edition, tmp_path / "site", lambda name: None)
+    assert r"<code>\frac{1}{2}</code>" in (tmp_path / "site" / "index.html").read_text()
+    (root / "README.md").write_text("# A\n\nIt costs $5.\n")
+    assert inspect_book(root).findings == ()
+
+
+@TYPESETTERS
 def test_a_fraction_is_a_fraction() -> None:
     """MathML keeps numerator and denominator apart, and its source for who cannot see it."""
     root = ElementTree.fromstring(write_mathml(r"\frac{1}{2}", is_block=False))
@@ -36,6 +63,7 @@ def test_a_fraction_is_a_fraction() -> None:
     assert root.get("display") == "inline"
 
 
+@TYPESETTERS
 def test_a_drawing_stands_on_the_line() -> None:
     """A fraction reaches below the line of its text, a letter hardly."""
     image = ElementTree.fromstring(draw_maths(r"\frac{1}{2}", is_block=False))
@@ -46,6 +74,7 @@ def test_a_drawing_stands_on_the_line() -> None:
     assert 0.5 < float(style["height"].removesuffix("em")) < 3
 
 
+@TYPESETTERS
 @pytest.mark.parametrize(
     ("latex", "fault"),
     [
@@ -66,6 +95,7 @@ def test_what_cannot_be_set_is_said(latex: str, fault: str) -> None:
     assert find_fault(latex, is_block=False) == fault
 
 
+@TYPESETTERS
 def test_an_unknown_command_is_never_shown_as_text() -> None:
     """The converter would print the name of a command it does not know."""
     with pytest.raises(MathsError):
@@ -106,6 +136,7 @@ def test_a_formula_begins_and_ends_where_it_does_on_github(text: str, formulas: 
     assert [t.content for t in children if t.type.startswith("math_inline")] == formulas
 
 
+@TYPESETTERS
 def test_formulas_reach_every_output(tmp_path: Path) -> None:
     """Three formulas in the source are three on the page, in the EPUB and in the PDF."""
     root = _make_book(tmp_path / "book", "maths: true\n")
@@ -139,6 +170,7 @@ def test_dollars_are_dollars_unless_asked(tmp_path: Path) -> None:
 FENCE = "# A\n\n```math\n\\frac{1}{2}\n```\n\n```python\nmath\n```\n"
 
 
+@TYPESETTERS
 def test_a_block_of_maths_is_a_formula(tmp_path: Path) -> None:
     """Code whose language is `math` is set as on GitHub, where the book asks for formulas."""
     for maths, formulas in (("maths: true\n", 1), ("", 0)):
@@ -152,6 +184,7 @@ def test_a_block_of_maths_is_a_formula(tmp_path: Path) -> None:
         assert page.count("<pre") == 2 - formulas
 
 
+@TYPESETTERS
 def test_a_broken_block_of_maths_is_found(tmp_path: Path) -> None:
     """The finding is where the block begins."""
     root = _make_book(tmp_path / "book", "maths: true\n")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from bindery.core.model import Chapter
-from bindery.render.addresses import find_page, join_id, make_prefixes, quote_path, relate
+from bindery.render.addresses import find_page, join_id, make_prefixes, quote_path
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,32 +14,15 @@ from hypothesis import strategies as st
 @pytest.mark.parametrize(
     ("path", "folder", "page"),
     [
-        ("README.md", "", "index.html"),
         ("book/README.md", "book", "index.html"),
         ("book/network/README.md", "book", "network/index.html"),
         ("book/network/debug.md", "book", "network/debug.html"),
-        ("book/a.b/c.d.md", "book", "a.b/c.d.html"),
-        ("book/index.md", "book", "index.html"),
         ("booklet/a.md", "book", "booklet/a.html"),
     ],
 )
 def test_a_page_stands_where_its_chapter_does(path: str, folder: str, page: str) -> None:
     """The address of a page is computed from the path of its chapter, and a README is an index."""
     assert find_page(path, folder) == page
-
-
-@pytest.mark.parametrize(
-    ("page", "here", "href"),
-    [
-        ("index.html", "index.html", "index.html"),
-        ("a/index.html", "index.html", "a/index.html"),
-        ("index.html", "a/b/index.html", "../../index.html"),
-        ("a/c.html", "a/b.html", "c.html"),
-    ],
-)
-def test_pages_are_related(page: str, here: str, href: str) -> None:
-    """Links between pages are relative, so that a site can lie anywhere."""
-    assert relate(page, here) == href
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,12 @@ import shutil
 import subprocess
 from datetime import datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from bindery.book.git_history import read_changes, read_history
-from bindery.book.past_editions import Editions, find_editions, read_change_log
+from bindery.book.past_editions import Editions, find_editions
 from bindery.core.config import load_config
-from bindery.render.site.changes import describe_size
 from browsers import open_browser
 from lxml import etree
 from lxml import html as lxml_html
@@ -150,29 +148,6 @@ def test_hunks_are_read_whatever_a_file_holds(tmp_path: Path) -> None:
     hunks = changes[second][name]
     assert [(len(h.removed), h.added) for h in hunks] == [(4, ("<less", ">more"))]
     assert changes[second].get("raw.md", []) == []
-
-
-@pytest.mark.parametrize(
-    "heading", ["## 1.0.0", "## v1.0.0", "## [1.0.0]", "## [1.0.0] - 2024-01-01", "## 1.0.0 (new)"]
-)
-def test_versions_of_a_change_log_are_found(heading: str) -> None:
-    """As people write them."""
-    assert read_change_log(f"# Log\n\n{heading}\n\n- One\n\n## Unreleased\n") == {
-        "1.0.0": "- One",
-        "unreleased": "",
-    }
-
-
-def test_a_book_needs_no_change_log() -> None:
-    """Nothing is said of any version, and nothing fails."""
-    assert read_change_log("") == read_change_log("# Log\n\nNothing yet.\n") == {}
-
-
-def test_one_word_is_one_word() -> None:
-    """A change of one word and one row is told in the singular."""
-    sizes = {"added": 1, "removed": 0, "rows": 1, "files": 0}
-    assert describe_size(SimpleNamespace(**sizes)) == "+1 word, 1 row of tables"
-    assert describe_size(SimpleNamespace(**sizes | {"added": 2})) == "+2 words, 1 row of tables"
 
 
 # --- the page and the feed ---

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from bindery.core.repository import Tree
 from bindery.markdown.chapter_reader import parse_chapter
 from bindery.render.completeness import compare_contents, expect_contents, read_contents
 from bindery.render.text.content import ImageSource, render_chapter
-from bindery.render.text.table_layout import PageRoom
+from bindery.render.text.paper import Paper
 from hypothesis import example, given
 
 if TYPE_CHECKING:
@@ -32,8 +31,7 @@ HERE = "book/network/debug.md"
 class PlainDialect:
     """Ids are slugs, links and images are paths of the repository."""
 
-    code_columns: int | None = None
-    table_rooms: Sequence[PageRoom] | None = None
+    paper: Paper | None = None
     labels_cells: bool = False
     scrolls: bool = False
     draws_maths: bool = False
@@ -81,10 +79,9 @@ def test_markdown_becomes_xhtml(case: Case) -> None:
     case.expect(render(case.given + "\n", PlainDialect()).rstrip("\n"))
 
 
-ROOMS = (PageRoom("normal", 60), PageRoom("small", 80), PageRoom("turned", 110))
 DIALECTS = {
     "plain": PlainDialect(),
-    "paper": PlainDialect(code_columns=40, table_rooms=ROOMS),
+    "paper": PlainDialect(paper=Paper("small", "A6", 105.0, 148.0)),
     "scrolling": PlainDialect(scrolls=True),
     "stacking": PlainDialect(labels_cells=True),
     "choosing": PlainDialect(offers_sources=True),
@@ -111,6 +108,7 @@ def test_control_characters_are_shown_as_pictures() -> None:
     assert "an escape ␛[0m, a null \N{REPLACEMENT CHARACTER} and a delete" in text
 
 
+@pytest.mark.needs("python:latex2mathml", "python:ziamath")
 def test_maths_is_read_where_the_book_asks_for_it() -> None:
     """With `maths: true` dollars hold formulas, in the line or in a paragraph of their own."""
     text = render("An $x_1$ here.\n\n$$\na < b\n$$\n", PlainDialect(), maths=True)
@@ -126,24 +124,8 @@ def test_an_option_stays_whole() -> None:
     assert re.sub("<[^>]*>", "", text) == "Debug\nSay srun --export=ALL -N 2 a-b here.\n"
 
 
-def test_a_table_for_paper_has_widths() -> None:
-    """A table laid out for paper names the width of each column and its own share of the page."""
-    text = render("| a | b |\n|---|---|\n| one | two |\n", DIALECTS["paper"])
-    widths = [float(width) for width in re.findall(r'<col style="width: ([\d.]+)%"/>', text)]
-    assert len(widths) == 2
-    assert sum(widths) == pytest.approx(100, abs=0.1)
-    assert re.search(r'<table id="table.1" class="laid-out normal" style="width: [\d.]+%">', text)
-
-
 def test_a_table_for_a_small_screen_labels_its_cells() -> None:
     """Where rows may be stacked, each cell names the heading of its column."""
     text = render("| Name | Peak |\n|---|---|\n| H100 | 989 |\n", DIALECTS["stacking"])
     assert '<td data-label="Name">H100</td>' in text
     assert '<td data-label="Peak">989</td>' in text
-
-
-def test_what_scrolls_can_have_the_focus() -> None:
-    """A wide table and a code block can be scrolled by keyboard, and the table has a name."""
-    text = render("| a | b |\n|---|---|\n\n```\nx\n```\n", DIALECTS["scrolling"])
-    assert 'role="region" tabindex="0" aria-label="Table: a, b"' in text
-    assert '<pre id="code.1" tabindex="0">' in text

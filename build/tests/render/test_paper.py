@@ -11,11 +11,8 @@ from bindery.book.this_edition import find_edition
 from bindery.check.inspect import inspect_book
 from bindery.core import config
 from bindery.core.model import ConfigError
-from bindery.render.images import Prepared
-from bindery.render.pdf.paper import MARGIN, PAPERS
-from bindery.render.pdf.pdf import _find_corner_colour, build_pdf
-from bindery.render.text.table_layout import layout_table
-from PIL import Image
+from bindery.render.pdf.pdf import build_pdf
+from bindery.render.text.paper import MARGIN, PAPERS
 from validators import read_words
 
 if TYPE_CHECKING:
@@ -30,23 +27,6 @@ CODE = "```\n" + "x" * 300 + "\n```\n"
 def test_every_paper_of_the_configuration_is_known() -> None:
     """The words that chapters.yaml may say and the sizes that are known are the same."""
     assert tuple(PAPERS) == config.PAPERS
-
-
-@pytest.mark.parametrize(("paper", "columns"), [("a4", 94), ("letter", 97)])
-def test_code_fills_the_width(paper: str, columns: int) -> None:
-    """Type of 8 points is 4.8 points wide: 166 mm and 171.9 mm, less the edges of the box
-    and what the mark of a broken line takes beyond a character."""
-    assert PAPERS[paper].code_columns == columns
-
-
-def test_tables_have_another_room_on_another_paper() -> None:
-    """Letter is wider and lower: more fits across it, and less across it when it is turned."""
-    a4, letter = PAPERS["a4"].table_rooms, PAPERS["letter"].table_rooms
-    assert [room.name for room in a4] == [room.name for room in letter]
-    assert all(b.characters > a.characters for a, b in zip(a4[:-1], letter[:-1], strict=True))
-    assert letter[-1].characters < a4[-1].characters
-    row = ["1234567.125"] * 10
-    assert layout_table([row], a4).size != layout_table([row], letter).size
 
 
 def build(root: Path) -> Path:
@@ -99,11 +79,3 @@ def test_one_build_may_ask_for_another_paper(make_book: BookMaker, run_bindery: 
     with pikepdf.open(root / "dist" / "t.pdf") as file:
         assert [float(side) for side in file.pages[-1].mediabox[2:]] == [612, 792]
     assert run_bindery("pdf", "--paper", "a3", folder=root).status == 2
-
-
-def test_a_cover_of_another_shape_is_not_cut(tmp_path: Path) -> None:
-    """It is shown whole, and its own colour goes around it; a drawing has white."""
-    path = tmp_path / "cover.png"
-    Image.new("RGB", (20, 30), "#11202f").save(path)
-    assert _find_corner_colour(Prepared("cover.png", path, 20, 30)) == "#11202f"
-    assert _find_corner_colour(Prepared("cover.svg", path, None, None)) == "#ffffff"

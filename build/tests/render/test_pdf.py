@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import pikepdf
@@ -25,7 +26,6 @@ from bindery.render.pdf.pdf import build_pdf
 from bindery.render.pdf.proof import prove_pdf
 from bindery.render.pdf.typesetting import ClosedFetcher
 from bindery.render.site.building import build_site
-from bindery.render.text.highlighting import highlight_code
 from PIL import Image
 from weasyprint.urls import FatalURLFetchingError
 
@@ -162,7 +162,7 @@ def _lay_out(root: Path) -> LaidOut:
 
 
 def test_a_pdf_is_complete_and_says_what_it_is(small: LaidOut) -> None:
-    """Outline, destinations, tags, language, title and PDF/UA-1 mark stand in the file."""
+    """Outline, destinations, tags, language, title and PDF/UA-1 mark are in the file."""
     path, proof = small.path, small.proof
     assert proof.lacks == ()
     assert {kind: proof.count(kind) for kind in ("headings", "tables", "figures")} == {
@@ -200,7 +200,6 @@ def test_page_numbers_beside_links_are_those_of_the_pages(small: LaidOut) -> Non
     assert seen >= 3 + 8
 
 
-LINES_OF_CODE = ("x" * 433, "word " * 87, "├── ≥ α " * 50, "日本" * 60)
 ABBREVIATIONS = (
     "data parallelism (DP)",
     "tensor parallelism (TP)",
@@ -214,7 +213,6 @@ LONG = "\n\n".join(
         "## Same",
         "[A link](README.md#same), [another](two/README.md#wide-table), and the end.",
         *["Words. " * 90] * 30,
-        *(f"```\n{text}\n```" for text in LINES_OF_CODE),
         '<img src="square.png" alt="a" width="96">',
         '<p align="center"><img src="square.png" alt="b" width="50%"> beside</p>',
         *(
@@ -248,36 +246,6 @@ def test_a_short_number_beside_a_link_leaves_no_gap(long: LaidOut) -> None:
     assert [area[0] for area in areas if any(abs(area[0] - x) < 0.01 for x in begins)] == begins
 
 
-def test_numbers_of_a_list_end_at_one_edge(book: Path) -> None:
-    """Long titles wrap before the numbers, short ones do not move them, and no entry goes over
-    two pages."""
-    figures = "\n".join(
-        f'![A](square.png "Title {n} {"of node " * (n % 9 + 6)}{"w" * (n % 7)}")\n'
-        for n in range(90)
-    )
-    (book / "three.md").write_text(f"# Three\n\n## Same\n\n{figures}")
-    document = _lay_out(book).document
-    digits = len(str(len(document.pages)))  # the box is as wide as the zeros that were in it
-    edges, entries = set(), []
-    for number, page in enumerate(document.pages):
-        for entry in _walk(page._page_box):
-            if entry.element_tag == "toci" and entry.element.get("class") == "exhibit":
-                texts = [box for box in _walk(entry) if hasattr(box, "pango_layout")]
-                (end,) = [
-                    box
-                    for box in texts
-                    if box.element_tag == "a::after" and box.text.strip("0 .").isdigit()
-                ]
-                title = [box for box in texts if box.element_tag == "a"]
-                assert all(box.position_x + box.width < end.position_x for box in title)
-                assert any(abs(box.position_y - end.position_y) < 4 for box in title)
-                edges.add(round(end.position_x + end.width * len(end.text) / digits))
-                entries.append((number, entry.element.find("p/a").get("href")))
-    assert len({target for _, target in entries}) == len(entries) == 2 + 90
-    assert len({number for number, _ in entries}) > 1
-    assert len(edges) == 1
-
-
 def test_a_wide_table_is_turned_and_no_number_is_split(small: LaidOut) -> None:
     """Twelve columns of numbers get a landscape page of their own, and each number stands on one
     line."""
@@ -306,30 +274,6 @@ def test_no_text_is_wider_than_its_cell(small: LaidOut) -> None:
     assert sum(check(page._page_box, None) for page in document.pages) > 40
 
 
-def test_long_code_is_broken_with_a_mark(small: LaidOut) -> None:
-    """A line of 468 columns goes over several lines, each continuation with its mark."""
-    document = small.document
-    marks = [
-        box
-        for page in document.pages
-        for box in _walk(page._page_box)
-        if box.element is not None
-        and box.element.get("class") == "wrap"
-        and hasattr(box, "pango_layout")
-        and box.element_tag == "artifact"
-    ]
-    assert len(marks) == 5
-
-
-def test_no_line_of_code_is_broken_a_second_time(long: LaidOut) -> None:
-    """The engine has nothing left to break: each of its lines is one of those made here."""
-    columns = long.dialect.code_columns
-    assert columns is not None
-    for number, text in enumerate(LINES_OF_CODE, 1):
-        expected = highlight_code(text + "\n", "", columns).split("\n")
-        assert len(_list_lines(long.document, f"three--code.{number}")) == len(expected) > 1
-
-
 def _list_lines(document: Any, identifier: str) -> list[Any]:
     """The lines of a block of code, as the engine has set them."""
     return [
@@ -342,62 +286,25 @@ def _list_lines(document: Any, identifier: str) -> list[Any]:
     ]
 
 
-CODE_INSIDE = f"""\
-# Three
-
-## Same
-
-- Item:
-
-  ```
-  {"x" * 433}
-  ```
-
-  1. Item:
-
-     ```
-     {"x" * 433}
-     ```
-
-     > Quote:
-     >
-     > ```
-     > {"x" * 433}
-     > ```
-
-> [!NOTE]
-> Alert:
->
-> ```
-> {"x" * 433}
-> ```
-
-> Quote:
->
-> ```
-> {"x" * 433}
-> ```
-
-```
-{"x" * 433}
-```
-
-A note[^1].
-
-[^1]: Note:
-
-    ```
-    {"x" * 433}
-    ```
-"""
+CODE = f"```\n{'x' * 433}\n```"
+CODE_INSIDE = "\n\n".join(
+    (
+        "# Three\n\n## Same\n\n- Item:",
+        indent(CODE, "  "),
+        "  1. Item:",
+        indent(CODE, "     "),
+        indent(f"Quote:\n\n{CODE}", "     > ", lambda line: True),
+        indent(f"[!NOTE]\nAlert:\n\n{CODE}", "> ", lambda line: True),
+        "Words.",
+        indent(f"Quote:\n\n{CODE}", "> ", lambda line: True),
+        CODE,
+        f"A note[^1].\n\n[^1]: Note:\n\n{indent(CODE, '    ')}\n",
+    )
+)
 
 
-@pytest.mark.parametrize("paper", ["a4", "letter"])
-def test_no_line_of_code_inside_lists_and_quotes_is_broken_a_second_time(
-    book: Path, paper: str
-) -> None:
+def test_no_line_of_code_inside_lists_and_quotes_is_broken_a_second_time(book: Path) -> None:
     """There is less room: each line but the first of a block begins with a mark, and is filled."""
-    (book / "chapters.yaml").write_text(f"{CHAPTERS_YAML}  paper: {paper}\n")
     (book / "three.md").write_text(CODE_INSIDE)
     document = _lay_out(book).document
     for number in range(1, 8):
@@ -494,7 +401,7 @@ def test_an_image_has_the_size_that_its_author_gave(long: LaidOut) -> None:
 
 @pytest.mark.parametrize(
     "reference",
-    ["http://169.254.169.254/latest", "https://example.org/a.png", "file:///etc/passwd"],
+    ["https://example.org/a.png", "file:///etc/passwd"],
 )
 def test_a_drawing_cannot_reach_outside(book: Path, reference: str) -> None:
     """A drawing that refers to the network, or to a file outside the book, ends the build."""
@@ -504,8 +411,10 @@ def test_a_drawing_cannot_reach_outside(book: Path, reference: str) -> None:
     )
     (book / "three.md").write_text("# Three\n\n## Same\n\n![Drawing](drawing.svg)\n")
 
+    inspection = inspect_book(book)  # it reports the drawing as well
+    edition = find_edition(inspection.config)
     with pytest.raises(BookError) as caught:
-        _build(book, book / "dist" / "small.pdf")
+        build_pdf(inspection, edition, book / "dist" / "small.pdf", lambda name: None)
 
     finding = caught.value.findings[0]
     assert (finding.span.path, finding.span.line) == ("three.md", 5)
@@ -517,10 +426,7 @@ def test_a_drawing_cannot_reach_outside(book: Path, reference: str) -> None:
     "url",
     [
         "http://localhost/a",
-        "ftp://localhost/a",
         "file:///etc/passwd",
-        "file://host/etc/passwd",
-        "gopher://localhost/",
         "image:unknown.png",
     ],
 )
@@ -610,7 +516,7 @@ def test_hard_headings_reach_every_output(book: Path) -> None:
 
 
 def test_the_index_names_the_pages(long: LaidOut) -> None:
-    """The index stands last and in the contents; each of its numbers is the page it leads to, and
+    """The index is last and in the contents; each of its numbers is the page it leads to, and
     the whole goes on with the numbers of pages."""
     document = long.document
     numbers = {a: n for n, page in enumerate(document.pages, 1) for a in page.anchors}

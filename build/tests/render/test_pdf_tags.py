@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
-from typing import Any
 
 import pikepdf
 import pytest
@@ -12,7 +10,7 @@ from bindery.book.this_edition import find_edition
 from bindery.check.inspect import inspect_book
 from bindery.core.model import Finding
 from bindery.render.pdf.pdf import build_pdf
-from pdf_tags import Tag, find_faults, read_tags
+from pdf_tags import find_faults, read_tags
 from PIL import Image
 
 HARD = """\
@@ -135,65 +133,14 @@ def test_marks_of_broken_lines_are_not_read_out(hard: Path) -> None:
     assert artifacts > len(tags.owned)
 
 
-def test_links_say_where_they_lead(hard: Path) -> None:
-    """A listener is told the words of a link, not the name of its destination."""
-    with pikepdf.open(hard) as file:
-        words = {
-            str(annotation.Contents)
-            for page in file.pages
-            for annotation in page.get("/Annots", ())
-        }
-    assert {"a link", "Back"} <= words
-    assert not any("--" in word for word in words)
-
-
-def break_tags(path: Path, change: Any) -> list[str]:
-    """The faults of a PDF after something was changed in it."""
-    with pikepdf.open(path, allow_overwriting_input=True) as file:
-        change(file, read_tags(file))
-        file.save(path)
-    return find_faults(path)
-
-
-def _drop(tag: Tag, key: str) -> None:
-    del tag.entry[key]
-
-
-@pytest.mark.parametrize(
-    ("change", "fault"),
-    [
-        (lambda file, tags: _drop(tags.find("Figure")[0], "/Alt"), "a figure without a text"),
-        (lambda file, tags: _drop(tags.find("Note")[0], "/ID"), "a note without an id of its own"),
-        (
-            lambda file, tags: tags.find("TH")[0].entry.A.__delitem__("/Scope"),
-            "a head of a table without scope",
-        ),
-        (
-            lambda file, tags: tags.find("H2")[0].entry.__setitem__("/S", pikepdf.Name.H4),
-            "H4 after H1",
-        ),
-        (
-            lambda file, tags: tags.find("LI")[0].entry.__setitem__("/S", pikepdf.Name.P),
-            "L holds ['P']",
-        ),
-        (lambda file, tags: file.Root.__delitem__("/Lang"), "no language"),
-        (lambda file, tags: file.Root.__delitem__("/Metadata"), "no word of PDF/UA-1"),
-        (
-            lambda file, tags: [
-                tag.entry.__setitem__("/S", pikepdf.Name.TD) for tag in tags.find("TH")
-            ],
-            "a table without heads",
-        ),
-        (lambda file, tags: tags.find("TR")[1].entry.K.__delitem__(0), "rows of different lengths"),
-        (
-            lambda file, tags: tags.top.entry.K.__delitem__(len(tags.top.entry.K) - 1),
-            "content without a tag",
-        ),
-    ],
-)
-def test_the_checker_sees_faults(hard: Path, tmp_path: Path, change: Any, fault: str) -> None:
-    """Each thing that is asked for is missed when it is gone."""
+def test_the_checker_sees_faults(hard: Path, tmp_path: Path) -> None:
+    """What these tests rely on: a missing text of a figure, and content without a tag, are seen."""
     path = tmp_path / "broken.pdf"
-    shutil.copyfile(hard, path)
-    faults = break_tags(path, change)
-    assert any(found.endswith(fault) for found in faults), faults
+    with pikepdf.open(hard) as file:
+        tags = read_tags(file)
+        del tags.find("Figure")[0].entry["/Alt"]
+        del tags.top.entry.K[len(tags.top.entry.K) - 1]
+        file.save(path)
+    faults = find_faults(path)
+    assert "a figure without a text" in faults
+    assert any(fault.endswith("content without a tag") for fault in faults)

@@ -13,7 +13,6 @@ import pytest
 from bindery.markdown.chapter_reader import parse_chapter
 from browsers import open_browser
 from PIL import ExifTags, Image
-from validators import run_epubcheck
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -51,17 +50,6 @@ def test_both_files_count_as_shown_and_one_needs_words(book: Path, run_bindery: 
     )
 
 
-def test_a_missing_file_of_a_choice_is_found_where_it_stands() -> None:
-    """Each address of `srcset` has a place of its own, also where it spans lines."""
-    source = '<picture>\n<source srcset="a.png,\n  b.png 2x"><img src=c.png alt=C></picture>\n'
-    links = parse_chapter("a.md", source).links
-    assert [(k.raw, k.span.line, k.span.col, k.kind) for k in links] == [
-        ("a.png", 2, 17, "html-source"),
-        ("b.png", 3, 3, "html-source"),
-        ("c.png", 3, 22, "html-image"),
-    ]
-
-
 def test_the_site_offers_both_files(book: Path, run_bindery: Runner) -> None:
     """The page of a chapter leaves the choice to the browser, with addresses of the site."""
     assert run_bindery("html", folder=book).status == 0
@@ -73,29 +61,6 @@ def test_the_site_offers_both_files(book: Path, run_bindery: Runner) -> None:
         '  <img id="figure.1" src="../figures/a.svg" alt="A drawing"/>\n</picture>\n\n'
     ) in page
     assert (site / "figures" / "a-dark.svg").read_text() == draw("#0000ff")
-
-
-def test_the_epub_has_the_light_file_only(book: Path, run_bindery: Runner) -> None:
-    """An ebook has one plain image and one figure in its proof, and the dark file stays out."""
-    assert run_bindery("epub", folder=book).status == 0
-    with zipfile.ZipFile(book / "dist" / "trial.epub") as archive:
-        texts = {name: archive.read(name).decode("utf-8", "replace") for name in archive.namelist()}
-    pages = "".join(text for name, text in texts.items() if name.endswith(".xhtml"))
-    assert pages.count('alt="A drawing"') == 1
-    assert "<source" not in pages
-    assert "<picture" not in pages
-    drawings = [text for name, text in texts.items() if name.endswith(".svg")]
-    assert drawings == [draw("#ff0000")]
-    report = json.loads((book / "dist" / "report.json").read_text())
-    assert report["outputs"]["epub"]["totals"]["figures"] == {"source": 1, "output": 1}
-
-
-@pytest.mark.nightly
-def test_epubcheck_finds_nothing_in_a_picture(book: Path, run_bindery: Runner) -> None:
-    """The validator of the EPUB standard accepts what a picture becomes."""
-    assert run_bindery("epub", folder=book).status == 0
-    status, report = run_epubcheck(book / "dist" / "trial.epub")
-    assert status == 0, report
 
 
 def test_the_pdf_shows_the_light_file(book: Path, run_bindery: Runner) -> None:
@@ -140,11 +105,8 @@ DARK = "![A drawing](../figures/a-dark.svg#gh-dark-mode-only)"
     [
         (f"{LIGHT}\n{DARK}", ["image", "dark-image"]),
         (f"{DARK} {LIGHT}", ["dark-image", "image"]),
-        (f"{LIGHT}{LIGHT}{DARK}", ["image", "image", "dark-image"]),
         (LIGHT, ["image"]),
-        (DARK, ["image"]),
         (f"{LIGHT}, and {DARK}", ["image", "image"]),
-        (f"{DARK}{DARK}", ["image", "image"]),
     ],
 )
 def test_only_a_pair_for_light_and_dark_is_one_image(paragraph: str, kinds: list[str]) -> None:
@@ -197,17 +159,6 @@ def test_a_lenient_build_says_which_images_it_lacks(
         page = (book / "dist/site/one/index.html").read_text()
         assert page.count('class="no-image">[image missing: ') == 2
         assert "[image missing: An oven]" in page
-
-
-@pytest.mark.parametrize(("output", "lost"), [("html", " but for 2 missing images"), ("epub", "")])
-def test_a_missing_file_for_dark_screens_is_counted_where_it_would_be_shown(
-    book: Path, run_bindery: Runner, output: str, lost: str
-) -> None:
-    """The site has such files and an ebook has none; the light one stands in either."""
-    (book / "one/README.md").write_text(f"# One\n\n{PICTURE}\nText.\n\n{LIGHT}\n{DARK}\n")
-    (book / "figures/a-dark.svg").unlink()
-    ended = run_bindery(output, "--lenient", folder=book)
-    assert f"complete{lost}: 1 heading, 0 tables, 2 figures" in ended.stdout
 
 
 def test_the_site_keeps_room_for_pictures_and_loads_the_first(

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 import re
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -164,18 +159,10 @@ def test_every_local_link_of_a_site_arrives(make_site: Callable[[Path], Site]) -
     assert followed > 60
 
 
-def test_ids_of_a_page_are_unique(make_site: Callable[[Path], Site]) -> None:
-    """No page has the same id twice."""
-    site = make_site(BOOKS / "clean")
-    for path in site.folder.rglob("*.html"):
-        ids = re.findall(r'\sid="([^"]*)"', path.read_text(encoding="utf-8"))
-        assert len(ids) == len(set(ids)), path
-
-
 def test_a_book_without_a_preface_gets_contents(
     make_book: BookMaker, make_site: Callable[[Path], Site]
 ) -> None:
-    """Where no chapter stands at the top, the first page lists the chapters."""
+    """Where no chapter is at the top, the first page lists the chapters."""
     site = make_site(make_book({"a/README.md": "# One\n", "b/README.md": "# Two\n"}))
     article = read_article(site.read_page("index.html"))
     assert '<li><a href="a/index.html"><small>1 </small>One</a></li>' in article
@@ -200,40 +187,8 @@ def test_a_folder_of_somebody_else_is_not_replaced(
         (site / name).write_text(content)
     ended = run_bindery("html", "--out", str(site.parent), folder=root)
     assert ended.status == 2
-    assert "this folder would be replaced, and it is no site that bindery has built" in ended.stderr
+    assert "this folder would be replaced, but it is not a site that bindery built" in ended.stderr
     assert {path.name: path.read_text() for path in site.iterdir()} == files
-
-
-def test_a_file_is_not_replaced_by_a_site(
-    make_book: BookMaker, run_bindery: Runner, tmp_path: Path
-) -> None:
-    """Where `site` is a file, it stays."""
-    root = make_book({"README.md": "# One\n"})
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "site").write_text("mine")
-    ended = run_bindery("html", "--out", str(tmp_path / "out"), folder=root)
-    assert ended.status == 2
-    assert "the site would take the place of this file" in ended.stderr
-    assert (tmp_path / "out" / "site").read_text() == "mine"
-
-
-@pytest.mark.parametrize(
-    ("chapters", "extra"),
-    [
-        ({"README.md": "# One\n"}, ""),
-        ({"a/README.md": "# One\n"}, ""),
-        ({"a/README.md": "# One\n"}, "moved:\n  README.md: a/README.md\n"),
-    ],
-)
-def test_a_site_of_bindery_and_an_empty_folder_are_replaced(
-    make_book: BookMaker, make_site: Callable[[Path], Site], tmp_path: Path,
-    chapters: dict[str, str], extra: str,
-) -> None:  # fmt: skip
-    """Whatever the first page is, the next build knows its own site again."""
-    root = make_book(chapters, extra)
-    (tmp_path / "site").mkdir()
-    for _ in range(2):
-        assert (make_site(root).folder / "index.html").is_file()
 
 
 def test_the_same_book_gives_the_same_bytes(make_site: Callable[[Path], Site]) -> None:
@@ -258,11 +213,8 @@ def test_a_whole_site_lacks_nothing(small_site: Site) -> None:
     ("old", "new", "kind", "what"),
     [
         (r'<h2 id="figures">Figures</h2>', "", "headings", "figures"),
-        (r">Figures</h2>", ">Fig</h2>", "headings", "part of figures"),
         (r"<tr><td>3</td>\s*<td>4</td>\s*</tr>", "", "tables", "part of table.1"),
-        (r"(?s)<table.*</table>", "", "tables", "table.1"),
         (r"echo.{0,20} two", "", "code_blocks", "part of code.1"),
-        (r"(?s)<pre.*</pre>", "", "code_blocks", "code.1"),
         (r"<img[^>]*>", "", "figures", "figure.1"),
         (r"#bus-bandwidth", "#", "links", "network/index.html#bus-bandwidth"),
         (r"(?s)<article[^>]*>.*</article>", "", "headings", "preface"),
@@ -317,71 +269,6 @@ def hash_folder(folder: Path) -> str:
         if path.is_file():
             digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-@pytest.mark.nightly
-def test_a_build_that_is_killed_leaves_the_former_site(
-    make_book: BookMaker, tmp_path: Path, child_environment: dict[str, str]
-) -> None:
-    """Killed at any moment, a build leaves the whole former site or the whole new one."""
-    body = "\n".join(
-        f"## Section {n}\n\nText with [a link](#section-{n}).\n\n| a | b |\n|---|---|\n| {n} | 2 |"
-        f"\n\n```python\nprint({n})\n```\n"
-        for n in range(25)
-    )
-    chapters = {f"c{n:02}/README.md": f"# Chapter {n}\n\n{body}" for n in range(40)}
-    root = make_book(chapters)
-    site = tmp_path / "out" / "site"
-    command = [sys.executable, "-m", "bindery", "html", "--quiet", "--out", str(site.parent)]
-    environment = {**child_environment, "SOURCE_DATE_EPOCH": EPOCH}
-
-    def build() -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            command, cwd=root, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
-
-    def finish(process: subprocess.Popen[bytes]) -> None:
-        _, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
-
-    started = time.monotonic()
-    finish(build())
-    seconds = time.monotonic() - started
-    old = hash_folder(site)
-    (root / "c00/README.md").write_text(f"# Changed\n\n{body}")
-    finish(build())
-    new = hash_folder(site)
-    assert new != old
-    (root / "c00/README.md").write_text(chapters["c00/README.md"])
-    finish(build())
-    assert hash_folder(site) == old
-    (root / "c00/README.md").write_text(f"# Changed\n\n{body}")
-    chance = random.Random(20261120)
-    killed = 0
-    for _ in range(10):
-        process = build()
-        time.sleep(chance.uniform(0.2, 1.0) * seconds)
-        process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=120)
-        killed += process.returncode == -signal.SIGKILL
-        assert hash_folder(site) in (old, new)
-        assert not (site / "site.css").is_symlink()
-    assert killed >= 1
-    finish(build())
-    assert hash_folder(site) == new
-
-
-def test_a_raw_table_scrolls_in_a_box(make_book: BookMaker) -> None:
-    """A table of raw HTML gets the same box as one of Markdown, and what follows is outside it."""
-    text = '# A\n\n<table><tr><td align="right">1</td></tr></table>\n\nAfter.\n'
-    book = make_book({"README.md": text})
-    inspection = inspect_book(book)
-    build_site(inspection, find_edition(inspection.config), book / "site", lambda name: None)
-
-    page = (book / "site" / "index.html").read_text()
-    table = page[page.index('<div class="table"') : page.rindex("After.")]
-    assert table.count("<div") == table.count("</div>") == 1
-    assert 'style="text-align: right"' in table
 
 
 def test_links_to_notes_are_none_of_the_author_s(make_book: BookMaker, run_bindery: Runner) -> None:

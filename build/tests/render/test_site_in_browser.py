@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,91 +90,12 @@ def test_a_page_opens_from_the_disk(browser: Any, site: Path, width: int, scheme
     context.close()
 
 
-def test_links_lead_from_page_to_page(browser: Any, site: Path) -> None:
-    """A click on a link of the text and one in the menu arrive, from file:// as well."""
-    page = browser.new_page(viewport={"width": 1280, "height": 844})
-    page.goto((site / "index.html").as_uri())
-    page.locator("article").get_by_text("the other chapter").click()
-    assert page.url.endswith("/other/index.html#section")
-    assert page.locator("article h1").inner_text() == "Other"
-    page.locator("nav[aria-label=Chapters]").get_by_text("Preface").click()
-    assert page.url.endswith("/site/index.html")
-    page.close()
-
-
 def test_the_keyboard_comes_to_the_text_first(browser: Any, site: Path) -> None:
     """The first stop of the tab key is the link that skips the menu."""
     page = browser.new_page()
     page.goto((site / "index.html").as_uri())
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.getAttribute('href')") == "#main.text"
-    page.close()
-
-
-def test_short_words_of_a_table_keep_to_one_line(
-    browser: Any, make_book: BookMaker, run_bindery: Runner
-) -> None:
-    """A name of up to 20 characters is not broken at its hyphens and slashes, however narrow its
-    column is; a longer one may be."""
-    words = ["cpu-x86_64-2core", "NVLink/NVSwitch", "a-b-c-d-e-f-g-h-i-j-k-l-m-n-o-p"]
-    heads = " | ".join("what it is" for _ in range(9))
-    cells = " | ".join([*words, *["many words that fill a cell to the last line"] * 6])
-    root = make_book({"README.md": f"# A\n\n| {heads} |\n|{'---|' * 9}\n| {cells} |\n"})
-    ended = run_bindery("html", folder=root)
-    assert ended.status == 0, ended.stderr
-    page = browser.new_page(viewport={"width": 390, "height": 844})
-    page.goto((root / "dist/site/index.html").as_uri())
-    page.add_style_tag(content=".table[data-wide] table { width: 100%; }")
-    lines = page.evaluate(
-        """() => [...document.querySelectorAll('td')].slice(0, 3).map(cell => {
-            const range = document.createRange();
-            range.selectNodeContents(cell);
-            return new Set([...range.getClientRects()].map(box => box.top)).size;
-        })"""
-    )
-    assert lines[:2] == [1, 1]
-    assert lines[2] > 1
-    page.close()
-
-
-def test_a_long_command_in_a_table_leaves_room(
-    browser: Any, make_book: BookMaker, run_bindery: Runner
-) -> None:
-    """A command of several words goes on in the next line of its cell, between two words; a short
-    one and a name without blanks keep theirs."""
-    long = "python scripts/tool.py --first-option one --second-option two --third-option three"
-    cells = f"`{long}` | `ls -l FOLDER` | {'words that fill a cell ' * 8}"
-    root = make_book({"README.md": f"# A\n\n| a | b | c |\n|---|---|---|\n| {cells} |\n"})
-    ended = run_bindery("html", folder=root)
-    assert ended.status == 0, ended.stderr
-    page = browser.new_page(viewport={"width": 1000, "height": 844})
-    page.goto((root / "dist/site/index.html").as_uri())
-    lines = page.evaluate(
-        """() => [...document.querySelectorAll('td code')].map(code =>
-            new Set([...code.getClientRects()].map(box => box.top)).size)"""
-    )
-    assert lines[0] > 1
-    assert lines[1] == 1
-    assert page.locator("td code").first.inner_text().split() == long.split()
-    words = page.locator("td code .word").all()
-    assert all(word.evaluate("word => word.getClientRects().length") == 1 for word in words)
-    page.close()
-
-
-@pytest.mark.parametrize("align", ["---", "--:"])
-def test_a_table_that_fits_does_not_seem_to_go_on(
-    browser: Any, make_book: BookMaker, run_bindery: Runner, align: str
-) -> None:
-    """The arrow of the last heading, which sorts, does not make the table wider than its box."""
-    rows = "".join(f"| {'words of a row ' * 9} | {n} |\n" for n in range(9))
-    root = make_book({"README.md": f"# A\n\n| What | Source |\n|---|{align}|\n{rows}"})
-    ended = run_bindery("html", folder=root)
-    assert ended.status == 0, ended.stderr
-    page = browser.new_page(viewport={"width": 1280, "height": 844})
-    page.goto((root / "dist/site/index.html").as_uri())
-    page.locator("button.sort").last.wait_for()
-    box = page.locator(".table")
-    assert box.evaluate("(box) => box.scrollWidth - box.clientWidth") == 0
     page.close()
 
 
@@ -195,36 +116,16 @@ def evidence_site(
     return root / "dist" / "site"
 
 
-@pytest.fixture(params=["light", "dark"])
-def open_evidence(
-    request: pytest.FixtureRequest, browser: Any, evidence_site: Path
-) -> Iterator[Callable[..., Any]]:
-    """Open a page as a reader would; at the end nothing was fetched and nothing complained."""
-    said: list[str] = []
-    contexts = []
+@pytest.fixture
+def open_evidence(open_tab: Callable[..., Any], evidence_site: Path) -> Callable[..., Any]:
+    """Open a page as a reader would."""
 
-    def open_page(page: str, width: int = 1280, **options: Any) -> Any:
-        context = browser.new_context(
-            viewport={"width": width, "height": 844},
-            color_scheme=request.param,
-            offline=True,
-            **options,
-        )
-        contexts.append(context)
-        tab = context.new_page()
-        tab.on("console", lambda message: said.append(message.text))
-        tab.on("pageerror", lambda error: said.append(str(error)))
-        tab.on(
-            "request",
-            lambda asked: asked.url.startswith(("file:", "data:")) or said.append(asked.url),
-        )
+    def open_page(page: str, **options: Any) -> Any:
+        tab = open_tab("file:", offline=True, **options)
         tab.goto((evidence_site / page).as_uri())
         return tab
 
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert said == []
+    return open_page
 
 
 def find_number(page: Any, text: str) -> Any:
@@ -261,24 +162,6 @@ def test_a_mouse_reads_where_a_number_comes_from(open_evidence: Callable[..., An
     find_number(page, "0.25").hover()
     tip.wait_for(state="visible")
     page.keyboard.press("Escape")
-    assert not tip.is_visible()
-
-
-def test_scrolling_under_a_mouse_at_rest_opens_nothing(open_evidence: Callable[..., Any]) -> None:
-    """Only a pointer that moves has pointed at a number."""
-    page = open_evidence("index.html")
-    page.add_style_tag(content="main { padding-bottom: 100rem }")
-    tip = page.locator(TIP)
-    number = find_number(page, "0.50")
-    number.hover()
-    tip.wait_for(state="visible")
-    box = number.bounding_box()
-    page.keyboard.press("Escape")  # the mouse would go over the box, which would stay
-    page.mouse.move(box["x"] + 5, box["y"] + 5 - 150)
-    tip.wait_for(state="hidden")
-    page.evaluate("scrollBy(0, 150)")
-    page.wait_for_timeout(600)
-    assert abs(number.bounding_box()["y"] - box["y"] + 150) < 2
     assert not tip.is_visible()
 
 
@@ -337,18 +220,7 @@ def test_the_keyboard_reads_where_numbers_come_from(open_evidence: Callable[...,
     page.keyboard.press("Tab")
     assert read_focus().startswith("192"), "the table remembers where its reader was"
     stops = page.locator("table [tabindex='0']").count()
-    assert stops == page.locator("table[data-origins]").count()
-
-
-def test_a_number_in_a_sentence_can_be_focused(open_evidence: Callable[..., Any]) -> None:
-    """A value is a stop of its own, unless it stands in a link, which is one already."""
-    page = open_evidence("index.html")
-    page.locator("span[data-number]").first.focus()
-    assert "timer 0.1.0" in page.locator(TIP).inner_text()
-    assert page.locator("span[data-number][tabindex]").count() == 1
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.tagName") == "A"
-    assert not page.locator(TIP).is_visible()
+    assert stops == page.locator("table[data-note]").count()
 
 
 def test_a_finger_reads_where_a_number_comes_from(open_evidence: Callable[..., Any]) -> None:
@@ -363,18 +235,6 @@ def test_a_finger_reads_where_a_number_comes_from(open_evidence: Callable[..., A
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.locator("h1").tap()
     assert not tip.is_visible()
-
-
-def test_notes_are_there_without_scripts(open_evidence: Callable[..., Any]) -> None:
-    """Without scripts the marks show and the notes open; with them the numbers answer instead."""
-    page = open_evidence("chips/index.html", java_script_enabled=False)
-    assert page.locator("sup.origin").first.is_visible()
-    notes = page.locator("details.origins").first
-    assert not notes.locator("li").first.is_visible()
-    notes.locator("summary").click()
-    assert "example.org/a100" in notes.inner_text()
-    assert "Numbers without a mark: 1." in notes.inner_text()
-    assert not open_evidence("chips/index.html").locator("sup.origin").first.is_visible()
 
 
 @pytest.mark.parametrize("scripts", [True, False])

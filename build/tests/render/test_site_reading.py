@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
-import re
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from bindery.core.config import load_config
+from whole_sites import serve_folder
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -109,83 +105,20 @@ def site(make_book: BookMaker, run_bindery: Runner) -> Path:
     return root / "dist" / "site"
 
 
-@pytest.fixture
-def serve() -> Iterator[Callable[[Path], str]]:
-    """Serve a folder on loopback; gives its address."""
-    servers = []
-
-    def start(folder: Path) -> str:
-        class Quiet(http.server.SimpleHTTPRequestHandler):
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        handler = functools.partial(Quiet, directory=str(folder))
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        servers.append(server)
-        return f"http://127.0.0.1:{server.server_port}"
-
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
-
-
 @pytest.fixture(params=["file", "server"])
 def open_page(
-    request: pytest.FixtureRequest, browser: Any, site: Path, serve: Callable[[Path], str]
+    request: pytest.FixtureRequest, open_tab: Callable[..., Any], site: Path
 ) -> Iterator[Callable[..., Any]]:
-    """Open a page from the disk and from a server; at the end nothing left the site and nothing
-    complained."""
-    base = site.as_uri() if request.param == "file" else serve(site)
-    said: list[str] = []
-    contexts = []
+    """Open a page from the disk and from a server."""
+    with serve_folder(site) as address:
+        base = site.as_uri() if request.param == "file" else address
 
-    def visit(page: str, **options: Any) -> Any:
-        context = browser.new_context(
-            viewport={"width": 1440, "height": 800},
-            **options,
-        )
-        contexts.append(context)
-        tab = context.new_page()
-        tab.set_default_timeout(20_000)
-        tab.on("console", lambda message: said.append(message.text))
-        tab.on("pageerror", lambda error: said.append(str(error)))
-        tab.on(
-            "request",
-            lambda asked: asked.url.startswith((base, "data:", "file:")) or said.append(asked.url),
-        )
-        tab.goto(f"{base}/{page}")
-        return tab
+        def visit(page: str, **options: Any) -> Any:
+            tab = open_tab(base, **options)
+            tab.goto(f"{base}/{page}")
+            return tab
 
-    yield visit
-    for context in contexts:
-        context.close()
-    assert said == []
-
-
-@pytest.mark.parametrize("opens", ["/", "Control+k", "button"])
-def test_a_phrase_of_any_page_is_found_by_keyboard(
-    open_page: Callable[..., Any], opens: str
-) -> None:
-    """`/`, Ctrl-K or the button opens the search, Enter leads to the section that holds the
-    phrase, Escape closes; from the disk as from a server."""
-    page = open_page("index.html")
-    for phrase, address in (
-        ("quick zebra", r"/index\.html$|/$|#welcome"),
-        ("lone walrus", r"/tables\.html(#tables)?$"),
-        ("odd ptarmigan", r"/long\.html#last$"),
-    ):
-        if opens == "button":
-            page.locator("button.search").click()
-        else:
-            page.keyboard.press(opens)
-        page.locator("dialog.search").wait_for(state="visible")
-        page.keyboard.type(phrase)
-        page.locator("[role=option]").first.wait_for(state="visible")
-        page.keyboard.press("Enter")
-        page.wait_for_function("address => RegExp(address).test(location.href)", arg=address)
-        assert not page.locator("dialog.search[open]").count()
+        yield visit
 
 
 def read_results(page: Any, typed: str) -> list[tuple[str, str]]:
@@ -211,25 +144,6 @@ def test_sections_with_all_words_come_first(open_page: Callable[..., Any]) -> No
     assert read_results(open_page("index.html"), "okapi killer")[0][0] == "Numbers"
 
 
-def test_a_word_as_it_was_typed_comes_first(open_page: Callable[..., Any]) -> None:
-    """An abbreviation is found where it stands, and not first in words with the same stem."""
-    page = open_page("index.html")
-    read_results(page, "ACS")  # of which the first may be those of a part of it
-    first = "document.querySelector('dialog.search [role=option] b').textContent"
-    page.wait_for_function(f"() => {first} === 'Last'")
-
-
-def test_words_of_cells_are_found_apart(open_page: Callable[..., Any]) -> None:
-    """Numbers of notes are no part of a word, captions and cells are not glued together."""
-    page = open_page("index.html")
-    ((title, excerpt),) = read_results(page, "okapi")
-    assert page.locator("dialog.search .state").inner_text() == "1 section in 1 page"
-    assert title == "Numbers"
-    words = excerpt.replace(".", " ").split()
-    assert {"Numbers", "Animal", "Weight", "Gibbon"} <= set(words)
-    assert "Gibbon1" not in excerpt
-
-
 def test_the_search_says_when_there_is_nothing(open_page: Callable[..., Any]) -> None:
     """A word that is nowhere gives a sentence, though its first letter is one somewhere; arrows
     move, Escape closes."""
@@ -247,42 +161,6 @@ def test_the_search_says_when_there_is_nothing(open_page: Callable[..., Any]) ->
     assert page.locator("dialog input").get_attribute("aria-activedescendant") == second
     page.keyboard.press("Escape")
     assert not page.locator("dialog.search").is_visible()
-
-
-def test_the_theme_is_chosen_and_kept(open_page: Callable[..., Any]) -> None:
-    """The button goes from the system's theme to light to dark; pictures follow, and the next
-    page is as the last one was."""
-    page = open_page("tables.html", color_scheme="dark")
-
-    def read_paper() -> str:
-        return str(page.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
-
-    def read_picture() -> str:
-        image = page.locator("picture img")
-        page.wait_for_function(
-            """() => {
-                const image = document.querySelector("picture img");
-                return image.currentSrc && image.complete && image.naturalWidth > 0;
-            }"""
-        )
-        return str(image.evaluate("e => e.currentSrc.split('/').at(-1)"))
-
-    dark = read_paper()
-    assert read_picture() == "dark.svg"
-    button = page.locator("button.theme")
-    assert button.get_attribute("aria-label") == "Theme: as the system"
-    button.focus()
-    page.keyboard.press("Enter")
-    assert button.get_attribute("aria-label") == "Theme: light"
-    assert read_paper() != dark
-    page.wait_for_function("document.querySelector('picture img').currentSrc.includes('light')")
-    page.reload()
-    assert read_paper() != dark
-    assert page.evaluate("document.documentElement.dataset.theme") == "light"
-    button.click()
-    assert read_paper() == dark
-    button.click()
-    assert page.evaluate("document.documentElement.dataset.theme") is None
 
 
 def test_code_is_copied_without_prompts(open_page: Callable[..., Any]) -> None:
@@ -303,41 +181,6 @@ def test_code_is_copied_without_prompts(open_page: Callable[..., Any]) -> None:
     assert page.locator("[role=status]").last.inner_text() == "Copied"
 
 
-def read_column(page: Any, column: int) -> list[str]:
-    cells = page.locator(f"tbody tr:not([hidden]) td:nth-child({column})")
-    return [text.strip() for text in cells.all_inner_texts()]
-
-
-def test_a_table_is_sorted_filtered_and_copied(open_page: Callable[..., Any]) -> None:
-    """A column sorts up, down and back, numbers with their units; rows are filtered; CSV is what
-    is seen."""
-    page = open_page("tables.html")
-    first = read_column(page, 1)
-    memory = page.get_by_role("button", name="Memory")
-    memory.click()
-    assert read_column(page, 2) == [
-        *("900 MB", "1 GB", "2 GB", "4 GB", "5 GB", "6 GB", "7 GB", ""),
-    ]
-    assert page.locator("th").nth(1).get_attribute("aria-sort") == "ascending"
-    memory.focus()
-    page.keyboard.press("Enter")
-    assert read_column(page, 2)[0] == "7 GB"
-    assert read_column(page, 2)[-1] == "", "what is empty stays last"
-    page.keyboard.press("Enter")
-    assert read_column(page, 1) == first
-
-    page.get_by_label("Filter the rows").fill("gb ALPHA")
-    assert read_column(page, 1) == ["a"]
-    assert page.get_by_text("1 of 8 rows").is_visible()
-    page.evaluate(
-        """() => Object.defineProperty(navigator, 'clipboard', {
-            value: { writeText: async (text) => { window.copied = text; } },
-        })"""
-    )
-    page.get_by_role("button", name="Copy as CSV").click()
-    assert page.evaluate("copied") == 'Chip,Memory,Share,Name\na,1 GB,10,"alpha, the first"'
-
-
 def test_decimal_points_stand_below_each_other(open_page: Callable[..., Any]) -> None:
     """Units digits of a column of numbers end at the same place, with or without fractions."""
     page = open_page("tables.html")
@@ -353,31 +196,6 @@ def test_decimal_points_stand_below_each_other(open_page: Callable[..., Any]) ->
     )
     assert len(ends) == 8
     assert max(ends) - min(ends) < 0.6
-
-
-def test_the_heads_of_a_table_stay_in_sight(open_page: Callable[..., Any]) -> None:
-    """Head row and first column stay where they are while a table scrolls in its box."""
-    page = open_page("tables.html")
-    page.add_style_tag(content=".table { max-height: 8rem !important; width: 9rem }")
-    box = page.locator(".table")
-    box.evaluate("e => e.scrollTo(60, 200)")
-    frame = box.bounding_box()
-    head = page.locator("thead th").first.bounding_box()
-    assert abs(head["y"] - frame["y"]) < 2
-    assert abs(head["x"] - frame["x"]) < 2
-
-
-def test_the_section_that_is_read_is_marked(open_page: Callable[..., Any]) -> None:
-    """While the page scrolls its contents show where the reader is."""
-    page = open_page("long.html")
-    marked = page.locator("nav.sections [aria-current]")
-    page.evaluate("document.getElementById('section-4').scrollIntoView()")
-    page.wait_for_function("document.querySelector('nav.sections [aria-current]')")
-    assert marked.inner_text() == "Section 4"
-    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
-    page.wait_for_function(
-        "document.querySelector('nav.sections [aria-current]')?.textContent === 'Last'"
-    )
 
 
 def test_an_error_is_reported_with_its_place(open_page: Callable[..., Any]) -> None:
@@ -398,60 +216,6 @@ def test_an_error_is_reported_with_its_place(open_page: Callable[..., Any]) -> N
     body = asked["body"][0]
     for line in ("Chapter: long.md", "Version: 1.2", "Section: #last", "> An odd ptarmigan."):
         assert line in body
-
-
-def test_a_footnote_is_read_beside_its_number(open_page: Callable[..., Any]) -> None:
-    """Hovering or focusing the number shows the note; Escape hides it."""
-    page = open_page("index.html")
-    tip = page.locator(".note-tip")
-    page.locator("sup.note a").hover()
-    tip.wait_for(state="visible")
-    assert tip.inner_text().strip() == "What the note says."
-    page.keyboard.press("Escape")
-    assert not tip.is_visible()
-    page.mouse.move(2, 2)
-    page.locator("sup.note a").focus()
-    page.keyboard.press("Shift+Tab")
-    page.keyboard.press("Tab")
-    tip.wait_for(state="visible")
-
-
-def test_the_menu_stays_where_it_was(
-    browser: Any, make_book: BookMaker, run_bindery: Runner
-) -> None:
-    """A long menu is scrolled as on the page before, and shows the page that is open."""
-    names = [f"c{number:02}.md" for number in range(60)]
-    listed = "\n".join(f"      - {name}" for name in names)
-    root = make_book(
-        {
-            **{name: f"# Chapter {name}\n" for name in names},
-            "chapters.yaml": f"title: B\nparts:\n  - chapters:\n{listed}\n",
-        }
-    )
-    assert run_bindery("html", folder=root).status == 0
-    page = browser.new_page(viewport={"width": 1280, "height": 700})
-    page.goto((root / "dist/site/c00.html").as_uri())
-    menu = page.locator("nav[aria-label=Chapters]")
-    menu.evaluate("e => { e.scrollTop = 700 }")
-    page.get_by_role("link", name="Chapter c30.md").first.click()
-    page.wait_for_url(re.compile("c30"))
-    assert abs(menu.evaluate("e => e.scrollTop") - 700) < 3
-    page.goto((root / "dist/site/c59.html").as_uri())
-    here = page.locator("header [aria-current]").bounding_box()
-    assert 0 < here["y"] < 700
-    page.close()
-
-
-def test_everything_is_there_without_scripts(browser: Any, site: Path) -> None:
-    """Without scripts texts, tables and links stand on the page, and no dead button does."""
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto((site / "tables.html").as_uri())
-    assert page.locator("tbody tr").count() == 8
-    assert not page.locator("button.search").is_visible()
-    assert not page.locator("button.theme").is_visible()
-    assert page.get_by_role("link", name="Long").first.is_visible()
-    context.close()
 
 
 def test_paper_has_the_text_alone(browser: Any, site: Path) -> None:
@@ -477,22 +241,8 @@ def test_programs_find_the_text(site: Path) -> None:
     assert not (site / "sitemap.xml").exists(), "without an address there is nothing to map"
 
 
-def test_a_site_with_an_address_has_a_map(make_book: BookMaker, run_bindery: Runner) -> None:
-    """With `site` each page has its canonical address, and the map of the site lists them all."""
-    config = CONFIG.replace("version:", 'site: "https://example.org/book/"\nversion:')
-    root = make_book({**FILES, "chapters.yaml": config})
-    assert load_config(root, ()).site == "https://example.org/book"
-    assert run_bindery("html", folder=root).status == 0
-    folder = root / "dist" / "site"
-    addresses = re.findall(r"<loc>(.*?)</loc>", (folder / "sitemap.xml").read_text())
-    assert addresses == [f"https://example.org/book/{p}" for p in PAGES]
-    page = (folder / "long.html").read_text()
-    assert '<link rel="canonical" href="https://example.org/book/long.html">' in page
-    assert '"/book/"' in (folder / "404.html").read_text()
-
-
 def test_who_comes_to_an_old_or_a_wrong_address_arrives(
-    browser: Any, make_book: BookMaker, run_bindery: Runner, serve: Callable[[Path], str]
+    browser: Any, make_book: BookMaker, run_bindery: Runner
 ) -> None:
     """The page of a chapter that has moved leads to the same section of it, with scripts; search
     engines are told its whole address. On a page for wrong ones the first link stays on it."""
@@ -504,12 +254,13 @@ def test_who_comes_to_an_old_or_a_wrong_address_arrives(
     assert '<link rel="canonical" href="https://example.org/book/long.html">' in text
     assert 'content="0; url=../long.html"' in text
     page = browser.new_page()
-    page.goto(f"{serve(folder)}/old/was.html#section-7")
-    page.wait_for_url("**/long.html#section-7")
-    wrong = f"{page.url.rpartition('/')[0]}/404.html?from=here"
-    page.goto(wrong)
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    page.wait_for_url(f"{wrong}#main.text")
-    assert page.get_by_role("heading", name="This page is not here").is_visible()
+    with serve_folder(folder) as address:
+        page.goto(f"{address}/old/was.html#section-7")
+        page.wait_for_url("**/long.html#section-7")
+        wrong = f"{address}/404.html?from=here"
+        page.goto(wrong)
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"{wrong}#main.text")
+        assert page.get_by_role("heading", name="This page is not here").is_visible()
     page.close()

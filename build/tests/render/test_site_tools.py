@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import http.server
 import json
 import re
-import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +14,9 @@ import pytest
 from bindery.check.rules import RULES
 from bindery.core.config import load_config
 from bindery.evidence.compare.find import compare_with_book
-from browsers import open_browser
 from evidence_book import EPOCH, FILES, make_record
 from lxml import html as lxml_html
+from whole_sites import serve_folder
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -108,15 +106,6 @@ def test_a_tool_has_a_page_with_all_that_is_known_of_it(
     assert 'href="../../index.html">Preface' in page
 
 
-def test_a_tool_without_records_says_so(build: Callable[[dict[str, str]], Path]) -> None:
-    """A tool that is no Python, and one of which there is only a partial record, have pages."""
-    site = build(TOOL_FILES)
-    assert "There is no record of this tool" in read_text(site / "tools/plain/index.html")
-    ruler = read_text(site / "tools/ruler/index.html")
-    assert "partial: timeout" in ruler
-    assert "Output from the newest record" not in ruler
-
-
 def test_tools_are_found(build: Callable[[dict[str, str]], Path]) -> None:
     """Menu, catalogue, front page, search, llms.txt and the map of the site lead to them."""
     config = 'site: "https://example.org/b"\n' + TOOL_FILES["chapters.yaml"]
@@ -141,19 +130,6 @@ def test_a_book_without_tools_has_no_such_pages(build: Callable[[dict[str, str]]
     site = build({"chapters.yaml": "title: B\nparts: [{chapters: [a.md]}]\n", "a.md": "# A\n"})
     assert not (site / "tools").exists()
     assert "Tools" not in (site / "a.html").read_text()
-
-
-def test_pages_of_a_book_keep_their_places(build: Callable[[dict[str, str]], Path]) -> None:
-    """Where a book has a folder `tools` of its own, its tools stand elsewhere."""
-    files = {
-        "chapters.yaml": "title: B\nparts: [{chapters: [tools/README.md]}]\n"
-        "tools: {t: {path: t.py}}\n",
-        "tools/README.md": "# My tools\n",
-        "t.py": '"""Why?"""\n',
-    }
-    site = build(files)
-    assert "My tools" in read_text(site / "tools/index.html")
-    assert "Why?" in read_text(site / "_tools/t/index.html")
 
 
 # --- in a browser ---
@@ -206,108 +182,21 @@ CALCULATOR_FILES = {
 }
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as running:
-        yield running
-
-
 @pytest.fixture(params=["file", "server"])
-def open_page(request: pytest.FixtureRequest, browser: Any) -> Iterator[Callable[[Path, str], Any]]:
-    """Open a page of a site; at the end nothing left the site and nothing complained."""
-    said: list[str] = []
-    ends: list[Callable[[], None]] = []
+def open_page(
+    request: pytest.FixtureRequest, open_tab: Callable[..., Any]
+) -> Iterator[Callable[[Path, str], Any]]:
+    """Open a page of a site from the disk or from a server."""
+    with ExitStack() as servers:
 
-    def visit(site: Path, place: str) -> Any:
-        base = site.as_uri()
-        if request.param == "server":
+        def visit(site: Path, place: str) -> Any:
+            is_served = request.param == "server"
+            base = servers.enter_context(serve_folder(site)) if is_served else site.as_uri()
+            page = open_tab(base)
+            page.goto(f"{base}/{place}")
+            return page
 
-            class Quiet(http.server.SimpleHTTPRequestHandler):
-                def log_message(self, *_: Any) -> None:
-                    pass
-
-            handler = functools.partial(Quiet, directory=str(site))
-            server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            ends.extend((server.shutdown, server.server_close))
-            base = f"http://127.0.0.1:{server.server_port}"
-        page = browser.new_page()
-        page.set_default_timeout(20_000)
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on(
-            "request",
-            lambda asked: asked.url.startswith((base, "data:")) or said.append(asked.url),
-        )
-        ends.insert(0, page.close)
-        page.goto(f"{base}/{place}")
-        return page
-
-    yield visit
-    for end in ends:
-        end()
-    assert said == []
-
-
-@pytest.mark.nightly
-def test_a_calculator_answers_by_keyboard(
-    open_page: Callable[[Path, str], Any], build: Callable[[dict[str, str]], Path]
-) -> None:
-    """Results follow each key; the address carries the inputs; faults are said in sentences."""
-    page = open_page(build(CALCULATOR_FILES), "tools/sums/halve.html")
-    half, fault = page.locator("#out-half"), page.locator(".fault")
-    assert half.inner_text() == "4.000 GB (3.725 GiB)"
-    page.get_by_label("size").focus()
-    page.keyboard.press("Control+a")
-    page.keyboard.type("3k")
-    assert half.inner_text() == "1.500 kB (1.465 KiB)"
-    assert page.locator("#exact-half").inner_text() == "1500"
-    assert page.locator("code.command").inner_text() == "python sums.py halve --size 3k"
-    page.keyboard.press("Tab")
-    page.keyboard.press("Control+a")
-    for typed, said in (
-        ("3", "three parts are no halves"),
-        ("12", "parts: it has to be at most 9, and 12 was given"),
-        ("1.5", "parts: this has to be a whole number"),
-        ("x", "'x' is not a number: write 70B, 1.5T or 8192"),
-    ):
-        page.get_by_label("parts").fill(typed)
-        assert fault.inner_text() == said
-        assert half.inner_text() == "–"
-    page.get_by_label("parts").fill("4")
-    assert half.inner_text() == "750.0 B"
-    page.reload()
-    assert half.inner_text() == "750.0 B"
-    page.get_by_label("size").fill("8")
-    assert fault.inner_text() == "that is very little"
-    page.get_by_role("button", name="Back to the defaults").click()
-    page.wait_for_function("document.getElementById('out-half').value === '4.000 GB (3.725 GiB)'")
-
-
-@pytest.mark.nightly
-def test_a_calculator_says_what_to_run_without_scripts(
-    browser: Any, build: Callable[[dict[str, str]], Path]
-) -> None:
-    """The command, the inputs and the formula are there."""
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto((build(CALCULATOR_FILES) / "tools/sums/halve.html").as_uri())
-    said = page.locator("noscript p")
-    assert said.is_visible()
-    assert "the tool itself gives the answer: python sums.py halve" in said.inner_text()
-    assert page.get_by_text('"half": size / parts').is_visible()
-    context.close()
-
-
-def test_a_calculator_that_cannot_be_translated_is_a_finding(
-    make_book: BookMaker, run_bindery: Runner
-) -> None:
-    """The build names the line of the tool."""
-    broken = CALCULATORS.replace("size / parts,", "size % parts,")
-    root = make_book({**CALCULATOR_FILES, "sums.py": broken})
-    ended = run_bindery("html", folder=root)
-    assert ended.status == 1
-    assert "sums.py:29:1: error[bad-calculator]: `size % parts` has no translation" in ended.stderr
+        yield visit
 
 
 RUN = {

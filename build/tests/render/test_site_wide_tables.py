@@ -105,16 +105,6 @@ def test_a_cell_of_several_rows_is_copied_into_each(page: Any) -> None:
     assert third.evaluate("(cell) => getComputedStyle(cell).position") == "static"
 
 
-def test_what_is_no_number_stays_last(page: Any) -> None:
-    """Rows without a number stay below the others, sorted up or down; a third time restores."""
-    table = page.locator("table").nth(2)
-    orders = []
-    for _ in range(3):
-        table.get_by_role("button", name="Rate").click()
-        orders.append("".join(table.locator("tbody td:first-child").all_inner_texts()))
-    assert orders == ["acb", "cab", "abc"]
-
-
 def test_a_copy_keeps_the_addresses_of_sources(page: Any) -> None:
     """A link that is shown as a number says nothing outside of the book."""
     page.evaluate(
@@ -127,28 +117,3 @@ def test_a_copy_keeps_the_addresses_of_sources(page: Any) -> None:
         *("a,5,https://example.org/a", "b,–,https://example.org/b"),
         'c,7,"https://example.org/c, p. 3"',
     ]
-
-
-def test_a_table_that_scrolls_is_not_squeezed_as_well(page: Any) -> None:
-    """On a wide screen too a cell of many words gets room, as soon as the table is too wide."""
-    page.set_viewport_size({"width": 1280, "height": 844})
-    page.locator(".table").first.evaluate(
-        """(box) => {
-            box.querySelector('td').textContent = 'many words in a cell '.repeat(4);
-            for (const cell of box.querySelectorAll('th, td:not(:first-child)'))
-                cell.textContent = 'a_long_name';
-        }"""
-    )
-    page.wait_for_selector(".table[data-wide]")
-    height = page.locator("td").first.evaluate("(cell) => cell.getBoundingClientRect().height")
-    assert height < 80
-
-
-def test_a_table_that_fits_does_not_scroll(page: Any) -> None:
-    """The arrow of a heading that sorts takes no room behind the last column."""
-    page.set_viewport_size({"width": 1280, "height": 844})
-    page.locator("table").nth(2).evaluate("(table) => { table.style.width = '100%'; }")
-    page.get_by_role("button", name="Source").click()
-    box = page.locator(".table").nth(2)
-    assert box.evaluate("(box) => box.scrollWidth - box.clientWidth") == 0
-    assert box.get_attribute("data-goes-on") is None

@@ -16,21 +16,6 @@ from hypothesis import strategies as st
 
 ROOMS = (PageRoom("normal", 60), PageRoom("small", 80), PageRoom("turned", 120))
 
-CELL = st.text(st.sampled_from("abiWM015 ./-_—é模\n"), max_size=60)
-TABLE = st.integers(1, 9).flatmap(
-    lambda count: st.lists(st.lists(CELL, min_size=count, max_size=count), min_size=1, max_size=8)
-)
-
-
-@given(TABLE)
-def test_widths_add_up(rows: list[list[str]]) -> None:
-    """The widths of the columns are positive and make the whole table."""
-    layout = layout_table(rows, ROOMS)
-    assert len(layout.widths) == len(rows[0])
-    assert all(width > 0 for width in layout.widths)
-    assert sum(layout.widths) == pytest.approx(100, abs=0.1)
-    assert 0 < layout.share <= 1
-
 
 NUMBERS = st.text("0123456789.", min_size=1, max_size=9)
 
@@ -49,28 +34,10 @@ def test_no_number_is_split(rows: list[tuple[str, ...]]) -> None:
         assert room * width / 100 >= longest + CELL_PADDING - 0.2  # percentages are rounded
 
 
-def test_a_digit_is_as_wide_as_an_average_letter_at_least() -> None:
-    """The measure that the test above trusts: a number is not taken for narrower than text."""
-    assert _measure("0000") >= _measure("nnnn") > _measure("iiii")
-
-
-def test_a_small_table_takes_only_what_it_needs() -> None:
-    """Two short columns are not spread over the page."""
-    layout = layout_table([["a", "b"], ["1", "2"]], ROOMS)
-    assert layout.size == "normal"
-    assert layout.share < 0.2
-
-
 def test_a_wide_table_gets_smaller_type_and_then_turns() -> None:
     """The first room that holds the longest words is taken, and the last in any case."""
     sizes = [layout_table([["accelerator"] * count], ROOMS).size for count in (2, 5, 7, 30)]
     assert sizes == ["normal", "small", "turned", "turned"]
-
-
-def test_prose_gets_the_room_that_numbers_leave() -> None:
-    """A column of prose is wider than a column of numbers."""
-    layout = layout_table([["1.5", "a long sentence about this number " * 5]], ROOMS)
-    assert layout.widths[1] > 4 * layout.widths[0]
 
 
 @pytest.mark.parametrize(
@@ -78,10 +45,7 @@ def test_prose_gets_the_room_that_numbers_leave() -> None:
     [
         ("short_word", "short_word"),
         ("a/very/long/path/of/files", "a/|very/|long/|path/|of/|files"),
-        ("CUDA_VISIBLE_DEVICES", "CUDA_|VISIBLE_|DEVICES"),
-        ("torchDistributedElastic", "torch|Distributed|Elastic"),
         ("1234567890.1234567890", "1234567890.1234567890"),
-        ("123456-7890123456789", "123456-7890123456789"),
         ("all-reduce-scatter-gather", "all-|reduce-|scatter-|gather"),
     ],
 )

@@ -16,7 +16,7 @@ from bindery.book.this_edition import find_edition
 from bindery.check.rules import RULES
 from bindery.core.config import load_config
 from bindery.crawl.reading import read_pdf
-from bindery.render.pdf.paper import MARGIN
+from bindery.render.text.paper import MARGIN
 from lxml import etree
 from pdf_tags import count_empty_boxes, find_faults, find_strange_fonts, read_tags
 from validators import read_words, run_ace, run_epubcheck

@@ -15,11 +15,16 @@ RULE = Rule("broken-maths", Severity.ERROR, "a formula cannot be set")
 def check(scope: Scope) -> Iterator[Finding]:
     if not scope.config.maths:
         return
-    # Two typesetters are imported here: only books with formulas pay for them.
-    from bindery.markdown.maths import find_fault
+    from bindery.markdown.maths import find_fault, find_missing_packages
 
+    missing = find_missing_packages()
     for chapter in scope.book.chapters:
         for token in _list_formulas(chapter.tokens):
+            if missing:
+                message = f"setting formulas needs {' and '.join(missing)}, not installed here"
+                hint = "run `pip install 'bindery[maths]'`"
+                yield RULE.find(token.meta["span"], message, hint)
+                return
             fault = find_fault(token.content, is_block=token.type != "math_inline")
             if fault:
                 message = f"this formula cannot be set: {fault}"

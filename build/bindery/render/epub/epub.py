@@ -1,4 +1,4 @@
-"""The EPUB: one file a chapter, packed by pandoc, then read back and held against the source.
+"""The EPUB: one file per chapter, packed by pandoc, then read back and compared with the source.
 
 pandoc makes the package: files, metadata, manifest, spine, cover and media. It gets each chapter
 as a heading to split at and a block of finished XHTML, so that it neither parses nor rewrites
@@ -14,20 +14,19 @@ import os
 import posixpath
 import re
 import shutil
-import unicodedata
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pypandoc
 from lxml import etree
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image
 
 from bindery.book.this_edition import Edition, find_changes_url
 from bindery.check.inspect import Inspection
@@ -44,7 +43,6 @@ from bindery.core.model import (
     ToChapter,
 )
 from bindery.core.processes import CommandMissingError, CommandTimeoutError, run_command
-from bindery.core.repository import Tree
 from bindery.core.whole_files import make_work_folder, write_whole
 from bindery.render.addresses import make_prefixes, quote_fragment
 from bindery.render.completeness import (
@@ -58,11 +56,9 @@ from bindery.render.completeness import (
 from bindery.render.epub.pages import find_pages
 from bindery.render.epub.roles import dress_chapter
 from bindery.render.frames import fill_frame
-from bindery.render.images import Prepared, gather_images, list_images, prepare_images
-from bindery.render.numbering import Exhibit, Kind, list_exhibits, number_chapters
+from bindery.render.images import Prepared, gather_images, list_images
+from bindery.render.numbering import Exhibit, Kind, number_chapters
 from bindery.render.pdf.joined import JoinedDialect
-from bindery.render.provenance_notes import write_additions
-from bindery.render.text.content import NOTHING_ADDED, find_title_slug, render_chapter
 from bindery.render.text.markup import escape_attribute, escape_text
 from bindery.render.text.raw_markup import has_raw_markup, tidy_markup
 from bindery.render.web_notes import write_titles
@@ -77,9 +73,8 @@ _ROOT = "EPUB"
 _TEXT = f"{_ROOT}/text"
 _LONG_LINE = 34
 """Columns of code from which a line may be broken on the smallest reader, and gets an indent."""
-# TagSoup, through which pandoc passes raw HTML, writes alt="" as a bare alt, which is no XML.
+# TagSoup, through which pandoc passes raw HTML, writes alt="" as a bare alt, which is not XML.
 _NOTHING = "\N{INVISIBLE SEPARATOR}"
-_COVER_SIZE = (1200, 1800)
 _STORED = frozenset(("png", "jpg", "jpeg", "gif"))
 """Endings of files that are compressed already."""
 _OPTION = re.compile(r"(?<!\S)--?[A-Za-z0-9][\w-]{0,28}(?![\w-])")
@@ -129,9 +124,9 @@ def build_epub(
 ) -> tuple[Proof, list[Finding]]:
     """Write the EPUB to `path`, whole or not at all.
 
-    Gives the proof that nothing is missing, and what pandoc said. Raises BookError where an image
+    Returns the proof that nothing is missing, and what pandoc said. Raises BookError if an image
     cannot be read (a lenient build shows its text instead), pandoc fails, or something of the
-    source is not in the EPUB; ConfigError where a line of the memory of links is no answer.
+    source is not in the EPUB; ConfigError if a line of the link memory cannot be read.
     """
     config, resolved = inspection.config, inspection.resolved
     progress("images")
@@ -151,19 +146,17 @@ def build_epub(
             labels_cells=True,
             files={c.path: f"ch{number:03d}.xhtml" for number, c in enumerate(chapters, 1)},
         )
-        additions = write_additions(inspection, edition, dialect, folds=False)
-        web_titles = write_titles(inspection)
+        texts = dialect.render_chapters(inspection, progress, write_titles(inspection))
         bodies = []
         for chapter in chapters:
-            progress(chapter.title)
-            added = additions.get(chapter.path, NOTHING_ADDED)
-            body = render_chapter(chapter, resolved, dialect, added, web_titles)
-            body = _mark_long_lines(body, chapter, dialect)
+            body = _mark_long_lines(texts[chapter.path], chapter, dialect)
             if has_raw_markup(chapter):
                 body = tidy_markup(body, _list_ids(chapter, dialect))
             bodies.append(body)
         progress("package")
-        cover = _find_cover(config, edition, inspection.tree, work, path)
+        cover = images.get(config.cover)
+        if cover is not None:
+            shutil.copyfile(cover.path, work / f"cover{cover.path.suffix}")
         packed, findings = _run_pandoc(config, edition, bodies, cover, work)
     progress("contents")
     pages = find_pages(path.with_suffix(".pdf"), edition)
@@ -176,7 +169,7 @@ def build_epub(
 
 
 def _stage_images(images: Iterable[Prepared], work: Path) -> dict[Path, str]:
-    """Copy the images to names that need no quoting; gives these by the path of the original."""
+    """Copy the images to names that need no quoting; returns these by the path of the original."""
     names: dict[Path, str] = {}
     for image in images:
         if image.path not in names:
@@ -198,7 +191,7 @@ def _list_ids(chapter: Chapter, dialect: EpubDialect) -> frozenset[str]:
 
 
 def _mark_long_lines(body: str, chapter: Chapter, dialect: EpubDialect) -> str:
-    """Put each long line of code into an element of its own: the style sheet gives that a hanging
+    """Put each long line of code into an element: the style sheet gives that a hanging
     indent, which shows where a reader has broken it."""
     blocks = []
     for slug, code in chapter.inventory.code_blocks:
@@ -236,90 +229,11 @@ def _hold_options(line: str) -> str:
     )
 
 
-# --- the cover ---
-
-
-def _find_cover(
-    config: Config, edition: Edition, tree: Tree, work: Path, path: Path
-) -> Path | None:
-    """An image of the cover, fit for an ebook: the one that chapters.yaml names, else one with
-    the title drawn here. Shelves of many readers show no SVG, so that a PNG or JPEG of the same
-    name beside an SVG is preferred."""
-    candidates = [config.cover]
-    if config.cover.lower().endswith(".svg"):
-        stem = config.cover[: -len(".svg")]
-        candidates = [f"{stem}.png", f"{stem}.jpg", f"{stem}.jpeg", config.cover]
-    chosen = next((c for c in candidates if c and tree.find_kind(c) == "file"), None)
-    if chosen is None:  # that a named one is missing has been reported with the sources
-        return _draw_cover(config, edition, work)
-    images, failed = prepare_images(tree, [chosen], path.parent / ".cache" / "images")
-    if failed:  # it has been reported, and the build is lenient
-        return _draw_cover(config, edition, work)
-    source = images[chosen].path
-    target = work / f"cover{source.suffix.lower()}"
-    shutil.copyfile(source, target)
-    return target
-
-
-def _draw_cover(config: Config, edition: Edition, work: Path) -> Path | None:
-    """A cover of type alone; none for a script that the font at hand has no letters of."""
-    lines = (config.title, config.subtitle, *config.authors)
-    if not all(_is_latin(line) for line in lines):
-        return None
-    width, height = _COVER_SIZE
-    margin = 105
-    image = Image.new("RGB", _COVER_SIZE, "#1d2b3a")
-    draw = ImageDraw.Draw(image)
-    draw.rectangle((margin, 225, margin + 195, 239), fill="#e08a52")
-    top = 315.0
-    for text, size, colour in (
-        (config.title, 126, "#fbfaf6"),
-        (config.subtitle, 57, "#c9d3dd"),
-    ):
-        font = ImageFont.load_default(size)
-        for line in _fill_lines(text, partial(draw.textlength, font=font), width - 2 * margin):
-            draw.text((margin, top), line, font=font, fill=colour)
-            top += size * 1.22
-        top += 45
-    font = ImageFont.load_default(44)
-    version = edition.version and f"Version {edition.version}"
-    below = [
-        line
-        for text in (", ".join(config.authors), " · ".join(filter(None, (version, edition.day))))
-        for line in _fill_lines(text, partial(draw.textlength, font=font), width - 2 * margin)
-    ]
-    top = height - 150 - 63.0 * len(below)
-    for line in below:
-        draw.text((margin, top), line, font=font, fill="#c9d3dd")
-        top += 63
-    target = work / "cover.png"
-    image.save(target, "PNG")
-    return target
-
-
-def _is_latin(text: str) -> bool:
-    return all(
-        not character.isalpha() or unicodedata.name(character, "").startswith("LATIN")
-        for character in text
-    )
-
-
-def _fill_lines(text: str, measure: Callable[[str], float], room: float) -> list[str]:
-    lines: list[str] = []
-    for word in text.split():
-        longer = f"{lines[-1]} {word}" if lines else word
-        if lines and measure(longer) <= room:
-            lines[-1] = longer
-        else:
-            lines.append(word)
-    return lines
-
-
 # --- pandoc ---
 
 
 def _run_pandoc(
-    config: Config, edition: Edition, bodies: Sequence[str], cover: Path | None, work: Path
+    config: Config, edition: Edition, bodies: Sequence[str], cover: Prepared | None, work: Path
 ) -> tuple[bytes, list[Finding]]:
     """The package as pandoc makes it, and a finding for each line that it said."""
     blocks: list[dict[str, object]] = []
@@ -339,7 +253,7 @@ def _run_pandoc(
         *(_find_pandoc(config), "--from=json", "--to=epub3", "--split-level=1", "--toc"),
         f"--css={_HERE / 'styles' / 'epub.css'}",
         f"--template={_HERE / 'templates' / 'epub_frame.xhtml'}",
-        *((f"--epub-cover-image={cover.name}",) if cover else ()),
+        *((f"--epub-cover-image=cover{cover.path.suffix}",) if cover else ()),
         f"--output={output.name}",
         "book.json",
     )
@@ -364,7 +278,7 @@ def _find_pandoc(config: Config) -> str:
     try:
         return str(pypandoc.get_pandoc_path())
     except OSError:
-        message, hint = "pandoc is not to be found", "install the package pypandoc_binary"
+        message, hint = "pandoc was not found", "install the package pypandoc_binary"
         raise BookError(Finding(Span.whole(config.file), "engine-message", message, hint)) from None
 
 
@@ -427,10 +341,7 @@ def _finish(
     config, book = inspection.config, inspection.book
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         members = {info.filename: archive.read(info) for info in archive.infolist()}
-    exhibits = {
-        dialect.write_id(dialect.chapters[exhibit.chapter], exhibit.slug): exhibit
-        for exhibit in list_exhibits(inspection)
-    }
+    exhibits = dialect.list_exhibits(inspection)
     number = 0
     page_list: list[Entry] = []
     for part in book.parts:
@@ -482,8 +393,8 @@ def _finish_chapter(
     heading = f'<section id="{mark}" class="level1">\n<h1>{mark}</h1>\n'
     named = f"<title>{dialect.files[chapter.path]}</title>"
     if text.count(heading) != 1 or text.count(named) != 1 or text.count(mark) != 2:
-        message = "pandoc did not give this chapter a file of its own"
-        hint = "the EPUB was not put in place; please report this with the version of pandoc"
+        message = "pandoc did not write a separate file for this chapter"
+        hint = "the old EPUB was kept; please report this with the version of pandoc"
         raise BookError(Finding(Span.whole(chapter.path), "engine-message", message, hint))
     title_id = escape_attribute(dialect.find_chapter_id(chapter))
     opening = f'<section epub:type="chapter" role="doc-chapter" aria-labelledby="{title_id}">\n'
@@ -513,16 +424,12 @@ def _list_entries(
 
 
 def _list_sections(chapter: Chapter, number: str, dialect: EpubDialect) -> Entry:
-    title = find_title_slug(chapter)
-
     def find_href(slug: str) -> str:
         fragment = JoinedDialect.write_href(dialect, ToChapter(chapter.path, slug), chapter)
         return f"text/{dialect.files[chapter.path]}{fragment}"
 
     sections = tuple(
-        Entry(anchor.title, find_href(anchor.slug))
-        for anchor in chapter.anchors
-        if anchor.level in (1, 2) and anchor.slug != title and anchor.title
+        Entry(anchor.title, find_href(anchor.slug)) for anchor in dialect.list_sections(chapter)
     )
     return Entry(f"{number} {chapter.title}".lstrip(), find_href(""), sections)
 
@@ -542,7 +449,7 @@ def _write_contents(template: str, config: Config, shown: Mapping[str, Any]) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """What the book offers to those who cannot see it, counted in its files."""
+    """What the book offers to blind readers, counted in its files."""
 
     images: int
     described: int
@@ -580,7 +487,7 @@ class _Access:
             yield "accessibilityFeature", "pageBreakMarkers"
         if self.images and self.is_readable_without_sight:
             yield "accessibilityFeature", "alternativeText"
-        # Whether what moves also flashes, nobody has measured.
+        # Whether what moves also flashes is not known.
         yield "accessibilityHazard", "unknown" if self.moving else "none"
         yield "accessibilitySummary", self._summarise()
 
@@ -720,7 +627,7 @@ class _Package:
 
 
 def prove_epub(resolved: ResolvedBook, dialect: EpubDialect, data: bytes) -> Proof:
-    """Read an EPUB back and hold it against the book: what each chapter holds, where each link
+    """Read an EPUB back and compare it with the book: what each chapter holds, where each link
     and image leads, that ids are unique, and that spine and contents name every chapter."""
     package = _Package(data)
     order = [name for name in package.spine if name.startswith(f"{_TEXT}/ch")]
@@ -742,7 +649,7 @@ def prove_epub(resolved: ResolvedBook, dialect: EpubDialect, data: bytes) -> Pro
             more += (Lack(chapter.path, "links", f"{d} in {name}") for d in targets.get(page, ()))
         for identifier in package.ids.get(page, Counter()).elements():
             if identifier in owners:
-                what = f"#{identifier} stands here and in {owners[identifier]}"
+                what = f"#{identifier} is here and in {owners[identifier]}"
                 more.append(Lack(chapter.path, "links", what))
             owners.setdefault(identifier, page)
         lacks = (*compared.lacks, *more)

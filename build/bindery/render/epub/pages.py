@@ -6,33 +6,25 @@ its first heading, table, figure or block of code, which is where the PDF has a 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import pikepdf
 
 from bindery.book.this_edition import Edition
+from bindery.render.completeness import is_of_edition
 
 
 def find_pages(pdf: Path, edition: Edition) -> Mapping[str, int]:
-    """The page on which each named place of the book stands, counted from 1 as the PDF prints it.
-    Empty where no PDF of the same commit lies there, as the report beside it tells."""
-    if not edition.commit or not pdf.is_file() or not _is_same(pdf, edition):
+    """The page of each named place of the book, counted from 1 as the PDF prints it. Empty without
+    a PDF of the same edition."""
+    if not is_of_edition(pdf, edition):
         return {}
     try:
         with pikepdf.open(pdf) as file:
             return _read_pages(file)
     except (pikepdf.PdfError, OSError):
-        return {}  # what lies there is no PDF, or half of one
-
-
-def _is_same(pdf: Path, edition: Edition) -> bool:
-    try:
-        report = json.loads((pdf.parent / "report.json").read_text(encoding="utf-8"))
-        return bool(report["outputs"]["pdf"]["edition"] == edition.name)
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+        return {}  # half a PDF
 
 
 def _read_pages(file: pikepdf.Pdf) -> Mapping[str, int]:

@@ -12,10 +12,14 @@ from typing import Any
 
 from lxml import etree
 
-from bindery.render.captions_and_roles import find_language_name
 from bindery.render.numbering import Exhibit
-from bindery.render.table_notes import mark_table_notes
-from bindery.render.text.captions import HOLD_BLOCKS, caption_exhibit
+from bindery.render.text.captions import (
+    HOLD_BLOCKS,
+    caption_exhibit,
+    mark_table_notes,
+    name_language,
+    read_name,
+)
 
 _XHTML = "{http://www.w3.org/1999/xhtml}"
 _TYPE = "{http://www.idpf.org/2007/ops}type"
@@ -47,7 +51,7 @@ def dress_chapter(
                 if exhibit is not None:
                     caption_exhibit(element, exhibit)
             case "pre":
-                _name_language(element)
+                name_language(element)
             case "ol" if element.get("class") == "footnotes":
                 _part_footnotes(element)
             case "sup" if element.get("class") == "note":
@@ -61,15 +65,7 @@ def dress_chapter(
     return Dressed(bytes(written), marks)
 
 
-# --- code and notes ---
-
-
-def _name_language(pre: Any) -> None:
-    code = pre.find(f"{_XHTML}code")
-    if code is not None and (name := code.get("class", "")).startswith("language-"):
-        shown = find_language_name(name.removeprefix("language-"))
-        if shown:
-            pre.set("data-language", shown)
+# --- notes ---
 
 
 def _part_footnotes(notes: Any) -> None:
@@ -102,14 +98,14 @@ def _part_footnotes(notes: Any) -> None:
 
 
 def _mark_pages(root: Any, pages: Mapping[str, int], last: int) -> Iterator[tuple[int, str]]:
-    """Put a mark before the first thing of each page; gives the number of the page and the id of
+    """Put a mark before the first thing of each page; returns the number of the page and the id of
     its mark."""
     for element in list(root.iter()):
         page = pages.get(element.get("id", ""), 0) if isinstance(element.tag, str) else 0
         if page <= last:
             continue
         top = element
-        while top.getparent() is not None and top.getparent().tag not in HOLD_BLOCKS:
+        while top.getparent() is not None and read_name(top.getparent()) not in HOLD_BLOCKS:
             top = top.getparent()
         if top.getparent() is None or top.tag == f"{_XHTML}body":
             continue

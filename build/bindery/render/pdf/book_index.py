@@ -1,10 +1,10 @@
 """The index of a printed book: where its terms are explained and its tools are used.
 
-Terms are those of the glossary, where the book has one, words set in italics where they are
-explained, and abbreviations beside their long form. Names are what is written like one and stands
-in several sections: abbreviations, products, programs, variables of the environment. Topics are
-short headings and words in bold that the text uses elsewhere. Not every occurrence is listed: the
-place of the explanation, headings, and the sections that say most of it.
+Terms are those of the glossary, if the book has one, words in italics where they are explained,
+and abbreviations with their long form. Names are words that look like one and occur in several
+sections: abbreviations, products, programs, environment variables. Topics are short headings and
+words in bold that the text uses elsewhere. Not every occurrence is listed: the place of the
+explanation, headings, and the sections that use it most.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SMALL_WORDS = frozenset(
 _LONG_FORM = re.compile(r"\b([A-Z][A-Za-z]*[A-Z])s? \(([^()]+)\)")
 _LONGEST_TERM = 4
 _MOST_HEADINGS, _MOST_PLACES = 3, 5
-"""Of a subject, beside the place where it is explained."""
+"""Of a subject, in addition to the place where it is explained."""
 _FEWEST_SUBJECTS = 5
 
 _TEXT = frozenset(("p", "li", "dt", "dd"))
@@ -61,7 +61,7 @@ _NO_NAMES = frozenset(
     " LICENSE ML NB NOT OK OS PC PDF PM PR PS README TLDR TODO UI UK URL US USA USD UTC XXX YAML"
     " January February March April May June July August September October November December".split()
 )
-"""Written like names, and looked up by nobody."""
+"""Written like names, but not worth an entry."""
 _EVERYDAY = frozenset(
     "awk bash cat cd chmod cp curl df diff du echo env export find git grep head kill ls make mkdir"
     " mv pip pip3 ps python python3 rm rsync sed set sh sort ssh sudo tail tar test watch".split()
@@ -108,7 +108,7 @@ class Subject:
 
 @dataclass(slots=True)
 class _Block:
-    """A piece of text, and the chapter and the section in which it stands, by their count."""
+    """A piece of text, with its chapter and its section, by their count."""
 
     element: Element
     chapter: int
@@ -118,7 +118,7 @@ class _Block:
 
 
 def collect_index(root: Element, tools: Iterable[str], glossary: str) -> list[Subject]:
-    """The subjects of a joined book in their order; nothing where they are too few for an index.
+    """The subjects of a joined book in their order; nothing if they are too few for an index.
 
     Elements that are places get an id where they have none. `glossary` is the path of the chapter
     that explains the terms of the book, if it has one.
@@ -204,7 +204,7 @@ Found = tuple[Subject, list[tuple[Element, bool]]]
 
 
 def _index_tools(blocks: Sequence[_Block], tools: Iterable[str]) -> Iterator[Found]:
-    """A tool is spoken of where its name stands as code: the word may be one of the language."""
+    """A tool counts where its name is code: it may be a usual word as well."""
     names = frozenset(tools)
     uses: dict[str, list[_Block]] = {name: [] for name in sorted(names)}
     for block in blocks:
@@ -340,7 +340,7 @@ def _find_long_form(letters: str, before: str) -> str:
 
 
 def _list_names(blocks: Sequence[_Block], has_names: bool) -> dict[Words, str]:
-    """What is written like a name in the text, and stands in several sections, by its words."""
+    """What is written like a name in several sections of the text, by its words."""
     forms: dict[Words, Counter[str]] = defaultdict(Counter)
     sections: dict[Words, set[int]] = defaultdict(set)
     chapters: dict[Words, set[int]] = defaultdict(set)
@@ -475,7 +475,7 @@ def _find_uses(
     terms: Mapping[Words, object],
     passed_over: frozenset[str] = frozenset(("pre", "td")),
 ) -> Mapping[Words, list[_Block]]:
-    """The blocks in which each term stands, in reading order."""
+    """The blocks that contain each term, in reading order."""
     by_first: dict[str, list[Words]] = {}
     for words in terms:
         by_first.setdefault(words[0], []).append(words)

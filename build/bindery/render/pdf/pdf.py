@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from lxml import etree
 from markupsafe import Markup
 from PIL import Image
 from weasyprint.urls import FatalURLFetchingError
@@ -24,30 +25,28 @@ from bindery.book.glossary import find_glossary
 from bindery.book.this_edition import Edition, find_changes_url
 from bindery.check.inspect import Inspection
 from bindery.core.config import Config
-from bindery.core.model import BookError, Chapter, Finding, Part, ResolvedBook, Severity, Span
+from bindery.core.model import BookError, Finding, Part, ResolvedBook, Severity, Span
 from bindery.core.whole_files import name_target, write_whole
-from bindery.render.addresses import join_id, make_prefixes
-from bindery.render.captions_and_roles import dress
+from bindery.render.addresses import make_prefixes
 from bindery.render.completeness import Proof
 from bindery.render.frames import fill_frame
 from bindery.render.images import Prepared, gather_images, list_images
-from bindery.render.numbering import Exhibit, Kind, list_exhibits, number_chapters
+from bindery.render.numbering import Exhibit, Kind, number_chapters
 from bindery.render.pdf.book_index import Subject, collect_index, write_index
+from bindery.render.pdf.dressing import dress
 from bindery.render.pdf.joined import JoinedDialect
-from bindery.render.pdf.paper import PAPERS
+from bindery.render.pdf.page_numbers import find_page_numbers, write_page_numbers
 from bindery.render.pdf.proof import prove_pdf
 from bindery.render.pdf.typesetting import (
     ClosedFetcher,
     Typesetter,
     find_package_folder,
-    find_page_numbers,
     keep_log,
     write_file,
-    write_page_numbers,
 )
-from bindery.render.provenance_notes import write_additions, write_roman
-from bindery.render.text.content import NOTHING_ADDED, find_title_slug, render_chapter
+from bindery.render.provenance_notes import write_roman
 from bindery.render.text.markup import escape_attribute
+from bindery.render.text.paper import PAPERS
 
 STEPS = 4
 """Steps of a build beyond one for each chapter."""
@@ -65,7 +64,7 @@ _LISTS: Mapping[Kind, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A line of a list: where it leads, and what stands before its title."""
+    """A line of a list: where it leads, its title, and the number before it."""
 
     id: str
     title: str
@@ -73,22 +72,12 @@ class _Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class _List:
-    id: str
-    title: str
-    entries: tuple[_Entry, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _JoinedChapter:
-    id: str
-    path: str
-    title: str
-    number: str
-    label: str
-    """What stands before its title: `Chapter 3`."""
-    body: Markup
-    sections: tuple[_Entry, ...]
+class _JoinedChapter(_Entry):
+    path: str = ""
+    label: str = ""
+    """The text before its title: `Chapter 3`."""
+    body: str = ""
+    sections: tuple[_Entry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +85,9 @@ class _JoinedPart:
     id: str
     title: str
     label: str
-    """Its number in Roman digits; empty where it has none."""
+    """Its number in Roman numerals; empty if it has none."""
     has_opener: bool
-    """Whether it has a page of its own, which a part of one chapter does without."""
+    """Whether it has an opening page, which a part of one chapter does not need."""
     chapters: tuple[_JoinedChapter, ...]
 
 
@@ -112,8 +101,8 @@ def build_pdf(
 ) -> tuple[Proof, list[Finding]]:
     """Write the PDF to `path`, whole or not at all.
 
-    Gives the proof that nothing is missing, and what the engine said. Raises BookError where an
-    image cannot be read (a lenient build shows its text instead), or where something of the source
+    Returns the proof that nothing is missing, and what the engine said. Raises BookError if an
+    image cannot be read (a lenient build shows its text instead), or something of the source
     is not in the PDF.
     """
     config, resolved = inspection.config, inspection.resolved
@@ -128,21 +117,20 @@ def build_pdf(
         make_prefixes(resolved.book.chapters, config.folder),
         images,
         lambda image: f"image:{image.name}",
-        code_columns=paper.code_columns,
-        table_rooms=paper.table_rooms,
+        paper=paper,
         draws_maths=True,
     )
     root, subjects = _join_book(inspection, edition, dialect, progress)
     progress("pages")
     fetcher = ClosedFetcher((inspection.tree.root, find_package_folder()), images.values())
     try:
-        # The engine keeps fonts and images in files of its own.
+        # The engine keeps fonts and images in temporary files.
         with keep_log() as log, name_target(Path(tempfile.gettempdir())):
             document = _lay_out(root, subjects, Typesetter(paper, fetcher), config)
             progress("file")
             data = write_file(document)
     except FatalURLFetchingError as error:
-        message = f"the PDF asks for what a book may not have: {error.__cause__ or error}"
+        message = f"the PDF refers to something that may not be opened: {error.__cause__ or error}"
         raise BookError(Finding(Span.whole(config.file), "engine-message", message)) from None
     lost = list(_report_lost_images(log, fetcher.refused, resolved, images))
     if lost and not lenient:
@@ -184,7 +172,7 @@ def _join_book(
 ) -> tuple[ElementTree.Element, list[Subject]]:
     """The book as one tree, dressed for paper, and the subjects of its index."""
     config = inspection.config
-    parts = _join_parts(inspection, edition, dialect, progress)
+    parts = _join_parts(inspection, dialect, progress)
     exhibits = _find_exhibits(inspection, dialect, parts)
     cover = dialect.images.get(config.cover)
     text = fill_frame(
@@ -193,12 +181,13 @@ def _join_book(
         edition=edition,
         changes=find_changes_url(config, edition),
         parts=parts,
-        lists=[entry for kind in _LISTS if (entry := _list_exhibits(kind, exhibits)).entries],
+        lists=[shown for kind in _LISTS if (shown := _list_exhibits(kind, exhibits))["entries"]],
         cover=f"image:{cover.name}" if cover else "",
         cover_colour=_find_corner_colour(cover) if cover else "",
     )
-    root = ElementTree.fromstring(text)
-    dress(root, exhibits)
+    tree = etree.fromstring(text, etree.XMLParser(huge_tree=True))
+    dress(tree, exhibits)
+    root = ElementTree.fromstring(etree.tostring(tree))
     tools = [tool.name for tool in config.tools]
     subjects = collect_index(root, tools, find_glossary(inspection.book))
     if subjects:
@@ -216,10 +205,10 @@ def _find_corner_colour(image: Prepared) -> str:
 
 
 def _join_parts(
-    inspection: Inspection, edition: Edition, dialect: JoinedDialect, progress: Progress
+    inspection: Inspection, dialect: JoinedDialect, progress: Progress
 ) -> list[_JoinedPart]:
     numbers = number_chapters(inspection)
-    additions = write_additions(inspection, edition, dialect, folds=False)
+    bodies = dialect.render_chapters(inspection, progress)
     parts: list[_JoinedPart] = []
     count = 0
     for position, part in enumerate(inspection.book.parts, 1):
@@ -227,19 +216,19 @@ def _join_parts(
         is_numbered = bool(part.title) and any(numbers[c.path].isdigit() for c in part.chapters)
         count += is_numbered
         for chapter in part.chapters:
-            progress(chapter.title)
-            added = additions.get(chapter.path, NOTHING_ADDED)
-            body = render_chapter(chapter, inspection.resolved, dialect, added)
             number = numbers[chapter.path]
             chapters.append(
                 _JoinedChapter(
                     dialect.find_chapter_id(chapter),
-                    chapter.path,
                     chapter.title,
                     number,
+                    chapter.path,
                     _write_label(number, part),
-                    Markup(body),
-                    tuple(_list_sections(chapter, dialect)),
+                    Markup(bodies[chapter.path]),
+                    tuple(
+                        _Entry(dialect.write_id(chapter, anchor.slug), anchor.title)
+                        for anchor in dialect.list_sections(chapter)
+                    ),
                 )
             )
         parts.append(
@@ -260,36 +249,27 @@ def _write_label(number: str, part: Part) -> str:
     return f"Chapter {number}" if number.isdigit() else f"{part.title} {number}"
 
 
-def _list_sections(chapter: Chapter, dialect: JoinedDialect) -> Iterator[_Entry]:
-    title = find_title_slug(chapter)
-    for anchor in chapter.anchors:
-        if anchor.title and anchor.level and anchor.level <= 2 and anchor.slug != title:
-            identifier = join_id(dialect.prefixes[chapter.path], anchor.slug)
-            yield _Entry(identifier, anchor.title)
-
-
 def _find_exhibits(
     inspection: Inspection, dialect: JoinedDialect, parts: Sequence[_JoinedPart]
 ) -> dict[str, Exhibit]:
     """The exhibits by their id in the book, without images that cannot be shown."""
     bodies = {chapter.path: chapter.body for part in parts for chapter in part.chapters}
-    exhibits = {}
-    for exhibit in list_exhibits(inspection):
-        identifier = join_id(dialect.prefixes[exhibit.chapter], exhibit.slug)
-        if exhibit.kind == "table" or (
-            f'<img id="{escape_attribute(identifier)}"' in bodies[exhibit.chapter]
-        ):
-            exhibits[identifier] = exhibit
-    return exhibits
+    return {
+        name: exhibit
+        for name, exhibit in dialect.list_exhibits(inspection).items()
+        if exhibit.kind == "table"
+        or f'<img id="{escape_attribute(name)}"' in bodies[exhibit.chapter]
+    }
 
 
-def _list_exhibits(kind: Kind, exhibits: Mapping[str, Exhibit]) -> _List:
-    entries = (
+def _list_exhibits(kind: Kind, exhibits: Mapping[str, Exhibit]) -> Mapping[str, Any]:
+    entries = [
         _Entry(identifier, exhibit.title, exhibit.number)
         for identifier, exhibit in exhibits.items()
         if exhibit.kind == kind
-    )
-    return _List(*_LISTS[kind], tuple(entries))
+    ]
+    identifier, title = _LISTS[kind]
+    return {"id": identifier, "title": title, "entries": entries}
 
 
 def _announce_index(root: ElementTree.Element) -> None:
@@ -318,7 +298,7 @@ def _report_lost_images(
     for link, path in list_images(resolved):
         if path in images and images[path].name in names:
             message = f"the image '{path}' cannot be drawn{reason}"
-            yield Finding(link.span, "broken-image", message, "take out what the engine cannot do")
+            yield Finding(link.span, "broken-image", message, "remove what the engine cannot draw")
 
 
 # The rule missing-alt says the first at its place; a line feed has no glyph and needs none.

@@ -1,4 +1,4 @@
-"""The completeness proof of the PDF: what was laid out and what stands in the file, held against
+"""The completeness proof of the PDF: what was laid out and what the file contains, compared with
 the book."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bindery.render.pdf.joined import JoinedDialect
 
 
 def prove_pdf(resolved: ResolvedBook, dialect: JoinedDialect, document: Any, data: bytes) -> Proof:
-    """Hold a PDF against the book: the text by the boxes that were laid out, and everything that
+    """Compare a PDF with the book: the text by the boxes that were laid out, and everything that
     has an id, every link and the outline by the file itself."""
     chapters = resolved.book.chapters
     expected = {c.path: expect_contents(c, resolved, dialect) for c in chapters}

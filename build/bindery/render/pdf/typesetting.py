@@ -1,7 +1,7 @@
 """The engine of the PDF: pages from a tree of elements, closed to the network, with our fonts.
 
-WeasyPrint lays out and writes. Here are its fetcher, what it says, the numbers of pages beside
-links, and the roles that it does not know.
+WeasyPrint lays out and writes. What it does not do as needed is patched in `engine_patches`, and
+`page_numbers` writes the numbers of pages beside links.
 """
 
 from __future__ import annotations
@@ -21,37 +21,21 @@ from xml.etree import ElementTree
 
 import cssselect2
 import pikepdf
-import pydyf
 import weasyprint
-from weasyprint.anchors import gather_anchors
-from weasyprint.formatting_structure import boxes
-from weasyprint.layout import inline as engine_lines
-from weasyprint.pdf import tags as engine_tags
-from weasyprint.text import line_break as engine_breaks
 from weasyprint.text.fonts import FontConfiguration
 from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherResponse
 
 from bindery.render.images import Prepared
-from bindery.render.pdf.paper import Paper
-from bindery.render.text.structure import ARTIFACT, mend_structure
-
-ROLES: Mapping[str, str] = {
-    "artifact": ARTIFACT,
-    "code": "Code",
-    "figure": "Div",
-    "note": "Note",
-    "pre": "P",
-    "toc": "TOC",
-    "toci": "TOCI",
-}
-"""Roles in the tags of the PDF by the names of elements; the engine knows those of HTML."""
+from bindery.render.pdf.engine_patches import patched_engine
+from bindery.render.pdf.tags import fix_structure
+from bindery.render.text.paper import Paper
 
 
 class ClosedFetcher(URLFetcher):  # type: ignore[misc]
     """Fetches `data:`, files below the given folders, and images by name: nothing else, ever.
 
     `image:NAME` stands for a prepared image. The engine makes names in the PDF from addresses,
-    and a path in them would tell where the book was built.
+    and a path in them would show where the book was built.
     """
 
     def __init__(self, folders: Sequence[Path], images: Iterable[Prepared] = ()) -> None:
@@ -78,7 +62,7 @@ class ClosedFetcher(URLFetcher):  # type: ignore[misc]
         if parts.scheme == "file":
             path = Path(url2pathname(unquote(parts.path))).resolve()
             if parts.netloc or not any(path.is_relative_to(f) for f in self._folders):
-                raise FatalURLFetchingError(f"'{url}' lies outside the book")
+                raise FatalURLFetchingError(f"'{url}' is outside the book")
         elif parts.scheme != "data":
             raise FatalURLFetchingError(f"'{url}' would use the network")
         return super().fetch(url, headers)
@@ -130,49 +114,13 @@ def keep_log() -> Iterator[list[logging.LogRecord]]:
 # --- writing ---
 
 
-@contextmanager
-def _remember_page_references() -> Iterator[None]:
-    """pydyf makes the references of all pages anew for every tag, which takes a fifth of the time
-    of a tagged book. While this lasts they are made once for each number of pages."""
-    original = pydyf.PDF.page_references
-    made: dict[int, tuple[int, tuple[bytes, ...]]] = {}
-
-    def remember(pdf: Any) -> tuple[bytes, ...]:
-        count = pdf.pages["Count"]
-        known = made.get(id(pdf))
-        if known is None or known[0] != count:
-            known = made[id(pdf)] = count, original.fget(pdf)
-        return known[1]
-
-    pydyf.PDF.page_references = property(remember)
-    try:
-        yield
-    finally:
-        pydyf.PDF.page_references = original
-
-
-@contextmanager
-def _know_roles() -> Iterator[None]:
-    """Have the engine write our roles into the tags while this lasts."""
-    original = engine_tags._get_pdf_tag
-
-    def find_role(name: str | None) -> str:
-        return ROLES.get(name or "") or str(original(name))
-
-    engine_tags._get_pdf_tag = find_role
-    try:
-        yield
-    finally:
-        engine_tags._get_pdf_tag = original
-
-
 def write_file(document: Any) -> bytes:
     """The document as a tagged PDF. The engine writes it plain and qpdf compresses it, in a third
     of the time and to the same bytes for the same book."""
     plain, packed = io.BytesIO(), io.BytesIO()
-    with _remember_page_references(), _remember_fonts(), _know_roles():
+    with patched_engine(_GENERIC_STACKS):
         document.write_pdf(
-            plain, pdf_variant="pdf/ua-1", uncompressed_pdf=True, finisher=mend_structure
+            plain, pdf_variant="pdf/ua-1", uncompressed_pdf=True, finisher=fix_structure
         )
     with pikepdf.open(plain) as file:
         file.save(
@@ -185,87 +133,6 @@ def write_file(document: Any) -> bytes:
 
 
 # --- laying out ---
-
-
-_NARROWEST = 0.2
-"""Of the size of a font, what a letter of a text is wide at the least, on the average."""
-
-
-@contextmanager
-def _mend_breaks() -> Iterator[None]:
-    """Where a piece of text fills a line to its end but for the space behind it, the engine breaks
-    the line behind its first word. While this lasts, that space may hang over the margin."""
-    original = engine_lines.split_first_line
-
-    def split(
-        text: str, style: Any, context: Any, width: float, *others: Any, **options: Any
-    ) -> Any:
-        split_off = original(text, style, context, width, *others, **options)
-        _, length, resume_index, *_ = split_off
-        first_word = text.partition(" ")[0]
-        if resume_index is None or text[-1:] != " " or length != len(first_word.encode()):
-            return split_off
-        if len(text) * _NARROWEST * style["font_size"] > width:
-            return split_off  # it is too long for the line, space or no space
-        if original(text.rstrip(" "), style, context, width, *others, **options)[2] is not None:
-            return split_off
-        return original(text, style, context, width + style["font_size"], *others, **options)
-
-    engine_lines.split_first_line = split
-    try:
-        yield
-    finally:
-        engine_lines.split_first_line = original
-
-
-_SHAPES_FONT = (
-    *("font_style", "font_stretch", "font_weight", "font_size", "font_variant_caps"),
-    "font_variation_settings",
-)
-"""What the engine reads of a style, beside the families, to describe a font."""
-
-
-@contextmanager
-def _remember_fonts() -> Iterator[None]:
-    """The engine describes the font anew for each piece of text, twice, with the names of all its
-    families. While this lasts each font is described once, and where a drawing asks for a generic
-    one it gets the whole stack."""
-    original = engine_breaks.get_font_description
-    made: dict[tuple[Any, ...], Any] = {}
-
-    def remember(style: Any) -> Any:
-        key = (tuple(style["font_family"]), *(style[name] for name in _SHAPES_FONT))
-        if key not in made:
-            made[key] = original(_OtherFamilies(style, _name_families(style["font_family"])))
-        return made[key]
-
-    engine_breaks.get_font_description = remember
-    try:
-        yield
-    finally:
-        engine_breaks.get_font_description = original
-
-
-class _OtherFamilies:
-    """A style with other families of fonts."""
-
-    def __init__(self, style: Any, families: Sequence[str]) -> None:
-        self._style = style
-        self._families = families
-
-    def __getitem__(self, name: str) -> Any:
-        return self._families if name == "font_family" else self._style[name]
-
-
-def _name_families(asked: Sequence[str]) -> tuple[str, ...]:
-    """Families of fonts with our own in place of a generic name, so that the Greek letters of a
-    drawing are those of its Latin ones. The stacks of the style sheet have them already."""
-    named: list[str] = []
-    for name in map(str.strip, asked):
-        stack = _GENERIC_STACKS.get(name, ())
-        named += (family for family in stack if family not in asked)
-        named.append(name)
-    return tuple(named)
 
 
 class Typesetter:
@@ -290,7 +157,7 @@ class Typesetter:
             start = f"@page:first {{ counter-reset: page {first_page} }}"
             styles.append(self._read_sheet(f"{start} html {{ break-before: {side} }}"))
         page = _WellFormedPage(root, self._base, self._fetcher)
-        with _mend_breaks(), _remember_fonts():
+        with patched_engine(_GENERIC_STACKS):
             return page.render(font_config=self._fonts, stylesheets=styles, pdf_tags=True)
 
     def lay_out_numbered(self, root: ElementTree.Element, guess: int) -> Any:
@@ -308,98 +175,6 @@ class Typesetter:
         return weasyprint.CSS(
             string=text, base_url=self._base, url_fetcher=self._fetcher, font_config=self._fonts
         )
-
-
-def find_page_numbers(pages: Sequence[Any]) -> dict[str, int]:
-    """The page on which each anchor stands, from 1."""
-    return {
-        anchor: number
-        for number, page in reversed(list(enumerate(pages, 1)))
-        for anchor in page.anchors
-    }
-
-
-def write_page_numbers(pages: Sequence[Any]) -> None:
-    """Put the numbers of pages beside the links.
-
-    The engine has `target-counter` for this, and lays out every page with a link again, some of
-    them twice, which takes a third of the time of the layout. Here each number is laid out as
-    zeros, and the real digits take their place afterwards.
-    """
-    numbers = find_page_numbers(pages)
-    for page in pages:
-        if _write_numbers_into(page._page_box, numbers):
-            page.links.clear()
-            gather_anchors(page._page_box, {}, page.links, [], {None: []})
-
-
-_ZEROS = re.compile(r"(?<!\d)0+(?!\d)")
-_FIGURE_SPACE = "\u2007"
-_BEGIN_LEFT = frozenset(("start", "left", "justify"))
-
-
-def _write_numbers_into(box: Any, numbers: dict[str, int]) -> bool:
-    """Write the numbers below a box; tells whether anything has moved."""
-    if isinstance(box, boxes.LineBox) and box.style["text_align_all"] in _BEGIN_LEFT:
-        return _close_line_up(box, numbers, 0.0) > 0
-    found = _read_number(box, numbers)
-    if found is None:
-        moves = [_write_numbers_into(child, numbers) for child in box.all_children()]
-        return any(moves)
-    zeros, number = found
-    missing = len(zeros) - len(number)
-    if box.text == zeros:  # in the contents, where numbers end at the margin
-        box.position_x += box.width * (missing / len(zeros))
-        text = number
-    else:  # where the line cannot be closed up, the room goes before the parenthesis
-        text = box.text.replace(zeros, number)
-        if missing:
-            text = _FIGURE_SPACE * missing + text.lstrip("\N{NO-BREAK SPACE}")
-    box.text = box.pango_layout.text = text
-    return False
-
-
-def _close_line_up(box: Any, numbers: dict[str, int], moved: float) -> float:
-    """Write the numbers into a piece of a line that moves left by so much, and tell by how much
-    what follows moves: the room of zeros that are not needed goes to the end of the line."""
-    if not isinstance(box, boxes.TextBox | boxes.InlineBox | boxes.LineBox):
-        if moved:
-            box.translate(-moved, 0)
-        _write_numbers_into(box, numbers)
-        return moved
-    box.position_x -= moved
-    taken = 0.0
-    found = _read_number(box, numbers)
-    if found is not None and box.text == found[0]:
-        _write_numbers_into(box, numbers)
-    elif found is not None:
-        box.text = box.text.replace(*found)
-        taken = max(box.width - _measure_text(box), 0.0)
-    elif not isinstance(box, boxes.TextBox):
-        for child in box.children:
-            taken = _close_line_up(child, numbers, moved + taken) - moved
-    box.width -= taken
-    return moved + taken
-
-
-def _measure_text(box: Any) -> float:
-    """How wide the text of a box is, which is put into its layout."""
-    layout = box.pango_layout
-    layout.text = box.text
-    layout.reactivate(box.style)
-    width, _ = engine_breaks.line_size(layout.get_first_line()[0], box.style)
-    layout.deactivate()
-    return float(width)
-
-
-def _read_number(box: Any, numbers: dict[str, int]) -> tuple[str, str] | None:
-    """The zeros in a box and the number that belongs there, if it is that beside a link."""
-    if box.element_tag != "a::after" or not hasattr(box, "pango_layout"):
-        return None
-    zeros = _ZEROS.search(box.text)
-    if zeros is None:
-        return None
-    return zeros[0], str(numbers.get(unquote(box.element.get("href", "#")[1:]), ""))
 
 
 # --- styles ---
@@ -448,7 +223,7 @@ def find_package_folder() -> Path:
 
 
 def _write_font_faces() -> str:
-    """A face for each font that bindery carries. Each set of letters is a family of its own,
+    """A face for each font that bindery carries. Each set of letters is a separate family,
     because the engine takes files of one family for the same font."""
     faces: list[str] = []
     for font in sorted((find_package_folder() / "fonts").glob("*.ttf")):

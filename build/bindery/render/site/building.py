@@ -42,7 +42,7 @@ def find_clashes(config: Config) -> list[Finding]:
 
 
 def refuse_foreign(out: Path) -> None:
-    """Raise ConfigError where a site would take the place of something else: a folder is replaced
+    """Raise ConfigError if a site would replace something else: a folder is replaced
     only if it is empty or its `index.html` says that bindery has made it."""
     if out.is_dir():
         first = out / "index.html"
@@ -50,9 +50,9 @@ def refuse_foreign(out: Path) -> None:
             return
         if first.is_file() and MADE_BY_US.search(first.read_bytes()):
             return
-        message = "this folder would be replaced, and it is no site that bindery has built"
+        message = "this folder would be replaced, but it is not a site that bindery built"
     elif out.exists():
-        message = "the site would take the place of this file"
+        message = "the site would replace this file"
     else:
         return
     hint = "move it away, or give another folder with --out"
@@ -60,10 +60,10 @@ def refuse_foreign(out: Path) -> None:
 
 
 def build_site(inspection: Inspection, edition: Edition, out: Path, progress: Progress) -> Proof:
-    """Write the site to `out`, whole or not at all. Gives the proof that nothing is missing.
+    """Write the site to `out`, whole or not at all. Returns the proof that nothing is missing.
 
-    Raises ConfigError where something stands there that is no site of bindery, and where a line
-    of the memory of links is no answer; BookError where the search cannot be indexed.
+    Raises ConfigError if `out` is something other than a site of bindery, or a line of the link
+    memory cannot be read; BookError if the search cannot be indexed.
     """
     refuse_foreign(out)
     site = _gather_site(inspection, edition, out, progress)

@@ -24,11 +24,11 @@ PAGE, FEED = "changes/index.html", "feed.xml"
 CHANGE_LOG = "CHANGELOG.md"
 TITLE, SHORT_TITLE = "What changed since your edition", "What changed"
 _MOST_ENTRIES = 40
-"""Entries of the feed: some months of a book that is worked on."""
+"""Entries of the feed: some months of a book in progress."""
 
 
 def gather_editions(inspection: Inspection, places: Mapping[str, str]) -> Editions | None:
-    """The editions of a book; None where git knows nothing of it, or a chapter has the page."""
+    """The editions of a book; None without a git history, or if a chapter has the page."""
     if PAGE in places.values():
         return None
     listed = {entry.path for entry in inspection.config.chapters}
@@ -43,17 +43,17 @@ def _read_log(tree: Tree) -> str:
 
 
 def render_notes(markdown: str, config: Config, edition: Edition) -> str:
-    """What the change log says of an edition as HTML, its headings a level below that of the
+    """What the change log says about an edition as HTML, its headings a level below that of the
     edition. Links to files of the repository lead to it, or are text."""
     parser = MarkdownIt("commonmark", {"html": False})
     tokens = parser.parse(markdown)
     for token in tokens:
         for child in token.children or ():
-            _mend_link(child, config, edition)
+            _fix_link(child, config, edition)
     return str(parser.renderer.render(tokens, parser.options, {}))
 
 
-def _mend_link(token: Token, config: Config, edition: Edition) -> None:
+def _fix_link(token: Token, config: Config, edition: Edition) -> None:
     href = str(token.attrs.get("href", ""))
     if token.type == "image":
         token.type, token.tag = "text", ""

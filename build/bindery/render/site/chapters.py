@@ -24,7 +24,7 @@ from bindery.render.text.content import NOTHING_ADDED, render_chapter
 from bindery.render.web_notes import write_titles
 
 _WEIGHT_OF_APPENDIX = 0.2
-"""In the search: it names everything that the chapters speak of, and explains nothing of it."""
+"""In the search: it names everything that the chapters mention, and explains nothing."""
 
 
 def write_texts(

@@ -1,4 +1,4 @@
-"""How the site writes ids, links and images, and where each file of the book stands in it."""
+"""How the site writes ids, links and images, and where each file of the book is in it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ class SiteDialect:
     used_files: set[str] = field(default_factory=set)
     """Files of the repository that the pages show or offer, to be copied beside them."""
 
-    code_columns = None
-    table_rooms = None
+    paper = None
     labels_cells = False
     scrolls = True
     offers_sources = True
@@ -64,6 +63,6 @@ class SiteDialect:
 
 
 def place_file(path: str, folder: str) -> str:
-    """Where a file of the repository stands in the site."""
+    """Where a file of the repository is in the site."""
     inside = f"{folder}/" if folder else ""
     return path.removeprefix(inside) if path.startswith(inside) else f"_files/{path}"

@@ -1,5 +1,5 @@
 """What the site adds to the text of a chapter: numbers and captions of tables and figures, terms
-that say what they mean, drawings that follow the theme. Nothing of the author's is changed."""
+that show their meaning, drawings that follow the theme. The author's text is not changed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from lxml import etree
 from bindery.render.glossary import Term, collect_terms, mark_terms
 from bindery.render.numbering import Exhibit
 from bindery.render.site.reading import UNSAID
-from bindery.render.table_notes import mark_table_notes
-from bindery.render.text.captions import caption_exhibit
+from bindery.render.text.captions import caption_exhibit, mark_table_notes
 
 _XHTML = "{http://www.w3.org/1999/xhtml}"
 _IN_SIGHT = 8
@@ -25,7 +24,7 @@ _VOID = frozenset(
 )
 _CELLS = tuple(f"{_XHTML}{name}" for name in ("caption", "th", "td", "figcaption", "dt", "dd"))
 _LONGEST_NAME = 24
-"""Characters of a name that is kept on a line."""
+"""Characters of a name that stays on one line."""
 
 
 class DressedText:
@@ -59,7 +58,7 @@ class DressedText:
         mark_table_notes(self._root)
 
     def mark_terms(self, terms: Mapping[str, Sequence[Term]]) -> bool:
-        """Mark the terms of the glossaries; tells whether there are any."""
+        """Mark the terms of the glossaries; returns whether there are any."""
         return mark_terms(self._root, terms, is_glossary=self._is_glossary)
 
     def mark_drawings(self, sources: Iterable[str]) -> None:
@@ -71,7 +70,7 @@ class DressedText:
                 image.set("class", "drawing")
 
     def delay_images(self) -> None:
-        """Have images wait until a reader comes near, but for one in sight at the top."""
+        """Load images when a reader comes near, except one in sight at the top."""
         images = list(self._root.iter(f"{_XHTML}img"))
         in_sight = [image for block in self._root[:_IN_SIGHT] for image in block.iter()]
         for number, image in enumerate(images):
@@ -91,6 +90,6 @@ class DressedText:
         """The text as XHTML that HTML parsers read alike."""
         for element in self._root.iter():
             if not len(element) and element.text is None and element.tag not in _VOID:
-                element.text = ""  # closed by a tag of its own
+                element.text = ""  # gets a closing tag
         written = etree.tostring(self._root, encoding="unicode")
         return str(written)[len(_OPEN) : -len(_CLOSE)]

@@ -1,4 +1,4 @@
-"""What stands around the text of a page: menu, addresses, the ways to mend it."""
+"""The frame around the text of a page: menu, addresses, links to edit or report it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def has_cover(site: Site) -> bool:
 
 
 def link_cover(site: Site, here: str) -> str:
-    """The address of the cover, which is copied beside the pages; empty where there is none."""
+    """The address of the cover, which is copied beside the pages; empty without one."""
     if not has_cover(site):
         return ""
     cover = site.config.cover
@@ -103,7 +103,7 @@ def _link_changes(site: Site, here: str) -> PageLink | None:
 
 
 def find_edit_url(config: Config, path: str) -> str:
-    """Where a file is edited on the web; empty where the book names no repository."""
+    """Where a file is edited on the web; empty if the book names no repository."""
     repository = config.repository
     if repository is None:
         return ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from bindery.core.config import Config
 from bindery.core.model import Book, Chapter, ToChapter
 from bindery.core.report import count_noun
 from bindery.render.addresses import quote_fragment, quote_path, relate
+from bindery.render.completeness import is_of_edition
 from bindery.render.site.frame import link_cover
 from bindery.render.site.model import FRONT, Download, Page, PageLink, Site
 
@@ -21,7 +21,7 @@ _MOST_OF_A_CHAPTER = 2
 
 
 def describe_front(site: Site) -> dict[str, object]:
-    """What stands on the front page before its text."""
+    """What the front page shows before its text."""
     catalogue = quote_path(relate(site.catalogue, FRONT)) if site.tools else ""
     return {
         "cover": link_cover(site, FRONT),
@@ -56,19 +56,13 @@ def make_contents(site: Site) -> Page:
 
 
 def find_downloads(folder: Path, config: Config, edition: Edition) -> list[Download]:
-    """The ebooks of this very edition that lie in a folder of outputs, as its report tells."""
-    try:
-        outputs = json.loads((folder / "report.json").read_text(encoding="utf-8"))["outputs"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-    found = []
-    for kind in ("pdf", "epub"):
-        path = folder / f"{config.name}.{kind}"
-        entry = outputs.get(kind) if isinstance(outputs, dict) else None
-        is_same = isinstance(entry, dict) and entry.get("edition") == edition.name
-        if is_same and edition.commit and path.is_file():
-            found.append(Download(path, kind.upper(), _format_size(path.stat().st_size)))
-    return found
+    """The ebooks of this very edition in a folder of outputs."""
+    paths = (folder / f"{config.name}.{kind}" for kind in ("pdf", "epub"))
+    return [
+        Download(path, path.suffix[1:].upper(), _format_size(path.stat().st_size))
+        for path in paths
+        if is_of_edition(path, edition)
+    ]
 
 
 def _format_size(size: int) -> str:

@@ -14,7 +14,7 @@ LLMS, LLMS_FULL, SITEMAP = "llms.txt", "llms-full.txt", "sitemap.xml"
 
 
 def find_markdown(chapter: Chapter, folder: str) -> str:
-    """Where the Markdown of a chapter stands in the site: at its own path, so that the links in it
+    """Where the Markdown of a chapter is in the site: at its own path, so that the links in it
     lead to other Markdown and to pictures as they do in the repository."""
     inside = f"{folder}/" if folder else ""
     return chapter.path.removeprefix(inside)

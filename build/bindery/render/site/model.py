@@ -43,7 +43,7 @@ class Download:
     """An ebook that the site offers."""
 
     path: Path
-    """Where it lies now."""
+    """Where it is now."""
     title: str
     size: str
 
@@ -60,14 +60,14 @@ class PageLink:
     title: str
     is_here: bool = False
     about: str = ""
-    """What is said of it besides its title."""
+    """A remark shown with its title."""
     number: str = ""
     """That of the chapter, where it has one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page: where it stands, and what it shows within the frame that all pages have."""
+    """A page: its place, and what it shows within the frame that all pages have."""
 
     place: str
     title: str

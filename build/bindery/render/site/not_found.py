@@ -1,5 +1,4 @@
-"""What stands where a reader looks in vain: the page 404, and pages that lead to where a chapter
-has moved."""
+"""Pages for wrong addresses: the page 404, and redirects to where a chapter has moved."""
 
 from __future__ import annotations
 

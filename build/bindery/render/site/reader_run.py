@@ -1,4 +1,4 @@
-"""What the page of a tool gives to its script, so that a reader's run can be compared with ours."""
+"""The data of a tool's page for its script, which compares a reader's run with the records."""
 
 from __future__ import annotations
 

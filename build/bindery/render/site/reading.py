@@ -20,7 +20,7 @@ _BLOCKS = _HEADINGS | frozenset(
 )
 _SKIPPED = frozenset(("script", "style", "template"))
 UNSAID = ADDED | {"note"}
-"""Classes of what nobody says who reads a page aloud."""
+"""Classes of what is not read aloud."""
 _SPACE = re.compile(r"\s+")
 _LONGEST_SUMMARY = 160
 """Characters that search engines show."""

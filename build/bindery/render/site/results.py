@@ -28,6 +28,7 @@ _MOST_ROWS = 60
 _MOST_RECORDS = 6
 """Columns of the table of values."""
 _LOG_LINES = 60
+_NUMBER = re.compile(r"-?\d[\d.]*(e[+-]?\d+)?")
 _PREFIXES = ("p", "n", "µ", "m", "", "k", "M", "G", "T", "P", "E")
 _SCALED = frozenset(("s", "B", "B/s", "FLOP", "FLOP/s", "Hz", "W", "J"))
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
@@ -95,7 +96,7 @@ def _scale_column(key: str, values: Sequence[Scalar], unit: str) -> tuple[list[C
     """The cells of a column and its heading: base units get the prefix that most of the numbers
     read best with."""
     numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
-    plain: list[Cell] = [_show_flag(v) if isinstance(v, bool) else v for v in values]
+    plain: list[Cell] = [("no", "yes")[v] if isinstance(v, bool) else v for v in values]
     name = _name_column(key)
     shown = "" if unit == "1" else unit
     if not numbers or any(isinstance(v, str) for v in plain):
@@ -121,10 +122,6 @@ def _scale_column(key: str, values: Sequence[Scalar], unit: str) -> tuple[list[C
     return list(scaled), Column(key, name, prefix + shown, digits)
 
 
-def _show_flag(value: bool) -> str:
-    return "yes" if value else "no"
-
-
 def write_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]], label: str) -> str:
     """A table in the XHTML of the site: numbers to the right, decimal points below each other."""
     body = [[_show_cell(c, k) for c, k in zip(row, columns, strict=True)] for row in rows]
@@ -132,7 +129,7 @@ def write_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]], label
     right = {
         index
         for index in range(len(columns))
-        if body and all(_is_number(row[index]) for row in body)
+        if body and all(row[index] == UNKNOWN or _NUMBER.fullmatch(row[index]) for row in body)
     }
     pads = find_pads(cells, right)
     out = [
@@ -154,12 +151,10 @@ def write_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]], label
     return "".join(out)
 
 
-def _is_number(text: str) -> bool:
-    return text == UNKNOWN or re.fullmatch(r"-?\d[\d.]*(e[+-]?\d+)?", text) is not None
-
-
 def write_values(references: Sequence[Reference], terms: Terms, units: Mapping[str, str]) -> Markup:
     """The values of the newest records, a column for each, a row for each key."""
+    from bindery.evidence.compare.judge import show_scalar
+
     shown = references[:_MOST_RECORDS]
     keys = list(dict.fromkeys(key for reference in shown for key in reference.rows))[:_MOST_ROWS]
     if not keys:
@@ -186,13 +181,7 @@ def write_values(references: Sequence[Reference], terms: Terms, units: Mapping[s
     better = "higher" if terms.higher_is_better else "lower"
     said = f"<p><code>{escape_text(terms.value)}</code>; {better} is better."
     if fixed:
-        same = ", ".join(f"{terms.keys[i]} {_show_key(keys[0][i][1])}" for i in fixed)
+        same = ", ".join(f"{terms.keys[i]} {show_scalar(keys[0][i][1])}" for i in fixed)
         said += f" In all rows: {escape_text(same)}."
     rows = list(zip(*cells, strict=True))
     return Markup(f"{said}</p>\n" + write_table(columns, rows, f"{terms.value} by record"))
-
-
-def _show_key(value: Scalar) -> str:
-    from bindery.evidence.compare.judge import show_scalar
-
-    return show_scalar(value)

@@ -42,9 +42,9 @@ def write_index(pages: Iterable[Page]) -> str:
 
 
 def run_pagefind(site: Path) -> None:
-    """Let Pagefind index the pages of a site, all that stands in an element `data-pagefind-body`.
+    """Let Pagefind index the pages of a site: everything in an element `data-pagefind-body`.
 
-    Raises BookError where it does not do so.
+    Raises BookError if it fails.
     """
     command = (sys.executable, "-m", "pagefind", "--site", str(site))
     try:
@@ -64,6 +64,6 @@ def run_pagefind(site: Path) -> None:
 
 
 def _report(reason: str) -> Finding:
-    message = f"the index of the search was not made: {reason}"
-    hint = "install bindery anew, pagefind comes with it"
+    message = f"the search index could not be built: {reason}"
+    hint = "install bindery again, pagefind comes with it"
     return Finding(Span.whole("site"), "engine-message", message, hint)

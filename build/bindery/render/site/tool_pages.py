@@ -18,7 +18,7 @@ from bindery.tools.calculators import Calculator
 
 
 def make_pages(site: Site, environment: Environment) -> Iterator[Page]:
-    """All pages of tools, the catalogue first; nothing where the book has none."""
+    """All pages of tools, the catalogue first; nothing if the book has none."""
     if not site.tools:
         return
     shelves: dict[str, list[ToolPage]] = {}
@@ -96,13 +96,13 @@ def _make_page(
     *,
     scripts: tuple[str, ...] = ("tables.js",),
 ) -> Page:
-    """A page whose text a template of its own writes; `around` is what stands beside it."""
+    """A page whose text comes from a template; `around` is what is shown beside it."""
     body = environment.get_template(template).render(**shown)
     values = {"part": "Tools", "summary": summarise_page(body), "body": Markup(body), **around}
     return Page(here, title, "site/page.html", values, scripts, list(read_sections(body)))
 
 
 def _embed_json(value: object) -> Markup:
-    """JSON as it may stand in a script element of a page."""
+    """JSON that is safe inside a script element of a page."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c"))

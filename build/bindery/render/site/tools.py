@@ -1,5 +1,5 @@
-"""The pages of a book's tools: what each is for, how it is used, what it gives, its records and the
-chapters that speak of it. All is read from the source and the records of a tool; nothing runs."""
+"""The pages of a book's tools: purpose, usage and results of each, its records and the chapters
+that mention it. All is read from the source and the records of a tool; nothing runs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ListedRun:
 
 @dataclass(frozen=True, slots=True)
 class ToolPage:
-    """All that the page of a tool shows."""
+    """Everything that the page of a tool shows."""
 
     name: str
     path: str
@@ -93,22 +93,22 @@ class ToolPage:
     """Its docstring: what comes before the first heading has no title."""
     help: str
     newest: str
-    """Name of the record that the example is from; empty where there is none."""
+    """Name of the record that the example is from; may be empty."""
     command: str
     example: Markup
     runs: tuple[ListedRun, ...]
     values: Markup
-    """The table of the values that can be compared, by record; empty where there are none."""
+    """The table of the values that can be compared, by record; may be empty."""
     shared: Mapping[str, object] | None
-    """What the page needs to hold another run against these, as JSON."""
+    """What the page needs to compare another run with these, as JSON."""
     chapters: tuple[str, ...]
-    """Paths of the chapters that speak of it."""
+    """Paths of the chapters that mention it."""
     offers: tuple[Offer, ...]
     calculators: tuple[Calculator, ...] = ()
 
     @property
     def shelf(self) -> str:
-        """The folder in which it lies: what it is about."""
+        """The name of its folder, which is its subject."""
         return posixpath.basename(posixpath.dirname(self.path))
 
     def list_sections(self) -> list[Anchor]:
@@ -194,7 +194,7 @@ def _describe_tool(inspection: Inspection, tool: ToolEntry, folder: str) -> Tool
 
 
 def _read_calculators(source: str) -> list[Calculator]:
-    """The calculators of a tool; none where one cannot be read, as `bad-calculator` has said."""
+    """The calculators of a tool; none if one cannot be read, which `bad-calculator` reports."""
     try:
         return read_calculators(source)
     except TranslationError:
@@ -215,7 +215,7 @@ def show_default(asked: Input) -> str:
 
 
 def show_bounds(asked: Input) -> str:
-    """Between what a number has to be; empty where nothing is said."""
+    """The bounds of a number in words; empty if it has none."""
     low, high = (None if b is None else _show_bound(b) for b in (asked.minimum, asked.maximum))
     if low is not None and high is not None:
         return f"{low} to {high}"
@@ -274,7 +274,7 @@ def _find_chapters(
 
 
 def read_docstring(source: str) -> str:
-    """The docstring of a module; empty where it has none, or the source is not Python."""
+    """The docstring of a module; empty if it has none, or the source is not Python."""
     try:
         return ast.get_docstring(ast.parse(source)) or ""
     except (SyntaxError, ValueError, RecursionError):
@@ -292,7 +292,7 @@ def _bundle(tree: Tree, path: str, content: bytes) -> bytes:
 
 
 def _leave_out_docstring(help_text: str, source: str) -> str:
-    """What `--help` prints, without the docstring, which has sections of its own on the page."""
+    """What `--help` prints, without the docstring, which the page shows in other sections."""
     docstring = read_docstring(source)
     return help_text.replace(docstring, "").rstrip() if docstring else help_text.rstrip()
 

@@ -1,75 +1,137 @@
-"""Captions of numbered tables and figures in a tree of XHTML, as the EPUB and the site have them.
-Nothing of the author's is changed or left out: his own caption gets the number."""
+"""What is added to the tree of a chapter: captions of numbered tables and figures, the class of
+notes below tables, names of code languages. All outputs use it; elements may have the namespace
+of XHTML or none. Nothing of the author's text is changed or left out: a caption that the author
+wrote gets the number.
+"""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from lxml import etree
+from pygments.lexers import get_lexer_by_name
+from pygments.util import ClassNotFound
 
 from bindery.render.numbering import Exhibit
 
-_XHTML = "{http://www.w3.org/1999/xhtml}"
-_AROUND_IMAGE = frozenset(
-    f"{_XHTML}{name}" for name in ("a", "span", "b", "i", "em", "strong", "picture", "sub", "sup")
-)
-_IN_FIGURE = _AROUND_IMAGE | {f"{_XHTML}{name}" for name in ("img", "source", "br", "p", "div")}
-HOLD_BLOCKS = frozenset(
-    f"{_XHTML}{name}"
-    for name in ("section", "article", "body", "div", "blockquote", "li", "td", "th", "dd")
-)
-"""Elements in which a block may stand."""
+_AROUND_IMAGE = frozenset(("a", "span", "b", "i", "em", "strong", "picture", "sub", "sup"))
+_IN_FIGURE = _AROUND_IMAGE | {"img", "source", "br", "p", "div"}
+HOLD_BLOCKS = frozenset(("section", "article", "body", "div", "blockquote", "li", "td", "th", "dd"))
+"""Elements that may contain a block."""
+_PLAIN = frozenset(("text only", "text output"))
 
 
-def caption_exhibit(element: Any, exhibit: Exhibit) -> None:
-    """Write number and title into the caption of a table or of the figure that an image is."""
-    if element.tag == f"{_XHTML}table":
-        caption = element.find(f"{_XHTML}caption")
-        if caption is None:
-            caption = etree.Element(f"{_XHTML}caption")
-            element.insert(0, caption)
-            _fill_caption(caption, exhibit, exhibit.title)
-        else:  # the author has given one: it gets the number
-            _fill_caption(caption, exhibit, "")
-        return
-    figure = _make_figure(element)
-    if figure is None:
-        return
-    caption = figure.find(f"{_XHTML}figcaption")
-    if caption is None:
-        caption = etree.SubElement(figure, f"{_XHTML}figcaption")
-        _fill_caption(caption, exhibit, exhibit.title)
+def read_name(element: Any) -> str:
+    """The name of an element without its namespace; empty for a comment."""
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+def _like(element: Any, name: str) -> str:
+    """A name in the namespace of an element."""
+    return f"{element.tag.rpartition('}')[0]}}}{name}" if element.tag[0] == "{" else name
+
+
+# --- captions ---
+
+
+def caption_exhibit(element: Any, exhibit: Exhibit) -> Any:
+    """Write number and title into the caption of a table, or of the figure that an image is. Gives
+    the caption; None for an image where no figure may be."""
+    if read_name(element) == "table":
+        holder, name, position = element, "caption", 0
     else:
-        _fill_caption(caption, exhibit, "")
-
-
-def _fill_caption(caption: Any, exhibit: Exhibit, title: str) -> None:
-    label = etree.Element(f"{_XHTML}span", {"class": "label"})
-    label.text = exhibit.label
-    label.tail = f" {title or caption.text or ''}"
+        holder, name = _make_figure(element), "figcaption"
+        position = -1 if holder is None else len(holder)
+    if holder is None:
+        return None
+    caption = holder.find(_like(element, name))
+    title = ""
+    if caption is None:
+        caption, title = etree.Element(_like(element, name)), exhibit.title
+        holder.insert(position, caption)
+    label = etree.Element(_like(element, "span"), {"class": "label"})
+    label.text, label.tail = exhibit.label, f" {title or (caption.text or '').lstrip()}"
     caption.text = None
     caption.insert(0, label)
+    return caption
 
 
 def _make_figure(image: Any) -> Any:
-    """The element that holds an image and nothing else: a paragraph of its own becomes it, and
-    where there is none it is made; None where no figure may stand."""
+    """The element that holds an image and nothing else: its paragraph becomes a figure, else one
+    is made around the image; None if no figure may be there."""
     top = image
-    while top.getparent().tag in _AROUND_IMAGE:
+    while read_name(top.getparent()) in _AROUND_IMAGE:
         top = top.getparent()
     block = top.getparent()
-    name = block.tag.removeprefix(_XHTML)
+    name = read_name(block)
     if name == "figure":
         return block
-    if name in ("p", "div") and block.find(f".//{_XHTML}figure") is None:
+    if name in ("p", "div") and block.find(f".//{_like(image, 'figure')}") is None:
         is_alone = not "".join(block.itertext()).strip()
-        if is_alone and all(child.tag in _IN_FIGURE for child in block.iterdescendants()):
-            block.tag = f"{_XHTML}figure"
+        if is_alone and all(read_name(child) in _IN_FIGURE for child in block.iterdescendants()):
+            block.tag = _like(image, "figure")
             return block
-    if block.tag not in HOLD_BLOCKS:
+    if name not in HOLD_BLOCKS:
         return None
-    figure = etree.Element(f"{_XHTML}figure", {"class": "figure"})
+    figure = etree.Element(_like(image, "figure"), {"class": "figure"})
     figure.tail, top.tail = top.tail, None
     block.replace(top, figure)
     figure.append(top)
     return figure
+
+
+# --- notes below tables: paragraphs that are stressed as a whole ---
+
+
+def mark_table_notes(root: Any) -> None:
+    """Give the notes below the tables of a tree their class. All outputs set them small."""
+    for parent in root.iter():
+        is_below = False
+        for child in parent:
+            if _is_table(child):
+                is_below = True
+            elif is_below and _is_stressed(child):
+                child.set("class", "table-note")
+            else:
+                is_below = False
+
+
+def _is_table(element: Any) -> bool:
+    """Whether an element is a table, or the box in which one scrolls."""
+    if read_name(element) == "div" and element.get("role") == "region":
+        return any(read_name(child) == "table" for child in element)
+    return read_name(element) == "table"
+
+
+def _is_stressed(element: Any) -> bool:
+    """Whether an element is a paragraph of which every word is stressed."""
+    return (
+        read_name(element) == "p"
+        and [read_name(child) for child in element] == ["em"]
+        and not (element.text or "").strip()
+        and not (element[0].tail or "").strip()
+    )
+
+
+# --- languages of code ---
+
+
+def name_language(pre: Any) -> None:
+    """Tell the style sheet of an ebook what the language of a block of code is called."""
+    code = pre.find(_like(pre, "code"))
+    if code is not None and (name := code.get("class", "")).startswith("language-"):
+        shown = find_language_name(name.removeprefix("language-"))
+        if shown:
+            pre.set("data-language", shown)
+
+
+@cache
+def find_language_name(language: str) -> str:
+    """What a reader calls the language of a fence: `Bash` for `sh`; empty for plain text and for
+    unknown words."""
+    try:
+        name = str(get_lexer_by_name(language).name)
+    except ClassNotFound:
+        return ""
+    return "" if name.lower() in _PLAIN else name

@@ -18,13 +18,12 @@ from markdown_it.token import Token
 
 from bindery.core.model import Chapter, Link, ResolvedBook, Target, ToChapter, ToWeb
 from bindery.markdown.raw_html import VOID_ELEMENTS, Tag, Text
-from bindery.render.pdf.paper import narrow_code
 from bindery.render.text.decimals import find_pads
 from bindery.render.text.highlighting import highlight_code, read_language
 from bindery.render.text.markup import escape_attribute, escape_text
+from bindery.render.text.paper import Paper, narrow_code
 from bindery.render.text.table_layout import (
     ZERO_WIDTH_SPACE,
-    PageRoom,
     TableLayout,
     layout_table,
     split_long_words,
@@ -47,12 +46,8 @@ class Dialect(Protocol):
     """What one output decides."""
 
     @property
-    def code_columns(self) -> int | None:
-        """Longest line of code, None where lines are not broken."""
-
-    @property
-    def table_rooms(self) -> Sequence[PageRoom] | None:
-        """Room for tables on a page, None where they are not laid out."""
+    def paper(self) -> Paper | None:
+        """The paper that code and tables are laid out for; None for screens."""
 
     @property
     def labels_cells(self) -> bool:
@@ -79,8 +74,8 @@ class Dialect(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CellAddition:
-    """What is added to a cell: attributes of its element, XHTML at its end, and the text of that,
-    for which there has to be room."""
+    """What is added to a cell: attributes of its element, XHTML at its end, and the text of that
+    XHTML, which needs room."""
 
     attributes: str = ""
     behind: str = ""
@@ -89,7 +84,7 @@ class CellAddition:
 
 @dataclass(frozen=True, slots=True)
 class TableAddition:
-    """What is added to a table. Rows are counted from 0, which is the head; columns from 0."""
+    """What is added to a table. Rows and columns are counted from 0; row 0 is the head."""
 
     attributes: str = ""
     cells: Mapping[tuple[int, int], CellAddition] = field(default_factory=dict)
@@ -99,10 +94,10 @@ class TableAddition:
 
 @dataclass(frozen=True, slots=True)
 class Additions:
-    """XHTML that an output adds to the text of a chapter, by lines of its source."""
+    """XHTML that an output adds to the text of a chapter."""
 
-    tables: Mapping[int, TableAddition] = field(default_factory=dict)
-    """By the line on which a table begins."""
+    tables: Mapping[str, TableAddition] = field(default_factory=dict)
+    """By the id of the table."""
     blocks: Mapping[int, str] = field(default_factory=dict)
     """Behind the block of raw HTML to which a line belongs."""
     inlines: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
@@ -113,7 +108,7 @@ class Additions:
 
 NOTHING_ADDED = Additions()
 _NO_TABLE_ADDITION, _NO_CELL_ADDITION = TableAddition(), CellAddition()
-_NO_TITLES: Mapping[str, str] = {}
+NO_TITLES: Mapping[str, str] = {}
 
 
 # Raw elements that end another that was left open: a list item ends the item before it.
@@ -140,9 +135,9 @@ _TAKE_WIDTH: Mapping[str, str] = {
 }
 _HOLD_PARAGRAPHS = frozenset((_BARRIER, "blockquote", "dd", "details", "div", "figure", "li", "td"))
 _OPTION = re.compile(r"(?<!\S)-{1,2}\w\S{0,24}(?!\S)")
-"""An option in escaped code, short enough to stand on any line."""
+"""An option in escaped code, short enough for any line."""
 _SHORT_WORD = re.compile(r"(?<!\S)(?=\S*[-/|?\u2010\u2013\u2014]\S)(\S{2,20})(?!\S)")
-"""A word that a browser would break behind such a sign, and that is short enough to be kept."""
+"""A short word that a browser would break behind one of these signs."""
 _LONGEST_CODE_ON_ONE_LINE = 30
 """Characters; a longer command in a table is broken between its words."""
 _TABLE_BOX = "div.table"
@@ -160,15 +155,15 @@ def render_chapter(
     resolved: ResolvedBook,
     dialect: Dialect,
     additions: Additions = NOTHING_ADDED,
-    web_titles: Mapping[str, str] = _NO_TITLES,
+    web_titles: Mapping[str, str] = NO_TITLES,
 ) -> str:
-    """The chapter as XHTML, from its title on, without any wrapper. `web_titles` is what links to
-    the web say of themselves, by address, where their author says nothing."""
+    """The chapter as XHTML, from its title on, without any wrapper. `web_titles` are the titles of
+    links to the web whose author gave none, by address."""
     return _Writer(chapter, resolved, dialect, additions, web_titles).write()
 
 
 def _list_around(tokens: Sequence[Token]) -> list[str]:
-    """What is open behind these tokens and takes of the width of a line, outermost first."""
+    """The blocks that are open behind these tokens and narrow a line, outermost first."""
     around: list[str] = []
     for token in tokens:
         kind = _TAKE_WIDTH.get(token.type.rpartition("_")[0])
@@ -197,7 +192,7 @@ class _Writer:
         self.raw: list[str] = []
         """Raw elements that are open, with a barrier for each element of Markdown around them."""
         self.links: list[str] = []
-        """What closes each link that is open: nothing where it leads nowhere."""
+        """What closes each open link; empty for one that leads nowhere."""
         self.table: TableLayout | None = None
         self.keeps_words = False
         """Whether short words stay whole: in tables that scroll, where columns may be narrow."""
@@ -219,6 +214,8 @@ class _Writer:
             handler = _BLOCKS.get(token.type)
             if handler is not None:
                 handler(self, token, tokens, index)
+            elif token.type in _MARKUP:
+                self._write_markup(token)
             elif token.nesting == 1:
                 self._open(token)
             elif token.nesting == -1:
@@ -243,11 +240,21 @@ class _Writer:
             self.out.append(f"</{name.partition('.')[0]}>")
 
     def _end_open_paragraph(self) -> None:
-        """A block cannot stand in a raw paragraph that was left open."""
+        """A raw paragraph that was left open cannot contain a block."""
         if self.raw and self.raw[-1] == "p":
             self.out.append(f"</{self.raw.pop()}>")
 
     # --- blocks ---
+
+    def _write_markup(self, token: Token) -> None:
+        """Tokens whose XHTML is always the same."""
+        if token.nesting == -1:
+            self._close_raw_to_barrier()
+        else:
+            self._end_open_paragraph()
+        self.out.append(_MARKUP[token.type])
+        if token.nesting == 1:
+            self._push_barrier()
 
     def _open(self, token: Token) -> None:
         self._end_open_paragraph()
@@ -293,7 +300,7 @@ class _Writer:
         self._push_barrier()
 
     def _write_title(self, slug: str) -> str:
-        """The name of a heading whose text alone is not its name, for outlines."""
+        """The name of a heading that images or notes are part of, for outlines."""
         title = next((a.title for a in self.chapter.anchors if a.level and a.slug == slug), "")
         return f' data-title="{escape_attribute(title)}"' if title else ""
 
@@ -321,26 +328,19 @@ class _Writer:
         self.out.append(f'<div class="alert {escape_attribute(kind)}">\n')
         self._push_barrier()
 
-    def _open_alert_title(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
-        self.out.append('<p class="alert-title">')
-        self._push_barrier()
-
     def _write_code(self, token: Token, tokens: Sequence[Token], index: int) -> None:
         self._end_open_paragraph()
         language = read_language(token.info) if token.type == "fence" else ""
-        columns = self.dialect.code_columns
-        if columns is not None:
-            columns = narrow_code(columns, _list_around(tokens[:index]))
+        columns = None
+        if self.dialect.paper is not None:
+            around = _list_around(tokens[:index])
+            columns = narrow_code(self.dialect.paper.code_columns, around)
         code = highlight_code(token.content, language, columns)
         named = f' class="language-{escape_attribute(language)}"' if language else ""
         focus = ' tabindex="0"' if self.dialect.scrolls else ""
         self.out.append(
             f'<pre id="{self._id(token.meta["id"])}"{focus}><code{named}>{code}</code></pre>\n'
         )
-
-    def _write_rule(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
-        self._end_open_paragraph()
-        self.out.append("<hr/>\n")
 
     def _write_maths(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
         self._end_open_paragraph()
@@ -362,8 +362,8 @@ class _Writer:
         self._end_open_paragraph()
         rows = _read_rows(tokens, index)
         self.headings = rows[0] if rows else []
-        added = self.additions.tables.get(token.map[0] + 1) if token.map else None
-        self.table_addition = added = added or _NO_TABLE_ADDITION
+        added = self.additions.tables.get(token.meta["id"], _NO_TABLE_ADDITION)
+        self.table_addition = added
         self.row = -1
         identifier = self._id(token.meta["id"])
         if self.dialect.scrolls:
@@ -371,8 +371,9 @@ class _Writer:
             self.pads = find_pads(rows, _find_right_columns(tokens, index))
             self._open_table_box(f"Table: {', '.join(filter(None, self.headings))}"[:120])
         style, group = "", ""
-        if self.dialect.table_rooms is not None:
-            self.table = layout_table(_add_texts(rows, added), self.dialect.table_rooms)
+        if self.dialect.paper is not None:
+            texts = _add_texts(rows, added)
+            self.table = layout_table(texts, self.dialect.paper.table_rooms)
             widths = "".join(f'<col style="width: {width:g}%"/>' for width in self.table.widths)
             group = f"<colgroup>{widths}</colgroup>"
             share = f"{100 * self.table.share:g}%"
@@ -426,22 +427,10 @@ class _Writer:
 
     # --- footnotes ---
 
-    def _open_footnotes(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
-        self.out.append('<hr class="footnotes"/>\n<ol class="footnotes">\n')
-        self._push_barrier()
-
-    def _close_footnotes(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
-        self._close_raw_to_barrier()
-        self.out.append("</ol>\n")
-
     def _open_footnote(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
         identifier = self._id(f"note.{token.meta['id'] + 1}")
         self.out.append(f'<li id="{identifier}">')
         self._push_barrier()
-
-    def _close_footnote(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
-        self._close_raw_to_barrier()
-        self.out.append("</li>\n")
 
     def _write_footnote_back(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
         back = self._id(f"ref.{token.meta['id'] + 1}.{token.meta.get('subId', 0) + 1}")
@@ -460,6 +449,8 @@ class _Writer:
             handler = _INLINES.get(child.type)
             if handler is not None:
                 handler(self, child)
+            elif child.type in _BREAKS:
+                self.out.append(_BREAKS[child.type])
             elif child.nesting == 1:
                 self.out.append(f"<{child.tag}>")
                 self._push_barrier()
@@ -481,12 +472,6 @@ class _Writer:
 
     def _write_text(self, token: Token) -> None:
         self.out.append(self._escape(token.content))
-
-    def _write_break(self, _token: Token) -> None:
-        self.out.append("\n")
-
-    def _write_hard_break(self, _token: Token) -> None:
-        self.out.append("<br/>\n")
 
     def _write_inline_code(self, token: Token) -> None:
         words = token.content.split(" ")
@@ -622,56 +607,66 @@ class _Writer:
                     pass
 
     def _open_raw(self, index: int, tag: Tag, token: Token) -> None:
-        name = tag.name
-        identifier: str = token.meta["piece_ids"].get(index, "")
+        ended = _ENDS.get(tag.name, frozenset())
+        while self.raw and self.raw[-1] in ended:
+            self.out.append(f"</{self.raw.pop()}>")
         link: Link | None = token.meta["piece_links"].get(index)
-        for other in list(_ENDS.get(name, ())):
-            if self.raw and self.raw[-1] == other:
-                self.out.append(f"</{self.raw.pop()}>")
-        if name == "img":
-            kept = [(k, v) for k, v in tag.kept_attributes if k in ("width", "height", "title")]
-            if link is not None:
-                kept += self._write_srcset(token.meta["piece_sources"][index])
-                self._show_image(link, identifier, tag.get("alt") or "", kept)
-            return
-        if name == "source":
-            self._write_sources(tag, token.meta["piece_sources"][index])
-            return
-        if name in VOID_ELEMENTS:
-            self.out.append(f"<{name}/>")
-            return
-        if name == "a" and link is not None:
-            self._start_link(link, tag.get("title") or "")
-            self.raw.append(self.links.pop().strip("</>"))
-            explicit = tag.get("id") or tag.get("name")
-            if explicit:
-                self.out.append(f'<span id="{self._id(explicit)}"></span>')
-            return
-        rank = token.meta["piece_ranks"].get(index)
-        shown = f"h{rank}" if rank else self._find_shown(name)
-        explicit = tag.get("id") or (tag.get("name") if name == "a" else None)
-        attributes = [
-            (key, value or key if key in ("open", "reversed") else value)
-            for key, value in tag.kept_attributes
-            if key not in ("id", "name", "href", "src", "srcset", "align")
-        ]
-        align = "center" if name == "center" else (tag.get("align") or "").lower()
-        if align in ("left", "right", "center", "justify") and name != "table":
-            attributes.append(("style", f"text-align: {align}"))
-        if name == "table" and self.dialect.scrolls:
+        match tag.name:
+            case "img" if link is not None:
+                sources = token.meta["piece_sources"][index]
+                self._show_raw_image(tag, link, token.meta["piece_ids"][index], sources)
+            case "img":
+                pass
+            case "source":
+                self._write_sources(tag, token.meta["piece_sources"][index])
+            case name if name in VOID_ELEMENTS:
+                self.out.append(f"<{name}/>")
+            case "a" if link is not None:
+                self._open_raw_link(tag, link)
+            case _:
+                identifier: str | None = token.meta["piece_ids"].get(index)
+                self._open_element(tag, identifier, token.meta["piece_ranks"].get(index))
+
+    def _show_raw_image(
+        self, tag: Tag, link: Link, identifier: str, sources: Sequence[tuple[Link, str]]
+    ) -> None:
+        kept = [(k, v) for k, v in tag.kept_attributes if k in ("width", "height", "title")]
+        kept += self._write_srcset(sources)
+        self._show_image(link, identifier, tag.get("alt") or "", kept)
+
+    def _open_raw_link(self, tag: Tag, link: Link) -> None:
+        self._start_link(link, tag.get("title") or "")
+        self.raw.append(self.links.pop().strip("</>"))
+        self._mark_place(tag.get("id") or tag.get("name"))
+
+    def _open_element(self, tag: Tag, identifier: str | None, rank: int | None) -> None:
+        """Open any other element; one that the chapter counts has an identifier, a heading also a
+        rank. The anchor of a heading may be empty, as GitHub makes it of punctuation alone."""
+        explicit = tag.get("id") or (tag.get("name") if tag.name == "a" else None)
+        shown = f"h{rank}" if rank else self._find_shown(tag.name)
+        if tag.name == "table" and self.dialect.scrolls:
             self._open_table_box("Table")
             self.raw.append(_TABLE_BOX)
-        # The anchor of a heading may be empty, as GitHub makes it of punctuation alone.
-        own = identifier if index in token.meta["piece_ids"] else explicit
+        attributes = _list_attributes(tag)
+        own = explicit if identifier is None else identifier
         if own is not None:
             attributes.insert(0, ("id", self.dialect.write_id(self.chapter, own)))
         text = "".join(f' {key}="{escape_attribute(value)}"' for key, value in attributes)
-        if rank and not dict(self.chapter.inventory.headings).get(identifier):
+        if (
+            rank
+            and identifier is not None
+            and not dict(self.chapter.inventory.headings).get(identifier)
+        ):
             text += self._write_title(identifier)
         self.out.append(f"<{shown}{text}>")
         self.raw.append(shown)
-        if identifier and explicit:
-            self.out.append(f'<span id="{self._id(explicit)}"></span>')
+        if identifier:
+            self._mark_place(explicit)
+
+    def _mark_place(self, anchor: str | None) -> None:
+        """An anchor that the author gave to an element that has another id."""
+        if anchor:
+            self.out.append(f'<span id="{self._id(anchor)}"></span>')
 
     def _write_sources(self, tag: Tag, sources: Sequence[tuple[Link, str]]) -> None:
         srcset = self._write_srcset(sources)
@@ -681,8 +676,8 @@ class _Writer:
             self.out.append(f"<source{text}/>")
 
     def _write_srcset(self, sources: Sequence[tuple[Link, str]]) -> list[tuple[str, str]]:
-        """The attribute `srcset` with the addresses of this output; none where the output offers
-        no choice, or has none of the files."""
+        """The attribute `srcset` with the addresses of this output; empty if the output offers
+        no choice or has none of the files."""
         if not self.dialect.offers_sources:
             return []
         written = []
@@ -720,6 +715,19 @@ class _Writer:
 
 _SHOWN_AS = {"center": "div", "tt": "code", "big": "span"}
 """Old elements that XHTML has no more, and what shows the same."""
+
+
+def _list_attributes(tag: Tag) -> list[tuple[str, str]]:
+    """The attributes of a raw element that its XHTML keeps; alignment becomes a style."""
+    attributes = [
+        (key, value or key if key in ("open", "reversed") else value)
+        for key, value in tag.kept_attributes
+        if key not in ("id", "name", "href", "src", "srcset", "align")
+    ]
+    align = "center" if tag.name == "center" else (tag.get("align") or "").lower()
+    if align in ("left", "right", "center", "justify") and tag.name != "table":
+        attributes.append(("style", f"text-align: {align}"))
+    return attributes
 
 
 def _find_right_columns(tokens: Sequence[Token], index: int) -> list[int]:
@@ -793,7 +801,7 @@ def _is_wide(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _write_size(attributes: Mapping[str, str]) -> str:
-    """Width and height of a raw image as a style, which every engine heeds."""
+    """Width and height of a raw image as a style, which every engine applies."""
     rules = []
     for name in ("width", "height"):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(px|%)?\s*", attributes.get(name, ""))
@@ -824,9 +832,14 @@ def _holds_picture_only(token: Token) -> bool:
     )
 
 
-def _skip(_writer: _Writer, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
-    """Tokens that no output shows: front matter and what only opens a group."""
-
+_MARKUP: Mapping[str, str] = {
+    "alert_title_open": '<p class="alert-title">',
+    "footnote_block_open": '<hr class="footnotes"/>\n<ol class="footnotes">\n',
+    "footnote_block_close": "</ol>\n",
+    "footnote_close": "</li>\n",
+    "front_matter": "",
+    "hr": "<hr/>\n",
+}
 
 _Block = Callable[[_Writer, Token, Sequence[Token], int], None]
 _BLOCKS: Mapping[str, _Block] = {
@@ -837,10 +850,8 @@ _BLOCKS: Mapping[str, _Block] = {
     "heading_close": _Writer._close_heading,
     "list_item_open": _Writer._open_item,
     "alert_open": _Writer._open_alert,
-    "alert_title_open": _Writer._open_alert_title,
     "fence": _Writer._write_code,
     "code_block": _Writer._write_code,
-    "hr": _Writer._write_rule,
     "math_block": _Writer._write_maths,
     "math_block_label": _Writer._write_maths,
     "table_open": _Writer._open_table,
@@ -851,17 +862,12 @@ _BLOCKS: Mapping[str, _Block] = {
     "th_close": _Writer._close_cell,
     "td_close": _Writer._close_cell,
     "html_block": _Writer._write_html_block,
-    "footnote_block_open": _Writer._open_footnotes,
-    "footnote_block_close": _Writer._close_footnotes,
     "footnote_open": _Writer._open_footnote,
-    "footnote_close": _Writer._close_footnote,
     "footnote_anchor": _Writer._write_footnote_back,
-    "front_matter": _skip,
 }
+_BREAKS = {"softbreak": "\n", "hardbreak": "<br/>\n"}
 _INLINES: Mapping[str, Callable[[_Writer, Token], None]] = {
     "text": _Writer._write_text,
-    "softbreak": _Writer._write_break,
-    "hardbreak": _Writer._write_hard_break,
     "code_inline": _Writer._write_inline_code,
     "math_inline": _Writer._write_inline_maths,
     "math_inline_double": _Writer._write_inline_maths,

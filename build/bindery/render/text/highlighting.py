@@ -1,4 +1,4 @@
-"""Code blocks as XHTML: colours for a language that is named, and lines broken with a mark.
+"""Code blocks as XHTML: colours if the language is named, and lines broken with a mark.
 
 Pygments gives the tokens; the markup is our own, because a line that is too long for a page is
 broken here, where its width is known, and not by the engine, which leaves no mark.
@@ -61,7 +61,7 @@ def highlight_code(code: str, language: str, columns: int | None = None) -> str:
         # Some lexers drop what they do not expect; then the code is worth more than its colours.
         if "".join(text for _, text in coloured) == code:
             pieces = coloured
-    if columns is not None and _is_too_wide(code, columns):
+    if columns and any(measure_text(line) > columns for line in code.split("\n")):
         pieces = _break_lines(pieces, columns)
     return "".join(_mark_up(kind, text) for kind, text in pieces).rstrip("\n")
 
@@ -94,10 +94,6 @@ def measure_text(text: str) -> int:
         else 1
         for character in text
     )
-
-
-def _is_too_wide(code: str, columns: int) -> bool:
-    return any(measure_text(line) > columns for line in code.split("\n"))
 
 
 def _break_lines(pieces: Pieces, columns: int) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from lxml import etree
 from bindery.core.model import Chapter
 from bindery.markdown.raw_html import Tag
 
-# Attributes that only some elements may carry; those that are not here may stand anywhere.
+# Attributes that only some elements may carry; all others may be on any element.
 _CARRIERS: Mapping[str, frozenset[str]] = {
     name: frozenset(elements.split())
     for name, elements in {
@@ -62,7 +62,7 @@ _HOLD_TEXT_ONLY = frozenset(
     """abbr b bdo cite code dfn em i kbd mark p q s samp small span strong sub sup time u
     var""".split()
 )
-# Elements that stand only in certain others; elsewhere a plain one says the same.
+# Elements that are allowed only inside certain others; elsewhere they become a plain one.
 _HOMES: Mapping[str, frozenset[str]] = {
     "li": frozenset(("ul", "ol")),
     "dt": frozenset(("dl", "div")),
@@ -145,7 +145,7 @@ def _tidy_element(element: etree._Element) -> None:
 
 
 def _wrap_in_item(element: etree._Element, parent: etree._Element) -> None:
-    """A list right inside a list belongs into an item of its own."""
+    """Put a list that is directly inside a list into an item."""
     item = etree.Element("li")
     item.tail, element.tail = element.tail, None
     parent.replace(element, item)

@@ -43,19 +43,16 @@ def split_long_words(text: str) -> str:
     if len(text) <= _LONG_WORD:
         return text
     return " ".join(
-        _mark_breaks(word) if len(word) > _LONG_WORD else word for word in text.split(" ")
+        _BREAK_AFTER.sub(rf"\g<0>{ZERO_WIDTH_SPACE}", word) if len(word) > _LONG_WORD else word
+        for word in text.split(" ")
     )
-
-
-def _mark_breaks(word: str) -> str:
-    return _BREAK_AFTER.sub(lambda match: match[0] + ZERO_WIDTH_SPACE, word)
 
 
 def layout_table(rows: Sequence[Sequence[str]], rooms: Sequence[PageRoom]) -> TableLayout:
     """Lay out a table from the plain text of its cells.
 
-    `rooms` are in order of preference, and the last of them, a turned page, is for tables that
-    fit nowhere else. Short cells stay on one line as long as that can be had by smaller type.
+    `rooms` are in order of preference; the last one, a turned page, is for tables that fit nowhere
+    else. Short cells stay on one line as long as smaller type makes that possible.
     """
     count = max((len(row) for row in rows), default=0)
     columns = [[row[index] for row in rows if index < len(row)] for index in range(count)]
@@ -81,7 +78,7 @@ _COMFORTABLE, _TOLERABLE = 24.0, 15.0
 def _choose_room(
     least: Sequence[float], ideal: Sequence[float], rooms: Sequence[PageRoom]
 ) -> tuple[PageRoom, list[float]]:
-    """The room for a table, and the widths below which no column may fall in it."""
+    """The room for a table, and the least width of each column in it."""
 
     def demand(limit: float) -> list[float]:
         return [i if i <= limit else max(low, limit) for low, i in zip(least, ideal, strict=True)]
@@ -100,7 +97,7 @@ def _choose_room(
 
 
 def _share_out(start: Sequence[float], ideal: Sequence[float], room: float) -> list[float]:
-    """Give what is left of a room to the columns that would like more than they have."""
+    """Give what is left of a room to the columns that need more than they have."""
     if sum(ideal) <= room:
         return list(ideal)
     widths = list(start)
@@ -125,17 +122,17 @@ def _share_out(start: Sequence[float], ideal: Sequence[float], room: float) -> l
     return widths
 
 
-def _list_widths() -> dict[str, float]:
-    """Width of a character in halves of an em, after the sans type that the PDF uses."""
-    widths = dict.fromkeys("ijl.,:;'|!", 0.51)
-    widths |= dict.fromkeys("ftr()[]-/", 0.68)
-    widths |= dict.fromkeys("mwMW%@", 1.62)
-    widths |= dict.fromkeys("ABCDEFGHKLNOPQRSTUVXYZ", 1.2)
-    widths |= {"I": 0.55, "J": 0.95, " ": 0.4, "\N{EM DASH}": 1.7}
-    return widths
-
-
-_WIDTHS = _list_widths()
+_WIDTHS = {
+    **dict.fromkeys("ijl.,:;'|!", 0.51),
+    **dict.fromkeys("ftr()[]-/", 0.68),
+    **dict.fromkeys("mwMW%@", 1.62),
+    **dict.fromkeys("ABCDEFGHKLNOPQRSTUVXYZ", 1.2),
+    "I": 0.55,
+    "J": 0.95,
+    " ": 0.4,
+    "\N{EM DASH}": 1.7,
+}
+"""Width of a character in halves of an em, after the sans type that the PDF uses."""
 _BOLD = 1.06
 """How much wider the type of a heading is; taken for all, as any cell may be bold."""
 

@@ -1,52 +1,52 @@
-/* Where a number comes from: shown when it is hovered, focused or tapped.
+/* The origins of a number, shown when it is hovered, focused or tapped.
 
-   What is shown stands in the notes below the table, which a page without scripts has as well. A
-   table is one stop of the tab key; arrow keys go from number to number, Enter to the notes,
-   Escape closes. */
+   They are listed in the note below the table, which a page without scripts has as well. A table
+   is one stop of the tab key; arrow keys go from number to number, Enter to the note, Escape
+   closes. */
 
 "use strict";
 
 (() => {
-  const MOST_SOURCES = 4;
+  const MOST_ORIGINS = 4;
   const STEPS = {
     ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0],
     Home: [0, -Infinity], End: [0, Infinity],
   };
 
-  let left = null; // the number from which a reader went to a note, and the notes with it
+  let left = null; // the number from which a reader went to a note, and that note
 
   const findNumber = (target) =>
     target instanceof Element ? target.closest("[data-number]") : null;
-  const findNotes = (number) =>
-    document.getElementById(number.closest("[data-origins]").dataset.origins);
-  const findNote = (notes, end) => document.getElementById(`${notes.id}.${end}`);
+  const findNote = (number) =>
+    document.getElementById(number.closest("[data-note]").dataset.note);
+  const findOrigin = (note, end) => document.getElementById(`${note.id}.${end}`);
 
-  function copy(note) {
+  function copy(origin) {
     const item = document.createElement("li");
-    item.append(...note.cloneNode(true).childNodes);
+    item.append(...origin.cloneNode(true).childNodes);
     return item;
   }
 
   function describe(number, byKeyboard) {
-    const notes = findNotes(number);
-    const { number: kind, sources, formula } = number.dataset;
+    const note = findNote(number);
+    const { number: kind, origins, formula } = number.dataset;
     const parts = [];
     const head = document.createElement("p");
     const name = document.createElement("b");
     name.textContent = kind;
-    head.append(name, `: ${notes.querySelector(`[data-class="${kind}"]`).textContent}`);
+    head.append(name, `: ${note.querySelector(`[data-class="${kind}"]`).textContent}`);
     parts.push(head);
     if (formula) {
       const line = document.createElement("p");
-      line.append(...copy(findNote(notes, `formula.${formula}`)).childNodes);
+      line.append(...copy(findOrigin(note, `formula.${formula}`)).childNodes);
       parts.push(line);
     }
-    const all = sources.split(" ");
+    const all = origins.split(" ");
     const list = document.createElement("ul");
-    list.append(...all.slice(0, MOST_SOURCES).map((source) => copy(findNote(notes, source))));
+    list.append(...all.slice(0, MOST_ORIGINS).map((origin) => copy(findOrigin(note, origin))));
     parts.push(list);
     const hints = [];
-    if (all.length > MOST_SOURCES) hints.push(`and ${all.length - MOST_SOURCES} more in the notes`);
+    if (all.length > MOST_ORIGINS) hints.push(`and ${all.length - MOST_ORIGINS} more in the notes`);
     if (byKeyboard) hints.push("Enter: to the notes");
     if (hints.length) {
       const hint = document.createElement("p");
@@ -63,13 +63,13 @@
 
   const grids = new Map();
 
-  for (const table of document.querySelectorAll("table[data-origins]")) {
+  for (const table of document.querySelectorAll("table[data-note]")) {
     const cells = [...table.querySelectorAll("[data-number]")];
     if (!cells.length) continue;
     for (const cell of cells) cell.tabIndex = -1;
     cells[0].tabIndex = 0;
     grids.set(table, cells[0]);
-    // The numbers are the stop now: they bring what lies outside into view.
+    // The numbers are the stop now: they bring what is outside into view.
     table.closest("[role=region]")?.removeAttribute("tabindex");
   }
   for (const number of document.querySelectorAll("span[data-number]")) {
@@ -90,18 +90,18 @@
     return rows[position]?.cells[cell.cellIndex];
   }
 
-  function openNotes(number) {
-    const notes = findNotes(number);
-    notes.open = true;
-    const note = findNote(notes, number.dataset.sources.split(" ")[0]);
+  function openNote(number) {
+    const note = findNote(number);
+    note.open = true;
+    const origin = findOrigin(note, number.dataset.origins.split(" ")[0]);
     tip.hide();
-    note.focus();
-    left = { number, notes };
+    origin.focus();
+    left = { number, note };
   }
 
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") {
-      if (left?.notes.contains(event.target)) left.number.focus();
+      if (left?.note.contains(event.target)) left.number.focus();
       return;
     }
     const number = event.target;
@@ -109,7 +109,7 @@
     if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
     if (event.key === "Enter") {
       event.preventDefault();
-      openNotes(number);
+      openNote(number);
     } else if (event.key in STEPS && number.matches("td")) {
       const next = findNext(number, STEPS[event.key]);
       if (next && next !== number) { // else the browser scrolls
@@ -157,6 +157,6 @@
   });
 
   addEventListener("beforeprint", () => {
-    for (const notes of document.querySelectorAll("details.origins")) notes.open = true;
+    for (const note of document.querySelectorAll("details.origins")) note.open = true;
   });
 })();

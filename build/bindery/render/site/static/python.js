@@ -36,7 +36,7 @@ const python = (() => {
     const shift = top.toString(2).length - bottom.toString(2).length - 66;
     const scaled = shift < 0 ? top << BigInt(-shift) : top;
     const divisor = shift > 0 ? bottom << BigInt(shift) : bottom;
-    // One bit more tells whether anything is left; far below the last place, it breaks ties.
+    // One more bit shows whether anything is left; far below the last place, it breaks ties.
     const quotient = (scaled / divisor) << 1n | (scaled % divisor ? 1n : 0n);
     const result = Number(quotient) * 2 ** (shift - 1);
     return Number.isFinite(result) ? sign * result : fail("too large for a float");

@@ -122,7 +122,7 @@
 
   function askIndex(typed) {
     const words = splitWords(typed);
-    // What stands in quotes has to be there as it was typed.
+    // What is in quotes has to be there as it was typed.
     const phrases = [...typed.matchAll(/"([^"]+)"/g)].map((found) => found[1].trim().replace(/\s+/g, " ").toLowerCase());
     const pages = [];
     for (const [href, title, sections, weight] of window.searchIndex) {

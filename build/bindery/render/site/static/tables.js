@@ -26,7 +26,7 @@
     return readCell(copy);
   }
 
-  /* A number with its unit, so that 900 MB stands before 1 GB; null for what is none. */
+  /* A number with its unit, so that 900 MB sorts before 1 GB; null for other texts. */
   function readNumber(text) {
     const plain = text.replace(MINUS, "-");
     const found = NUMBER.exec(plain);
@@ -74,7 +74,7 @@
       .map((texts) => Array.from(texts, (text) => quote(text ?? "")).join(",")).join("\n");
   }
 
-  /* What of a table lies beyond its box, which its style shows. */
+  /* Whether a table goes on beyond its box, which its style shows. */
   function markEdges(box) {
     const beyond = box.scrollWidth - box.clientWidth - box.scrollLeft;
     if (beyond > FAR * box.clientWidth) box.toggleAttribute("data-wide", true);

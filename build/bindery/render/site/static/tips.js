@@ -1,4 +1,4 @@
-/* Small boxes beside the words that they speak of: where they stand, when they come and go. */
+/* Small boxes beside the words that they explain: their places, when they come and go. */
 
 "use strict";
 

@@ -18,7 +18,7 @@
   const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
   const makeKey = (values) => JSON.stringify(values.map((value) => value ?? null));
 
-  // --- what somebody gives ---
+  // --- what a reader gives ---
 
   function describeHardware(machine) {
     const counts = new Map();
@@ -376,7 +376,7 @@
   for (const name of new Set(shared.records.map((record) => record.hardware))) {
     hardware.append(new Option(name, name));
   }
-  // The same file, written anew, is chosen again.
+  // The same file, written again, is chosen again.
   field.addEventListener("click", () => { field.value = ""; });
   field.addEventListener("change", () => take(field.files[0]));
   hardware.addEventListener("change", answer);

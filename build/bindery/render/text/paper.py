@@ -16,13 +16,13 @@ by which the mark of a broken line is wider than a character."""
 _COLUMN = 0.6
 """Width of a character of fixed width, in em."""
 _FEWEST_COLUMNS = 8
-"""Of a line of code, however deep it stands."""
+"""Of a line of code, at any depth of nesting."""
 _LOSSES: Mapping[str, tuple[float, float]] = {
     "list": (6.0, 144.0),
     "quote": (4.5, 146.0),
     "alert": (8.9, 154.0),
 }
-"""For what stands around code: the width that it takes at the sides, and the most that it leaves
+"""For each kind of block around code: the width that it takes at the sides, and the most it leaves
 inside, in millimetres, as the style sheet has them."""
 
 
@@ -44,7 +44,7 @@ class Paper:
 
     @property
     def table_rooms(self) -> tuple[PageRoom, ...]:
-        """Room for tables by size of type, and last across a page that is turned."""
+        """Room for tables by size of type, and last across a turned page."""
         across, turned = self.width - 2 * MARGIN, self.height - 2 * MARGIN
         return (
             PageRoom("normal", _count_halves(across, 8.5)),

@@ -1,9 +1,9 @@
 """The tags of the PDF as PDF/UA wants them, where the engine leaves something to do.
 
 Done before the file is written, on the engine's own objects: pieces of text become content of
-the element that holds them, what says nothing to a listener is marked as an artifact, headings
-keep to the order of levels, lists and tables hold only what they may, heads of tables say what
-they are heads of, notes have ids, and links say where they lead.
+their element, what a screen reader should skip is marked as an artifact, headings keep to the
+order of levels, lists and tables contain only what they may, heads of tables have a scope, notes
+have ids, and links have a description.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import pydyf
 
 ARTIFACT = "Artifact"
-"""The role of what is no content. No such element stays."""
+"""The role of what is not content. No such element is kept."""
 _GROUPS = frozenset(
     f"/{role}" for role in ("Document", "Part", "Sect", "Div", "Art", "BlockQuote", "TOC", "L")
 )
@@ -25,16 +25,15 @@ _HOLD_TEXT = frozenset(
 _POINTS_OF_PIXEL = 0.75
 
 
-def mend_structure(document: Any, pdf: Any) -> None:
-    """Mend the tags of a PDF that is about to be written. Of the signature that the engine asks
-    of a finisher."""
+def fix_structure(document: Any, pdf: Any) -> None:
+    """Fix the tags of a PDF before it is written: a finisher, as the engine calls it."""
     _name_links(document)
     tree = _Tree(pdf, [page.height * _POINTS_OF_PIXEL for page in document.pages])
-    tree.mend()
+    tree.fix()
 
 
 def _name_links(document: Any) -> None:
-    """Give each link the words that it shows, which is what a listener is told of it."""
+    """Give each link the words that it shows, which a screen reader then reads."""
     for page in document.pages:
         for _, target, _, box in page.links:
             annotation = getattr(box, "link_annotation", None)
@@ -45,7 +44,7 @@ def _name_links(document: Any) -> None:
 
 
 class _Tree:
-    """The tree of tags: a walk in reading order that writes each element anew."""
+    """The tree of tags: a walk in reading order that rewrites each element."""
 
     def __init__(self, pdf: Any, heights: list[float]) -> None:
         self._pdf = pdf
@@ -61,17 +60,17 @@ class _Tree:
     def _find(self, reference: bytes) -> Any:
         return self._pdf.objects[int(reference.split(b" ", 1)[0])]
 
-    def mend(self) -> None:
+    def fix(self) -> None:
         top = self._find(self._root["K"][0])
-        top["K"] = pydyf.Array(self._mend_children(top, in_head=False))
+        top["K"] = pydyf.Array(self._fix_children(top, in_head=False))
         self._write_parents()
         self._write_ids()
         self._mark_artifacts()
 
     # --- elements ---
 
-    def _mend_children(self, element: Any, *, in_head: bool) -> Iterator[Any]:
-        """The children of an element as they are to be, each mended before."""
+    def _fix_children(self, element: Any, *, in_head: bool) -> Iterator[Any]:
+        """The fixed children of an element."""
         for kid in element["K"]:
             if isinstance(kid, int):
                 self._own(element, kid)
@@ -81,17 +80,17 @@ class _Tree:
             if child["Type"] != "/StructElem":
                 yield kid
                 continue
-            yield from self._mend(child, kid, element, in_head=in_head)
+            yield from self._fix(child, kid, element, in_head=in_head)
 
     def _own(self, element: Any, mark: int) -> None:
         self._owners[self._pages[element["Pg"]]][mark] = element.reference
 
-    def _mend(self, element: Any, kid: bytes, parent: Any, *, in_head: bool) -> Iterator[Any]:
+    def _fix(self, element: Any, kid: bytes, parent: Any, *, in_head: bool) -> Iterator[Any]:
         role = element["S"]
         if role == f"/{ARTIFACT}" or (role == "/Figure" and "Alt" not in element):
             self._remove(element)
             return
-        if role == "/Table" and parent["S"] == "/Table":  # rows that stand in no body
+        if role == "/Table" and parent["S"] == "/Table":  # rows outside a body
             role = element["S"] = "/TBody"
         is_head = in_head or role == "/THead"
         kids = element["K"]
@@ -104,15 +103,15 @@ class _Tree:
         if role[:2] == "/H" and role[2:].isdigit():
             self._level = min(int(role[2:]), self._level + 1)
             element["S"] = f"/H{self._level}"
-        mended = pydyf.Array(self._mend_children(element, in_head=is_head))
-        element["K"] = mended
-        if not mended and role not in ("/TD", "/TH"):
+        fixed = pydyf.Array(self._fix_children(element, in_head=is_head))
+        element["K"] = fixed
+        if not fixed and role not in ("/TD", "/TH"):
             element.free = "f"  # an anchor, a rule: nothing that could be read
             return
         if role == "/NonStruct":
-            if all(isinstance(k, bytes) for k in mended) and self._holds_elements(mended):
+            if all(isinstance(k, bytes) and self._is_element(k) for k in fixed):
                 element.free = "f"
-                for k in mended:
+                for k in fixed:
                     child = self._find(k)
                     child["P"] = parent.reference
                     yield k
@@ -122,18 +121,18 @@ class _Tree:
         self._describe(element, role, parent, in_head=in_head)
         yield from self._place(element, kid, parent)
 
-    def _holds_elements(self, kids: Any) -> bool:
-        return all(self._find(kid)["Type"] == "/StructElem" for kid in kids)
+    def _is_element(self, reference: bytes) -> bool:
+        return bool(self._find(reference)["Type"] == "/StructElem")
 
     def _remove(self, element: Any) -> None:
         """Take an element out with all that it holds; its content becomes an artifact."""
         element.free = "f"
         for kid in element["K"]:
-            if isinstance(kid, bytes) and self._find(kid)["Type"] == "/StructElem":
+            if isinstance(kid, bytes) and self._is_element(kid):
                 self._remove(self._find(kid))
 
     def _describe(self, element: Any, role: str, parent: Any, *, in_head: bool) -> None:
-        """Add what a role has to say of itself."""
+        """Add the attributes that a role needs."""
         if role == "/TH":
             is_first = not parent["K"] or self._find(parent["K"][0]) is element
             scope = "Row" if is_first and not in_head else "Column"
@@ -200,8 +199,8 @@ class _Tree:
 
     def _mark_artifacts(self) -> None:
         """Mark content that belongs to no element, such as running heads, as artifacts."""
-        for owners, page in zip(self._owners, self._list_pages(), strict=True):
-            stream = self._find(page["Contents"]).stream
+        for owners, reference in zip(self._owners, self._pdf.page_references, strict=True):
+            stream = self._find(self._find(reference)["Contents"]).stream
             marks = [
                 position
                 for position, entry in enumerate(stream)
@@ -210,7 +209,3 @@ class _Tree:
             for position in reversed(marks):
                 if "MCID" in stream[position]:
                     stream[position - 1 : position + 2] = [b"/Artifact", b"BMC"]
-
-    def _list_pages(self) -> Iterator[Any]:
-        for reference in self._pdf.page_references:
-            yield self._find(reference)

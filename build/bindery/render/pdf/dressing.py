@@ -1,0 +1,106 @@
+"""What paper needs around the text of a chapter: captions, languages of code, roles of elements.
+
+Works on the tree of a joined book before it is laid out. Nothing of the author's text is changed
+or left out: captions and roles are added, and elements get names that tell the engine their role.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from lxml import etree
+
+from bindery.render.numbering import Exhibit
+from bindery.render.text.captions import caption_exhibit, mark_table_notes, name_language
+
+_LED = frozenset(("pre", "table", "ul", "ol", "figure", "blockquote"))
+"""What a paragraph that ends with a colon leads to."""
+_SHARE = re.compile(r"width: ([\d.]+)%")
+
+
+def dress(root: Any, exhibits: Mapping[str, Exhibit]) -> None:
+    """Dress a joined book for paper. `exhibits` are the numbered tables and figures by their id
+    in the book."""
+    mark_table_notes(root)
+    _turn_back(root)
+    for element in list(root.iter(etree.Element)):
+        match element.tag:
+            case "table" | "img":
+                exhibit = exhibits.get(element.get("id", ""))
+                if exhibit is not None:
+                    _caption(element, exhibit)
+            case "pre":
+                name_language(element)
+            case "span" if element.get("aria-hidden") == "true":
+                element.tag = "artifact"
+            case "div" if element.get("class") == "origins":
+                element.tag = "note"
+            case "ol" if element.get("class") == "footnotes":
+                for item in element:
+                    _wrap_content(item, "note")
+            case "section":
+                _name_part(element)
+                _keep_with_next(element)
+            case "li":
+                _keep_with_next(element)
+            case _:
+                pass
+
+
+def _turn_back(root: Any) -> None:
+    """Mark what follows a turned table and its notes as the first block on an upright page."""
+    for parent in root.iter():
+        is_turned = False
+        for child in parent:
+            classes = frozenset(child.get("class", "").split())
+            if child.tag == "table" and "turned" in classes:
+                is_turned = True
+            elif is_turned and classes.isdisjoint(("table-note", "origins")):
+                child.set("data-page", "upright")
+                is_turned = False
+
+
+def _name_part(section: Any) -> None:
+    """Give the title of a chapter the name of its part, for the heads of pages."""
+    title = next(section.iter("h1"), None)
+    part = section.get("data-part")
+    if title is not None and part is not None:
+        title.set("data-part", part)
+
+
+def _caption(element: Any, exhibit: Exhibit) -> None:
+    if element.tag == "img" and not element.get("alt"):
+        element.set("alt", exhibit.title)
+    caption = caption_exhibit(element, exhibit)
+    if caption is None:
+        return
+    caption.set("class", " ".join((*caption.get("class", "").split(), "caption")))
+    share = _SHARE.fullmatch(element.get("style", ""))
+    if element.tag == "table" and share:  # the words above a narrow table may be wider than it is
+        caption.set("style", f"width: {10_000 / float(share[1]):.4g}%")
+    if element.tag == "img":
+        caption.getparent().attrib.pop("class", None)
+
+
+def _wrap_content(element: Any, name: str) -> None:
+    """Put everything that an element holds into one new element inside it."""
+    inner = etree.Element(name)
+    inner.text, element.text = element.text, None
+    inner.extend(list(element))
+    element.append(inner)
+
+
+def _keep_with_next(parent: Any) -> None:
+    """Mark the paragraphs that lead to what follows, so that no page ends with one."""
+    for child in parent:
+        before = child.getprevious()
+        if before is not None and child.tag in _LED and _leads_on(before):
+            before.set("class", "leads")
+
+
+def _leads_on(element: Any) -> bool:
+    """Whether an element is a paragraph that ends with a colon."""
+    is_plain = element.tag == "p" and "class" not in element.attrib
+    return is_plain and "".join(element.itertext()).rstrip().endswith(":")

@@ -1,0 +1,130 @@
+"""Everything that is patched in WeasyPrint and pydyf. The tests in `test_engine_patches.py` fail
+as soon as a new version of them no longer needs a patch: then delete both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import pydyf
+from weasyprint.layout import inline
+from weasyprint.pdf import tags
+from weasyprint.text import line_break
+
+from bindery.render.pdf.tags import ARTIFACT
+
+ROLES: Mapping[str, str] = {
+    "artifact": ARTIFACT,
+    "code": "Code",
+    "figure": "Div",
+    "note": "Note",
+    "pre": "P",
+    "toc": "TOC",
+    "toci": "TOCI",
+}
+"""Roles in the tags of the PDF by the names of elements; the engine knows those of HTML."""
+_NARROWEST = 0.2
+"""Average width of a letter, in sizes of its font, that no text falls below."""
+_SHAPES_FONT = (
+    *("font_style", "font_stretch", "font_weight", "font_size", "font_variant_caps"),
+    "font_variation_settings",
+)
+"""What the engine reads of a style, beside the families, to describe a font."""
+
+Stacks = Mapping[str, Sequence[str]]
+
+
+@contextmanager
+def patched_engine(stacks: Stacks) -> Iterator[None]:
+    """Patch the engine while a book is laid out and written. `stacks` are the families of fonts
+    to use for each generic name, such as `serif`."""
+    with ExitStack() as all_patches:
+        for owner, name, make in (
+            (inline, "split_first_line", fill_lines),
+            (line_break, "get_font_description", lambda f: remember_fonts(f, stacks)),
+            (tags, "_get_pdf_tag", know_roles),
+            (pydyf.PDF, "page_references", remember_page_references),
+        ):
+            all_patches.enter_context(patch.object(owner, name, make(getattr(owner, name))))
+        yield
+
+
+def fill_lines(original: Callable[..., Any]) -> Callable[..., Any]:
+    """If a piece of text fits into the rest of a line but for the space behind it, WeasyPrint
+    breaks the line behind its first word. With this patch that space may hang over the margin."""
+
+    def split(
+        text: str, style: Any, context: Any, width: float, *others: Any, **options: Any
+    ) -> Any:
+        split_off = original(text, style, context, width, *others, **options)
+        _, length, resume_index, *_ = split_off
+        first_word = text.partition(" ")[0]
+        if resume_index is None or text[-1:] != " " or length != len(first_word.encode()):
+            return split_off
+        if len(text) * _NARROWEST * style["font_size"] > width:
+            return split_off  # it is too long for the line, space or no space
+        if original(text.rstrip(" "), style, context, width, *others, **options)[2] is not None:
+            return split_off
+        return original(text, style, context, width + style["font_size"], *others, **options)
+
+    return split
+
+
+def remember_fonts(original: Callable[[Any], Any], stacks: Stacks) -> Callable[[Any], Any]:
+    """WeasyPrint describes the font again for each piece of text, twice. With this patch each font
+    is described once, and a generic name in a drawing gets our families, so that its Greek letters
+    match its Latin ones."""
+    made: dict[tuple[Any, ...], Any] = {}
+
+    def remember(style: Any) -> Any:
+        key = (tuple(style["font_family"]), *(style[name] for name in _SHAPES_FONT))
+        if key not in made:
+            families = _name_families(style["font_family"], stacks)
+            made[key] = original(_OtherFamilies(style, families))
+        return made[key]
+
+    return remember
+
+
+class _OtherFamilies:
+    """A style with other families of fonts."""
+
+    def __init__(self, style: Any, families: Sequence[str]) -> None:
+        self._style = style
+        self._families = families
+
+    def __getitem__(self, name: str) -> Any:
+        return self._families if name == "font_family" else self._style[name]
+
+
+def _name_families(asked: Sequence[str], stacks: Stacks) -> tuple[str, ...]:
+    """Our families before each generic name; the stacks of the style sheet have them already."""
+    named: list[str] = []
+    for name in map(str.strip, asked):
+        named += (family for family in stacks.get(name, ()) if family not in asked)
+        named.append(name)
+    return tuple(named)
+
+
+def know_roles(original: Callable[[str | None], Any]) -> Callable[[str | None], str]:
+    """WeasyPrint tags elements that HTML does not have as NonStruct; with this patch they get
+    our roles."""
+    return lambda name: ROLES.get(name or "") or str(original(name))
+
+
+def remember_page_references(original: Any) -> property:
+    """pydyf collects the references of all pages again for every tag, a fifth of the time of a
+    tagged book. With this patch it collects them once for each number of pages."""
+    made: dict[int, tuple[int, tuple[bytes, ...]]] = {}
+
+    def remember(pdf: Any) -> tuple[bytes, ...]:
+        count = pdf.pages["Count"]
+        known = made.get(id(pdf))
+        if known is None or known[0] != count:
+            known = made[id(pdf)] = count, original.fget(pdf)
+        return known[1]
+
+    return property(remember)

@@ -1,0 +1,77 @@
+"""What is patched in WeasyPrint and pydyf: each patch works, and is still needed.
+
+A test that fails after an upgrade with "remove ..." brings good news: the engine has learnt it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from xml.etree import ElementTree
+
+import pydyf
+import pytest
+from bindery.render.pdf import engine_patches
+from bindery.render.pdf.typesetting import ClosedFetcher, Typesetter, find_package_folder
+from bindery.render.text.paper import PAPERS
+from weasyprint.pdf.tags import _get_pdf_tag
+from weasyprint.text.line_break import get_font_description
+
+PARAGRAPH = (
+    "<p><strong>CPU cores.</strong> Token ids need no work worth counting. Images do: with 32 "
+    "images of 1,024 tokens each per accelerator and an assumed 20 ms of one core per image, a "
+    "node spends <code>8 * 32 * 0.02 = 5.1</code> core-seconds on each step.</p>"
+)
+TOO_EARLY = 147
+"""Width of a column in which a line is filled but for the space behind it."""
+
+
+def lay_out(width: int) -> list[Any]:
+    """The lines of the paragraph in a column of so many millimetres."""
+    setter = Typesetter(PAPERS["a4"], ClosedFetcher((find_package_folder(),)))
+    page = f'<html lang="en"><body style="width: {width}mm">{PARAGRAPH}</body></html>'
+    document = setter.lay_out(ElementTree.fromstring(page))
+    boxes = document.pages[0]._page_box.descendants()
+    return [b for b in boxes if type(b).__name__ == "LineBox" and b.element_tag == "p"]
+
+
+def find_short_line(widths: Iterable[int]) -> int | None:
+    """A width at which a line ends before a word that would still fit on it."""
+    for width in widths:
+        room = 0.8 * width / 25.4 * 96
+        if any(sum(box.width for box in line.children) < room for line in lay_out(width)[:-1]):
+            return width
+    return None
+
+
+def test_lines_are_filled() -> None:
+    """No line ends before the word that would still fit on it."""
+    assert find_short_line((120, 133, TOO_EARLY, 158)) is None
+
+
+def test_the_engine_still_breaks_lines_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the patch there is a short line."""
+    monkeypatch.setattr(engine_patches, "fill_lines", lambda original: original)
+    assert find_short_line((TOO_EARLY,)), "WeasyPrint fills its lines: remove fill_lines"
+
+
+def test_the_engine_still_lacks_our_roles() -> None:
+    """It gives no role to an element that HTML does not have."""
+    known = [name for name in engine_patches.ROLES if _get_pdf_tag(name) != "NonStruct"]
+    assert known == [], f"WeasyPrint has roles for these: remove them from ROLES: {known}"
+
+
+def test_the_engine_still_describes_each_font_again() -> None:
+    """Two pieces of text with one style have two descriptions of its font."""
+    style = lay_out(120)[0].style
+    descriptions = [get_font_description(style) for _ in range(2)]
+    remove = "WeasyPrint remembers fonts: keep only _name_families of remember_fonts"
+    assert descriptions[0] is not descriptions[1], remove
+
+
+def test_the_engine_still_collects_all_pages_for_every_tag() -> None:
+    """pydyf makes the references of pages again each time they are asked for."""
+    file = pydyf.PDF()
+    file.add_page(pydyf.Dictionary({"Type": "/Page"}))
+    first, second = file.page_references, file.page_references
+    assert first is not second, "pydyf remembers its pages: remove remember_page_references"
