@@ -35,10 +35,8 @@ Fault = Literal[
     "truncated",
     "endless",
     "slow-body",
-    "drops-of-body",
     "drops-of-head",
     "flood-of-headers",
-    "flood-of-beginnings",
 ]
 HTML = "text/html; charset=utf-8"
 
@@ -216,10 +214,8 @@ class FaultyServer:
 
 
 _DRIPS: Mapping[str, tuple[bytes, bytes, float]] = {
-    "drops-of-body": (b"HTTP/1.1 200 X\r\nContent-Type: text/html\r\n\r\n", b"x", 0.1),
     "drops-of-head": (b"HTTP/1.1 200 X\r\nContent-Type: ", b"x", 0.1),
     "flood-of-headers": (b"HTTP/1.1 200 X\r\n", b"X-A: y\r\n" * 1000, 0.0),
-    "flood-of-beginnings": (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n", 0.001),
 }
 """How an endless answer begins, what it repeats, and the seconds between repetitions."""
 

@@ -87,10 +87,6 @@ class Tally:
 
     findings: list[Finding] = field(default_factory=list)
     links: int = 0
-    redirected: int = 0
-    """Broken links that the output leads to the best place there is."""
-    dropped: int = 0
-    """Broken links that are plain text in the output."""
 
 
 def list_promises(
@@ -211,12 +207,6 @@ class Comparison:
         else:
             self._compare_renamed(images, [p for p in pictures if not p.link.is_alternative])
         self.compare_frame(added)
-        for link in chapter.links:
-            if isinstance(self.resolved.links[link], Failure):
-                target = self.resolved.find_target(link)
-                has_place = target is not None and self.layout.find_target(target) is not None
-                self.tally.redirected += has_place
-                self.tally.dropped += not has_place
 
     def _compare_renamed(
         self, images: Sequence[tuple[Written, str]], promises: Sequence[Promise]

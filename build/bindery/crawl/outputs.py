@@ -76,15 +76,7 @@ def _summarise(
         for name, tally in tallies.items()
     )
     counts += "".join(f", and no {name} was built" for name in unbuilt)
-    first = tallies["site"]
-    faulty = first.redirected + first.dropped
-    known = ""
-    if faulty:
-        known = (
-            f"; of {count_noun(faulty, 'broken link')} {first.redirected} lead to the best place "
-            f"there is and {first.dropped} are plain text"
-        )
-    return f"crawled {counts}: {count_noun(len(findings), 'finding')}{known}"
+    return f"crawled {counts}: {count_noun(len(findings), 'finding')}"
 
 
 def _compare_files(
