@@ -55,10 +55,11 @@ def crawl_pdf(inspection: Inspection, edition: Edition, path: Path) -> Tally:
     comparison = Comparison(inspection, layout, lambda written, _place: written.fault)
     links = read_pdf(path)
     headings, back = _align_headings(inspection.book.parts, links)
+    # The outline knows the first heading of a chapter, the named places know its title.
     starts = {
-        chapter.path: place.page
-        for chapter in chapters
-        if (place := _find_start(chapter.path, titles[chapter.path], find_id, headings, links))
+        chapter: place.page
+        for chapter, title in titles.items()
+        if (place := headings.get((chapter, title)) or links.places.get(find_id(chapter, title)))
     }
     added = _list_added(inspection, edition, prefixes)
     numbers = range(len(inspection.book.parts))
@@ -113,17 +114,6 @@ def _align_headings(parts: Sequence[Part], links: PdfLinks) -> tuple[_Headings, 
     }
     end = max((block.b + block.size for block in blocks if block.size), default=len(lines))
     return headings, {place.page for _, place in links.outline[end:] if place is not None}
-
-
-def _find_start(
-    path: str,
-    title: str,
-    find_id: Callable[[str, str], str],
-    headings: _Headings,
-    links: PdfLinks,
-) -> PdfPlace | None:
-    """Where a chapter begins: the outline knows its first heading, the names know its title."""
-    return headings.get((path, title)) or links.places.get(find_id(path, title))
 
 
 def _list_added(
