@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -123,16 +122,17 @@ class Memory:
 
 
 @contextlib.contextmanager
-def open_memory(path: Path, shown: str) -> Iterator[Memory]:
-    """The memory in a file, for one run at a time. `shown` is its name in messages.
+def open_memory(root: Path, config: Config) -> Iterator[Memory]:
+    """The memory of a book, for one run at a time.
 
     Raises ConfigError if another run writes it, or a line of it is not an answer.
     """
-    # The file itself is replaced when it is sorted, so the lock is on its folder.
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
+    shown = config.link_memory
+    path = root / shown
+    # The memory itself is replaced when it is sorted, and on NFS only writable files can be locked.
+    with (root / config.file).open("r+b") as lock:
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             message = f"another run is asking the web and writes '{shown}'"
             hint = "wait for it to end, or end it: its answers are kept"
@@ -142,5 +142,3 @@ def open_memory(path: Path, shown: str) -> Iterator[Memory]:
         if data and not data.endswith(b"\n"):  # an answer could not be appended to a torn line
             write_whole(path, format_memory(known.values()).encode())
         yield Memory(path, known)
-    finally:
-        os.close(folder)

@@ -85,8 +85,7 @@ class _Run:
 
     def run(self) -> int:
         read_listed(self.inspection.config)  # reports a broken list before the web is asked
-        shown = self.inspection.config.link_memory
-        with open_memory(self.inspection.tree.root / shown, shown) as memory:
+        with open_memory(self.inspection.tree.root, self.inspection.config) as memory:
             now = datetime.now(UTC)
             self.waiting = [
                 address
