@@ -151,12 +151,6 @@ _FAULTS: Mapping[str, tuple[Callable[[Path], object], str]] = {
         lambda out: _edit(out / "site" / "index.html", 'href="b.html#the-end"', 'href="c.html"'),
         "README.md:3:56 error the link of the site to 'c.html' on the page 'index.html' should",
     ),
-    "site: the second of two links is gone": (
-        lambda out: _edit(
-            out / "site" / "index.html", '<a href="b.html#part" class="book">B</a> again', "B again"
-        ),
-        "README.md:3:9 error the site has no link to 'b.html#part'",
-    ),
     "site: a link came out of nowhere": (
         lambda out: _edit(out / "site" / "c.html", "Nothing", '<a href="b.html#part">No</a>'),
         "c.md:1:1 error the source has no link for that of the site to 'b.html#part'",
@@ -188,10 +182,6 @@ _FAULTS: Mapping[str, tuple[Callable[[Path], object], str]] = {
         c.md:1:1 error the EPUB has no file
         c.md:1:1 error a menu or a note
         chapters.yaml:1:1 error the package of the EPUB is broken""",
-    ),
-    "EPUB: a line of the contents leads astray": (
-        lambda out: _edit_epub(out, "EPUB/nav.xhtml", b"#b--the-end", b"#b--gone"),
-        "b.md:1:1 error a menu or a note of the EPUB to 'text/ch002.xhtml#b--gone'",
     ),
     "EPUB: an image is gone": (
         lambda out: _edit_epub(out, "EPUB/media/file1.png"),

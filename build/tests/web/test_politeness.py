@@ -122,7 +122,6 @@ def test_robots_that_cannot_be_read_allow_nothing(answer: Answer, verdict: str) 
     ("text", "path", "allowed"),
     [
         ("", "/a", True),
-        ("User-agent: other\nDisallow: /", "/a", True),
         ("User-agent: bindery\nAllow: /\n\nUser-agent: *\nDisallow: /", "/a", True),
         ("User-agent: *\nUser-agent: bindery\nDisallow: /a", "/a", False),
         ("User-agent: *\nDisallow: /a\nAllow: /a/b", "/a/b/c", True),
