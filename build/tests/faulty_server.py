@@ -1,8 +1,7 @@
-"""A web on this machine, with every fault that the real one has.
+"""A web on this machine with the faults of the real one, and a way to ask it.
 
-Each address of the loopback network is a host. What a path answers is told by `Answer`; every
-request is written down with the time at which it came and the time at which it was answered, by a
-clock that a test may give.
+Each address of the loopback network is a host. `Answer` says what a path answers. Every request is
+recorded with the times at which it came and was answered, by a clock that a test may pass in.
 """
 
 from __future__ import annotations
@@ -12,14 +11,22 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from bindery.web.asking import Clock
+from bindery.web.addresses import Address, ReasonNotToAsk
+from bindery.web.answers import Answer as Verdict
+from bindery.web.asking import Asker, Clock
+from bindery.web.manners import Manners
+from bindery.web.network import LookUp
+from bindery.web.sweep import sweep
 
-PROXY_VARIABLES = "http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY".split()
+HASTY = Manners(delay=0.0, back_off=0.01, limit=30.0, patience=2.0)
+BRIEF = Manners(delay=0.0, back_off=0.01, limit=1.0, page_bytes=1 << 17)
+"""For hosts that never answer, or never end their answer."""
+LONG = "words of a page that is written by hand and not by a script " * 20
 
 Fault = Literal[
     "",
@@ -28,27 +35,23 @@ Fault = Literal[
     "truncated",
     "endless",
     "slow-body",
-    "drops-of-body",
     "drops-of-head",
     "flood-of-headers",
-    "flood-of-beginnings",
 ]
 HTML = "text/html; charset=utf-8"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a path answers. A fault takes the place of the body, or of all of it."""
+    """What a path answers. A fault replaces the body, or everything."""
 
     status: int = 200
     body: bytes | str = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     kind: str = HTML
     fault: Fault = ""
-    seconds: float = 0.0
-    """How long it takes."""
     to_head: int = 0
-    """The status that HEAD gets instead."""
+    """The status for HEAD, if it is another one."""
 
 
 @dataclass
@@ -60,14 +63,14 @@ class Request:
     path: str
     agent: str
     asked_host: str
-    """The host that the request itself names."""
+    """The host that the request names."""
     begun: float
     ended: float = 0.0
-    """When the answer was ready; sending it may take a little longer."""
+    """When the answer was ready."""
 
 
 class FakeTime:
-    """A time that passes only when somebody waits."""
+    """A time that passes only while a program waits."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -79,11 +82,11 @@ class FakeTime:
 
 
 Answers = Answer | Sequence[Answer]
-"""One for each request in turn, the last one for all that follow."""
+"""One per request in turn, the last one for all further requests."""
 
 
 class FaultyServer:
-    """Serves the same paths on all its hosts, unless a path is given with its host."""
+    """Serves the same paths on all its hosts, except paths that are given with a host."""
 
     def __init__(
         self,
@@ -108,7 +111,7 @@ class FaultyServer:
         return f"{scheme}://{host or self.hosts[0]}:{self.port}{path}"
 
     def count(self, path: str, host: str = "") -> int:
-        """How often a path was asked for."""
+        """How many requests a path had."""
         return sum(r.path == path and host in ("", r.host) for r in self.requests)
 
     def start(self) -> None:
@@ -157,7 +160,7 @@ class FaultyServer:
             writer.close()
 
     async def _answer_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Answer one request. Gives whether the connection is still of use."""
+        """Answer one request. Returns whether the connection can be used again."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         method, path, _ = head[0].split(" ")
         agent = next((h[12:] for h in head if h.lower().startswith("user-agent:")), "")
@@ -166,7 +169,6 @@ class FaultyServer:
         request = Request(host, method, path, agent, asked, self._now())
         self.requests.append(request)
         answer = self._choose(host, path)
-        await asyncio.sleep(answer.seconds)
         request.ended = self._now()
         return await self._write(method, answer, writer)
 
@@ -212,12 +214,10 @@ class FaultyServer:
 
 
 _DRIPS: Mapping[str, tuple[bytes, bytes, float]] = {
-    "drops-of-body": (b"HTTP/1.1 200 X\r\nContent-Type: text/html\r\n\r\n", b"x", 0.1),
     "drops-of-head": (b"HTTP/1.1 200 X\r\nContent-Type: ", b"x", 0.1),
     "flood-of-headers": (b"HTTP/1.1 200 X\r\n", b"X-A: y\r\n" * 1000, 0.0),
-    "flood-of-beginnings": (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n", 0.001),
 }
-"""How an answer begins that never ends, what follows again and again, and after which seconds."""
+"""How an endless answer begins, what it repeats, and the seconds between repetitions."""
 
 
 async def _drip(writer: asyncio.StreamWriter, first: bytes, more: bytes, seconds: float) -> None:
@@ -232,7 +232,7 @@ async def _drip(writer: asyncio.StreamWriter, first: bytes, more: bytes, seconds
 def serve(
     *hosts: str, tls: ssl.SSLContext | None = None, now: Callable[[], float] = time.monotonic
 ) -> Iterator[FaultyServer]:
-    """A server on these addresses of the loopback network, for as long as the block lasts."""
+    """A server on these addresses of the loopback network."""
     server = FaultyServer(hosts or ("127.0.0.1",), tls, now)
     server.start()
     try:
@@ -250,6 +250,54 @@ def refresh(seconds: int, target: str) -> Answer:
 
 
 def allow_loopback(url: str) -> str:
-    """A reason not to ask for all but this machine, so that no test reaches the real web."""
+    """Allow this machine only, so that no test reaches the real web."""
     host = url.partition("://")[2].partition("/")[0].partition(":")[0]
     return "" if host.startswith("127.") or host.endswith(".invalid") else "private host"
+
+
+def know(**names: str | Sequence[str]) -> LookUp:
+    """A look-up that knows these names, `a_b` being `a.b`, and no others."""
+
+    def look_up(name: str) -> Sequence[str]:
+        found = names.get(name.replace(".", "_"))
+        if found is None:
+            raise socket.gaierror(socket.EAI_NONAME, "no such name")
+        return (found,) if isinstance(found, str) else found
+
+    return look_up
+
+
+def ask(
+    urls: Iterable[str],
+    manners: Manners = HASTY,
+    *,
+    look_up: LookUp | None = None,
+    find_reason: ReasonNotToAsk = allow_loopback,
+    clock: Clock | None = None,
+    report: Callable[[Verdict], object] = lambda answer: None,
+) -> dict[str, Verdict]:
+    """The verdicts on some addresses, in the order in which they arrive."""
+    answers: dict[str, Verdict] = {}
+
+    def note(answer: Verdict) -> None:
+        answers[answer.url] = answer
+        report(answer)
+
+    async def run() -> None:
+        async with Asker("tests", manners, find_reason, look_up or know(), clock) as asker:
+            await sweep(asker, [Address(url, ()) for url in urls], note)
+
+    asyncio.run(asyncio.wait_for(run(), 120))
+    return answers
+
+
+def ask_paths(
+    paths: Mapping[str, Answers], *, fragment: str = "", manners: Manners = HASTY
+) -> tuple[Verdict, FaultyServer]:
+    """The verdict on the first path, and the server that was asked. No time passes."""
+    time = FakeTime()
+    with serve("127.0.0.1", "127.0.0.2", now=time.clock.now) as server:
+        server.paths.update(paths)
+        url = server.url(next(iter(paths))) + fragment
+        answer = ask([url], manners, clock=time.clock)[url]
+    return answer, server

@@ -1,2 +1,2 @@
-"""`bindery links`: the links of the outputs as they lie there, linkchecker's word on them, and both
-held against the resolver."""
+"""`bindery links`: the links of the built outputs and what linkchecker says of them, compared with
+the resolver."""

@@ -1,18 +1,17 @@
-"""Two opinions on each link held against each other: what the resolver promises of the source, and
-what stands in an output, is followed there, or leads nowhere.
+"""Compare each link of an output with its source: the resolver says where a link of a chapter
+leads, and the output has to lead there, exactly as often.
 
-The resolver is not asked again and renders nothing here: where it says that a link leads is turned
-into a place of the output, and the output has to lead to that place, no more and no less often.
+The resolver is not run again: each of its targets is turned into a place of the output.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import chain, repeat
-from typing import Protocol
 
+from bindery.check.inspect import Inspection
 from bindery.core.model import (
     Chapter,
     Failure,
@@ -22,33 +21,43 @@ from bindery.core.model import (
     ResolvedBook,
     Span,
     Target,
+    ToChapter,
     ToFile,
     ToWeb,
 )
 from bindery.crawl.reading import Written
 
 RULE = "second-opinion"
-_REPORT = "one of the two is wrong: build again, and report it if it stays"
+_REPORT = "build again, and report it if it happens again"
 
 
-class Layout(Protocol):
-    """Where an output puts things. A place is a text: a file with an id behind `#`, an address."""
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where an output puts things. A place is a text: a file with an id behind `#`, or an
+    address."""
 
-    @property
-    def name(self) -> str:
-        """The output, as a finding names it."""
+    name: str
+    """The output, as a finding names it."""
+    page: str
+    """How a finding names a page, with `{}` for the page itself."""
+    find_anchor: Callable[[str, str], str]
+    """The place of an anchor, by chapter and slug; that of the chapter if the slug is empty."""
+    find_written: Callable[[Written], str]
+    """Where a link of the output leads."""
+    find_file: Callable[[ToFile], str | None]
+    """Where a link to a file leads; None if the output has no address for it."""
+    find_image: Callable[[str], str] | None = None
+    """The place of an image by its path; None if the output gives images its own names."""
 
-    def find_target(self, target: Target, chapter: Chapter) -> str | None:
-        """Where a link of a chapter has to lead; None where the output has no address for it."""
-
-    def find_image(self, path: str) -> str:
-        """Where an image of the repository stands; the empty text where that cannot be said."""
-
-    def find_written(self, written: Written) -> str:
-        """Where a link of the output leads."""
-
-    def describe_page(self, page: str) -> str:
-        """A page of the output in words."""
+    def find_target(self, target: Target) -> str | None:
+        """Where a link has to lead; None if the output has no address for it."""
+        match target:
+            case ToWeb(url=url):
+                return self.find_written(Written("", url))
+            case ToChapter(path=path, slug=slug):
+                return self.find_anchor(path, slug)
+            case ToFile():
+                return self.find_file(target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,48 +67,44 @@ class Promise:
     link: Link
     place: str
     is_certain: bool = True
-    """False for an image of the web, which is a link only where it stands in none."""
+    """False for an image of the web: it is a link unless it is inside one."""
 
 
 @dataclass(slots=True)
 class Differences:
-    """The links of the output that keep a promise, those of the source that the output lacks, each
-    with what stands in its place, and what the source does not explain."""
+    """How the links of an output differ from the promises."""
 
     kept: list[tuple[Promise, Written]] = field(default_factory=list)
     lost: list[tuple[Promise, Written | None]] = field(default_factory=list)
+    """Promises without a link, each with the link that the output has instead."""
     extra: list[Written] = field(default_factory=list)
+    """Links without a promise."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What one output came to."""
+    """The result for one output."""
 
     findings: list[Finding] = field(default_factory=list)
     links: int = 0
-    mended: int = 0
-    """Links in which the check finds a fault, and which the output leads to the best place."""
-    dropped: int = 0
-    """Links in which the check finds a fault, and of which the output shows the text alone."""
 
 
 def list_promises(
     chapter: Chapter, resolved: ResolvedBook, layout: Layout, *, images: bool
 ) -> list[Promise]:
-    """What an output has to hold of the links of a chapter, or of its images."""
+    """What an output has to contain for the links of a chapter, or for its images."""
     promises = []
     for link in chapter.links:
         target = resolved.find_target(link)
         if target is None:
             continue
         if images and link.is_image and isinstance(target, ToFile) and not target.is_folder:
-            promises.append(Promise(link, layout.find_image(target.path)))
-        elif not images and link.is_image and isinstance(target, ToWeb):
-            place = layout.find_target(target, chapter)
-            promises.append(Promise(link, place or "", is_certain=False))
-        elif not images and not link.is_image:
-            place = layout.find_target(target, chapter)
-            promises += [Promise(link, place)] if place is not None else []
+            shown = layout.find_image(target.path) if layout.find_image else ""
+            promises.append(Promise(link, shown))
+        elif not images and (not link.is_image or isinstance(target, ToWeb)):
+            place = layout.find_target(target)
+            if place is not None:
+                promises.append(Promise(link, place, is_certain=not link.is_image))
     return promises
 
 
@@ -109,9 +114,9 @@ def compare_links(
     *,
     repeats: bool = False,
 ) -> Differences:
-    """Hold the links of an output, each with its place, against what is promised, in order.
+    """Compare the links of an output, each with its place, with the promises, in order.
 
-    With `repeats` a link may stand there several times, as one does that is broken over lines.
+    With `repeats` a link may be there several times: a PDF has one per line of its text.
     """
     wanted = [promise.place for promise in promises]
     there = [place for _, place in written]
@@ -127,64 +132,49 @@ def compare_links(
             partners = [*range(start, end)] + [None] * (last - first)
             lost += zip(range(first, last), partners, strict=False)
             extra += range(start, end)
-    lost, extra = _match_moved(lost, extra, promises, written, result)
+    # Links may have moved: footnotes go to the end of a page.
+    free: dict[str, list[int]] = {}
+    for j in extra:
+        free.setdefault(there[j], []).append(j)
+    moved = {i: free[wanted[i]].pop(0) for i, _ in lost if free.get(wanted[i])}
+    result.kept += [(promises[i], written[j][0]) for i, j in moved.items()]
+    lost = [(i, partner) for i, partner in lost if i not in moved]
+    extra = [j for j in extra if j not in moved.values()]
     if repeats:
         known = set(wanted)
         extra = list({there[j]: j for j in reversed(extra) if there[j] not in known}.values())
         lost = list(zip((i for i, _ in lost), chain(reversed(extra), repeat(None)), strict=False))
     taken = set()
     for i, partner in lost:
-        if not promises[i].is_certain:
-            continue
-        instead = partner if partner in extra and partner not in taken else None
-        taken.add(instead)
-        result.lost.append((promises[i], written[instead][0] if instead is not None else None))
+        if promises[i].is_certain:
+            instead = partner if partner in extra and partner not in taken else None
+            taken.add(instead)
+            result.lost.append((promises[i], written[instead][0] if instead is not None else None))
     result.extra = [written[j][0] for j in extra if j not in taken]
     return result
 
 
-def _match_moved(
-    lost: list[tuple[int, int | None]],
-    extra: list[int],
-    promises: Sequence[Promise],
-    written: Sequence[tuple[Written, str]],
-    result: Differences,
-) -> tuple[list[tuple[int, int | None]], list[int]]:
-    """Take out what stands elsewhere in the output only: footnotes go to the end of a page."""
-    free: dict[str, list[int]] = {}
-    for j in extra:
-        free.setdefault(written[j][1], []).append(j)
-    rest = []
-    used = set()
-    for i, partner in lost:
-        candidates = free.get(promises[i].place)
-        if candidates:
-            j = candidates.pop(0)
-            used.add(j)
-            result.kept.append((promises[i], written[j][0]))
-        else:
-            rest.append((i, partner))
-    return rest, [j for j in extra if j not in used]
-
-
 Judge = Callable[[Written, str], str]
-"""Why a link of an output leads nowhere, by what is written and its place; empty where it leads
-somewhere."""
+"""Why a link of an output leads nowhere, by the link and its place; empty if it leads somewhere."""
 
 
-@dataclass(slots=True)
 class Comparison:
-    """One output under way: holds its chapters against the source, and gathers what differs."""
+    """Compares one output with its source, and collects what differs."""
 
-    layout: Layout
-    resolved: ResolvedBook
-    judge: Judge
-    fallback: Span
-    """Where findings stand that no line of a chapter explains."""
-    anchors: Mapping[str, Span]
-    """Where the author wrote what stands at a place of the output."""
-    tally: Tally = field(default_factory=Tally)
-    _frame: dict[tuple[str, str], list[Written]] = field(default_factory=dict)
+    def __init__(self, inspection: Inspection, layout: Layout, judge: Judge) -> None:
+        self.layout = layout
+        self.judge = judge
+        self.resolved = inspection.resolved
+        self.fallback = Span.whole(inspection.config.file)
+        """Where findings are reported that no line of a chapter explains."""
+        self.anchors = {
+            layout.find_anchor(chapter.path, anchor.slug): anchor.span
+            for chapter in inspection.book.chapters
+            for anchor in chapter.anchors
+        }
+        """Where the author wrote what is at a place of the output."""
+        self.tally = Tally()
+        self._frame: dict[tuple[str, str], list[Written]] = {}
 
     def add(self, span: Span, message: str, hint: str) -> None:
         self.tally.findings.append(Finding(span, RULE, message, hint))
@@ -195,59 +185,55 @@ class Comparison:
         written: Sequence[Written],
         *,
         repeats: bool = False,
-        with_images: bool = False,
-        ignored: Callable[[str], bool] = lambda place: False,
+        ours: Collection[str] = (),
     ) -> None:
-        """Hold what an output holds of a chapter against its source. Places that are `ignored` are
-        bindery's own, not the author's."""
-        links = [w for w in written if w.role == "text" and not w.is_image]
+        """Compare the links of a chapter in the output with its source. Links to `ours` were added
+        by bindery, unless the author has the same."""
         promises = list_promises(chapter, self.resolved, self.layout, images=False)
-        promised = {promise.place for promise in promises}
-        placed, ours = [], []
-        for link in links:
-            place = self.layout.find_written(link)
-            if place in promised or not ignored(place):
-                placed.append((link, place))
+        authored = {promise.place for promise in promises}
+        links, images, added = [], [], []
+        for one in written:
+            place = self.layout.find_written(one)
+            if one.role != "text" or (place in ours and place not in authored):
+                added.append(one)
+            elif one.is_image:
+                images.append((one, place))
             else:
-                ours.append(link)
-        self._report(chapter, compare_links(promises, placed, repeats=repeats))
-        self.compare_frame(ours)
-        images = [w for w in written if w.role == "text" and w.is_image]
+                links.append((one, place))
+        self._report(chapter, compare_links(promises, links, repeats=repeats))
         pictures = list_promises(chapter, self.resolved, self.layout, images=True)
-        if with_images:
-            shown = [(w, self.layout.find_written(w)) for w in images]
-            self._report(chapter, compare_links(pictures, shown))
+        if self.layout.find_image:
+            self._report(chapter, compare_links(pictures, images))
         else:
             self._compare_renamed(images, [p for p in pictures if not p.link.is_alternative])
-        self.compare_frame([w for w in written if w.role != "text"])
-        self._count_faults(chapter)
+        self.compare_frame(added)
 
-    def _compare_renamed(self, images: Sequence[Written], promises: Sequence[Promise]) -> None:
-        """Look whether images are there that an output gives names of its own."""
-        if len(images) != len(promises):  # one that cannot be read is shown as its text
-            self.compare_frame(images)
+    def _compare_renamed(
+        self, images: Sequence[tuple[Written, str]], promises: Sequence[Promise]
+    ) -> None:
+        """Check that images are there to which the output gives its own names."""
+        if len(images) != len(promises):  # an unreadable image is shown as text
+            self.compare_frame([image for image, _ in images])
             return
         self.tally.links += len(images)
-        for image, promise in zip(images, promises, strict=True):
-            if fault := self.judge(image, self.layout.find_written(image)):
-                message = f"the image of {self._describe(image)} is not there: {fault}"
+        for (image, place), promise in zip(images, promises, strict=True):
+            if fault := self.judge(image, place):
+                message = f"the image of {self._describe(image)} is missing: {fault}"
                 self.add(promise.link.span, message, _REPORT)
 
     def compare_frame(self, written: Sequence[Written]) -> None:
-        """Look whether links lead somewhere that no author wrote: menus, contents, notes."""
+        """Check links that no author wrote: menus, contents, notes."""
         self.tally.links += len(written)
         for one in written:
             place = self.layout.find_written(one)
-            fault = self.judge(one, place)
-            if fault:
+            if fault := self.judge(one, place):
                 self._frame.setdefault((place, fault), []).append(one)
 
     def finish(self) -> Tally:
-        """The outcome, with what the frame has lost, each loss once."""
+        """The result, with each broken link of menus and notes once."""
         for (place, fault), written in self._frame.items():
             more = len(written) - 1
-            first = written[0]
-            message = f"a menu or a note of {self._describe(first)} leads nowhere: {fault}"
+            message = f"a menu or a note of {self._describe(written[0])} leads nowhere: {fault}"
             if more:
                 message += f"; {more} more {'do' if more > 1 else 'does'} the same"
             span = self.anchors.get(place) or self.anchors.get(place.partition("#")[0])
@@ -255,13 +241,17 @@ class Comparison:
         return self.tally
 
     def _describe(self, written: Written) -> str:
-        page = self.layout.describe_page(written.page)
+        page = self.layout.page.format(written.page)
         return f"the {self.layout.name} to '{written.address}' {page}"
 
     def _report(self, chapter: Chapter, differences: Differences) -> None:
         self.tally.links += len(differences.kept) + len(differences.extra)
         for promise, written in differences.kept:
-            self._report_kept(promise, written)
+            fault = self.judge(written, promise.place)
+            # An output repeats an address inside another as it is, so a fault there is no news.
+            if fault and not isinstance(self.resolved.links[promise.link], NestedUrl):
+                message = f"the link of {self._describe(written)} leads nowhere: {fault}"
+                self.add(promise.link.span, message, _REPORT)
         for promise, instead in differences.lost:
             message = f"the {self.layout.name} has no link to '{promise.place}' for this one"
             if instead is not None:
@@ -273,38 +263,11 @@ class Comparison:
             if isinstance(self.resolved.links[link], Failure)
         }
         for written in differences.extra:
-            place = self.layout.find_written(written)
-            fault = self.judge(written, place)
             if written.address in faulty:
-                message = f"a link of {self._describe(written)} is one that the check calls faulty"
+                message = f"the check calls a link of {self._describe(written)} broken"
                 self.add(faulty[written.address].span, message, _REPORT)
-            else:
-                message = f"no link of the source explains that of {self._describe(written)}"
-                message += f", which leads nowhere: {fault}" if fault else ""
-                self.add(Span.whole(chapter.path), message, _REPORT)
-
-    def _report_kept(self, promise: Promise, written: Written) -> None:
-        fault = self.judge(written, promise.place)
-        # An address inside another is the one fault that an output repeats as it is; a complaint
-        # there is agreement.
-        if fault and not isinstance(self.resolved.links[promise.link], NestedUrl):
-            message = f"the link of {self._describe(written)} leads nowhere: {fault}"
-            self.add(promise.link.span, message, _REPORT)
-
-    def _count_faults(self, chapter: Chapter) -> None:
-        for link in chapter.links:
-            if isinstance(self.resolved.links[link], Failure):
-                target = self.resolved.find_target(link)
-                written = self.layout.find_target(target, chapter) if target else None
-                self.tally.mended += written is not None
-                self.tally.dropped += written is None
-
-
-def list_anchors(
-    chapters: Sequence[Chapter], find_anchor: Callable[[Chapter, str], str]
-) -> Iterator[tuple[str, Span]]:
-    """Each place of an output that an anchor of the source stands for, and where that is."""
-    for chapter in chapters:
-        yield find_anchor(chapter, "").partition("#")[0] or chapter.path, Span.whole(chapter.path)
-        for anchor in chapter.anchors:
-            yield find_anchor(chapter, anchor.slug), anchor.span
+                continue
+            fault = self.judge(written, self.layout.find_written(written))
+            message = f"the source has no link for that of {self._describe(written)}"
+            message += f", which leads nowhere: {fault}" if fault else ""
+            self.add(Span.whole(chapter.path), message, _REPORT)

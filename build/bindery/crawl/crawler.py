@@ -1,9 +1,8 @@
-"""linkchecker as it is, but for one thing: it reads each page once.
+"""linkchecker, but it reads each page once: `python -m bindery.crawl.crawler` takes its arguments.
 
-linkchecker fetches and parses a page again for each anchor of it that a link leads to, so that a
-book of 50 chapters takes a minute. Here the parsed page, and what was found in it, are kept. A
-test holds the log against that of linkchecker alone. This is a program: `python -m
-bindery.crawl.crawler` takes the arguments of `linkchecker`.
+linkchecker parses a page again for each of its anchors that a link leads to, so a book of 50
+chapters takes a minute. Here the parsed page and the links in it are kept. A test compares the log
+with that of linkchecker alone.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from linkcheck.htmlutil import htmlsoup, linkparse
 
 
 def remember_pages() -> None:
-    """Make linkchecker keep what it has read, for as long as this process lives."""
+    """Make linkchecker keep what it has read."""
     parse, search = htmlsoup.make_soup, linkparse.find_links
     known: dict[tuple[int, int], tuple[object, list[tuple[str, dict[str, Any]]]]] = {}
 
@@ -26,7 +25,7 @@ def remember_pages() -> None:
         if key not in known:
             found: list[tuple[str, dict[str, Any]]] = []
             search(page, lambda address, **place: found.append((address, place)), tags)
-            # The page is kept as well, so that no other can take its id.
+            # Keeping the page keeps its id unique.
             known[key] = page, found
         for address, place in known[key][1]:
             callback(address, **place)

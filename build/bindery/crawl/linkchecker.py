@@ -1,4 +1,4 @@
-"""linkchecker over a built site: what it says of each address that a page of the site holds."""
+"""linkchecker over a built site: what it says of each address on its pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -22,9 +21,8 @@ from urllib.request import url2pathname
 from bindery.core.processes import CommandTimeoutError, run_command
 
 _TIMEOUT = 900.0
-# One process, no threads: more of them make it slower. Every page is given to it, because what
-# lies outside the folder of the first page would be "filtered", which it counts as valid; so it
-# need not go on from what the links lead to.
+# Threads make it slower. It gets every page, because pages outside the folder of the first would be
+# "filtered", which counts as valid; so it need not follow links.
 _SETTINGS = """\
 [checking]
 threads=0
@@ -39,20 +37,12 @@ _SETTINGS_NAME, _PICTURES_NAME = "settings.ini", "pictures.html"
 
 
 class CrawlError(Exception):
-    """linkchecker gave no answer that means anything; the text says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What linkchecker says of an address."""
-
-    is_good: bool
-    said: str
+    """linkchecker failed; the text says why."""
 
 
 def find_place(address: str, page: str, site: Path) -> str:
-    """Where a link on a page of the site leads, in the words in which verdicts are looked up: a
-    path inside the site with the anchor behind `#`, decoded, or the address of another host."""
+    """Where a link on a page of the site leads: a decoded path inside the site with the anchor
+    behind `#`, or the address of another host."""
     return _name_place(urljoin(_find_base(page, site), address), f"{site}{os.sep}")
 
 
@@ -70,8 +60,8 @@ def _name_place(url: str, folder: str) -> str:
 
 
 def fold_address(url: str) -> str:
-    """An address on the web without what may differ in how it is written: which letters are
-    encoded, a port that goes without saying, the slash behind a host."""
+    """An address on the web in its one spelling: without encoded letters and the usual port, with
+    the slash behind the host."""
     parts = urlsplit(url)
     if parts.scheme.lower() not in ("http", "https"):
         return unquote(url)
@@ -88,16 +78,16 @@ def fold_address(url: str) -> str:
     return f"{parts.scheme.lower()}://{host}{folded}{query}{fragment}"
 
 
-def ask_linkchecker(site: Path, pictures: Iterable[str]) -> Mapping[str, Verdict]:
-    """What linkchecker says, by place (see `find_place`). It gets every page, and a list of the
-    `pictures` of the site that it would not see: it does not read the `srcset` of a `source`.
+def ask_linkchecker(site: Path, pictures: Iterable[str]) -> Mapping[str, str]:
+    """The complaint of linkchecker by place (see `find_place`), empty if there is none. It gets
+    every page, and a list of `pictures`, because it does not read the `srcset` of a `source`.
 
-    Raises CrawlError where it fails, or looks at nothing.
+    Raises CrawlError if it fails, or looks at nothing.
     """
     with tempfile.TemporaryDirectory(prefix="bindery-crawl-") as name:
         folder = Path(name).resolve()
-        # A copy, for linkchecker run as root becomes "nobody", who may not enter the folders of
-        # others, and then it calls every page dead.
+        # A copy: run as root, linkchecker becomes "nobody", who may not enter the folder of the
+        # site, and then it calls every page dead.
         copy = folder / "site"
         shutil.copytree(site, copy)
         (folder / _SETTINGS_NAME).write_text(_SETTINGS, encoding="utf-8")
@@ -110,7 +100,7 @@ def ask_linkchecker(site: Path, pictures: Iterable[str]) -> Mapping[str, Verdict
 
 
 def _run(folder: Path, site: Path) -> str:
-    """What linkchecker prints."""
+    """The output of linkchecker."""
     pages = [folder / _PICTURES_NAME, *sorted(site.rglob("*.html"))]
     command = [
         sys.executable,
@@ -134,20 +124,18 @@ def _run(folder: Path, site: Path) -> str:
     return done.stdout
 
 
-def _read_log(text: str, folder: str) -> Mapping[str, Verdict]:
-    verdicts: dict[str, Verdict] = {}
+def _read_log(text: str, folder: str) -> Mapping[str, str]:
+    verdicts: dict[str, str] = {}
     links = 0
     for row in csv.DictReader(io.StringIO(text, newline=""), delimiter=";"):
         links += bool(row["parentname"])
         is_valid = row["valid"] == "True"
         warning = " ".join(row["warningstring"].split())
-        # The list of all the anchors that a page has is as long as the page has headings.
+        # After it comes every anchor of the page.
         said = (warning if is_valid else row["result"]).partition(" Available anchors:")[0]
-        said = said.replace(folder, "")
         place = _name_place(row["url"] or row["urlname"], folder)
-        verdict = Verdict(is_valid and not warning, " ".join(said.split()))
-        if place not in verdicts or verdicts[place].is_good:
-            verdicts[place] = verdict
+        if not verdicts.get(place):
+            verdicts[place] = " ".join(said.replace(folder, "").split())
     if not links:
-        raise CrawlError("linkchecker looked at no link at all, so its silence means nothing")
+        raise CrawlError("linkchecker looked at no link at all")
     return verdicts

@@ -1,8 +1,5 @@
-"""The links of the outputs, read from the files as they lie there.
-
-Nothing here knows how an output was written: a page is read as a browser reads it, an EPUB from
-its manifest on, a PDF from its annotations, names and outline.
-"""
+"""The links of the outputs, read from the files without knowing how they were written: a page as a
+browser reads it, an EPUB from its manifest, a PDF from its annotations, names and outline."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from lxml import etree
 from lxml import html as lxml_html
 
 Role = Literal["text", "note", "frame"]
-"""What a link belongs to: what the author wrote; marks of footnotes and of the sources of numbers;
+"""What a link belongs to: the author's text; marks of footnotes and of the origins of numbers;
 menus, contents and the rest around the text."""
 
 _CONTAINER = "META-INF/container.xml"
@@ -30,7 +27,7 @@ _NOTES = frozenset(
         *(("sup", "origin"), ("div", "origins"), ("details", "origins")),
     )
 )
-"""Elements and classes of what is put around the text; an alert has the class `note` as well."""
+"""Elements and classes of notes; the class alone is not enough: an alert is a `note` too."""
 _REFRESH = re.compile(r"\s*\d+\s*;\s*url\s*=\s*(.+)", re.IGNORECASE)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _BASE = "file:///"
@@ -38,7 +35,7 @@ _BASE = "file:///"
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A link or an image as an output holds it."""
+    """A link or an image in an output."""
 
     page: str
     """The page of a site, the file inside an EPUB, the number of a page in a PDF."""
@@ -46,12 +43,9 @@ class Written:
     role: Role = "text"
     is_image: bool = False
     is_alternative: bool = False
-    """Whether it is another file for an image, which a browser chooses."""
+    """Whether it is another file for an image, among which a browser chooses."""
     fault: str = ""
-    """Why it leads nowhere, where that can be seen in the output itself."""
-
-
-# --- pages ---
+    """Why it leads nowhere, if the output itself shows it."""
 
 
 def read_site(site: Path) -> Mapping[str, tuple[Written, ...]]:
@@ -65,8 +59,7 @@ def read_site(site: Path) -> Mapping[str, tuple[Written, ...]]:
 
 
 def _read_page(root: Any, page: str, text: str) -> Iterator[Written]:
-    """The links below an element, in their order; `text` names the element that holds what the
-    author wrote."""
+    """The links below an element, in order; `text` names the element with the author's text."""
 
     def walk(element: Any, role: Role) -> Iterator[Written]:
         if not isinstance(element.tag, str):
@@ -100,20 +93,17 @@ def _list_addresses(name: str, element: Any) -> Iterator[tuple[str, bool]]:
             yield refresh[1].strip(), False
 
 
-# --- the EPUB ---
-
-
 @dataclass(frozen=True, slots=True)
 class EpubLinks:
-    """The links of an EPUB by file, and what is wrong with the package itself."""
+    """The links of an EPUB by file, and what is wrong with its package."""
 
     files: Mapping[str, tuple[Written, ...]]
     faults: tuple[str, ...]
 
 
 def find_in_epub(address: str, file: str) -> str:
-    """Where a link in a file of an EPUB leads: a file of it with the id behind `#`, decoded, or
-    the address itself where it leaves the book."""
+    """Where a link in a file of an EPUB leads: a decoded path inside it with the id behind `#`, or
+    the address itself if it leaves the book."""
     if _SCHEME.match(address):
         return address
     parts = urlsplit(urljoin(f"{_BASE}{file}", address))
@@ -122,8 +112,8 @@ def find_in_epub(address: str, file: str) -> str:
 
 
 def read_epub(path: Path) -> EpubLinks:
-    """Read an EPUB as a reader's program does: from its container to the package, its manifest,
-    and the files that this names."""
+    """Read an EPUB as reading software does: its container names the package, whose manifest names
+    the files."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     faults: list[str] = []
@@ -189,12 +179,9 @@ def _find_fault(
     return ""
 
 
-# --- the PDF ---
-
-
 @dataclass(frozen=True, slots=True)
 class PdfPlace:
-    """A place in a PDF: the number of its page, from 1, and its height, from below."""
+    """A place in a PDF: its page, from 1, and its height above the bottom."""
 
     page: int
     top: float
@@ -202,12 +189,12 @@ class PdfPlace:
 
 @dataclass(frozen=True, slots=True)
 class PdfLinks:
-    """The links of a PDF page by page, the places that have a name, and the outline."""
+    """The links of a PDF by page, its named places, and its outline."""
 
     pages: Sequence[tuple[Written, ...]]
-    """Addresses of places inside begin with `#`."""
+    """The address of a place inside begins with `#`."""
     places: Mapping[str, PdfPlace | None]
-    """None for a name whose place is on no page."""
+    """None if the place of a name is not on a page."""
     outline: Sequence[tuple[str, PdfPlace | None]]
 
 
@@ -253,12 +240,12 @@ def _read_annotations(
         target = annotation.get("/Dest", action.get("/D"))
         if target is not None and not isinstance(target, pikepdf.Array):
             name = str(target)
-            fault = "" if places.get(name) else "no page has a place of that name"
+            fault = "" if places.get(name) else "there is no place of that name"
             yield Written(number, f"#{name}", fault=fault)
         elif "/URI" in action:
             yield Written(number, str(action["/URI"]))
         else:
-            yield Written(number, "", fault="it names no place")
+            yield Written(number, "", fault="it has no destination")
 
 
 def _read_outline(

@@ -1,4 +1,5 @@
-"""Which addresses a book leads its readers to, where they stand, and which are never asked."""
+"""The web addresses that a book leads its readers to, where they are written, and which of them are
+never asked."""
 
 from __future__ import annotations
 
@@ -7,9 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
-from urllib.parse import SplitResult, urldefrag, urlsplit, urlunsplit
-
-import idna
+from urllib.parse import urldefrag, urlsplit
 
 from bindery.check.inspect import Inspection
 from bindery.core.model import Chapter, Link, Span, ToWeb
@@ -20,31 +19,30 @@ _EXAMPLES = ("example", "example.com", "example.net", "example.org", "invalid", 
 _PRIVATE_ENDINGS = tuple(
     "corp home home.arpa internal intranet lan local localdomain localhost onion private".split()
 )
-_PLACEHOLDERS = frozenset("<>{}[]$%*")
-# Signs that no name of a host has, and that other programs read otherwise than this one.
-_NO_NAME = re.compile(r"[\x00-\x20\x7f\"^`|\\]")
-# What ends in a number is an address of IPv4 to browsers and to the system, however it is typed.
-_NUMBER = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]*")
+_NO_NAME = re.compile(r"[^a-z0-9._-]")
+# Browsers and the system read a name that ends in a number as an IPv4 address.
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
-_COMPATIBLE = IPv6Network("::/96")
+_TUNNELS = IPv6Network("2002::/16")
 _TRANSLATED = IPv6Network("64:ff9b::/96")
+"""How networks without IPv4 write the IPv4 addresses of hosts."""
 
 EXAMPLE, PRIVATE, MALFORMED = "example host", "private host", "broken URL"
 
 ReasonNotToAsk = Callable[[str], str]
-"""Why an address is not asked; nothing where it may be."""
+"""Why an address is not asked; empty if it may be."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address as it is written in the book, and all places where it stands."""
+    """An address as it is written in the book, and everywhere it is written."""
 
     url: str
     places: tuple[Span, ...]
 
     @property
     def page(self) -> str:
-        """What is asked of the host: the address without its anchor."""
+        """What the host is asked for: the address without its anchor."""
         return urldefrag(complete_url(self.url)).url
 
     @property
@@ -54,8 +52,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The addresses to ask in the order of their first places, and those left out, with the
-    reason."""
+    """The addresses to ask, in reading order, and the reasons why the rest are left out."""
 
     addresses: tuple[Address, ...]
     left_out: Mapping[str, str]
@@ -67,21 +64,15 @@ def gather_addresses(inspection: Inspection, find_reason: ReasonNotToAsk | None 
     places: dict[str, list[Span]] = {}
     generated: dict[str, list[Span]] = {}
     for chapter in inspection.book.chapters:
-        regions = inspection.quotations[chapter.path].regions
-        lines = {
-            line
-            for region in regions
-            for line in range(region.opening.line, region.closing.line + 1)
-        }
         for link in chapter.links:
             target = inspection.resolved.links[link]
             if isinstance(target, ToWeb) and leads_to_web(target.url):
                 span = find_place(chapter, link)
-                kind = generated if span.line in lines else places
+                kind = generated if is_generated(inspection, span) else places
                 kind.setdefault(target.url, []).append(span)
     for url, span in _iterate_data(inspection):
         places.setdefault(url, []).append(span)
-    # What was generated is changed where it comes from: it counts only where that is not known.
+    # A generated link is corrected at its source, so its own place counts only without one.
     for url, spans in generated.items():
         places.setdefault(url, spans)
     left_out = {url: reason for url in places if (reason := reason_of(url))}
@@ -94,11 +85,19 @@ def gather_addresses(inspection: Inspection, find_reason: ReasonNotToAsk | None 
 
 
 def find_place(chapter: Chapter, link: Link) -> Span:
-    """Where the destination of a link stands: for one with a label, in its definition."""
+    """Where the destination of a link is written: for one with a label, in its definition."""
     for definition in chapter.definitions if link.label else ():
         if definition.key == link.label:
             return definition.destination_span
     return link.span
+
+
+def is_generated(inspection: Inspection, span: Span) -> bool:
+    """Whether `bindery fill` has written the text at a place of a chapter."""
+    return any(
+        region.opening.line <= span.line <= region.closing.line
+        for region in inspection.quotations[span.path].regions
+    )
 
 
 def complete_url(url: str) -> str:
@@ -112,57 +111,35 @@ def leads_to_web(url: str) -> bool:
 
 
 def find_host(url: str) -> str:
-    """The host as its queue is called: the port counts where it is not the usual one.
+    """The name of a host's queue, with the port unless it is the usual one.
 
-    Raises ValueError where it is no address.
+    Raises ValueError if it is not an address.
     """
     parts = urlsplit(url)
-    host = normalise_host(parts.hostname or "")
+    host = _normalise_host(parts.hostname or "")
     return host if parts.port in (None, 80, 443) else f"{host}:{parts.port}"
 
 
-def normalise_host(host: str) -> str:
-    """The name of a host in the letters in which it is looked up: however an author types it, it
-    is the same host.
+def _normalise_host(host: str) -> str:
+    """The ASCII name of a host: the same one however an author types it.
 
-    Raises ValueError where it cannot be a name.
+    Raises ValueError if it cannot be a name.
     """
-    if host.isascii():
-        return host.lower().rstrip(".")
-    labels = idna.uts46_remap(host, std3_rules=False).rstrip(".").split(".")
-    # A label of plain letters is taken as it is, with the underscores that some hosts have.
-    return ".".join(n if n.isascii() else idna.alabel(n).decode("ascii") for n in labels)
-
-
-def write_request_url(url: str) -> str:
-    """An address as it is asked for: the name of its host as it is looked up.
-
-    Raises ValueError where it is no address.
-    """
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if host.isascii():
-        return url
-    before, at, _ = parts.netloc.rpartition("@")
-    port = "" if parts.port is None else f":{parts.port}"
-    return urlunsplit(parts._replace(netloc=f"{before}{at}{normalise_host(host)}{port}"))
+    return host.encode("idna").decode("ascii").lower().rstrip(".")
 
 
 def find_reason_not_to_ask(url: str) -> str:
-    """Why an address is never asked: its host is an example, is not on the web, or it is none."""
-    parts = _split(complete_url(url))
+    """Why an address is never asked: it is an example, private, or not an address."""
     try:
-        host = normalise_host(parts.hostname or "") if parts else ""
+        parts = urlsplit(complete_url(url))
+        host, _ = _normalise_host(parts.hostname or ""), parts.port
     except ValueError:
-        return MALFORMED
-    # Behind a backslash one program sees the host, and another one the path.
-    if parts is None or not host or "\\" in parts.netloc or any(map(str.isspace, url)):
         return MALFORMED
     try:
         return "" if is_on_web(ipaddress.ip_address(host)) else PRIVATE
-    except ValueError:
+    except ValueError:  # a name
         pass
-    if _PLACEHOLDERS & set(host) or _NO_NAME.search(host):
+    if not host or _NO_NAME.search(host) or any(map(str.isspace, url)):
         return MALFORMED
     if _NUMBER.fullmatch(host.rpartition(".")[2]):
         return MALFORMED
@@ -172,36 +149,17 @@ def find_reason_not_to_ask(url: str) -> str:
 
 
 def is_on_web(address: IPv4Address | IPv6Address) -> bool:
-    """Whether an address belongs to one host on the internet. One of IPv6 that stands for one of
-    IPv4 is as good as that."""
-    if isinstance(address, IPv4Address):
-        return address.is_global and not address.is_multicast
-    inner = _find_inner(address)
-    if inner is not None:
-        return is_on_web(inner)
-    return address in _GLOBAL_UNICAST and address.is_global
-
-
-def _find_inner(address: IPv6Address) -> IPv4Address | None:
-    """The address of IPv4 that one of IPv6 leads to: mapped, translated, or through a tunnel."""
-    if address.ipv4_mapped or address.sixtofour:
-        return address.ipv4_mapped or address.sixtofour
-    if address in _TRANSLATED or address in _COMPATIBLE:
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    return None
+    """Whether an address belongs to one host on the internet."""
+    if isinstance(address, IPv6Address):
+        if address not in _TRANSLATED:
+            is_public = address in _GLOBAL_UNICAST and address not in _TUNNELS
+            return is_public and address.is_global
+        address = IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.is_global and not address.is_multicast
 
 
 def _ends_in(host: str, endings: tuple[str, ...]) -> bool:
     return any(host == name or host.endswith(f".{name}") for name in endings)
-
-
-def _split(url: str) -> SplitResult | None:
-    try:
-        parts = urlsplit(url)
-        _ = parts.port, parts.hostname
-    except ValueError:
-        return None
-    return parts
 
 
 def _iterate_data(inspection: Inspection) -> Iterator[tuple[str, Span]]:
@@ -217,15 +175,11 @@ def _iterate_data(inspection: Inspection) -> Iterator[tuple[str, Span]]:
 
 
 def _find_in_data(tree: Tree, path: str, line: int, url: str) -> Span:
-    """Where a row has an address: on its line, on a later one of its own, or in the schema."""
-    lines = _read_lines(tree, path)
+    """Where a row has an address: in its own lines, or in the schema."""
+    rows = list(enumerate(_read_lines(tree, path), 1))[line - 1 :]
     schema = path.removesuffix(".csv") + ".yaml"
-    places = [(path, number, text) for number, text in enumerate(lines, 1)]
-    places = [*places[line - 1 :], *places[: line - 1]]
-    if schema != path:
-        places += [
-            (schema, number, text) for number, text in enumerate(_read_lines(tree, schema), 1)
-        ]
+    places = [(path, *row) for row in rows]
+    places += [(schema, *row) for row in enumerate(_read_lines(tree, schema), 1)]
     for where, number, text in places:
         col = text.find(url)
         if col >= 0:

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 Verdict = Literal["live", "moved", "dead", "throttled", "gated", "unreachable"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 AnchorState = Literal["", "found", "missing", "unknown"]
-"""Empty where the address asks for no anchor, unknown where the page cannot be judged."""
+"""Empty if the address asks for no anchor, unknown if the page cannot be judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +20,12 @@ class Answer:
     verdict: Verdict
     checked: datetime
     status: int = 0
-    """The last HTTP status; 0 where there was no answer."""
+    """The last HTTP status; 0 if there was no answer."""
     target: str = ""
-    """The new address of one that has moved, with the anchor that its author asked for."""
+    """The new address if it has moved, with the anchor that the author asked for."""
     anchor: AnchorState = ""
     nearest: str = ""
     """The anchor of the page that looks most like a missing one."""
     reason: str = ""
     archived: str = ""
-    """The address of an archived copy, where one was looked for and found."""
+    """The address of an archived copy, if one was looked for and found."""

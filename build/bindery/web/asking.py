@@ -1,8 +1,8 @@
-"""Asking hosts: each has a queue of its own, in which nobody pushes.
+"""Asking hosts politely: each has its own queue.
 
-No two requests of one host are under way at once, a least time lies between them, and what a host
-says about robots and about coming back later is kept. A host that does not answer several times in
-a row is not asked again.
+Two requests to a host are never under way at once, and some time passes between them. What a host
+says about robots and about coming back later is respected. A host that fails several times in a row
+is not asked again.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Self
 from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from bindery.web.addresses import ReasonNotToAsk, find_host, leads_to_web
+from bindery.web.addresses import ReasonNotToAsk, find_host
 from bindery.web.fetch import Fault, Method, Reply, fetch, open_client
 from bindery.web.manners import Manners, read_retry_after
 from bindery.web.network import (
-    JudgedNetwork,
+    JudgedTransport,
     LookUp,
     find_proxy,
     look_up,
@@ -33,12 +35,12 @@ from bindery.web.walls import find_wall
 _MOST_FAILURES = 3
 _ROBOTS_HOPS = 5
 _PASSING = (429, 500, 502, 503, 504)
-"""Answers that may be others a little later."""
+"""Answers that may be different a little later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Tells the time, in seconds, and waits."""
+    """The time in seconds, and a way to wait."""
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -53,24 +55,24 @@ class _Queue:
     ready: float = 0.0
     """When the next request may begin, by the clock of the Asker."""
     delay: float = 0.0
-    """What the host itself asks for."""
+    """The delay that the host asks for."""
     failed: list[str] = field(default_factory=list)
-    """What was asked in vain since the last good answer."""
+    """The addresses that failed since the last good answer."""
     closed: Fault | None = None
-    """Why it is not asked any more."""
+    """Why the host is not asked again."""
     robots: Robots | Fault | None = None
     clients: dict[str, httpx.AsyncClient] = field(default_factory=dict)
-    """By the proxy that they go through; an empty one stands for none."""
+    """By the proxy that they go through; an empty one means none."""
 
     @property
     def is_failing(self) -> bool:
-        """Whether it is the host that fails, and not a page of it: it has failed several times in
-        a row, and on more than one page."""
+        """Whether the host fails and not one page of it: several failures in a row, on more than
+        one page."""
         return len(self.failed) >= _MOST_FAILURES and len(set(self.failed)) > 1
 
 
 class Asker:
-    """Asks, one request at a time of each host."""
+    """Asks each host one thing at a time. `agent` is the name by which hosts know it."""
 
     def __init__(
         self,
@@ -80,24 +82,33 @@ class Asker:
         look_up: LookUp = look_up,
         clock: Clock | None = None,
     ) -> None:
-        """Raises ConfigError where the environment names a proxy or a file of certificates that
-        cannot be used."""
+        """Raises ConfigError if the environment names a proxy or certificates that cannot be
+        used."""
         refuse_proxies()
         self.manners = manners
         self._agent = agent
         self._context = open_context()
         self._find_reason = find_reason
+        self._look_up = look_up
         self._clock = clock or Clock()
-        # Behind a proxy it is the proxy that looks names up: they are judged as they are written.
-        self._network = JudgedNetwork(look_up, find_reason, manners.hosts)
         self._queues: dict[str, _Queue] = {}
         self._slots = asyncio.Semaphore(manners.hosts)
         self.answered: set[str] = set()
         """Hosts that have answered anything at all."""
 
+    async def __aenter__(self) -> Self:
+        # A thread per host, so that a slow look-up delays no other host.
+        threads = ThreadPoolExecutor(self.manners.hosts)
+        asyncio.get_running_loop().set_default_executor(threads)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        for queue in self._queues.values():
+            for client in queue.clients.values():
+                await client.aclose()
+
     async def ask(self, method: Method, url: str, *, max_bytes: int) -> Reply | Fault:
-        """Ask where robots are allowed to. Comes back when the host has been given its time, and
-        what passes has had its retries."""
+        """Ask if robots.txt allows it. Returns after the delay of the host and any retries."""
         if reason := self._find_reason(url):
             return Fault("private", f"'{url}' is not on the web: {reason}")
         robots = await self._find_robots(url)
@@ -109,13 +120,6 @@ class Asker:
             reason = f"{find_host(url)}/robots.txt asks for a delay of {robots.delay:.0f} s"
             return Fault("robots", reason)
         return await self._request(method, url, max_bytes=max_bytes)
-
-    async def close(self) -> None:
-        """End all connections."""
-        for queue in self._queues.values():
-            for client in queue.clients.values():
-                await client.aclose()
-        self._network.close()
 
     async def _find_robots(self, url: str) -> Robots | Fault:
         queue = self._find_queue(url)
@@ -133,17 +137,17 @@ class Asker:
         for _ in range(_ROBOTS_HOPS):
             reply = await self._request("GET", address, max_bytes=MAX_BYTES, reads_all=True)
             if isinstance(reply, Fault):
-                return reply
+                return Robots() if reply.kind == "redirect" else reply
             location = reply.headers.get("location")
             if location is None or not 300 <= reply.status < 400:
                 break
-            # One that leads nowhere stands for no rules, as RFC 9309 has it.
+            # A redirect that leads nowhere means no rules, as in RFC 9309.
             try:
                 address = urljoin(address, location)
                 find_host(address)
             except ValueError:
                 return Robots()
-            if not leads_to_web(address) or self._find_reason(address):
+            if self._find_reason(address):
                 return Robots()
         else:
             return Robots()
@@ -188,16 +192,20 @@ class Asker:
             attempt += 1
 
     def _find_client(self, queue: _Queue, url: str) -> httpx.AsyncClient:
+        # A proxy looks names up itself, so behind one they are judged as they are written.
         proxy = find_proxy(url)
         if proxy not in queue.clients:
-            queue.clients[proxy] = open_client(
-                self._agent, self.manners.limit, self._context, self._network, proxy
+            transport = (
+                httpx.AsyncHTTPTransport(verify=self._context, proxy=proxy)
+                if proxy
+                else JudgedTransport(self._context, self._look_up, self._find_reason)
             )
+            queue.clients[proxy] = open_client(self._agent, self.manners.limit, transport)
         return queue.clients[proxy]
 
     def _note(self, queue: _Queue, url: str, result: Reply | Fault, attempt: int) -> float | None:
-        """Keep what an answer says of its host. Gives the seconds to wait before it is asked the
-        same again; None where it is not."""
+        """Keep what an answer says of its host. Returns the seconds to wait before the same is
+        asked again, or None if it is not."""
         if isinstance(result, Reply):
             return self._note_reply(queue, url, result, attempt)
         if result.kind == "redirect":  # the address is at fault and not the host
@@ -206,8 +214,8 @@ class Asker:
         if result.kind in ("certificate", "private") or (result.kind == "no-host" and attempt):
             queue.closed = result
         elif queue.is_failing:
-            queue.closed = Fault(result.kind, f"{result.reason}; nor to other questions before")
-        # What is slow once is mostly slow again, and a slow host has others to serve.
+            queue.closed = Fault(result.kind, f"{result.reason}; earlier requests failed too")
+        # What is slow once is mostly slow again.
         is_enough = attempt >= (1 if result.kind == "timeout" else self.manners.retries)
         return None if queue.closed or is_enough else self.manners.choose_wait(attempt)
 
@@ -223,7 +231,7 @@ class Asker:
         if reply.status == 429:
             queue.failed.append(url)
             if queue.is_failing:
-                queue.closed = Fault("throttled", "answers 429, and did so before")
+                queue.closed = Fault("throttled", "answers 429, as it did before")
         else:
             queue.failed.clear()
         if queue.closed or attempt >= self.manners.retries:

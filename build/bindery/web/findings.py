@@ -1,9 +1,10 @@
-"""What the web says of a book as findings, in the places where its addresses stand."""
+"""The answers of the web as findings, at the places where the addresses are written."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from bindery.check.inspect import Inspection
 from bindery.check.rules.rule import Rule
@@ -22,8 +23,8 @@ WEB_RULES: Mapping[str, Rule] = {rule.id: rule for rule in (DEAD, MOVED, ANCHOR)
 def find_faults(
     inspection: Inspection, addresses: Iterable[Address], answers: Mapping[str, Answer]
 ) -> list[Finding]:
-    """The findings on some addresses, in reading order, less those that the book excuses and at
-    the severity that it gives them."""
+    """The findings on some addresses, in reading order and with the severities of the book, without
+    those that it excuses."""
     found = sort_findings(
         finding
         for address in addresses
@@ -31,15 +32,13 @@ def find_faults(
         for finding in _report(address, answers[address.url])
     )
     severities = inspection.config.severities
-    kept = []
-    for finding in apply_excuses(found, inspection.book.chapters, WEB_RULES):
-        severity = severities.get(finding.rule, finding.severity)
-        # What is said of excuses is left out: not every run asks for every address.
-        if finding.rule in WEB_RULES and severity is not Severity.OFF:
-            kept.append(
-                Finding(finding.span, finding.rule, finding.message, finding.help, severity)
-            )
-    return kept
+    weighed = (
+        replace(finding, severity=severities.get(finding.rule, finding.severity))
+        for finding in apply_excuses(found, inspection.book.chapters, WEB_RULES)
+        # Findings on excuses are left out: not every run asks for every address.
+        if finding.rule in WEB_RULES
+    )
+    return [finding for finding in weighed if finding.severity is not Severity.OFF]
 
 
 def _report(address: Address, answer: Answer) -> Iterator[Finding]:
@@ -48,15 +47,15 @@ def _report(address: Address, answer: Answer) -> Iterator[Finding]:
         if answer.verdict == "dead":
             yield DEAD.find(span, f"'{url}' is dead: {answer.reason}", _help_dead(answer))
         if answer.verdict == "moved":
-            hint = "`bindery links --external --fix` writes it"
+            hint = "`bindery links --external --fix` writes the new address"
             if answer.anchor == "missing":
-                hint = "write it by hand: the new page lacks the anchor that is asked for"
+                hint = "change it by hand: the new page does not have the anchor"
             elif not span.path.endswith(".md"):
-                hint = "data are not mended by themselves: read the figure there again"
+                hint = "change it by hand: check that the number is still there"
             yield MOVED.find(span, f"'{url}' has moved to '{answer.target}'", hint)
         if answer.anchor == "missing":
             anchor = url.partition("#")[2]
-            hint = "open the page, and see where the text has gone"
+            hint = "open the page and find where the text has moved"
             if answer.nearest:
                 hint = f"did you mean '#{answer.nearest}'?"
             yield ANCHOR.find(span, f"the page has no anchor '#{anchor}'", hint)
@@ -68,7 +67,7 @@ def _help_dead(answer: Answer) -> str:
     url = answer.url
     if url.endswith(")") and url.count(")") > url.count("("):
         return f"did you mean '{url[:-1]}'? the bracket at the end is part of the address"
-    return "correct it or take it out; with --archive a copy in the Wayback Machine is looked for"
+    return "correct or remove it; --archive looks for a copy in the Wayback Machine"
 
 
 def summarise(
@@ -80,7 +79,7 @@ def summarise(
     left_out: Mapping[str, str],
     not_asked: int,
 ) -> str:
-    """The last line of a report: what was asked, what came out, and what was left out, and why."""
+    """The last line of a report: what was asked, the verdicts, and what was left out and why."""
     kept = list(answers)
     counts = Counter(answer.verdict for answer in kept)
     parts = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]
@@ -89,8 +88,8 @@ def summarise(
     parts += [f"{count_noun(missing, 'anchor')} missing"] * bool(missing)
     parts += [f"{count_noun(unknown, 'anchor')} that cannot be judged"] * bool(unknown)
     line = f"asked {count_noun(asked, 'link')} on {count_noun(hosts, 'host')}"
-    line += f", {known} known from before" if known else ""
-    line += f": {', '.join(parts) or 'nothing to tell'}"
+    line += f", {known} known from earlier runs" if known else ""
+    line += f": {', '.join(parts) or 'no verdicts'}"
     notes = [f"{not_asked} not asked yet"] * bool(not_asked)
     if left_out:
         reasons = Counter(left_out.values())

@@ -1,4 +1,4 @@
-"""What an answer means for a link: alive, moved, dead, behind a gate, or nothing for today."""
+"""What an answer means for a link: live, moved, dead, gated, or unknown today."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from itertools import takewhile
 from urllib.parse import parse_qsl, urldefrag, urlsplit, urlunsplit
 
 from bindery.web.answers import Answer, Verdict
@@ -37,28 +38,29 @@ def judge(url: str, trail: Trail, checked: datetime) -> Answer:
     end = trail.end
     if isinstance(end, Fault):
         return Answer(url, _OF_FAULTS.get(end.kind, "unreachable"), checked, reason=end.reason)
-    through = f"redirects to '{trail.last_url}', which " if trail.hops else ""
-    base = Answer(url, "live", checked, end.status)
+    status = end.status
+    verdict: Verdict = "unreachable"
+    reason = f"answers {status}"
     if wall := find_wall(end):
-        return replace(base, verdict="gated", reason=f"{through}{wall}" if through else wall)
-    if end.status in (404, 410):
-        reason = f"{through}answers {end.status}"
-        return replace(base, verdict="dead", reason=reason)
-    if end.status == 429:
-        return replace(base, verdict="throttled", reason=f"{through}answers 429")
-    if end.status >= 500:
-        return replace(base, verdict="unreachable", reason=f"{through}answers {end.status}")
-    if end.status >= 400:
-        return replace(base, verdict="gated", reason=f"{through}answers {end.status} to programs")
-    if not 200 <= end.status < 400:
-        return replace(base, verdict="unreachable", reason=f"{through}answers {end.status}")
-    return _judge_living(base, url, trail)
+        verdict, reason = "gated", wall
+    elif status in (404, 410):
+        verdict = "dead"
+    elif status == 429:
+        verdict = "throttled"
+    elif 400 <= status < 500:
+        verdict, reason = "gated", f"answers {status} to programs"
+    elif 200 <= status < 400:
+        return _judge_living(Answer(url, "live", checked, status), url, trail)
+    if trail.hops:
+        reason = f"redirects to '{trail.last_url}', which {reason}"
+    return Answer(url, verdict, checked, status, reason=reason)
 
 
 def _judge_living(base: Answer, url: str, trail: Trail) -> Answer:
-    """The verdict on an address that ends well: what is there may be another page."""
+    """The verdict on an address that leads to a page, which may be another one."""
     if trail.hops and _leads_to_login(url, trail.last_url):
-        reason = f"redirects to a login, '{_cut_query(trail.last_url)}'"
+        login = urldefrag(trail.last_url).url.partition("?")[0]
+        reason = f"redirects to a login, '{login}'"
         return replace(base, verdict="gated", reason=reason)
     target = _find_new_address(url, trail)
     answer = _judge_anchor(base, url, trail)
@@ -71,11 +73,9 @@ def _judge_living(base: Answer, url: str, trail: Trail) -> Answer:
 
 
 def _find_new_address(url: str, trail: Trail) -> str:
-    """The address that takes the place of an old one for good; nothing where the old one stays."""
+    """The address that permanently replaces an old one; empty if the old one stays."""
     target = ""
-    for hop in trail.hops:
-        if not hop.is_for_good:
-            break  # what comes behind it may be another page tomorrow
+    for hop in takewhile(lambda hop: hop.is_permanent, trail.hops):
         target = hop.target
     old, new = urlsplit(url), urlsplit(target)
     if not target or old.hostname in _PERMALINK_HOSTS or _is_signed(target):
@@ -107,14 +107,13 @@ def _judge_anchor(base: Answer, url: str, trail: Trail) -> Answer:
 
 
 def _is_signed(url: str) -> bool:
-    """Whether an address is good for a while only, and for whom it was made."""
+    """Whether an address was made for one reader and expires."""
     names = [name.lower() for name, _ in parse_qsl(urlsplit(url).query, keep_blank_values=True)]
     return any(name in _SIGNS or name.startswith("x-amz-") for name in names)
 
 
 def _is_localised(before: list[str], after: list[str]) -> bool:
-    """Whether nothing changes but that a language is put in, which differs from reader to
-    reader."""
+    """Whether the only change is a language in the path, which depends on the reader."""
     if len(after) != len(before) + 1:
         return False
     place = next((n for n, name in enumerate(after) if before[n : n + 1] != [name]), 0)
@@ -131,8 +130,8 @@ def _leads_to_login(url: str, target: str) -> bool:
 
 
 def _leads_to_front(url: str, target: str) -> bool:
-    """Whether a page was replaced by the front page: of its own host, or of another one where it
-    lay too deep to be the front page of something."""
+    """Whether a page was replaced by a front page: that of its own host, or that of another host if
+    the page was too deep to be a front page itself."""
     old, new = urlsplit(url), urlsplit(target)
     names = [name for name in old.path.split("/") if name]
     if not _FRONT.fullmatch(new.path.strip("/")) or new.query or not names:
@@ -141,7 +140,3 @@ def _leads_to_front(url: str, target: str) -> bool:
         return False
     hosts = [(parts.hostname or "").removeprefix("www.") for parts in (old, new)]
     return hosts[0] == hosts[1] or len(names) > 1
-
-
-def _cut_query(url: str) -> str:
-    return urldefrag(url).url.partition("?")[0]

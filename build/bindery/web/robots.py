@@ -1,4 +1,4 @@
-"""`robots.txt`, as RFC 9309 reads it: the longest rule that matches decides, and a tie allows."""
+"""`robots.txt` as in RFC 9309: the longest rule that matches decides, and a tie allows."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from urllib.parse import quote, unquote, urlsplit
 
 AGENT = "bindery"
 MAX_BYTES = 500 << 10
-"""What of the file has to be read, by the same document."""
-_DELAY = re.compile(r"(?=\.?\d)(\d*)(\.\d*)?", re.ASCII)
+"""How much of the file has to be read, by the same document."""
+_DELAY = re.compile(r"\d+(\.\d*)?|\.\d+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Robots:
-    """What a host allows to us. The empty one allows everything."""
+    """What a host allows us. The empty one allows everything."""
 
     rules: tuple[tuple[str, bool], ...] = ()
     """Patterns, and whether what they match is allowed."""
     delay: float = 0.0
-    """Seconds that it wants between two requests."""
+    """Seconds between two requests."""
 
     def allows(self, url: str) -> bool:
         parts = urlsplit(url)
@@ -30,25 +30,21 @@ class Robots:
 
 
 def parse_robots(text: str, agent: str = AGENT) -> Robots:
-    """The rules for our agent; those for all agents where none is named as we are."""
+    """The rules for our agent; those for all agents if ours is not named."""
     groups: dict[str, list[tuple[str, str]]] = {}
     names: list[str] = []
     is_open = False
     for key, value in _read_lines(text):
         if key == "user-agent":
-            names = names if is_open else []
-            is_open = True
-            # Only what may concern us is kept: some files name every agent there is.
-            if (name := value.lower()) in (agent.lower(), "*") and name not in names:
-                names.append(name)
-                groups.setdefault(name, [])
+            names = [*names, value.lower()] if is_open else [value.lower()]
+            groups.setdefault(value.lower(), [])
         else:
-            is_open = False
-            for name in names:
+            for name in dict.fromkeys(names):
                 groups[name].append((key, value))
-    entries = groups.get(agent.lower(), groups.get("*", []))
+        is_open = key == "user-agent"
+    entries = groups.get(agent, groups.get("*", []))
     rules = [(_normalise(v), k == "allow") for k, v in entries if k in ("allow", "disallow") and v]
-    delays = [_read_seconds(value) for key, value in entries if key == "crawl-delay"]
+    delays = [float(v) for k, v in entries if k == "crawl-delay" and _DELAY.fullmatch(v)]
     return Robots(tuple(rules), max(delays, default=0.0))
 
 
@@ -60,18 +56,13 @@ def _read_lines(text: str) -> Iterator[tuple[str, str]]:
             yield key, value.strip()
 
 
-def _read_seconds(text: str) -> float:
-    match = _DELAY.fullmatch(text)
-    return float(f"0{match[1][:9]}{match[2] or ''}") if match else 0.0
-
-
 def _normalise(path: str) -> str:
     """The same path in the same letters, however it is percent-encoded."""
     return quote(unquote(path), safe="/*$?&=:;,+@!~'()")
 
 
 def _matches(pattern: str, path: str) -> bool:
-    # Not by a regular expression: a file of somebody else could make one run for ever.
+    # Not a regular expression: a hostile file could make one run forever.
     first, *pieces = pattern.removesuffix("$").split("*")
     if not path.startswith(first):
         return False

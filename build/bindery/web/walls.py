@@ -1,4 +1,4 @@
-"""Answers that are meant for programs and not for readers: walls, challenges, gates."""
+"""Answers for programs and not for readers: bot defences, logins, paywalls."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ _GATES = {
     402: "it wants to be paid",
     403: "it does not answer programs",
     407: "a proxy wants a password",
-    451: "it is barred by law here",
+    451: "it is blocked for legal reasons",
     999: "it does not answer programs",
 }
 
 
 def find_wall(reply: Reply) -> str:
-    """Why a program is not let through; nothing where it is."""
+    """Why a program is not let through; empty if it is."""
     headers = reply.headers
     server = headers.get("server", "").lower()
-    if headers.get("cf-mitigated") or (server == "cloudflare" and reply.status in (403, 503)):
-        return f"Cloudflare answers {reply.status} to programs"
-    if headers.get("x-vercel-mitigated"):
-        return f"Vercel answers {reply.status} to programs"
-    if headers.get("x-amzn-waf-action"):
-        return f"the firewall of Amazon answers {reply.status} to programs"
-    if server.startswith("akamai") and reply.status in (403, 503):
-        return f"Akamai answers {reply.status} to programs"
-    if "x-datadome" in headers and reply.status == 403:
-        return f"DataDome answers {reply.status} to programs"
+    is_refused = reply.status in (403, 503)
+    walls = {
+        "Cloudflare": headers.get("cf-mitigated") or (server == "cloudflare" and is_refused),
+        "Vercel": headers.get("x-vercel-mitigated"),
+        "the firewall of Amazon": headers.get("x-amzn-waf-action"),
+        "Akamai": server.startswith("akamai") and is_refused,
+        "DataDome": "x-datadome" in headers and reply.status == 403,
+    }
+    for name, is_there in walls.items():
+        if is_there:
+            return f"{name} answers {reply.status} to programs"
     if reply.status in _GATES:
         return f"answers {reply.status}: {_GATES[reply.status]}"
     return ""

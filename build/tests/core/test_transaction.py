@@ -12,7 +12,7 @@ import pytest
 from bindery.check.inspect import inspect_book
 from bindery.core.model import BookError
 from bindery.core.transaction import Change, change_files, find_obstacle
-from bindery.web.mending import plan_mending, write_mending
+from bindery.web.fixing import plan_fixes, write_fixes
 from killing import read_tree
 from needs import need
 
@@ -204,9 +204,9 @@ def test_new_addresses_are_not_written_into_locked_files(make_book: BookMaker) -
     old, new = "https://example.org/old", "https://example.org/new"
     root = make_book({"a.md": f"# A\n\n<{old}>\n", "b.md": f"# B\n\n<{old}>\n"})
     (root / "a.md").chmod(0o444)
-    mending = plan_mending(inspect_book(root), {old: new})
-    write_mending(root, mending)
-    assert [finding.message for finding in mending.findings] == [
+    fixes = plan_fixes(inspect_book(root), {old: new})
+    write_fixes(root, fixes)
+    assert [finding.message for finding in fixes.findings] == [
         "'a.md' is read-only, and stays as it is"
     ]
     assert old in (root / "a.md").read_text()

@@ -1,4 +1,4 @@
-"""`bindery links`: the second opinion on the links of the outputs, or the word of the web."""
+"""`bindery links`: a second opinion on the links of the outputs, or the answers of the web."""
 
 from __future__ import annotations
 
@@ -33,24 +33,26 @@ _WEB_OPTIONS = ("since", "fix", "dry_run", "archive", "delay")
 @click.option(
     "--external",
     is_flag=True,
-    help="Ask the web about every link of the book, politely, and remember.",
+    help="Ask the web about every link of the book, politely, and remember the answers.",
 )
 @click.option(
     "--since",
     default="",
     metavar="REV",
     show_default=False,
-    help="Web: only links on lines that are new since then.",
+    help="Web: only links on lines added since then.",
 )
 @click.option("--fix", is_flag=True, help="Web: write new addresses into the chapters.")
 @click.option("--dry-run", is_flag=True, help="Web: show what --fix would change.")
-@click.option("--archive", is_flag=True, help="Web: look for copies of dead pages in the archive.")
+@click.option(
+    "--archive", is_flag=True, help="Web: look for copies of dead pages in the Wayback Machine."
+)
 @click.option(
     "--delay",
-    type=float,
+    type=click.FloatRange(min=1.0),
     default=1.0,
     metavar="SECONDS",
-    help="Web: least time between two requests of a host.",
+    help="Web: time between two requests to a host, at least 1.",
 )
 @click.pass_context
 def links(
@@ -66,34 +68,28 @@ def links(
     archive: bool,
     delay: float,
 ) -> None:
-    """Hold every link of the built outputs against its source, with linkchecker as a second
+    """Compare every link of the built outputs with its source, with linkchecker as a second
     opinion; with --external ask the web instead."""
     from bindery.check.inspect import inspect_book
 
     if external:
-        from bindery.cli.commands.links_external import check_web
+        from bindery.cli.commands.links_external import Web, Wishes, ask_web
+        from bindery.web.manners import Manners
 
-        refuse_given(context, ("out",), "belongs to the built outputs", "leave out --external")
+        refuse_given(context, ("out",), "is for the built outputs", "leave out --external")
+        if not fix:
+            refuse_given(context, ("dry_run",), "shows what --fix would change", "add --fix")
         inspection = inspect_book(root)
-        status = check_web(
-            inspection,
-            since=since,
-            fix=fix,
-            dry_run=dry_run,
-            archive=archive,
-            shelf_life=timedelta(days=inspection.config.link_days),
-            delay=delay,
-            output=output,
-            quiet=quiet,
-        )
-        raise SystemExit(status)
+        shelf_life = timedelta(days=inspection.config.link_days)
+        wishes = Wishes(since, fix, dry_run, archive, shelf_life, output, quiet)
+        raise SystemExit(ask_web(inspection, wishes, Web(Manners(delay=delay))))
     from bindery.book.this_edition import find_edition
     from bindery.check.baseline_use import read_listed, sift_listed
     from bindery.crawl.outputs import crawl_outputs
 
     refuse_given(context, _WEB_OPTIONS, "is for links to the web", "add --external")
     inspection = inspect_book(root)
-    read_listed(inspection.config)  # a list that is broken is told before anything is crawled
+    read_listed(inspection.config)  # reports a broken list before the crawl
     edition = find_edition(inspection.config)
     folder = find_out(root, out)
     with show_progress("links", len(inspection.book.chapters), quiet) as progress:
@@ -102,5 +98,4 @@ def links(
     if sifted.accepted:
         summary += f", {count_noun(len(sifted.accepted), 'finding')} of them accepted"
     print_findings(sifted.fresh, inspection, output, summary=summary)
-    findings = list(sifted.fresh)
-    raise SystemExit(FINDINGS if findings else CLEAN)
+    raise SystemExit(FINDINGS if sifted.fresh else CLEAN)

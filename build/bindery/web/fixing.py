@@ -1,10 +1,10 @@
-"""New addresses in the place of old ones: in the destinations of links, and nowhere else."""
+"""Write new addresses in place of old ones: in the destinations of links, and nowhere else."""
 
 from __future__ import annotations
 
 import difflib
 import html
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -14,35 +14,29 @@ from bindery.check.inspect import Inspection
 from bindery.core.model import Chapter, Finding, Link, Severity, Span, ToWeb
 from bindery.core.transaction import Change, Texts, change_files, find_obstacle
 from bindery.markdown.chapter_reader import parse_chapter
-from bindery.web.addresses import find_place
+from bindery.web.addresses import find_place, is_generated
 
 RULE = "web-moved"
-_WHY_NOT = "write the new address by hand"
 
 
 @dataclass(frozen=True, slots=True)
-class Mending:
-    """Chapters as they would be, and what cannot be mended."""
+class Fixes:
+    """The chapters as they would be, and findings on what cannot be fixed."""
 
-    edits: Mapping[str, Sequence[Edit]]
-    """By path of the chapter."""
-    texts: Mapping[str, tuple[str, str]]
+    count: int
+    """How many places change."""
+    texts: Texts
     """The text of each chapter before and after."""
     findings: tuple[Finding, ...]
 
-    @property
-    def count(self) -> int:
-        return sum(map(len, self.edits.values()))
 
+def plan_fixes(inspection: Inspection, targets: Mapping[str, str]) -> Fixes:
+    """The changes that write new addresses, `targets` by the old ones, into the chapters.
 
-def plan_mending(inspection: Inspection, targets: Mapping[str, str]) -> Mending:
-    """What it takes to write new addresses, `targets` by the old ones, into the chapters.
-
-    Only the places of links are written to, so an address that begins like another one is not
-    touched with it. A chapter that has changed since it was read stays as it is, and so does what
-    `bindery fill` has written.
+    Only the places of links are written to. A chapter that has changed since it was read stays as
+    it is, and so does what `bindery fill` has written.
     """
-    edits: dict[str, Sequence[Edit]] = {}
+    count = 0
     texts: dict[str, tuple[str, str]] = {}
     findings: list[Finding] = []
     for chapter in inspection.book.chapters:
@@ -52,7 +46,7 @@ def plan_mending(inspection: Inspection, targets: Mapping[str, str]) -> Mending:
             if (
                 isinstance(old, ToWeb)
                 and old.url in targets
-                and not _is_generated(inspection, find_place(chapter, link))
+                and not is_generated(inspection, find_place(chapter, link))
             ):
                 links[link] = targets[old.url]
         if not links:
@@ -60,75 +54,62 @@ def plan_mending(inspection: Inspection, targets: Mapping[str, str]) -> Mending:
         if obstacle := find_obstacle(inspection.tree.root, chapter.path):
             findings.append(_refuse(Span.whole(chapter.path), *obstacle))
             continue
-        text = _read_text(inspection.tree.root / chapter.path)
+        text = (inspection.tree.root / chapter.path).read_bytes().decode("utf-8", "replace")
         if read_source(text) != chapter.source:
-            message = f"'{chapter.path}' has changed meanwhile, so it stays as it is"
-            findings.append(_refuse(Span.whole(chapter.path), message, "run this once more"))
+            message = f"'{chapter.path}' has changed while the web was asked"
+            findings.append(_refuse(Span.whole(chapter.path), message, "run this again"))
             continue
         planned = []
         for link, target in links.items():
             edit = _plan_edit(chapter, link, target)
             if edit is None:
-                message = f"the address '{link.raw}' cannot be written anew here"
-                findings.append(_refuse(find_place(chapter, link), message, _WHY_NOT))
+                message = f"cannot replace the address '{link.raw}' here"
+                findings.append(_refuse(find_place(chapter, link), message))
             else:
                 planned.append(edit)
         planned = list(dict.fromkeys(planned))  # links that share a definition share its edit
         after = apply_edits(text, planned)
         if not _is_as_planned(chapter, links, after, inspection):
-            message = f"new addresses would change more than links in '{chapter.path}'"
-            findings.append(_refuse(Span.whole(chapter.path), message, _WHY_NOT))
+            message = f"the new addresses would change more than links in '{chapter.path}'"
+            findings.append(_refuse(Span.whole(chapter.path), message))
         elif planned:
-            edits[chapter.path], texts[chapter.path] = planned, (text, after)
-    return Mending(edits, texts, tuple(findings))
+            texts[chapter.path] = text, after
+            count += len(planned)
+    return Fixes(count, texts, tuple(findings))
 
 
-def write_mending(root: Path, mending: Mending, finish: Callable[[], Texts] | None = None) -> Texts:
-    """Put the new texts in place, and with them what `finish` then gives, all of it or nothing.
-    Gives back what `finish` has changed.
+def write_fixes(root: Path, fixes: Fixes, finish: Callable[[], Texts] | None = None) -> Texts:
+    """Write the new texts, and then what `finish` returns: all of it or nothing. Returns what
+    `finish` has changed.
 
-    Raises BookError where one has changed since, and OSError where the disk does."""
-    if not mending.texts:
+    Raises BookError if a chapter has changed since, and OSError if the disk fails.
+    """
+    if not fixes.texts:
         return {}
-    return change_files(root, Change("links --external --fix", RULE, mending.texts), finish)
+    return change_files(root, Change("links --external --fix", RULE, fixes.texts), finish)
 
 
-def format_mending(mending: Mending) -> str:
+def format_fixes(fixes: Fixes) -> str:
     """A unified diff of what would change."""
     lines = []
-    for path, (before, after) in sorted(mending.texts.items()):
+    for path, (before, after) in sorted(fixes.texts.items()):
         pair = before.splitlines(keepends=True), after.splitlines(keepends=True)
         for line in difflib.unified_diff(*pair, f"a/{path}", f"b/{path}"):
             lines.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
     return "".join(lines)
 
 
-def _refuse(span: Span, message: str, hint: str) -> Finding:
+def _refuse(span: Span, message: str, hint: str = "write the new address by hand") -> Finding:
     return Finding(span, RULE, message, hint, Severity.WARNING)
 
 
-def _is_generated(inspection: Inspection, span: Span) -> bool:
-    return any(
-        region.opening.line <= span.line <= region.closing.line
-        for region in inspection.quotations[span.path].regions
-    )
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""  # it is not what was read before
-
-
 def _plan_edit(chapter: Chapter, link: Link, target: str) -> Edit | None:
-    """The edit that writes a new address where the old one is typed; None where it cannot be
-    found there."""
+    """The edit that replaces an address; None if the old one is not found at its place."""
     span = find_place(chapter, link)
     raws = [link.raw]
     if link.label:
         raws = [d.raw for d in chapter.definitions if d.destination_span == span]
-    elif link.kind.startswith("html"):  # of these the parser has undone the escapes
+    elif link.kind.startswith("html"):  # the parser has removed the escapes
         raws.append(html.escape(link.raw))
     line = chapter.lines[span.line - 1]
     for raw in filter(None, raws):
@@ -140,7 +121,7 @@ def _plan_edit(chapter: Chapter, link: Link, target: str) -> Edit | None:
 
 
 def _write_destination(link: Link, raw: str, target: str) -> str:
-    """An address as it can be typed in the place of `raw`."""
+    """An address as it can be typed in place of `raw`."""
     written = quote(target, safe="%/:?#[]@!$&'()*+,;=~-._|")
     if link.kind.startswith("html"):
         return html.escape(written)
@@ -150,7 +131,7 @@ def _write_destination(link: Link, raw: str, target: str) -> str:
         written = written.replace("(", "%28").replace(")", "%29")
     if link.kind != "autolink" and html.unescape(written) != written:
         written = written.replace("&", "&amp;")
-    return written.replace("|", "%7C")  # which would end the cell of a table
+    return written.replace("|", "%7C")  # it would end the cell of a table
 
 
 def _is_balanced(text: str) -> bool:
@@ -165,8 +146,7 @@ def _is_balanced(text: str) -> bool:
 def _is_as_planned(
     chapter: Chapter, links: Mapping[Link, str], after: str, inspection: Inspection
 ) -> bool:
-    """Whether the new text has the same links in the same order, and those that were to lead to
-    new addresses do."""
+    """Whether the new text has the same links in the same order, with the new addresses."""
     fresh = parse_chapter(chapter.path, read_source(after), maths=inspection.config.maths)
     found = [_normalise(link.destination) for link in fresh.links]
     wanted = [_normalise(links.get(link, link.destination)) for link in chapter.links]
@@ -174,5 +154,5 @@ def _is_as_planned(
 
 
 def _normalise(url: str) -> str:
-    """The same address in the same letters, however its signs are written."""
+    """The same address in the same letters, however it is percent-encoded."""
     return quote(url, safe="%/:?#[]@!$&'*+,;=~-._")

@@ -1,0 +1,193 @@
+"""A book prints when its links to the web were last asked, and what they answered."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from bindery.book.this_edition import find_edition
+from bindery.check.inspect import inspect_book
+from bindery.render.appendix import (
+    TITLE,
+    WEB_TITLE,
+    append_appendix,
+    find_appendix,
+)
+from bindery.web.answers import Answer
+from bindery.web.memory import format_memory
+from evidence_book import EPOCH, FILES
+from lxml import html as lxml_html
+from validators import run_epubcheck
+
+if TYPE_CHECKING:
+    from conftest import BookMaker, Runner
+
+FIRST = datetime(2026, 11, 19, 23, 59, tzinfo=UTC)
+SECOND = FIRST + timedelta(minutes=2)
+ARCHIVED = "https://web.archive.org/web/2024/https://gamma.net/gone"
+ANSWERS = (
+    Answer("https://alpha.net/a", "live", FIRST, 200),
+    Answer("https://alpha.net/a#b", "live", SECOND, 200, anchor="missing"),
+    Answer("https://beta.net/old", "moved", SECOND, 200, target="https://beta.net/new"),
+    Answer("https://gamma.net/gone", "dead", SECOND, 404, reason="answers 404", archived=ARCHIVED),
+    Answer("https://delta.net/w?a=1&b=2", "gated", SECOND, 403, reason="answers 403: a *wall*"),
+    Answer("https://slow.net/", "unreachable", SECOND, reason="no answer within 20 s"),
+    Answer("https://nowhere.net/in-the-book", "live", SECOND, 200),
+)
+CHAPTERS = {
+    "a.md": """# Start
+
+[manual](https://alpha.net/a), [its part](https://alpha.net/a#b "By its author"),
+[part](https://alpha.net/a#b), <https://beta.net/old>, [unasked](https://new.net/).
+
+## Walls
+
+<a href="https://delta.net/w?a=1&amp;b=2">wall</a> and [by label][gone], [example](https://example.com/).
+
+[gone]: https://gamma.net/gone
+""",
+    "b.md": """# Network
+
+[slow](https://slow.net/), [gone](https://gamma.net/gone), [here](a.md).
+""",
+}
+TITLES = {
+    "manual": "answered on 2026-11-19",
+    "its part": "By its author",
+    "part": "answered on 2026-11-20; the page had no such anchor",
+    "https://beta.net/old": "moved to https://beta.net/new, seen on 2026-11-20",
+    "unasked": None,
+    "wall": "let no program in when asked on 2026-11-20",
+    "by label": f"gone when asked on 2026-11-20; a copy: {ARCHIVED}",
+    "example": None,
+    "slow": "gave no answer when asked on 2026-11-20",
+    "gone": f"gone when asked on 2026-11-20; a copy: {ARCHIVED}",
+    "here": None,
+}
+SECTION = (
+    "This book leads to 7 addresses on the web. 6 of them were asked on 2026-11-19 (1) and "
+    "2026-11-20 (5): 2 answered, 1 has moved, 1 was gone, 1 let no program in, 1 gave no answer. "
+    "Gone when asked: "
+    f"https://gamma.net/gone: answers 404, asked on 2026-11-20; a copy: {ARCHIVED}. "
+    "In Start: Walls; Network. "
+    "Closed to programs, though perhaps not to readers: "
+    "https://delta.net/w?a=1&b=2: answers 403: a *wall*, asked on 2026-11-20. In Start: Walls."
+)
+
+
+@pytest.fixture(autouse=True)
+def on_one_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All editions are of the same day."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+
+
+def make_asked_book(make_book: BookMaker, changes: Mapping[str, str] | None = None) -> Path:
+    return make_book({**CHAPTERS, "links.jsonl": format_memory(ANSWERS), **(changes or {})})
+
+
+def list_titles(*pages: str) -> dict[str, str | None]:
+    """The title of each link in the text of pages, by what the link says."""
+    trees = [lxml_html.fromstring(page.encode()) for page in pages]
+    links = [link for tree in trees for link in tree.xpath("//p//a[not(@class='back')]")]
+    return {" ".join(link.text_content().split()): link.get("title") for link in links}
+
+
+def read_text(tree: Any) -> str:
+    return " ".join(tree.text_content().split())
+
+
+def test_links_say_when_they_answered(make_book: BookMaker, run_bindery: Runner) -> None:
+    """A link without a title says what is known of it, and the appendix says it of all links, on
+    the site and in the EPUB."""
+    root = make_asked_book(make_book)
+    for verb in ("html", "epub"):
+        ended = run_bindery(verb, folder=root)
+        assert ended.status == 0, ended.stderr
+    site = root / "dist" / "site"
+    pages = [(site / f"{n}.html").read_text("utf-8") for n in ("a", "b", "links-to-the-web/index")]
+    with zipfile.ZipFile(root / "dist" / "book.epub") as archive:
+        files = [archive.read(f"EPUB/text/ch00{n}.xhtml").decode() for n in (1, 2, 3)]
+        assert WEB_TITLE in archive.read("EPUB/nav.xhtml").decode()
+    for *chapters, appendix in (pages, files):
+        titles = list_titles(*chapters)
+        assert {text: titles[text] for text in TITLES} == TITLES
+        assert SECTION in read_text(lxml_html.fromstring(appendix.encode()))
+    places = lxml_html.fromstring(pages[2]).xpath("//article//li//a[@class='book']/@href")
+    assert places == ["../a.html#walls", "../b.html", "../a.html#walls"]
+
+
+@pytest.mark.nightly
+def test_the_validator_finds_no_fault_in_titles(make_book: BookMaker, run_bindery: Runner) -> None:
+    """EPUBCheck reports neither an error nor a warning."""
+    root = make_asked_book(make_book)
+    assert run_bindery("epub", folder=root).status == 0
+    status, report = run_epubcheck(root / "dist" / "book.epub")
+    assert status == 0, report
+
+
+@pytest.mark.needs("pdftotext")
+def test_the_pdf_lists_what_was_gone(make_book: BookMaker, run_bindery: Runner) -> None:
+    """On paper the appendix says what titles say on a screen."""
+    root = make_asked_book(make_book)
+    ended = run_bindery("pdf", folder=root)
+    assert ended.status == 0, ended.stderr
+    command = ["pdftotext", str(root / "dist" / "book.pdf"), "-"]
+    read = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    last = " ".join(read.stdout.split("\f")[-2].replace("\u2022", "").split())
+    last = re.sub(r"\s\(p\.\s+\d\)", "", last).replace("https:// web", "https://web")
+    assert SECTION in last
+
+
+def test_links_follow_the_numbers(make_book: BookMaker, run_bindery: Runner) -> None:
+    """In a book that quotes numbers, their appendix ends with a section on links."""
+    chapter = next(path for path in FILES if path.endswith(".md"))
+    text = f"{FILES[chapter]}\n<https://alpha.net/a>\n"
+    root = make_book({**FILES, chapter: text, "links.jsonl": format_memory(ANSWERS)})
+    assert run_bindery("fill", folder=root).status == 0
+    inspection = inspect_book(root)
+    appendix = find_appendix(append_appendix(inspection, find_edition(inspection.config)))
+    assert appendix is not None
+    assert appendix.title == TITLE
+    assert [anchor.title for anchor in appendix.anchors if anchor.level == 2][-1] == WEB_TITLE
+    assert "1 of them was asked on 2026-11-19: 1 answered." in appendix.source
+
+
+def test_a_book_that_asked_nobody_prints_nothing(make_book: BookMaker, run_bindery: Runner) -> None:
+    """Without answers on links of the book there is neither a title nor an appendix."""
+    for answers in ((), ANSWERS[-1:]):
+        root = make_asked_book(make_book, {"links.jsonl": format_memory(answers)})
+        assert run_bindery("html", folder=root).status == 0
+        site = root / "dist" / "site"
+        titles = list_titles(*((site / f"{name}.html").read_text("utf-8") for name in "ab"))
+        assert {title for title in titles.values() if title} == {"By its author"}
+        assert not (site / "links-to-the-web").exists()
+        shutil.rmtree(root)
+
+
+def test_only_links_loads_what_asks_the_web(
+    make_book: BookMaker, child_environment: dict[str, str]
+) -> None:
+    """Building a book does not even load it."""
+    root = make_asked_book(make_book)
+    code = (
+        "import sys; from bindery.cli import main as cli\n"
+        "sys.argv = ['bindery', 'html', '--quiet']\n"
+        "try: cli.main()\n"
+        "except SystemExit as stop: assert not stop.code, stop.code\n"
+        "names = ('httpx', 'bindery.web.asking', 'bindery.web.network')\n"
+        "print([name for name in names if name in sys.modules])"
+    )
+    command = [sys.executable, "-c", code]
+    ended = subprocess.run(
+        command, cwd=root, env=child_environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[-1] == "[]"
