@@ -238,22 +238,22 @@ def test_another_schema_is_refused(number: object) -> None:
         (
             [{"time": 1}],
             {"time": "ms"},
-            "'units.time': 'ms' is no base unit; store seconds, with the unit 's' and 'seconds' ",
+            "'units.time': 'ms' is not a base unit; store seconds, with the unit 's' and 'seconds' ",
         ),
         (
             [{"rate": 1}],
             {"rate": "GBps"},
-            "'units.rate': 'GBps' is no base unit; store bytes per second, with the unit 'B/s' ",
+            "'units.rate': 'GBps' is not a base unit; store bytes per second, with the unit 'B/s' ",
         ),
         (
             [{"rate_gbps": 1}],
             {"rate_gbps": "B/s"},
-            "'units.rate_gbps': the name says 'gbps', which is no base unit; store bytes per ",
+            "'units.rate_gbps': the name says 'gbps', which is not a base unit; store bytes per ",
         ),
         (
             [{"x": 1}, {"time_ms": 2}],
             {"x": "1"},
-            "'results.1.time_ms': the name says 'ms', which is no base unit; store seconds, with ",
+            "'results.1.time_ms': the name says 'ms', which is not a base unit; store seconds, with ",
         ),
         (
             [{"seconds_median": 1}],
@@ -263,17 +263,17 @@ def test_another_schema_is_refused(number: object) -> None:
         (
             [{"share": 1}],
             {"share": "%"},
-            "'units.share': '%' is no base unit; store the ratio itself, with the unit '1'",
+            "'units.share': '%' is not a base unit; store the ratio itself, with the unit '1'",
         ),
         (
             [{"rate": 1}],
             {"rate": "hertz"},
-            "'units.rate': 'hertz' is no unit that is known",
+            "'units.rate': 'hertz' is not a known unit",
         ),
         (
             [{"bits_per_second": 1}],
             {"bits_per_second": "1"},
-            "'units.bits_per_second': the name says 'bits', which is no base unit; store bytes",
+            "'units.bits_per_second': the name says 'bits', which is not a base unit; store bytes",
         ),
         (
             [{"weight_bits": 1}],

@@ -175,7 +175,7 @@ def run(
         if not paths:
             print("every text is as it was stored")
         return
-    from bindery.evidence.units import parse_bytes, parse_seconds
+    from bindery.core.units import parse_bytes, parse_seconds
     from bindery.runs.record_run import Limits, plan_run, record_run
 
     limits = Limits(
