@@ -99,8 +99,8 @@ def _list_units() -> Iterator[tuple[str, Unit]]:
         is_data = base in ("B", "B/s")
         yield from ((name, Unit(base, size)) for name in names)
         if base in ("s", "W", "J", "V", "A"):
-            for prefixes, stems in ((_SMALL, names), (_SMALL_WORDS, words)):
-                for prefix, scale in prefixes.items():
+            for scales, stems in ((_SMALL, names), (_SMALL_WORDS, words)):
+                for prefix, scale in scales.items():
                     yield from ((prefix + stem, Unit(base, size * scale)) for stem in stems)
         if base in ("s", "V", "A"):
             continue
@@ -128,7 +128,9 @@ def read_unit(name: str) -> Unit | None:
 
 
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_BYTES = {name.lower(): unit.size for name, unit in reversed(UNITS.items()) if unit.base == "B"}
+_BYTES = {
+    name.lower(): unit.size for name, unit in UNITS.items() if name.endswith(("B", "byte", "bytes"))
+}
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", re.ASCII)
 
 

@@ -30,6 +30,7 @@ from pydantic import (
 from bindery.core.build_date import read_epoch
 from bindery.core.model import Finding, Span
 from bindery.core.repository import RECORDS_FOLDER, Tree
+from bindery.core.units import BASE_UNITS
 from bindery.evidence import seals, units
 
 FOLDER = RECORDS_FOLDER
@@ -133,7 +134,7 @@ Time = Annotated[datetime, BeforeValidator(_check_time, json_schema_input_type=d
 Count = Annotated[int, Field(strict=True, ge=0)]
 Number = Annotated[float, Field(strict=True)]
 # Checked together with the name of the column, which says more of what is wrong.
-Unit = Annotated[str, WithJsonSchema({"type": "string", "enum": list(units.BASE_UNITS)})]
+Unit = Annotated[str, WithJsonSchema({"type": "string", "enum": list(BASE_UNITS)})]
 Digest = Annotated[str, Field(pattern=rf"^[0-9a-f]{{{seals.DIGITS}}}$")]
 
 
@@ -329,7 +330,7 @@ def _check_units(given: Mapping[str, str], rows: Sequence[Mapping[str, Scalar]])
                 first = next(n for n, cells in enumerate(rows) if key in cells)
                 raise MisplacedError(("results", first, key), reason)
             bound = units.find_bound_unit(key)
-            advice = f"write '{bound}'" if bound else f"one of: {', '.join(units.BASE_UNITS)}"
+            advice = f"write '{bound}'" if bound else f"one of: {', '.join(BASE_UNITS)}"
             raise MisplacedError(("units",), f"the column '{key}' has no unit; {advice}")
 
 

@@ -238,7 +238,7 @@ def test_another_schema_is_refused(number: object) -> None:
         (
             [{"time": 1}],
             {"time": "ms"},
-            "'units.time': 'ms' is not a base unit; store seconds, with the unit 's' and 'seconds' ",
+            "'units.time': 'ms' is not a base unit; store seconds, with the unit 's' and ",
         ),
         (
             [{"rate": 1}],
@@ -253,7 +253,7 @@ def test_another_schema_is_refused(number: object) -> None:
         (
             [{"x": 1}, {"time_ms": 2}],
             {"x": "1"},
-            "'results.1.time_ms': the name says 'ms', which is not a base unit; store seconds, with ",
+            "'results.1.time_ms': the name says 'ms', which is not a base unit; store seconds",
         ),
         (
             [{"seconds_median": 1}],
