@@ -92,8 +92,8 @@ _ALONE = (
 
 
 def _list_units() -> Iterator[tuple[str, Unit]]:
-    for base, size, names in _ALONE:
-        yield from ((name, Unit(base, size)) for name in names.split())
+    for base, size, alone in _ALONE:
+        yield from ((name, Unit(base, size)) for name in alone.split())
     for base, size, short, long in _WITH_PREFIXES:
         names, words = [*short.split(), *long.split()], long.split()
         is_data = base in ("B", "B/s")

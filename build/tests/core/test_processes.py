@@ -8,14 +8,16 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from bindery.core.processes import CommandMissingError, Ended, run_command, run_limited
+from bindery.core.processes import CommandMissingError, Ended, Limits, run_command, run_limited
 
 MIB = 1 << 20
+FAR_AWAY = Limits(60.0, 2048 * MIB, MIB, grace_seconds=2.0)
 Start = Callable[..., Ended]
 
 
@@ -40,15 +42,18 @@ class Clock:
 def start(tmp_path: Path) -> Start:
     """Run Python code within limits, which are far away where a test does not set them."""
 
-    def run(code: str, **limits: Any) -> Ended:
+    def run(code: str, **given: Any) -> Ended:
         (tmp_path / "program.py").write_text(textwrap.dedent(code), encoding="utf-8")
-        given = {"seconds": 60.0, "memory_bytes": 2048 * MIB, "output_bytes": MIB, "grace": 2.0}
+        limits = replace(
+            FAR_AWAY, **{name: given.pop(name) for name in list(given) if hasattr(FAR_AWAY, name)}
+        )
         return run_limited(
             [sys.executable, "program.py"],
             folder=tmp_path,
             environment={"PATH": os.environ["PATH"], "PYTHONUNBUFFERED": "1"},
+            limits=limits,
             log=tmp_path / "log",
-            **{**given, **limits},
+            **given,
         )
 
     return run
@@ -126,9 +131,7 @@ def test_a_missing_program_is_said(tmp_path: Path) -> None:
             ["no-such-program"],
             folder=tmp_path,
             environment={},
-            seconds=1,
-            memory_bytes=MIB,
-            output_bytes=MIB,
+            limits=FAR_AWAY,
             log=tmp_path / "log",
         )
     with pytest.raises(CommandMissingError):
