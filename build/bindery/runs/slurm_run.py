@@ -34,22 +34,20 @@ from pydantic import TypeAdapter, ValidationError
 
 from bindery.core.config import ToolEntry
 from bindery.core.model import BookError, ConfigError, Finding, Span
+from bindery.core.processes import Limits
 from bindery.core.whole_files import write_whole
 from bindery.evidence.records import CUSTOM, Ending
+from bindery.runs.anonymize import clean_log
+from bindery.runs.environment import choose_environment, list_passed
 from bindery.runs.jobs import Job, Request, write_texts
+from bindery.runs.plan_run import FACTS, Plan, read_tool
 from bindery.runs.record_run import (
-    FACTS,
     RUNS,
-    Limits,
-    Plan,
-    choose_environment,
-    clean_log,
+    describe_kept,
     explain_ending,
     keep_record,
-    list_passed,
     make_record,
     read_output,
-    read_tool,
 )
 from bindery.runs.slurm_commands import (
     SETTLE_SECONDS,
@@ -502,9 +500,7 @@ def _collect_task(
     write_whole(task / "record", f"{path}\n".encode())
     if outcome.ended == "done":
         return path, None
-    what = "everything it had to measure" if record.complete else "what it had measured"
-    hint = f"{what} is in '{path}', its log beside it"
-    return path, _report_run(order, f"{name} {outcome.reason}", hint)
+    return path, _report_run(order, f"{name} {outcome.reason}", describe_kept(record, path))
 
 
 def _judge_task(task: Path, order: Order, state: TaskState | None) -> _Outcome:
@@ -536,7 +532,7 @@ def _judge_task(task: Path, order: Order, state: TaskState | None) -> _Outcome:
     elif ended == "memory":
         reason = "was ended: it used more memory than its job had asked for"
     else:
-        reason = explain_ending(ended, status, Limits(order.seconds, None, order.log_bytes))
+        reason = explain_ending(ended, status, Limits(order.seconds, 0, order.log_bytes))
     return _Outcome(ended, status, f"{reason}: {', '.join(lost)}" if lost else reason)
 
 

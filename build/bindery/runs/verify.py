@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from bindery.check.rules import RULES
 from bindery.core.config import Config, ToolEntry, load_config
 from bindery.core.model import BookError, ConfigError, Finding, Span
-from bindery.core.processes import Ended, Show, run_limited
+from bindery.core.processes import Ended, Limits, Show, run_limited
 from bindery.core.repository import Tree
 from bindery.core.whole_files import write_whole
 from bindery.evidence.records import (
@@ -35,18 +35,9 @@ from bindery.evidence.records import (
     describe_error,
     load_records,
 )
-from bindery.runs.record_run import (
-    FACTS,
-    GIB,
-    MIB,
-    Limits,
-    choose_environment,
-    describe_launcher,
-    explain_ending,
-    find_tool,
-    read_output,
-    read_tool,
-)
+from bindery.runs.environment import choose_environment
+from bindery.runs.plan_run import FACTS, describe_launcher, find_tool, read_tool
+from bindery.runs.record_run import GIB, MIB, explain_ending, read_output
 from bindery.tools.command_lines import dump_parser
 
 RULE = "changed-output"
@@ -341,9 +332,7 @@ def _run(
         [sys.executable, *launcher, str(root / entry.path), *arguments],
         folder=folder,
         environment=choose_environment(os.environ, folder=folder),
-        seconds=LIMITS.seconds,
-        memory_bytes=LIMITS.memory_bytes or 0,
-        output_bytes=LIMITS.output_bytes,
+        limits=LIMITS,
         log=folder / "verify.log",
         show=show,
     )

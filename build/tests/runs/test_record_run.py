@@ -17,14 +17,10 @@ import psutil
 import pytest
 from bindery.core.model import Finding
 from bindery.evidence.records import Record, parse_record
-from bindery.runs.record_run import (
-    clean_values,
-    find_steering,
-    hide_folders,
-    keep_record,
-    make_record,
-    plan_run,
-)
+from bindery.runs.anonymize import clean_values, hide_folders
+from bindery.runs.environment import find_steering
+from bindery.runs.plan_run import plan_run
+from bindery.runs.record_run import keep_record, make_record
 from demo_runs import write_bundle
 from hypothesis import given
 from hypothesis import strategies as st

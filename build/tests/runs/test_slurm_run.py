@@ -17,7 +17,7 @@ import pytest
 from bindery.core.model import ConfigError
 from bindery.evidence.records import Record, parse_record
 from bindery.runs.jobs import Job, Request, Sweep, parse_sweep, spread_tasks, write_texts
-from bindery.runs.record_run import plan_run
+from bindery.runs.plan_run import plan_run
 from bindery.runs.slurm_commands import (
     HeldJobError,
     TaskState,
