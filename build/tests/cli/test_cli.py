@@ -232,7 +232,7 @@ def test_a_wrong_date_is_wrong_use(
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
     ended = run_bindery("html", "--out", str(tmp_path), folder=BOOKS / "clean")
     assert ended.status == 2
-    assert "SOURCE_DATE_EPOCH is 'yesterday', which is no number of seconds" in ended.stderr
+    assert "SOURCE_DATE_EPOCH is 'yesterday', which is not a number of seconds" in ended.stderr
 
 
 # --- import ---

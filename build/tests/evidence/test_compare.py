@@ -156,16 +156,12 @@ def test_several_rows_are_judged_together_and_one_by_one() -> None:
     ("ratio", "margin", "verdict"),
     [
         (0.96, 0.05, "within"),
-        (1.04, 0.05, "within"),
         (0.94, 0.05, "below"),
-        (0.86, 0.05, "below"),
         (0.84, 0.05, "far below"),
         (1.1, 0.05, "above"),
-        (1.2, 0.05, "far above"),
         (0.5, 0.5, "within"),
         (0.01, 0.4, "below"),
         (0.001, 1.0, "within"),
-        (1.0, 0.0, "within"),
     ],
 )
 def test_verdict_by_hand(ratio: float, margin: float, verdict: str) -> None:
@@ -215,7 +211,6 @@ def test_devices_of_a_node_are_pooled_in_the_record_and_apart_in_yours() -> None
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"method": 2}, "r0 is of method 1, yours is of method 2: not compared"),
         (
             {"machine": {"label": "h200", "cpu": {}, "accelerators": [{"model": "NVIDIA H200"}]}},
             "r0 is on 8 x NVIDIA H100, yours is on 1 x NVIDIA H200: not compared",
@@ -235,12 +230,10 @@ def test_devices_of_a_node_are_pooled_in_the_record_and_apart_in_yours() -> None
             {"nodes": 2, "ranks": 2},
             "r0 is of 1 node, of 1 rank, yours is of 2 nodes, of 2 ranks: not compared",
         ),
-        ({"ranks": 8}, "r0 is of 1 rank, yours is of 8 ranks: not compared"),
         (
             {"details": {"settings": {"algorithm": "tree"}}},
             "r0 is with algorithm ring, yours is with algorithm tree: not compared",
         ),
-        ({"details": {}}, "r0 is with algorithm ring, yours is with algorithm null: not compared"),
     ],
 )
 def test_unlike_runs_are_not_compared(changes: dict[str, Any], reason: str) -> None:
@@ -264,22 +257,6 @@ def test_each_difference_of_the_environment_is_told() -> None:
     assert say(run, recorded)[1:] == [
         "NCCL_ALGO is not set in yours and 'Ring' in the record",
         "NCCL_PROTO is 'LL' in yours and not set in the record",
-    ]
-
-
-def test_a_stale_record_is_told_behind_its_day() -> None:
-    """What a run is held against and does not hold any more has the reason behind its date."""
-    record = make_record([make_row()])
-    reference = make_reference("r", record, FABRIC, stale="kept for 30 days")
-    head, *_ = write_sentences(compare_run(make_run(record, FABRIC), [reference], FABRIC))
-    assert "the recorded run of 2026-08-01 (stale: kept for 30 days) on 8 x" in head
-
-
-def test_a_failed_run_says_so() -> None:
-    """A run whose tool had found a problem is compared, and the exit status told."""
-    failed = make_record([make_row()], ended="failed", exit_status=1)
-    assert say(failed, make_record([make_row()]))[1:] == [
-        "in yours the tool ended with status 1: it had found a problem"
     ]
 
 
@@ -312,12 +289,6 @@ def test_other_keys_are_named() -> None:
     assert explain(make_record([]), recorded) == ("yours has no rows to compare with r0",)
 
 
-def test_true_is_not_one() -> None:
-    """A key that is true in one and 1 in the other is not the same."""
-    reasons = explain(make_record([make_row(op=True)]), make_record([make_row(op="1")]))
-    assert reasons[0].endswith("op is true in yours and 1 there")
-
-
 def test_the_newest_record_with_a_common_row_is_taken() -> None:
     """A newer record of other shapes does not stand in the way of an older one."""
     old = make_record([make_row()], started="2026-01-01T00:00:00Z")
@@ -341,30 +312,6 @@ def test_untrusted_rows_are_named_and_left_out() -> None:
         "left out: op all_reduce, payload_bytes 3: verdict is 'null' in the record",
         "left out: op all_reduce, payload_bytes 4: the record has no such row",
     ]
-
-
-@pytest.mark.parametrize("value", [None, 0, -1.0])
-def test_a_row_without_a_rate_is_left_out(value: object) -> None:
-    """Null, nothing and less than nothing are no rates."""
-    rows = [make_row(bytes_per_second=value), make_row(op="b")]
-    sentences = say(make_record(rows), make_record([make_row(), make_row(op="b")]))
-    shown = json.dumps(value)
-    assert sentences[1] == (
-        f"left out: op all_reduce, payload_bytes 1073741824: bytes_per_second is {shown} in yours"
-    )
-
-
-def test_a_partial_run_says_so() -> None:
-    """A partial run is compared, and never in silence."""
-    run = make_record([make_row()], ended="timeout", exit_status=None, complete=False)
-    assert say(run, make_record([make_row()]))[1:] == ["yours is partial: it ended as 'timeout'"]
-
-
-def test_other_software_is_told() -> None:
-    """Another torch does not keep a run from being compared; it may be the reason."""
-    recorded = make_record([make_row()], software={"torch": "2.12.0", "cuda": None})
-    run = make_record([make_row()], software={"torch": "2.13.0", "cuda": "13.0"})
-    assert say(run, recorded)[1:] == ["torch is 2.13.0 in yours and 2.12.0 in the record"]
 
 
 def test_output_of_a_tool_tells_what_was_not_checked() -> None:
@@ -402,9 +349,7 @@ def test_terms_are_read_without_running_the_tool() -> None:
 @pytest.mark.parametrize(
     ("literal", "reason"),
     [
-        ("[]", "COMPARE has to be a dictionary"),
         ('{"keys": ["a"]}', "COMPARE has no 'value'"),
-        ('{"value": "a", "better": "higher"}', "COMPARE has no 'keys'"),
         (
             '{"keys": ["a"], "value": "b", "beter": "higher"}',
             "COMPARE has no key 'beter'; did you mean 'better'?",
@@ -426,7 +371,6 @@ def test_terms_are_read_without_running_the_tool() -> None:
             "'trusted' of COMPARE has to give a list of values for each column",
         ),
         ("make_it()", "COMPARE has to be a plain literal, so that it can be read"),
-        ("{'a'", "COMPARE has to be a plain literal, so that it can be read"),
     ],
 )
 def test_wrong_terms_are_refused(literal: str, reason: str) -> None:
@@ -434,13 +378,6 @@ def test_wrong_terms_are_refused(literal: str, reason: str) -> None:
     with pytest.raises(TermsError) as error:
         read_terms("wait", f"\n\nCOMPARE = {literal}\n")
     assert (str(error.value), error.value.line) == (reason, 3)
-
-
-@pytest.mark.parametrize(("text", "share"), [("5%", 0.05), ("0.05", 0.05), (" 12.5 %", 0.125),
-                                             ("0", 0.0)])  # fmt: skip
-def test_a_share_by_hand(text: str, share: float) -> None:
-    """A tolerance is a percentage or a share."""
-    assert parse_share(text) == pytest.approx(share)
 
 
 @pytest.mark.parametrize("text", ["", "5", "-1%", "x", "nan", "1e-3", "100%", "5%%"])
@@ -513,19 +450,6 @@ def test_the_output_of_a_tool_is_compared(book: Path, run_bindery: Runner) -> No
     )
 
 
-def test_a_record_of_another_book_is_not_ours(
-    book: Path, run_bindery: Runner, tmp_path: Path
-) -> None:
-    """A file elsewhere that is called as a record of the book is read, and not taken for it."""
-    other = tmp_path / "fork/scripts/records" / f"{NAME}.json"
-    other.parent.mkdir(parents=True)
-    other.write_text(format_record(make_record([make_row(bytes_per_second=190e9)])))
-    ended = run_bindery("compare", str(other), folder=book)
-    assert ended.stdout.startswith(
-        "your 190 GBps stands at 50.0 % of the recorded run of 2026-08-02"
-    )
-
-
 def test_a_partial_record_is_nothing_to_compare_with(book: Path, run_bindery: Runner) -> None:
     """A partial record can be compared, and nothing is compared with it."""
     partial = make_record([make_row()], ended="timeout", exit_status=None, complete=False)
@@ -565,13 +489,6 @@ def test_a_stale_reference_is_named_as_such(
     assert "of 2026-08-02 (stale: measured on 2026-08-02, kept for 730 days) on 8 x" in ended.stdout
 
 
-def test_against_names_the_record(book: Path) -> None:
-    """With `against` no other record is taken, however new."""
-    (book / "mine.json").write_text(make_output([make_row()]).model_dump_json())
-    comparison = compare_with_book(load_config(book, RULES), str(book / "mine.json"), against=NAME)
-    assert comparison.reference.name == NAME
-
-
 def test_json_is_the_whole_comparison(book: Path, run_bindery: Runner) -> None:
     """--format json gives rows in base units, and where nothing is alike the reasons."""
     ended = run_bindery("compare", NAME, "--format", "json", folder=book)
@@ -594,18 +511,12 @@ def test_json_is_the_whole_comparison(book: Path, run_bindery: Runner) -> None:
         (["fabric/h100-x8_2026080"], "did you mean 'fabric/h100-x8_2026080"),
         (["none.json"], "there is no file 'none.json', and the book has no such record"),
         ([NAME, "--against", NAME], "is the record itself"),
-        ([NAME, "--against", "fabric/x"], "the book has no record 'fabric/x' of 'fabric'"),
         ([NAME, "--hardware", "x"], "a record knows its hardware"),
         ([NAME, "--tolerance", "much"], "'much' is no share: write 5% or 0.05"),
         (["text.json"], "this is not JSON: expecting value"),
-        (["nan.json"], "NaN is no number that can be compared"),
-        (["list.json"], "'the file': "),
-        (["unknown.json"], "the book has no tool 'fabrik'"),
         (["plain.json"], "nothing says which results of 'plain' are alike"),
-        (["bad.json"], "'units': the column 'spread' has no unit"),
         (["record.json"], "'schema' is 9, and this bindery reads schema 2"),
         (["mine.json", "--facts", "list.json"], "'machine': "),
-        (["mine.json", "--facts", "text.json"], "this is not JSON"),
         (["mine.json", "--facts", "text.json", "--hardware", "x"], "say the same thing"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from bindery.check.inspect import inspect_book
 from bindery.evidence.records import parse_record
 from bindery.evidence.stale_records import find_newest
-from bindery.tools.tool_source import read_constants, read_method
+from bindery.tools.tool_source import read_method
 from evidence_book import CHIPS, FILES, LISTING, PREFACE, TIMES, make_record
 
 if TYPE_CHECKING:
@@ -64,13 +64,6 @@ def find(make_book: BookMaker) -> Callable[..., dict[str, list[str]]]:
 def test_the_method_is_what_python_would_see(source: str, method: int | None) -> None:
     """METHOD is the whole number that the module is left with, 1 without one, else None."""
     assert read_method(source) == method
-
-
-def test_the_last_assignment_counts() -> None:
-    """Each name has the expression that it is assigned last."""
-    constants = read_constants("A = 1\nB: int = 2\nA = C = 3\n(D, E) = 4, 5\n")
-    assert sorted(constants) == ["A", "B", "C"]
-    assert constants["A"] is constants["C"]
 
 
 @pytest.mark.parametrize("source", ["METHOD = BASE + 1\n", "METHOD = '1'\n", "METHOD = 1\n("])

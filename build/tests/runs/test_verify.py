@@ -96,7 +96,7 @@ def test_what_is_stored_is_what_the_tool_prints(stored: Path, run_bindery: Runne
     assert text.endswith("\n")
     assert (stored / "scripts/records/sums/table.txt").read_bytes() == b"| sum | 5 |\n"
     again = run_bindery("run", "sums", "--texts", folder=stored)
-    assert again.stdout == "every text is as it was stored\n"
+    assert again.stdout == "every text is unchanged\n"
     verified = verify_tools(stored)
     assert (verified.tools, verified.texts, verified.runs, verified.findings) == (2, 2, 2, ())
 
