@@ -86,17 +86,6 @@ def test_records_are_a_table(ask: Callable[..., object]) -> None:
     ]
 
 
-def test_results_of_a_tool_are_a_table(ask: Callable[..., object]) -> None:
-    """Result rows stand in a table named for their tool; what a row does not have is NULL."""
-    rows = ask(
-        "SELECT record, median, good, spare FROM timer ORDER BY median", "record median good spare"
-    )
-    assert rows == [
-        ("timer/h200-x2_20261121", 0.25, 1, None),
-        ("timer/h200-x2_20261121", 0.5, None, None),
-    ]
-
-
 @pytest.mark.parametrize(
     "statement",
     [
@@ -120,19 +109,6 @@ def test_a_view_can_only_read(
     assert isinstance(finding, Finding)
     assert finding.rule == "bad-view"
     assert {path.name for path in tmp_path.iterdir()} == {"book"}
-
-
-def test_a_query_without_end_is_stopped(
-    ask: Callable[..., object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A query that runs longer than its time is ended and reported."""
-    monkeypatch.setattr(database, "QUERY_SECONDS", 0.05)
-    finding = ask(
-        "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
-        "SELECT sum(x) AS x FROM c ORDER BY 1"
-    )
-    assert isinstance(finding, Finding)
-    assert finding.message == "the query fails: the query ran longer than 0.05 s and was stopped"
 
 
 @pytest.mark.parametrize(
@@ -170,28 +146,6 @@ def test_a_query_cannot_eat_the_machine(
     finding = ask(statement)
     assert isinstance(finding, Finding)
     assert finding.message == f"the query fails: {reason}"
-
-
-@pytest.mark.parametrize(
-    ("select", "tables"),
-    [
-        ('SELECT name AS x FROM "Sizes" ORDER BY 1', {"sizes"}),
-        ("SELECT s.name AS x FROM SIZES s JOIN timer t ON t.n = s.count ORDER BY 1",
-         {"sizes", "timer"}),
-        ("SELECT 'timer -- ' AS x, count(*) AS y FROM sizes /* timer */ ORDER BY 1", {"sizes"}),
-        ("SELECT name AS x FROM nowhere ORDER BY 1", None),
-    ],
-)  # fmt: skip
-def test_the_tables_of_a_query_are_known(select: str, tables: set[str] | None) -> None:
-    """What a query reads is learnt from SQLite, whatever its spelling, as often as one asks."""
-    evidence = database.EvidenceDatabase()
-    evidence.add_table("sizes", ["name", "count"], [("a", 2)])
-    evidence.add_table("timer", ["n"], [(5,)])
-    evidence.lock()
-    view = parse_view("v", "v.sql", f"{HEAD}{select}\n")
-    assert not isinstance(view, Finding)
-    assert [evidence.find_tables(view), evidence.find_tables(view)] == [tables, tables]
-    evidence.close()
 
 
 @pytest.mark.parametrize(

@@ -177,17 +177,6 @@ def test_what_cannot_be_drawn_is_said_with_its_row(plot: Plot, table: Table, mes
         format_picture(plot, table, "rates", "figures/")
 
 
-def test_bars_without_a_value_are_not_drawn() -> None:
-    """A row of which nothing is known has no bar, and the others keep their order."""
-    figure = read_figure(PAIR, make_table(("A", 1, None, None), ("B", 1, None, 2), ("C", 1, 2, 3)))
-    assert figure.bars == ("B", "C")
-    assert [(s.name, [p.y for p in s.points]) for s in figure.series] == [
-        ("Rate", [2.0]),
-        ("Peak", [2.0, 3.0]),
-    ]
-    assert figure.unknown == 3
-
-
 def read_bars(drawing: bytes) -> list[tuple[float, float]]:
     """Left and right end of each bar, from the top, by the fill of the first series."""
     bars = []

@@ -223,12 +223,6 @@ def test_markers_that_do_not_fit_are_reported(source: str, message: str) -> None
     assert findings[0].message.startswith(message)
 
 
-def test_what_a_tool_prints_stands_in_a_fence() -> None:
-    """A text is quoted in a fence longer than any that it holds itself."""
-    text, _, _ = fill("<!-- output: tool/help -->\n<!-- /output -->\n")
-    assert "\n````text\nusage: tool\n\n```\n````\n" in text
-
-
 def test_bad_data_fills_no_table(book: Path, run_bindery: Runner) -> None:
     """While a data file has an error, its tables are neither written nor called stale."""
     run_bindery("fill", folder=book)

@@ -144,14 +144,6 @@ def test_a_failed_run_is_not_ok(book: Path, run_bindery: Runner) -> None:
     assert "ended      failed, exit status 1\n" in shown
 
 
-def test_an_unknown_tool_is_wrong_use(book: Path, run_bindery: Runner) -> None:
-    """A tool that nobody knows is refused, with the nearest that there is."""
-    ended = run_bindery("records", "--tool", "timr", folder=book)
-    assert ended.status == 2
-    assert "the book has no tool 'timr'" in ended.stderr
-    assert "did you mean 'timer'?" in ended.stderr
-
-
 def test_a_list_of_records_is_no_use_of_them(book: Path, run_bindery: Runner) -> None:
     """A view of the table `records` quotes a record, whose results stay unused."""
     for name in "ef":  # where one is refused, the table of all is not given

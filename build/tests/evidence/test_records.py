@@ -74,15 +74,6 @@ def read_record(text: str) -> Record:
     return record
 
 
-def test_a_whole_record_is_taken() -> None:
-    """A record is read with its types: numbers stay numbers, true stays true, null stays null."""
-    record = read_record(make_record())
-    assert record.results[0] == {"name": "a", "seconds": 0.25, "good": True, "spare": None}
-    assert record.results[0]["good"] is True
-    assert record.started.isoformat() == "2026-11-20T17:00:00+00:00"
-    assert record.caveats == ("could not read clocks",)
-
-
 @pytest.mark.parametrize(
     "field",
     (
@@ -197,56 +188,15 @@ def test_another_schema_is_refused(number: object) -> None:
 @pytest.mark.parametrize(
     ("results", "units", "message"),
     [
-        (
-            [{"time": 1}],
-            {},
-            "'units': the column 'time' has no unit; one of: 1, s, B, FLOP, FLOP/s, B/s, Hz, W, ",
-        ),
-        (
-            [{"time": 1}],
-            {"time": "ms"},
-            "'units.time': 'ms' is not a base unit; store seconds, with the unit 's' and ",
-        ),
-        (
-            [{"rate": 1}],
-            {"rate": "GBps"},
-            "'units.rate': 'GBps' is not a base unit; store bytes per second, with the unit 'B/s' ",
-        ),
-        (
-            [{"rate_gbps": 1}],
-            {"rate_gbps": "B/s"},
-            "'units.rate_gbps': the name says 'gbps', which is not a base unit; store bytes per ",
-        ),
-        (
-            [{"x": 1}, {"time_ms": 2}],
-            {"x": "1"},
-            "'results.1.time_ms': the name says 'ms', which is not a base unit; store seconds",
-        ),
-        (
-            [{"seconds_median": 1}],
-            {"seconds_median": "B"},
-            "'units.seconds_median': the name says seconds, and the unit is 'B'",
-        ),
-        (
-            [{"share": 1}],
-            {"share": "%"},
-            "'units.share': '%' is not a base unit; store the ratio itself, with the unit '1'",
-        ),
-        (
-            [{"rate": 1}],
-            {"rate": "hertz"},
-            "'units.rate': 'hertz' is not a known unit",
-        ),
-        (
-            [{"bits_per_second": 1}],
-            {"bits_per_second": "1"},
-            "'units.bits_per_second': the name says 'bits', which is not a base unit; store bytes",
-        ),
-        (
-            [{"weight_bits": 1}],
-            {"weight_bits": "B"},
-            "'units.weight_bits': the name says a count or a ratio, and the unit is 'B'",
-        ),
+        ([{"time": 1}], {}, "'units': the column 'time' has no unit; one of: 1, s, B, FLOP, "),
+        ([{"t": 1}], {"t": "ms"}, "'units.t': 'ms' is not a base unit; store seconds, with the "),
+        ([{"r": 1}], {"r": "gb/s"}, "'units.r': 'gb/s' is not a base unit; store bytes per sec"),
+        ([{"r_gbps": 1}], {"r_gbps": "B/s"}, "'units.r_gbps': the name says 'gbps', which is n"),
+        ([{"x": 1}, {"t_ms": 2}], {"x": "1"}, "'results.1.t_ms': the name says 'ms', which is "),
+        ([{"seconds": 1}], {"seconds": "B"}, "'units.seconds': the name says seconds, and the "),
+        ([{"share": 1}], {"share": "%"}, "'units.share': '%' is not a base unit; store the rat"),
+        ([{"rate": 1}], {"rate": "hertz"}, "'units.rate': 'hertz' is not a known unit; write 'H"),
+        ([{"bits_per_second": 1}], {"bits_per_second": "1"}, "'units.bits_per_second': the name"),
         ([{"a": 1}], {"a": "1", "b": "1"}, "'units.b': no row of the results has such a column"),
         ([{"a": "x"}], {"a": "1"}, "'units.a': this column has text, which needs no unit"),
     ],

@@ -10,7 +10,7 @@ from bindery.check.inspect import inspect_book
 from bindery.evidence.records import parse_record
 from bindery.evidence.stale_records import find_newest
 from bindery.tools.tool_source import read_method
-from evidence_book import CHIPS, FILES, LISTING, PREFACE, TIMES, make_record
+from evidence_book import CHIPS, FILES, LISTING, make_record
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -138,16 +138,6 @@ def test_a_run_that_was_not_done_replaces_nothing(change: dict[str, Any]) -> Non
 
 
 # --- unused ---
-
-
-def test_a_record_quoted_only_as_a_record_is_unused(find: Callable[..., Any]) -> None:
-    """A table that only lists records, with their dates and versions, quotes no result of them."""
-    listed = TIMES.partition("SELECT")[0]
-    query = "SELECT tool AS name, seconds, 3600 / seconds AS per_hour FROM records ORDER BY tool"
-    found = find(
-        README_dot_md=PREFACE.replace("[second]", "[timer]"), views__times_dot_sql=listed + query
-    )
-    assert found["unused-record"] == [f"no table quotes the record '{RECORD}'"]
 
 
 @pytest.mark.parametrize("chapter", [None, b"# \xff\n"])
