@@ -80,9 +80,9 @@ def test_a_sweep_is_every_combination_and_a_repeat_every_one_again() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("size", "'size' is no sweep; write NAME=V1,V2,..."),
+        ("size", "'size' is not a sweep; write NAME=V1,V2,..."),
         ("size=", "the sweep of 'size' has an empty value"),
-        ("size=1,1", "the sweep of 'size' has a value twice; repeat runs with --repeat"),
+        ("size=1,1", "the sweep of 'size' repeats a value; repeat runs with --repeat"),
     ],
 )
 def test_a_sweep_that_is_none_is_refused(text: str, message: str) -> None:
@@ -299,17 +299,17 @@ def book(make_book: BookMaker) -> Path:
     [
         (["counter", "--nodes", "2"], "--nodes is for runs on a cluster"),
         (["counter", "--on", "slurm", "--nodes", "2"], "which cannot use 2 nodes"),
-        (["counter", "--on", "slurm", "--sweep", "steps"], "'steps' is no sweep"),
+        (["counter", "--on", "slurm", "--sweep", "steps"], "'steps' is not a sweep"),
         (["counter", "--on", "slurm", "--container", "a.sif"], "belong together"),
-        (["counter", "--on", "slurm", "--sbatch", "C=x"], "'C=x' is no option of sbatch"),
+        (["counter", "--on", "slurm", "--sbatch", "C=x"], "'C=x' is not an option of sbatch"),
         (
             [
                 *("counter", "--on", "slurm", "--via", "submitit"),
                 *("--container", "a", "--container-runtime", "pyxis"),
             ],
-            "submitit starts its own Python in the container",
+            "submitit starts its own Python, which the container",
         ),
-        (["--collect", "scripts"], "'scripts' is no folder of a run"),
+        (["--collect", "scripts"], "'scripts' is not the folder of a run"),
         ([], "no tool is named"),
     ],
 )
@@ -330,7 +330,7 @@ def test_a_rank_for_each_accelerator_needs_their_number(book: Path) -> None:
     plan = plan_run(book, "counter", "demo")
     with pytest.raises(ConfigError) as caught:
         write_run(plan, Request(seconds=60, log_bytes=1000))
-    assert "starts a rank for each accelerator" in caught.value.findings[0].message
+    assert "starts a rank per accelerator" in caught.value.findings[0].message
     job = write_run(plan, Request(seconds=60, log_bytes=1000, gpus=4))
     assert "--nproc-per-node 4" in (job.folder / "node.sh").read_text()
 
@@ -441,7 +441,7 @@ def test_a_run_that_is_cancelled_leaves_a_partial_record(login: Login, how: str)
     assert record["results"]
     assert out.startswith("recorded scripts/records/")
     assert f"error[failed-run]: '{several[0]}' was cancelled\n" in err
-    assert "what it had measured is in 'scripts/records/" in err
+    assert "its results so far are in 'scripts/records/" in err
     assert login.cluster.queue() == []
 
 
@@ -457,7 +457,7 @@ def test_a_node_that_dies_is_named(login: Login) -> None:
     finally:
         login.cluster.restore("node2")
     assert bindery.returncode == 1
-    message = "error[failed-run]: 'reduce_bench' has lost a node: node2 (Not responding)\n"
+    message = "error[failed-run]: 'reduce_bench' lost a node: node2 (Not responding)\n"
     assert message in err
     (record,) = login.records()
     assert (record["ended"], record["complete"], record["nodes"]) == ("node-failure", False, 2)
@@ -478,7 +478,7 @@ def test_a_task_that_fails_does_not_take_the_others_along(login: Login) -> None:
     for message in (
         "'counter' --end status (task 1) ended with status 1 and left no results\n",
         "'counter' --end signal (task 2) was ended by the signal SIGKILL\n",
-        "'counter' --end chatter (task 3) was ended: it printed more than 0.05 MiB\n",
+        "'counter' --end chatter (task 3) was stopped: it printed more than 0.05 MiB\n",
     ):
         assert f"error[failed-run]: {message}" in err
     log = login.folder() / "task_1/node_0/run.log"
@@ -492,7 +492,7 @@ def test_a_run_ends_when_its_time_is_up(login: Login) -> None:
     arguments = ("--on", "slurm", "--profile", "long", "--timeout", "2")
     status, _, err = login.run("counter", *arguments)
     assert status == 1
-    assert "'counter' was ended after its 2 s were up\n" in err
+    assert "'counter' was stopped after its 2 s\n" in err
     (record,) = login.records()
     assert (record["ended"], record["complete"]) == ("timeout", False)
     assert record["seconds"] >= 1
@@ -510,7 +510,7 @@ def test_unlike_nodes_make_no_record(login: Login, tmp_path: Path) -> None:
     finally:
         login.cluster.run(["umount", "/proc/cpuinfo"], on="node2")
     assert status == 1
-    assert "the nodes of this run are not alike: 'cpu.model' is " in err
+    assert "the nodes of this run differ: 'cpu.model' is " in err
     assert "and 'Another Processor' on node 2" in err
     assert login.records() == []
 
@@ -563,7 +563,7 @@ def test_a_silent_slurm_is_a_finding(login: Login) -> None:
     finally:
         os.kill(controller, signal.SIGCONT)
     assert status == 1
-    assert "'counter' may still run: Slurm does not answer\n" in err
+    assert "'counter' may still be running: Slurm does not answer\n" in err
 
 
 def test_the_batch_file_can_be_submitted_by_hand(login: Login) -> None:
@@ -584,7 +584,7 @@ def test_the_batch_file_can_be_submitted_by_hand(login: Login) -> None:
     ("arguments", "message"),
     [
         (("--gpus", "3"), "Slurm refused the run of 'counter': Batch job submission failed: "),
-        (("--timeout", "2h"), "can never start, and was taken back: Slurm says PartitionTimeLimit"),
+        (("--timeout", "2h"), "can never start and was canceled: Slurm reports PartitionTimeLimit"),
         (("--partition", "none"), "invalid partition specified: none"),
     ],
 )
@@ -607,7 +607,7 @@ def test_a_job_that_somebody_holds_is_left_to_them(login: Login) -> None:
     assert (status, out) == (1, "")
     (job,) = login.cluster.queue()
     folder = str(login.folder().relative_to(login.book))
-    message = f"job {job.number} is held, and does not start by itself: Slurm says JobHeldUser\n"
+    message = f"job {job.number} is held and does not start by itself: Slurm reports JobHeldUser\n"
     assert f"error[failed-run]: {message}" in err
     assert f"release it with `scontrol release {job.number}`" in err
     assert f"collect it: `bindery run --collect {folder}`" in err
