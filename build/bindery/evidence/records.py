@@ -498,8 +498,8 @@ def _refuse_constant(name: str) -> None:
 
 
 def read_strict_json(text: str) -> Any:
-    """Values from JSON. Raises JSONDecodeError, and RefusedJsonError for a repeated key or a number that
-    is NaN or infinite."""
+    """Values from JSON. Raises JSONDecodeError, and RefusedJsonError for a repeated key, NaN or
+    infinity."""
     return json.loads(text, object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
 
 

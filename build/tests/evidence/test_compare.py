@@ -119,7 +119,7 @@ def test_one_row_is_a_sentence() -> None:
     run = make_record([make_row(bytes_per_second=364e9)], nodes=4, ranks=32)
     assert say(run, recorded) == [
         (
-            "your 364 GBps stands at 99.5 % of the recorded 4-node run of 2026-08-01 on "
+            "your 364 GBps is at 99.5 % of the recorded 4-node run of 2026-08-01 on "
             "8 x NVIDIA H100 (r0); expected 348 to 384: within"
         ),
     ]
@@ -137,7 +137,7 @@ def test_several_rows_are_judged_together_and_one_by_one() -> None:
     assert comparison.ratio == pytest.approx((1.02 * 0.8 * 0.6) ** (1 / 3))
     assert write_sentences(comparison) == [
         (
-            "your run stands at 78.8 % of the recorded run of 2026-08-01 on 8 x NVIDIA H100 (r), "
+            "your run is at 78.8 % of the recorded run of 2026-08-01 on 8 x NVIDIA H100 (r), "
             "as geometric mean over 3 rows; expected 90.0 to 110.0 %: below"
         ),
         "rows: 1 far below, 1 below, 1 within",
@@ -257,13 +257,13 @@ def test_other_keys_are_named() -> None:
     recorded = make_record([make_row()])
     assert explain(make_record([make_row(op="broadcast")]), recorded) == (
         (
-            "none of your rows can stand beside one of r0: op is broadcast in yours and all_reduce "
-            "there"
+            "none of your rows can be compared with one of r0: op is broadcast in yours and "
+            "all_reduce there"
         ),
     )
     several = make_record([make_row(), make_row(op="broadcast", payload_bytes=1)])
     assert explain(make_record([make_row(payload_bytes=1)]), several) == (
-        "none of your rows can stand beside one of r0: no combination of them is in both",
+        "none of your rows can be compared with one of r0: no combination of them is in both",
     )
     assert explain(make_record([]), recorded) == ("yours has no rows to compare with r0",)
 
@@ -285,7 +285,7 @@ def test_untrusted_rows_are_named_and_left_out() -> None:
     recorded = [make_row(payload_bytes=size) for size in sizes[:3]]
     recorded[2] |= {"verdict": None}
     sentences = say(make_record(rows), make_record(recorded))
-    assert sentences[0].startswith("your 366 GBps stands at 100.0 %")
+    assert sentences[0].startswith("your 366 GBps is at 100.0 %")
     assert sentences[1:] == [
         "left out: op all_reduce, payload_bytes 2: verdict is 'suspect' in yours",
         "left out: op all_reduce, payload_bytes 3: verdict is 'null' in the record",
@@ -362,7 +362,7 @@ def test_wrong_terms_are_refused(literal: str, reason: str) -> None:
 @pytest.mark.parametrize("text", ["", "5", "-1%", "x", "nan", "1e-3", "100%", "5%%"])
 def test_no_share_is_refused(text: str) -> None:
     """What is no share below 1 is refused with the text."""
-    with pytest.raises(ValueError, match=r"is no share: write 5% or 0\.05"):
+    with pytest.raises(ValueError, match=r"is not a share: write 5% or 0\.05"):
         parse_share(text)
 
 
@@ -399,7 +399,7 @@ def test_a_record_is_compared_with_the_newest_other(book: Path, run_bindery: Run
         ended = run_bindery("compare", target, folder=book)
         assert ended.status == 0
         assert ended.stdout.splitlines()[0] == (
-            "your 366 GBps stands at 96.3 % of the recorded run of 2026-08-02 on 8 x NVIDIA H100 "
+            "your 366 GBps is at 96.3 % of the recorded run of 2026-08-02 on 8 x NVIDIA H100 "
             "(fabric/h100-x8_20260802); expected 361 to 399: within"
         )
     strict = run_bindery("compare", NAME, "--tolerance", "3%", folder=book)
@@ -415,7 +415,7 @@ def test_the_output_of_a_tool_is_compared(book: Path, run_bindery: Runner) -> No
     (book / "facts.json").write_text(json.dumps({"tool": "env_report", "machine": machine}))
     ended = run_bindery("compare", "mine.json", "--facts", "facts.json", folder=book)
     assert ended.status == 1
-    assert ended.stdout.startswith("your 200 GBps stands at 52.6 % of")
+    assert ended.stdout.startswith("your 200 GBps is at 52.6 % of")
     assert "not checked" not in ended.stdout
     ended = run_bindery("compare", "mine.json", "--hardware", "8 X nvidia h100", folder=book)
     assert "not checked" not in ended.stdout
@@ -491,7 +491,7 @@ def test_json_is_the_whole_comparison(book: Path, run_bindery: Runner) -> None:
         (["none.json"], "there is no file 'none.json', and the book has no such record"),
         ([NAME, "--against", NAME], "is the record itself"),
         ([NAME, "--hardware", "x"], "a record knows its hardware"),
-        ([NAME, "--tolerance", "much"], "'much' is no share: write 5% or 0.05"),
+        ([NAME, "--tolerance", "much"], "'much' is not a share: write 5% or 0.05"),
         (["text.json"], "this is not JSON: expecting value"),
         (["plain.json"], "nothing says which results of 'plain' are alike"),
         (["record.json"], "'schema' is 9, and this bindery reads schema 2"),

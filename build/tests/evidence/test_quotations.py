@@ -211,8 +211,8 @@ def test_an_edited_value_is_reported_and_left() -> None:
         ("a <!-- value: two.a -->\nb <!-- /value -->", "this value is closed and was not opened"),
         ("It is <!-- value: two --><!-- /value -->.", "this marker of a value cannot be read"),
         ("<!-- plot: one -->\n<!-- /table -->", "this region is closed and was never opened"),
-        (f"<div>\n{EMPTY}</div>", "this marker stands inside raw HTML"),
-        ("Say <!-- table: one -->.", "this marker of a region stands inside a line of text"),
+        (f"<div>\n{EMPTY}</div>", "this marker is inside raw HTML"),
+        ("Say <!-- table: one -->.", "this marker of a region is inside a line of text"),
         ("> <!-- table: one -->\n> <!-- /table -->", "a quote cannot hold a region"),
     ],
 )
@@ -232,7 +232,7 @@ def test_bad_data_fills_no_table(book: Path, run_bindery: Runner) -> None:
     ended = run_bindery("fill", folder=book)
 
     assert ended.status == 1
-    assert "error[bad-data]: 'memory': '40,5' is no number" in ended.stdout
+    assert "error[bad-data]: 'memory': '40,5' is not a number" in ended.stdout
     assert "stale-output" not in ended.stdout
     assert (book / "README.md").read_bytes() == before
 

@@ -57,13 +57,13 @@ def write_sentences(comparison: Comparison) -> list[str]:
         yours, _, _, expected = _show_numbers(rows[0], factor)
         head = (
             f"your {yours} {unit}".rstrip()
-            + f" stands at {percent} of {what} ({reference.name}); expected {expected}: "
+            + f" is at {percent} of {what} ({reference.name}); expected {expected}: "
             f"{comparison.verdict}"
         )
     else:
         low, high = (100 * max(0.0, 1 + sign * comparison.margin) for sign in (-1, 1))
         head = (
-            f"your run stands at {percent} of {what} ({reference.name}), as geometric mean over "
+            f"your run is at {percent} of {what} ({reference.name}), as geometric mean over "
             f"{len(rows)} rows; expected {low:.1f} to {high:.1f} %: {comparison.verdict}"
         )
     sentences = [head]
