@@ -101,19 +101,9 @@ def test_what_is_printed_is_kept_and_shown(start: Start, tmp_path: Path) -> None
     assert len(read_log(tmp_path)) == sum(map(len, shown))
 
 
-def test_lines_come_while_the_program_runs(start: Start, tmp_path: Path) -> None:
-    """A line is shown when it is printed: this program ends only after its line was shown."""
-    ended = start(
-        f"print('first')\n{textwrap.dedent(UNTIL_TOLD)}",
-        show=lambda _stream, _line: (tmp_path / "enough").touch(),
-    )
-    assert ended.ended == "done"
-
-
 @pytest.mark.parametrize(
     ("code", "ended", "status"),
     [
-        ("raise SystemExit(0)", "done", 0),
         ("raise SystemExit(3)", "failed", 3),
         ("import os; os.kill(os.getpid(), 11)", "crashed", -11),
     ],
@@ -333,15 +323,3 @@ def test_the_watcher_is_told_time_and_memory(start: Start, tmp_path: Path) -> No
     ended = start(UNTIL_TOLD, now=Clock(step=1.0), seconds=1e9, watch=watch)
     assert ended.ended == "done"
     assert [seconds for seconds, _ in told] == sorted({seconds for seconds, _ in told})
-
-
-def test_other_processes_of_ours_are_left_alone(start: Start) -> None:
-    """Only what the run has started is ended."""
-    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    try:
-        clock = Clock()
-        start("import time; print('ready'); time.sleep(60)", now=clock, show=clock.jump)
-        assert other.poll() is None
-    finally:
-        other.kill()
-        other.wait()
