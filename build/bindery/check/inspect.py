@@ -9,7 +9,7 @@ from pathlib import Path
 from bindery.book.load import load_book
 from bindery.book.resolve import resolve_book
 from bindery.check.rules import RULES, Scope, check_book
-from bindery.core.build_date import read_today
+from bindery.core.build_date import read_latest_start, read_today
 from bindery.core.config import Config, load_config
 from bindery.core.model import Book, Chapter, Finding, ResolvedBook, Severity
 from bindery.core.report import sort_findings
@@ -87,7 +87,7 @@ def _gather_evidence(tree: Tree, config: Config, quoted: Iterable[str], follows:
     # Imported here: a book without evidence need not wait for what reads it.
     from bindery.evidence.gather import gather_evidence
 
-    return gather_evidence(tree, config, quoted, read_today(), follows=follows)
+    return gather_evidence(tree, config, quoted, read_today(), read_latest_start(), follows=follows)
 
 
 def _read_former(config: Config, book: Book, rev: str) -> Mapping[str, Chapter]:

@@ -1,25 +1,31 @@
-"""What day it is: that of SOURCE_DATE_EPOCH, so that a build can be repeated, else today."""
+"""The clock: the day of SOURCE_DATE_EPOCH, so that a build can be repeated, or today."""
 
 from __future__ import annotations
 
 import os
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 from bindery.core.model import ConfigError, Finding, Span
 
 
 def read_today() -> date:
-    """The day on which a book is looked at: of SOURCE_DATE_EPOCH if set, else today, in UTC.
+    """The day of SOURCE_DATE_EPOCH if set, else today, in UTC.
 
-    Raises ConfigError where SOURCE_DATE_EPOCH is not a number.
+    Raises ConfigError if SOURCE_DATE_EPOCH is not a number of seconds.
     """
     return (read_epoch() or datetime.now(UTC)).date()
 
 
-def read_epoch() -> datetime | None:
-    """The time of SOURCE_DATE_EPOCH, None where it is not set.
+def read_latest_start() -> datetime:
+    """A day from now, because clocks differ, or from SOURCE_DATE_EPOCH if that is later."""
+    now = datetime.now(UTC)
+    return max(now, read_epoch() or now) + timedelta(days=1)
 
-    Raises ConfigError where it is not a number of seconds.
+
+def read_epoch() -> datetime | None:
+    """The time of SOURCE_DATE_EPOCH, None if it is not set.
+
+    Raises ConfigError if it is not a number of seconds.
     """
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     if not epoch:

@@ -1,7 +1,7 @@
-"""The only place that starts a process.
+"""Starts every process of the toolchain.
 
-`run_command` is for short commands whose output is wanted; `run_limited` is for a program that
-may run for hours, within limits, and of which nothing is left when it has ended.
+`run_command` is for short commands whose output is needed. `run_limited` is for programs that may
+run for hours: it enforces limits and leaves no process behind.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from typing import IO, Literal
 import psutil
 
 GIT = ("git", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
-"""git as it is asked about a book: the settings of a repository from elsewhere start nothing."""
-GRACE_SECONDS = 10.0
+"""git with the settings off that would let a foreign repository start programs."""
 _MARK = "BINDERY_RUN"
 _TICK_SECONDS = 0.5
 _KILL_SECONDS = 10.0
@@ -34,12 +33,27 @@ _CHUNK = 1 << 16
 
 How = Literal["done", "failed", "crashed", "timeout", "memory", "output", "interrupted"]
 Show = Callable[[str, str], None]
-"""Gets "stdout" or "stderr", and a line with its end."""
+"""Gets "stdout" or "stderr", and a line with its newline."""
+Watch = Callable[[float, int], None]
+"""Gets the seconds so far and the bytes of memory in use, a few times per second."""
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a run may use."""
+
+    seconds: float
+    memory_bytes: int
+    """All processes together."""
+    output_bytes: int
+    grace_seconds: float = 10.0
+    """Time to write results after SIGTERM."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A process that has ended. `code` is negative where a signal ended it."""
+    """A process that has ended. `code` is negative if a signal ended it."""
 
     command: tuple[str, ...]
     stdout: str
@@ -50,22 +64,22 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a run within limits came to its end. `code` is negative where a signal ended it."""
+    """How a limited run ended. `code` is negative if a signal ended it."""
 
     command: tuple[str, ...]
     code: int
     ended: How
     seconds: float
     peak_bytes: int
-    """Most memory that was seen in use by all processes together."""
+    """Highest memory use seen, all processes together."""
 
 
 class CommandMissingError(Exception):
-    """The program is not on this machine."""
+    """The program is not installed."""
 
 
 class CommandTimeoutError(Exception):
-    """The process was ended because its time was up."""
+    """The process ran into its timeout and was killed."""
 
 
 def run_command(
@@ -75,9 +89,9 @@ def run_command(
     timeout: float,
     environment: Mapping[str, str] | None = None,
 ) -> Completed:
-    """Run a program to its end, in a process group of its own.
+    """Run a program to its end, in its own process group.
 
-    Raises CommandMissingError where there is no such program, and CommandTimeoutError after
+    Raises CommandMissingError if the program does not exist, and CommandTimeoutError after
     `timeout` seconds.
     """
     started = time.monotonic()
@@ -112,29 +126,24 @@ def run_limited(
     *,
     folder: Path,
     environment: Mapping[str, str],
-    seconds: float,
-    memory_bytes: int,
-    output_bytes: int,
+    limits: Limits,
     log: Path,
     show: Show | None = None,
-    watch: Callable[[float, int], None] | None = None,
-    grace: float = GRACE_SECONDS,
-    now: Callable[[], float] = time.monotonic,
+    watch: Watch | None = None,
+    now: Clock = time.monotonic,
 ) -> Ended:
-    """Run a program in a session of its own until it ends, or until a limit is reached: `seconds`
-    of time, `memory_bytes` of all its processes together, `output_bytes` of what it prints.
+    """Run a program in its own session until it ends or reaches a limit.
 
-    What it prints goes to `log` as it comes, and line by line to `show`; `watch` is told the
-    seconds and the bytes of memory in use, some times a second. At a limit, on Ctrl-C, SIGTERM and
-    SIGHUP its processes get SIGTERM, and `grace` seconds to write what they have; then whatever is
-    left of them is killed, also what has left their session. A second Ctrl-C ends the grace. The
-    clock `now` counts all these seconds.
+    Its output goes to `log` as it comes, and line by line to `show`. At a limit, on Ctrl-C, SIGTERM
+    and SIGHUP its processes get SIGTERM and the grace period to write their results; then all that
+    are left are killed, including those that left the session. A second Ctrl-C ends the grace
+    period.
 
-    On Linux, and in the main thread, orphans of the run become children of this process while it
-    lasts, so that none is missed; elsewhere an orphan is known by its environment alone. Who starts
-    processes in other threads meanwhile, in sessions of their own, has them taken for orphans.
+    On Linux, in the main thread, orphans of the run become children of this process while it lasts,
+    so that none is missed; elsewhere only the environment identifies an orphan. Other threads must
+    not start processes in new sessions meanwhile: these would be taken for orphans of the run.
 
-    Raises CommandMissingError where there is no such program.
+    Raises CommandMissingError if the program does not exist.
     """
     started = now()
     mark = uuid.uuid4().hex
@@ -144,60 +153,15 @@ def run_limited(
         _listen() as received,
         _adopt() as others,
     ):
-        try:
-            process = subprocess.Popen(
-                list(command),
-                cwd=folder,
-                env={**environment, _MARK: mark},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise CommandMissingError(str(error)) from None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        transcript = _Transcript(file, output_bytes, show)
-        readers = [
-            threading.Thread(target=transcript.follow, args=(stream, name), daemon=True)
-            for stream, name in ((process.stdout, "stdout"), (process.stderr, "stderr"))
-        ]
+        process = _start(command, folder, {**environment, _MARK: mark})
         family = _Family(process.pid, mark, others)
+        transcript = _Transcript(file, limits.output_bytes, show)
+        run = _Run(process, family, transcript, limits, received, now)
+        readers = transcript.follow(process)
         try:
-            for reader in readers:
-                reader.start()
-            reason: How | None = None
-            next_look = started
-            while process.poll() is None and reason is None:
-                moment = now()
-                if moment >= next_look:
-                    used = family.measure(memory_bytes)
-                    if watch:
-                        watch(moment - started, used)
-                    # Reading the memory of many processes must not take the time of theirs.
-                    next_look = moment + max(_TICK_SECONDS, 20 * (now() - moment))
-                    if used > memory_bytes:
-                        reason = "memory"
-                if received:
-                    reason = "interrupted"
-                elif moment - started > seconds:
-                    reason = "timeout"
-                elif transcript.is_full:
-                    reason = "output"
-                elif reason is None:
-                    _wait(process, 0.05)
+            reason = run.wait(started, watch)
             if reason is not None:
-                family.look()
-                family.tell(signal.SIGTERM)
-                until = now() + grace
-                calls = len(received)
-                while now() < until and len(received) == calls:
-                    if _wait(process, 0.05) and not family.look():
-                        break
-                    # What runs out of memory has no right to the rest of it.
-                    if reason == "memory" and family.measure(memory_bytes) > memory_bytes * 1.25:
-                        break
+                run.stop(reason)
         finally:
             family.kill()
             process.wait()
@@ -209,8 +173,75 @@ def run_limited(
     return Ended(tuple(command), code, how, now() - started, family.peak_bytes)
 
 
+def _start(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            list(command),
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise CommandMissingError(str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A program that runs within limits."""
+
+    process: subprocess.Popen[bytes]
+    family: _Family
+    transcript: _Transcript
+    limits: Limits
+    received: list[int]
+    """Signals to this process."""
+    now: Clock
+
+    def wait(self, started: float, watch: Watch | None) -> How | None:
+        """Wait for the end; returns the limit that was reached, or None."""
+        next_look = started
+        while self.process.poll() is None:
+            moment = self.now()
+            used = 0
+            if moment >= next_look:
+                used = self.family.measure(self.limits.memory_bytes)
+                if watch:
+                    watch(moment - started, used)
+                # Reading the memory of many processes must not take the time of theirs.
+                next_look = moment + max(_TICK_SECONDS, 20 * (self.now() - moment))
+            if self.received:
+                return "interrupted"
+            if moment - started > self.limits.seconds:
+                return "timeout"
+            if self.transcript.is_full:
+                return "output"
+            if used > self.limits.memory_bytes:
+                return "memory"
+            _wait(self.process, 0.05)
+        return None
+
+    def stop(self, reason: How) -> None:
+        """Ask all processes to end, and wait for that during the grace period."""
+        self.family.look()
+        self.family.tell(signal.SIGTERM)
+        until = self.now() + self.limits.grace_seconds
+        calls = len(self.received)
+        limit = self.limits.memory_bytes
+        while self.now() < until and len(self.received) == calls:
+            if _wait(self.process, 0.05) and not self.family.look():
+                return
+            # A run that is out of memory must not take the rest of it.
+            if reason == "memory" and self.family.measure(limit) > limit * 1.25:
+                return
+
+
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Whether the process has ended, after at most so many seconds."""
+    """Whether the process ends within so many seconds."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
     return process.returncode is not None
@@ -218,8 +249,7 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 @contextlib.contextmanager
 def _listen() -> Iterator[list[int]]:
-    """The signals that ask us to stop, as they come, instead of what they would do. Only the main
-    thread can listen."""
+    """Collect the signals that ask this process to stop. Only the main thread can."""
     received: list[int] = []
     former = {}
 
@@ -241,9 +271,8 @@ _SET_CHILD_SUBREAPER, _GET_CHILD_SUBREAPER = 36, 37  # of linux/prctl.h
 
 @contextlib.contextmanager
 def _adopt() -> Iterator[frozenset[psutil.Process] | None]:
-    """Orphans among the descendants of this process become its children, and not those of the
-    first process of the machine. Gives the children that it has before; None where that cannot
-    be."""
+    """Make orphans among the descendants of this process its children. Yields the children it has
+    before; None where this is not possible."""
     former = ctypes.c_int()
     prctl = None
     if sys.platform == "linux" and threading.current_thread() is threading.main_thread():
@@ -262,7 +291,7 @@ def _adopt() -> Iterator[frozenset[psutil.Process] | None]:
 
 
 class _Transcript:
-    """What a program prints: kept in a file up to a limit, and shown line by line."""
+    """A program's output: kept in a file up to a limit, and shown line by line."""
 
     def __init__(self, file: IO[str], limit: int, show: Show | None) -> None:
         self._file = file
@@ -272,9 +301,21 @@ class _Transcript:
         self._is_closed = False
         self.is_full = False
 
-    def follow(self, stream: IO[bytes], name: str) -> None:
-        """Read a stream to its end. It is read on when the file is full, so that the program is
-        not held up by a full pipe while it writes its results."""
+    def follow(self, process: subprocess.Popen[bytes]) -> list[threading.Thread]:
+        """Start the threads that read what a process prints."""
+        assert process.stdout is not None
+        assert process.stderr is not None
+        streams = ((process.stdout, "stdout"), (process.stderr, "stderr"))
+        readers = [
+            threading.Thread(target=self._read, args=stream, daemon=True) for stream in streams
+        ]
+        for reader in readers:
+            reader.start()
+        return readers
+
+    def _read(self, stream: IO[bytes], name: str) -> None:
+        """Read a stream to its end, even when the file is full: a full pipe would block the program
+        while it writes its results."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         rest = ""
         while True:
@@ -303,12 +344,12 @@ class _Transcript:
                 self._file.write(line)
                 self._file.flush()
             except OSError:
-                self.is_full = True  # the disk is, before the limit is reached
+                self.is_full = True  # the disk is full before the limit is reached
             if self._show:
                 try:
                     self._show(name, line)
                 except OSError:
-                    self._show = None  # nobody looks on any more
+                    self._show = None  # the terminal is gone
 
     def close(self) -> None:
         with self._lock:
@@ -316,7 +357,7 @@ class _Transcript:
 
 
 class _Family:
-    """A process and all that it has started, be they in sessions of their own or orphans."""
+    """A process and all its descendants, including orphans and those in other sessions."""
 
     def __init__(
         self, leader: int, mark: str, others: frozenset[psutil.Process] | None = None
@@ -324,30 +365,30 @@ class _Family:
         self._leader = leader
         self._mark = mark
         self._others = others
-        """Children of this process that are not of the run; None where it adopts no orphans."""
+        """Children of this process that do not belong to the run; None if it adopts no orphans."""
         self._seen: dict[int, psutil.Process] = {}
         self.peak_bytes = 0
 
     def look(self) -> list[psutil.Process]:
-        """Those that are alive."""
+        """The living ones."""
         try:
             leader = self._seen.get(self._leader) or psutil.Process(self._leader)
             found = (leader, *leader.children(recursive=True))
         except psutil.Error:
-            found = ()  # it has ended; its children are known from the last look
+            found = ()  # ended; its children are known from the last look
         family = {*self._seen.values(), *found, *self._find_adopted()}
         self._seen = {process.pid: process for process in family if _is_alive(process)}
         return list(self._seen.values())
 
     def _find_adopted(self) -> Iterator[psutil.Process]:
-        """Orphans of the run, and what they have started. Those that have ended are let go."""
+        """Orphans of the run with their descendants. Reaps those that have ended."""
         if self._others is None:
             return
         for child in psutil.Process().children():
             if child.pid == self._leader or child in self._others:
                 continue
             with contextlib.suppress(psutil.Error, OSError):
-                # The run began in another session than ours, and nothing of it can come back.
+                # The run is in another session, and its processes cannot join ours.
                 if os.getsid(child.pid) == os.getsid(0):
                     continue
                 yield from (child, *child.children(recursive=True))
@@ -355,9 +396,8 @@ class _Family:
                     os.waitpid(child.pid, os.WNOHANG)
 
     def measure(self, limit: int) -> int:
-        """Bytes of memory in use. Pages that several processes share count once for each of them,
-        unless that goes beyond the limit: then the shares are counted exactly (PSS), which takes
-        the kernel long and holds the processes up."""
+        """Bytes of memory in use. Shared pages count once per process, unless that exceeds the
+        limit: then they are divided exactly (PSS), which is slow and stalls the processes."""
         alive = self.look()
         used = sum(_read_memory(process, "rss") for process in alive)
         if used > limit:
@@ -366,14 +406,14 @@ class _Family:
         return used
 
     def tell(self, number: signal.Signals) -> None:
-        """Send a signal to the group of the leader, as long as that is there: later the number
-        of the group may be that of another one."""
+        """Send a signal to the leader's group while the leader exists; later the group's number may
+        belong to another."""
         if self._leader in self._seen:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._leader, number)
 
     def kill(self) -> None:
-        """End whatever is left, also orphans, which still have our mark in their environment."""
+        """Kill all that are left, including orphans, which have our mark in their environment."""
         until = time.monotonic() + _KILL_SECONDS
         while time.monotonic() < until:
             alive = {*self.look(), *self._find_marked()}
@@ -383,7 +423,7 @@ class _Family:
             for process in alive:
                 with contextlib.suppress(psutil.Error):
                     process.kill()
-            time.sleep(0.02)  # psutil could wait for them, and would take the status of the leader
+            time.sleep(0.02)  # psutil.wait_procs would take the leader's exit status
 
     def _find_marked(self) -> list[psutil.Process]:
         found = []

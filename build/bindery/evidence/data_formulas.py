@@ -22,15 +22,15 @@ class NoArithmeticError(ValueError):
 
 
 def evaluate(expression: str, names: Mapping[str, float | None]) -> float:
-    """The value of an expression in floating point; a name stands for its number.
+    """The value of an expression in floating point; names are replaced by their numbers.
 
-    Raises NoArithmeticError for anything that is no arithmetic, and for names without a number.
+    Raises NoArithmeticError for anything that is not arithmetic, and for names without a number.
     """
     try:
         tree = ast.parse(expression.strip(), mode="eval")
         value = _evaluate(tree.body, names)
     except (SyntaxError, RecursionError):
-        raise NoArithmeticError(f"'{expression}' is no arithmetic") from None
+        raise NoArithmeticError(f"'{expression}' is not arithmetic") from None
     except (ZeroDivisionError, OverflowError) as error:
         raise NoArithmeticError(f"'{expression}' has no value: {error}") from None
     if not math.isfinite(value):
@@ -55,14 +55,14 @@ def _evaluate(node: ast.expr, names: Mapping[str, float | None]) -> float:
                 raise NoArithmeticError("a power is too large")
             value = _OPERATORS[type(op)](first, second)
             if isinstance(value, complex):
-                raise NoArithmeticError("the root of a negative number is no number here")
+                raise NoArithmeticError("the root of a negative number is not a number here")
             return value
         case _:
-            raise NoArithmeticError(f"'{ast.unparse(node)}' is no arithmetic")
+            raise NoArithmeticError(f"'{ast.unparse(node)}' is not arithmetic")
 
 
 def agrees(typed: float | str, value: float) -> bool:
-    """Whether a typed number is this value, rounded to the digits that were typed."""
+    """Whether a typed number is this value rounded to the typed digits."""
     text = str(typed).lower().lstrip("+-")
     mantissa, _, exponent = text.partition("e")
     decimals = len(mantissa.partition(".")[2]) - int(exponent or 0)

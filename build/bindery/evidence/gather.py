@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
-from datetime import date
+from datetime import date, datetime
 from pathlib import PurePosixPath as Path
 from typing import TYPE_CHECKING
 
@@ -34,10 +34,17 @@ _QUERIED_WORD = re.compile(r"\w+")
 
 
 def gather_evidence(
-    tree: Tree, config: Config, quoted: Iterable[str], today: date, *, follows: bool = True
+    tree: Tree,
+    config: Config,
+    quoted: Iterable[str],
+    today: date,
+    latest: datetime,
+    *,
+    follows: bool = True,
 ) -> Evidence:
-    """Load records and data, evaluate every view of the book, and follow the numbers of those
-    that chapters quote. Without `follows` only those are followed that stale records may be in."""
+    """Load records and data, evaluate every view of the book, and trace the numbers of the views
+    that chapters quote. Without `follows`, trace only views that stale records may be in. A record
+    of a run that started after `latest` is a bad record."""
     findings: list[Finding] = []
     faulty: set[str] = set()
     data: dict[str, DataTable] = {}
@@ -47,7 +54,7 @@ def gather_evidence(
         else:
             faulty.add(item[0])
             findings += item[1]
-    records = _load_records(tree, findings, faulty)
+    records = _load_records(tree, latest, findings, faulty)
     findings += _refuse_clashes(data, records)
     owners = {record.tool for record in records.values()}
     methods = read_methods(tree, (tool for tool in config.tools if tool.name in owners))
@@ -94,14 +101,16 @@ def gather_evidence(
     )
 
 
-def _load_records(tree: Tree, findings: list[Finding], faulty: set[str]) -> Mapping[str, Record]:
+def _load_records(
+    tree: Tree, latest: datetime, findings: list[Finding], faulty: set[str]
+) -> Mapping[str, Record]:
     if tree.find_kind(RECORDS_FOLDER) != "folder":
         return {}
     # Validation is imported here: it takes longer than the check of a book without records.
     from bindery.evidence.records import load_records
 
     records = {}
-    for item in load_records(tree):
+    for item in load_records(tree, latest):
         if isinstance(item, Finding):
             findings.append(item)
             tool = item.span.path.removeprefix(f"{RECORDS_FOLDER}/").partition("/")[0]

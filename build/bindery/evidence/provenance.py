@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bindery.core.model import Finding, Span
+from bindery.core.units import read_unit
 from bindery.evidence.database import EvidenceDatabase
-from bindery.evidence.measures import read_measure
 from bindery.evidence.published_data import Citation, DataTable
 from bindery.evidence.tables import Cell, Table
 from bindery.evidence.views import View
@@ -209,14 +209,14 @@ def _find_unit_fault(entry: ColumnTrace, shown: str, found: set[str]) -> tuple[s
     if not unit or (unit == shown and entry.factor == 1.0):
         return None
     message = f"the column '{entry.key}' is shown in {shown}, and what it shows is in {unit}"
-    have, want = read_measure(unit), read_measure(shown)
+    have, want = read_unit(unit), read_unit(shown)
     if have is None or want is None:
         if entry.kind == "copy":
             return message, "give the column the unit of its data, or convert it in the query"
         return None
     if have.base != want.base:
         return message, "these are units of different things: correct the header or the query"
-    factor = have.factor / want.factor
+    factor = have.size / want.size
     if math.isclose(entry.factor, factor, rel_tol=1e-9):
         return None
     if entry.factor != 1.0:
@@ -230,7 +230,7 @@ def _is_as_found(entry: ColumnTrace, shown: str, found: set[str]) -> bool:
         return True
     if entry.kind != "scaled" or len(found) != 1:
         return False
-    have, want = read_measure(next(iter(found))), read_measure(shown)
+    have, want = read_unit(next(iter(found))), read_unit(shown)
     return have is not None and want is not None and have.base == want.base
 
 

@@ -1,4 +1,4 @@
-"""Published figures: tables of the book's own `data` folder, each number with its source.
+"""Published figures: the tables of the `data` folder, with a source for each number.
 
 A table is `NAME.csv` with its schema in `NAME.yaml`, or `NAME.yaml` alone with `rows` in it.
 """
@@ -25,8 +25,8 @@ from bindery.evidence.tables import Cell
 
 CLASSES = ("vendor", "reported", "derived", "assumed")
 CITED = ("source", "date", "class", "unconfirmed", "via")
-"""What is said of every figure: columns of their own, or for the whole table in its schema, or
-for one column as `COLUMN_source`."""
+"""Facts about every figure: in columns of these names, for the whole table in its schema, or for
+one column as `COLUMN_source`."""
 NEEDED = ("source", "date", "class")
 FORMULA = "formula"
 IDENTIFIER = re.compile(r"[a-z][a-z0-9_]*")
@@ -41,7 +41,7 @@ _COLUMN_KEYS = ("type", "unit", "description")
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Where a figure stands, since when, and of what kind it is."""
+    """The source, date and class of a figure."""
 
     source: str = ""
     date: str = ""
@@ -60,14 +60,14 @@ class DataColumn:
 
 @dataclass(frozen=True, slots=True)
 class DataRow:
-    """One row. `line` is where it stands in its file."""
+    """One row and its line in the file."""
 
     line: int
     cells: tuple[Cell, ...]
     citation: Citation
     cell_citations: Mapping[str, Citation] = field(default_factory=dict)
     formulas: Mapping[str, str] = field(default_factory=dict)
-    """How derived cells were worked out, by column."""
+    """The formulas of derived cells, by column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class DataTable:
     rows: tuple[DataRow, ...]
 
     def cite(self, row: int, column: str) -> Citation:
-        """What is said of one figure; rows are counted from 0."""
+        """The citation of one figure; rows are counted from 0."""
         entry = self.rows[row]
         return entry.cell_citations.get(column, entry.citation)
 
@@ -125,7 +125,7 @@ def _load_csv(tree: Tree, name: str, path: str) -> DataTable | list[Finding]:
     if isinstance(schema, Finding):
         return [schema]
     if schema.rows is not None:
-        message = f"the rows stand in '{path}' and in its schema"
+        message = f"the rows are in '{path}' and in its schema"
         return [Finding(Span.whole(schema_path), "bad-data", message, "keep one of the two")]
     try:
         text = tree.read_bytes(path).decode("utf-8-sig")
@@ -227,7 +227,7 @@ def _refuse_key(path: str, mapping: Any, key: str, what: str, keys: Sequence[str
 
 
 def _line_of(mapping: Any, key: str) -> int:
-    """The line on which a key of a mapping stands."""
+    """The line of a key of a mapping."""
     try:
         return int(mapping.lc.key(key)[0]) + 1
     except (AttributeError, KeyError, TypeError):
@@ -235,7 +235,7 @@ def _line_of(mapping: Any, key: str) -> int:
 
 
 def _to_text(value: Any) -> str:
-    """A scalar of YAML as it would be typed in CSV."""
+    """A YAML scalar as you would type it in CSV."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -262,7 +262,7 @@ def _check_header(
             hint = f"add it, or `{name}:` for the whole table to '{schema_path}'"
             findings.append(Finding(Span(path, 1), "bad-data", message, hint))
     if len(set(header)) != len(header):
-        findings.append(Finding(Span(path, 1), "bad-data", "a column stands there twice"))
+        findings.append(Finding(Span(path, 1), "bad-data", "a column is repeated"))
     return findings
 
 
@@ -309,7 +309,7 @@ class _RowReader:
         for name in self.header:
             value = row.get(name)
             spans.append(Span(self.path, _line_of(row, name) if name in row else line))
-            if isinstance(value, Mapping):  # a cell with a source of its own
+            if isinstance(value, Mapping):  # a cell with its own source
                 texts |= {f"{name}_{key}": _to_text(value[key]) for key in CITED if key in value}
                 if FORMULA in value:
                     texts[f"{name}_{FORMULA}"] = _to_text(value[FORMULA])
@@ -344,7 +344,7 @@ class _RowReader:
     def _read_formulas(
         self, row: DataRow, texts: Mapping[str, str], spans: Sequence[Span]
     ) -> Mapping[str, str]:
-        """The formulas of a row's derived figures, each evaluated and held against its cell."""
+        """The formulas of a row's derived figures, evaluated and compared with their cells."""
         typed = dict(zip(self.header, row.cells, strict=True))
         names = {
             name: float(cell) if isinstance(cell, int | float) else None
@@ -414,11 +414,11 @@ def _read_cell(name: str, text: str, kind: str) -> Cell:
         if text == "measured":
             raise ValueError("what was measured comes from a record, not from data")
         nearest = find_nearest(text, CLASSES)
-        raise ValueError(f"'{text}' is no class; {nearest or ', '.join(CLASSES)}?")
+        raise ValueError(f"'{text}' is not a class; {nearest or ', '.join(CLASSES)}?")
     match kind:
         case "number" | "integer":
             if not _NUMBER.fullmatch(text):  # float() also takes nan, infinity and 1_000
-                raise ValueError(f"'{text}' is no number")
+                raise ValueError(f"'{text}' is not a number")
             number = float(text)
             if math.isinf(number):
                 raise ValueError(f"'{text}' is larger than any number that can be worked with")
@@ -427,7 +427,7 @@ def _read_cell(name: str, text: str, kind: str) -> Cell:
             elif number.is_integer() and (kind == "integer" or "." not in text):
                 whole = int(number)
             elif kind == "integer":
-                raise ValueError(f"'{text}' is no whole number")
+                raise ValueError(f"'{text}' is not a whole number")
             else:
                 return number
             if -(2**63) <= whole < 2**63:
@@ -439,11 +439,11 @@ def _read_cell(name: str, text: str, kind: str) -> Cell:
             try:
                 date.fromisoformat(text)
             except ValueError:
-                raise ValueError(f"'{text}' is no date such as 2026-11-20") from None
+                raise ValueError(f"'{text}' is not a date such as 2026-11-20") from None
         case "url" if not re.match(r"https?://\S+$", text):
-            raise ValueError(f"'{text}' is no web address")
+            raise ValueError(f"'{text}' is not a web address")
         case "place" if re.match(r"[a-z]+:|[/#.]", text) or not re.fullmatch(r"\S+", text):
-            raise ValueError(f"'{text}' is no path from the folder of the chapters")
+            raise ValueError(f"'{text}' is not a path from the folder of the chapters")
         case "boolean":
             if text not in ("yes", "no"):
                 raise ValueError(f"'{text}' is neither yes nor no")

@@ -1,4 +1,4 @@
-"""Regions and values: what a chapter quotes, made and not written, between invisible comments.
+"""Regions and values: generated text in a chapter, between invisible comments.
 
     <!-- table: VIEW -->
     | ... |
@@ -6,9 +6,9 @@
 
     It reaches <!-- value: VIEW.COLUMN[ROW] -->794.5 TFLOPS<!-- /value 5d41402a --> there.
 
-A region is a table of a view (`table`), its plot (`plot`) or what a tool prints (`output`), each
-marker alone on its line. A value is one cell, inside a sentence. The closing marker carries a
-checksum of what stands between, so that an edit by hand is seen.
+A region is the table of a view (`table`), its plot (`plot`) or the output of a tool (`output`);
+each marker is alone on its line. A value is one cell inside a sentence. The closing marker has a
+checksum of the text between, so that edits by hand are found.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _STALE_MARK = " (stale)"
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A region of a chapter. Lines are counted from 1; the body lies strictly between them."""
+    """A region of a chapter. The body is strictly between its two lines."""
 
     kind: str
     name: str
@@ -61,7 +61,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A number inside a sentence: the cell of a view, and what stands for it now."""
+    """A cell of a view inside a sentence, and its present text."""
 
     view: str
     column: str
@@ -116,7 +116,7 @@ def _is_edited(quotation: Quotation) -> bool:
 
 
 def find_quotations(chapter: Chapter) -> Quotations:
-    """What a chapter quotes; markers that are only shown, in code, are none."""
+    """What a chapter quotes; markers in code are ignored."""
     if "<!--" not in chapter.source:
         return Quotations()
     regions, findings = _find_regions(chapter)
@@ -146,7 +146,7 @@ def _find_regions(chapter: Chapter) -> tuple[list[Region], list[Finding]]:
             # A plot is raw HTML itself; the others are Markdown.
             unread = is_inside and opening["kind"] != "plot"
             if unread:
-                message = "this marker stands inside raw HTML, where no Markdown is read"
+                message = "this marker is inside raw HTML, where Markdown is not read"
                 hint = "put an empty line before it"
                 findings.append(Finding(span, "unclosed-region", message, hint))
         elif closing:
@@ -193,7 +193,7 @@ def _find_regions(chapter: Chapter) -> tuple[list[Region], list[Finding]]:
 
 
 def _find_markers(chapter: Chapter) -> Iterator[tuple[int, bool]]:
-    """The lines of markers, and whether each stands inside raw HTML that began before it."""
+    """The lines of markers, and whether each is inside raw HTML that began earlier."""
     for token in chapter.tokens:
         if token.type == "html_block" and token.map and _ANY.search(token.content):
             for number in range(token.map[0], token.map[1]):
@@ -225,7 +225,7 @@ def _find_values(chapter: Chapter) -> tuple[list[Value], list[Finding]]:
             if child.type != "html_inline":
                 continue
             if _ANY.match(child.content):
-                message = "this marker of a region stands inside a line of text"
+                message = "this marker of a region is inside a line of text"
                 hint = "write it alone on its line, with its name: `<!-- table: NAME -->`"
                 findings.append(Finding(child.meta["span"], "unclosed-region", message, hint))
             if not _ANY_VALUE.match(child.content):
@@ -284,8 +284,8 @@ def _report_values_in_block(chapter: Chapter, first: int, last: int) -> Iterator
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """What should stand between the markers: `fresh` if nothing it quotes were stale, and
-    `text`, which says so where it is."""
+    """The text that should be between the markers, with a note if it quotes stale records;
+    `fresh` is without the note."""
 
     text: str
     fresh: str
@@ -294,8 +294,8 @@ class Filling:
 def make_filling(
     quotation: Quotation, chapter: str, evidence: Evidence, figures: str
 ) -> Filling | Finding | None:
-    """What a region or value of a chapter should hold, indented as it stands; the finding where
-    there is no such thing; None while what it quotes is broken. `figures` is their folder."""
+    """The indented text of a region or value, or a finding if it cannot be made, or None while its
+    view is broken. `figures` is the folder of plots."""
     if isinstance(quotation, Region) and quotation.kind == "output":
         return _make_output(quotation, evidence)
     name = quotation.name if isinstance(quotation, Region) else quotation.view
@@ -383,7 +383,7 @@ def _make_value(value: Value, evidence: Evidence) -> Filling | Finding:
 def compare_quotations(
     chapter: str, quotations: Quotations, evidence: Evidence, figures: str
 ) -> Iterator[Finding]:
-    """What is wrong with what a chapter quotes: markers, names, edits, what has gone stale."""
+    """Findings about the quotations of a chapter: markers, names, edits, stale records."""
     yield from quotations.findings
     for quotation in quotations:
         filling = make_filling(quotation, chapter, evidence, figures)
@@ -398,7 +398,7 @@ def _compare(quotation: Quotation, filling: Filling, evidence: Evidence) -> Find
     if _is_edited(quotation):
         message = f"this {what} was edited by hand"
         if not quotation.checksum:
-            message = f"this {what} stands between markers and was never filled in"
+            message = f"this {what} is between markers and was never filled in"
         hint = "undo the edit, or empty the region; then change the record, data or view"
         hint = f"{hint} and run `{FILL_COMMAND}`"
         return Finding(quotation.opening, "edited-output", message, hint)
@@ -420,14 +420,14 @@ def _compare(quotation: Quotation, filling: Filling, evidence: Evidence) -> Find
 def _report_stale_records(
     quotation: Quotation, what: str, names: tuple[str, ...], evidence: Evidence
 ) -> Finding:
-    """A quotation that is right to the letter, of a record that is stale, and does not say so."""
+    """A correct quotation of a stale record, without a note that it is stale."""
     staleness, record = evidence.stale[names[0]], evidence.records[names[0]]
     others = f", and {len(names) - 1} more" if len(names) > 1 else ""
     message = f"this {what} quotes '{names[0]}': {staleness.reason}{others}"
     hint = (
         f"measure again with {record.again} on "
-        f"{record.machine.hardware} and run `{FILL_COMMAND}`; where that cannot be, "
-        f"`{FILL_COMMAND}` alone says beside the {what} that it is stale"
+        f"{record.machine.hardware} and run `{FILL_COMMAND}`; if you cannot, "
+        f"`{FILL_COMMAND}` alone adds a note to the {what} that it is stale"
     )
     return Finding(quotation.opening, staleness.rule, message, hint)
 
@@ -448,11 +448,11 @@ def fill_chapter(
 ) -> tuple[str, Mapping[str, int]]:
     """The source of a chapter with everything filled in, and how many of each kind changed.
 
-    What was edited by hand, and what no view gives, is left as it is; the checks report it.
+    Edited and unknown quotations are left alone; the checks report them.
     """
     lines = list(chapter.lines)
     changed: dict[str, int] = {}
-    # From the end of the chapter, so that the places before stay true.
+    # From the end, so that earlier positions stay valid.
     for quotation in sorted(quotations, key=lambda entry: entry.opening, reverse=True):
         filling = make_filling(quotation, chapter.path, evidence, figures)
         if not isinstance(filling, Filling) or _is_edited(quotation):

@@ -1,8 +1,7 @@
-"""Records: what a run of a companion tool left behind, typed and validated.
+"""Records of runs, typed and validated.
 
-A record is one JSON file below `scripts/records/`. Numbers are in base units: seconds, bytes,
-FLOP, FLOP per second, watts, hertz (see `units`). Its schema has a number; records of older
-schemas are read through `UPGRADES`, and stay as they are on disk.
+A record is one JSON file in `scripts/records/`. Its numbers are in base units: seconds, bytes,
+FLOP, FLOP per second, watts, hertz (see `units`).
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -27,9 +26,9 @@ from pydantic import (
     model_validator,
 )
 
-from bindery.core.build_date import read_epoch
 from bindery.core.model import Finding, Span
 from bindery.core.repository import RECORDS_FOLDER, Tree
+from bindery.core.units import BASE_UNITS
 from bindery.evidence import seals, units
 
 FOLDER = RECORDS_FOLDER
@@ -38,7 +37,7 @@ SCHEMA = 2
 OPTIONS_FILE = "options.json"
 """The options of a tool, stored in the folder of its records."""
 DEMO = "demo"
-"""The profile that shows that a tool runs."""
+"""The profile that only shows that a tool runs."""
 Scalar = str | int | float | bool | None
 Ending = Literal[
     "done",
@@ -52,9 +51,9 @@ Ending = Literal[
     "node-failure",
 ]
 WHOLE_ENDINGS = ("done", "failed")
-"""How a run has ended that came to its own end."""
+"""How a run ends that nothing stopped."""
 CUSTOM = "custom"
-"""The profile of a run with added arguments: it measured something else than the tool's own."""
+"""The profile of a run with added arguments: it measures something else."""
 
 _LARGEST = 2**63 - 1
 _SCALARS = (str, float, bool, int, type(None))
@@ -62,7 +61,7 @@ _SCALAR_TYPES = frozenset(_SCALARS)
 
 
 class MisplacedError(ValueError):
-    """Something is wrong deeper down. `place` is where, counted from the record itself."""
+    """A fault deeper in the record; `place` is its path from the root."""
 
     def __init__(self, place: tuple[str | int, ...], reason: str) -> None:
         super().__init__(reason)
@@ -70,15 +69,15 @@ class MisplacedError(ValueError):
 
 
 def _explain_wrong_scalar(value: object) -> str:
-    """Why a value cannot stand in a table, or an empty text where it can."""
+    """Why a value cannot be a cell, or an empty text."""
     if isinstance(value, float) and not math.isfinite(value):
-        return f"{value} is no number that can be compared; write null"
+        return f"{value} cannot be compared; write null"
     if isinstance(value, int) and abs(value) > _LARGEST:
         return "a whole number of more than 64 bits; write it as 1.5e20"
     if isinstance(value, _SCALARS):
         return ""
     kind = "a list" if isinstance(value, list) else "an object"
-    return f"{kind} is no single value: text, number, true, false or null"
+    return f"{kind} is not a single value: text, number, true, false or null"
 
 
 def _check_scalar(value: object) -> Any:
@@ -89,10 +88,12 @@ def _check_scalar(value: object) -> Any:
 
 def _check_rows(value: object) -> tuple[dict[str, Scalar], ...]:
     if not isinstance(value, list | tuple):
-        raise ValueError("the results are a list of rows")
+        raise ValueError("the results have to be a list of rows")
     for index, row in enumerate(value):
         if not isinstance(row, dict):
-            raise MisplacedError(("results", index), "a row is an object: a value for each column")
+            raise MisplacedError(
+                ("results", index), "a row has to be an object with a value per column"
+            )
         if _holds_scalars(row):
             continue
         for key, cell in row.items():
@@ -102,12 +103,11 @@ def _check_rows(value: object) -> tuple[dict[str, Scalar], ...]:
 
 
 def _holds_scalars(row: Mapping[str, object]) -> bool:
-    """Whether every value of a row can stand in a table, without saying which cannot."""
+    """Whether every value of a row can be a cell."""
     if not _SCALAR_TYPES.issuperset(map(type, row.values())):
         return False
     numbers = [cell for cell in row.values() if isinstance(cell, int | float)]
-    # Infinities and NaN fail this as whole numbers of more than 64 bits do; very large floats
-    # are looked at once more.
+    # Also false for infinities and NaN, and for large floats, which are then checked one by one.
     return all(-_LARGEST <= number <= _LARGEST for number in numbers)
 
 
@@ -118,9 +118,9 @@ def _check_time(value: object) -> datetime:
         try:
             time = datetime.fromisoformat(str(value))
         except ValueError:
-            raise ValueError("this is no time of ISO 8601, such as 2026-11-20T17:00:00Z") from None
+            raise ValueError("this is not an ISO 8601 time, such as 2026-11-20T17:00:00Z") from None
     if time.tzinfo is None:
-        raise ValueError("the time needs a zone, such as the Z of UTC")
+        raise ValueError("the time needs a zone, such as Z for UTC")
     return time.astimezone(UTC)
 
 
@@ -132,8 +132,8 @@ Rows = Annotated[
 Time = Annotated[datetime, BeforeValidator(_check_time, json_schema_input_type=datetime)]
 Count = Annotated[int, Field(strict=True, ge=0)]
 Number = Annotated[float, Field(strict=True)]
-# Checked together with the name of the column, which says more of what is wrong.
-Unit = Annotated[str, WithJsonSchema({"type": "string", "enum": list(units.BASE_UNITS)})]
+# Checked together with the name of the column, for a better message.
+Unit = Annotated[str, WithJsonSchema({"type": "string", "enum": list(BASE_UNITS)})]
 Digest = Annotated[str, Field(pattern=rf"^[0-9a-f]{{{seals.DIGITS}}}$")]
 
 
@@ -299,7 +299,7 @@ def _forget_null(schema: dict[str, Any]) -> None:
 
 
 def _find_types(rows: Sequence[Mapping[str, Scalar]]) -> Mapping[str, set[type]]:
-    """The types that stand in each column."""
+    """The types of the values of each column."""
     keys = list(rows[0]) if rows else []
     if all(list(row) == keys for row in rows):  # nearly always, and much quicker
         by_column = zip(*(row.values() for row in rows), strict=True)
@@ -319,9 +319,9 @@ def _check_units(given: Mapping[str, str], rows: Sequence[Mapping[str, Scalar]])
         if rows and key not in columns:
             raise MisplacedError(("units", key), "no row of the results has such a column")
         if str in columns.get(key, ()):
-            raise MisplacedError(("units", key), "this column holds text, which has no unit")
+            raise MisplacedError(("units", key), "this column has text, which needs no unit")
         if bool in columns.get(key, ()):
-            reason = "this column holds true or false, which has no unit"
+            reason = "this column has true or false, which needs no unit"
             raise MisplacedError(("units", key), reason)
     for key, types in columns.items():
         if key not in given and not types.isdisjoint((int, float)):
@@ -329,7 +329,7 @@ def _check_units(given: Mapping[str, str], rows: Sequence[Mapping[str, Scalar]])
                 first = next(n for n, cells in enumerate(rows) if key in cells)
                 raise MisplacedError(("results", first, key), reason)
             bound = units.find_bound_unit(key)
-            advice = f"write '{bound}'" if bound else f"one of: {', '.join(units.BASE_UNITS)}"
+            advice = f"write '{bound}'" if bound else f"one of: {', '.join(BASE_UNITS)}"
             raise MisplacedError(("units",), f"the column '{key}' has no unit; {advice}")
 
 
@@ -436,7 +436,7 @@ class Record(_Model):
 
     @property
     def shell_line(self) -> str:
-        """The command as it would be typed, with the variables that steered it in front."""
+        """The command as you would type it, after the variables that steer it."""
         steering = [f"{name}={shlex.quote(value)}" for name, value in self.environment.items()]
         return " ".join([*steering, shlex.join(self.command)])
 
@@ -447,7 +447,7 @@ class Record(_Model):
 
     @property
     def again(self) -> str:
-        """How to measure the same again, to follow words such as `measure again with`."""
+        """How to repeat the measurement, to follow `measure again with`."""
         if self.profile != CUSTOM:
             return f"`bindery run {self.tool} --profile {self.profile_name}`"
         return f"`bindery run {self.tool} -- ...` and the arguments of its command"
@@ -466,27 +466,16 @@ class Record(_Model):
             reason = f"'failed' has an exit status above 0, not {status}"
             raise MisplacedError(("ended",), reason)
         if self.ranks < self.nodes:
-            reason = f"{self.nodes} nodes have a rank each at least, and these are {self.ranks}"
+            reason = f"{self.nodes} nodes have at least one rank each, not {self.ranks} together"
             raise MisplacedError(("ranks",), reason)
-        if self.started > _find_latest_start():
-            raise MisplacedError(("started",), "this day is still to come; was the clock right?")
         return self
-
-
-def _find_latest_start() -> datetime:
-    """A day from now, for clocks differ; the edition may be dated later than that."""
-    now = datetime.now(UTC)
-    return max(now, read_epoch() or now) + timedelta(days=1)
-
-
-# --- records of older schemas ---
 
 
 # --- text to record ---
 
 
 class RefusedJsonError(ValueError):
-    """JSON says the same thing twice, or a number that is none. `pattern` finds the place."""
+    """JSON with a repeated key, or with NaN or an infinity. `pattern` finds the place."""
 
     def __init__(self, message: str, pattern: str) -> None:
         super().__init__(message)
@@ -498,25 +487,25 @@ def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(values) != len(pairs):
         keys = [key for key, _ in pairs]
         key = next(key for key in keys if keys.count(key) > 1)
-        message = f"the key '{key}' stands there twice"
+        message = f"the key '{key}' is repeated"
         raise RefusedJsonError(message, rf'"{re.escape(key)}"\s*:')
     return values
 
 
 def _refuse_constant(name: str) -> None:
-    message = f"{name} is no number that can be compared; write null"
+    message = f"{name} cannot be compared; write null"
     raise RefusedJsonError(message, rf"(?<![\w\"]){name}(?![\w\"])")
 
 
 def read_strict_json(text: str) -> Any:
-    """Values from JSON. Raises JSONDecodeError, and RefusedJsonError where a key stands twice or
-    a number is NaN or infinite."""
+    """Values from JSON. Raises JSONDecodeError, and RefusedJsonError for a repeated key, NaN or
+    infinity."""
     return json.loads(text, object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
 
 
-def parse_record(path: str, text: str) -> Record | Finding:
-    """A record from its JSON, or what is wrong with it: `bad-record`, or `edited-record` where it
-    is not any more what its tool has measured."""
+def parse_record(path: str, text: str, latest: datetime | None = None) -> Record | Finding:
+    """A record from its JSON, or what is wrong with it: `bad-record`, or `edited-record` if its
+    values are not those that the tool measured. No run can have started after `latest`."""
     try:
         data = read_strict_json(text)
     except json.JSONDecodeError as error:
@@ -530,19 +519,22 @@ def parse_record(path: str, text: str) -> Record | Finding:
     except RecursionError:
         return Finding(Span.whole(path), "bad-record", "this JSON is nested too deeply")
     if not isinstance(data, dict):
-        return Finding(Span.whole(path), "bad-record", "a record is a JSON object")
+        return Finding(Span.whole(path), "bad-record", "a record has to be a JSON object")
     number = data.get("schema", SCHEMA)
     if number != SCHEMA:
         span = Span(path, _find_line(text, ("schema",)))
         message = f"'schema' is {json.dumps(number)}, and this bindery reads schema {SCHEMA}"
         return Finding(span, "bad-record", message, "another version of bindery may read it")
     try:
-        return _validate(data, path, text)
+        record = _validate(data, path, text)
     except ValidationError as error:
         place, reason = explain_error(error)
         return _report(path, text, place, reason)
     except RecursionError:
         return Finding(Span.whole(path), "bad-record", "this JSON is nested too deeply")
+    if latest and isinstance(record, Record) and record.started > latest:
+        return _report(path, text, ("started",), "this is in the future; was the clock right?")
+    return record
 
 
 def _validate(data: dict[str, Any], path: str, text: str) -> Record | Finding:
@@ -558,7 +550,7 @@ def _validate(data: dict[str, Any], path: str, text: str) -> Record | Finding:
 
 
 def explain_error(error: ValidationError) -> tuple[tuple[str | int, ...], str]:
-    """The place of the first thing that is wrong, and the reason in words."""
+    """The place of the first fault, and the reason."""
     first = error.errors()[0]
     cause = first.get("ctx", {}).get("error")
     place = tuple(first["loc"])
@@ -571,7 +563,7 @@ def explain_error(error: ValidationError) -> tuple[tuple[str | int, ...], str]:
 
 
 def describe_error(error: ValidationError) -> str:
-    """The first thing that is wrong in some values: its place, and the reason."""
+    """The first fault: its place, and the reason."""
     place, reason = explain_error(error)
     return f"'{_name_place(place)}': {reason}"
 
@@ -589,8 +581,8 @@ def _report(path: str, text: str, place: tuple[str | int, ...], reason: str) -> 
 
 
 def _turn_advice(reason: str) -> tuple[str, str]:
-    """A reason without the advice to write something else, and a hint: what is advice for who
-    writes a tool would be, in a record, an edit of what was measured."""
+    """A reason without its advice to write something else, and a hint: the author of a tool can
+    follow the advice, but a record must not be edited."""
     message, _, advice = reason.partition("; write ")
     return message, f"measure again, and let the tool write {advice}" if advice else ""
 
@@ -599,7 +591,7 @@ _SPACE = re.compile(r"[\s,:]*")
 
 
 def _find_line(text: str, place: Sequence[str | int]) -> int:
-    """The line on which this part of a JSON text stands, or the part of it that exists."""
+    """The line of this part of a JSON text, or of its nearest parent that exists."""
     decoder = json.JSONDecoder()
 
     def skip(position: int) -> int:
@@ -629,13 +621,15 @@ def _find_line(text: str, place: Sequence[str | int]) -> int:
 
 
 def format_record(record: Record) -> str:
-    """The JSON of a record, sealed as it is now."""
+    """The JSON of a record, with its seal."""
     data = record.model_dump(mode="json", by_alias=True)
     return seals.write_sealed(data)
 
 
-def load_records(tree: Tree) -> Iterator[tuple[str, Record] | Finding]:
-    """Each record under its name `<tool>/<file>`, or the finding that keeps it out."""
+def load_records(
+    tree: Tree, latest: datetime | None = None
+) -> Iterator[tuple[str, Record] | Finding]:
+    """Each record with its name `<tool>/<file>`, or the finding that keeps it out."""
     for path in tree.walk_files(FOLDER):
         if not path.endswith(".json") or path.endswith(f"/{OPTIONS_FILE}"):
             continue
@@ -645,9 +639,9 @@ def load_records(tree: Tree) -> Iterator[tuple[str, Record] | Finding]:
         except (OSError, UnicodeDecodeError) as error:
             yield Finding(Span.whole(path), "bad-record", f"this record cannot be read: {error}")
             continue
-        record = parse_record(path, text)
+        record = parse_record(path, text, latest)
         if isinstance(record, Record) and name.partition("/")[0] != record.tool:
-            message = f"a record of '{record.tool}' lies in the folder of another tool"
+            message = f"a record of '{record.tool}' is in the folder of another tool"
             yield Finding(Span.whole(path), "bad-record", message, f"move it to '{record.tool}/'")
         else:
             yield record if isinstance(record, Finding) else (name, record)
@@ -657,7 +651,7 @@ def load_records(tree: Tree) -> Iterator[tuple[str, Record] | Finding]:
 
 
 class UnlikeMachinesError(ValueError):
-    """Two nodes of one run differ in what decides how fast they are."""
+    """Two nodes of one run differ in what affects speed."""
 
     def __init__(self, field: str, first: object, second: object, index: int) -> None:
         super().__init__(f"'{field}' is '{first}' on node 1, and '{second}' on node {index + 1}")
@@ -675,11 +669,10 @@ _OWN_TO_A_NODE = frozenset(("slurm", "hostname", "label"))
 
 
 def merge_machines(machines: Sequence[Machine]) -> Machine:
-    """One machine that stands for all of them. Facts of the moment are the worst of all: the
-    lowest clock, the highest temperature, every throttle reason; what is otherwise different and
-    does not matter for speed is null.
+    """One machine in place of several. Momentary facts are the worst of all: the lowest clock, the
+    highest temperature, every throttle reason. Other differences that do not affect speed are null.
 
-    Raises UnlikeMachinesError where anything differs that decides speed.
+    Raises UnlikeMachinesError if anything differs that affects speed.
     """
     first = machines[0]
     for index, other in enumerate(machines[1:], 1):

@@ -1,7 +1,6 @@
-"""Seals: digests that are kept inside a record and tell which part of it was changed afterwards.
+"""Seals: digests inside a record that show which part of it was changed later.
 
-They guard against a slip of the hand, not against a forger: who changes a number can also seal it
-again.
+They guard against accidents, not against forgery: anyone can seal an edited record again.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ DIGITS = 16
 UNSEALED = ("seal",)
 TABLE = "results"
 TEXT = "text"
-"""The digest of the text of a record up to its seal. It proves in one step that nothing was
-changed; the others are asked only where it does not, for they tell what was."""
+"""The digest of the text of a record up to its seal, which proves in one step that nothing was
+changed. The other digests show what was."""
 
 _SEAL_MARK = '\n "seal":'
 
@@ -50,7 +49,7 @@ def _seal_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def write_sealed(data: Mapping[str, Any]) -> str:
-    """The JSON of a record as it is kept, with its seal at the end."""
+    """The JSON of a record with its seal at the end."""
     fields = seal_record(data)
     seal = fields.pop("seal")
     body, _, _ = json.dumps(fields, indent=1, ensure_ascii=False).rpartition("\n")
@@ -60,7 +59,7 @@ def write_sealed(data: Mapping[str, Any]) -> str:
 
 
 def is_untouched(text: str, seal: Mapping[str, Any]) -> bool:
-    """Whether the text of a record is to the letter what was sealed."""
+    """Whether the text of a record is exactly what was sealed."""
     before, mark, _ = text.rpartition(_SEAL_MARK)
     return bool(mark) and seal.get(TEXT) == _digest_text(before)
 
@@ -70,8 +69,8 @@ def _digest_text(text: str) -> str:
 
 
 def find_edit(data: Mapping[str, Any]) -> tuple[tuple[str | int, ...], str] | None:
-    """The place in a record that was changed after it was sealed, and what to say of it; None
-    where everything is as it was."""
+    """The place in a record that was changed after it was sealed, with a message; None if nothing
+    was."""
     seal = data["seal"]
     for key in [key for key in data if key not in UNSEALED]:
         if key not in seal:

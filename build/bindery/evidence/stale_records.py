@@ -1,4 +1,4 @@
-"""Which records have gone stale: their tool measures otherwise today, or they are old."""
+"""Stale records: their tool has another METHOD today, or they are old."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ class Staleness:
 
     rule: str
     reason: str
-    """Of the record, in words that are as true tomorrow."""
+    """Words that are still true tomorrow."""
 
 
 def read_methods(tree: Tree, tools: Iterable[ToolEntry]) -> Mapping[str, int | None]:
-    """The METHOD of each tool of the book, read from its source without running it; None for a
-    tool that names none that can be read."""
+    """The METHOD of each tool of the book, read from its source; None if it cannot be read."""
     return {
         tool.name: read_method(tree.read_bytes(tool.path).decode("utf-8", "replace"))
         if tree.find_kind(tool.path) == "file"
@@ -41,8 +40,8 @@ def find_stale(
     methods: Mapping[str, int | None],
     today: date,
 ) -> Mapping[str, Staleness]:
-    """The records that are stale, by name. Nothing is known of those of tools without an entry in
-    `methods`."""
+    """The stale records by name. Records of tools without an entry in `methods` can only be
+    old."""
     shelf_days = {tool.name: tool.shelf_days for tool in tools}
     stale = {}
     for name, record in records.items():
@@ -61,9 +60,8 @@ def find_stale(
 
 
 def find_newest(records: Mapping[str, Record]) -> frozenset[str]:
-    """The records that no later whole one of the same kind follows: the last whole one of each
-    kind, and what was begun after it and is partial or failed. Records are of one kind where tool,
-    profile, command, environment, hardware, nodes and ranks are equal."""
+    """The last whole record of each kind, and partial or failed ones after it. Records are of one
+    kind if tool, profile, command, environment, hardware, nodes and ranks are equal."""
     groups: dict[tuple[object, ...], list[str]] = {}
     for name, record in records.items():
         key = (

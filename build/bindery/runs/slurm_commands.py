@@ -1,4 +1,4 @@
-"""Slurm, by its own commands: submit a job, ask for its state, wait for it, cancel it."""
+"""Slurm's commands: submit a job, query its state, wait for it, cancel it."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ Show = Callable[[str], None]
 ANSWER_SECONDS = 30.0
 """How long one Slurm command may take."""
 PATIENCE_SECONDS = 180.0
-"""How long Slurm may fail to answer before the wait is given up."""
+"""How long Slurm may fail to answer before waiting ends."""
 SETTLE_SECONDS = 120.0
-"""How long a cancelled job, or one that Slurm cleans up after, may take to end."""
+"""How long a canceled or completing job may take to end."""
 _POLL_SECONDS = (1.0, 10.0)
 
 _ENDED = frozenset(
     "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED REVOKED"
     " TIMEOUT".split()
 )
-# What a job waits for in vain, see JOB REASON CODES in the manual of squeue. A partition or an
-# account can be changed by its administrator, but not by waiting. A limit of all jobs of a user or
-# an account can be waited for.
+# Reasons that waiting does not resolve, see JOB REASON CODES in the manual of squeue: only an
+# administrator changes a partition or an account. Limits over all jobs of a user or an account are
+# different: other jobs end.
 _NEVER = frozenset(
     "AccountNotAllowed BadConstraints DependencyNeverSatisfied InvalidAccount InvalidQOS"
     " MaxMemPerLimit PartitionNodeLimit PartitionTimeLimit QOSNotAllowed ReservationDeleted".split()
 )
 _LIMIT_OF_ONE_JOB = re.compile(r"(?:Assoc|QOS)(?:Max\w+Per(?:Job|Node)(?:Limit)?|Min\w+)")
-# Slurm leaves a job that it could not start, or that is to be looked at, in the queue.
+# Slurm leaves a job that it could not start in the queue.
 _STUCK = frozenset("LAUNCH_FAILED REQUEUE_HOLD RESV_DEL_HOLD SPECIAL_EXIT".split())
 _HELD = frozenset(("JobHeldAdmin", "JobHeldUser"))
 
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """One task of a job as Slurm tells it."""
+    """One task of a job, as Slurm reports it."""
 
     state: str
     reason: str = ""
     nodes: str = ""
     lost: tuple[str, ...] = ()
-    """Which of the nodes were down when the task had ended, with Slurm's reason."""
+    """The nodes that were down at the end, with Slurm's reason."""
 
     @property
     def has_ended(self) -> bool:
@@ -58,25 +58,25 @@ class TaskState:
 
 
 class RefusedJobError(Exception):
-    """Slurm did not take the job; in its own words."""
+    """Slurm refused the job, with its message."""
 
 
 class VainWaitError(Exception):
-    """The job asks for what no partition has, or is stuck; in Slurm's words."""
+    """The job requests what no partition has, or is stuck, with Slurm's reason."""
 
 
 class HeldJobError(Exception):
-    """Somebody holds the job, and it starts when it is released; in Slurm's words."""
+    """The job is held until someone releases it, with Slurm's reason."""
 
 
 # --- submitting ---
 
 
 def submit_job(job: Job, request: Request, via: Via) -> str:
-    """Hand a run folder that is written to Slurm. Gives the number of the job.
+    """Submit a run folder. Returns the number of the job.
 
-    Raises RefusedJobError with Slurm's own words, and ConfigError where its commands, or submitit,
-    are not there.
+    Raises RefusedJobError with Slurm's message, and ConfigError if its commands, or submitit, are
+    not installed.
     """
     return _submit_file(job) if via == "sbatch" else _submit_function(job, request)
 
@@ -89,18 +89,18 @@ def _submit_file(job: Job) -> str:
 
 
 def _submit_function(job: Job, request: Request) -> str:
-    """Through submitit: its own batch file starts a Python on every node, which starts ours."""
+    """With submitit, whose batch file starts a Python on every node, which starts ours."""
     try:
         import submitit
         from submitit.core.utils import CommandFunction, FailedJobError, FailedSubmissionError
     except ImportError:
-        message = "submitit is not installed beside bindery"
+        message = "submitit is not installed"
         hint = "install it with `pip install 'bindery[slurm]'`, or use `--via sbatch`"
         raise ConfigError(Finding(Span.whole("--via"), "config", message, hint)) from None
     executor = submitit.SlurmExecutor(folder=job.folder / "submitit")
     options = dict(list_options(job, request))
     further = dict(_split_option(option) for option in request.options)
-    for name in ("array", "output"):  # submitit has an order of its own for these
+    for name in ("array", "output"):  # submitit sets these itself
         options.pop(name, None)
     executor.update_parameters(
         job_name=options.pop("job-name"),
@@ -126,7 +126,7 @@ def _split_option(option: str) -> tuple[str, str]:
 
 
 def _trim(words: str) -> str:
-    """What a Slurm command said, in one line, without its own name in front."""
+    """The message of a Slurm command in one line, without its name."""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     said = (line.removeprefix("sbatch: ").removeprefix("error: ") for line in lines)
     return "; ".join(said) or "it gave no reason"
@@ -136,20 +136,20 @@ def _trim(words: str) -> str:
 
 
 def _call(*command: str) -> Completed:
-    """A Slurm command to its end. Raises ConfigError where there is none on this machine."""
+    """Run a Slurm command. Raises ConfigError if it is not installed."""
     try:
         return run_command(command, folder=Path.cwd(), timeout=ANSWER_SECONDS)
     except CommandMissingError:
-        message = f"there is no '{command[0]}' on this machine"
-        hint = "`--on slurm` works where Slurm's own commands do: on a login node of the cluster"
+        message = f"'{command[0]}' is not installed on this machine"
+        hint = "`--on slurm` needs Slurm's commands: run it on a login node of the cluster"
         raise ConfigError(Finding(Span.whole("--on"), "config", message, hint)) from None
     except CommandTimeoutError as error:
         return Completed(command, "", str(error), ANSWER_SECONDS, -signal.SIGKILL)
 
 
 def ask_states(number: str, tasks: int) -> dict[int, TaskState] | None:
-    """What Slurm knows of each task, by its number: from the controller, else from accounting.
-    None where Slurm does not answer; a task that neither knows is left out."""
+    """The state of each task by its number, from the controller or else from accounting. None if
+    Slurm does not answer; a task that neither knows is left out."""
     form = "--format=%K|%T|%r|%N"
     ended = _call("squeue", f"--jobs={number}", "--array", "--states=all", "--noheader", form)
     if ended.code and "Invalid job id" not in ended.stderr:
@@ -164,26 +164,26 @@ def ask_states(number: str, tasks: int) -> dict[int, TaskState] | None:
 
 
 def _ask_accounting(number: str) -> dict[int, TaskState]:
-    """What accounting knows; the controller forgets a job some minutes after its end. Nothing where
-    the cluster keeps no accounts."""
+    """The states from accounting: the controller forgets a job minutes after its end. Empty if the
+    cluster has no accounting."""
     form = "--format=JobID,State,NodeList"
     ended = _call("sacct", f"--jobs={number}", "--allocations", "--parsable2", "--noheader", form)
     return read_accounting(ended.stdout) if ended.code == 0 else {}
 
 
 def read_accounting(text: str) -> dict[int, TaskState]:
-    """The state of each task from what sacct printed, `12_0|CANCELLED by 1000|node1` by line."""
+    """The state of each task from sacct, with lines such as `12_0|CANCELLED by 1000|node1`."""
     states = {}
     for line in text.splitlines():
         name, state, nodes = line.split("|")
         _, _, index = name.partition("_")
-        if not index or index.isdigit():  # else tasks that never started, as [2-5]
+        if not index or index.isdigit():  # [2-5] are tasks that never started
             states[int(index or 0)] = TaskState(state.partition(" ")[0], "", nodes)
     return states
 
 
 def find_lost_nodes(nodes: str) -> list[str]:
-    """Which of these nodes (as Slurm writes a list of them) are down, with Slurm's reason."""
+    """Those of the nodes (in Slurm's notation) that are down, with Slurm's reason."""
     if not nodes:
         return []
     ended = _call("sinfo", "--Node", "--noheader", f"--nodes={nodes}", "--format=%N|%T|%E")
@@ -196,7 +196,7 @@ def find_lost_nodes(nodes: str) -> list[str]:
 
 
 def cancel_job(number: str) -> None:
-    """Tell Slurm to end the job: its tools get a signal and the time to write what they have."""
+    """Cancel the job: its tools get a signal and the time to write their results."""
     _call("scancel", number)
 
 
@@ -206,12 +206,12 @@ def cancel_job(number: str) -> None:
 def watch_job(
     number: str, tasks: int, show: Show, *, limit: float | None = None
 ) -> dict[int, TaskState]:
-    """Wait until every task has ended, and show each change. Gives the last states.
+    """Wait until every task has ended, and show each change. Returns the last states.
 
-    A task that Slurm no longer knows is left out of them. The wait ends after `limit` seconds in
-    any case, after SETTLE_SECONDS in which Slurm only cleans up, and after PATIENCE_SECONDS in
-    which it does not answer. Without a `limit`, raises VainWaitError where Slurm says that the job
-    can never start, and HeldJobError where all that is left of it is held.
+    A task that Slurm has forgotten is left out. Waiting ends after `limit` seconds in any case,
+    after SETTLE_SECONDS in which the job only completes, and after PATIENCE_SECONDS without an
+    answer. Without a `limit`, raises VainWaitError if the job can never start, and HeldJobError if
+    all its remaining tasks are held.
     """
     pause, most = _POLL_SECONDS
     began = answered = time.monotonic()
@@ -242,8 +242,8 @@ def watch_job(
 
 
 def check_wait(states: Iterable[TaskState]) -> None:
-    """Raises VainWaitError where one of the tasks can never start, and HeldJobError where all that
-    have not ended are held."""
+    """Raise VainWaitError if one of the tasks can never start, and HeldJobError if all that have
+    not ended are held."""
     left = [task for task in states if not task.has_ended]
     stuck = {task.state for task in left if task.state in _STUCK}
     reasons = {task.reason for task in left if task.state == "PENDING"}

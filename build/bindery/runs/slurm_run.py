@@ -1,25 +1,23 @@
-"""A run of a companion tool on a cluster: from its folder to its records, one for each task.
+"""A run of a companion tool on a cluster: from its folder to its records, one per task.
 
-The folder lies on the file system that the login node shares with the nodes. It holds all there is
-to know of the run, so that its records can be made when it ends, or at any time after that:
+The folder is on a file system that the login node shares with the nodes. It has everything about
+the run, so that the records can be made when it ends or at any time later:
 
-    plan.json                what was asked for
+    plan.json                the request
     job.sbatch, node.sh      the job; `sbatch job.sbatch` submits it by hand
-    TOOL.py, env_report.py   the tools as they were then
+    TOOL.py, env_report.py   copies of the tools
     job                      the number of the job
-    states.json              what Slurm said at the end, for it forgets
-    slurm_*.out              what the job itself said
-    task_<n>/results.json    what the tool wrote, for each task of the array
-    task_<n>/node_<m>/       the facts of each node, its log, and how its part ended
-    task_<n>/record          the path of the record that was made of it
+    states.json              the final states, because Slurm forgets them
+    slurm_*.out              the output of the job itself
+    task_<n>/results.json    the results of each task of the array
+    task_<n>/node_<m>/       the facts of each node, its log, and its exit status
+    task_<n>/record          the path of the task's record
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import errno
-import fcntl
 import json
 import os
 import shutil
@@ -34,22 +32,20 @@ from pydantic import TypeAdapter, ValidationError
 
 from bindery.core.config import ToolEntry
 from bindery.core.model import BookError, ConfigError, Finding, Span
+from bindery.core.processes import Limits
 from bindery.core.whole_files import write_whole
 from bindery.evidence.records import CUSTOM, Ending
+from bindery.runs.anonymize import clean_log
+from bindery.runs.environment import choose_environment, list_passed
 from bindery.runs.jobs import Job, Request, write_texts
+from bindery.runs.plan_run import FACTS, Plan, read_tool
 from bindery.runs.record_run import (
-    FACTS,
     RUNS,
-    Limits,
-    Plan,
-    choose_environment,
-    clean_log,
+    describe_kept,
     explain_ending,
     keep_record,
-    list_passed,
     make_record,
     read_output,
-    read_tool,
 )
 from bindery.runs.slurm_commands import (
     SETTLE_SECONDS,
@@ -76,16 +72,16 @@ _ENDINGS: Mapping[str, Ending] = {
     "REVOKED": "cancelled",
     "TIMEOUT": "timeout",
 }
-"""What a state of Slurm says of a run. The other final states say what its exit status says."""
+"""What a state of Slurm means for a run. In other final states the exit status decides."""
 _TIMED_OUT = 124
-"""What timeout(1) ends with when it had to end the tool."""
+"""The exit status of timeout(1) when it stopped the tool."""
 _SIGNALLED = 128
-"""What a shell adds to the number of the signal that ended a program."""
+"""A shell adds this to the number of the signal that ended a program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What was asked for: the content of plan.json."""
+    """The request: the content of plan.json."""
 
     tool: str
     path: str
@@ -96,15 +92,15 @@ class Order:
     """Further arguments of each task."""
     nodes: int
     ranks: int | None
-    """Ranks on each node; None where the tool is started by itself."""
+    """Ranks per node; None if the tool is started directly."""
     seconds: float
     log_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What a run has left: paths of records, relative to the root, in the order of its tasks; and
-    what is wrong with the others."""
+    """What a run left: paths of records, relative to the root, in the order of the tasks, and what
+    is wrong with the other tasks."""
 
     records: tuple[str, ...]
     findings: tuple[Finding, ...]
@@ -112,7 +108,7 @@ class Collected:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """How a task ended. `status` is that of the tool on the first node; None where it left none."""
+    """How a task ended. `status` is the tool's on the first node; None if it left none."""
 
     ended: Ending
     status: int | None
@@ -120,7 +116,7 @@ class _Outcome:
 
 
 _HINT_PARTITIONS = (
-    "ask for what a partition has: `sinfo` and `scontrol show partition` show it; a job takes some"
+    "request what a partition has: see `sinfo` and `scontrol show partition`; a job takes a few"
     " minutes more than --timeout"
 )
 
@@ -134,14 +130,14 @@ def write_run(
     tasks: Sequence[Sequence[str]] = ((),),
     folder: Path | None = None,
 ) -> Job:
-    """Write the folder of a run: below dist/runs/, or where it is wanted. `tasks` has the further
-    arguments of each task.
+    """Write the folder of a run, by default under dist/runs/. `tasks` has the further arguments of
+    each task.
 
-    Raises ConfigError where the request makes no sense for this tool, or the folder is in use.
+    Raises ConfigError if the request does not suit the tool, or the folder is in use.
     """
     for option in request.options:
         if not option.startswith("--"):
-            message = f"'{option}' is no option of sbatch"
+            message = f"'{option}' is not an option of sbatch"
             raise _refuse_option("--sbatch", message, "write it in full: --sbatch=--NAME=VALUE")
     if request.gpus is None and plan.gpus:
         request = dataclasses.replace(request, gpus=plan.gpus)
@@ -161,8 +157,8 @@ def write_run(
     environment = choose_environment(os.environ, plan.passed)
     extras = choose_environment({})
     if ranks is not None and ranks > 1 and "OMP_NUM_THREADS" not in environment:
-        extras["OMP_NUM_THREADS"] = "1"  # torchrun's own choice, made here so that it is recorded
-    if request.container:  # the user's own packages are those of another Python
+        extras["OMP_NUM_THREADS"] = "1"  # torchrun would set this too; set here, it is recorded
+    if request.container:  # the user's packages belong to another Python
         extras.pop("PYTHONUSERBASE", None)
     job = Job(
         target,
@@ -171,12 +167,12 @@ def write_run(
         plan.tool.path,
         tuple((*plan.arguments, *arguments) for arguments in order.tasks),
         ranks or 0,
-        # What Slurm itself sets is that of the job, not that of whoever submits it.
+        # The job gets its own Slurm variables, not those of the submitting shell.
         tuple(sorted(n for n in environment if n in os.environ and not n.startswith("SLURM"))),
         list_passed(plan.passed),
         extras,
     )
-    # One file each: the nodes may not see the kit.
+    # Single files: the nodes may not see the kit.
     copies = ((plan.tool, Path(plan.tool.path).name), (plan.reporter, f"{FACTS}.py"))
     for tool, name in copies:
         text = bundle_tool(tool.path, lambda path: (plan.root / path).read_text(encoding="utf-8"))
@@ -196,15 +192,15 @@ def _find_ranks(plan: Plan, request: Request) -> int | None:
             raise _refuse_option(
                 "--nodes",
                 f"'{name}' is one process, which cannot use {request.nodes} nodes",
-                "a tool that has ranks says so in RANKS; `--ranks` gives it some all the same",
+                "a tool with ranks declares RANKS; `--ranks` sets them for any tool",
             )
         return None
     if plan.ranks == "accelerators":
         if request.gpus is None:
             raise _refuse_option(
                 "--gpus",
-                f"'{name}' starts a rank for each accelerator of a node",
-                "say how many that are with `--gpus`, or set the number with `--ranks`",
+                f"'{name}' starts a rank per accelerator",
+                "set their number with `--gpus`, or the number of ranks with `--ranks`",
             )
         return request.gpus
     return plan.ranks
@@ -218,7 +214,7 @@ def _make_folder(plan: Plan, folder: Path | None) -> Path:
     if folder is not None:
         target = folder.resolve()
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            hint = "name a folder that is empty or not there; each run has one of its own"
+            hint = "name an empty or new folder; each run needs its own"
             raise _refuse_option("--folder", f"'{folder}' is in use", hint)
         target.mkdir(parents=True, exist_ok=True)
         return target
@@ -247,15 +243,15 @@ def run_on_slurm(
     via: Via = "sbatch",
     waits: bool = True,
 ) -> Collected:
-    """Run a tool on a cluster. Gives what it has left, which is nothing where it is not waited
-    for. `show` is told the number of the job, its folder, and each change of its state. Ctrl-C
-    and SIGTERM cancel the job, and what its tasks have is collected.
+    """Run a tool on a cluster. Returns what it left: nothing, without `waits`. `show` gets the
+    number of the job, its folder, and each change of its state. Ctrl-C and SIGTERM cancel the job,
+    and the results of its tasks so far are collected.
 
-    Raises ConfigError where the request makes no sense, and BookError where Slurm refuses it, or
-    says that it can never start.
+    Raises ConfigError if the request does not suit the tool, and BookError if Slurm refuses it or
+    reports that it can never start.
     """
     if via == "submitit" and request.runtime == "pyxis":
-        message = "submitit starts its own Python in the container, which does not have it"
+        message = "submitit starts its own Python, which the container does not have"
         raise _refuse_option("--via", message, "use `--via sbatch` with pyxis")
     job = write_run(plan, request, tasks, folder)
     order = read_order(job.folder)
@@ -264,27 +260,27 @@ def run_on_slurm(
     with contextlib.suppress(_SecondSignal), _listen():
         try:
             number = _submit(job, request, via)
-            show(f"submitted job {number}, with all its files in {where}")
+            show(f"submitted job {number}; its files are in {where}")
             if not waits:
                 show(f"when it has ended: bindery run --collect {where}")
                 return Collected((), ())
             states = watch_job(number, len(order.tasks), show)
         except VainWaitError as error:
             cancel_job(number)
-            message = f"job {number} can never start, and was taken back: Slurm says {error}"
+            message = f"job {number} can never start and was canceled: Slurm reports {error}"
             finding = _report_run(order, message, _HINT_PARTITIONS)
-            if any(job.folder.glob("task_*/node_*")):  # others of its tasks have run
+            if any(job.folder.glob("task_*/node_*")):  # other tasks have run
                 states = watch_job(number, len(order.tasks), show, limit=SETTLE_SECONDS)
                 collected = _finish(plan.root, job.folder, states)
                 return dataclasses.replace(collected, findings=(finding, *collected.findings))
             shutil.rmtree(job.folder, ignore_errors=True)
             raise BookError(finding) from None
         except HeldJobError as error:
-            message = f"job {number} is held, and does not start by itself: Slurm says {error}"
+            message = f"job {number} is held and does not start by itself: Slurm reports {error}"
             hint = (
-                f"release it with `scontrol release {number}`, which for JobHeldAdmin an"
-                " administrator has to do, or end it with"
-                f" `scancel {number}`; then collect it: `bindery run --collect {where}`"
+                f"release it with `scontrol release {number}` (for JobHeldAdmin, an administrator"
+                f" has to), or end it with `scancel {number}`; then collect it:"
+                f" `bindery run --collect {where}`"
             )
             raise BookError(_report_run(order, message, hint)) from None
         except KeyboardInterrupt:
@@ -297,16 +293,16 @@ def run_on_slurm(
 
 
 def _finish(root: Path, folder: Path, states: Mapping[int, TaskState]) -> Collected:
-    # What Slurm has been cleaning up after for long may stay so.
+    # Slurm may stay in COMPLETING for very long.
     over = {i: s for i, s in states.items() if s.has_ended or s.state == "COMPLETING"}
     _keep_states(folder, over)
     return collect_run(root, folder)
 
 
 def _submit(job: Job, request: Request, via: Via) -> str:
-    """Submit a run whose folder is written, and note the number of its job, which is returned. A
-    run that Slurm refuses leaves no folder. Raises BookError with Slurm's words."""
-    # Between Slurm's answer and the file nobody else knows the number, so nobody could cancel it.
+    """Submit a run, and note and return the number of its job. A run that Slurm refuses leaves no
+    folder. Raises BookError with Slurm's message."""
+    # A signal between Slurm's answer and the file would lose the number of the job.
     with _hold_signals():
         try:
             number = submit_job(job, request, via)
@@ -323,10 +319,10 @@ def _submit(job: Job, request: Request, via: Via) -> str:
 
 
 def _cancel(number: str, tasks: int, show: Callable[[str], None]) -> dict[int, TaskState]:
-    """Take a job back and wait until its tasks have written what they have. Raises _SecondSignal
-    where the user does not want to wait for that either."""
+    """Cancel a job and wait until its tasks have written their results. Raises _SecondSignal if the
+    user interrupts that too."""
     try:
-        show(f"cancelling job {number}; what it has is kept")
+        show(f"canceling job {number}; its results so far are kept")
         cancel_job(number)
         return watch_job(number, tasks, show, limit=SETTLE_SECONDS)
     except KeyboardInterrupt:
@@ -334,12 +330,12 @@ def _cancel(number: str, tasks: int, show: Callable[[str], None]) -> dict[int, T
 
 
 class _SecondSignal(Exception):
-    """The user has asked twice to come to an end."""
+    """The user has interrupted twice."""
 
 
 @contextlib.contextmanager
 def _hold_signals() -> Iterator[None]:
-    """Ctrl-C and SIGTERM come through when the block has ended."""
+    """Delay Ctrl-C and SIGTERM until the end of the block."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
@@ -349,7 +345,7 @@ def _hold_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _listen() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the block as Ctrl-C does."""
+    """Make SIGTERM and SIGHUP act like Ctrl-C."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -365,8 +361,8 @@ def _listen() -> Iterator[None]:
 
 
 def _keep_states(folder: Path, states: Mapping[int, TaskState]) -> dict[int, TaskState]:
-    """Note what Slurm said at the end of each task, and which of its nodes were down: nodes come
-    back, and Slurm forgets. Gives all that is noted."""
+    """Note the final state of each task and which of its nodes were down, because nodes come back
+    and Slurm forgets. Returns all notes."""
     noted = _read_states(folder)
     new = {index: state for index, state in states.items() if index not in noted}
     for index, state in new.items():
@@ -386,17 +382,17 @@ def _read_states(folder: Path) -> dict[int, TaskState]:
 
 
 def read_order(folder: Path) -> Order:
-    """What was asked for. Raises ConfigError where this is no folder of a run."""
+    """The request of a run. Raises ConfigError if this is not the folder of a run."""
     path = folder / "plan.json"
     try:
         return TypeAdapter(Order).validate_json(path.read_bytes())
     except (OSError, ValidationError):
-        hint = "name the folder that `bindery run --on slurm` has printed"
-        raise _refuse_option("--collect", f"'{folder}' is no folder of a run", hint) from None
+        hint = "name the folder that `bindery run --on slurm` printed"
+        raise _refuse_option("--collect", f"'{folder}' is not the folder of a run", hint) from None
 
 
 def read_number(folder: Path) -> str | None:
-    """The number of the job, also where it was submitted by hand; None where it never was."""
+    """The number of the job, even if it was submitted by hand; None if it never was."""
     for path in (folder / "job", *sorted(folder.glob("task_*/job"))):
         with contextlib.suppress(OSError):
             return path.read_text().strip()
@@ -406,29 +402,14 @@ def read_number(folder: Path) -> str | None:
 # --- from the folder to records ---
 
 
-_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
-"""What a file system says that has no locks, as some of a cluster: two who collect a run there at
-once each make a record of it."""
-
-
 def collect_run(root: Path, folder: Path) -> Collected:
-    """Make the records of all tasks that have ended, and say what is wrong with the others. A task
-    that has its record gets no second one.
+    """Make the records of all tasks that have ended, and report what is wrong with the others. A
+    task that has a record gets no second one.
 
-    Raises ConfigError where this is no folder of a run.
+    Raises ConfigError if this is not the folder of a run.
     """
     order = read_order(folder)
     root, folder = root.resolve(), folder.resolve()
-    with (folder / "plan.json").open() as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
-        return _collect_tasks(root, folder, order)
-
-
-def _collect_tasks(root: Path, folder: Path, order: Order) -> Collected:
     number = read_number(folder)
     if number is None:
         hint = f"submit it with `sbatch {_name_path(root, folder / 'job.sbatch')}`"
@@ -443,7 +424,7 @@ def _collect_tasks(root: Path, folder: Path, order: Order) -> Collected:
     later = f"collect it later: `bindery run --collect {_name_path(root, folder)}`"
     for index in tasks:
         kept = folder / f"task_{index}" / "record"
-        # A task that Slurm does not know any more is over, unless it is Slurm that is silent.
+        # A task that Slurm has forgotten is over, but only if Slurm answers at all.
         is_forgotten = asked is not None and index not in asked
         if kept.exists():
             records.append(kept.read_text().strip())
@@ -452,7 +433,7 @@ def _collect_tasks(root: Path, folder: Path, order: Order) -> Collected:
             records += [record] if record else []
             findings += [wrong] if wrong else []
         elif asked is None:
-            message = f"{_name_task(order, index)} may still run: Slurm does not answer"
+            message = f"{_name_task(order, index)} may still be running: Slurm does not answer"
             findings.append(_report_run(order, message, later))
         else:
             state = asked[index].state.lower().replace("_", " ")
@@ -466,7 +447,7 @@ def _collect_tasks(root: Path, folder: Path, order: Order) -> Collected:
 def _collect_task(
     root: Path, folder: Path, order: Order, index: int, state: TaskState | None
 ) -> tuple[str | None, Finding | None]:
-    """The path of the record of a task that is over, and what there is to say against it."""
+    """The path of the record of a task that is over, and what is wrong with it."""
     task = folder / f"task_{index}"
     outcome = _judge_task(task, order, state)
     output = read_output(task / "results.json")
@@ -502,13 +483,11 @@ def _collect_task(
     write_whole(task / "record", f"{path}\n".encode())
     if outcome.ended == "done":
         return path, None
-    what = "everything it had to measure" if record.complete else "what it had measured"
-    hint = f"{what} is in '{path}', its log beside it"
-    return path, _report_run(order, f"{name} {outcome.reason}", hint)
+    return path, _report_run(order, f"{name} {outcome.reason}", describe_kept(record, path))
 
 
 def _judge_task(task: Path, order: Order, state: TaskState | None) -> _Outcome:
-    """How a task ended, from what its first node noted and what Slurm says."""
+    """How a task ended, from the notes of its first node and the state in Slurm."""
     status, seconds = _read_end(task / "node_0")
     by_slurm = _ENDINGS.get(state.state) if state else None
     lost = state.lost if state else ()
@@ -534,9 +513,9 @@ def _judge_task(task: Path, order: Order, state: TaskState | None) -> _Outcome:
     if ended == "crashed" and status is None:
         reason = "ended without an exit status"
     elif ended == "memory":
-        reason = "was ended: it used more memory than its job had asked for"
+        reason = "was stopped: it used more memory than its job had requested"
     else:
-        reason = explain_ending(ended, status, Limits(order.seconds, None, order.log_bytes))
+        reason = explain_ending(ended, status, Limits(order.seconds, 0, order.log_bytes))
     return _Outcome(ended, status, f"{reason}: {', '.join(lost)}" if lost else reason)
 
 
@@ -545,7 +524,7 @@ def _is_full(log: Path, limit: int) -> bool:
 
 
 def _read_end(here: Path) -> tuple[int | None, float]:
-    """Exit status and seconds of the tool on a node, as the node script noted them."""
+    """Exit status and seconds of the tool on a node, from the node script."""
     try:
         status, seconds = (here / "ended").read_text().split()
     except (OSError, ValueError):
@@ -554,8 +533,7 @@ def _read_end(here: Path) -> tuple[int | None, float]:
 
 
 def _restore_plan(root: Path, folder: Path, order: Order, index: int) -> Plan:
-    """The plan of a task, with what the copies of the tools say: those in the book may have
-    changed since."""
+    """The plan of a task, read from the copies of the tools: the book's may have changed since."""
     span = Span.whole(order.path)
     copies = ((order.tool, Path(order.path).name), (FACTS, f"{FACTS}.py"))
     tool, reporter = (
@@ -585,7 +563,7 @@ def _read_environment(here: Path) -> dict[str, str]:
 
 
 def _join_logs(task: Path, outcome: _Outcome) -> str:
-    """What the tool said on the first node; where the run failed, also what the others said."""
+    """The tool's output on the first node, or on all nodes if the run failed."""
     nodes = sorted(task.glob("node_*"), key=lambda path: int(path.name.removeprefix("node_")))
     logs = []
     for node in nodes[: 1 if outcome.ended == "done" else None]:
@@ -598,7 +576,7 @@ def _join_logs(task: Path, outcome: _Outcome) -> str:
 def _list_names(
     root: Path, folder: Path, environments: Sequence[Mapping[str, str]]
 ) -> dict[str, str]:
-    """What a log must not name, and what stands there instead."""
+    """The names that a log must not have, with their stand-ins."""
     names = {str(folder): "RUN", str(root): "."}
     for node, environment in enumerate(environments):
         for name, stand_in in (("HOME", "TEMPORARY"), ("SLURMD_NODENAME", f"NODE{node}")):
@@ -608,7 +586,7 @@ def _list_names(
 
 
 def _find_words(folder: Path, task: Path, index: int) -> Path:
-    """The file that says most about how a task ended."""
+    """The file with the most information about how a task ended."""
     log = task / "node_0" / "run.log"
     if log.exists() and log.stat().st_size:
         return log
@@ -628,7 +606,7 @@ def _report_run(order: Order, message: str, hint: str) -> Finding:
 
 
 def _name_path(root: Path, path: Path) -> str:
-    """A path as a user of the book's root would type it."""
+    """A path as you would type it in the book's root."""
     try:
         return path.relative_to(root).as_posix()
     except ValueError:

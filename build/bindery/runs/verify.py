@@ -7,6 +7,7 @@ its texts, for `bindery check` holds its quotes against its records.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -14,14 +15,13 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from bindery.check.rules import RULES
 from bindery.core.config import Config, ToolEntry, load_config
 from bindery.core.model import BookError, ConfigError, Finding, Span
-from bindery.core.processes import Ended, Show, run_limited
+from bindery.core.processes import Ended, Limits, Show, run_limited
 from bindery.core.repository import Tree
 from bindery.core.whole_files import write_whole
 from bindery.evidence.records import (
@@ -35,27 +35,20 @@ from bindery.evidence.records import (
     describe_error,
     load_records,
 )
-from bindery.runs.record_run import (
-    FACTS,
-    GIB,
-    MIB,
-    Limits,
-    choose_environment,
-    describe_launcher,
-    explain_ending,
-    find_tool,
-    read_output,
-    read_tool,
-)
+from bindery.runs.environment import choose_environment
+from bindery.runs.plan_run import FACTS, describe_launcher, find_tool, read_tool
+from bindery.runs.record_run import GIB, MIB, explain_ending, read_output
 from bindery.tools.command_lines import dump_parser
 
 RULE = "changed-output"
 LIMITS = Limits(600.0, 8 * GIB, 4 * MIB)
+_OPTIONS = "options"
+_DUMP = Path(dump_parser.__file__)
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was looked at, and what is not as the book has it."""
+    """What was compared, and what differs from the book."""
 
     tools: int
     texts: int
@@ -64,9 +57,9 @@ class Verified:
 
 
 def verify_tools(root: Path, names: Sequence[str] = ()) -> Verified:
-    """Hold what tools print and write now against what is stored; all tools where none is named.
+    """Compare what the tools print and write with what is stored; all tools if none is named.
 
-    Raises ConfigError for a tool that the book does not have.
+    Raises ConfigError if the book does not have a tool.
     """
     root = root.resolve()
     config = load_config(root, RULES)
@@ -75,11 +68,9 @@ def verify_tools(root: Path, names: Sequence[str] = ()) -> Verified:
     texts, runs = 0, 0
     findings: list[Finding] = []
     for entry in entries:
-        for text in entry.texts:
-            texts += 1
-            findings += _verify_text(root, entry, text)
-        if entry.texts:
-            findings += _verify_options(root, entry)
+        texts += len(entry.texts)
+        for what in _list_texts(entry):
+            findings += _verify_text(root, entry, what)
         if entry.output in ("exact", "shape"):
             runs += 1
             findings += _verify_run(root, entry, records.get(entry.name))
@@ -89,129 +80,89 @@ def verify_tools(root: Path, names: Sequence[str] = ()) -> Verified:
 # --- texts ---
 
 
-def find_text_path(tool: str, text: str) -> str:
-    """Where a text of a tool is stored, relative to the root."""
-    return f"{FOLDER}/{tool}/{text}.txt"
-
-
-def find_options_path(tool: str) -> str:
-    """Where the options of a tool are stored, relative to the root."""
-    return f"{FOLDER}/{tool}/{OPTIONS_FILE}"
-
-
 def record_texts(root: Path, name: str, texts: Sequence[str] = ()) -> list[str]:
-    """Store what a tool prints for these texts, or for all of its texts, and its options. Gives the
-    paths of those that have changed. Raises ConfigError for an unknown one, BookError where the
-    tool fails."""
+    """Store what a tool prints for these texts, or for all, and its options. Returns the paths that
+    changed. Raises ConfigError for an unknown text, BookError if the tool fails."""
     root = root.resolve()
     config = load_config(root, RULES)
     entry = find_tool(config, name)
     if unknown := [text for text in texts if text not in entry.texts]:
         message = f"'{name}' has no text '{unknown[0]}'"
-        hint = f"it has: {', '.join(entry.texts) or 'none'}; they stand under its `texts:`"
+        hint = f"it has: {', '.join(entry.texts) or 'none'}; add texts under its `texts:`"
         raise ConfigError(Finding(entry.span, "config", message, hint))
     if not entry.texts:
         message = f"'{name}' has no texts"
         hint = "give it some in chapters.yaml: `texts: {help: [--help]}`"
         raise ConfigError(Finding(entry.span, "config", message, hint))
     printed = {}
-    for text in texts or entry.texts:
-        result = _print_text(root, entry, text)
+    for what in (*(texts or entry.texts), _OPTIONS):
+        result = _print(root, entry, what)
         if isinstance(result, Finding):
             raise BookError(result)
-        printed[find_text_path(name, text)] = result.encode()
-    options = _print_options(root, entry)
-    if isinstance(options, Finding):
-        raise BookError(options)
-    printed[find_options_path(name)] = options.encode()
+        printed[_find_path(entry, what)] = result.encode()
     changed = [path for path, data in printed.items() if _read_bytes(root / path) != data]
     for path in changed:
         write_whole(root / path, printed[path])
     return changed
 
 
-def _print_text(root: Path, entry: ToolEntry, text: str) -> str | Finding:
-    """What a tool prints on standard output, or how it failed."""
-    return _print(root, entry, text, entry.texts[text])
+def _list_texts(entry: ToolEntry) -> tuple[str, ...]:
+    return (*entry.texts, _OPTIONS) if entry.texts else ()
 
 
-def _print_options(root: Path, entry: ToolEntry) -> str | Finding:
-    """The options of a tool as JSON, or how it failed."""
-    return _print(root, entry, "options", (), launcher=(str(_DUMP),))
+def _find_path(entry: ToolEntry, what: str) -> str:
+    """Where a text of a tool is stored, relative to the root."""
+    return f"{FOLDER}/{entry.name}/{OPTIONS_FILE if what == _OPTIONS else f'{what}.txt'}"
 
 
-_DUMP = Path(dump_parser.__file__)
-
-
-def _print(
-    root: Path, entry: ToolEntry, what: str, arguments: Sequence[str], launcher: Sequence[str] = ()
-) -> str | Finding:
+def _print(root: Path, entry: ToolEntry, what: str) -> str | Finding:
+    """What a tool prints on standard output for a text, or its options as JSON."""
+    is_options = what == _OPTIONS
+    arguments = () if is_options else entry.texts[what]
     with tempfile.TemporaryDirectory(prefix="bindery-text-") as made:
-        folder = Path(made)
         printed: list[str] = []
         log: list[str] = []
 
         def keep(stream: str, line: str) -> None:
             (printed if stream == "stdout" else log).append(line)
 
-        done = _run(root, entry, arguments, folder, keep, launcher)
+        launcher = (str(_DUMP),) if is_options else ()
+        done = _run(root, entry, arguments, Path(made), keep, launcher)
     if done.ended != "done":
         message = f"the {what} of '{entry.name}' could not be printed: it {_explain(done)}"
         return Finding(Span.whole(entry.path), RULE, message, _quote_last("".join(log)))
     return "".join(printed)
 
 
-def _verify_text(root: Path, entry: ToolEntry, text: str) -> Iterator[Finding]:
-    now = _print_text(root, entry, text)
-    command = f"bindery run {entry.name} --text {text}"
-    yield from _compare_stored(root, entry, text, find_text_path(entry.name, text), now, command)
-
-
-def _verify_options(root: Path, entry: ToolEntry) -> Iterator[Finding]:
-    now = _print_options(root, entry)
-    command = f"bindery run {entry.name} --texts"
-    path = find_options_path(entry.name)
-    yield from _compare_stored(root, entry, "options", path, now, command)
-
-
-def _compare_stored(
-    root: Path, entry: ToolEntry, what: str, path: str, now: str | Finding, command: str
-) -> Iterator[Finding]:
+def _verify_text(root: Path, entry: ToolEntry, what: str) -> Iterator[Finding]:
+    path = _find_path(entry, what)
+    command = f"bindery run {entry.name} "
+    command += "--texts" if what == _OPTIONS else f"--text {what}"
     stored = _read_bytes(root / path)
     if stored is None:
         message = f"the {what} of '{entry.name}' is not stored"
         yield Finding(entry.span, RULE, message, f"run `{command}`")
         return
+    now = _print(root, entry, what)
     if isinstance(now, Finding):
         yield now
         return
     before = stored.decode("utf-8", "replace").replace("\r\n", "\n")
-    if difference := find_first_difference(before, now):
-        line, said = difference
-        message = f"line {line} of the {what} of '{entry.name}' is now {said}"
-        hint = f"if that is meant, run `{command}`, and `bindery fill` for the chapters"
-        yield Finding(Span(path, line), RULE, message, hint)
-
-
-def find_first_difference(before: str, now: str) -> tuple[int, str] | None:
-    """The first line that is another one now, counted from 1, and what it says; None where both
-    texts are the same."""
-    if before == now:
-        return None
-    old, new = before.split("\n"), now.split("\n")
-    for number in range(max(len(old), len(new))):
-        if number >= len(new):
-            return number + 1, "gone"
-        if number >= len(old) or old[number] != new[number]:
-            return number + 1, repr(new[number])
-    return None
+    pairs = itertools.zip_longest(before.split("\n"), now.split("\n"))
+    for line, (old, new) in enumerate(pairs, 1):
+        if old != new:
+            shown = "gone" if new is None else repr(new)
+            message = f"line {line} of the {what} of '{entry.name}' is now {shown}"
+            hint = f"if this is intended, run `{command}`, and `bindery fill` for the chapters"
+            yield Finding(Span(path, line), RULE, message, hint)
+            return
 
 
 # --- results ---
 
 
 def _verify_run(root: Path, entry: ToolEntry, newest: tuple[str, Record] | None) -> list[Finding]:
-    """Findings on the results of the demo profile."""
+    """Findings about the results of the demo profile."""
     tool = read_tool(root, entry)
     if DEMO not in tool.profiles:
         message = f"'{entry.name}' is of the class '{entry.output}' and has no profile '{DEMO}'"
@@ -233,41 +184,37 @@ def _verify_run(root: Path, entry: ToolEntry, newest: tuple[str, Record] | None)
         message += "" if isinstance(output, dict) else " and left no results"
         return [Finding(Span.whole(entry.path), RULE, message, _quote_last("".join(log)))]
     if entry.name == FACTS:
-        return list(_verify_facts(entry, output))
-    try:
-        told = ToolOutput.model_validate(output)
-    except ValidationError as error:
-        return [_refuse(entry, error)]
+        return _refuse_invalid(entry, MachineReport, output)
+    if invalid := _refuse_invalid(entry, ToolOutput, output):
+        return invalid
+    told = ToolOutput.model_validate(output)
     command = f"bindery run {entry.name} --profile {DEMO}"
     if newest is None:
         message = f"'{entry.name}' has no record of its profile '{DEMO}' to compare with"
         return [Finding(entry.span, RULE, message, f"make one with `{command}`")]
     name, record = newest
     path = f"{FOLDER}/{name}.json"
-    hint = f"if that is meant, run `{command}`"
-    compare = compare_values if entry.output == "exact" else compare_shapes
+    hint = f"if this is intended, run `{command}`"
+    compare = _compare_values if entry.output == "exact" else _compare_shapes
     messages = compare(record, told)
     return [Finding(Span.whole(path), RULE, f"{message}", hint) for message in messages]
 
 
-def _verify_facts(entry: ToolEntry, output: Mapping[str, Any]) -> Iterator[Finding]:
+def _refuse_invalid(entry: ToolEntry, model: type[BaseModel], output: object) -> list[Finding]:
     try:
-        MachineReport.model_validate(output)
+        model.model_validate(output)
     except ValidationError as error:
-        yield _refuse(entry, error)
+        message = f"the results of '{entry.name}' do not fit the schema: {describe_error(error)}"
+        return [Finding(Span.whole(entry.path), RULE, message, "see scripts/schemas/")]
+    return []
 
 
-def _refuse(entry: ToolEntry, error: ValidationError) -> Finding:
-    message = f"the demo run of '{entry.name}' gave no good results: {describe_error(error)}"
-    return Finding(Span.whole(entry.path), RULE, message, "see scripts/schemas/")
-
-
-def compare_shapes(record: Record, told: ToolOutput) -> Iterator[str]:
-    """What is other in the columns, units and types of two results."""
+def _compare_shapes(record: Record, told: ToolOutput) -> Iterator[str]:
+    """Differences in columns, units and types."""
     before, now = _describe_columns(record.results), _describe_columns(told.results)
     for key in {**before, **now}:
         if key not in now:
-            yield f"the results of '{told.tool}' have no column '{key}' any more"
+            yield f"the results of '{told.tool}' no longer have the column '{key}'"
         elif key not in before:
             yield f"the results of '{told.tool}' have a new column '{key}'"
         elif before[key] and now[key] and not before[key] & now[key]:
@@ -278,25 +225,21 @@ def compare_shapes(record: Record, told: ToolOutput) -> Iterator[str]:
             yield f"the unit of '{key}' of '{told.tool}' is now '{unit}', and was '{was}'"
 
 
-def compare_values(record: Record, told: ToolOutput) -> Iterator[str]:
-    """The first value that is another one; results of the class `exact` have none."""
+def _compare_values(record: Record, told: ToolOutput) -> Iterator[str]:
+    """The first value that differs."""
     if dict(record.units) != dict(told.units):
-        yield from compare_shapes(record, told)
+        yield from _compare_shapes(record, told)
         return
     for number, (was, now) in enumerate(zip(record.results, told.results, strict=False)):
         for key in {**was, **now}:
-            if _write(was.get(key)) != _write(now.get(key)) or (key in was) != (key in now):
+            if json.dumps(was.get(key)) != json.dumps(now.get(key)) or (key in was) != (key in now):
                 yield (
                     f"'{key}' in row {number + 1} of the results of '{told.tool}' is now "
-                    f"{_write(now.get(key))}, and was {_write(was.get(key))}"
+                    f"{json.dumps(now.get(key))}, and was {json.dumps(was.get(key))}"
                 )
                 return
     if len(record.results) != len(told.results):
         yield (f"'{told.tool}' gives {len(told.results)} rows now, and gave {len(record.results)}")
-
-
-def _write(value: Scalar) -> str:
-    return json.dumps(value)
 
 
 def _describe_columns(rows: Iterable[Mapping[str, Scalar]]) -> dict[str, set[str]]:
@@ -312,7 +255,7 @@ def _describe_columns(rows: Iterable[Mapping[str, Scalar]]) -> dict[str, set[str
 _TYPES = {str: "text", bool: "true or false", int: "a number", float: "a number"}
 
 
-# --- what both need ---
+# --- shared ---
 
 
 def _find_newest(config: Config) -> dict[str, tuple[str, Record]]:
@@ -320,7 +263,7 @@ def _find_newest(config: Config) -> dict[str, tuple[str, Record]]:
     newest: dict[str, tuple[str, Record]] = {}
     for item in load_records(Tree(config.root)):
         if isinstance(item, Finding):
-            continue  # `bindery check` reports it
+            continue  # reported by `bindery check`
         _, record = item
         if record.profile_name == DEMO and record.complete:
             held = newest.get(record.tool)
@@ -341,9 +284,7 @@ def _run(
         [sys.executable, *launcher, str(root / entry.path), *arguments],
         folder=folder,
         environment=choose_environment(os.environ, folder=folder),
-        seconds=LIMITS.seconds,
-        memory_bytes=LIMITS.memory_bytes or 0,
-        output_bytes=LIMITS.output_bytes,
+        limits=LIMITS,
         log=folder / "verify.log",
         show=show,
     )
@@ -355,7 +296,7 @@ def _explain(done: Ended) -> str:
 
 def _quote_last(text: str) -> str:
     last = text.strip().rpartition("\n")[2]
-    return f"its last words: {last}" if last else ""
+    return f"its last line: {last}" if last else ""
 
 
 def _read_bytes(path: Path) -> bytes | None:

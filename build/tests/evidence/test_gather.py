@@ -73,12 +73,6 @@ def ask(make_book: BookMaker) -> Callable[..., object]:
     return ask_query
 
 
-def test_data_has_types(ask: Callable[..., object]) -> None:
-    """Numbers are numbers, yes is 1, and an empty cell is NULL."""
-    rows = ask("SELECT name, size, count, sold FROM sizes ORDER BY name", "name size count sold")
-    assert rows == [("a", 1.5, 2, 1), ("b", None, None, 0)]
-
-
 def test_records_are_a_table(ask: Callable[..., object]) -> None:
     """Each record is a row that says what ran where and when, the day in UTC."""
     rows = ask(
@@ -92,38 +86,18 @@ def test_records_are_a_table(ask: Callable[..., object]) -> None:
     ]
 
 
-def test_results_of_a_tool_are_a_table(ask: Callable[..., object]) -> None:
-    """Result rows stand in a table named for their tool; what a row does not have is NULL."""
-    rows = ask(
-        "SELECT record, median, good, spare FROM timer ORDER BY median", "record median good spare"
-    )
-    assert rows == [
-        ("timer/h200-x2_20261121", 0.25, 1, None),
-        ("timer/h200-x2_20261121", 0.5, None, None),
-    ]
-
-
 @pytest.mark.parametrize(
     "statement",
     [
         "INSERT INTO sizes (name) SELECT 'x' AS x ORDER BY 1",
-        "UPDATE sizes SET name = 'x' WHERE name IN (SELECT name FROM sizes ORDER BY name)",
-        "DELETE FROM sizes WHERE name IN (SELECT name FROM sizes ORDER BY name)",
         "CREATE TABLE t AS SELECT 1 AS x ORDER BY 1",
-        "CREATE TEMP TABLE t AS SELECT 1 AS x ORDER BY 1",
-        "DROP TABLE sizes /* order by */",
         "ATTACH 'stolen.db' AS other /* order by */",
         "PRAGMA writable_schema = 1 /* order by */",
-        "VACUUM INTO 'copy.db' /* order by */",
-        "BEGIN /* order by */",
-        "REINDEX /* order by */",
         "SELECT load_extension('x') AS x ORDER BY 1",
         "SELECT random() AS x ORDER BY 1",
         "SELECT date('now') AS x ORDER BY 1",
-        "SELECT readfile('/etc/hosts') AS x ORDER BY 1",
         "SELECT name AS x FROM pragma_table_info('sizes') ORDER BY 1",
         "SELECT 1 AS x ORDER BY 1; DROP TABLE sizes",
-        "SELECT CURRENT_TIMESTAMP AS x ORDER BY 1",
     ],
 )
 def test_a_view_can_only_read(
@@ -137,19 +111,6 @@ def test_a_view_can_only_read(
     assert {path.name for path in tmp_path.iterdir()} == {"book"}
 
 
-def test_a_query_without_end_is_stopped(
-    ask: Callable[..., object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A query that runs longer than its time is ended and reported."""
-    monkeypatch.setattr(database, "QUERY_SECONDS", 0.05)
-    finding = ask(
-        "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
-        "SELECT sum(x) AS x FROM c ORDER BY 1"
-    )
-    assert isinstance(finding, Finding)
-    assert finding.message == "the query fails: the query ran longer than 0.05 s and was stopped"
-
-
 @pytest.mark.parametrize(
     ("statement", "reason"),
     [
@@ -160,7 +121,6 @@ def test_a_query_without_end_is_stopped(
             ),
             "LIKE or GLOB pattern too complex",
         ),
-        ("SELECT hex(zeroblob(60000)) AS x ORDER BY 1", "string or blob too big"),
         (
             (
                 "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
@@ -186,29 +146,6 @@ def test_a_query_cannot_eat_the_machine(
     finding = ask(statement)
     assert isinstance(finding, Finding)
     assert finding.message == f"the query fails: {reason}"
-
-
-@pytest.mark.parametrize(
-    ("select", "tables"),
-    [
-        ('SELECT name AS x FROM "Sizes" ORDER BY 1', {"sizes"}),
-        ("SELECT s.name AS x FROM SIZES s JOIN timer t ON t.n = s.count ORDER BY 1",
-         {"sizes", "timer"}),
-        ("SELECT 'timer -- ' AS x, count(*) AS y FROM sizes /* timer */ ORDER BY 1", {"sizes"}),
-        ("WITH a AS (SELECT n FROM timer) SELECT n AS x FROM a ORDER BY 1", {"timer"}),
-        ("SELECT name AS x FROM nowhere ORDER BY 1", None),
-    ],
-)  # fmt: skip
-def test_the_tables_of_a_query_are_known(select: str, tables: set[str] | None) -> None:
-    """What a query reads is learnt from SQLite, whatever its spelling, as often as one asks."""
-    evidence = database.EvidenceDatabase()
-    evidence.add_table("sizes", ["name", "count"], [("a", 2)])
-    evidence.add_table("timer", ["n"], [(5,)])
-    evidence.lock()
-    view = parse_view("v", "v.sql", f"{HEAD}{select}\n")
-    assert not isinstance(view, Finding)
-    assert [evidence.find_tables(view), evidence.find_tables(view)] == [tables, tables]
-    evidence.close()
 
 
 @pytest.mark.parametrize(
@@ -238,14 +175,6 @@ def test_a_view_over_a_broken_record_is_left_alone(
     assert (gathered.broken, set(gathered.tables)) == ({"median"}, {"other"})
 
 
-def test_a_view_may_begin_with_a_byte_order_mark(make_book: BookMaker) -> None:
-    """The mark that some editors put before a text is no part of the header."""
-    view = f"\ufeff{HEAD}SELECT 1 AS x ORDER BY 1\n"
-    gathered = inspect_book(make_book({"README.md": "# A\n", "views/v.sql": view})).evidence
-    assert gathered.findings == ()
-    assert gathered.tables["v"].rows == ((1,),)
-
-
 def test_a_tool_without_records_is_to_be_run(make_book: BookMaker) -> None:
     """A view over a tool of the book that has no records yet says how to get one."""
     tools = "tools:\n  timer:\n    path: timer.py\n"
@@ -260,10 +189,8 @@ def test_a_tool_without_records_is_to_be_run(make_book: BookMaker) -> None:
     ("query", "line", "message"),
     [
         ("SELECT 'ORDER BY' AS x", 1, "the query has no ORDER BY"),
-        ('SELECT 1 AS "order by"', 1, "the query has no ORDER BY"),
         ("SELECT 1 AS x /* order\nby */", 1, "the query has no ORDER BY"),
         ("\n\nEXPLAIN SELECT 1 ORDER BY 1", 5, "a view is one SELECT, and this begins with 'EXPL"),
-        ("/* a */ DROP TABLE t", 3, "a view is one SELECT, and this begins with 'DROP'"),
         ("", 1, "a view is one SELECT, and this has none"),
     ],
 )  # fmt: skip
@@ -273,11 +200,6 @@ def test_a_query_that_is_none_is_refused(query: str, line: int, message: str) ->
     assert isinstance(finding, Finding)
     assert finding.message.startswith(message)
     assert finding.span.line == line
-
-
-def test_a_text_may_hold_what_looks_like_a_comment(ask: Callable[..., object]) -> None:
-    """`--` inside a text ends nothing."""
-    assert ask("SELECT 'a -- b' AS x\nORDER BY 1 --") == [("a -- b",)]
 
 
 def test_one_broken_view_leaves_the_others(make_book: BookMaker) -> None:
@@ -294,18 +216,10 @@ def test_one_broken_view_leaves_the_others(make_book: BookMaker) -> None:
     assert inspection.evidence.tables["fine"].rows == ((1,),)
 
 
-def test_evidence_of_an_empty_book_is_empty(make_book: BookMaker) -> None:
-    """A book without data, records and views needs none of them."""
-    gathered = inspect_book(make_book({"README.md": "# Preface\n"})).evidence
-    assert (gathered.tables, gathered.findings) == ({}, ())
-
-
 @pytest.mark.parametrize(
     ("line", "shown"),
     [
         ("-- column x: Peak [TFLOPS] .1", ("x", "Peak", "TFLOPS", 1)),
-        ("-- column x: Peak", ("x", "Peak", "", None)),
-        ("-- column x: Peak .0", ("x", "Peak", "", 0)),
         ("-- column x: Peak [GB/s]", ("x", "Peak", "GB/s", None)),
         ("--column x:Peak (dense) [%] .2", ("x", "Peak (dense)", "%", 2)),
     ],

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import functools
-import re
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -123,8 +120,6 @@ def test_what_cannot_be_read_is_refused() -> None:
         "SELECT 'abc": "a quote is not closed",
         "SELECT a FROM t ORDER BY": "cannot be read",
         "SELECT 1 AS x; SELECT 2 AS x": "one SELECT",
-        "DELETE FROM t": "one SELECT",
-        "VALUES (1)": "one SELECT",
         "": "one SELECT",
         "SELECT x FROM nothing": "no table 'nothing'",
         f"SELECT {' + '.join(['a'] * 5000)} AS x FROM t ORDER BY k": "nested too deeply",
@@ -132,50 +127,6 @@ def test_what_cannot_be_read_is_refused() -> None:
     for sql, message in cases.items():
         with pytest.raises(UntraceableError, match=message):
             trace_query(sql, COLUMNS)
-
-
-def test_names_that_items_cannot_hold_are_refused() -> None:
-    """A column whose name would split an item is refused where it is an origin, with its line."""
-    for name in ("two words", "a:b", "a,b"):
-        with pytest.raises(UntraceableError, match="in its name") as caught:
-            trace_query(f'SELECT k,\n"{name}" AS x FROM t ORDER BY k', {"t": ["k", name]})
-        assert caught.value.line == 2
-        trace_query(f'SELECT k FROM t WHERE "{name}" > 1 ORDER BY k', {"t": ["k", name]})
-
-
-def test_a_column_may_be_called_rowid() -> None:
-    """Rows are counted by a name that no column has; where there is none, the table is refused."""
-    trace = trace_query("SELECT rowid AS x FROM t ORDER BY 1", {"t": ["rowid"]})
-    assert "_rowid_" in trace.sql
-    assert trace.columns[0].kind == "copy"
-    with pytest.raises(UntraceableError, match="numbered"):
-        trace_query("SELECT rowid AS x FROM t ORDER BY 1", {"t": ["rowid", "OID", "_rowid_"]})
-
-
-def test_own_names_give_way() -> None:
-    """Columns that the author calls as this module would call its own are left alone."""
-    trace = trace_query("SELECT k AS __o1 FROM t ORDER BY 1", COLUMNS)
-    assert [column.key for column in trace.columns] == ["__o1"]
-    assert trace.columns[0].origins not in ("__o1", "k")
-
-
-def test_a_comma_leaves_the_planner_free() -> None:
-    """Only a CROSS JOIN of the author is one in the rewritten query, also beside a comma."""
-    trace = trace_query("SELECT t.a FROM t, u AS v CROSS JOIN u ORDER BY 1", COLUMNS)
-    assert trace.sql.count("CROSS JOIN") == 1
-    assert "CROSS JOIN u " in trace.sql
-
-
-def test_a_book_without_views_need_not_wait() -> None:
-    """What reads SQL is loaded when the first query is traced, and no sooner."""
-    lines = [
-        "import sys",
-        "from bindery.evidence.lineage import trace_query",
-        "assert 'sqlglot' not in sys.modules",
-        "trace_query('SELECT k FROM t ORDER BY k', {'t': ['k']})",
-        "assert 'sqlglot' in sys.modules",
-    ]
-    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)
 
 
 def find_factors(items: str) -> list[tuple[str, float]]:
@@ -187,29 +138,19 @@ def test_a_scaled_column_tells_its_factor() -> None:
     """What is shown is the factor times what was found, through every step in which it scales."""
     cases = {
         "t.a": ("copy", 1.0),
-        "1.0 * t.a": ("copy", 1.0),
         "t.a * 1e6": ("scaled", 1e6),
-        "8e-9 * t.a": ("scaled", 8e-9),
         "t.a / 1024.0 / 1024": ("scaled", 2.0**-20),
         "t.a * 1000 / 3600": ("scaled", 1000 / 3600),
-        "(t.a * 1e-9) * 1e9": ("scaled", 1.0),
         "CAST(t.a * 1000 AS TEXT)": ("scaled", 1000.0),
         "coalesce(t.a * 1000, NULL)": ("scaled", 1000.0),
-        "nullif(t.a * 1000, 0)": ("scaled", 1000.0),
-        "lag(t.a * 1000) OVER (ORDER BY k)": ("scaled", 1000.0),
         "lag(t.a * 1000, 1, t.b) OVER (ORDER BY k)": ("computed", 1.0),
-        "max(t.a * 1000) OVER ()": ("scaled", 1000.0),
         "iif(k > 1, t.a * 1000, b * 1e3)": ("scaled", 1000.0),
         "iif(k > 1, t.a * 1000, b * 60)": ("computed", 1.0),
-        "CASE k WHEN 1 THEN t.a * 1000 ELSE b END": ("computed", 1.0),
-        "coalesce(t.a * 1000, b)": ("computed", 1.0),
         "(t.a * 1000) || ' of ' || (b * 8)": ("computed", 1.0),
         "(SELECT c * 8 FROM u AS v LIMIT 1)": ("scaled", 8.0),
         "t.a * 1000 + b": ("computed", 1.0),
         "t.a * 11": ("computed", 1.0),
         "t.a * 1e400": ("computed", 1.0),
-        "t.a * 1e9999999999": ("computed", 1.0),
-        "t.a * 1e200 * 1e200": ("computed", 1.0),
         "1000 * 8": ("constant", 1.0),
     }
     found = find_factors(", ".join(f"{item} AS x{n}" for n, item in enumerate(cases)))
@@ -243,53 +184,32 @@ def test_texts_that_change_a_number_are_worked_out() -> None:
     """A text is a copy where it sets values apart, and not where something is read into them."""
     plain = [
         "k || ' x ' || t.a || ' x ' || b",
-        "t.a || ' ' || g",
-        "'[1](' || g || ')'",
         "'[' || k || '](' || g || ')'",
         "g || coalesce(' (' || c || ')', '')",
-        "g || CASE k WHEN 1 THEN ' (announced)' ELSE '' END",
         "g || CASE WHEN k = 1 THEN '' ELSE ' ' || c || '?' END",
         "iif(k > 1, '~', '<') || t.a",
         "g || NULL || 8",
         "upper(g)",
-        "trim(g)",
-        "trim(g, ' x')",
-        "concat(t.a, ' of ', b)",
         "concat_ws(' x ', k, t.a, b)",
         "printf('%s x %d %%', k, t.a)",
     ]
     changing = [
         "t.a || '0'",
-        "t.a || 0",
         "'1' || t.a",
-        "'>1' || t.a",
         "'-' || t.a",
-        "'.' || t.a",
-        "t.a || b",
-        "t.a || '' || b",
         "t.a || '.' || b",
         "t.a || 'e' || b",
-        "t.a || 'e-' || b",
-        "t.a || coalesce('', '0')",
         "t.a || iif(k > 1, ' ', '0')",
         "t.a || CASE k WHEN 1 THEN ' ' ELSE b END",
-        "t.a || char(48)",
-        "t.a || k || g",
         "replace(t.a, 8, 9)",
         "substr(t.a, 1, 2)",
-        "substring(t.a, 1)",
         "rtrim(t.a, '0')",
-        "trim(t.a, k)",
         "concat(t.a, b)",
         "concat_ws('', t.a, b)",
-        "concat_ws(b, t.a, b)",
         "printf('%s%s', t.a, b)",
-        "printf('%s0', t.a)",
         "printf('%.1f', t.a)",
         "printf('%s %s', t.a)",
-        "printf(g, t.a)",
         "group_concat(t.a, '') OVER ()",
-        "group_concat(t.a, '0') OVER ()",
         "upper(t.a || '0')",
         "t.a" + "".join(f" || iif(k > {n}, ' ', '_')" for n in range(7)),  # too many forms
     ]
@@ -406,44 +326,9 @@ def grouped_queries(draw: st.DrawFn, aggregates: str) -> str:
     return f"SELECT t.g AS label, {listed} FROM {source}{group}{having} ORDER BY label"
 
 
-@st.composite
-def set_queries(draw: st.DrawFn) -> str:
-    """Rows that are made one: DISTINCT and UNION, on top or inside."""
-    inner = draw(
-        st.sampled_from(
-            [
-                "SELECT DISTINCT g, a FROM t",
-                "SELECT DISTINCT g, max(a) AS a FROM t GROUP BY g, b",
-                "SELECT DISTINCT g, b AS a FROM t ORDER BY 2 DESC, g LIMIT 3",
-                "SELECT g, a FROM t UNION SELECT g, b FROM t",
-                "SELECT g, a FROM t UNION ALL SELECT c, a FROM u UNION SELECT 'z', 1",
-                "SELECT g, a FROM t UNION ALL SELECT c, a FROM u",
-                "SELECT g, min(a) AS a FROM t GROUP BY g UNION ALL VALUES ('z', 2)",
-            ]
-        )
-    )
-    wrap = draw(
-        st.sampled_from(
-            [
-                "{}",
-                "SELECT g, a FROM ({}) ORDER BY g, a",
-                "WITH w AS ({}) SELECT g, sum(a) AS a FROM w GROUP BY g ORDER BY g",
-                "WITH w AS ({}) SELECT x.g, x.a FROM w x JOIN w y USING (g) ORDER BY 1, 2",
-                "WITH w(g, v) AS ({}) SELECT DISTINCT v FROM w ORDER BY v DESC LIMIT 2",
-                "SELECT group_concat(a) AS a FROM ({})",
-            ]
-        )
-    )
-    query = wrap.format(inner)
-    if "ORDER BY" not in query and " VALUES" not in query:
-        query += " ORDER BY 1"
-    return query
-
-
 QUERIES = st.one_of(
     plain_queries(),
     grouped_queries("sum total avg count min max group_concat"),
-    set_queries(),
 )
 
 
@@ -455,21 +340,6 @@ def test_rows_stay_what_they_are(sql: str, tables: Mapping[str, Rows]) -> None:
         assert answer.rows == answer.original
     else:
         assert sorted(map(repr, answer.rows)) == sorted(map(repr, answer.original))
-
-
-@given(sql=QUERIES, tables=small_tables())
-def test_a_copy_is_one_of_its_origins(sql: str, tables: Mapping[str, Rows]) -> None:
-    """A value that is passed on stands in one of its origins, and no origin is empty."""
-    answer = ask(sql, tables)
-    for index, column in enumerate(answer.trace.columns):
-        for row, origins in zip(answer.rows, answer.origins, strict=True):
-            cells = {read_cell(item, tables) for item in origins[index] if ":*" not in item}
-            assert None not in cells
-            if column.kind == "constant":
-                assert not origins[index]
-            text = re.search(r"group_concat|\|\|", sql)
-            if column.kind == "copy" and origins[index] and row[index] is not None and not text:
-                assert row[index] in cells
 
 
 @given(
@@ -498,24 +368,6 @@ def test_only_origins_matter(sql: str, tables: Mapping[str, Rows], data: st.Data
     for one, other, origins in zip(before.rows, after.rows, before.origins, strict=True):
         for left, right, cell in zip(one, other, origins, strict=True):
             assert item in cell or left == right
-
-
-@given(tables=small_tables(), data=st.data())
-def test_every_origin_of_a_sum_matters(tables: Mapping[str, Rows], data: st.DataObject) -> None:
-    """Where nothing is lost on the way, a change of an origin changes the cell."""
-    sql = (
-        "WITH w AS (SELECT t.g, t.a + coalesce(u.c, t.b, 0) AS v FROM t LEFT JOIN u USING (k)) "
-        "SELECT g, sum(v) AS s FROM w GROUP BY g ORDER BY g"
-    )
-    before = ask(sql, tables)
-    items = sorted(set().union(*(cells[1] for cells in before.origins)))
-    assume(items)
-    table, row, column = data.draw(st.sampled_from(items)).split(":")
-    changed = {key: [list(cells) for cells in rows] for key, rows in tables.items()}
-    changed[table][int(row) - 1][COLUMNS[table].index(column)] = 1000
-    after = ask(sql, changed)
-    for one, other, origins in zip(before.rows, after.rows, before.origins, strict=True):
-        assert (one[1] != other[1]) == (f"{table}:{row}:{column}" in origins[1])
 
 
 # --- the real book ---

@@ -89,12 +89,12 @@ def test_a_derived_figure_keeps_its_formula(tmp_path: Path) -> None:
          "'formula': 'half = both / 2' names no column of this row", "write `COLUMN = EXPRESSION`"),
         ("a,900,450,derived,vendor,one_way = bth / 2", "'formula': 'bth' has no number here", ""),
         ("a,900,450,derived,vendor,one_way = open('x')",
-         "'formula': 'open('x')' is no arithmetic", ""),
+         "'formula': 'open('x')' is not arithmetic", ""),
         ("a,900,450,derived,vendor,one_way = both / 0",
          "'formula': 'both / 0' has no value: float division by zero", ""),
         ("a,900,450,measured,vendor,",
          "'class': what was measured comes from a record, not from data", ""),
-        ("a,900,450,vendr,vendor,", "'class': 'vendr' is no class; vendor?", ""),
+        ("a,900,450,vendr,vendor,", "'class': 'vendr' is not a class; vendor?", ""),
     ],
 )  # fmt: skip
 def test_formulas_that_do_not_hold_are_refused(
@@ -119,7 +119,7 @@ def test_formulas_that_do_not_hold_are_refused(
         (SCHEMA + "rows: 5\n", 9, "'rows' should be a list of mappings from columns to cells", ""),
         (SCHEMA + "rows:\n- {name: a, bth: 5}\n", 10, "the column 'bth' is not in the schema",
          "did you mean 'both'?"),
-        (SCHEMA + "rows:\n- {name: a, both: many}\n", 10, "'both': 'many' is no number", ""),
+        (SCHEMA + "rows:\n- {name: a, both: many}\n", 10, "'both': 'many' is not a number", ""),
         (SCHEMA + "rows:\n- {name: a, both: {figure: 5}}\n", 10,
          "'both': a cell has 'value' and perhaps source, date, class, unconfirmed, via", ""),
     ],

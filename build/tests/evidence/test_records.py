@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from bindery.core.build_date import read_latest_start
 from bindery.core.model import Finding
 from bindery.evidence import seals
 from bindery.evidence.records import (
@@ -73,15 +74,6 @@ def read_record(text: str) -> Record:
     return record
 
 
-def test_a_whole_record_is_taken() -> None:
-    """A record is read with its types: numbers stay numbers, true stays true, null stays null."""
-    record = read_record(make_record())
-    assert record.results[0] == {"name": "a", "seconds": 0.25, "good": True, "spare": None}
-    assert record.results[0]["good"] is True
-    assert record.started.isoformat() == "2026-11-20T17:00:00+00:00"
-    assert record.caveats == ("could not read clocks",)
-
-
 @pytest.mark.parametrize(
     "field",
     (
@@ -98,36 +90,20 @@ def test_a_missing_field_is_named(field: str) -> None:
     ("changes", "key"),
     [
         ({"seconds": -1}, "seconds"),
-        ({"seconds": "soon"}, "seconds"),
-        ({"method": 0}, "method"),
-        ({"method": 1.5}, "method"),
         ({"sha256": "abc"}, "sha256"),
         ({"tool": "Timer!"}, "tool"),
-        ({"started": "2026-11-20T17:00:00"}, "started"),
         ({"started": "yesterday"}, "started"),
         ({"method": "1"}, "method"),
-        ({"started": 1763658000}, "started"),
-        ({"complete": 1}, "complete"),
         ({"ended": "exploded"}, "ended"),
         ({"ended": "timeout"}, "complete"),
-        ({"exit_status": 1}, "ended"),
         ({"ended": "failed"}, "ended"),
-        ({"ended": "failed", "exit_status": None}, "ended"),
-        ({"ended": "failed", "exit_status": -9}, "ended"),
         ({"ranks": 1}, "ranks"),
-        ({"command": []}, "command"),
-        ({"profile": ""}, "profile"),
         ({"results": [{"seconds": 1}, {"seconds": True}]}, "units.seconds"),
-        ({"nodes": 0}, "nodes"),
         ({"log": "../x.log"}, "log"),
         ({"machine": {"label": "cpu", "cpu": {}, "owner": "me"}}, "machine.owner"),
-        ({"machine": {"label": "cpu", "cpu": {}, "slurm": {"user": "me"}}}, "machine.slurm.user"),
         ({"results": [{"seconds": 1}, {"seconds": {}}]}, "results.1.seconds"),
         ({"results": [{"a": 10**30}]}, "results.0.a"),
-        ({"results": [[1]]}, "results.0"),
-        ({"machine": {"label": "my host", "cpu": {}}}, "machine.label"),
         ({"results": [{"a": [1, 2]}]}, "results.0.a"),
-        ({"results": {"a": 1}}, "results"),
         ({"user": "me"}, "user"),
     ],
 )
@@ -141,33 +117,22 @@ def test_a_wrong_value_is_named_with_its_line(changes: dict[str, Any], key: str)
     assert f'"{words[-1]}"' in line or key == "results.0"
 
 
-@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
-def test_what_is_no_number_is_refused(word: str) -> None:
-    """NaN and infinities are refused where they stand; null is the word for not known."""
-    text = make_record(seconds="SECONDS").replace('"SECONDS"', word)
-    finding = read_finding(text)
-    assert finding.message == f"{word} is no number that can be compared"
-    assert finding.help == "measure again, and let the tool write null"
-    assert word in text.split("\n")[finding.span.line - 1]
+def test_a_run_of_the_future_is_refused() -> None:
+    """The caller says how late a run can have started; clocks differ by less than a day."""
+    latest = datetime(2026, 11, 20, 17, tzinfo=UTC)
+    assert isinstance(parse_record("r.json", make_record(), latest), Record)
+    finding = parse_record("r.json", make_record(), latest - timedelta(seconds=1))
+    assert isinstance(finding, Finding)
+    assert finding.message.startswith("'started': this is in the future")
 
 
-def test_a_run_of_the_future_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No run began more than a day from now, or from the edition where that is dated later."""
+def test_clocks_may_differ_by_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run can be dated up to a day from now, or from SOURCE_DATE_EPOCH if that is later."""
     monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
     now = datetime.now(UTC)
-    times = [(now + timedelta(hours=hours)).isoformat() for hours in (23, 25)]
-    texts = [make_record(started=time) for time in times]
-    read_record(texts[0])
-    assert read_finding(texts[1]).message.startswith("'started': this day is still to come")
+    assert timedelta(hours=23) < read_latest_start() - now < timedelta(hours=25)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", str(int(now.timestamp()) + 7200))
-    read_record(texts[1])
-
-
-def test_a_failed_run_is_a_record() -> None:
-    """A tool that has found a problem says so by a status above 0, and has measured all the same;
-    a run of several nodes has as many ranks at least."""
-    record = read_record(make_record(ended="failed", exit_status=1, ranks=2))
-    assert (record.complete, record.nodes, record.ranks) == (True, 2, 2)
+    assert read_latest_start() - now > timedelta(hours=25)
 
 
 @pytest.mark.parametrize(
@@ -194,15 +159,9 @@ def test_how_to_measure_again_is_told() -> None:
 
 
 def test_a_number_too_large_is_refused() -> None:
-    """1e999 is an infinity in disguise."""
+    """1e999 is infinity."""
     read_finding(make_record(seconds="SECONDS").replace('"SECONDS"', "1e999"))
     read_finding(make_record(results=[{"a": "A"}]).replace('"A"', "1e999"))
-
-
-def test_a_repeated_key_is_refused() -> None:
-    """JSON that says the same key twice is refused, for readers differ on which counts."""
-    text = make_record().replace(' "profile"', ' "tool": "other",\n "profile"')
-    assert read_finding(text).message == "the key 'tool' stands there twice"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '"record"', '{"schema": 1,}'])
@@ -214,7 +173,7 @@ def test_what_is_no_record_is_refused(text: str) -> None:
 # --- schemas ---
 
 
-@pytest.mark.parametrize("number", [0, 1, 3, "2", None])
+@pytest.mark.parametrize("number", [1, "2", None])
 def test_another_schema_is_refused(number: object) -> None:
     """A record of a later schema is refused, and its reader is told what may help."""
     text = make_record(schema=number)
@@ -229,59 +188,17 @@ def test_another_schema_is_refused(number: object) -> None:
 @pytest.mark.parametrize(
     ("results", "units", "message"),
     [
-        (
-            [{"time": 1}],
-            {},
-            "'units': the column 'time' has no unit; one of: 1, s, B, FLOP, FLOP/s, B/s, Hz, W, ",
-        ),
-        ([{"seconds": 1}], {}, "'units': the column 'seconds' has no unit"),
-        (
-            [{"time": 1}],
-            {"time": "ms"},
-            "'units.time': 'ms' is no base unit; store seconds, with the unit 's' and 'seconds' ",
-        ),
-        (
-            [{"rate": 1}],
-            {"rate": "GBps"},
-            "'units.rate': 'GBps' is no base unit; store bytes per second, with the unit 'B/s' ",
-        ),
-        (
-            [{"rate_gbps": 1}],
-            {"rate_gbps": "B/s"},
-            "'units.rate_gbps': the name says 'gbps', which is no base unit; store bytes per ",
-        ),
-        (
-            [{"x": 1}, {"time_ms": 2}],
-            {"x": "1"},
-            "'results.1.time_ms': the name says 'ms', which is no base unit; store seconds, with ",
-        ),
-        (
-            [{"seconds_median": 1}],
-            {"seconds_median": "B"},
-            "'units.seconds_median': the name says seconds, and the unit is 'B'",
-        ),
-        (
-            [{"share": 1}],
-            {"share": "%"},
-            "'units.share': '%' is no base unit; store the ratio itself, with the unit '1'",
-        ),
-        (
-            [{"rate": 1}],
-            {"rate": "hertz"},
-            "'units.rate': 'hertz' is no unit that is known",
-        ),
-        (
-            [{"bits_per_second": 1}],
-            {"bits_per_second": "1"},
-            "'units.bits_per_second': the name says 'bits', which is no base unit; store bytes",
-        ),
-        (
-            [{"weight_bits": 1}],
-            {"weight_bits": "B"},
-            "'units.weight_bits': the name says a count or a ratio, and the unit is 'B'",
-        ),
+        ([{"time": 1}], {}, "'units': the column 'time' has no unit; one of: 1, s, B, FLOP, "),
+        ([{"t": 1}], {"t": "ms"}, "'units.t': 'ms' is not a base unit; store seconds, with the "),
+        ([{"r": 1}], {"r": "gb/s"}, "'units.r': 'gb/s' is not a base unit; store bytes per sec"),
+        ([{"r_gbps": 1}], {"r_gbps": "B/s"}, "'units.r_gbps': the name says 'gbps', which is n"),
+        ([{"x": 1}, {"t_ms": 2}], {"x": "1"}, "'results.1.t_ms': the name says 'ms', which is "),
+        ([{"seconds": 1}], {"seconds": "B"}, "'units.seconds': the name says seconds, and the "),
+        ([{"share": 1}], {"share": "%"}, "'units.share': '%' is not a base unit; store the rat"),
+        ([{"rate": 1}], {"rate": "hertz"}, "'units.rate': 'hertz' is not a known unit"),
+        ([{"bits_per_second": 1}], {"bits_per_second": "1"}, "'units.bits_per_second': the name"),
         ([{"a": 1}], {"a": "1", "b": "1"}, "'units.b': no row of the results has such a column"),
-        ([{"a": "x"}], {"a": "1"}, "'units.a': this column holds text, which has no unit"),
+        ([{"a": "x"}], {"a": "1"}, "'units.a': this column has text, which needs no unit"),
     ],
 )
 def test_a_wrong_unit_is_refused(
@@ -302,11 +219,8 @@ def test_a_wrong_unit_is_refused(
         ("bus_bytes_per_second_median", "B/s"),
         ("flops_per_byte", "1"),
         ("seconds_spread", "1"),
-        ("operations", "FLOP"),
         ("good", None),
-        ("m", "1"),
         ("weight_bits", "1"),
-        ("bits_per_weight", "1"),
     ],
 )
 def test_units_that_names_do_not_contradict(column: str, unit: str | None) -> None:
@@ -330,7 +244,6 @@ ROWS = [{"name": "a", "seconds": 0.25, "n": 5}, {"name": "b", "seconds": 0.5, "n
             "'results.1.seconds' was changed",
             "",
         ),
-        ({"results": [{**ROWS[0], "name": "x"}, ROWS[1]]}, "'results.0.name' was changed", ""),
         ({"results": ROWS[:1]}, "'results' has 1 rows, and 2 were measured", ""),
         ({"results": ROWS[::-1]}, "'results.0' was changed after it was measured, and so were", ""),
         (
@@ -338,9 +251,7 @@ ROWS = [{"name": "a", "seconds": 0.25, "n": 5}, {"name": "b", "seconds": 0.5, "n
             "'results.0' was changed",
             "",
         ),
-        ({"started": "2026-01-01T00:00:00Z"}, "'started' was changed", '"started"'),
         ({"complete": False}, "'complete' was changed", '"complete"'),
-        ({"machine": {"label": "gpu", "cpu": {}}}, "'machine' was changed", '"machine"'),
         ({"details": {"more": 1}}, "'details' was added after it was measured", '"details"'),
     ],
 )
@@ -356,14 +267,6 @@ def test_an_edit_by_hand_is_named(over: dict[str, Any], message: str, line: str)
         "`bindery run timer --profile demo`"
     )
     assert line in text.split("\n")[finding.span.line - 1]
-
-
-def test_a_cell_that_was_edited_is_found_on_its_line() -> None:
-    """The finding stands on the line of the cell, as an editor counts."""
-    text = make_record(results=ROWS, units={"seconds": "s", "n": "1"})
-    edited = text.replace('"seconds": 0.5', '"seconds": 0.6')
-    finding = read_finding(edited, "edited-record")
-    assert finding.span.line == 1 + edited[: edited.index("0.6")].count("\n")
 
 
 def test_a_field_that_was_taken_out_is_named() -> None:
@@ -476,14 +379,10 @@ def test_alike_machines_become_one_with_the_worst_of_the_moment() -> None:
 @pytest.mark.parametrize(
     ("other", "field"),
     [
-        (make_machine(1, kernel="6.2"), "kernel"),
-        (make_machine(1, os="other"), "os"),
         (make_machine(1, memory_bytes=98 * 10**10), "memory_bytes"),
         (make_machine(2), "number of accelerators"),
         (make_machine(1, {**GPU, "power_limit_watts": 500.0}), "accelerators.0.power_limit_watts"),
-        (make_machine(1, {**GPU, "model": "NVIDIA H200"}), "accelerators.0.model"),
         (make_machine(1, cpu={**CPU, "cores": 64}), "cpu.cores"),
-        (make_machine(1, container="docker"), "container"),
     ],
 )
 def test_unlike_machines_are_never_merged(other: Machine, field: str) -> None:
@@ -498,14 +397,3 @@ def test_unlike_machines_are_never_merged(other: Machine, field: str) -> None:
 
 
 # --- seals ---
-
-
-def test_an_untouched_record_is_known_by_its_text() -> None:
-    """One digest of the text proves a record; text laid out anew is still the same record."""
-    text = seals.write_sealed({"tool": "timer", "results": [{"a": 1, "b": "ö"}], "log": None})
-    data = json.loads(text)
-    assert seals.is_untouched(text, data["seal"])
-    assert json.dumps(data, indent=1, ensure_ascii=False) + "\n" == text
-    assert not seals.is_untouched(text.replace(": 1", ": 2"), data["seal"])
-    assert seals.find_edit(data) is None
-    assert seals.find_edit({**data, "tool": "other"}) is not None

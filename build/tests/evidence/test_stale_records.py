@@ -9,8 +9,8 @@ import pytest
 from bindery.check.inspect import inspect_book
 from bindery.evidence.records import parse_record
 from bindery.evidence.stale_records import find_newest
-from bindery.tools.tool_source import read_constants, read_method
-from evidence_book import CHIPS, FILES, LISTING, PREFACE, TIMES, make_record
+from bindery.tools.tool_source import read_method
+from evidence_book import CHIPS, FILES, LISTING, make_record
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -64,13 +64,6 @@ def find(make_book: BookMaker) -> Callable[..., dict[str, list[str]]]:
 def test_the_method_is_what_python_would_see(source: str, method: int | None) -> None:
     """METHOD is the whole number that the module is left with, 1 without one, else None."""
     assert read_method(source) == method
-
-
-def test_the_last_assignment_counts() -> None:
-    """Each name has the expression that it is assigned last."""
-    constants = read_constants("A = 1\nB: int = 2\nA = C = 3\n(D, E) = 4, 5\n")
-    assert sorted(constants) == ["A", "B", "C"]
-    assert constants["A"] is constants["C"]
 
 
 @pytest.mark.parametrize("source", ["METHOD = BASE + 1\n", "METHOD = '1'\n", "METHOD = 1\n("])
@@ -145,16 +138,6 @@ def test_a_run_that_was_not_done_replaces_nothing(change: dict[str, Any]) -> Non
 
 
 # --- unused ---
-
-
-def test_a_record_quoted_only_as_a_record_is_unused(find: Callable[..., Any]) -> None:
-    """A table that only lists records, with their dates and versions, quotes no result of them."""
-    listed = TIMES.partition("SELECT")[0]
-    query = "SELECT tool AS name, seconds, 3600 / seconds AS per_hour FROM records ORDER BY tool"
-    found = find(
-        README_dot_md=PREFACE.replace("[second]", "[timer]"), views__times_dot_sql=listed + query
-    )
-    assert found["unused-record"] == [f"no table quotes the record '{RECORD}'"]
 
 
 @pytest.mark.parametrize("chapter", [None, b"# \xff\n"])

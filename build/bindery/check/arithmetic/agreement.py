@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import replace
 
-from bindery.check.arithmetic.measures import Dimension, list_sizes
+from bindery.check.arithmetic.measures import list_sizes
 from bindery.check.arithmetic.readings import (
     NoValueError,
     Quantity,
@@ -25,6 +25,7 @@ from bindery.check.arithmetic.trees import (
     iterate_nodes,
     substitute,
 )
+from bindery.core.units import Dimension
 
 _TIME: Dimension = (("s", 1),)
 _ROUGH_SHARE = 0.05

@@ -34,20 +34,15 @@ def tell_values(
 
 def _find_nearest_reading(left: Node, right: Node) -> tuple[float, float, Reading]:
     """The values of two sides that fail, in the likeliest reading: with their units, if that
-    does not take them far apart. A side without a unit is taken to be in bytes or base units."""
+    does not take them far apart. A side without a unit is taken to be in base units."""
     found = []
     for reading in list_readings(left, right):
         try:
             a, b = evaluate(left, reading), evaluate(right, reading)
         except NoValueError:
             continue
-        silent = 8 if ("bit", 1) in (a.dimension or b.dimension) else 1
-        if a.dimension == b.dimension:
+        if a.dimension == b.dimension or not a.dimension or not b.dimension:
             found.append((a.value, b.value, reading))
-        elif not a.dimension:
-            found.append((a.value * silent, b.value, reading))
-        elif not b.dimension:
-            found.append((a.value, b.value * silent, reading))
     found.sort(key=lambda sides: not sides[2].units)
     if all(has_scale(side) and find_typed_number(side) for side in (left, right)):
         return found[0]  # one unit turned into another, however far apart: both are meant

@@ -11,7 +11,6 @@ import re
 from dataclasses import replace
 
 from bindery.check.arithmetic.agreement import SILENT, compare_values, find_silent_unit
-from bindery.check.arithmetic.measures import Dimension
 from bindery.check.arithmetic.readings import (
     NoValueError,
     Reading,
@@ -32,6 +31,7 @@ from bindery.check.arithmetic.trees import (
     has_scale,
     iterate_nodes,
 )
+from bindery.core.units import Dimension
 
 
 class Verdict(enum.Enum):

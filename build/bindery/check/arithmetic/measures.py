@@ -1,19 +1,17 @@
-"""Units as they are behind numbers in a sum: their size, and what they are units of.
+"""Units behind the numbers of a sum: their size in base units, and their dimension.
 
-A unit is a size in base units (bits, seconds, operations, joules) and a dimension, so that
-`16 GB / 300 GBps` comes out in seconds. `B` may be bytes or billions, `GB` a power of ten or of
-two; which of them is meant is for the reader of the sum to try.
+With both, `16 GB / 300 GBps` comes out in seconds. `B` may be bytes or billions, and `GB` a power
+of ten or of two; `readings` tries each.
 """
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-Dimension = tuple[tuple[str, int], ...]
-"""Base units and their powers, sorted: `(("bit", 1), ("s", -1))` is a rate of data."""
+from bindery.core import units
+from bindery.core.units import BASE_UNITS, Dimension
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,118 +34,36 @@ class Unit:
 def multiply(first: Dimension, second: Dimension, power: int = 1) -> Dimension:
     """The dimension of a product, or of a quotient where `power` is -1.
 
-    Operations a second count as operations: people write FLOPs and FLOPS for either.
+    Operations per second count as operations: people write FLOPs and FLOPS for either.
     """
     powers = dict(first)
     for name, exponent in second:
         powers[name] = powers.get(name, 0) + exponent * power
-    if powers.get("flop"):
+    if powers.get("FLOP"):
         powers.pop("s", None)
     return tuple(sorted((name, exponent) for name, exponent in powers.items() if exponent))
 
 
-_PREFIXES = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
-_WORDS = {"kilo": 1, "mega": 2, "giga": 3, "tera": 4, "peta": 5}
-_BIT: Dimension = (("bit", 1),)
-_FLOP: Dimension = (("flop", 1),)
-_JOULE: Dimension = (("J", 1),)
-_WATT: Dimension = (("J", 1), ("s", -1))
-_HERTZ: Dimension = (("s", -1),)
 _SECOND: Dimension = (("s", 1),)
+_HERTZ: Dimension = (("s", -1),)
 _MONEY: Mapping[str, Dimension] = {
     "$": (("dollar", 1),),
     "€": (("euro", 1),),
     "£": (("pound", 1),),
 }
+# Here rather variables, or not words of prose.
+_LEFT_OUT = frozenset("b d percent pct permille ppm".split())
+_PREFIXES = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
-_TIMES = {
-    "ns": 1e-9,
-    "us": 1e-6,
-    "µs": 1e-6,
-    "μs": 1e-6,
-    "ms": 1e-3,
-    "msec": 1e-3,
-    "msecs": 1e-3,
-    "s": 1,
-    "sec": 1,
-    "secs": 1,
-    "min": 60,
-    "mins": 60,
-    "h": 3600,
-    "hr": 3600,
-    "hrs": 3600,
+UNITS: Mapping[str, Unit] = {
+    name: Unit(unit.size, multiply((), BASE_UNITS[unit.base].dimension), unit.binary)
+    for name, unit in units.UNITS.items()
+    if unit.base not in ("V", "A", "degC") and name.isalpha() and name not in _LEFT_OUT
 } | {
-    f"{word}{plural}": size
-    for word, size in {
-        "nanosecond": 1e-9,
-        "microsecond": 1e-6,
-        "millisecond": 1e-3,
-        "second": 1.0,
-        "minute": 60.0,
-        "hour": 3600.0,
-        "day": 86400.0,
-        "week": 604800.0,
-    }.items()
-    for plural in ("", "s")
+    "B": Unit(1, (("B", 1),), is_billion=True),
+    **{name: Unit(1000.0**power, (), 1024.0**power) for name, power in _PREFIXES.items()},
 }
-
-
-_DATA = {
-    "B": 8,
-    "b": 1,
-    "bit": 1,
-    "bits": 1,
-    "byte": 8,
-    "bytes": 8,
-    "Byte": 8,
-    "Bytes": 8,
-}
-
-
-def _list_units() -> dict[str, Unit]:
-    units = {name: Unit(size, _SECOND) for name, size in _TIMES.items()}
-    for names, size in (("byte bytes Byte Bytes", 8), ("bit bits Bit Bits", 1)):
-        for name in names.split():
-            units[name] = Unit(size, _BIT)
-    for prefix, power in _PREFIXES.items():
-        decimal, binary = 1000.0**power, 1024.0**power
-        units[prefix] = Unit(decimal, (), binary)
-        for name, size in _DATA.items():
-            units[prefix + name] = Unit(size * decimal, _BIT, size * binary)
-        for name, size in (("iB", 8), ("ib", 1)):
-            units[prefix + name] = Unit(size * binary, _BIT)
-        for name, size in (("Bps", 8), ("bps", 1)):
-            units[prefix + name] = Unit(size * decimal, multiply(_BIT, _SECOND, -1), size * binary)
-            units[f"{prefix}i{name}"] = Unit(size * binary, multiply(_BIT, _SECOND, -1))
-        for name in ("FLOP", "FLOPs", "FLOPS"):
-            units[prefix + name] = Unit(decimal, _FLOP)
-        for name, dimension in (("W", _WATT), ("J", _JOULE), ("Hz", _HERTZ), ("hz", _HERTZ)):
-            units[prefix + name] = Unit(decimal, dimension)
-        units[f"{prefix}Wh"] = Unit(decimal * 3600, _JOULE)
-    for word, power in _WORDS.items():
-        for plural in ("", "s"):
-            decimal, binary = 1000.0**power, 1024.0**power
-            units[f"{word}byte{plural}"] = Unit(8 * decimal, _BIT, 8 * binary)
-            units[f"{word}bit{plural}"] = Unit(decimal, _BIT, binary)
-    for name in ("FLOP", "FLOPs", "FLOPS"):
-        units[name] = Unit(1, _FLOP)
-    for name, dimension in (("W", _WATT), ("J", _JOULE), ("Hz", _HERTZ)):
-        units[name] = Unit(1, dimension)
-    units["Wh"] = Unit(3600, _JOULE)
-    units["B"] = Unit(8, _BIT, is_billion=True)
-    for name, scale in (
-        ("thousand", 1e3),
-        ("million", 1e6),
-        ("mn", 1e6),
-        ("billion", 1e9),
-        ("bn", 1e9),
-        ("trillion", 1e12),
-    ):
-        units[name] = Unit(scale)
-    return units
-
-
-UNITS: Mapping[str, Unit] = _list_units()
+_TIMES = {name: unit.size for name, unit in UNITS.items() if unit.dimension == _SECOND}
 
 
 _UNIT = re.compile("[ \u00a0\u202f\u2009]?(?P<unit>[A-Za-zµμ]+)(?!\\w|-\\w)")
@@ -197,7 +113,6 @@ def read_currency(sign: str) -> Unit:
     return Unit(1, _MONEY[sign])
 
 
-@functools.lru_cache(maxsize=64)
 def list_sizes(dimension: Dimension) -> tuple[float, ...]:
     """The sizes of the known units of a dimension, and of rates of them."""
     sizes = {

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bindery.check.arithmetic.measures import Dimension, multiply
+from bindery.check.arithmetic.measures import multiply
 from bindery.check.arithmetic.trees import (
     Binary,
     Call,
@@ -25,6 +25,7 @@ from bindery.check.arithmetic.trees import (
     iterate_nodes,
     substitute,
 )
+from bindery.core.units import Dimension
 
 _LARGEST_BITS = 4096
 

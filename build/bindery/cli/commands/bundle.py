@@ -28,7 +28,7 @@ def bundle(*, tools: tuple[str, ...], out: Path | None, root: Path) -> None:
     from bindery.check.rules import RULES
     from bindery.core.config import load_config
     from bindery.core.whole_files import write_whole
-    from bindery.runs.record_run import find_tool
+    from bindery.runs.plan_run import find_tool
     from bindery.tools.bundle import BundleError, bundle_tool
 
     config = load_config(root.resolve(), RULES)

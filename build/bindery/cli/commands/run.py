@@ -1,125 +1,70 @@
-"""`bindery run`: a companion tool within limits, here or on a cluster."""
+"""`bindery run`: run a companion tool within limits, here or on a cluster."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 import click
 
-from bindery.cli.console import (
-    quiet_option,
-    read_amount,
-    refuse_given,
-    root_option,
+from bindery.cli.commands.run_on_slurm import (
+    SlurmOptions,
+    collect,
+    refuse_slurm_options,
+    slurm_options,
+    submit,
 )
+from bindery.cli.console import quiet_option, read_amount, root_option
 from bindery.core.model import BookError, ConfigError, Finding, Span
 
 if TYPE_CHECKING:
-    from bindery.runs.slurm_run import Collected
-
-
-Place = Literal["local", "slurm"]
-Via = Literal["sbatch", "submitit"]
-Runtime = Literal["pyxis", "apptainer"]
+    from bindery.core.processes import Limits, Show, Watch
+    from bindery.runs.plan_run import Plan
 
 
 @click.command("run", context_settings={"allow_extra_args": True})
 @click.argument("tool", required=False, help="A tool that chapters.yaml names.")
 @click.option("--profile", default="demo", help="Which set of arguments: demo or full.")
-@click.option(
-    "--timeout", default="1h", metavar="TIME", help="The run is ended after it: 90, 10m, 2h."
-)
+@click.option("--timeout", default="1h", metavar="TIME", help="Stop after this: 90, 10m, 2h.")
 @click.option(
     "--memory",
     metavar="SIZE",
-    help="The run is ended above it: 8, 8GiB, 500MiB. Nine tenths of what is free else.",
+    help="Stop above this: 8, 8GiB, 500MiB. The default is nine tenths of the free memory.",
 )
+@click.option("--output", default="16MiB", metavar="SIZE", help="Stop when it printed this much.")
+@click.option("--ranks", type=click.IntRange(min=1), help="Ranks per node, started by torchrun.")
 @click.option(
-    "--output", default="16MiB", metavar="SIZE", help="The run is ended when it has printed more."
-)
-@click.option(
-    "--ranks", type=click.IntRange(min=1), help="Ranks on each node, started by torchrun."
-)
-@click.option(
-    "--env", multiple=True, metavar="NAME", help="An environment variable to hand on; repeatable."
-)
-@click.option(
-    "--text",
-    multiple=True,
-    metavar="NAME",
-    help="Store what the tool prints for this text instead.",
-)
-@click.option("--texts", is_flag=True, help="Store what the tool prints for each of its texts.")
-@click.option(
-    "--on",
-    type=click.Choice(get_args(Place)),
-    default="local",
-    help="Where it runs: on this machine, or on a cluster.",
-)
-@click.option("--nodes", type=click.IntRange(min=1), default=1, help="Slurm: number of nodes.")
-@click.option("--cpus", type=click.IntRange(min=1), help="Slurm: CPUs on each node.")
-@click.option("--gpus", type=click.IntRange(min=1), help="Slurm: GPUs on each node.")
-@click.option("--partition", default="", show_default=False, help="Slurm: the partition.")
-@click.option("--account", default="", show_default=False, help="Slurm: the account.")
-@click.option("--qos", default="", show_default=False, help="Slurm: the quality of service.")
-@click.option(
-    "--sbatch",
-    multiple=True,
-    metavar="OPTION",
-    help="Slurm: a further option of sbatch; repeatable.",
-)
-@click.option(
-    "--container",
-    default="",
-    metavar="IMAGE",
-    show_default=False,
-    help="Slurm: the container that it runs in.",
-)
-@click.option(
-    "--container-runtime",
-    type=click.Choice(get_args(Runtime)),
-    help="Slurm: what starts the container.",
+    "--env", multiple=True, metavar="NAME", help="An environment variable to pass on; repeatable."
 )
 @click.option(
     "--python",
     default="",
     metavar="PATH",
     show_default=False,
-    help="Python that runs the tool, with the torch to measure; this one by default, python3 in a"
-    " container.",
+    help="The Python that runs the tool, with the torch to measure. The default is this one, and"
+    " python3 in a container.",
 )
 @click.option(
-    "--sweep",
-    multiple=True,
-    metavar="NAME=V1,V2",
-    help="Slurm: a task for each value, given as --NAME V; repeatable: each combination.",
+    "--text", multiple=True, metavar="NAME", help="Store the tool's output for this text instead."
 )
+@click.option("--texts", is_flag=True, help="Store the tool's output for each of its texts.")
 @click.option(
-    "--repeat", type=click.IntRange(min=1), default=1, help="Slurm: so many tasks of each kind."
+    "--on",
+    type=click.Choice(("local", "slurm")),
+    default="local",
+    help="Where to run it: on this machine or on a cluster.",
 )
-@click.option(
-    "--via",
-    type=click.Choice(get_args(Via)),
-    default="sbatch",
-    help="Slurm: how the job is submitted.",
-)
-@click.option(
-    "--folder",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Slurm: the folder of the run, which the nodes see too; below dist/runs/ else.",
-)
-@click.option("--no-wait", is_flag=True, help="Slurm: submit the job, and leave it to itself.")
+@slurm_options
 @click.option(
     "--collect",
+    "collected",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Make the records of a run that was not waited for.",
+    help="Make the records of a Slurm run submitted with --no-wait.",
 )
 @root_option
 @quiet_option
@@ -133,110 +78,86 @@ def run(
     output: str,
     ranks: int | None,
     env: tuple[str, ...],
+    python: str,
     text: tuple[str, ...],
     texts: bool,
-    on: Place,
-    nodes: int,
-    cpus: int | None,
-    gpus: int | None,
-    partition: str,
-    account: str,
-    qos: str,
-    sbatch: tuple[str, ...],
-    container: str,
-    container_runtime: Runtime | None,
-    python: str,
-    sweep: tuple[str, ...],
-    repeat: int,
-    via: Via,
-    folder: Path | None,
-    no_wait: bool,
-    collect: Path | None,
+    on: str,
+    slurm: SlurmOptions,
+    collected: Path | None,
     root: Path,
     quiet: bool,
 ) -> None:
-    """Run a companion tool within limits and leave a record. Arguments behind -- go to the tool."""
+    """Run a companion tool within limits and record it. Arguments after -- go to the tool."""
     if on == "local":
-        refuse_given(context, _CLUSTER_OPTIONS, "is for runs on a cluster", "add `--on slurm`")
-    if collect is not None:
-        from bindery.runs.slurm_run import collect_run
-
-        _print_collected(collect_run(root, collect))
+        refuse_slurm_options(context)
+    if collected is not None:
+        collect(root, collected)
         return
     if tool is None:
         hint = "`bindery run TOOL`; chapters.yaml lists the tools under `tools:`"
         raise ConfigError(Finding(Span.whole("run"), "config", "no tool is named", hint))
     if text or texts:
-        from bindery.runs.verify import record_texts
-
-        paths = record_texts(root, tool, () if texts else text)
-        for path in paths:
-            print(f"recorded {path}")
-        if not paths:
-            print("every text is as it was stored")
+        _record_texts(root, tool, text)
         return
-    from bindery.evidence.units import parse_bytes, parse_seconds
-    from bindery.runs.record_run import Limits, plan_run, record_run
+    from bindery.core.units import parse_bytes, parse_seconds
+    from bindery.runs.plan_run import plan_run
 
-    limits = Limits(
-        read_amount("--timeout", timeout, parse_seconds),
-        None if memory is None else int(read_amount("--memory", memory, parse_bytes, "GiB")),
-        int(read_amount("--output", output, parse_bytes, "MiB")),
-    )
+    seconds = read_amount("--timeout", timeout, parse_seconds)
+    memory_bytes = memory and int(read_amount("--memory", memory, parse_bytes, "GiB"))
+    output_bytes = int(read_amount("--output", output, parse_bytes, "MiB"))
     local = python if on == "local" else ""
     plan = plan_run(root, tool, profile, context.args, ranks=ranks, passed=env, python=local)
     if on == "slurm":
-        from bindery.runs.jobs import Request
-        from bindery.runs.slurm_run import run_on_slurm
-
-        if bool(container) != bool(container_runtime):
-            message = "--container and --container-runtime belong together"
-            hint = "the runtimes are pyxis and apptainer"
-            raise ConfigError(Finding(Span.whole("--container"), "config", message, hint))
-        request = Request(
-            seconds=limits.seconds,
-            log_bytes=limits.output_bytes,
-            nodes=nodes,
-            cpus=cpus,
-            gpus=gpus,
-            memory_bytes=limits.memory_bytes,
-            partition=partition,
-            account=account,
-            qos=qos,
-            options=sbatch,
-            container=container,
-            runtime=container_runtime,
-            python=python or ("python3" if container else sys.executable),
-        )
-        collected = run_on_slurm(
+        submit(
             plan,
-            request,
-            (lambda _line: None) if quiet else lambda line: print(line, file=sys.stderr),
-            tasks=_read_tasks(sweep, repeat),
-            folder=folder,
-            via=via,
-            waits=not no_wait,
+            slurm,
+            seconds=seconds,
+            memory_bytes=memory_bytes or None,
+            log_bytes=output_bytes,
+            python=python,
+            quiet=quiet,
         )
-        _print_collected(collected)
         return
+    import psutil
+
+    from bindery.core.processes import Limits
+
+    free = psutil.virtual_memory().available
+    _run_here(plan, Limits(seconds, memory_bytes or free * 9 // 10, output_bytes), quiet)
+
+
+def _record_texts(root: Path, tool: str, texts: Sequence[str]) -> None:
+    from bindery.runs.verify import record_texts
+
+    paths = record_texts(root, tool, texts)
+    for path in paths:
+        print(f"recorded {path}")
+    if not paths:
+        print("every text is unchanged")
+
+
+def _run_here(plan: Plan, limits: Limits, quiet: bool) -> None:
+    from bindery.runs.record_run import record_run
+
+    tool = plan.tool.name
     with _show_run(tool, limits.seconds, quiet) as (show, watch):
         recorded = record_run(plan, limits, show=show, watch=watch)
     if recorded.record:
         print(f"recorded {recorded.record}")
-        print(_advise(root, tool, plan.profile))
+        print(_advise(plan.root, tool, plan.profile))
     if recorded.finding:
         raise BookError(recorded.finding)
 
 
 def _advise(root: Path, tool: str, profile: str) -> str:
-    """What to do with a record that has just been made."""
+    """What to do with a new record."""
     if profile == "demo":
         return "next: nothing; a demo record shows that the tool runs, and no table quotes it"
     from bindery.check.rules import RULES
     from bindery.core.config import load_config
 
     name = re.compile(rf"\b{re.escape(tool)}\b")
-    views = load_config(root.resolve(), RULES).views
+    views = load_config(root, RULES).views
     folder = root / views
     reading = [path.stem for path in sorted(folder.glob("*.sql")) if name.search(path.read_text())]
     steps = "next: read the record and its log, run `bindery fill`, and commit what changed"
@@ -245,33 +166,9 @@ def _advise(root: Path, tool: str, profile: str) -> str:
     return f"{steps}; no view reads {tool} yet: add one to {views}/"
 
 
-# What makes sense on a cluster alone.
-_CLUSTER_OPTIONS = """nodes cpus gpus partition account qos sbatch container container_runtime
-sweep repeat via folder no_wait""".split()
-
-
-def _read_tasks(sweeps: Sequence[str], repeat: int) -> tuple[tuple[str, ...], ...]:
-    from bindery.runs.jobs import parse_sweep, spread_tasks
-
-    try:
-        return spread_tasks([parse_sweep(text) for text in sweeps], repeat)
-    except ValueError as error:
-        raise ConfigError(Finding(Span.whole("--sweep"), "config", str(error))) from None
-
-
-def _print_collected(collected: Collected) -> None:
-    for path in collected.records:
-        print(f"recorded {path}")
-    if collected.findings:
-        raise BookError(*collected.findings)
-
-
 @contextmanager
-def _show_run(
-    tool: str, seconds: float, quiet: bool
-) -> Iterator[tuple[Callable[[str, str], None] | None, Callable[[float, int], None] | None]]:
-    """What shows a run: its lines on standard error, and on a terminal how long it has run and
-    how much memory it has."""
+def _show_run(tool: str, seconds: float, quiet: bool) -> Iterator[tuple[Show | None, Watch | None]]:
+    """Show a run: its lines on standard error, and on a terminal its time and memory too."""
     if quiet:
         yield None, None
         return

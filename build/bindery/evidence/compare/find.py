@@ -49,7 +49,7 @@ def parse_share(text: str) -> float:
     except ValueError:
         share = -1.0
     if not 0 <= share < 1 or not re.fullmatch(r"[\d.]+\s*%?", text.strip()):
-        raise ValueError(f"'{text}' is no share: write 5% or 0.05")
+        raise ValueError(f"'{text}' is not a share: write 5% or 0.05")
     return share
 
 

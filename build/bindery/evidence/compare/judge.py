@@ -1,15 +1,15 @@
-"""A run beside a recorded one: like with like only, and why not where not.
+"""Compare a run with a recorded one, or explain why they are not comparable.
 
-What is alike is told by the terms of a tool (see `terms`). A run stands beside a record of the
-same tool, method, hardware, power limit, nodes, ranks and settings, and a row beside the row with
-the same keys. A run that ended with a problem stands beside none, but may be held against one.
-What is expected is `recorded * (1 ± max(tolerance, spread))`: the spread is that of the recorded
-samples (interquartile range over median), and the median of another run leaves the middle half of
-them for a reason only; the tolerance is what two machines of one kind may differ by, even where
-the samples of each agree to a thousandth. Beyond three times that a row is far off.
+A run is compared with a record of the same tool, method, hardware, power limit, nodes, ranks and
+settings, and a row with the row that has the same keys; a tool declares keys and settings in its
+terms (see `declaration`). A failed run can be compared, but is not a reference. The expected range
+is `recorded * (1 ± max(tolerance, spread))`. The spread is that of the recorded samples
+(interquartile range over median): the median of another run does not leave it without a reason.
+The tolerance covers the difference between two machines of one kind. Beyond three times this
+margin, a row is far off.
 
-A run as a whole is judged by the geometric mean of yours over recorded, against the median of what
-the rows may differ by; and by any single row that is far worse.
+A run as a whole is judged by the geometric mean of yours over recorded, with the median margin of
+its rows, and by any row that is far worse.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Key = tuple[tuple[bool, "Scalar"], ...]
 
 
 class Verdict(enum.StrEnum):
-    """How a number stands to what is expected; by itself neither good nor bad."""
+    """A number relative to its expected range; by itself neither good nor bad."""
 
     WITHIN = "within"
     BELOW = "below"
@@ -47,7 +47,7 @@ class Verdict(enum.StrEnum):
 
 
 class NothingAlikeError(Exception):
-    """No record can stand beside the run; `reasons` are sentences, the nearest first."""
+    """No record is comparable with the run; `reasons` are sentences, the nearest first."""
 
     def __init__(self, reasons: Sequence[str]) -> None:
         super().__init__("; ".join(reasons))
@@ -56,7 +56,7 @@ class NothingAlikeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What somebody wants to have compared. None stands for what is not known."""
+    """The run to compare. None means unknown."""
 
     tool: str
     method: int
@@ -69,7 +69,7 @@ class Run:
     nodes: int | None = None
     ranks: int | None = None
     partial: str = ""
-    """Why it does not hold all that was asked for; empty where it does."""
+    """Why it is not complete, or empty."""
     software: Mapping[str, Scalar] = field(default_factory=dict)
     name: str = ""
     """Of the record, where it is one of the book."""
@@ -193,7 +193,7 @@ def _pool(entries: Sequence[Recorded]) -> Recorded:
         spreads = [entry.spread for entry in entries if entry.spread is not None]
         wide = statistics.median(spreads) if spreads else 0.0
         spread = max(wide, (max(values) - min(values)) / middle)
-    # As many digits as a comparison can use, and a small file.
+    # As many digits as a comparison can use.
     return Recorded(float(f"{middle:.6g}"), None if spread is None else float(f"{spread:.3g}"))
 
 
@@ -296,9 +296,9 @@ def judge_ratio(ratio: float, margin: float) -> Verdict:
 def compare_run(
     run: Run, references: Iterable[Reference], terms: Terms, tolerance: float = TOLERANCE
 ) -> Comparison:
-    """The run beside the newest record that is like it and shares a row with it.
+    """Compare the run with the newest comparable record that shares a row with it.
 
-    `tolerance` is a share. Raises NothingAlikeError where there is no such record.
+    `tolerance` is a share. Raises NothingAlikeError if there is no such record.
     """
     others = sorted(
         (reference for reference in references if reference.name != run.name),
@@ -369,7 +369,7 @@ def show_key(key: Key, member: str, terms: Terms) -> str:
 
 
 def find_differences(run: Run, reference: Reference) -> Iterator[tuple[str, str]]:
-    """What keeps a record from standing beside a run: of the record, and of the run."""
+    """What makes a record and a run not comparable: of the record, and of the run."""
     if run.method != reference.method:
         yield f"of method {reference.method}", f"of method {run.method}"
     if run.hardware is not None and run.hardware.casefold() != reference.hardware.casefold():
@@ -403,7 +403,7 @@ def _explain_differences(run: Run, references: Sequence[Reference]) -> list[str]
 
 def _explain_keys(run: Run, reference: Reference, terms: Terms) -> list[str]:
     _, left_out = _match_rows(run, reference, terms, 0.0)
-    reason = f"none of your rows can stand beside one of {reference.name}"
+    reason = f"none of your rows can be compared with one of {reference.name}"
     if not run.rows:
         return [f"yours has no rows to compare with {reference.name}"]
     if any(not text.endswith("no such row") for text in left_out):

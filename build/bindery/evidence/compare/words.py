@@ -8,26 +8,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bindery.core.report import count_noun
+from bindery.core.units import UNITS
 from bindery.evidence.compare.judge import Comparison, RowVerdict, is_worse, shorten, show_scalar
 from bindery.evidence.tables import Column, Table, format_markdown
 
 _SOFTWARE = ("torch", "cuda", "rocm", "nccl", "rccl", "driver")
-_SCALES = {
-    "FLOP/s": (("TFLOPS", 1e12), ("GFLOPS", 1e9)),
-    "FLOP": (("TFLOP", 1e12), ("GFLOP", 1e9)),
-    "B/s": (("GBps", 1e9), ("MBps", 1e6), ("kBps", 1e3)),
-    "B": (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)),
-    "Hz": (("GHz", 1e9), ("MHz", 1e6), ("Hz", 1.0)),
-    "s": (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)),
-    "degC": (("°C", 1.0),),
-    "1": (("", 1.0),),
+_SHOWN_UNITS = {
+    "FLOP/s": "TFLOPS GFLOPS",
+    "FLOP": "TFLOP GFLOP",
+    "B/s": "GBps MBps kBps",
+    "B": "GB MB kB B",
+    "Hz": "GHz MHz Hz",
+    "s": "s ms µs",
+    "degC": "°C",
 }
 
 
 def choose_scale(unit: str, largest: float) -> tuple[str, float]:
-    """The unit in which people say such a number, and what it holds of the base unit."""
-    scales = _SCALES.get(unit, ((unit, 1.0),))
-    return next(((name, factor) for name, factor in scales if largest >= factor), scales[-1])
+    """The unit in which people write such a number, and its size in the base unit."""
+    if unit not in _SHOWN_UNITS:
+        return "" if unit == "1" else unit, 1.0
+    scales = [(name, UNITS[name].size) for name in _SHOWN_UNITS[unit].split()]
+    return next((scale for scale in scales if largest >= scale[1]), scales[-1])
 
 
 def format_earned(value: float, uncertainty: float | None) -> str:
@@ -55,13 +57,13 @@ def write_sentences(comparison: Comparison) -> list[str]:
         yours, _, _, expected = _show_numbers(rows[0], factor)
         head = (
             f"your {yours} {unit}".rstrip()
-            + f" stands at {percent} of {what} ({reference.name}); expected {expected}: "
+            + f" is at {percent} of {what} ({reference.name}); expected {expected}: "
             f"{comparison.verdict}"
         )
     else:
         low, high = (100 * max(0.0, 1 + sign * comparison.margin) for sign in (-1, 1))
         head = (
-            f"your run stands at {percent} of {what} ({reference.name}), as geometric mean over "
+            f"your run is at {percent} of {what} ({reference.name}), as geometric mean over "
             f"{len(rows)} rows; expected {low:.1f} to {high:.1f} %: {comparison.verdict}"
         )
     sentences = [head]

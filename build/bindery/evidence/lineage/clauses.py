@@ -29,7 +29,7 @@ def find_group_keys(select: Expr, scope: Scope) -> list[Expr]:
         if is_whole(term):
             position = int(term.name) - 1
             if not 0 <= position < len(items):
-                raise fail(f"GROUP BY {term.name} is no column of the result", term)
+                raise fail(f"GROUP BY {term.name} is not a column of the result", term)
             keys.append(items[position].unalias())
         else:
             keys.append(_replace_aliases(term, scope, items))
@@ -44,7 +44,7 @@ def write_order_key(term: Expr, scope: Scope, items: Sequence[Expr]) -> str:
     if position is None:
         return fold_text(write(_replace_aliases(bare, scope, items)), collation)
     if position >= len(items):
-        raise fail(f"ORDER BY {bare.name} is no column of the result", term)
+        raise fail(f"ORDER BY {bare.name} is not a column of the result", term)
     found = items[position].unalias()
     if collation:
         return fold_text(f"({write(found)})", collation)

@@ -240,7 +240,7 @@ class Expressions:
         name = function.name.lower()
         if is_aggregate(function):
             if not scope.grouped:
-                raise fail(f"'{name}' stands where rows are not taken together", node)
+                raise fail(f"'{name}' is used where rows are not aggregated", node)
             return self._groups.trace_aggregate(node, scope)
         if node.key == "filter":
             raise fail(f"FILTER beside '{name}' cannot be followed", node)

@@ -77,7 +77,7 @@ class Place:
 def find_column(node: Expr, scope: Scope) -> Place | None:
     """The sources that give a column. Raises UntraceableError where more than one can be meant."""
     if node.args.get("db") and node.text("db").lower() != "main":
-        raise fail(f"'{write(node)}' is no column of the evidence", node)
+        raise fail(f"'{write(node)}' is not a column of the evidence", node)
     key = node.name.lower()
     table = node.text("table").lower()
     here: Scope | None = scope
@@ -89,7 +89,7 @@ def find_column(node: Expr, scope: Scope) -> Place | None:
         found = [source for source in sources if source.has_column(key)]
         if not found and key in ROW_NAMES and len(sources) == 1:
             if not sources[0].table:
-                raise fail(f"'{node.name}' of a query is no number of a row", node)
+                raise fail(f"'{node.name}' of a query is not a number of a row", node)
             found = sources
         if len(found) > 1:
             names = " and ".join(f"'{source.alias}'" for source in found)

@@ -58,7 +58,7 @@ class Sources:
         elif node.key == "values":
             outputs = list_values(node)
         else:
-            raise fail(f"'{write(node)}' is no table of the evidence", node)
+            raise fail(f"'{write(node)}' is not a table of the evidence", node)
         alias = node.args.get("alias")
         if alias is None or not alias.this:
             alias = make_alias(self._names.make("r"))

@@ -67,7 +67,7 @@ def parse_plot(lines: Iterable[tuple[int, str]], columns: Sequence[Column]) -> P
             hint = f"did you mean '{nearest}'?" if nearest else f"use {_list_words(_KEYS[1:])}"
             return number, f"a plot knows no '{key}'", hint
         if key in entries:
-            message = f"'{_name_line(key)}' stands here a second time"
+            message = f"'{_name_line(key)}' is repeated"
             return number, message, f"the first is in line {entries[key][0]}: keep one of them"
         if not match["rest"].strip():
             message, hint = f"'{_name_line(key)}' says nothing", "give it a value, or leave it out"
@@ -247,7 +247,7 @@ def find_plot_fault(plot: Plot, table: Table) -> tuple[str, str] | None:
 def read_figure(plot: Plot, table: Table) -> Figure:
     """What a plot shows of a table. Raises PlotError where it cannot be shown."""
     if not table.rows:
-        raise PlotError("there is nothing to draw: the view gives no row", "mend the query")
+        raise PlotError("there is nothing to draw: the view gives no row", "fix the query")
     names: list[str] = []
     points: dict[str, list[Point]] = {}
     unknown = 0
@@ -291,7 +291,7 @@ def _sort(plot: Plot, points: list[Point]) -> tuple[Point, ...]:
 def _refuse_excess(figure: Figure) -> None:
     points = figure.points
     if not points:
-        raise PlotError("there is nothing to draw: no value is known", "mend the query")
+        raise PlotError("there is nothing to draw: no value is known", "fix the query")
     limits = [(len(figure.series), MAX_SERIES, "series"), (len(points), MAX_POINTS, "points")]
     if figure.plot.kind == "bar":
         limits = [limits[0], (len(points), MAX_BARS, "bars")]
@@ -317,17 +317,17 @@ def _read_number(
     value = table.rows[number][index]
     if value is None:
         return None
-    fault, hint = "", "mend the query"
+    fault, hint = "", "fix the query"
     if isinstance(value, str):
         fault = f"the text '{value}' in '{key}', and an axis needs numbers"
-        hint = "name a column of numbers, or mend the query"
+        hint = "name a column of numbers, or fix the query"
     elif not (value == 0 or _SMALLEST <= abs(value) <= _LARGEST):
         fault = f"{value:g} in '{key}', which is beyond what can be drawn"
     elif is_log and value <= 0:
         fault = f"{value:g} in '{key}', which no logarithmic axis has"
         hint = "leave the row out, or take the axis out of 'plot log'"
     if fault:
-        raise PlotError(f"row {number + 1} ({_name_row(table, number)}) holds {fault}", hint)
+        raise PlotError(f"row {number + 1} ({_name_row(table, number)}) has {fault}", hint)
     assert not isinstance(value, str)
     return value
 

@@ -1,7 +1,7 @@
-"""A run as a Slurm job: what is asked of Slurm, and the texts of its files. No input or output.
+"""A run as a Slurm job: what it requests from Slurm, and the text of its files.
 
-The templates beside this module make three files of a run folder: `job.sbatch`, which sbatch
-takes, `node.sh`, which srun starts once on every node, and for apptainer `enter.sh` between them.
+The templates beside this module make three files of a run folder: `job.sbatch` for sbatch,
+`node.sh`, which srun starts once per node, and for apptainer `enter.sh` between them.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import Literal
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 GRACE_SECONDS = 30
-"""How long a tool may write its results after it was told to end."""
+"""Time to write results after SIGTERM."""
 _MARGIN_SECONDS = 120 + GRACE_SECONDS
-"""What a job needs beside the tool: to start, to read the facts of its nodes, to end."""
+"""Time that a job needs to start, to read the facts of its nodes, and to end."""
 _WARNING_SECONDS = 60
-"""How long before the end of its time Slurm tells the tool to end; Slurm may be that much early."""
+"""How long before the time limit Slurm sends SIGTERM; it may be that much early."""
 
 Runtime = Literal["pyxis", "apptainer"]
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One argument of the tool and the values it takes, one task each."""
+    """One argument of the tool and its values, one task each."""
 
     name: str
     values: tuple[str, ...]
@@ -36,10 +36,10 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a run asks of Slurm. Everything by node is the same on all nodes."""
+    """What a run requests from Slurm. Counts are per node and the same on all nodes."""
 
     seconds: float
-    """Time for the tool, without what the job around it needs."""
+    """Time for the tool alone."""
     log_bytes: int
     nodes: int = 1
     cpus: int | None = None
@@ -57,13 +57,13 @@ class Request:
 
     @property
     def minutes(self) -> int:
-        """The time limit of the job, in the unit in which Slurm counts it."""
+        """The time limit of the job, in the unit of Slurm."""
         return math.ceil((self.seconds + _MARGIN_SECONDS) / 60)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A run folder before it is written: which tool, with which arguments in each task."""
+    """A run folder before it is written: the tool, and its arguments in each task."""
 
     folder: Path
     tool: str
@@ -71,15 +71,15 @@ class Job:
     path: str
     """Of the tool, relative to the root; its copy in the run folder has the same name."""
     tasks: tuple[tuple[str, ...], ...]
-    """The tool's arguments, one entry for each task of the array."""
+    """The tool's arguments, one entry per task of the array."""
     ranks: int
-    """How many torchrun starts on a node; 0 where the tool is started without it."""
+    """Ranks per node for torchrun; 0 if the tool is started without it."""
     exports: tuple[str, ...]
-    """Names of the environment variables that the job takes over from whoever submits it."""
+    """Environment variables that the job gets from the submitting shell."""
     keeps: tuple[str, ...]
-    """Patterns of the shell: the variables that the tool gets of what there is on a node."""
+    """Shell patterns of the variables of a node that the tool gets."""
     adds: Mapping[str, str] = field(default_factory=dict)
-    """Variables that the tool gets beside them."""
+    """Further variables for the tool."""
 
 
 def parse_sweep(text: str) -> Sweep:
@@ -88,11 +88,11 @@ def parse_sweep(text: str) -> Sweep:
     name = name.strip().removeprefix("--")
     values = tuple(value.strip() for value in rest.split(","))
     if not sign or not name:
-        raise ValueError(f"'{text}' is no sweep; write NAME=V1,V2,...")
+        raise ValueError(f"'{text}' is not a sweep; write NAME=V1,V2,...")
     if not all(values):
         raise ValueError(f"the sweep of '{name}' has an empty value")
     if len(set(values)) < len(values):
-        raise ValueError(f"the sweep of '{name}' has a value twice; repeat runs with --repeat")
+        raise ValueError(f"the sweep of '{name}' repeats a value; repeat runs with --repeat")
     return Sweep(name, values)
 
 
@@ -104,8 +104,8 @@ def spread_tasks(sweeps: Sequence[Sweep], repeat: int) -> tuple[tuple[str, ...],
 
 
 def list_options(job: Job, request: Request) -> Mapping[str, str]:
-    """The options of sbatch by name; an empty value stands for an option without one."""
-    # In the name of a file for output, Slurm takes a % for a pattern.
+    """The options of sbatch by name, with an empty text for an option without a value."""
+    # In the name of an output file, % starts a pattern.
     output = str(job.folder).replace("%", "%%") + "/slurm_%j.out"
     if len(job.tasks) > 1:
         output = output.replace("%j.out", "%A_%a.out")
@@ -118,8 +118,8 @@ def list_options(job: Job, request: Request) -> Mapping[str, str]:
         "no-requeue": "",
         "export": ",".join(job.exports) or "NIL",
         "output": output,
-        "cpus-per-task": _write(request.cpus),
-        "gpus-per-node": _write(request.gpus),
+        "cpus-per-task": str(request.cpus or ""),
+        "gpus-per-node": str(request.gpus or ""),
         "mem": "" if request.memory_bytes is None else f"{-(-request.memory_bytes // 1024)}K",
         "partition": request.partition,
         "account": request.account,
@@ -130,7 +130,7 @@ def list_options(job: Job, request: Request) -> Mapping[str, str]:
 
 
 def list_setup() -> list[str]:
-    """What the job does before srun: find the node on which ranks meet."""
+    """What the job does before srun: find the node where ranks meet."""
     return [
         'read -r RENDEZVOUS < <(scontrol show hostnames "$SLURM_JOB_NODELIST")',
         "export RENDEZVOUS",
@@ -138,8 +138,8 @@ def list_setup() -> list[str]:
 
 
 def list_launch(job: Job, request: Request) -> list[str]:
-    """The options of srun. What the job was given has to be named once more, for srun takes the
-    list of variables for its own."""
+    """The options of srun. Without --export=ALL, srun would apply the job's list of variables
+    again."""
     options = ["--export=ALL", "--kill-on-bad-exit=1"]
     if request.runtime == "pyxis":
         mount = f"{job.folder}:{job.folder}"
@@ -148,7 +148,7 @@ def list_launch(job: Job, request: Request) -> list[str]:
 
 
 def find_entry(job: Job, request: Request) -> list[str]:
-    """What runs on every node: the node script, or what enters the container first."""
+    """What runs on every node: the node script, or the script that enters the container."""
     name = "enter.sh" if request.runtime == "apptainer" else "node.sh"
     return ["bash", str(job.folder / name)]
 
@@ -156,7 +156,7 @@ def find_entry(job: Job, request: Request) -> list[str]:
 def write_texts(job: Job, request: Request) -> dict[str, str]:
     """The files of the run folder by name."""
     options = [
-        *(f"--{name}={_quote(text)}" if text else f"--{name}" for name, text in
+        *(f"--{name}={shlex.quote(text)}" if text else f"--{name}" for name, text in
           list_options(job, request).items()),
         *request.options,
     ]  # fmt: skip
@@ -172,35 +172,27 @@ def write_texts(job: Job, request: Request) -> dict[str, str]:
         ),
         "node.sh": _render(
             "node.sh",
-            folder=_quote(str(job.folder)),
-            python=_quote(request.python),
+            folder=shlex.quote(str(job.folder)),
+            python=shlex.quote(request.python),
             tasks=[shlex.join(arguments) for arguments in job.tasks],
-            # A container brings variables of its own, which are as much part of it as its files.
+            # A container's variables are part of it, like its files.
             keeps="" if request.container else "|".join(job.keeps),
-            adds=[f"{name}={_quote(value)}" for name, value in job.adds.items()],
+            adds=[f"{name}={shlex.quote(value)}" for name, value in job.adds.items()],
             ranks=job.ranks,
-            script=_quote(PurePosixPath(job.path).name),
+            script=shlex.quote(PurePosixPath(job.path).name),
             seconds=f"{request.seconds:g}",
             grace=GRACE_SECONDS,
             log_bytes=request.log_bytes,
         ),
     }
     if request.runtime == "apptainer":
-        folder, image = _quote(str(job.folder)), _quote(request.container)
+        folder, image = shlex.quote(str(job.folder)), shlex.quote(request.container)
         texts["enter.sh"] = _render("enter.sh", folder=folder, image=image)
     return texts
 
 
-def _write(number: int | None) -> str:
-    return "" if number is None else str(number)
-
-
-def _quote(text: str) -> str:
-    return shlex.quote(text)
-
-
 def _render(template: str, **values: object) -> str:
-    # Shell is no markup: what needs quotes gets them before it comes here.
+    # No HTML escaping: values are quoted for the shell before they get here.
     environment = Environment(
         loader=PackageLoader("bindery.runs", "jobs"),
         undefined=StrictUndefined,

@@ -1,0 +1,177 @@
+"""`bindery run --on slurm`: its options, and what it does with them."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import click
+
+from bindery.cli.console import refuse_given
+from bindery.core.model import BookError, ConfigError, Finding, Span
+
+if TYPE_CHECKING:
+    from bindery.runs.plan_run import Plan
+    from bindery.runs.slurm_run import Collected
+
+Via = Literal["sbatch", "submitit"]
+Runtime = Literal["pyxis", "apptainer"]
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmOptions:
+    """The options of the command line that only a run on a cluster has."""
+
+    nodes: int
+    cpus: int | None
+    gpus: int | None
+    partition: str
+    account: str
+    qos: str
+    sbatch: tuple[str, ...]
+    container: str
+    container_runtime: Runtime | None
+    sweep: tuple[str, ...]
+    repeat: int
+    via: Via
+    folder: Path | None
+    no_wait: bool
+
+
+_COUNT = click.IntRange(min=1)
+_PATH = click.Path(path_type=Path)
+_OPTIONS = (
+    click.option("--nodes", type=_COUNT, default=1, help="Slurm: number of nodes."),
+    click.option("--cpus", type=_COUNT, help="Slurm: CPUs per node."),
+    click.option("--gpus", type=_COUNT, help="Slurm: GPUs per node."),
+    click.option("--partition", default="", show_default=False, help="Slurm: the partition."),
+    click.option("--account", default="", show_default=False, help="Slurm: the account."),
+    click.option("--qos", default="", show_default=False, help="Slurm: the quality of service."),
+    click.option(
+        "--sbatch",
+        multiple=True,
+        metavar="OPTION",
+        help="Slurm: another option of sbatch; repeatable.",
+    ),
+    click.option(
+        "--container",
+        default="",
+        metavar="IMAGE",
+        show_default=False,
+        help="Slurm: the container to run in.",
+    ),
+    click.option(
+        "--container-runtime",
+        type=click.Choice(get_args(Runtime)),
+        help="Slurm: what starts the container.",
+    ),
+    click.option(
+        "--sweep",
+        multiple=True,
+        metavar="NAME=V1,V2",
+        help="Slurm: a task per value, passed as --NAME V; repeat it for all combinations.",
+    ),
+    click.option("--repeat", type=_COUNT, default=1, help="Slurm: number of tasks of each kind."),
+    click.option(
+        "--via", type=click.Choice(get_args(Via)), default="sbatch", help="Slurm: how to submit."
+    ),
+    click.option(
+        "--folder",
+        type=_PATH,
+        metavar="DIR",
+        help="Slurm: the folder of the run, on a file system that the nodes share; by default"
+        " under dist/runs/.",
+    ),
+    click.option("--no-wait", is_flag=True, help="Slurm: submit the job and return."),
+)
+
+
+def slurm_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of Slurm; it gets them as one value, `slurm`."""
+
+    @functools.wraps(command)
+    def call(**given: Any) -> None:
+        values = {field.name: given.pop(field.name) for field in fields(SlurmOptions)}
+        command(slurm=SlurmOptions(**values), **given)
+
+    for option in reversed(_OPTIONS):
+        call = option(call)
+    return call
+
+
+def refuse_slurm_options(context: click.Context) -> None:
+    """Raise ConfigError if one of the options was given."""
+    names = [field.name for field in fields(SlurmOptions)]
+    refuse_given(context, names, "is for runs on a cluster", "add `--on slurm`")
+
+
+def submit(
+    plan: Plan,
+    slurm: SlurmOptions,
+    *,
+    seconds: float,
+    memory_bytes: int | None,
+    log_bytes: int,
+    python: str,
+    quiet: bool,
+) -> None:
+    """Run a plan on the cluster and print the records."""
+    from bindery.runs.jobs import Request, parse_sweep, spread_tasks
+    from bindery.runs.slurm_run import run_on_slurm
+
+    if bool(slurm.container) != bool(slurm.container_runtime):
+        message = "--container and --container-runtime belong together"
+        hint = "the runtimes are pyxis and apptainer"
+        raise ConfigError(Finding(Span.whole("--container"), "config", message, hint))
+    try:
+        tasks = spread_tasks([parse_sweep(text) for text in slurm.sweep], slurm.repeat)
+    except ValueError as error:
+        raise ConfigError(Finding(Span.whole("--sweep"), "config", str(error))) from None
+    request = Request(
+        seconds=seconds,
+        log_bytes=log_bytes,
+        nodes=slurm.nodes,
+        cpus=slurm.cpus,
+        gpus=slurm.gpus,
+        memory_bytes=memory_bytes,
+        partition=slurm.partition,
+        account=slurm.account,
+        qos=slurm.qos,
+        options=slurm.sbatch,
+        container=slurm.container,
+        runtime=slurm.container_runtime,
+        python=python or ("python3" if slurm.container else sys.executable),
+    )
+
+    def show(line: str) -> None:
+        if not quiet:
+            print(line, file=sys.stderr)
+
+    collected = run_on_slurm(
+        plan,
+        request,
+        show,
+        tasks=tasks,
+        folder=slurm.folder,
+        via=slurm.via,
+        waits=not slurm.no_wait,
+    )
+    _print_collected(collected)
+
+
+def collect(root: Path, folder: Path) -> None:
+    """Print the records of a run that was not waited for."""
+    from bindery.runs.slurm_run import collect_run
+
+    _print_collected(collect_run(root, folder))
+
+
+def _print_collected(collected: Collected) -> None:
+    for path in collected.records:
+        print(f"recorded {path}")
+    if collected.findings:
+        raise BookError(*collected.findings)

@@ -1,0 +1,76 @@
+"""The environment of a run: which variables a tool gets, and which of them a record keeps."""
+
+from __future__ import annotations
+
+import re
+import site
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.suggestions import find_nearest
+from bindery.runs.anonymize import hide_folders
+
+_PASSED = frozenset(
+    """PATH LANG LANGUAGE TZ LD_LIBRARY_PATH DYLD_LIBRARY_PATH LD_PRELOAD""".split()
+)
+_PASSED_PREFIXES = ("LC_", "SLURM_", "ROCM_", "NVIDIA_", "ONEAPI_")
+_NEVER_PASSED = ("SLURM_JWT",)
+# What changes how a command runs. The record keeps the values.
+_STEERING_PREFIXES = tuple(
+    """NCCL_ RCCL_ TORCH_ PYTORCH_ TORCHINDUCTOR_ TRITON_ UCX_ FI_ GLOO_ OMP_ GOMP_ KMP_
+    MKL_ OPENBLAS_ CUDA_ CUBLAS_ CUBLASLT_ CUDNN_ NVTE_ HIP_ HSA_ ROCR_ AMD_ MIOPEN_ HIPBLASLT_
+    ROCBLAS_ GPU_ ZE_ SYCL_ MALLOC_""".split()
+)
+# Folders, and addresses of hosts.
+_NOT_STEERING = re.compile(r"(_HOME|_PATH|_ROOT|_DIR|_COMM_ID)$")
+# Passed on, but not kept in a record.
+_PRIVATE = re.compile(r"TOKEN|KEY|SECRET|PASS|CREDENTIAL|HOST|ADDR|USER", re.IGNORECASE)
+_STEERING = tuple(
+    """LD_PRELOAD ATEN_CPU_CAPABILITY DNNL_MAX_CPU_ISA ONEDNN_MAX_CPU_ISA NVIDIA_TF32_OVERRIDE
+    OMPI_MCA_btl OMPI_MCA_coll OMPI_MCA_pml""".split()
+)
+_SERIAL_NUMBER = re.compile(r"\b(GPU|MIG)-[0-9a-f]{8}[0-9a-f/-]*")
+
+
+def choose_environment(
+    environ: Mapping[str, str], passed: Sequence[str] = (), *, folder: Path | None = None
+) -> dict[str, str]:
+    """The environment of a run: the variables that it needs to find programs, use accelerators and
+    be steered. `folder` is its home and its folder for temporary files. Raises ConfigError if a
+    variable to pass is not set."""
+    if missing := [name for name in passed if name not in environ]:
+        message = f"the environment variable '{missing[0]}' is not set"
+        nearest = find_nearest(missing[0], environ)
+        hint = f"did you mean '{nearest}'?" if nearest else "set it, or leave it out"
+        raise ConfigError(Finding(Span.whole("--env"), "config", message, hint))
+    chosen = {
+        name: value
+        for name, value in environ.items()
+        if name in (*_PASSED, *_STEERING, *passed)
+        or (name.startswith((*_PASSED_PREFIXES, *_STEERING_PREFIXES)) and name not in _NEVER_PASSED)
+    }
+    # With another home, Python would miss the packages that pip installed for the user.
+    chosen |= {"PYTHONUNBUFFERED": "1", "PYTHONUSERBASE": site.getuserbase()}
+    chosen |= {"PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "80", "NO_COLOR": "1"}
+    if folder is not None:
+        chosen |= {"HOME": str(folder), "TMPDIR": str(folder)}
+    return chosen
+
+
+def list_passed(passed: Iterable[str] = ()) -> tuple[str, ...]:
+    """What `choose_environment` passes on, as shell patterns for the nodes of a cluster."""
+    prefixes = (f"{prefix}*" for prefix in (*_PASSED_PREFIXES, *_STEERING_PREFIXES))
+    return (*sorted({*_PASSED, *_STEERING, *passed}), *prefixes)
+
+
+def find_steering(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that steer a run, for its record: without folders of this machine, and without
+    those whose name suggests a secret, a host or a user."""
+    return {
+        name: _SERIAL_NUMBER.sub(r"\1", hide_folders(value))
+        for name, value in sorted(environment.items())
+        if (name.startswith(_STEERING_PREFIXES) and not _NOT_STEERING.search(name))
+        or name in _STEERING
+        if not _PRIVATE.search(name)
+    }

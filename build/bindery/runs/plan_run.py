@@ -1,0 +1,221 @@
+"""A run before it starts: what the tool declares in its constants, and what to run with which
+arguments."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from bindery.check.rules import RULES
+from bindery.core.config import Config, ToolEntry, load_config
+from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.suggestions import find_nearest
+from bindery.evidence.records import CUSTOM
+from bindery.runs.anonymize import hide_folders
+from bindery.tools.bundle import BundleError, hash_bundle
+from bindery.tools.tool_source import read_constants
+
+FACTS = "env_report"
+"""The tool that reports the facts of the machine."""
+
+Ranks = int | Literal["accelerators"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFacts:
+    """What a tool declares in its constants, read without running it."""
+
+    name: str
+    path: str
+    """Relative to the root of the book."""
+    version: str
+    method: int
+    sha256: str
+    """Of the file that `bindery bundle` makes of it."""
+    profiles: Mapping[str, tuple[str, ...]]
+    ranks: Mapping[str, Ranks]
+    """Ranks per node by profile; empty for a tool that is one process."""
+    gpus: Mapping[str, int]
+    """GPUs per node that a profile needs: requested from Slurm, and required on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run, the same on this machine and on a cluster."""
+
+    root: Path
+    tool: ToolFacts
+    reporter: ToolFacts
+    """The tool that reports the facts of the machine."""
+    profile: str
+    """A profile of the tool, or `custom` if arguments were added: that measures something else."""
+    arguments: tuple[str, ...]
+    """All arguments of the tool except `--json PATH`."""
+    ranks: Ranks | None
+    """Ranks per node, started by torchrun; None if the tool is started directly."""
+    passed: tuple[str, ...] = ()
+    """Environment variables to pass on, besides the usual ones."""
+    gpus: int = 0
+    """GPUs per node that the profile needs."""
+    python: str = sys.executable
+    """The Python that runs the tool on this machine."""
+
+    def describe_command(self, ranks: int | None = None) -> tuple[str, ...]:
+        """The command as recorded, without folders of this machine. `ranks` is per node."""
+        arguments = (hide_folders(argument, self.root) for argument in self.arguments)
+        launcher = describe_launcher(ranks) if ranks is not None else ()
+        return ("python", *launcher, self.tool.path, *arguments)
+
+
+def describe_launcher(ranks: int) -> tuple[str, ...]:
+    """The arguments of python, before the tool, that start so many ranks on this machine."""
+    return ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks))
+
+
+def plan_run(
+    root: Path,
+    name: str,
+    profile: str,
+    arguments: Sequence[str] = (),
+    *,
+    ranks: int | None = None,
+    passed: Sequence[str] = (),
+    python: str = "",
+) -> Plan:
+    """Plan a run of a tool with one of its profiles and further arguments. `python` is the
+    interpreter that runs the tool; the default is the one that runs bindery.
+
+    Raises ConfigError if the tool or the profile does not exist.
+    """
+    root = root.resolve()
+    config = load_config(root, RULES)
+    if name == FACTS:
+        message = f"'{FACTS}' makes no record: every other record includes its facts"
+        raise ConfigError(
+            Finding(Span.whole(config.file), "config", message, "run it with python, by its path")
+        )
+    entry = find_tool(config, name)
+    tool = read_tool(root, entry)
+    reporter = read_tool(root, find_tool(config, FACTS))
+    if profile not in tool.profiles:
+        nearest = find_nearest(profile, tool.profiles)
+        hint = f"did you mean '{nearest}'? " if nearest else ""
+        hint += f"it has: {', '.join(tool.profiles) or 'none'}"
+        message = f"'{name}' has no profile '{profile}'"
+        raise ConfigError(Finding(entry.span, "config", message, hint))
+    return Plan(
+        root,
+        tool,
+        reporter,
+        CUSTOM if arguments else profile,
+        (*tool.profiles[profile], *arguments),
+        ranks or tool.ranks.get(profile),
+        tuple(passed),
+        tool.gpus.get(profile, 0),
+        python or sys.executable,
+    )
+
+
+def find_tool(config: Config, name: str) -> ToolEntry:
+    """The tool of this name in chapters.yaml. Raises ConfigError if there is none."""
+    tools = {tool.name: tool for tool in config.tools}
+    if name in tools:
+        return tools[name]
+    nearest = find_nearest(name, tools)
+    hint = f"did you mean '{nearest}'?" if nearest else f"it has: {', '.join(tools) or 'none'}"
+    message = f"the book has no tool '{name}'"
+    if name == FACTS:
+        message += ", which reports the facts of the machine"
+        hint = (
+            f"put {FACTS}.py, the file that `bindery bundle {FACTS}` writes in the repository of"
+            f" bindery, into scripts/ and list it under `tools:` as {FACTS}"
+        )
+    raise ConfigError(Finding(Span.whole(config.file), "config", message, hint))
+
+
+def read_tool(root: Path, entry: ToolEntry) -> ToolFacts:
+    """The constants of a tool. Raises ConfigError with the line of one that cannot be used."""
+    try:
+        text = importlib.util.decode_source((root / entry.path).read_bytes())
+        return _read_constants(entry, text, hash_bundle(root, entry.path))
+    except OSError as error:
+        message = f"the tool '{entry.path}' cannot be read: {(error.strerror or '').lower()}"
+        raise ConfigError(Finding(entry.span, "config", message)) from None
+    except SyntaxError as error:
+        span = Span(entry.path, error.lineno or 1, error.offset or 1)
+        raise ConfigError(Finding(span, "config", f"this is not Python: {error.msg}")) from None
+    except BundleError as error:
+        raise ConfigError(Finding(Span.whole(entry.path), "config", str(error))) from None
+    except UnicodeDecodeError:
+        message = f"the tool '{entry.path}' is not UTF-8"
+        raise ConfigError(Finding(Span.whole(entry.path), "config", message)) from None
+
+
+def _read_constants(entry: ToolEntry, text: str, sha256: str) -> ToolFacts:
+    values = read_constants(text)
+    module = ast.parse(text)
+    plain = [t for node in module.body if isinstance(node, ast.Assign) for t in node.targets]
+    plain += [node.target for node in module.body if isinstance(node, ast.AnnAssign)]
+    stores = [node for node in ast.walk(module) if isinstance(node, ast.Name)]
+    stores = [node for node in stores if isinstance(node.ctx, ast.Store)]
+    lines = {node.id: node.lineno for node in stores}
+    hidden = {node.id for node in stores if node not in plain}
+
+    def refuse(name: str, needed: str) -> ConfigError:
+        span = Span(entry.path, lines.get(name, 1))
+        message = f"the constant {name} of '{entry.name}' has to be {needed}"
+        hint = "scripts/README.md in the repository of bindery lists what a tool must have"
+        return ConfigError(Finding(span, "config", message, hint))
+
+    def read(name: str, default: Any, needed: str, is_valid: Callable[[Any], bool]) -> Any:
+        if name in hidden:
+            raise refuse(name, "set once, by NAME = VALUE in its own line")
+        try:
+            value = ast.literal_eval(values[name]) if name in values else default
+        except (ValueError, TypeError, RecursionError):
+            raise refuse(name, "a literal: bindery reads it without running the tool") from None
+        if not is_valid(value):
+            raise refuse(name, needed)
+        return value
+
+    def is_whole(value: object) -> bool:
+        return type(value) is int and value > 0
+
+    profiles = read(
+        "PROFILES",
+        {},
+        "a list of arguments for each profile",
+        lambda it: isinstance(it, dict) and all(isinstance(v, list | tuple) for v in it.values()),
+    )
+    if CUSTOM in profiles:
+        raise refuse("PROFILES", f"without '{CUSTOM}', the name for runs with added arguments")
+    ranks = read(
+        "RANKS",
+        {},
+        "a number or 'accelerators' for each profile",
+        lambda it: (
+            isinstance(it, dict) and all(v == "accelerators" or is_whole(v) for v in it.values())
+        ),
+    )
+    if unknown := [name for name in ranks if name not in profiles]:
+        raise refuse("RANKS", f"profiles that exist, and '{unknown[0]}' does not")
+    return ToolFacts(
+        entry.name,
+        entry.path,
+        read("__version__", None, "a text", lambda it: isinstance(it, str)),
+        read("METHOD", 1, "a whole number from 1", is_whole),
+        sha256,
+        {name: tuple(map(str, arguments)) for name, arguments in profiles.items()},
+        ranks,
+        read(
+            "GPUS",
+            {},
+            "a number from 1 for each profile that needs GPUs",
+            lambda it: isinstance(it, dict) and all(map(is_whole, it.values())),
+        ),
+    )
