@@ -22,8 +22,10 @@ HERE = Path(__file__).resolve().parent
 SCRIPTS = HERE.parent
 
 SMALLER = (
-    # eight GPUs, tasks or ranks of a node: one
-    (r"(--(?:gpus|ntasks)-per-node[= ]|--nproc-per-node[= ]|--ranks_per_node )8", r"\g<1>1"),
+    # eight tasks of a node: two; eight GPUs, ranks of torchrun, ranks of a node in pairs: one
+    (r"(--ntasks-per-node[= ])8", r"\g<1>2"),
+    (r"(--ntasks \$\(\()8 ", r"\g<1>2 "),
+    (r"(--gpus-per-node[= ]|--nproc-per-node[= ]|--ranks_per_node )8", r"\g<1>1"),
     # nodes: two, and where a run may lose some, one or two
     (r"--nnodes 60:64", "--nnodes 1:2"),
     (r"(--nodes[= ])(?:40|64)(?= --n| )", r"\g<1>2"),
@@ -364,7 +366,8 @@ def test_steps_of_an_allocation(login: Login) -> None:
     login.write("train.py", HELLO)
     salloc, step = take("orchestration/slurm", "salloc --nodes=2").split("\n", 1)
     out = login.run(f"{salloc} bash -c '{step}'")
-    assert sorted(re.findall(r"hello (node\d) (\d)", out)) == [("node1", "0"), ("node2", "1")]
+    found = sorted(re.findall(r"hello (node\d) (\d)", out))
+    assert found == [("node1", "0"), ("node1", "1"), ("node2", "2"), ("node2", "3")]
 
 
 @runs("orchestration/slurm", "srun --cpus-per-task=12", "export SRUN_CPUS_PER_TASK=")
@@ -426,13 +429,13 @@ def test_nodes_are_tested(login: Login) -> None:
     """All but gpu_health, which rightly misses eight GPUs per node."""
     lines = take("orchestration/slurm", "srun --nodes=").splitlines()
     health, rest = lines[0], "\n".join(lines[1:])
-    out = login.allocate(f"{health} || true\n{rest}", "--ntasks-per-node=1", "--gpus-per-node=8")
+    out = login.allocate(f"{health} || true\n{rest}", "--ntasks-per-node=2", "--gpus-per-node=8")
     assert out.count("node1") >= 1
     assert {path.name for path in login.folder.glob("facts-*.json")} == {
         "facts-node1.json",
         "facts-node2.json",
     }
-    assert "all 2 ranks on 2 nodes can talk" in out
+    assert "all 4 ranks on 2 nodes can talk" in out
     assert json.loads((login.folder / "pairs.json").read_text())["results"]
 
 
@@ -517,13 +520,13 @@ def test_deadline_is_the_end_of_the_job(login: Login) -> None:
 @runs("insights/cloud-provider", "export MASTER_ADDR")
 @pytest.mark.torch
 def test_acceptance_test_of_a_provider(login: Login) -> None:
-    """All-reduce with one node and with both, then all pairs: in an allocation with and without a
-    number of tasks."""
+    """All-reduce with one node and with both, then all pairs, in an allocation that has a number
+    of tasks."""
     code = take("insights/cloud-provider", "export MASTER_ADDR")
-    login.allocate(code, "--gpus-per-node=8", "--ntasks-per-node=1", timeout=400)
+    login.allocate(code, "--gpus-per-node=8", "--ntasks-per-node=2", timeout=400)
     for nodes in (1, 2):
         facts = json.loads((login.folder / f"all-{nodes}.json").read_text())
-        assert {row["ranks"] for row in facts["results"] if "ranks" in row} <= {nodes}, facts
+        assert {row["ranks"] for row in facts["results"]} == {2 * nodes}
     assert (login.folder / "pairs.json").exists()
 
 
@@ -539,7 +542,7 @@ def test_network_benchmarks_of_two_nodes(login: Login) -> None:
         take(chapter, begin) for chapter, begin in RUNS["test_network_benchmarks_of_two_nodes"]
     )
     out = login.allocate(code, "--gpus-per-node=8", timeout=400)
-    assert "all 2 ranks on 2 nodes can talk" in out
+    assert "all 4 ranks on 2 nodes can talk" in out
     for name in ("nodes", "pairs"):
         assert (login.folder / f"{name}.json").exists()
 
@@ -554,7 +557,7 @@ def test_state_of_a_job_is_recorded(login: Login) -> None:
     )
     login.write("notes.txt", "not in git")
     code = take("training/reproducibility", "umask 077")
-    number = login.submit(code, "--nodes=2", "--ntasks-per-node=8", "--export=ALL,API_KEY=secret")
+    number = login.submit(f"export API_KEY=secret\n{code}", "--nodes=2", "--ntasks-per-node=8")
     ended = login.wait(number)
     assert (ended.state, ended.status) == ("COMPLETED", "0:0"), ended.log
     folder = login.folder / "repro" / number
