@@ -446,6 +446,23 @@ def test_cron_job_waits_and_goes(login: Login) -> None:
     login.cluster.wait_for(lambda: not login.cluster.queue(), "it stays")
 
 
+@runs("orchestration/slurm", "srun --ntasks-per-node=8 --cpus-per-task=12 --cpu-bind=none")
+def test_ranks_are_bound(login: Login) -> None:
+    """By numa_bind and by rank_run, each with the ranks of both nodes."""
+    login.write("train.py", HELLO)
+    code = take("orchestration/slurm", "srun --ntasks-per-node=8 --cpus-per-task=12 --cpu-bind")
+    out = login.allocate(code, "--ntasks-per-node=2", "--cpus-per-task=12")
+    assert len(re.findall(r"hello node[12] [0-3]", out)) == 8
+
+
+@runs("orchestration/slurm", "sbatch --signal=USR1@600", "sbatch --mail-type=")
+def test_warnings_and_mail_are_accepted(login: Login) -> None:
+    login.run("cp scripts/orchestration/launchers/torchrun.slurm .")
+    login.write("train.slurm", "#!/bin/bash\nsleep 60\n")
+    for begin in ("sbatch --signal=USR1@600", "sbatch --mail-type="):
+        assert "Submitted batch job" in login.run(take("orchestration/slurm", begin))
+
+
 @runs("orchestration/slurm", "sinfo -R")
 def test_nodes_are_drained_and_resumed(login: Login) -> None:
     try:
