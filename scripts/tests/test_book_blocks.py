@@ -290,15 +290,14 @@ GIVEN: dict[tuple[str, str], Callable[[Path], None]] = {
     ("training/checkpoints", "python -m torch.distributed"): give_distributed_checkpoint,
     ("training/checkpoints", "python scripts/training/checkpoint_shrink"): give_views,
     ("training/checkpoints", "python scripts/training/checkpoint_to_bf16"): give_weights,
-    ("network/debug", "python scripts/debug/torch_distributed_check.py"): "rank 2",
     ("training/emulate-multi-node", "first=$((2 * node))"): give_hello,
     ("training/emulate-multi-node", "unshare"): give_namespaces,
-    ("training/memory", "python scripts/debug/mem_watch.py"): give_training,
     ("training/model-parallelism", "torchrun"): give_hsdp,
 }
 """Chapter and beginning of a block -> what writes the files that it reads."""
 
 SHOWS = {
+    ("network/debug", "python scripts/debug/torch_distributed_check.py"): "never arrived",
     ("debug/hangs", "WORLD=512"): "17\n300\n",
     ("network/benchmarks", "grep -hoE 'via NET"): "/GDRDMA",
     ("network/debug", "csplit"): "3  count 512",
