@@ -171,7 +171,8 @@ class Login:
 
 
 def open_login(cluster: Cluster, folder: Path) -> Login:
-    (folder / "scripts").symlink_to(SCRIPTS)
+    for name in ("scripts", "chapters.yaml"):
+        (folder / name).symlink_to(SCRIPTS.parent / name)
     (folder / "tmp").mkdir()
     return Login(cluster, folder)
 
@@ -247,15 +248,15 @@ print("done with", ranks, flush=True)
 # --- orchestration/slurm ---
 
 
-@runs("orchestration/slurm", "cp scripts/orchestration")
-@runs("orchestration/launchers", "cp scripts/orchestration")
+@runs("orchestration/slurm", "bindery bundle torch_distributed_check")
+@runs("orchestration/launchers", "bindery bundle torch_distributed_check")
 @pytest.mark.torch
 def test_quick_answers_submit(login: Login) -> None:
     """Both check the ranks of two nodes; the launchers' then starts a program."""
     login.write("train.py", HELLO.replace("SLURM_PROCID", "RANK"))
     numbers = []
     for chapter in ("orchestration/slurm", "orchestration/launchers"):
-        out = login.run(take(chapter, "cp scripts/orchestration"))
+        out = login.run(take(chapter, "bindery bundle torch_distributed_check"))
         numbers += re.findall(r"Submitted batch job (\d+)", out)
     assert len(numbers) == 3
     for number in numbers:
