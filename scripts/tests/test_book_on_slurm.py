@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import bindery
 import pytest
 from chapter_blocks import find_blocks
 from slurm_cluster import Cluster, open_cluster
@@ -102,7 +103,8 @@ class Login:
 
     @property
     def environment(self) -> dict[str, str]:
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/sbin"
+        programs = (self.folder / "bin", Path(sys.executable).parent)
+        path = ":".join((*map(str, programs), os.environ["PATH"], "/usr/sbin"))
         return {
             "PATH": path,
             "HOME": str(self.folder),
@@ -174,6 +176,11 @@ def open_login(cluster: Cluster, folder: Path) -> Login:
     for name in ("scripts", "chapters.yaml"):
         (folder / name).symlink_to(SCRIPTS.parent / name)
     (folder / "tmp").mkdir()
+    (folder / "bin").mkdir()
+    program = folder / "bin/bindery"  # that of these tests, whatever is installed
+    package = Path(bindery.__file__).parents[1]
+    program.write_text(f'#!/bin/bash\nPYTHONPATH={package} exec python -m bindery "$@"\n')
+    program.chmod(0o755)
     return Login(cluster, folder)
 
 
