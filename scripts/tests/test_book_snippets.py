@@ -1060,6 +1060,7 @@ def test_layers_are_frozen_and_tokens_added(page: Page, capsys: pytest.CaptureFi
 @snippet("training/re-train-hub-models", "new = tokenizer.convert_tokens_to_ids(")
 def test_adapters_train_the_new_rows(page: Page) -> None:
     pytest.importorskip("peft", reason="peft is missing: pip install peft")
+    warnings.simplefilter("ignore", FutureWarning)  # names of transformers that peft still uses
     tokenizer = make_tokenizer(page.folder / "your/model")
     tokenizer.add_tokens(["<|tool|>", "<|result|>"], special_tokens=True)
     model = make_llama(page.folder / "your/model", vocab_size=len(tokenizer))
