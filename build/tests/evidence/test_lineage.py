@@ -299,14 +299,15 @@ def plain_queries(draw: st.DrawFn) -> str:
     """One row of the result for each of the sources."""
     source = draw(st.sampled_from(sorted(FROMS)))
     items = draw(st.lists(values(FROMS[source]), min_size=1, max_size=3))
+    order = ROW_ORDER.get(source, "t.k, u.rowid")
     if draw(st.booleans()):
         items.append("(SELECT sum(o.a * 2) FROM u AS o WHERE o.k <= t.k)")
     if draw(st.booleans()):
         inner = draw(values(FROMS[source]))
         items.append(f"sum({inner}) OVER (PARTITION BY t.g ORDER BY t.k)")
-        items.append(f"lag({inner}) OVER (ORDER BY t.k)")
+        # Among rows that an order leaves equal, it is undefined which comes first.
+        items.append(f"lag({inner}) OVER (ORDER BY {order})")
     listed = ", ".join(f"{item} AS x{number}" for number, item in enumerate(items))
-    order = ROW_ORDER.get(source, "t.k, u.rowid")
     where = draw(st.sampled_from(["", " WHERE t.g IS NOT NULL", " WHERE t.k > 1"]))
     direction = draw(st.sampled_from(["", " DESC"]))
     return f"SELECT {listed} FROM {source}{where} ORDER BY {order}{direction}"

@@ -234,7 +234,7 @@ def test_of_an_edited_table_nothing_is_said(
     ("region", "said", "hint"),
     [
         ("<div>\n<!-- table: times -->\n<!-- /table -->\n</div>",
-         "this marker stands inside raw HTML", "put an empty line before it"),
+         "this marker is inside raw HTML", "put an empty line before it"),
         ("<!-- table: times -->\n    | a | b | c |\n    | - | - | - |\n<!-- /table -->",
          "Markdown reads no table here", "remove the lines between the two markers"),
     ],
