@@ -240,13 +240,26 @@ def test_changed_measuring_code_is_confirmed(tools: list[Path]) -> None:
     assert not gone, "\n".join([f"remove from {path.name}:", *gone])
 
 
-def test_tools_stay_small(tools: list[Path]) -> None:
-    """Tools and kit can be read, and do not grow again: lower these limits when you cut."""
+def list_sizes(tools: list[Path]) -> tuple[dict[str, int], int]:
+    """Lines of each tool, and of tools and kit together."""
     sizes = {path.stem: len(path.read_text().splitlines()) for path in tools}
     kit = sum(len(path.read_text().splitlines()) for path in SCRIPTS.glob("kit/*.py"))
-    assert sum(sizes.values()) + kit <= 18_500
-    assert sum(size < 300 for size in sizes.values()) >= 13
+    return sizes, sum(sizes.values()) + kit
+
+
+def test_tools_stay_small(tools: list[Path]) -> None:
+    """A tool can be read in a sitting, and together they do not grow: lower this when you cut."""
+    sizes, total = list_sizes(tools)
     assert {n: s for n, s in sizes.items() if s > (1200 if n == "calculators" else 900)} == {}
+    assert total <= 18_350
+
+
+@pytest.mark.xfail(reason="the tools are not down to their size yet", strict=True)
+def test_tools_have_their_size(tools: list[Path]) -> None:
+    """16,000 lines with the kit, half of the tools below 300; remove the mark when it is so."""
+    sizes, total = list_sizes(tools)
+    assert total <= 16_000
+    assert sum(size < 300 for size in sizes.values()) >= len(sizes) / 2
 
 
 def test_catalogue_lists_every_tool() -> None:

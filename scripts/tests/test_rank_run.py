@@ -275,6 +275,22 @@ def check_ranks(folder: str, size: int) -> list[dict[str, Any]]:
     return seen
 
 
+@pytest.mark.nightly
+@pytest.mark.torch
+@pytest.mark.needs("mpirun")
+def test_ranks_of_open_mpi(bare: dict[str, str], program: list[str]) -> None:
+    """Two ranks reduce, each on its own core."""
+    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", "--bind-to", "none"]
+    tool = [sys.executable, str(PATH), "--cpus", "exclusive", *program, "--lr", "1"]
+    done = subprocess.run(
+        [*command, *tool], env=bare, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    seen = check_ranks(program[1], 2)
+    assert all(each["arguments"] == ["--lr", "1"] for each in seen)
+    assert len(os.sched_getaffinity(0)) < 2 or not set(seen[0]["cpus"]) & set(seen[1]["cpus"])
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with open_cluster(2) as opened:
