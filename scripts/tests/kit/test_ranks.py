@@ -48,7 +48,8 @@ def main():
         meet(job, stop)
         print("went on", flush=True)
     except Stopped as stopped:
-        print(f"rank {{place.rank}}: {{stopped}}", flush=True)
+        # One write per line: print() writes the end of the line apart, and ranks share a pipe.
+        sys.stdout.write(f"rank {{place.rank}}: {{stopped}}\\n")
     leave_ranks(job)
 
 start(main)
