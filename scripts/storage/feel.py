@@ -149,7 +149,8 @@ def time_command(command: Sequence[str | Path], is_right: Callable[[str], bool])
 def unpack(archive: bytes, target: Path) -> None:
     """Unpack a tar archive from memory, where reading it costs both places the same."""
     with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
-        opened.extractall(target, filter="data")
+        opened.extraction_filter = getattr(tarfile, "data_filter", None)  # from Python 3.11.4
+        opened.extractall(target)
 
 
 def clone_to(target: Path, options: argparse.Namespace) -> float:
