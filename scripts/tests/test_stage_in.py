@@ -149,7 +149,7 @@ def test_what_leads_out_is_refused_by_any_python(stage_in: ModuleType, tmp_path:
             member.type, member.linkname, member.mode = kind, link, 0o666
             if fits:
                 mode = check(member, str(tmp_path)).mode
-                    assert kind == SYM or mode == 0o644, name
+                assert kind == SYM or mode == 0o644, name
             else:
                 with pytest.raises(tarfile.TarError):
                     check(member, str(tmp_path))
