@@ -326,6 +326,9 @@ def main(arguments: list[str] | None = None) -> int:
         if found is None or not found.submodule_search_locations:
             raise UsageError(f"--module {options.module}: no such package is installed")
         options.installed = found.submodule_search_locations[0]
+    if not shutil.which("git") and {"clone", "status"} & set(options.tasks):
+        report.note("git is not installed: clone and status are left out")
+        options.tasks = [task for task in options.tasks if task not in ("clone", "status")]
     stop = Stop()
     stop.listen()
     places = {"path": options.path, "beside": options.beside}

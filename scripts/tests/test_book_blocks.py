@@ -347,7 +347,7 @@ def run_block(key: tuple[str, str], folder: Path, timeout: float = 60, **environ
     code = re.sub(r"(?<![\w/])/(?=(?:mnt/)?shared/)", f"{folder}/", code)
     code = re.sub(r"/mnt/shared(?![\w/])", f"{folder}/mnt/shared", code)
     expected = look_up(STATUS, key)
-    if re.search(r"^less ", code, re.MULTILINE):
+    if re.search(r"\bless\b", code):
         need("less")
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -116,7 +117,7 @@ def test_omp_threads(set_before: str | None, arguments: tuple[str, ...], expecte
     last = str(max(os.sched_getaffinity(0)))
     done = run(environ, "--cpu-map", last, *arguments, "--", sys.executable, "-c", PRINT)
     assert json.loads(done.stdout)[1] == expected
-    assert f"local rank 0: NUMA node 0, CPUs {last} " in done.stderr
+    assert re.search(f"local rank 0: .*CPUs {last} ", done.stderr)
 
 
 def test_bind_in_a_program() -> None:
