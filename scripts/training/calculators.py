@@ -116,7 +116,7 @@ MODELS = {
 EXPERTS = {"deepseek-v3": ("DeepSeek-V3", 671e9, 37e9)}
 """Mixtures of experts: name in the same file, all parameters, those that a token uses."""
 ACCELERATORS = {
-    "a100": ("NVIDIA A100 SXM", 312, 80, 2000),
+    "a100": ("NVIDIA A100 SXM", 312, 80, 2039),
     "h100": ("NVIDIA H100 SXM", 989, 80, 3350),
     "h200": ("NVIDIA H200 SXM", 989, 141, 4800),
     "b200": ("NVIDIA B200 SXM", 2250, 180, 8000),
