@@ -49,7 +49,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, duration, start
-from kit.procs import Process, find_tree, identify, pass_signals, read_words
+from kit.procs import Process, find_tree, identify, read_words, start_wrapped
 from kit.report import Report, Row, format_bytes, format_seconds, format_table
 
 __version__ = "0.2.0"
@@ -98,11 +98,7 @@ def read_gpus(pids: Sequence[int]) -> int | None:
 
 def watch(options: argparse.Namespace, report: Report) -> int:
     """Run the command and sample all its processes until it has ended; its status."""
-    try:
-        command = subprocess.Popen(options.command, start_new_session=True)
-    except OSError as error:
-        raise UsageError(f"{options.command[0]}: {error.strerror}") from error
-    ends = pass_signals(command)
+    command, ends = start_wrapped(options.command)
     tree = [identify(command.pid) or Process(command.pid, 0)]
     peaks: Row = {}
     processes: dict[Process, Row] = {}

@@ -11,9 +11,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from kit.cli import UsageError
 
 
 class Process(NamedTuple):
@@ -168,16 +170,23 @@ class PatientThread:
         return answers[0]
 
 
-def pass_signals(process: subprocess.Popen[Any]) -> list[str]:
-    """From now on pass signals that come to this program on to the command that it wraps.
+def start_wrapped(
+    command: Sequence[str], **options: Any
+) -> tuple[subprocess.Popen[bytes], list[str]]:
+    """Start a command in a session of its own, and pass on to it the signals that come to this
+    program, from before it starts. Signals that are ignored stay ignored.
 
-    Start the command with `start_new_session=True`: what a terminal sends to a group goes to the
-    command's group. Signals that are ignored stay ignored. The names of signals that asked the
-    command to end are added to the list that this returns.
+    The process, and a list to which the names of signals are added that asked it to end. Raises
+    UsageError where the command cannot be started.
     """
+    process: subprocess.Popen[bytes] | None = None
+    early: list[int] = []
     ends: list[str] = []
 
-    def pass_on(number: int, _frame: Any) -> None:
+    def pass_on(number: int, _frame: Any = None) -> None:
+        if process is None:
+            early.append(number)
+            return
         is_end = number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         ends.extend([signal.Signals(number).name] if is_end else [])
         with contextlib.suppress(ProcessLookupError):
@@ -187,4 +196,10 @@ def pass_signals(process: subprocess.Popen[Any]) -> list[str]:
         number = getattr(signal, name)
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, pass_on)
-    return ends
+    try:
+        process = subprocess.Popen(command, start_new_session=True, **options)
+    except OSError as error:
+        raise UsageError(f"{command[0]}: {error.strerror}") from error
+    for number in early:
+        pass_on(number)
+    return process, ends

@@ -71,8 +71,8 @@ from kit.procs import (
     identify,
     is_running,
     list_processes,
-    pass_signals,
     read_words,
+    start_wrapped,
 )
 from kit.report import Report, Row
 from kit.slurm import expand_nodelist
@@ -357,15 +357,10 @@ class Watchdog:
 
     def wrap(self) -> int:
         """Run the command and watch it until it has ended; its status."""
-        command = self.options.command
-        try:
-            process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-                env={"PYTHONUNBUFFERED": "1", **os.environ},
-            )  # fmt: skip
-        except OSError as error:
-            raise UsageError(f"{command[0]}: {error.strerror}") from error
-        pass_signals(process)
+        process, _ = start_wrapped(
+            self.options.command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={"PYTHONUNBUFFERED": "1", **os.environ},
+        )  # fmt: skip
         self.roots = [root for root in [identify(process.pid)] if root]
         output = Output(process)
         silence = Silence(self.options, output.pass_on)

@@ -101,9 +101,9 @@ def test_a_name_with_parentheses_is_read(tmp_path: Path) -> None:
 
 
 WRAPPER = f"""
-import subprocess, sys
+import sys
 sys.path.insert(0, {str(SCRIPTS)!r})
-from kit.procs import pass_signals
+from kit.procs import start_wrapped
 inner = '''
 import signal, time
 heard = []
@@ -114,8 +114,7 @@ while signal.SIGTERM not in heard:
     time.sleep(0.01)
 print(sorted(heard), flush=True)
 '''
-process = subprocess.Popen([sys.executable, "-c", inner], start_new_session=True)
-ends = pass_signals(process)
+process, ends = start_wrapped([sys.executable, "-c", inner])
 process.wait()
 print(ends, flush=True)
 """
