@@ -287,8 +287,8 @@ def keep_ready(folder: str | Path, rank: int, interval: float = 2.0) -> None:
                 partial.replace(Path(folder) / f"rank_{rank}")
                 answered = asked
 
-    # A request from before is an old one.
-    threading.Thread(target=wait_for_requests, args=(time.time(),), daemon=True).start()
+    old = request.stat().st_mtime if request.exists() else 0.0
+    threading.Thread(target=wait_for_requests, args=(old,), daemon=True).start()
 
 
 def start_collective(torch: Any, name: str) -> Any:

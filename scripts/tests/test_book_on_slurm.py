@@ -359,6 +359,7 @@ def test_batch_shell_tells_the_ranks(login: Login) -> None:
         ("training/fault-tolerance", "trap 'touch"),
     ):
         login.write("train.py", WAITS)
+        login.write("launch.sh", "exec python train.py\n")
         number = login.submit(take(chapter, begin), "--nodes=2", "--ntasks-per-node=1")
         login.wait_for(number, "ready", 2)
         login.cluster.ask("scancel", "--batch", "--signal=USR1", number)

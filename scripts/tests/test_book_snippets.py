@@ -328,14 +328,14 @@ folder = pathlib.Path({str(folder)!r})
 (folder / "dump_now").touch()
 for _ in range(100):
     time.sleep(0.1)
-    if len(list(folder.iterdir())) > 1:
+    if (folder / "rank_0").exists():
         break
 dist.destroy_process_group()
 """
     path = page.write("train.py", "keep_ready(", before, after)
     page.torchrun(1, path, TORCH_FR_BUFFER_SIZE="2000")
     out = page.start(sys.executable, SCRIPTS / "debug/collective_mismatch.py", "read", folder)
-    assert re.search(r"0 \| default_pg +\| +1 \| all_reduce \| \[4\] .* completed ", out)
+    assert "all ranks call all_reduce [4] Float" in out
 
 
 @snippet("debug/overflow", "debug = DebugUnderflowOverflow(model)")
@@ -700,10 +700,14 @@ def test_tied_matrices_are_seen(page: Page) -> None:
         assert is_tied(make_llama(page.folder / "model", tie_word_embeddings=tied)) == tied
 
 
+# A thread of gloo that lets go of a tensor while Python ends aborts the process (torch 2.13).
+LET_GO = "import time; time.sleep(0.5)"
+
+
 @pytest.mark.nightly
 @snippet("training/checkpoints", 'dist.init_process_group("gloo")')
 def test_two_ranks_save_and_three_load(page: Page) -> None:
-    path = page.write("reshard.py", 'dist.init_process_group("gloo")')
+    path = page.write("reshard.py", 'dist.init_process_group("gloo")', after=LET_GO)
     page.torchrun(2, path, "save")
     out = page.torchrun(3, path, "load")  # lines of ranks may interleave
     assert out.count("(4, 8)") == 3

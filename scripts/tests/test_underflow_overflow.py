@@ -220,7 +220,7 @@ def test_gradient_that_overflows_is_found(overflow: Any, torch: Any) -> None:
 
 # Only the data of rank 1 overflows. It goes on, because rank 0 waits for it in the collectives.
 PROGRAM = """
-import sys, torch
+import sys, time, torch
 import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
@@ -248,6 +248,7 @@ for wrap, dtype in (("fsdp", torch.float16), ("fsdp", torch.bfloat16), ("ddp", t
         debug.check()
         debug.close()
 dist.destroy_process_group()
+time.sleep(0.5)  # a thread of gloo that lets go of a tensor while Python ends would abort it
 """
 
 

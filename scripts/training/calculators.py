@@ -790,7 +790,7 @@ CALCULATORS = (
     Calculator(
         "number-format", "Number format",
         "Which range and precision does a floating-point format have?",
-        (Input("exponent_bits", "exponent bits", "1", 8, 2, 11),
+        (Input("exponent_bits", "exponent bits", "1", 8, 2, 10),
          Input("mantissa_bits", "mantissa bits", "1", 7, 1, 52),
          Input("special", "what the last bit patterns mean", "1", "ieee", choices=SPECIAL)),
         (Output("largest", "largest number", "1"),

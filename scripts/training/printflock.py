@@ -27,6 +27,7 @@ lock = os.open(f"/tmp/printflock-{os.getuid()}", os.O_RDWR | os.O_CREAT, 0o600)
 
 def printflock(*values, **options) -> None:
     """print() and flush, while no other process of this user on this node is in printflock()."""
+    values = [str(value) for value in values]  # before the lock: this may print, too
     fcntl.lockf(lock, fcntl.LOCK_EX)  # not flock(): a forked process would share that lock
     try:
         print(*values, **options | {"flush": True})

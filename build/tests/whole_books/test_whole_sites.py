@@ -7,6 +7,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -51,10 +52,11 @@ MOST_BYTES = 1_000_000
 
 
 @pytest.fixture
-def address(whole_site: WholeSite) -> Iterator[str]:
-    """Where the site is served."""
-    with serve_folder(whole_site.folder) as served:
-        yield served
+def address(whole_site: WholeSite, tmp_path: Path) -> Iterator[str]:
+    """Where the site is served: below the path that `site` in chapters.yaml names."""
+    (tmp_path / "ml-engineering").symlink_to(whole_site.folder)
+    with serve_folder(tmp_path) as served:
+        yield f"{served}/ml-engineering"
 
 
 # --- every page ---
