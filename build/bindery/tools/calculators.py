@@ -269,9 +269,6 @@ def _write_script(
     given = ", ".join(f"given.get({write_literal(p)})" for p in functions.parameters[name])
     try:
         checks = _write_checks(values, inputs)
-        possible = _write_conditions(
-            values.get("possible", ()), [*asked, *(one.name for one in outputs)]
-        )
         # Not the dataclass: what the page's form needs, and in its order.
         described = ",\n    ".join(
             "{" + ", ".join(f"{key}: {write_literal(value)}" for key, value in (
@@ -287,10 +284,6 @@ def _write_script(
         f"{{name: {write_literal(one.name)}, label: {write_literal(one.label)}, "
         f"unit: {write_literal(one.unit)}}}"
         for one in outputs
-    )
-    opened = "\n    ".join(
-        f"const {write_name(each)} = given.get({write_literal(each)});"
-        for each in dict.fromkeys([*(i.name for i in inputs), *(o.name for o in outputs)])
     )
     reasons = [message for _, message in values.get("requires", ())]
     return f"""\
@@ -311,10 +304,6 @@ return {{
   check(given) {{
 {checks}    return "";
   }},
-  judge(given) {{
-    {opened}
-{possible}    return "";
-  }},
 }};
 }})();
 """
@@ -326,12 +315,9 @@ def _write_checks(values: Mapping[str, Any], inputs: Sequence[Input]) -> str:
     lines = [
         f"    const {write_name(name)} = given.get({write_literal(name)});\n" for name in known
     ]
-    return "".join(lines) + _write_conditions(values.get("requires", ()), known)
-
-
-def _write_conditions(conditions: Sequence[tuple[str, str]], known: Sequence[str]) -> str:
-    return "".join(
+    lines += [
         f"    if (!python.truth({translate_expression(condition, known, FUNCTIONS)})) "
         f"return {write_literal(message)};\n"
-        for condition, message in conditions
-    )
+        for condition, message in values.get("requires", ())
+    ]
+    return "".join(lines)
