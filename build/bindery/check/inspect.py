@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bindery.book.glossary import is_glossary
 from bindery.book.load import load_book
 from bindery.book.resolve import resolve_book
 from bindery.check.rules import RULES, Scope, check_book
@@ -59,6 +60,8 @@ def inspect_book(
     config = load_config(root, RULES)
     is_part = bool(only) and {entry.path for entry in config.chapters}.issuperset(only)
     loaded = load_book(config, only if is_part else None)
+    if is_part and any(map(is_glossary, loaded.book.chapters)):
+        loaded = load_book(config)  # where its links lead is compared with its terms
     resolved = resolve_book(loaded.book, loaded.tree, config.allowed_schemes, loaded.listed)
     chapters = loaded.book.chapters
     quotations = {chapter.path: find_quotations(chapter) for chapter in chapters}

@@ -30,6 +30,15 @@ def test_a_book_gets_exactly_this_report(
     assert actual == path.read_text(encoding="utf-8")
 
 
+def test_a_glossary_alone_is_compared_with_the_chapters(run_bindery: Runner) -> None:
+    """Its findings are those of the whole book."""
+    folder = BOOKS / "unglossed-term"
+    ended = run_bindery("check", "glossary/README.md", folder=folder)
+    expected = (folder / "expected.txt").read_text(encoding="utf-8")
+    actual = f"{ended.stdout}{ended.stderr}"
+    assert actual.partition("checked ")[0] == expected.partition("checked ")[0]
+
+
 def test_every_rule_fires_and_every_book_is_used() -> None:
     """Each rule fires in at least one book, and each book is named for what fires in it."""
     fired: dict[str, set[str]] = {}

@@ -53,10 +53,13 @@ MOST_BYTES = 1_000_000
 
 @pytest.fixture
 def address(whole_site: WholeSite, tmp_path: Path) -> Iterator[str]:
-    """Where the site is served: below the path that `site` in chapters.yaml names."""
-    (tmp_path / "ml-engineering").symlink_to(whole_site.folder)
-    with serve_folder(tmp_path) as served:
-        yield f"{served}/ml-engineering"
+    """Where the site is served: our own below the path that `site` in chapters.yaml names."""
+    folder, path = whole_site.folder, ""
+    if whole_site.name == "own":
+        folder, path = tmp_path, "/ml-engineering"
+        (tmp_path / "ml-engineering").symlink_to(whole_site.folder)
+    with serve_folder(folder) as served:
+        yield f"{served}{path}"
 
 
 # --- every page ---
