@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.book.this_edition import find_edition
 from bindery.check.inspect import inspect_book
 from bindery.render.appendix import append_appendix
 from bindery.render.numbering import list_exhibits, number_chapters
@@ -71,7 +70,7 @@ def test_chapters_of_a_book_without_parts_are_all_numbered(
     root = make_book({**FILES, "chapters.yaml": listing}, name="flat")
     assert run_bindery("fill", folder=root).status == 0
     inspection = inspect_book(root)
-    inspection = append_appendix(inspection, find_edition(inspection.config))
+    inspection = append_appendix(inspection)
     assert list(number_chapters(inspection).values()) == ["1", "2", "A"]
 
 
@@ -156,7 +155,7 @@ def test_the_title_of_a_view_comes_first(
     root = make_book(FILES)
     assert run_bindery("fill", folder=root).status == 0
     inspection = inspect_book(root)
-    inspection = append_appendix(inspection, find_edition(inspection.config))
+    inspection = append_appendix(inspection)
     views = inspection.evidence.views
     assert [(e.label, e.title) for e in list_exhibits(inspection)][:4] == [
         ("Table 1", views["times"].title),

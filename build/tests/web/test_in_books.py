@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bindery.book.this_edition import find_edition
 from bindery.check.inspect import inspect_book
 from bindery.render.appendix import (
     TITLE,
@@ -153,7 +152,7 @@ def test_links_follow_the_numbers(make_book: BookMaker, run_bindery: Runner) -> 
     root = make_book({**FILES, chapter: text, "links.jsonl": format_memory(ANSWERS)})
     assert run_bindery("fill", folder=root).status == 0
     inspection = inspect_book(root)
-    appendix = find_appendix(append_appendix(inspection, find_edition(inspection.config)))
+    appendix = find_appendix(append_appendix(inspection))
     assert appendix is not None
     assert appendix.title == TITLE
     assert [anchor.title for anchor in appendix.anchors if anchor.level == 2][-1] == WEB_TITLE
