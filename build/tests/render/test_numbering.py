@@ -50,12 +50,12 @@ def test_exhibits_are_numbered_by_chapter(make_book: BookMaker) -> None:
     )
     assert list_in(root) == [
         ("Table 1", "Front"),
-        ("Table 1.1", "C: One"),
-        ("Figure 1.1", "C: One: The first of them"),
-        ("Table 1.2", "C: Two"),
-        ("Table 3.1", "D: One"),
-        ("Figure 3.1", "D: One: The first of them"),
-        ("Table 3.2", "D: Two"),
+        ("Table 1.1", "One"),
+        ("Figure 1.1", "One: The first of them"),
+        ("Table 1.2", "Two"),
+        ("Table 3.1", "One"),
+        ("Figure 3.1", "One: The first of them"),
+        ("Table 3.2", "Two"),
     ]
 
 
@@ -95,28 +95,6 @@ def test_what_a_figure_is_called(make_book: BookMaker, text: str, title: str) ->
     both fit on a line."""
     root = make_book({"c.md": f"# C\n\n## Under this\n\n{text}\n", "p.png": PIXEL})
     assert list_in(root) == [("Figure 1.1", title)]
-
-
-def test_a_heading_of_several_chapters_is_told_by_its_chapter(make_book: BookMaker) -> None:
-    """Fourteen tables called "The quick answer" cannot be looked up; a heading that one chapter
-    has, and the title of the chapter itself, need nothing before them."""
-    text = f"## The quick answer\n\n{TABLE}\n## Only {{}}\n\n{TABLE}"
-    root = make_book(
-        {
-            "a.md": f"# Storage: where it lies\n\n{TABLE}\n{text.format('here')}",
-            "b.md": f"# Network\n\n{TABLE}\n{text.format('there')}\n## storage\n\n{TABLE}",
-            "c.md": "# Storage\n",
-        }
-    )
-    assert [title for _, title in list_in(root)] == [
-        "Storage: where it lies",
-        "Storage: The quick answer",
-        "Only here",
-        "Network",
-        "Network: The quick answer",
-        "Only there",
-        "Network: storage",
-    ]
 
 
 @pytest.mark.parametrize(

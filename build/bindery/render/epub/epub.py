@@ -75,8 +75,6 @@ _LONG_LINE = 34
 _NOTHING = "\N{INVISIBLE SEPARATOR}"
 _STORED = frozenset(("png", "jpg", "jpeg", "gif"))
 """Endings of files that are compressed already."""
-_OPTION = re.compile(r"(?<!\S)--?[A-Za-z0-9][\w-]{0,28}(?![\w-])")
-_TAG = re.compile(r"(<[^>]*>)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _OPF = "{http://www.idpf.org/2007/opf}"
 
@@ -209,18 +207,7 @@ def _mark_long_lines(body: str, chapter: Chapter, dialect: EpubDialect) -> str:
 def _mark_line(line: str, typed: str) -> str:
     if len(typed) <= _LONG_LINE:
         return line
-    return f'<span class="line">{_hold_options(line)}</span>'
-
-
-def _hold_options(line: str) -> str:
-    """A line of code whose options stay whole: `--json` broken behind its first hyphen would read
-    as two things."""
-    if " -" not in line:
-        return line
-    return "".join(
-        piece if piece.startswith("<") else _OPTION.sub(r'<span class="word">\g<0></span>', piece)
-        for piece in _TAG.split(line)
-    )
+    return f'<span class="line">{line}</span>'
 
 
 # --- pandoc ---
