@@ -506,16 +506,18 @@ def compute_decode(
 def describe_number_format(*, exponent_bits: int, mantissa_bits: int, special: str) -> Row:
     """Range, precision and number of values of a floating-point format with a sign bit.
 
-    The exponent has the bias 2**(e - 1) - 1. `ieee`: its last value is infinity and NaN. Formats of
-    8 bits and less reuse these patterns: `fn` has no infinity, and NaN where all bits are ones;
-    `fnuz` has one NaN instead of -0, and a bias that is larger by 1; `finite` has neither.
+    The exponent has the bias 2**(e - 1) - 1. `ieee`, and every format of more than 8 exponent bits:
+    its last value is infinity and NaN. Formats of 8 bits and less reuse these patterns: `fn` has no
+    infinity, and NaN where all bits are ones; `fnuz` has one NaN instead of -0, and a bias that is
+    larger by 1; `finite` has neither.
     """
-    bias = 2 ** (exponent_bits - 1) - (0 if special == "fnuz" else 1)
-    top = 2**exponent_bits - (2 if special == "ieee" else 1) - bias
+    kind = special if exponent_bits <= 8 else "ieee"
+    bias = 2 ** (exponent_bits - 1) - (0 if kind == "fnuz" else 1)
+    top = 2**exponent_bits - (2 if kind == "ieee" else 1) - bias
     step = 2.0**-mantissa_bits
-    largest = (2 - step * (2 if special == "fn" else 1)) * 2.0**top
+    largest = (2 - step * (2 if kind == "fn" else 1)) * 2.0**top
     smallest_normal = 2.0 ** (1 - bias)
-    reserved = 2 * 2**mantissa_bits if special == "ieee" else 2 if special == "fn" else 0
+    reserved = 2 * 2**mantissa_bits if kind == "ieee" else 2 if kind == "fn" else 0
     return {
         "largest": largest,
         "smallest_normal": smallest_normal,
@@ -790,7 +792,7 @@ CALCULATORS = (
     Calculator(
         "number-format", "Number format",
         "Which range and precision does a floating-point format have?",
-        (Input("exponent_bits", "exponent bits", "1", 8, 2, 10),
+        (Input("exponent_bits", "exponent bits", "1", 8, 2, 11),
          Input("mantissa_bits", "mantissa bits", "1", 7, 1, 52),
          Input("special", "what the last bit patterns mean", "1", "ieee", choices=SPECIAL)),
         (Output("largest", "largest number", "1"),

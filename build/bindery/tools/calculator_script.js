@@ -1,14 +1,4 @@
 {#- The script of one calculator. `literal`, `variable` and `condition` are in calculators.py. -#}
-{% macro declare(names) %}
-{% for name in names %}
-    const {{ name|variable }} = given.get({{ name|literal }});
-{% endfor %}
-{% endmacro %}
-{% macro say_unless(conditions, names) %}
-{% for text, message in conditions %}
-    if (!python.truth({{ text|condition(names) }})) return {{ message|literal }};
-{% endfor %}
-{% endmacro %}
 /* Translated from the Python of the tool, so that both give the same. */
 "use strict";
 window.calculator = (() => {
@@ -33,10 +23,13 @@ return {
   compute: (given) => {{ function|variable }}(
 {%- for each in parameters %}given.get({{ each|literal }}){{ ", " if not loop.last }}{% endfor %}),
   check(given) {
-{{ declare(asked) }}{{ say_unless(requires, asked) }}    return "";
-  },
-  judge(given) {
-{{ declare(all) }}{{ say_unless(possible, all) }}    return "";
+{% for name in asked %}
+    const {{ name|variable }} = given.get({{ name|literal }});
+{% endfor %}
+{% for text, message in requires %}
+    if (!python.truth({{ text|condition(asked) }})) return {{ message|literal }};
+{% endfor %}
+    return "";
   },
 };
 })();

@@ -297,10 +297,8 @@ def _write_script(
             inputs=inputs,
             outputs=outputs,
             asked=asked,
-            all=list(dict.fromkeys([*asked, *(one.name for one in outputs)])),
             requires=requires,
             reasons=[message for _, message in requires],
-            possible=values.get("possible", ()),
         )
     except (TranslationError, ValueError) as error:
         raise TranslationError(f"'{values['name']}': {error}", line) from None
