@@ -45,14 +45,14 @@ WEB_TITLE = "Links to the web"
 PART = "Appendix"
 
 _INTRODUCTION = """\
-The numbers of generated tables, plots and sentences in this book stand on records of runs and on \
-published figures. These are all of them."""
+Every number in a generated table, plot or sentence of this book comes from a record of a run or \
+from a published source. This appendix lists them all."""
 _UNCONFIRMED = """\
-**unconfirmed**: published and not certain, because there is one doubtful source, sources \
-disagree, or the part is only announced."""
+**unconfirmed**: published but not certain: the only source is doubtful, sources disagree, or the \
+part is only announced."""
 _LISTED: Mapping[Verdict, str] = {
     "dead": "Gone when asked",
-    "gated": "Closed to programs, though perhaps not to readers",
+    "gated": "Closed to programs, perhaps not to readers",
 }
 """What is listed one by one, and what is said of it."""
 _DIGITS = 12
@@ -195,7 +195,7 @@ class _AppendixWriter:
         told = f"{name} {_escape(record.version)}, method {record.method}"
         told += f", SHA-256 {record.sha256[:_DIGITS]}"
         if not is_there:
-            return f"{told}; it is no tool of this book today"
+            return f"{told}; no longer a tool of this book"
         if hashlib.sha256(tree.read_bytes(path)).hexdigest() == record.sha256:
             return f"{told}; its file is the same today"
         return f"{told}; its file has changed since"

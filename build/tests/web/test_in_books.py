@@ -64,7 +64,7 @@ TITLES = {
     "part": "answered on 2026-11-20; the page had no such anchor",
     "https://beta.net/old": "moved to https://beta.net/new, seen on 2026-11-20",
     "unasked": None,
-    "wall": "let no program in when asked on 2026-11-20",
+    "wall": "refused automated requests when asked on 2026-11-20",
     "by label": f"gone when asked on 2026-11-20; a copy: {ARCHIVED}",
     "example": None,
     "slow": "gave no answer when asked on 2026-11-20",
@@ -73,11 +73,12 @@ TITLES = {
 }
 SECTION = (
     "This book leads to 7 addresses on the web. 6 of them were asked on 2026-11-19 (1) and "
-    "2026-11-20 (5): 2 answered, 1 has moved, 1 was gone, 1 let no program in, 1 gave no answer. "
+    "2026-11-20 (5): 2 answered, 1 has moved, 1 was gone, 1 refused automated requests, "
+    "1 gave no answer. "
     "Gone when asked: "
     f"https://gamma.net/gone: answers 404, asked on 2026-11-20; a copy: {ARCHIVED}. "
     "In Start: Walls; Network. "
-    "Closed to programs, though perhaps not to readers: "
+    "Closed to programs, perhaps not to readers: "
     "https://delta.net/w?a=1&b=2: answers 403: a *wall*, asked on 2026-11-20. In Start: Walls."
 )
 
