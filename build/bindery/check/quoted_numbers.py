@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,6 @@ CLASSES: Mapping[str, str] = {
 
 _LONGEST_ADDRESS = 46
 _SHORTEST_NAME = 12
-_DAYS_OF_MONTH = 30.44
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,36 +106,11 @@ def find_number(value: Value, evidence: Evidence) -> Provenance | None:
     return evidence.provenance[value.view].cells[row][column]
 
 
-def describe_age(day: date, edition: date) -> str:
-    """How old something is on the day of an edition: `3 days before this edition`."""
-    days = (edition - day).days
-    if days == 0:
-        return "on the day of this edition"
-    side = "before" if days > 0 else "after"
-    days = abs(days)
-    if days < 60:
-        count, unit = str(days), "day"
-    elif days < 730:
-        count, unit = str(round(days / _DAYS_OF_MONTH)), "month"
-    else:
-        years = f"{days / _DAYS_OF_MONTH / 12:.1f}"
-        count, unit = years.removesuffix(".0"), "year"
-    return f"{count} {unit}{'' if count == '1' else 's'} {side} this edition"
-
-
 def tell_failure(record: Record) -> str:
     """What is said of a run that measured all and ended with a problem; empty of any other."""
     if record.ended != "failed":
         return ""
     return f"the tool ended with status {record.exit_status}: it had found a problem"
-
-
-def read_day(text: str) -> date | None:
-    """A day of ISO 8601; None where the text is none."""
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        return None
 
 
 def is_address(text: str) -> bool:

@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from bindery.core.control_characters import show_controls
@@ -196,20 +195,6 @@ def load_config(root: Path, rule_ids: Iterable[str]) -> Config:
     return _Reader(root, frozenset(rule_ids)).read(text)
 
 
-_DEEPEST = 50
-"""Levels of YAML, more than any key of ours needs."""
-
-
-def _find_depth(text: str) -> Span:
-    """Where YAML is nested deeper than we read."""
-    depth = 0
-    for event in YAML(typ="safe", pure=True).parse(text):
-        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
-        if depth > _DEEPEST:
-            return Span(FILE_NAME, event.start_mark.line + 1, event.start_mark.column + 1)
-    return Span.whole(FILE_NAME)
-
-
 T = TypeVar("T")
 
 
@@ -240,10 +225,8 @@ class _Reader:
             problem = str(error).splitlines()[0]
             raise ConfigError(Finding(Span.whole(FILE_NAME), "config", problem)) from None
         except RecursionError:
-            message = "the YAML is nested too deep"
-            raise ConfigError(
-                Finding(_find_depth(text), "config", message, "close the brackets, or indent less")
-            ) from None
+            message, hint = "the YAML is nested too deep", "close the brackets, or indent less"
+            raise ConfigError(Finding(Span.whole(FILE_NAME), "config", message, hint)) from None
         if node is None:
             raise ConfigError(
                 Finding(Span.whole(FILE_NAME), "config", "the file is empty", _NEEDED)
@@ -256,10 +239,7 @@ class _Reader:
     # --- places and findings ---
 
     def _report(self, node: Node, message: str, hint: str = "") -> None:
-        mark, end = node.start_mark, node.end_mark
-        width = end.column - mark.column if end.line == mark.line else 1
-        span = Span(FILE_NAME, mark.line + 1, mark.column + 1, max(width, 1))
-        self.findings.append(Finding(span, "config", message, hint))
+        self.findings.append(Finding(self._span(node), "config", message, hint))
 
     def _span(self, node: Node) -> Span:
         mark, end = node.start_mark, node.end_mark

@@ -14,11 +14,8 @@ from bindery.core.model import Span
 Kind = Literal["file", "folder"]
 
 RECORDS_FOLDER = "scripts/records"
-"""Where records lie, a folder for each tool; named here so that a book without any need not load
+"""Where records are, a folder per tool; named here so that a book without any need not load
 what validates them."""
-
-"""What a command that was killed while it changed files leaves in the root; named here so that a
-check need not load what changes files."""
 
 MADE_BY_US = re.compile(rb'<meta name="generator" content="bindery"\s*/?>')
 """What the first page of a site says that bindery has built."""

@@ -1,7 +1,8 @@
-"""The word that was meant: which of those that exist looks most like one that does not."""
+"""Did you mean: which existing word looks most like one that does not exist."""
 
 from __future__ import annotations
 
+import difflib
 import heapq
 import posixpath
 import re
@@ -15,10 +16,7 @@ _COMPARED = 64
 _CANDIDATES = 8
 _VOTES = 300
 _LONGEST = 200
-"""Letters; a longer word is not a slip of the pen, and takes long to compare."""
-_SHORT = 5
-"""Letters of the name of a file, ending aside: where there are no more, the ending alone makes
-two names look alike."""
+"""Letters; a longer word is not a typo, and takes long to compare."""
 _ENDING = re.compile(r"\.[A-Za-z]\w*$")
 
 
@@ -40,8 +38,6 @@ def _keep_one(words: tuple[str, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _compare(word: str, words: tuple[str, ...]) -> str:
-    import difflib  # a book without a slip does not need it
-
     if len(words) > _COMPARED:
         words = _find_candidates(word, words)
     close = difflib.get_close_matches(
@@ -54,39 +50,16 @@ def _compare(word: str, words: tuple[str, ...]) -> str:
 
 
 def _may_be_meant(word: str, choice: str) -> bool:
-    """Whether a word may be a slip for a choice: a folder or an ending that both share makes no
-    likeness of two names of files, and for a short name there are few.
-
-    One slip of the pen, or letters left out at its end; but another number is another file.
-    """
+    """Whether two names of files are alike without the folder and the ending that they share;
+    another number is another file."""
     name = posixpath.basename(word).lower()
     if not _ENDING.search(name):
         return True
     stem = _ENDING.sub("", name)
     other = _ENDING.sub("", posixpath.basename(choice).lower())
-    if stem == other:
-        return True
-    if len(stem) > _SHORT:
-        import difflib  # as above
-
-        return difflib.SequenceMatcher(None, other, stem).ratio() >= _CUTOFF
     if re.sub(r"\D", "", stem) != re.sub(r"\D", "", other):
         return False
-    return _is_one_slip(stem, other) or (len(stem) > 2 and other.startswith(stem))
-
-
-def _is_one_slip(first: str, second: str) -> bool:
-    """Whether one letter is too many, missing or another, or two have changed places. Of one or
-    two letters another one makes another word."""
-    start = len(posixpath.commonprefix((first, second)))
-    first, second = first[start:], second[start:]
-    end = len(posixpath.commonprefix((first[::-1], second[::-1])))
-    kept = start + end
-    one, other = first[: len(first) - end], second[: len(second) - end]
-    if len(one) + len(other) <= 1:
-        return kept > 0
-    is_other_letter = len(one) == len(other) == 1 and kept > 1
-    return is_other_letter or (len(one) == 2 and one == other[::-1])
+    return difflib.SequenceMatcher(None, other, stem).ratio() >= _CUTOFF
 
 
 def _find_candidates(word: str, words: tuple[str, ...]) -> tuple[str, ...]:

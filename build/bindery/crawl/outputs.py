@@ -46,7 +46,7 @@ def crawl_outputs(
         place = Span.whole(inspection.config.file)
         raise BookError(Finding(place, RULE, message, "run `bindery html` first"))
     if find_appendix(inspection) is None:
-        inspection = append_appendix(inspection, edition)
+        inspection = append_appendix(inspection)
     config = inspection.config
     progress("site")
     tallies = {"site": _crawl_site(inspection, edition, site.resolve())}

@@ -122,7 +122,7 @@ def _list_added(
     """Where the notes on the origins of numbers lead, by chapter."""
     chapters = {chapter.path: chapter for chapter in inspection.book.chapters}
     dialect = JoinedDialect(inspection.config, edition, chapters, prefixes, {}, lambda image: "")
-    additions = write_additions(inspection, edition, dialect, folds=False)
+    additions = write_additions(inspection, dialect, folds=False)
     return {
         path: frozenset(
             address if address.startswith("#") else fold_address(address)

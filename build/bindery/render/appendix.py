@@ -16,16 +16,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bindery.book.resolve import resolve_book
-from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
 from bindery.check.quoted_numbers import (
     CLASSES,
     Quoted,
-    describe_age,
     find_quoted,
     is_address,
     list_numbers,
-    read_day,
     tell_failure,
 )
 from bindery.core.model import Book, Chapter, Part, ResolvedBook, Span
@@ -48,14 +45,14 @@ WEB_TITLE = "Links to the web"
 PART = "Appendix"
 
 _INTRODUCTION = """\
-The numbers of generated tables, plots and sentences in this book stand on records of runs and on \
-published figures. These are all of them."""
+Every number in a generated table, plot or sentence of this book comes from a record of a run or \
+from a published source. This appendix lists them all."""
 _UNCONFIRMED = """\
-**unconfirmed**: published and not certain, because there is one doubtful source, sources \
-disagree, or the part is only announced."""
+**unconfirmed**: published but not certain: the only source is doubtful, sources disagree, or the \
+part is only announced."""
 _LISTED: Mapping[Verdict, str] = {
     "dead": "Gone when asked",
-    "gated": "Closed to programs, though perhaps not to readers",
+    "gated": "Closed to programs, perhaps not to readers",
 }
 """What is listed one by one, and what is said of it."""
 _DIGITS = 12
@@ -79,7 +76,7 @@ def _name_record(number: str, record: Record) -> str:
     return f"{number}: {record.tool}, {record.started.date()}"
 
 
-def append_appendix(inspection: Inspection, edition: Edition) -> Inspection:
+def append_appendix(inspection: Inspection) -> Inspection:
     """The same book with the appendix as its last chapter; as it was, where it quotes nothing and
     nothing is known of its links.
 
@@ -90,7 +87,7 @@ def append_appendix(inspection: Inspection, edition: Edition) -> Inspection:
         return inspection
     name = slugify_heading(TITLE if quoted.chapters else WEB_TITLE)
     path = posixpath.join(inspection.config.folder, name, "README.md")
-    text = "\n".join(_AppendixWriter(inspection, edition, quoted, web).write()) + "\n"
+    text = "\n".join(_AppendixWriter(inspection, quoted, web).write()) + "\n"
     chapter = parse_chapter(path, text)
     book = Book((*inspection.book.parts, Part(PART, (chapter,))))
     # Only the links of the appendix are new, and they may lead to any chapter.
@@ -104,12 +101,9 @@ def append_appendix(inspection: Inspection, edition: Edition) -> Inspection:
 class _AppendixWriter:
     """Writes the lines of the appendix."""
 
-    def __init__(
-        self, inspection: Inspection, edition: Edition, quoted: Quoted, web: WebNotes
-    ) -> None:
+    def __init__(self, inspection: Inspection, quoted: Quoted, web: WebNotes) -> None:
         self.inspection = inspection
         self.evidence = inspection.evidence
-        self.day = edition.date.date()
         self.quoted = quoted
         self.web = web
         self.chapters = {chapter.path: chapter for chapter in inspection.book.chapters}
@@ -136,7 +130,7 @@ class _AppendixWriter:
         yield from (
             f"# {TITLE}",
             "",
-            f"{_INTRODUCTION} Ages are counted from the day of this edition, {self.day}.",
+            _INTRODUCTION,
             "",
             "## What the classes mean",
             "",
@@ -201,7 +195,7 @@ class _AppendixWriter:
         told = f"{name} {_escape(record.version)}, method {record.method}"
         told += f", SHA-256 {record.sha256[:_DIGITS]}"
         if not is_there:
-            return f"{told}; it is no tool of this book today"
+            return f"{told}; no longer a tool of this book"
         if hashlib.sha256(tree.read_bytes(path)).hexdigest() == record.sha256:
             return f"{told}; its file is the same today"
         return f"{told}; its file has changed since"
@@ -211,7 +205,6 @@ class _AppendixWriter:
         return ", ".join(
             (
                 f"{record.started:%Y-%m-%d %H:%M} UTC",
-                describe_age(record.started.date(), self.day),
                 f"{record.seconds:.3g} s",
                 f"profile {_escape(record.profile)}",
                 count_noun(record.nodes, "node"),
@@ -246,10 +239,9 @@ class _AppendixWriter:
 
     def _tell_citation(self, citation: Citation) -> str:
         """What is said about a source in addition to its name."""
-        day = read_day(citation.date)
         said = [
             _escape(citation.number_class),
-            f"dated {_escape(citation.date)}" + (f", {describe_age(day, self.day)}" if day else ""),
+            f"dated {_escape(citation.date)}",
         ]
         if citation.unconfirmed:
             said.append("**unconfirmed**")
@@ -296,40 +288,25 @@ def _link_section(chapter: Chapter, line: int) -> str:
 
 
 def _tell_machine(machine: Machine) -> str:
+    """The machine in a line; its record file holds the rest."""
     cpu = machine.cpu
     said = [machine.hardware]
     if machine.accelerators and cpu.model:
         said.append(cpu.model)
     if cpu.architecture:
         said.append(cpu.architecture)
-    if cpu.instruction_sets:
-        said.append(f"with {' '.join(cpu.instruction_sets)}")
     if machine.memory_bytes:
         said.append(f"{_write_gib(machine.memory_bytes)} of memory")
-    if cpu.numa_nodes:
-        said.append(count_noun(cpu.numa_nodes, "NUMA node"))
-    if cpu.governor:
-        said.append(f"governor {cpu.governor}")
-    said += (text for text in (machine.os, machine.kernel and f"kernel {machine.kernel}") if text)
-    if machine.container:
-        said.append(f"in {machine.container}")
-    if machine.virtualisation and machine.virtualisation != "none":
-        said.append(f"virtual by {machine.virtualisation}")
-    if job := machine.slurm:
-        shape = ((job.nodes, "node"), (job.tasks, "task"))
-        said.append(f"Slurm job of {', '.join(count_noun(n, noun) for n, noun in shape if n)}")
     return ", ".join(said)
 
 
 def _tell_accelerator(accelerator: Accelerator) -> str:
-    """The facts of one accelerator; alike ones have the same."""
+    """The facts of one accelerator; identical ones have the same."""
     said = [accelerator.model or accelerator.vendor or "unknown accelerator"]
     if accelerator.memory_bytes:
         said.append(_write_gib(accelerator.memory_bytes))
     if accelerator.power_limit_watts:
         said.append(f"power limit {accelerator.power_limit_watts:g} W")
-    if accelerator.clock_max_hertz:
-        said.append(f"up to {accelerator.clock_max_hertz / 1e6:.0f} MHz")
     if accelerator.driver:
         said.append(f"driver {accelerator.driver}")
     if accelerator.throttle_reasons:

@@ -69,32 +69,21 @@ def list_exhibits(inspection: Inspection) -> tuple[Exhibit, ...]:
     """The tables and figures of a book in reading order.
 
     A title is that of the view that gave the exhibit, else the author's own: the caption of a
-    table of raw HTML, or the title of an image. Without one it is the heading under which the
-    exhibit stands, behind the title of the chapter where several chapters have that heading; for
-    an image the first sentence of its text goes behind the heading, if both fit on a line.
+    table of raw HTML, or the title of an image. Without one it is the heading above the
+    exhibit; for an image the first sentence of its text goes behind the heading, if both fit on a
+    line.
     """
     numbers = number_chapters(inspection)
-    shared = _find_shared_headings(inspection)
     counts: Counter[tuple[Kind, str]] = Counter()
     exhibits = []
     for chapter in inspection.book.chapters:
         prefix = numbers[chapter.path]
-        for kind, slug, title in _Reader(inspection, chapter, shared).read():
+        for kind, slug, title in _Reader(inspection, chapter).read():
             counts[kind, prefix] += 1
             count = str(counts[kind, prefix])
             number = f"{prefix}.{count}" if prefix else count
             exhibits.append(Exhibit(kind, chapter.path, slug, number, title))
     return tuple(exhibits)
-
-
-def _find_shared_headings(inspection: Inspection) -> frozenset[str]:
-    """The headings that several chapters have, which say nothing on their own in a list."""
-    counts = Counter(
-        title
-        for chapter in inspection.book.chapters
-        for title in {_fold(a.title) for a in chapter.anchors if a.level and a.title}
-    )
-    return frozenset(title for title, count in counts.items() if count > 1)
 
 
 def _fold(title: str) -> str:
@@ -127,7 +116,7 @@ class _Image:
 class _Reader:
     """Reads the exhibits of one chapter."""
 
-    def __init__(self, inspection: Inspection, chapter: Chapter, shared: frozenset[str]) -> None:
+    def __init__(self, inspection: Inspection, chapter: Chapter) -> None:
         quotations = inspection.quotations.get(chapter.path)
         self._regions = quotations.regions if quotations is not None else ()
         self._inspection = inspection
@@ -135,7 +124,6 @@ class _Reader:
         self._chapter = chapter
         self._titles = {a.slug: a.title for a in chapter.anchors if a.level and a.title}
         self._heading = chapter.title
-        self._shared = shared
 
     def read(self) -> Iterator[tuple[Kind, str, str]]:
         """Kind, id and title of each exhibit."""
@@ -201,14 +189,7 @@ class _Reader:
         for region in self._regions:
             if region.opening.line < line < region.closing.line and region.name in views:
                 return views[region.name].title
-        return own or _add_sentence(self._name_section(), alt)
-
-    def _name_section(self) -> str:
-        """The heading, behind the title of the chapter where it needs that."""
-        heading, chapter = self._heading, self._chapter.title
-        if _fold(heading) not in self._shared or _fold(heading) == _fold(chapter):
-            return heading
-        return f"{chapter.partition(': ')[0]}: {heading}"
+        return own or _add_sentence(self._heading, alt)
 
 
 def _add_sentence(heading: str, alt: str) -> str:

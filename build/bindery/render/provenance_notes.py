@@ -11,21 +11,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from math import ceil
 
-from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
 from bindery.check.quoted_numbers import (
     CLASSES,
     Quoted,
     compress_numbers,
-    describe_age,
     find_number,
     find_quoted,
     is_address,
     list_cells,
-    read_day,
     shorten_address,
     tell_failure,
 )
@@ -63,14 +59,14 @@ _RULES = {
 
 
 def write_additions(
-    inspection: Inspection, edition: Edition, dialect: Dialect, *, folds: bool
+    inspection: Inspection, dialect: Dialect, *, folds: bool
 ) -> Mapping[str, Additions]:
     """The notes of each chapter that quotes numbers, by its path. With `folds`, the elements of
     numbers also carry what a script needs to show the origins of one of them."""
     quoted = find_quoted(inspection)
-    day, appendix = edition.date.date(), find_appendix(inspection)
+    appendix = find_appendix(inspection)
     return {
-        chapter.path: _NoteWriter(inspection, day, quoted, dialect, folds, appendix, chapter).write(
+        chapter.path: _NoteWriter(inspection, quoted, dialect, folds, appendix, chapter).write(
             quoted.chapters[chapter.path]
         )
         for chapter in inspection.book.chapters
@@ -218,7 +214,6 @@ class _NoteWriter:
     """Writes the notes of one chapter as XHTML."""
 
     inspection: Inspection
-    day: date
     quoted: Quoted
     dialect: Dialect
     folds: bool
@@ -407,7 +402,6 @@ class _NoteWriter:
 
     def _describe_record(self, name: str) -> str:
         record = self.evidence.records[name]
-        day = record.started.date()
         size = ""
         if record.ranks > 1 or record.nodes > 1:
             size = f", {count_noun(record.nodes, 'node')} with {count_noun(record.ranks, 'rank')}"
@@ -415,8 +409,7 @@ class _NoteWriter:
             f"Measured with <b>{escape_text(record.tool)}</b> {escape_text(record.version)}",
             f"method {record.method}",
             f"on {escape_text(record.machine.hardware)}{size}",
-            str(day),
-            describe_age(day, self.day),
+            str(record.started.date()),
         ]
         if not record.complete:
             said.append(f"partial, ended as <i>{record.ended}</i>")
@@ -439,10 +432,8 @@ class _NoteWriter:
         return f'record <a class="book" href="{escape_attribute(href)}">{number}</a>'
 
     def _describe_citation(self, citation: Citation) -> str:
-        day = read_day(citation.date)
-        age = f" ({describe_age(day, self.day)})" if day else ""
         said = [f"<b>{escape_text(citation.number_class)}</b>"]
-        said.append(f"dated {escape_text(citation.date)}{age}")
+        said.append(f"dated {escape_text(citation.date)}")
         if citation.unconfirmed:
             said.append("<b>unconfirmed</b>")
         if citation.via:

@@ -22,8 +22,8 @@ _COUNTED: Mapping[Verdict, tuple[str, str]] = {
     "live": ("answered", "answered"),
     "moved": ("has moved", "have moved"),
     "dead": ("was gone", "were gone"),
-    "gated": ("let no program in", "let no program in"),
-    "throttled": ("wanted to be left alone", "wanted to be left alone"),
+    "gated": ("refused automated requests", "refused automated requests"),
+    "throttled": ("asked us to slow down", "asked us to slow down"),
     "unreachable": ("gave no answer", "gave no answer"),
 }
 """The words for one address and for several."""
@@ -95,7 +95,7 @@ def tell_answer(answer: Answer) -> str:
             copy = f"; a copy: {answer.archived}" if is_address(answer.archived) else ""
             return f"gone when asked on {day}{copy}"
         case "gated":
-            return f"let no program in when asked on {day}"
+            return f"refused automated requests when asked on {day}"
         case "throttled" | "unreachable":
             return f"gave no answer when asked on {day}"
 

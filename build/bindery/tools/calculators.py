@@ -13,7 +13,9 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
 
 from bindery.tools.python_to_js import (
     Functions,
@@ -24,6 +26,9 @@ from bindery.tools.python_to_js import (
     write_name,
 )
 from bindery.tools.tool_source import read_constants
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 FUNCTIONS = {name: name for name in "sqrt exp expm1 log2 ceil min max".split()}
 """What conditions may call."""
@@ -255,6 +260,22 @@ def _quote_functions(module: ast.Module, source: str, functions: Functions) -> s
     return "\n\n".join(texts)
 
 
+@cache
+def _read_template() -> Template:
+    import jinja2  # a book without calculators does not need it
+
+    environment = jinja2.Environment(
+        trim_blocks=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True
+    )
+    environment.filters["literal"] = write_literal
+    environment.filters["variable"] = write_name
+    environment.filters["condition"] = lambda text, names: translate_expression(
+        text, names, FUNCTIONS
+    )
+    path = resources.files("bindery.tools") / "calculator_script.js"
+    return environment.from_string(path.read_text(encoding="utf-8"))
+
+
 def _write_script(
     functions: Functions,
     values: Mapping[str, Any],
@@ -262,62 +283,22 @@ def _write_script(
     outputs: Sequence[Output],
     line: int,
 ) -> str:
-    name = values["function"].name
-    asked = {one.name for one in inputs}
-    if set(functions.parameters[name]) != asked:
-        raise TranslationError(f"'{name}' does not take the inputs of its calculator", line)
-    given = ", ".join(f"given.get({write_literal(p)})" for p in functions.parameters[name])
+    function = values["function"].name
+    asked = [one.name for one in inputs]
+    if set(functions.parameters[function]) != set(asked):
+        raise TranslationError(f"'{function}' does not take the inputs of its calculator", line)
+    requires = values.get("requires", ())
     try:
-        checks = _write_checks(values, inputs)
-        # Not the dataclass: what the page's form needs, and in its order.
-        described = ",\n    ".join(
-            "{" + ", ".join(f"{key}: {write_literal(value)}" for key, value in (
-                ("name", one.name), ("label", one.label), ("unit", one.unit), ("kind", one.kind),
-                ("default", one.default), ("minimum", one.minimum), ("maximum", one.maximum),
-                ("choices", one.choices),
-            )) + "}"
-            for one in inputs
-        )  # fmt: skip
+        return _read_template().render(
+            name=values["name"],
+            function=function,
+            functions=functions.text,
+            parameters=functions.parameters[function],
+            inputs=inputs,
+            outputs=outputs,
+            asked=asked,
+            requires=requires,
+            reasons=[message for _, message in requires],
+        )
     except (TranslationError, ValueError) as error:
         raise TranslationError(f"'{values['name']}': {error}", line) from None
-    answers = ",\n    ".join(
-        f"{{name: {write_literal(one.name)}, label: {write_literal(one.label)}, "
-        f"unit: {write_literal(one.unit)}}}"
-        for one in outputs
-    )
-    reasons = [message for _, message in values.get("requires", ())]
-    return f"""\
-/* Translated from the Python of the tool, so that both give the same. */
-"use strict";
-window.calculator = (() => {{
-{functions.text}
-return {{
-  name: {write_literal(values["name"])},
-  inputs: [
-    {described}
-  ],
-  outputs: [
-    {answers}
-  ],
-  reasons: {write_literal(tuple(reasons))},
-  compute: (given) => {write_name(name)}({given}),
-  check(given) {{
-{checks}    return "";
-  }},
-}};
-}})();
-"""
-
-
-def _write_checks(values: Mapping[str, Any], inputs: Sequence[Input]) -> str:
-    """The conditions on the inputs."""
-    known = [one.name for one in inputs]
-    lines = [
-        f"    const {write_name(name)} = given.get({write_literal(name)});\n" for name in known
-    ]
-    lines += [
-        f"    if (!python.truth({translate_expression(condition, known, FUNCTIONS)})) "
-        f"return {write_literal(message)};\n"
-        for condition, message in values.get("requires", ())
-    ]
-    return "".join(lines)

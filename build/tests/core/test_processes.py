@@ -148,14 +148,6 @@ def test_time_that_is_up_leaves_time_to_write(start: Start, tmp_path: Path) -> N
     assert (tmp_path / "partial").read_text() == "half"
 
 
-def test_a_program_that_will_not_end_is_killed(start: Start) -> None:
-    """A program that ignores SIGTERM is killed when the grace is over."""
-    clock = Clock(step_later=1.0)
-    code = f"{STUBBORN}\n    print('ready')\n    time.sleep(60)"
-    ended = start(code, now=clock, show=clock.jump)
-    assert (ended.ended, ended.code) == ("timeout", -signal.SIGKILL)
-
-
 def test_memory_of_all_processes_counts_together(start: Start) -> None:
     """Three processes, each of them below the limit, are above it together."""
     ended = start(
@@ -309,17 +301,3 @@ def test_a_watcher_that_goes_away_does_not_stop_the_run(start: Start, tmp_path: 
     ended = start("for n in range(100000): print(n)", show=show)
     assert ended.ended == "done"
     assert read_log(tmp_path).endswith("99999\n")
-
-
-def test_the_watcher_is_told_time_and_memory(start: Start, tmp_path: Path) -> None:
-    """Seconds go up, and memory is that of a Python at least."""
-    told: list[tuple[float, int]] = []
-
-    def watch(seconds: float, used: int) -> None:
-        told.append((seconds, used))
-        if len(told) >= 3 and used > MIB:
-            (tmp_path / "enough").touch()
-
-    ended = start(UNTIL_TOLD, now=Clock(step=1.0), seconds=1e9, watch=watch)
-    assert ended.ended == "done"
-    assert [seconds for seconds, _ in told] == sorted({seconds for seconds, _ in told})

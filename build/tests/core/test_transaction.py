@@ -176,29 +176,6 @@ def test_a_move_into_locked_files_is_refused(make_book: BookMaker, run_bindery: 
     assert run_bindery("mv", "docs/notes.txt", "notes.txt", folder=root).status == 0
 
 
-def test_a_move_past_a_link_out_of_the_book_is_refused(
-    make_book: BookMaker, run_bindery: Runner, tmp_path: Path
-) -> None:
-    """Where a link to what moves is in a file outside the book, nothing is moved."""
-    root = make_book({"README.md": "# A\n", "out/x.md": "# X\n\n[a](../README.md)\n"})
-    (root / "out").rename(tmp_path / "elsewhere")
-    (root / "out").symlink_to(tmp_path / "elsewhere")
-    before = read_tree(root)
-    ended = run_bindery("mv", "README.md", "a.md", folder=root)
-    assert ended.status == 1
-    assert "error[refused-move]: 'out/x.md' leads out of the book" in ended.stderr
-    assert read_tree(root) == before
-
-
-def test_an_image_that_is_locked_stays(make_book: BookMaker, run_bindery: Runner) -> None:
-    """A read-only image is not shrunk, and is named."""
-    root = make_book({"README.md": "# A\n", "a.png": b"none"})
-    (root / "a.png").chmod(0o444)
-    ended = run_bindery("format", "--images", "a.png", folder=root)
-    assert ended.status == 1
-    assert "'a.png' is read-only, and stays as it is" in ended.stdout
-
-
 def test_new_addresses_are_not_written_into_locked_files(make_book: BookMaker) -> None:
     """`links --external --fix` names a read-only chapter, and writes the others."""
     old, new = "https://example.org/old", "https://example.org/new"

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bindery.core.whole_files import make_folder, make_work_folder, sweep_leftovers, write_whole
+from bindery.core.whole_files import make_folder, sweep_leftovers, write_whole
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
@@ -77,19 +77,6 @@ def test_leftovers_of_dead_builds_are_swept(tmp_path: Path) -> None:
         os.utime(tmp_path / name, (0, 0))
     sweep_leftovers(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {young, *others}
-
-
-def test_a_work_folder_is_gone_afterwards(tmp_path: Path) -> None:
-    """A folder for parts of an output leaves nothing, also after an error."""
-
-    def fail() -> None:
-        with make_work_folder(tmp_path / "dist" / "t.epub") as work:
-            (work / "a").write_text("a")
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail()
-    assert list((tmp_path / "dist").iterdir()) == []
 
 
 KILLED_AT_EACH_STEP = """

@@ -80,7 +80,7 @@ def _make_book(root: Path, **texts: str) -> Path:
 def _build(root: Path, out: Path, outputs: str = "site EPUB PDF") -> None:
     inspection = inspect_book(root)
     edition = find_edition(inspection.config)
-    inspection = append_appendix(inspection, edition)
+    inspection = append_appendix(inspection)
     name = inspection.config.name
     if "site" in outputs:
         build_site(inspection, edition, out / "site", lambda step: None)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bindery.book.git_history import read_changes, read_history
+from bindery.book.git_history import read_changes
 from bindery.book.past_editions import Editions, find_editions
 from bindery.core.config import load_config
 from browsers import open_browser
@@ -107,15 +107,6 @@ def test_editions_tell_what_changed_by_chapter(book: tuple[Path, list[str]]) -> 
     assert [e.notes[:6] for e in found.editions] == ["- Soon", "### Bo", ""]
     assert [c.id for c in found.commits] == ids[::-1]
     assert found.is_whole
-
-
-def test_no_git_and_no_commit_are_no_history(make_book: BookMaker) -> None:
-    """A book that was downloaded has none, and so has a repository in which nothing is."""
-    root = make_book({"README.md": "# A\n"})
-    assert read_history(root) is None
-    assert find_editions(load_config(root, ()), TITLES, "") is None
-    git(root, "init", "-q")
-    assert read_history(root) is None
 
 
 def test_a_shallow_clone_says_that_it_is_one(

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.book.this_edition import find_edition
 from bindery.check.inspect import inspect_book
 from bindery.render.appendix import append_appendix
 from bindery.render.numbering import list_exhibits, number_chapters
@@ -51,12 +50,12 @@ def test_exhibits_are_numbered_by_chapter(make_book: BookMaker) -> None:
     )
     assert list_in(root) == [
         ("Table 1", "Front"),
-        ("Table 1.1", "C: One"),
-        ("Figure 1.1", "C: One: The first of them"),
-        ("Table 1.2", "C: Two"),
-        ("Table 3.1", "D: One"),
-        ("Figure 3.1", "D: One: The first of them"),
-        ("Table 3.2", "D: Two"),
+        ("Table 1.1", "One"),
+        ("Figure 1.1", "One: The first of them"),
+        ("Table 1.2", "Two"),
+        ("Table 3.1", "One"),
+        ("Figure 3.1", "One: The first of them"),
+        ("Table 3.2", "Two"),
     ]
 
 
@@ -71,7 +70,7 @@ def test_chapters_of_a_book_without_parts_are_all_numbered(
     root = make_book({**FILES, "chapters.yaml": listing}, name="flat")
     assert run_bindery("fill", folder=root).status == 0
     inspection = inspect_book(root)
-    inspection = append_appendix(inspection, find_edition(inspection.config))
+    inspection = append_appendix(inspection)
     assert list(number_chapters(inspection).values()) == ["1", "2", "A"]
 
 
@@ -96,28 +95,6 @@ def test_what_a_figure_is_called(make_book: BookMaker, text: str, title: str) ->
     both fit on a line."""
     root = make_book({"c.md": f"# C\n\n## Under this\n\n{text}\n", "p.png": PIXEL})
     assert list_in(root) == [("Figure 1.1", title)]
-
-
-def test_a_heading_of_several_chapters_is_told_by_its_chapter(make_book: BookMaker) -> None:
-    """Fourteen tables called "The quick answer" cannot be looked up; a heading that one chapter
-    has, and the title of the chapter itself, need nothing before them."""
-    text = f"## The quick answer\n\n{TABLE}\n## Only {{}}\n\n{TABLE}"
-    root = make_book(
-        {
-            "a.md": f"# Storage: where it lies\n\n{TABLE}\n{text.format('here')}",
-            "b.md": f"# Network\n\n{TABLE}\n{text.format('there')}\n## storage\n\n{TABLE}",
-            "c.md": "# Storage\n",
-        }
-    )
-    assert [title for _, title in list_in(root)] == [
-        "Storage: where it lies",
-        "Storage: The quick answer",
-        "Only here",
-        "Network",
-        "Network: The quick answer",
-        "Only there",
-        "Network: storage",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +133,7 @@ def test_the_title_of_a_view_comes_first(
     root = make_book(FILES)
     assert run_bindery("fill", folder=root).status == 0
     inspection = inspect_book(root)
-    inspection = append_appendix(inspection, find_edition(inspection.config))
+    inspection = append_appendix(inspection)
     views = inspection.evidence.views
     assert [(e.label, e.title) for e in list_exhibits(inspection)][:4] == [
         ("Table 1", views["times"].title),

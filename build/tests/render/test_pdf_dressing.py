@@ -29,13 +29,6 @@ CAPTION = '<span class="label">{} 1.1</span> Its title'
 FIGURE = f'<figcaption class="caption">{CAPTION.format("Figure")}</figcaption>'
 
 
-def test_a_table_gets_its_caption() -> None:
-    """First in the table, where the tags of a PDF may have it."""
-    assert dress_text('<table id="x"><tr/></table>', "table") == (
-        f'<table id="x"><caption class="caption">{CAPTION.format("Table")}</caption><tr/></table>'
-    )
-
-
 def test_a_note_below_a_table_is_marked() -> None:
     """A paragraph that is stressed as a whole and follows a table is its note; others are not."""
     text = dress_text(

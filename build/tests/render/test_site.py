@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urldefrag, urljoin
 
 import pytest
 from bindery.book.this_edition import find_edition
@@ -19,7 +18,6 @@ from bindery.render.addresses import find_page
 from bindery.render.completeness import Proof, prove_site
 from bindery.render.site.building import build_site
 from bindery.render.site.dialect import SiteDialect
-from lxml import html as lxml_html
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -134,29 +132,6 @@ def test_files_are_linked_at_the_pinned_ref(make_site: Callable[[Path], Site]) -
         f"{base}/edit/main/book/README.md",
     ):
         assert f'href="{address}"' in page
-
-
-def test_every_local_link_of_a_site_arrives(make_site: Callable[[Path], Site]) -> None:
-    """Followed as a browser does, each relative link meets a file, and each anchor its element."""
-    site = make_site(BOOKS / "clean")
-    pages = {
-        path.relative_to(site.folder).as_posix(): lxml_html.fromstring(path.read_bytes())
-        for path in site.folder.rglob("*.html")
-    }
-    followed = 0
-    for here, tree in pages.items():
-        for element, attribute, address, _ in tree.iterlinks():
-            if re.match(r"[a-z]+:|//", address) or attribute == "content":
-                continue
-            url, fragment = urldefrag(urljoin(f"http://book/{here}", address))
-            path = unquote(url.removeprefix("http://book/"))
-            assert (site.folder / path).is_file(), (here, address)
-            if fragment and unquote(fragment) not in (
-                {*pages[path].xpath("//@id")} if path in pages else set()
-            ):
-                pytest.fail(f"{here}: {address} of <{element.tag}> has no element")
-            followed += 1
-    assert followed > 60
 
 
 def test_a_book_without_a_preface_gets_contents(

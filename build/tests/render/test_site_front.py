@@ -96,12 +96,6 @@ def test_chapters_have_the_numbers_of_their_tables(site: Path) -> None:
     assert "Chapter" not in read(site / "index.html").find_class("above")[0].text_content()
 
 
-def test_the_front_page_leads_to_what_is_cited(site: Path) -> None:
-    """The table to whose section the book leads stands there, the other one does not."""
-    links = read(site / "index.html").xpath('//nav[@class="wanted"]//a')
-    assert [(link.get("href"), link.text) for link in links] == [("chips.html#sizes", "Sizes")]
-
-
 def test_a_term_leads_to_the_glossary(site: Path) -> None:
     """Without scripts it is a link to where it is explained; the search reads it as a word."""
     (term,) = read(site / "chips.html").find_class("term")

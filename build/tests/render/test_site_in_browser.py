@@ -145,7 +145,7 @@ def test_a_mouse_reads_where_a_number_comes_from(open_evidence: Callable[..., An
         "measured: a tool of this book ran",
         "timer 0.1.0, method 1",
         "A <b>processor</b> [x](y) *z*",
-        "2026-11-20, 11 days before this edition",
+        "2026-11-20",
         "python scripts/timer.py --name 'two words'",
         "record R1",
     ):

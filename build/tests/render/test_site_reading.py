@@ -262,5 +262,5 @@ def test_who_comes_to_an_old_or_a_wrong_address_arrives(
         page.keyboard.press("Tab")
         page.keyboard.press("Enter")
         page.wait_for_url(f"{wrong}#main.text")
-        assert page.get_by_role("heading", name="This page is not here").is_visible()
+        assert page.get_by_role("heading", name="Page not found").is_visible()
     page.close()

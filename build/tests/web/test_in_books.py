@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bindery.book.this_edition import find_edition
 from bindery.check.inspect import inspect_book
 from bindery.render.appendix import (
     TITLE,
@@ -65,7 +64,7 @@ TITLES = {
     "part": "answered on 2026-11-20; the page had no such anchor",
     "https://beta.net/old": "moved to https://beta.net/new, seen on 2026-11-20",
     "unasked": None,
-    "wall": "let no program in when asked on 2026-11-20",
+    "wall": "refused automated requests when asked on 2026-11-20",
     "by label": f"gone when asked on 2026-11-20; a copy: {ARCHIVED}",
     "example": None,
     "slow": "gave no answer when asked on 2026-11-20",
@@ -74,11 +73,12 @@ TITLES = {
 }
 SECTION = (
     "This book leads to 7 addresses on the web. 6 of them were asked on 2026-11-19 (1) and "
-    "2026-11-20 (5): 2 answered, 1 has moved, 1 was gone, 1 let no program in, 1 gave no answer. "
+    "2026-11-20 (5): 2 answered, 1 has moved, 1 was gone, 1 refused automated requests, "
+    "1 gave no answer. "
     "Gone when asked: "
     f"https://gamma.net/gone: answers 404, asked on 2026-11-20; a copy: {ARCHIVED}. "
     "In Start: Walls; Network. "
-    "Closed to programs, though perhaps not to readers: "
+    "Closed to programs, perhaps not to readers: "
     "https://delta.net/w?a=1&b=2: answers 403: a *wall*, asked on 2026-11-20. In Start: Walls."
 )
 
@@ -153,7 +153,7 @@ def test_links_follow_the_numbers(make_book: BookMaker, run_bindery: Runner) -> 
     root = make_book({**FILES, chapter: text, "links.jsonl": format_memory(ANSWERS)})
     assert run_bindery("fill", folder=root).status == 0
     inspection = inspect_book(root)
-    appendix = find_appendix(append_appendix(inspection, find_edition(inspection.config)))
+    appendix = find_appendix(append_appendix(inspection))
     assert appendix is not None
     assert appendix.title == TITLE
     assert [anchor.title for anchor in appendix.anchors if anchor.level == 2][-1] == WEB_TITLE

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +15,11 @@ from bindery.check.rules import RULES
 from bindery.core.config import load_config
 from bindery.crawl.reading import read_pdf
 from bindery.render.text.paper import MARGIN
-from lxml import etree
 from pdf_tags import count_empty_boxes, find_faults, find_strange_fonts, read_tags
 from validators import read_words, run_ace, run_epubcheck
 from whole_sites import make_once, run_bindery_apart
 
 ROOT = Path(__file__).resolve().parents[3]
-XHTML = "{http://www.w3.org/1999/xhtml}"
-TYPE = "{http://www.idpf.org/2007/ops}type"
 
 pytestmark = pytest.mark.nightly
 
@@ -125,19 +120,3 @@ def test_the_epub_is_valid(epub: Path) -> None:
 def test_the_epub_can_be_read_by_everybody(epub: Path, tmp_path: Path) -> None:
     """DAISY ace finds nothing serious and nothing critical on any page."""
     assert run_ace(epub, tmp_path) == []
-
-
-def test_the_epub_has_the_pages_of_the_pdf(ebooks: Path, epub: Path) -> None:
-    """Its list of pages rises to the last page of the PDF that begins something, and landmarks
-    lead to the contents and the text."""
-    with zipfile.ZipFile(epub) as archive:
-        contents = etree.fromstring(archive.read("EPUB/nav.xhtml"))
-    navs = {nav.get(TYPE): nav for nav in contents.iter(f"{XHTML}nav")}
-    marks = {link.get(TYPE) for link in navs["landmarks"].iter(f"{XHTML}a")}
-    assert {"toc", "bodymatter", "lot", "loi"} <= marks
-    report = read_report(ebooks)["pdf"]
-    if re.search(r"-[0-9a-f]{40}$", report["edition"]) is None:
-        pytest.skip("no commit vouches for the PDF, so the EPUB takes no pages from it")
-    pages = [int(link.text or "") for link in navs["page-list"].iter(f"{XHTML}a")]
-    assert pages == sorted(set(pages))
-    assert 0.8 * report["pages"] < len(pages) <= report["pages"]

@@ -26,7 +26,6 @@ from urllib.parse import unquote
 
 import pypandoc
 from lxml import etree
-from PIL import Image
 
 from bindery.book.this_edition import Edition, find_changes_url
 from bindery.check.inspect import Inspection
@@ -44,7 +43,7 @@ from bindery.core.model import (
 )
 from bindery.core.processes import CommandMissingError, CommandTimeoutError, run_command
 from bindery.core.whole_files import make_work_folder, write_whole
-from bindery.render.addresses import make_prefixes, quote_fragment
+from bindery.render.addresses import make_prefixes
 from bindery.render.completeness import (
     Contents,
     Lack,
@@ -53,11 +52,10 @@ from bindery.render.completeness import (
     expect_contents,
     read_contents,
 )
-from bindery.render.epub.pages import find_pages
 from bindery.render.epub.roles import dress_chapter
 from bindery.render.frames import fill_frame
 from bindery.render.images import Prepared, gather_images, list_images
-from bindery.render.numbering import Exhibit, Kind, number_chapters
+from bindery.render.numbering import number_chapters
 from bindery.render.pdf.joined import JoinedDialect
 from bindery.render.text.markup import escape_attribute, escape_text
 from bindery.render.text.raw_markup import has_raw_markup, tidy_markup
@@ -77,13 +75,8 @@ _LONG_LINE = 34
 _NOTHING = "\N{INVISIBLE SEPARATOR}"
 _STORED = frozenset(("png", "jpg", "jpeg", "gif"))
 """Endings of files that are compressed already."""
-_OPTION = re.compile(r"(?<!\S)--?[A-Za-z0-9][\w-]{0,28}(?![\w-])")
-_TAG = re.compile(r"(<[^>]*>)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
-_LISTS: Mapping[Kind, tuple[str, str]] = {"table": ("lot", "Tables"), "figure": ("loi", "Figures")}
-"""What the standard calls the list of each kind of exhibit, and what readers do."""
 _OPF = "{http://www.idpf.org/2007/opf}"
-_DC = "{http://purl.org/dc/elements/1.1/}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +152,7 @@ def build_epub(
             shutil.copyfile(cover.path, work / f"cover{cover.path.suffix}")
         packed, findings = _run_pandoc(config, edition, bodies, cover, work)
     progress("contents")
-    pages = find_pages(path.with_suffix(".pdf"), edition)
-    data = _finish(packed, inspection, edition, dialect, pages)
+    data = _finish(packed, inspection, edition, dialect)
     progress("proof")
     proof = prove_epub(resolved, dialect, data)
     proof.raise_if_incomplete()
@@ -215,18 +207,7 @@ def _mark_long_lines(body: str, chapter: Chapter, dialect: EpubDialect) -> str:
 def _mark_line(line: str, typed: str) -> str:
     if len(typed) <= _LONG_LINE:
         return line
-    return f'<span class="line">{_hold_options(line)}</span>'
-
-
-def _hold_options(line: str) -> str:
-    """A line of code whose options stay whole: `--json` broken behind its first hyphen would read
-    as two things."""
-    if " -" not in line:
-        return line
-    return "".join(
-        piece if piece.startswith("<") else _OPTION.sub(r'<span class="word">\g<0></span>', piece)
-        for piece in _TAG.split(line)
-    )
+    return f'<span class="line">{line}</span>'
 
 
 # --- pandoc ---
@@ -329,21 +310,14 @@ def _write_meta(value: object) -> dict[str, object]:
 # --- what pandoc leaves to be done ---
 
 
-def _finish(
-    packed: bytes,
-    inspection: Inspection,
-    edition: Edition,
-    dialect: EpubDialect,
-    pages: Mapping[str, int],
-) -> bytes:
+def _finish(packed: bytes, inspection: Inspection, edition: Edition, dialect: EpubDialect) -> bytes:
     """The package with its chapters named and dressed, its contents in parts, and true metadata;
-    always the same bytes for the same book, date and pages of the PDF."""
+    always the same bytes for the same book and date."""
     config, book = inspection.config, inspection.book
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         members = {info.filename: archive.read(info) for info in archive.infolist()}
     exhibits = dialect.list_exhibits(inspection)
     number = 0
-    page_list: list[Entry] = []
     for part in book.parts:
         for position, chapter in enumerate(part.chapters):
             number += 1
@@ -351,39 +325,19 @@ def _finish(
             part_title = part.title if position == 0 else ""
             text = members.get(f"{_TEXT}/{file}", b"").decode()
             text = _finish_chapter(text, number, chapter, part_title, dialect)
-            last = int(page_list[-1].title) if page_list else 0
-            dressed = dress_chapter(text, exhibits, pages, last)
-            members[f"{_TEXT}/{file}"] = dressed.text
-            page_list += (Entry(str(page), f"text/{file}#{mark}") for page, mark in dressed.pages)
+            members[f"{_TEXT}/{file}"] = dress_chapter(text, exhibits)
     entries = _list_entries(book.parts, number_chapters(inspection), dialect)
-    shown = {
-        "entries": entries,
-        "lists": [_list_exhibits(kind, exhibits, dialect) for kind in _LISTS],
-        "pages": page_list,
-        "cover": f"{_TEXT}/cover.xhtml" in members,
-    }
+    shown = {"entries": entries, "cover": f"{_TEXT}/cover.xhtml" in members}
     members[f"{_ROOT}/nav.xhtml"] = _write_contents("epub_contents.xhtml", config, shown)
     members[f"{_ROOT}/toc.ncx"] = _write_contents("epub_toc.ncx", config, shown)
     texts = [members[f"{_TEXT}/{name}"] for name in dialect.files.values()]
     members[f"{_ROOT}/content.opf"] = _finish_package(
         members[f"{_ROOT}/content.opf"],
         edition,
-        _Access.read(texts, members, len(page_list)),
+        _Access.read(texts),
         {name for name in dialect.files.values() if b"<math" in members[f"{_TEXT}/{name}"]},
     )
     return _pack(members, edition.date)
-
-
-def _list_exhibits(
-    kind: Kind, exhibits: Mapping[str, Exhibit], dialect: EpubDialect
-) -> tuple[str, str, list[Entry]]:
-    """The list of the tables or of the figures: what it is called, and its lines."""
-    lines = [
-        Entry(f"{e.number} {e.title}", f"text/{dialect.files[e.chapter]}#{quote_fragment(name)}")
-        for name, e in exhibits.items()
-        if e.kind == kind
-    ]
-    return (*_LISTS[kind], lines)
 
 
 def _finish_chapter(
@@ -453,20 +407,16 @@ class _Access:
 
     images: int
     described: int
-    moving: bool
-    pages: int
-    """Pages of the PDF that have a mark."""
 
     @classmethod
-    def read(cls, texts: Iterable[bytes], members: Mapping[str, bytes], pages: int) -> _Access:
+    def read(cls, texts: Iterable[bytes]) -> _Access:
         images = [
             image
             for text in texts
             for image in etree.fromstring(text).iter("{http://www.w3.org/1999/xhtml}img")
         ]
         described = sum(bool((image.get("alt") or "").strip()) for image in images)
-        moving = any(_may_move(name, content) for name, content in members.items())
-        return cls(len(images), described, moving, pages)
+        return cls(len(images), described)
 
     @property
     def is_readable_without_sight(self) -> bool:
@@ -482,44 +432,19 @@ class _Access:
         for feature in ("displayTransformability", "readingOrder", "structuralNavigation"):
             yield "accessibilityFeature", feature
         yield "accessibilityFeature", "tableOfContents"
-        if self.pages:
-            yield "accessibilityFeature", "pageNavigation"
-            yield "accessibilityFeature", "pageBreakMarkers"
         if self.images and self.is_readable_without_sight:
             yield "accessibilityFeature", "alternativeText"
-        # Whether what moves also flashes is not known.
-        yield "accessibilityHazard", "unknown" if self.moving else "none"
+        # An image may move; whether it flashes is not known.
+        yield "accessibilityHazard", "unknown" if self.images else "none"
         yield "accessibilitySummary", self._summarise()
 
     def _summarise(self) -> str:
         text = "Text that can be resized, with headings and contents."
-        if self.pages:
-            text += (
-                " Page numbers are those of the PDF of this edition, each at the first heading,"
-                " table, figure or block of code of its page."
-            )
         if not self.images:
             return f"{text} The book shows no images."
         if self.is_readable_without_sight:
             return f"{text} Each of its {self.images} images has a description."
         return f"{text} {self.described} of its {self.images} images have a description."
-
-
-_MOVES = re.compile(
-    rb"<(?:\w+:)?(?:animate|set|script|foreignObject)|animation|@keyframes|transition"
-)
-
-
-def _may_move(name: str, content: bytes) -> bool:
-    """Whether an image is, or may be, a moving one."""
-    match name.rpartition(".")[2].lower():
-        case "svg":
-            return _MOVES.search(content) is not None
-        case "gif" | "png" | "webp":
-            with Image.open(io.BytesIO(content)) as image:
-                return bool(getattr(image, "is_animated", False))
-        case _:
-            return False
 
 
 def _finish_package(
@@ -538,9 +463,6 @@ def _finish_package(
     )
     claims = [*access.list_claims(), *([("version", version)] if version else [])]
     properties = [(f"schema:{name}", value) for name, value in claims]
-    if access.pages:
-        identifier = metadata.findtext(f"{_DC}identifier")
-        properties.append(("pageBreakSource", f"{identifier} (PDF, edition {edition.name})"))
     for name, value in properties:
         meta = etree.SubElement(metadata, f"{_OPF}meta", {"property": name})
         meta.text = value

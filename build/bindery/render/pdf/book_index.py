@@ -2,9 +2,8 @@
 
 Terms are those of the glossary, if the book has one, words in italics where they are explained,
 and abbreviations with their long form. Names are words that look like one and occur in several
-sections: abbreviations, products, programs, environment variables. Topics are short headings and
-words in bold that the text uses elsewhere. Not every occurrence is listed: the place of the
-explanation, headings, and the sections that use it most.
+sections: abbreviations, products, programs, environment variables. Not every occurrence is listed:
+the place of the explanation, headings, and the sections that use it most.
 """
 
 from __future__ import annotations
@@ -38,14 +37,11 @@ _FEWEST_SUBJECTS = 5
 _TEXT = frozenset(("p", "li", "dt", "dd"))
 _TEXT_AND_CELLS = _TEXT | {"td"}
 _CODE = frozenset(("code", "kbd", "samp"))
-_TITLES = frozenset(("a", "em", "i", "cite"))
-"""Elements whose words may be the title of something, with capitals that say nothing."""
 _BREAK = " \0 "
 _LETTERS = re.compile(r"(?<![\w./-])[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*(?![\w/-])")
 _PART_OF_NAME = re.compile(
     r"[A-Za-z]*[A-Z][A-Za-z0-9]*[A-Z][A-Za-z0-9]*|[A-Z]+\d{2,}[A-Z]*|[A-Z]+\d+"
 )
-_PROPER = re.compile(r"(?<=[a-z,;] )[A-Z][a-z]+(?: [A-Z][A-Za-z]+){0,2}(?![\w-])")
 _VARIABLE = re.compile(r"([A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+)(?:=.*)?")
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9]*(?:(?:[._]|-(?!-))[a-z0-9]+)+(?:\(\))?")
 _PROGRAM = re.compile(r"([a-z][a-z0-9_-]*) +(?:[a-z]+ +)?--?[A-Za-z]")
@@ -71,19 +67,6 @@ _FEWEST_SECTIONS = 3
 _COMMON_SHARE, _FEWEST_CHAPTERS = 4 / 5, 8
 """A name that more of the chapters have than this is what the book is about; in a book of fewer
 chapters that cannot be said."""
-_JOINT = re.compile(r"[:,;]? (?:and|or|against|with|of|for|to|in|on) |[:,;] ")
-"""What joins the topics of a heading."""
-_SHORTEST_TOPIC = 7
-"""Letters of a topic of one word."""
-_NO_TOPICS = frozenset(
-    "another be before else everybody everything exactly five first four how last later leaving"
-    " looking make need needs new nobody often old other others outside read related short show"
-    " somebody something three today together tomorrow too up very whole without write wrong"
-    " yourself".split()
-)
-"""Words of headings that are sentences or say nothing by themselves."""
-_NOUN_CAPITALS = ("de", "lb")
-"""Languages that write nouns like names."""
 
 _MAIN = ' class="main"'
 
@@ -130,9 +113,8 @@ def collect_index(root: Element, tools: Iterable[str], glossary: str) -> list[Su
     appended = {n for n, s in enumerate(sections) if "appended" in s.get("class", "").split()}
     in_text = [block for block in blocks if block.chapter not in appended]
     terms = _list_explained(in_text, paths.index(glossary) if glossary in paths else None)
-    has_names = not (root.get("lang") or "").startswith(_NOUN_CAPITALS)
     kept: dict[str, Found] = {}
-    for entry in (*_index_tools(blocks, tools), *_index_terms(in_text, terms, tools, has_names)):
+    for entry in (*_index_tools(blocks, tools), *_index_terms(in_text, terms, tools)):
         kept.setdefault(entry[0].name.casefold(), entry)
     found = list(kept.values())
     if len(found) < _FEWEST_SUBJECTS:
@@ -236,7 +218,6 @@ def _index_terms(
     blocks: Sequence[_Block],
     explained: Mapping[Words, _Term],
     tools: frozenset[str],
-    has_names: bool,
 ) -> Iterator[Found]:
     explained_uses = _find_uses(blocks, explained)
     chosen: set[Words] = set()
@@ -246,23 +227,13 @@ def _index_terms(
         if term.is_sure or len({other.text for other in others}) > 1:
             chosen.add(words)
             yield term.subject, _choose_places(others, term.main)
-    names = {w: n for w, n in _list_names(blocks, has_names).items() if w not in chosen}
+    names = {w: n for w, n in _list_names(blocks).items() if w not in chosen}
     uses = _find_uses(blocks, names, frozenset(("pre",)))
     for words, name in names.items():
         if where := uses[words]:
             main = _find_main(name, words, where)
             yield Subject(name), _choose_places([b for b in where if b is not main], main)
     yield from _index_codes(blocks, tools)
-    topics = {
-        w: term for w, term in _list_topics(blocks).items() if w not in chosen and w not in names
-    }
-    uses = _find_uses(blocks, topics)
-    count = len({block.chapter for block in blocks})
-    for words, term in topics.items():
-        others = [other for other in uses[words] if other is not term.main]
-        is_spread = len({other.section for other in others}) >= _FEWEST_SECTIONS - 1
-        if is_spread and not _is_common({other.chapter for other in others}, count):
-            yield term.subject, _choose_places(others, term.main)
 
 
 def _list_explained(blocks: Sequence[_Block], glossary: int | None) -> dict[Words, _Term]:
@@ -339,7 +310,7 @@ def _find_long_form(letters: str, before: str) -> str:
 # --- names ---
 
 
-def _list_names(blocks: Sequence[_Block], has_names: bool) -> dict[Words, str]:
+def _list_names(blocks: Sequence[_Block]) -> dict[Words, str]:
     """What is written like a name in several sections of the text, by its words."""
     forms: dict[Words, Counter[str]] = defaultdict(Counter)
     sections: dict[Words, set[int]] = defaultdict(set)
@@ -353,9 +324,6 @@ def _list_names(blocks: Sequence[_Block], has_names: bool) -> dict[Words, str]:
         text = _read_text(block.element, _CODE | _PASSED_OVER | {"sup"})
         small.update(re.findall(r"(?<![\w-])[a-z]+(?![\w-])", text))
         found = [name for name in _LETTERS.findall(text) if _is_name(name)]
-        if has_names and not is_heading:
-            plain = _read_text(block.element, _CODE | _PASSED_OVER | _TITLES | {"sup"})
-            found += [name for name in _PROPER.findall(plain) if not _is_name(name)]
         for name in found:
             words = _split(name)
             forms[words][name] += 1
@@ -428,43 +396,6 @@ def _index_codes(blocks: Sequence[_Block], tools: frozenset[str]) -> Iterator[Fo
         is_spread = len({block.section for block in where}) >= fewest
         if is_spread and not _is_common({block.chapter for block in where}, count):
             yield Subject(name, is_code=True), _choose_places(where, None)
-
-
-# --- topics ---
-
-
-def _list_topics(blocks: Sequence[_Block]) -> dict[Words, _Term]:
-    """Short headings that one chapter has, and words in bold; the text has to use them too."""
-    topics: dict[Words, _Term] = {}
-    homes: dict[Words, set[int]] = defaultdict(set)
-    for block in blocks:
-        is_heading = block.element.tag in _HEADINGS
-        if not is_heading and block.element.tag not in _TEXT:
-            continue
-        if is_heading:
-            parts = [part for part in _JOINT.split(block.text) if part]
-            names = parts if len(parts) == 1 else [part for part in parts if " " in part.strip()]
-        else:
-            shown = ("".join(element.itertext()) for element in block.element.iter("strong"))
-            names = [name for name in shown if " " in name and name.rstrip()[-1] not in ".!?"]
-        for name in (name.strip(" .,:;()?") for name in names):
-            words = _split(name)
-            if _is_topic(name, words):
-                homes[words].add(block.chapter)
-                topics.setdefault(words, _Term(Subject(_lower_first(name)), block))
-    return {words: term for words, term in topics.items() if len(homes[words]) == 1}
-
-
-def _is_topic(name: str, words: Words) -> bool:
-    is_short = 0 < len(words) <= _LONGEST_TERM - 1 and all(
-        character.isalpha() or character in " -" for character in name
-    )
-    is_plain = (_SMALL_WORDS | _NO_TOPICS).isdisjoint(word.casefold() for word in name.split())
-    return is_short and is_plain and (len(words) > 1 or len(words[0]) >= _SHORTEST_TOPIC)
-
-
-def _lower_first(name: str) -> str:
-    return name if name[1:] != name[1:].lower() else name[0].lower() + name[1:]
 
 
 # --- places ---

@@ -68,7 +68,7 @@ class JoinedDialect:
         web_titles: Mapping[str, str] = NO_TITLES,
     ) -> Mapping[str, str]:
         """The text of each chapter as XHTML, by its path."""
-        additions = write_additions(inspection, self.edition, self, folds=False)
+        additions = write_additions(inspection, self, folds=False)
         bodies = {}
         for chapter in inspection.book.chapters:
             progress(chapter.title)

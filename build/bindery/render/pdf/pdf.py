@@ -31,7 +31,7 @@ from bindery.render.addresses import make_prefixes
 from bindery.render.completeness import Proof
 from bindery.render.frames import fill_frame
 from bindery.render.images import Prepared, gather_images, list_images
-from bindery.render.numbering import Exhibit, Kind, number_chapters
+from bindery.render.numbering import Exhibit, number_chapters
 from bindery.render.pdf.book_index import Subject, collect_index, write_index
 from bindery.render.pdf.dressing import dress
 from bindery.render.pdf.joined import JoinedDialect
@@ -55,16 +55,11 @@ Progress = Callable[[str], None]
 _CHARACTERS_OF_PAGE = 1500
 """Characters of text that fill a page, or fewer: a number that has more digits than the pages
 costs a space beside it, and one that has less a second layout."""
-_LISTS: Mapping[Kind, tuple[str, str]] = {
-    "table": ("tables.", "Tables"),
-    "figure": ("figures.", "Figures"),
-}
-"""Id and title of the list of each kind of exhibit."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A line of a list: where it leads, its title, and the number before it."""
+    """A line of the contents: where it leads, its title, and the number before it."""
 
     id: str
     title: str
@@ -181,7 +176,6 @@ def _join_book(
         edition=edition,
         changes=find_changes_url(config, edition),
         parts=parts,
-        lists=[shown for kind in _LISTS if (shown := _list_exhibits(kind, exhibits))["entries"]],
         cover=f"image:{cover.name}" if cover else "",
         cover_colour=_find_corner_colour(cover) if cover else "",
     )
@@ -260,16 +254,6 @@ def _find_exhibits(
         if exhibit.kind == "table"
         or f'<img id="{escape_attribute(name)}"' in bodies[exhibit.chapter]
     }
-
-
-def _list_exhibits(kind: Kind, exhibits: Mapping[str, Exhibit]) -> Mapping[str, Any]:
-    entries = [
-        _Entry(identifier, exhibit.title, exhibit.number)
-        for identifier, exhibit in exhibits.items()
-        if exhibit.kind == kind
-    ]
-    identifier, title = _LISTS[kind]
-    return {"id": identifier, "title": title, "entries": entries}
 
 
 def _announce_index(root: ElementTree.Element) -> None:

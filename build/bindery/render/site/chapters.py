@@ -35,7 +35,7 @@ def write_texts(
     progress: Progress,
 ) -> Iterator[ChapterText]:
     """The text of each chapter, in reading order."""
-    additions = write_additions(inspection, edition, dialect, folds=True)
+    additions = write_additions(inspection, dialect, folds=True)
     titles = write_titles(inspection)
     days = find_last_changes(inspection.config.root)
     glossary = find_glossary(inspection.book)

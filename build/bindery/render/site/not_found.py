@@ -12,7 +12,7 @@ from bindery.render.site.llms_and_sitemap import find_address
 from bindery.render.site.model import Page, Site
 
 MISSING = "404.html"
-_TITLE = "This page is not here"
+_TITLE = "Page not found"
 
 
 def make_page(site: Site) -> Page:

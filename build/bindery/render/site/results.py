@@ -40,7 +40,7 @@ def write_example(tree: Tree, name: str, record: Record) -> Markup:
         return _write_results(record)
     path = f"{posixpath.dirname(f'{RECORDS_FOLDER}/{name}')}/{record.log}"
     if record.log is None or tree.find_kind(path) != "file":
-        return Markup("<p>The run has left no table.</p>")
+        return Markup("<p>The run left no table.</p>")
     lines = tree.read_bytes(path).decode("utf-8", "replace").rstrip().split("\n")
     more = f"\n({count_noun(len(lines) - _LOG_LINES, 'more line')})"
     text = "\n".join(lines[:_LOG_LINES]) + (more if len(lines) > _LOG_LINES else "")
