@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-import io
-import mmap
+import json
+import os
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -28,32 +28,35 @@ def memory(load_tool: Callable[[str], Any]) -> Any:
     return load_tool(TOOL)
 
 
-def take(size: int) -> mmap.mmap:
-    """So many bytes, written."""
-    block = mmap.mmap(-1, size)
-    for start in range(0, size, mmap.PAGESIZE):
-        block[start] = 1
-    return block
+# A program of its own: the process of the tests has threads that take and give back memory.
+TAKE = """
+import json, mmap
+import see_mem_usage
+see = see_mem_usage.see_memory_usage
+rows = [see("first", reset_peaks=True), see("base")]
+block = mmap.mmap(-1, 32 * 1024**2)
+for start in range(0, len(block), mmap.PAGESIZE):
+    block[start] = 1
+rows.append(see("taken"))
+block.close()
+rows += [see("gone", reset_peaks=True), see("low")]
+print(json.dumps(rows))
+"""
 
 
-def test_memory_that_is_taken_is_seen(memory: Any) -> None:
+def test_memory_that_is_taken_is_seen() -> None:
     """32 MiB written make RSS and PSS grow by 32 MiB; given back they shrink by as much, and the
     peak stays until it is reset."""
-    gc.collect()
-    stream = io.StringIO()
-    memory.see_memory_usage("first", stream=stream, reset_peaks=True)
-    base = memory.see_memory_usage("base", stream=stream)
-    block = take(32 * MIB)
-    taken = memory.see_memory_usage("taken", stream=stream)
-    block.close()
-    gone = memory.see_memory_usage("gone", stream=stream, reset_peaks=True)
-    low = memory.see_memory_usage("low", stream=stream)
+    command = [sys.executable, "-c", TAKE]
+    environ = {**os.environ, "PYTHONPATH": str((SCRIPTS / TOOL).parent)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environ, check=True)
+    _, base, taken, gone, low = json.loads(done.stdout)
     for column in ("rss_growth_bytes", "pss_growth_bytes"):
         assert taken[column] == pytest.approx(32 * MIB, abs=2 * MIB)
         assert gone[column] == pytest.approx(-32 * MIB, abs=2 * MIB)
     assert gone["peak_rss_bytes"] - base["rss_bytes"] >= 28 * MIB
     assert low["peak_rss_bytes"] - base["rss_bytes"] <= 8 * MIB
-    line = stream.getvalue().splitlines()[2]
+    line = done.stderr.splitlines()[2]
     wanted = r"\d\d:\d\d:\d\d taken \| cpu RSS \S+ .iB \(\+3[123](\.\d)? MiB\) PSS .* peak \S+ .iB"
     assert re.fullmatch(wanted, line), line
 
