@@ -234,7 +234,7 @@ DEMO = """def count(limit):
 raise SystemExit(sum(count(10)))
 """
 DEMO_LINES = (1 + 2) + (11 + 2 * 10 + 1)
-"""The script: its start and 2 lines. count(): entered 11 times, 2 lines per number, the loop's end."""
+"""The script: start and 2 lines. count(): entered 11 times, 2 lines per number, the loop's end."""
 
 
 def run_demo() -> int:
