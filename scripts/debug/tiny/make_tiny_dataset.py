@@ -19,16 +19,14 @@ newline more than its text, which pack removes, because editors add one.
 ## How to run
 
     python make_tiny_dataset.py cut --source train.parquet --out tiny
-    python make_tiny_dataset.py cut --hub --source owner/name --out tiny
     python make_tiny_dataset.py unpack --source tiny --out folders
     vi folders/00003/text.txt
     python make_tiny_dataset.py pack --source folders --out edited
     python make_tiny_dataset.py synthesize --kind interleaved --out made_up
 
-It needs datasets (not for --demo). --demo unpacks synthetic records, edits one, and packs them.
-
-A good answer of --demo: `as expected` for each kind, because nothing else has changed. Exit status:
-0 done, 1 something else has changed, 2 wrong use.
+It needs datasets (not for --demo). --demo unpacks synthetic records, edits one, packs them, and
+prints `as expected` where nothing else has changed. Exit status: 0 done, 1 something else has
+changed, 2 wrong use.
 """
 
 from __future__ import annotations
@@ -40,7 +38,6 @@ import random
 import struct
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -54,10 +51,9 @@ from kit.report import Report, Row, format_table, read_json, write_json
 __version__ = "0.2.0"
 
 PROFILES = {"demo": ["--records", "6"], "full": ["--demo", "--records", "100"]}
-UNITS = {"records": "1", "seconds": "s"}
+UNITS = {"records": "1"}
 READERS = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv", ".txt": "text"}
 FEATURES_NAME, RECORD_NAME = "features.json", "record.json"
-IMAGE_SIDE = 8
 IMAGE_ENDINGS = {
     b"\x89PNG": ".png", b"\xff\xd8\xff": ".jpg", b"GIF8": ".gif", b"RIFF": ".webp", b"BM": ".bmp",
     b"II*\0": ".tif", b"MM\0*": ".tif",
@@ -79,10 +75,10 @@ Record = dict[str, Any]
 
 
 def make_image(draw: random.Random) -> bytes:
-    """A small image of random colours, as a BMP file of 24 bits."""
-    size = 3 * IMAGE_SIDE**2
+    """A small image of random colors, as a BMP file of 24 bits."""
+    side, size = 8, 3 * 8 * 8
     file = struct.pack("<2sIHHI", b"BM", 54 + size, 0, 0, 54)
-    form = struct.pack("<IiiHHIIiiII", 40, IMAGE_SIDE, IMAGE_SIDE, 1, 24, 0, size, 0, 0, 0, 0)
+    form = struct.pack("<IiiHHIIiiII", 40, side, side, 1, 24, 0, size, 0, 0, 0, 0)
     return file + form + draw.randbytes(size)
 
 
@@ -92,29 +88,22 @@ def make_records(kind: str, count: int, seed: int, is_repeated: bool) -> list[Re
     for index in range(count):
         number = 0 if is_repeated else index
         draw = random.Random(f"{seed} {number}")
-        image = {"bytes": make_image(draw), "path": None}
+        image, other = ({"bytes": make_image(draw), "path": None} for _ in range(2))
         text = f"record {number}: {draw.choice('red green blue grey'.split())} {draw.random()}"
-        record: Record = {"id": number}
-        if kind == "text":
-            record["text"] = text
-        elif kind == "image-text":
-            record |= {"image": image, "text": text}
-        else:
-            other = {"bytes": make_image(draw), "path": None}
-            record |= {"images": [image, None, other], "texts": [None, text, None]}
-        records.append(record)
+        images, texts = [image, None, other], [None, text, None]
+        values = {"id": number, "image": image, "text": text, "images": images, "texts": texts}
+        records.append({column: values[column] for column in FEATURES[kind]})
     return records
 
 
-def has_type(feature: Any, *kinds: str) -> bool:
-    """True if a column, by its entry in the features, is of one of these types."""
-    return isinstance(feature, dict) and feature.get("_type") in kinds
-
-
-def is_image_list(feature: Any) -> bool:
-    """True if each record has a list of images in this column."""
-    is_list = has_type(feature, "List", "LargeList", "Sequence")
-    return is_list and has_type(feature.get("feature"), "Image")
+def find_kind(feature: Any) -> str:
+    """The type of a column by its entry in the features: `Value`, `Image`, `images` for a list of
+    images, and others."""
+    if not isinstance(feature, dict):
+        return ""
+    kind = str(feature.get("_type", ""))
+    is_list = kind in ("List", "LargeList", "Sequence")
+    return "images" if is_list and find_kind(feature["feature"]) == "Image" else kind
 
 
 def unpack_records(folder: Path, records: Iterable[Record], features: Mapping[str, Any]) -> None:
@@ -137,16 +126,16 @@ def unpack_value(home: Path, name: str, value: Any, feature: Any) -> Any:
     """Write a text or an image to its own file; the entry of record.json."""
     if value is None:
         return None
-    if is_image_list(feature):
+    if find_kind(feature) == "images":
         part = feature["feature"]
         return [unpack_value(home, f"{name}+{i:04d}", v, part) for i, v in enumerate(value)]
-    if has_type(feature, "Image"):
+    if find_kind(feature) == "Image":
         data = value["bytes"]
         endings = (ending for head, ending in IMAGE_ENDINGS.items() if data.startswith(head))
         file = f"{name}{next(endings, '.bin')}"
         (home / file).write_bytes(data)
         return {"file": file, "path": value["path"]}
-    if has_type(feature, "Value") and isinstance(value, str):
+    if find_kind(feature) == "Value" and isinstance(value, str):
         (home / f"{name}.txt").write_bytes(f"{value}\n".encode())
         return {"file": f"{name}.txt"}
     return value
@@ -170,10 +159,10 @@ def pack_value(home: Path, entry: Any, feature: Any) -> Any:
     """A value from its entry in record.json and the file next to it. Raises UsageError."""
     if entry is None:
         return None
-    if is_image_list(feature):
+    if find_kind(feature) == "images":
         return [pack_value(home, part, feature["feature"]) for part in entry]
-    is_image = has_type(feature, "Image")
-    if not is_image and not (has_type(feature, "Value") and isinstance(entry, dict)):
+    is_image = find_kind(feature) == "Image"
+    if not is_image and not (find_kind(feature) == "Value" and isinstance(entry, dict)):
         return entry
     path = home / Path(entry["file"]).name
     try:
@@ -223,20 +212,16 @@ def load_source(options: argparse.Namespace, cache: str) -> Any:
 
 def list_records(dataset: Any) -> list[Record]:
     """All records, with the bytes of their images, also of images in other files."""
-    datasets = import_datasets()
-    features, plain = dataset.features.to_dict(), datasets.Image(decode=False)
-    columns = [name for name in features if has_type(features[name], "Image")]
-    lists = [name for name in features if is_image_list(features[name])]
-    for name in columns + lists:
-        dataset = dataset.cast_column(name, plain if name in columns else datasets.List(plain))
-    records = [dict(record) for record in dataset]
+    features = dataset.features.to_dict()
+    records: list[Record] = dataset.with_format("arrow")[:].to_pylist()
     for record in records:
-        images = [record[name] for name in columns]
-        images += [image for name in lists for image in record[name] or []]
-        for image in images:
-            if image and image["bytes"] is None:
-                path = Path(image["path"])
-                image |= {"bytes": path.read_bytes(), "path": path.name}
+        for name, feature in features.items():
+            kind = find_kind(feature)
+            images = [record[name]] if kind == "Image" else record[name] if kind == "images" else []
+            for image in images or []:
+                if image and image["bytes"] is None:
+                    path = Path(image["path"])
+                    image |= {"bytes": path.read_bytes(), "path": path.name}
     return records
 
 
@@ -253,35 +238,42 @@ def save_dataset(folder: Path, records: Sequence[Record], features: Mapping[str,
     made.save_to_disk(str(folder))
 
 
-def run_action(options: argparse.Namespace, folder: Path) -> Row:
+def run_action(options: argparse.Namespace) -> Row:
     """Do what the command line asks for in a new folder; its row."""
-    kind = "of the source"
-    with tempfile.TemporaryDirectory() as cache:
+    kind, place = "of the source", options.out.absolute().parent
+    with tempfile.TemporaryDirectory(dir=place, prefix=".partial-") as partial:
         if options.action == "pack":
             records, features = pack_records(Path(options.source))
         elif options.action == "synthesize":
             kind, features = options.kind, FEATURES[options.kind]
             records = make_records(kind, options.records, options.seed, options.repeat)
         else:
-            dataset = load_source(options, cache)
+            dataset = load_source(options, f"{partial}/cache")
             if options.action == "cut":
                 count = min(options.records, len(dataset))
                 # In memory: nothing is written to the folder of the source.
                 order = dataset.shuffle(seed=options.seed, keep_in_memory=True)
                 dataset = order.select(range(count), keep_in_memory=True)
             records, features = list_records(dataset), dataset.features.to_dict()
+        folder = Path(partial, "made")
+        folder.mkdir()
         write = unpack_records if options.action == "unpack" else save_dataset
         write(folder, records, features)
+        folder.rename(options.out)
     return {"kind": kind, "step": options.action, "records": len(records), "verdict": "done"}
 
 
-def run_demo(kind: str, options: argparse.Namespace, folder: Path) -> Row:
+def run_demo(kind: str, options: argparse.Namespace) -> Row:
     """Unpack synthetic records, edit the first, pack them, and compare; a row."""
-    records = make_records(kind, options.records, options.seed, False)
-    unpack_records(folder, records, FEATURES[kind])
-    path = folder / "00000" / RECORD_NAME
-    path.write_text(json.dumps({**json.loads(path.read_text()), "id": -1}))
-    is_right = pack_records(folder) == ([{**records[0], "id": -1}, *records[1:]], FEATURES[kind])
+    records, features = make_records(kind, options.records, options.seed, False), FEATURES[kind]
+    with tempfile.TemporaryDirectory() as folder:
+        unpack_records(Path(folder), records, features)
+        path = Path(folder, "00000", RECORD_NAME)
+        path.write_text(json.dumps({**json.loads(path.read_text()), "id": -1}))
+        is_right = pack_records(Path(folder)) == (
+            [{**records[0], "id": -1}, *records[1:]],
+            features,
+        )
     verdict = "as expected" if is_right else "something else has changed"
     return {"kind": kind, "step": "unpack, edit, pack", "records": len(records), "verdict": verdict}
 
@@ -314,18 +306,10 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.demo and (not options.out or options.out.exists()):
         raise UsageError("--out: name a new folder")
     report = Report("make_tiny_dataset", __version__, 1, UNITS, options.json)
-    for kind in FEATURES if options.demo else ("",):
-        began = time.monotonic()
-        place = None if options.demo else options.out.absolute().parent
-        with tempfile.TemporaryDirectory(dir=place, prefix=".partial-") as name:
-            folder = Path(name, "made")
-            folder.mkdir()
-            if options.demo:
-                row = run_demo(kind, options, folder)
-            else:
-                row = run_action(options, folder)
-                folder.rename(options.out)
-        report.rows.append(row | {"seconds": round(time.monotonic() - began, 3)})
+    if options.demo:
+        report.rows = [run_demo(kind, options) for kind in FEATURES]
+    else:
+        report.rows = [run_action(options)]
     report.complete = True
     print(format_table(list(report.rows[0]), [list(row.values()) for row in report.rows]))
     report.save()
