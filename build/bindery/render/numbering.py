@@ -8,7 +8,6 @@ front, and those that have no file are its appendix.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,14 +23,12 @@ Kind = Literal["table", "figure"]
 
 _NOUNS: Mapping[Kind, str] = {"table": "Table", "figure": "Figure"}
 _AROUND_IMAGES = frozenset(("a", "br", "center", "div", "figure", "p", "picture", "source", "span"))
-_SHORTEST_CLAUSE, _LONGEST_TITLE = 24, 110
-_END_OF_SENTENCE = re.compile(r"(?<=[^\s.][.!?])\s")
-_CLAUSE = re.compile(r"[,;:] ")
 
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """A numbered table or figure. `slug` is its id in the inventory of its chapter."""
+    """A numbered table or figure. `slug` is its id in the inventory of its chapter; the title is
+    empty where it would repeat the heading above."""
 
     kind: Kind
     chapter: str
@@ -69,9 +66,7 @@ def list_exhibits(inspection: Inspection) -> tuple[Exhibit, ...]:
     """The tables and figures of a book in reading order.
 
     A title is that of the view that gave the exhibit, else the author's own: the caption of a
-    table of raw HTML, or the title of an image. Without one it is the heading above the
-    exhibit; for an image the first sentence of its text goes behind the heading, if both fit on a
-    line.
+    table of raw HTML, or the title of an image. One that repeats the heading above is left out.
     """
     numbers = number_chapters(inspection)
     counts: Counter[tuple[Kind, str]] = Counter()
@@ -88,22 +83,6 @@ def list_exhibits(inspection: Inspection) -> tuple[Exhibit, ...]:
 
 def _fold(title: str) -> str:
     return " ".join(title.split()).casefold()
-
-
-def _read_sentence(text: str) -> str:
-    return _END_OF_SENTENCE.split(" ".join(text.split()), maxsplit=1)[0].rstrip(".;:")
-
-
-def shorten_text(text: str) -> str:
-    """The beginning of a text, fit for a caption: its first sentence, or as many of its clauses
-    as fit on a line."""
-    first = _read_sentence(text)
-    if len(first) <= _LONGEST_TITLE:
-        return first
-    clauses = [m.start() for m in _CLAUSE.finditer(first, _SHORTEST_CLAUSE, _LONGEST_TITLE)]
-    if clauses:
-        return first[: clauses[-1]]
-    return f"{first[:_LONGEST_TITLE].rpartition(' ')[0] or first[:_LONGEST_TITLE]}\u2026"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,28 +159,15 @@ class _Reader:
                     return
         shown = [i for i in images if isinstance(self._resolved.find_target(i.link), ToFile)]
         if shown:
-            title = self._find_title(place, shown[0].title, shown[0].link.text)
-            yield "figure", shown[0].slug, title
+            yield "figure", shown[0].slug, self._find_title(place, shown[0].title)
 
-    def _find_title(self, token: Token, own: str = "", alt: str = "") -> str:
+    def _find_title(self, token: Token, own: str = "") -> str:
         line = token.map[0] + 1 if token.map else 0
         views = self._inspection.evidence.views
         for region in self._regions:
             if region.opening.line < line < region.closing.line and region.name in views:
-                return views[region.name].title
-        return own or _add_sentence(self._heading, alt)
-
-
-def _add_sentence(heading: str, alt: str) -> str:
-    """A heading and what the text of an image says first, where that fits on a line. A single
-    word says nothing: it is the name of the file more often than not."""
-    sentence = _read_sentence(alt)
-    if " " not in sentence or _fold(sentence) in _fold(heading):
-        return heading
-    if _fold(heading) in _fold(sentence):
-        return shorten_text(alt)
-    both = f"{heading}: {sentence}"
-    return both if len(both) <= _LONGEST_TITLE else heading
+                own = views[region.name].title
+        return "" if _fold(own) == _fold(self._heading) else own
 
 
 def _read_caption(pieces: Sequence[Piece], index: int) -> str:

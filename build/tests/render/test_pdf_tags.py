@@ -115,7 +115,7 @@ def test_tags_say_what_things_are(hard: Path) -> None:
         assert captioned == {"Table", "Div"}
         assert tags.find("TOCI")
     assert scopes[:4] == ["/Column", "/Column", "/Row", "/Row"]
-    assert texts == ["Far too deep", "A square", "One", "Two"]
+    assert texts == ["Figure 1.1", "A square", "One", "Two"]
     assert levels[:3] == ["H1", "H1", "H2"]  # contents, the chapter, its heading
 
 

@@ -76,6 +76,8 @@ def test_a_table_says_that_it_goes_on(page: Any) -> None:
     page.wait_for_selector(".table[data-goes-on]")
     assert read_marks(page, 0) == (False, True)
     assert read_marks(page, 1) == (False, False)
+    fits = "(box) => [box.matches('[data-fits]'), box.scrollHeight - box.clientHeight]"
+    assert page.locator(".table").nth(1).evaluate(fits) == [True, 0]  # it scrolls with the page
     box = page.locator(".table").first
     box.evaluate("(box) => { box.scrollLeft = 60; }")
     page.wait_for_selector(".table[data-scrolled]")

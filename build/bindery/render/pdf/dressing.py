@@ -72,7 +72,7 @@ def _name_part(section: Any) -> None:
 
 def _caption(element: Any, exhibit: Exhibit) -> None:
     if element.tag == "img" and not element.get("alt"):
-        element.set("alt", exhibit.title)
+        element.set("alt", exhibit.title or exhibit.label)
     caption = caption_exhibit(element, exhibit)
     if caption is None:
         return

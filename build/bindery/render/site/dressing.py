@@ -46,7 +46,7 @@ class DressedText:
             caption_exhibit(element, exhibit)
             box = element.getparent()
             if element.tag == f"{_XHTML}table" and box.get("role") == "region":
-                box.set("aria-label", f"{exhibit.label}: {exhibit.title}")
+                box.set("aria-label", f"{exhibit.label}: {exhibit.title}".removesuffix(": "))
 
     def mark_tables(self) -> None:
         """Mark tables whose rows begin with short names, which stay on a line, and the notes below

@@ -51,7 +51,8 @@ def caption_exhibit(element: Any, exhibit: Exhibit) -> Any:
         caption, title = etree.Element(_like(element, name)), exhibit.title
         holder.insert(position, caption)
     label = etree.Element(_like(element, "span"), {"class": "label"})
-    label.text, label.tail = exhibit.label, f" {title or (caption.text or '').lstrip()}"
+    title = title or (caption.text or "").lstrip()
+    label.text, label.tail = exhibit.label, f" {title}" if title or len(caption) else None
     caption.text = None
     caption.insert(0, label)
     return caption

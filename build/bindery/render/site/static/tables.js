@@ -80,6 +80,7 @@
     if (beyond > FAR * box.clientWidth) box.toggleAttribute("data-wide", true);
     box.toggleAttribute("data-scrolled", box.scrollLeft > 1);
     box.toggleAttribute("data-goes-on", beyond > 1);
+    box.toggleAttribute("data-fits", box.scrollWidth <= box.clientWidth + 1);
   }
 
   const sizes = new ResizeObserver((entries) => {
