@@ -148,7 +148,6 @@ RULES = (
 )
 # Heading -> columns.
 TABLE = {
-    "GPU": ["gpu"],
     "model": ["model"],
     "VBIOS": ["vbios"],
     "ECC u/c": ["ecc_uncorrectable_volatile", "ecc_correctable_volatile"],
@@ -455,13 +454,13 @@ def print_gpus(rows: Sequence[Row]) -> None:
     """Print the table, a row per GPU."""
     cells = []
     for row in rows:
-        values = {**row, "gpu": f"{row['node']} {row['gpu']}"}
-        values["xids"] = f"SXid {row['sxids']}" if row["sxids"] else row["xids"]
+        values = {**row, "xids": f"SXid {row['sxids']}" if row["sxids"] else row["xids"]}
         texts = [
             ["-" if values[c] is None else str(values[c]) for c in cs] for cs in TABLE.values()
         ]
-        cells.append(["-" if set(parts) == {"-"} else "/".join(parts) or "none" for parts in texts])
-    print(format_table(list(TABLE), cells))
+        shown = ["-" if set(parts) == {"-"} else "/".join(parts) or "none" for parts in texts]
+        cells.append([f"{row['node']} {row['gpu']}", *shown])
+    print(format_table(["GPU", *TABLE], cells))
 
 
 def build_parser() -> Parser:

@@ -32,10 +32,8 @@ numbers and text are accepted.
     # and when it hangs
     touch /shared/fr/dump_now
 
-## A good answer
-
-Of `play`: the recorder and DETAIL name every fault, the barrier only the missing rank. Of `read`:
-`no rank differs`, or the rank, its collective and its line of code.
+A good answer of `play`: the recorder and DETAIL name every fault, the barrier only the missing
+rank. Of `read`: `no rank differs`, or the rank, its collective and its line of code.
 
 Exit status: 0 each fault was named as it should be, or no rank differs; 1 not so; 2 wrong use.
 """

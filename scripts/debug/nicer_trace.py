@@ -14,7 +14,7 @@ of the file is the line that ran.
     12:03:11 r3 4711 line  mypkg.model:42         x = self.a(x)
 
 The columns are time, rank (if a launcher set one), process (`4711/4713` in a thread) and event. The
-line of a call is that of the definition; a generator that goes on is a call too.
+line of a call is that of the definition. A generator that goes on is a call too.
 
 ## What is traced
 
@@ -30,7 +30,6 @@ some microseconds. No debugger or coverage tool can work at the same time (sys.s
     python nicer_trace.py -m mypkg.train --lr 1e-4
     # a file per process in traces/, named trace.HOST.RANK.PID.txt, of some ranks of a job
     torchrun --nproc-per-node 8 nicer_trace.py --ranks 0,7 --quiet --log-dir traces train.py
-    # Slurm
     srun python nicer_trace.py --log-dir /shared/traces --quiet train.py
 
 In a program, copy this file next to it:
@@ -39,15 +38,10 @@ In a program, copy this file next to it:
 
     with Tracer(packages_to_include=["mypkg"], log_dir="traces"):
         step()
-    Tracer(packages_to_include=["mypkg"]).runfunc(main, 1, lr=2)
 
-## A good answer
-
-The same lines on all ranks up to the one where they diverge: `diff` two files with the first three
-columns cut off. For a hang, `tail -n 1` of each file.
-
-The exit status is that of the program; 2 for wrong use. Exit status of --demo: 0 every line of a
-small program was traced, 1 not.
+A good answer: the same lines on all ranks up to the one where they diverge. For a hang, `tail -n 1`
+of each file. The exit status is that of the program; 2 for wrong use. Exit status of --demo: 0
+every line of a small program was traced, 1 not.
 """
 
 from __future__ import annotations
@@ -67,7 +61,7 @@ import tempfile
 import threading
 import time
 import tokenize  # noqa: F401 - linecache would import it in the middle of an import of the program
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, TextIO
@@ -88,15 +82,16 @@ def read_rank() -> str | None:
 
 def is_installed(file: str) -> bool:
     """True for Python's library, installed packages, and code without a file."""
-    is_package = re.search(r"[/\\](site|dist)-packages[/\\]", file)
-    return file.startswith(("<", *LIBRARY)) or is_package is not None
+    return (
+        file.startswith(("<", *LIBRARY)) or re.search(r"/(site|dist)-packages/", file) is not None
+    )
 
 
 class Tracer:
     """Writes a line for each call and each line that a program runs.
 
-    A context manager, or `runfunc(function, *arguments)`. Lines go to `stream` (stderr) unless
-    `quiet`, and with `log_dir` to a file per process. Raises OSError where that cannot be opened.
+    A context manager. Lines go to `stream` (stderr) unless `quiet`, and with `log_dir` to a file
+    per process. Raises OSError where that cannot be opened.
     """
 
     def __init__(
@@ -111,8 +106,7 @@ class Tracer:
         self.log_dir = Path(log_dir).absolute() if log_dir else None
         self.stream = None if quiet else stream or sys.stderr
         self.lines = 0
-        self.problem: str | None = None
-        """Why the trace ended early, if it did."""
+        self.problem: str | None = None  # why the trace ended early, if it did
         self.is_active = False
         self.file: int | None = None
         # By id, because equal code objects may come from different files; the code object is kept,
@@ -138,9 +132,7 @@ class Tracer:
         sys.settrace(self._trace)
 
     def stop(self) -> None:
-        """End the trace and close the file; a second call does nothing."""
-        if not self.is_active:
-            return
+        """End the trace and close the file."""
         self.is_active = False
         threading.settrace(None)
         sys.settrace(None)
@@ -154,11 +146,6 @@ class Tracer:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-    def runfunc(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
-        """Trace one call; what it returns."""
-        with self:
-            return function(*arguments, **named)
 
     def _enter_process(self) -> None:
         """Name this process and open its file: at the start, and in a forked process."""
@@ -244,16 +231,10 @@ def finish(tracer: Tracer, pid: int) -> None:
 DEMO = """def count(limit):
     for number in range(limit):
         yield number
-def add(values):
-    total = 0
-    for value in values:
-        total += value
-    return total
-raise SystemExit(add(count(10)))
+raise SystemExit(sum(count(10)))
 """
-DEMO_LINES = (1 + 3) + (1 + 1 + 2 * 10 + 1 + 1) + (11 + 2 * 10 + 1)
-"""The script: its start and 3 lines. add(): its call, first line, two lines per number, the end of
-the loop and the return. count(): 11 times entered, two lines per number, the end of the loop."""
+DEMO_LINES = (1 + 2) + (11 + 2 * 10 + 1)
+"""The script: start and 2 lines. count(): entered 11 times, 2 lines per number, the loop's end."""
 
 
 def run_demo() -> int:
@@ -287,7 +268,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--ranks", type=words, metavar="LIST", help="trace only these ranks: 0,7")
     add("--log-dir", "--log_dir", type=Path, metavar="DIR",
         help="write a file trace.HOST.RANK.PID.txt per process")
-    add("--quiet", action="store_true", help="with --log-dir: write nothing to stderr")
+    add("--quiet", action="store_true", help="write no lines to stderr, only to --log-dir")
     add("-m", "--module", action="store_true", help="SCRIPT is the name of a module")
     add("--demo", action="store_true", help="trace a small script and check the lines")
     add("--version", action="version", version=f"nicer_trace {__version__}")
@@ -306,12 +287,9 @@ def main() -> int:
         options.program.pop(0)
     if not options.program:
         parser.error("name the script to run, or use --demo")
-    if options.quiet and not options.log_dir:
-        parser.error("--quiet without --log-dir would show nothing")
     if not options.module and not Path(options.program[0]).is_file():
         parser.error(f"there is no script {options.program[0]}")
-    included, folder = options.packages_to_include, options.log_dir
-    tracer = Tracer(included, log_dir=folder, quiet=options.quiet)
+    tracer = Tracer(options.packages_to_include, log_dir=options.log_dir, quiet=options.quiet)
     is_traced = options.ranks is None or read_rank() in (None, *options.ranks)
     run_program(tracer if is_traced else None, options.program, options.module)
     return 0

@@ -6,8 +6,8 @@
 r"""Can all ranks of all nodes talk to each other, and if not, which one is the reason?
 
 A job that hangs at the start prints nothing for half an hour, and then an error on every rank. This
-tool goes through the same steps with a short `--timeout`, and names the ranks, and where it can the
-nodes, that did not come.
+tool goes through the same steps with a short `--timeout`, and names the ranks and nodes that are
+missing.
 
 ## What each rank does
 
@@ -17,11 +17,10 @@ nodes, that did not come.
 4. `reduction`: an all_reduce of integers, each element of the answer checked.
 5. `barrier`.
 
-Each rank writes how far it is into the store over a connection of its own, with a heartbeat. So
-rank 0 can tell a rank that `never arrived`, one that is `gone` (dead or cut off: no heartbeat), one
-that `hangs` (heartbeat, but it does not enter the step), one that `failed` with an error, and the
-ranks that only `wait` for those in a collective. The seconds of each step show what starting a job
-costs; nothing is benchmarked.
+Each rank writes its progress and a heartbeat into the store. So rank 0 can tell a rank that `never
+arrived`, one that is `gone` (dead or cut off: no heartbeat), one that `hangs` (heartbeat, but it
+does not enter the step), one that `failed` with an error, and the ranks that only `wait` for those
+in a collective. The seconds of each step show what starting a job costs.
 
 ## How to run
 
@@ -39,9 +38,7 @@ costs; nothing is benchmarked.
 Start the ranks directly, as above, where a node may be missing: torchrun waits for all nodes before
 it starts anything.
 
-## A good answer
-
-`all N ranks on M nodes can talk`, exit status 0, within seconds. Otherwise the lines below the
+A good answer: `all N ranks on M nodes can talk`, within seconds. Otherwise the lines below the
 table say which rank is the reason, and what to type next.
 
 Exit status: 0 all ranks can talk; 1 they cannot, an answer is wrong, or versions differ; 2 wrong
@@ -226,8 +223,8 @@ class Link(threading.Thread):
         """On rank 0, the last state of each rank that has arrived."""
         self.heard: dict[int, float] = {}
         """When the heartbeat of a rank was last seen to change."""
-        self.moved: dict[int, float] = {}
-        """When a rank was last seen to finish a step."""
+        self.moved = self.contact
+        """When a rank was last seen to arrive or to finish a step."""
 
     def run(self) -> None:
         """Exchange states until the store is gone."""
@@ -252,7 +249,7 @@ class Link(threading.Thread):
                 if state["beat"] != before["beat"]:
                     self.heard[rank] = time.monotonic()
                 if state["done"] != before["done"]:
-                    self.moved[rank] = time.monotonic()
+                    self.moved = time.monotonic()
                 self.states[rank] = state
 
     def name_verdict(self, rank: int) -> str:
@@ -275,11 +272,8 @@ class Link(threading.Thread):
             verdicts = {rank: self.name_verdict(rank) for rank in range(self.place.size)}
             if set(verdicts.values()) == {"ok"}:
                 return
-            late = time.monotonic() - timeout
-            has_failed = any(
-                verdicts[rank] in ("gone", "failed") or (moved < late and verdicts[rank] != "ok")
-                for rank, moved in list(self.moved.items())
-            )
+            has_failed = not {"gone", "failed"}.isdisjoint(verdicts.values())
+            has_failed |= time.monotonic() - self.moved > timeout
             failed_at = (failed_at or time.monotonic()) if has_failed else None
             if failed_at and time.monotonic() - failed_at > SETTLE_SECONDS:
                 return
@@ -308,20 +302,22 @@ def find_problems(
 ) -> tuple[list[str], list[str]]:
     """What is wrong, and what to type next; only the cause, not the ranks that wait for it."""
     problems, advice = [], []
-    address, port = os.environ["MASTER_ADDR"], os.environ.get("MASTER_PORT", "29500")
+    address, port = find_store()
     if absent := found.get("never arrived"):
         where = f", and no rank of {', '.join(missing)}" if missing else ""
         problems.append(f"{name_ranks(absent)} never arrived within {timeout:g} s{where}")
         probe = f'getent hosts {address}; bash -c "echo > /dev/tcp/{address}/{port}"'
         advice.append(f"ssh {missing[0] if missing else 'THAT_NODE'} '{probe}'")
-    for verdict, what in (("gone", "is gone: dead, stopped or cut off"), ("hangs", "hangs")):
-        for rank in found.get(verdict, [])[:8]:
-            state = states[rank]
-            after = [*state["done"], "its start"][len(state["done"]) - 1]
-            problems.append(f"rank {rank} on {state['host']} {what}, after {after}")
-            command = f"py-spy dump --native --pid {state['pid']}"
-            command = "dmesg -T | tail -n 40" if verdict == "gone" else command
-            advice.append(f"ssh {state['host']} '{command}'")
+    for rank in (found.get("gone", []) + found.get("hangs", []))[:8]:
+        state = states[rank]
+        is_gone = rank in found.get("gone", [])
+        what = "is gone: dead, stopped or cut off" if is_gone else "hangs"
+        after = [*state["done"], "its start"][len(state["done"]) - 1]
+        problems.append(f"rank {rank} on {state['host']} {what}, after {after}")
+        command = (
+            "dmesg -T | tail -n 40" if is_gone else f"py-spy dump --native --pid {state['pid']}"
+        )
+        advice.append(f"ssh {state['host']} '{command}'")
     if not problems:  # otherwise the errors follow from a rank that is not there
         texts = {rank: states[rank]["trouble"] for rank in found.get("failed", [])}
         for text in dict.fromkeys(texts.values()):
@@ -392,16 +388,18 @@ def print_results(link: Link, report: Report, options: argparse.Namespace) -> bo
     return not problems
 
 
+def find_store() -> tuple[str, int]:
+    """Address and port of the store."""
+    return os.environ["MASTER_ADDR"], int(os.environ.get("MASTER_PORT", "29500"))
+
+
 def open_store(torch: Any, place: Place, timeout: float, is_host: bool) -> Any:
     """A connection to the store of rank 0, unless torchrun has one. Raises RuntimeError."""
     by_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    limit = datetime.timedelta(seconds=timeout)
+    hosts_it = is_host and not by_agent
     store = torch.distributed.TCPStore(
-        os.environ["MASTER_ADDR"],
-        int(os.environ.get("MASTER_PORT", "29500")),
-        place.size,
-        is_host and not by_agent,
-        datetime.timedelta(seconds=timeout),
-        wait_for_workers=False,
+        *find_store(), place.size, hosts_it, limit, wait_for_workers=False
     )
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     return torch.distributed.PrefixStore(f"check{attempt}", store)
@@ -411,8 +409,6 @@ def run_rank(place: Place, options: argparse.Namespace, report: Report) -> bool:
     """Check as one of the ranks; True if all can talk."""
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # no stack traces among the findings
     torch = import_torch()
-    where = f"rank {place.rank} on {socket.gethostname()}"
-    address = ":".join((os.environ["MASTER_ADDR"], os.environ.get("MASTER_PORT", "29500")))
     try:
         store = open_store(torch, place, options.timeout, place.rank == 0)
         steps = Steps(options, place, store)
@@ -427,9 +423,11 @@ def run_rank(place: Place, options: argparse.Namespace, report: Report) -> bool:
         store.set("verdict", json.dumps(usable))
         time.sleep(3 * BEAT_SECONDS)  # the others read it from this process
     except RuntimeError as error:
+        address, port = find_store()
+        where = f"rank {place.rank} on {socket.gethostname()}"
         print(
-            f"problem: {where} cannot reach the store of rank 0 at {address}: {first_line(error)}\n"
-            f"next: ip -br addr; getent hosts {address.partition(':')[0]}",
+            f"problem: {where} cannot reach the store of rank 0 at {address}:{port}: "
+            f"{first_line(error)}\nnext: ip -br addr; getent hosts {address}",
             file=sys.stderr,
         )
         return False
@@ -439,8 +437,7 @@ def run_rank(place: Place, options: argparse.Namespace, report: Report) -> bool:
 def injection(text: str) -> str:
     """`die:2:barrier`, `hang:2:reduction` or `absent:1`."""
     if not re.fullmatch(rf"(die|hang):\d+:({'|'.join(STEPS[1:])})|absent:\d+", text):
-        steps = ", ".join(STEPS[1:])
-        raise argparse.ArgumentTypeError(f"'{text}': see --help; the steps are {steps}")
+        raise argparse.ArgumentTypeError(f"'{text}': see --help; steps: {', '.join(STEPS[1:])}")
     return text
 
 

@@ -18,34 +18,27 @@
     detect_overflow(tensor, "after the norm")               # one tensor, anywhere
     count_lost(gradients, torch.float16, scale=2.0**16)     # what a format loses of them
 
-## What is looked at
+The detector reads the smallest and largest absolute value of each module's own weights, arguments
+and return value after its forward: in lists, tuples, dicts and dataclasses, float8 as float32, of
+a DTensor this rank's shard. A batch is one forward of the model, counted from 0. At the first inf
+or nan the run stops with the last frames, oldest first. The message says where the number comes
+from: a weight that was already bad, this module, code between two modules, the data, or with
+`check_gradients` the backward, where an fp16 loss scaler makes an inf now and then normal.
 
-The smallest and largest absolute value of each module's own weights, arguments and return value,
-right after its forward: in lists, tuples, dicts and dataclasses, of float8 as float32, of a DTensor
-this rank's shard. A batch is one forward of the model, counted from 0. At the first inf or nan the
-run stops with the last frames, oldest first, and the message says where the number comes from:
-
-- weight: it was bad before this forward, from the last optimizer step or the checkpoint
-- output: finite numbers went in, so this module produced it
-- input: it was produced between two modules, or is in the data
-- gradient: with `check_gradients`, by order of the backward. With an fp16 loss scaler, an inf now
-  and then is normal.
-
-`low_overhead=True` reads one number per module, when the next batch begins or in debug.check(); it
+`low_overhead=True` reads one number per module, when the next batch begins or in debug.check(). It
 names the first bad module, without its inputs and weights. All frames wait for the device at every
-tensor; `--demo` times both. count_lost multiplies by the loss scale, rounds to the format, and
-counts what became zero, subnormal (fewer digits) or too large.
+tensor; `--demo` times both.
 
 Wrap the model first (DDP, FSDP, activation checkpointing), then attach. torch.compile breaks its
 graphs at hooks: find the fault in eager mode.
 
 ## How to run
 
-    python underflow_overflow.py --demo --dtype float16 --plant blocks.1.mlp.down
+    python underflow_overflow.py --demo           # plant an overflow in a small model, and find it
     python underflow_overflow.py --demo --lost    # what formats lose of gradients, by loss scale
 
-A good answer of the demo: the module with the planted overflow is named. Exit status: 0 done, 1 it
-is not, 2 wrong use.
+A good answer: the module with the planted overflow is named. Exit status: 0 done, 1 it is not, 2
+wrong use.
 """
 
 from __future__ import annotations
@@ -73,22 +66,23 @@ PROFILES = {
     "full": ["--demo"],
     "lost": ["--demo", "--lost", "--device", "cpu"],
 }
-WRAPPERS = {"_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_orig_mod"}
+WRAPPERS = {"module", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_orig_mod"}
+PLANT = "blocks.1.mlp.down"
 LARGE_SHARE = 0.1
 """From this share of its data type's largest number on, a value is marked."""
 
 
 class Reading(NamedTuple):
-    """One tensor: its largest absolute value, None where there is none, and a line about it."""
+    """One tensor: its largest absolute value (0 if it cannot be read), and a line about it."""
 
     name: str
-    abs_max: float | None
+    abs_max: float
     line: str
 
     @property
     def is_bad(self) -> bool:
         """Whether it has an inf or a nan."""
-        return self.abs_max is not None and not math.isfinite(self.abs_max)
+        return not math.isfinite(self.abs_max)
 
 
 class Frame(NamedTuple):
@@ -113,8 +107,7 @@ class Frame(NamedTuple):
 
 
 class NonFiniteDetected(ValueError):
-    """The first bad number, the frames up to it, and the module that produced it, as far as one
-    can tell."""
+    """The first bad number, the frames up to it, and the module that probably produced it."""
 
     def __init__(self, words: str, frames: Iterable[Frame], reading: Reading, maker: str) -> None:
         super().__init__(words)
@@ -134,30 +127,20 @@ def list_tensors(value: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield name, value
     elif isinstance(value, Mapping):
         parts = ((f"[{key}]", part) for key, part in value.items())
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        parts = ((f".{key}", part) for key, part in value._asdict().items())
     elif isinstance(value, list | tuple):
         parts = ((f"[{number}]", part) for number, part in enumerate(value))
     elif dataclasses.is_dataclass(value):
-        names = [field.name for field in dataclasses.fields(value)]
-        parts = ((f".{key}", getattr(value, key, None)) for key in names)
+        parts = ((f".{key}", part) for key, part in vars(value).items())
     for place, part in parts:
         yield from list_tensors(part, name + place)
 
 
 def get_values(tensor: Any) -> Any:
-    """The tensor as something that can be reduced: this rank's shard, dense, no float8."""
-    import torch
-
+    """The tensor as something that can be reduced: this rank's shard, no float8."""
     values = tensor.detach()
     if hasattr(values, "to_local"):  # a DTensor: no rank may wait for others here
         values = values.to_local()
-    if values.is_sparse:
-        values = values.coalesce().values()
-    if values.dtype is torch.bool:
-        return values.to(torch.uint8)
-    is_small = values.dtype.is_floating_point and values.dtype.itemsize == 1
-    return values.to(torch.float32) if is_small else values
+    return values.float() if values.dtype.itemsize == 1 else values
 
 
 def read_tensor(name: str, tensor: Any) -> Reading:
@@ -165,12 +148,9 @@ def read_tensor(name: str, tensor: Any) -> Reading:
     import torch
 
     try:
-        values = get_values(tensor)
-        if values.is_meta or values.numel() == 0:
-            return Reading(name, None, f"{'meta' if values.is_meta else 'empty':>17} {name}")
-        low, high = (float(value) for value in torch.aminmax(values.abs()))
-    except (RuntimeError, TypeError):  # types of 4 bits, for one
-        return Reading(name, None, f"{'cannot be read':>17} {name}")
+        low, high = (float(value) for value in torch.aminmax(get_values(tensor).abs()))
+    except (RuntimeError, TypeError):  # empty, on the meta device, or a type of 4 bits
+        return Reading(name, 0.0, f"{'cannot be read':>17} {name}")
     line = f"{low:.2e} {high:8.2e} {name} {str(tensor.dtype).removeprefix('torch.')}"
     if tensor.dtype.is_floating_point:
         share = high / torch.finfo(tensor.dtype).max
@@ -178,11 +158,11 @@ def read_tensor(name: str, tensor: Any) -> Reading:
     return Reading(name, high, line)
 
 
-def detect_overflow(tensor: Any, name: str, stream: TextIO | None = None) -> bool:
+def detect_overflow(tensor: Any, name: str) -> bool:
     """True if the tensor, or one in a list or dict, has an inf or a nan, which is then printed."""
     bad = [r for r in (read_tensor(*found) for found in list_tensors(tensor, name)) if r.is_bad]
     for reading in bad:
-        print(f"{reading.name} has {reading.abs_max}", file=stream or sys.stderr)
+        print(f"{reading.name} has {reading.abs_max}", file=sys.stderr)
     return bool(bad)
 
 
@@ -246,11 +226,9 @@ class DebugUnderflowOverflow:
         self.peaks: dict[int, Any] = {}
         """Of low_overhead: a number on the device per module, in the order of the forward."""
 
-        is_replica = type(model).__name__ in ("DistributedDataParallel", "DataParallel")
         self.names: list[tuple[str, str]] = []
         self.handles = [model.register_forward_pre_hook(self._begin_batch, prepend=True)]
         for number, (path, module) in enumerate(model.named_modules()):
-            path = path.removeprefix("module").removeprefix(".") if is_replica else path
             name = ".".join(part for part in path.split(".") if part not in WRAPPERS)
             self.names.append((name, type(module).__name__))
             hook = functools.partial(self._after_forward, number)
@@ -288,33 +266,26 @@ class DebugUnderflowOverflow:
     ) -> None:
         if self.is_light:
             self._note_peak(number, output)
-        elif not self.traced or self.batch_number in self.traced:
-            tensors = (
-                *module.named_parameters(recurse=False),
-                *list_tensors(arguments, "input"),
-                *list_tensors(named, "input"),
-                *list_tensors(output, "output"),
-            )
-            if self.checks_gradients:
-                for name, tensor in list_tensors(output, "output"):
-                    if tensor.requires_grad:
-                        tensor.register_hook(
-                            functools.partial(self._after_backward, self.batch_number, number, name)
-                        )
-            self._take(self.batch_number, "forward", number, tensors)
+            return
+        outputs = list(list_tensors(output, "output"))
+        inputs = [*list_tensors(arguments, "input"), *list_tensors(named, "input")]
+        self._take("forward", number, [*module.named_parameters(recurse=False), *inputs, *outputs])
+        for name, tensor in outputs if self.checks_gradients else ():
+            if tensor.requires_grad:
+                tensor.register_hook(functools.partial(self._after_backward, number, name))
 
-    def _after_backward(self, batch: int, number: int, name: str, gradient: Any) -> None:
-        self._take(batch, "backward", number, [(f"gradient of {name}", gradient)])
+    def _after_backward(self, number: int, name: str, gradient: Any) -> None:
+        self._take("backward", number, [(f"gradient of {name}", gradient)])
 
     def _after_accumulation(self, number: int, name: str, weight: Any) -> None:
-        if not self.traced or self.batch_number in self.traced:
-            tensors = [(f"gradient of {name}", weight.grad)]
-            self._take(self.batch_number, "backward", number, tensors)
+        self._after_backward(number, name, weight.grad)
 
-    def _take(self, batch: int, phase: str, number: int, tensors: Iterable[Any]) -> None:
+    def _take(self, phase: str, number: int, tensors: Iterable[tuple[str, Any]]) -> None:
         """Keep a frame; print it if its batch is traced, and judge it if none is."""
+        if self.traced and self.batch_number not in self.traced:
+            return
         readings = tuple(read_tensor(*found) for found in tensors)
-        frame = Frame(batch, phase, *self.names[number], readings)
+        frame = Frame(self.batch_number, phase, *self.names[number], readings)
         self.frames.append(frame)
         if self.traced:
             self._print(frame.format())
@@ -344,9 +315,10 @@ class DebugUnderflowOverflow:
         """Have the device remember the largest value of the outputs; nothing waits for it."""
         import torch
 
-        tensors = [(n, t) for n, t in list_tensors(output, "output") if not self._is_ignored(n)]
         with torch.inference_mode(False), torch.no_grad(), contextlib.suppress(RuntimeError):
-            for tensor in (t for _, t in tensors if t.dtype.is_floating_point and t.numel()):
+            for name, tensor in list_tensors(output, "output"):
+                if self._is_ignored(name) or not tensor.dtype.is_floating_point:
+                    continue
                 # Both let nan pass.
                 peak = torch.linalg.vector_norm(get_values(tensor), math.inf, dtype=torch.float32)
                 self.peaks[number] = torch.maximum(peak, self.peaks.get(number, peak))
@@ -372,21 +344,21 @@ class DebugUnderflowOverflow:
 
 
 def judge_frame(frame: Frame, bad: list[Reading], earlier: list[Frame]) -> tuple[Reading, str, str]:
-    """The reading to name, the module that produced it as far as one can tell, and the cause."""
+    """The reading to name, the module that probably produced it, and the cause."""
     weights = [r for r in bad if not r.name.startswith(("input", "output", "gradient"))]
+    inputs = [r for r in bad if r.name.startswith("input")]
     if weights:
         cause = "it was bad before this forward: look at the last optimizer step or the checkpoint"
         return weights[0], frame.module, cause
-    if frame.phase == "backward":
-        outputs = [f for f in earlier if f.readings[0].name.startswith("gradient of output")]
-        if not bad[0].name.startswith("gradient of output"):
-            return bad[0], frame.module, "its gradient was finite, its own backward produced this"
-        if not outputs or outputs[-1].batch != frame.batch:
+    if bad[0].name.startswith("gradient of output"):
+        gradients = [f for f in earlier if (f.batch, f.phase) == (frame.batch, "backward")]
+        if not gradients:
             return bad[0], frame.module, "the backward begins with it: look at the loss"
-        before = outputs[-1]
+        before = gradients[-1]
         cause = f"still finite at {before.title}: produced in its backward, or after it"
         return bad[0], before.module, cause
-    inputs = [r for r in bad if r.name.startswith("input")]
+    if frame.phase == "backward":
+        return bad[0], frame.module, "its gradient was finite, its own backward produced this"
     if not inputs:
         return bad[0], frame.module, "finite numbers went in, this module produced it"
     if not earlier or earlier[-1][:2] != frame[:2]:
@@ -433,11 +405,11 @@ def time_step(model: Any, step: Callable[[], Any], **hooks: bool) -> float:
     return statistics.median(seconds[1:])
 
 
-def run_demo(plant: str, dtype: Any, model: Any, tokens: Any) -> tuple[list[Any], str]:
+def run_demo(model: Any, tokens: Any) -> tuple[list[Any], str]:
     """Rows of the frames before a planted overflow, and what is wrong with the answer."""
     import torch
 
-    model.to(dtype)
+    model.half()
 
     def step() -> Any:
         model.zero_grad()
@@ -449,19 +421,18 @@ def run_demo(plant: str, dtype: Any, model: Any, tokens: Any) -> tuple[list[Any]
     light, full = (time_step(model, step, low_overhead=light) / plain for light in (True, False))
     text = f"with low_overhead {light:.2g} times, with all frames {full:.2g} times as long"
     print(f"note: a step takes {plain * 1e3:.2g} ms; {text}", file=sys.stderr)
-    weight = model.get_submodule(plant).weight
-    one = torch.eye(*weight.shape) if weight.ndim == 2 else torch.ones(weight.shape)
-    weight.data.copy_(one * torch.finfo(dtype).max)  # finite, and its products are not
+    # The largest finite weight, whose products are not finite.
+    model.get_submodule(PLANT).weight.data.fill_(torch.finfo(torch.float16).max)
     debug = DebugUnderflowOverflow(model, stream=sys.stdout, stop=False)
     step()
-    report = debug.report
+    if debug.report is None or debug.report.maker != PLANT:
+        return [], f"the overflow of {PLANT} was not found"
     rows = [
         {"frame": number, "module": frame.module, "class": frame.kind, "phase": frame.phase,
          "is_bad": any(reading.is_bad for reading in frame.readings)}
-        for number, frame in enumerate(report.frames if report else ())
+        for number, frame in enumerate(debug.report.frames)
     ]  # fmt: skip
-    found = report.maker if report else "nothing"
-    return rows, "" if found == plant else f"planted {plant}, found {found}"
+    return rows, ""
 
 
 def run_lost(model: Any, tokens: Any) -> list[Any]:
@@ -471,13 +442,16 @@ def run_lost(model: Any, tokens: Any) -> list[Any]:
     model(tokens).square().mean().backward()
     gradients = [parameter.grad for parameter in model.parameters()]
     rows = []
+    print("| dtype | scale | zero | subnormal | too large |\n| :-- | --: | --: | --: | --: |")
     for dtype in ("bfloat16", "float16", "float8_e5m2", "float8_e4m3fn"):
         for power in range(-20, 41, 2):
-            lost = count_lost(gradients, getattr(torch, dtype), 2.0**power)
-            shares = {f"{k}_share": n / lost.values for k, n in lost._asdict().items()}
-            del shares["values_share"]
-            row = {"dtype": dtype, "scale": 2.0**power, "scale_power": power}
-            rows.append({**row, "values": lost.values, **shares})
+            values, *lost = count_lost(gradients, getattr(torch, dtype), 2.0**power)
+            zero, subnormal, too_large = (count / values for count in lost)
+            print(f"| {dtype} | 2**{power} | {zero:.2%} | {subnormal:.2%} | {too_large:.2%} |")
+            rows.append(
+                {"dtype": dtype, "scale": 2.0**power, "scale_power": power, "values": values,
+                 "zero_share": zero, "subnormal_share": subnormal, "too_large_share": too_large}
+            )  # fmt: skip
     return rows
 
 
@@ -494,10 +468,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--demo", action="store_true", required=True,
         help="plant an overflow in a small model, and find it")
     add("--lost", action="store_true", help="count what formats lose of the model's gradients")
-    add("--dtype", choices=("float16", "bfloat16", "float32"), default="float16",
-        help="data type of the model (default: float16)")
-    add("--plant", default="blocks.1.mlp.down", metavar="MODULE",
-        help="Linear or LayerNorm that overflows (default: blocks.1.mlp.down)")
     add("--device", help="cuda, xpu, cpu (default: the accelerator, else the CPU)")
     add("--json", type=Path, metavar="PATH", help="write the results as JSON")
     add("--version", action="version", version=f"underflow_overflow {__version__}")
@@ -517,18 +487,8 @@ def main(arguments: list[str] | None = None) -> int:
     kind = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
     device = torch.device(options.device or kind)
     model = build_model().to(device)
-    module = dict(model.named_modules()).get(options.plant)
-    if not isinstance(module, torch.nn.Linear | torch.nn.LayerNorm):
-        parser.error(f"--plant {options.plant}: the model has no Linear or LayerNorm of this name")
     tokens = torch.randint(0, 64, (4, 16), generator=torch.Generator().manual_seed(1)).to(device)
-    problem = ""
-    if options.lost:
-        rows = run_lost(model, tokens)
-        print(f"| {' | '.join(rows[0])} |\n|{' :-- |' * len(rows[0])}")
-        for row in rows:
-            print(f"| {' | '.join(v if v == row['dtype'] else f'{v:.3g}' for v in row.values())} |")
-    else:
-        rows, problem = run_demo(options.plant, getattr(torch, options.dtype), model, tokens)
+    rows, problem = (run_lost(model, tokens), "") if options.lost else run_demo(model, tokens)
     if problem:
         print(f"problem: {problem}", file=sys.stderr)
     if options.json:
@@ -537,7 +497,7 @@ def main(arguments: list[str] | None = None) -> int:
             "tool": "underflow_overflow", "version": __version__, "method": 1, "command": command,
             "started": datetime.datetime.fromtimestamp(began, datetime.UTC).strftime("%FT%TZ"),
             "seconds": round(time.time() - began, 3), "complete": True,
-            "units": {k: "1" for k, v in rows[0].items() if type(v) in (int, float)},
+            "units": {k: "1" for row in rows for k, v in row.items() if type(v) in (int, float)},
             "results": rows, "caveats": [problem] if problem else [],
         }  # fmt: skip
         options.json.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")

@@ -393,10 +393,7 @@ def print_comparisons(comparisons: Sequence[Row]) -> None:
 
 def draw(tables: Sequence[Table], comparisons: Sequence[Row], path: str) -> None:
     """Plot speedup over size, or busbw without a comparison, as SVG or PNG."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure
 
     curves = {f"{one['other']}, {one['placement']}": one["speedups"] for one in comparisons}
     if not comparisons:
@@ -405,7 +402,7 @@ def draw(tables: Sequence[Table], comparisons: Sequence[Row], path: str) -> None
                 rate = row["busbw_bytes_per_second"] or row["algbw_bytes_per_second"] or 0
                 curve = curves.setdefault(f"{table.name}, {row['placement']}", {})
                 curve[row["size_bytes"]] = rate / 1e9
-    figure, axes = pyplot.subplots(figsize=(8, 5))
+    axes = (figure := Figure(figsize=(8, 5))).subplots()
     for name, curve in curves.items():
         axes.plot(curve.keys(), curve.values(), marker="o", label=name)
     label = f"speedup over {comparisons[0]['base']}" if comparisons else "busbw, GB/s"

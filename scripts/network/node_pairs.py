@@ -271,17 +271,14 @@ def finish(report: Report, nodes: int, options: argparse.Namespace, hosts: dict[
 
 def draw(times: dict[Pair, list[float]], nodes: int, path: str) -> None:
     """A heat map of all pairs, as SVG or PNG: the fastest repeat."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
+    from matplotlib.figure import Figure
 
     best = {pair: min(values) for pair, values in times.items()}
     base = find_typical(list(best.values()))
     grid = [[math.nan] * nodes for _ in range(nodes)]
     for (a, b), seconds in best.items():
         grid[a][b] = grid[b][a] = min(seconds / base, 100)
-    figure, axes = pyplot.subplots(figsize=(6.4, 5.2))
+    axes = (figure := Figure(figsize=(6.4, 5.2))).subplots()
     image = axes.imshow(grid, origin="lower", cmap="magma_r", vmin=1)
     figure.colorbar(image, ax=axes, label="time, times the typical pair")
     axes.set(xlabel="node", ylabel="node")

@@ -46,64 +46,43 @@ def make_ring(*calls: str, done: int = 1) -> Ring:
     ]
 
 
-def write_dumps(folder: Path, rings: dict[int, Ring], size: int) -> None:
-    """The rings as dumps of a group of so many ranks."""
-    folder.mkdir(parents=True, exist_ok=True)
-    group = {"name": "0", "desc": "default_pg", "ranks": str(list(range(size)))}
-    for rank, ring in rings.items():
-        document = {"version": "2.10", "pg_config": {"0": group}, "entries": ring}
-        (folder / f"rank_{rank}").write_bytes(pickle.dumps(document))
+def make_dumps(rings: list[Ring]) -> dict[int, bytes]:
+    """The dumps of a group with these rings."""
+    group = {"name": "0", "desc": "default_pg", "ranks": str(list(range(len(rings))))}
+    document = {"version": "2.10", "pg_config": {"0": group}}
+    return {rank: pickle.dumps({**document, "entries": r}) for rank, r in enumerate(rings)}
 
 
-@pytest.fixture
-def compare(mismatch: Any, tmp_path: Path) -> Callable[..., list[tuple[str, int, str]]]:
-    """Verdict, number and ranks of what differs between rings."""
-
-    def look(*rings: Ring, size: int = 0) -> list[tuple[str, int, str]]:
-        write_dumps(tmp_path, dict(enumerate(rings)), size or len(rings))
-        dumps = {rank: (tmp_path / f"rank_{rank}").read_bytes() for rank in range(len(rings))}
-        rows = mismatch.compare_dumps(dumps)
-        return [(row["verdict"], row["number"], row["ranks"]) for row in rows]
-
-    return look
+REDUCE = "all_reduce 4"
+USUAL = make_ring(REDUCE, REDUCE, "broadcast 4")
+LONG = make_ring(*[REDUCE] * 6, done=6)
+FRONT = make_ring(REDUCE, REDUCE, REDUCE, done=2)
+HELD_UP, FREE = make_ring(REDUCE, REDUCE, done=1), make_ring(REDUCE, REDUCE, done=2)
 
 
-def test_differences_by_hand(compare: Any) -> None:
-    """Operation, shape, order, one behind: kind, number and rank of each."""
-    reduce, share = "all_reduce 4", "broadcast 4"
-    usual = make_ring(reduce, reduce, share)
-
-    def look(*calls: str) -> Any:
-        return compare(usual, make_ring(*calls), usual)
-
-    assert look(reduce, reduce, share) == [("ok", 3, "0-2")]
-    assert look(reduce, "reduce 4", share) == [("op", 2, "1")]
-    assert look(reduce, "all_reduce 8", share) == [("shape", 2, "1")]
-    assert look(reduce, share, reduce) == [("order", 2, "1")]
-    assert look(reduce) == [("missing", 3, "1")]
-
-
-def test_a_rank_that_waits_elsewhere_is_not_blamed(compare: Any) -> None:
-    """Of two ranks that have not come to collective 3, the one that waits itself is held up."""
-    reduce = "all_reduce 4"
-    front = make_ring(reduce, reduce, reduce, done=2)
-    waits, free = make_ring(reduce, reduce, done=1), make_ring(reduce, reduce, done=2)
-    assert compare(front, waits, free) == [("missing", 3, "2")]
-    assert compare(front, waits, waits) == [("missing", 3, "1-2")]
-
-
-def test_overwritten_entries_are_not_missed(compare: Any) -> None:
-    """Ring buffers that begin at different numbers."""
-    long = make_ring(*["all_reduce 4"] * 6, done=6)
-    assert compare(long, long[3:])[0][0] == "ok"
-    other = make_ring(*["all_reduce 4"] * 5, "broadcast 4")[3:]
-    assert compare(long, long, other) == [("op", 6, "2")]
-
-
-@pytest.mark.parametrize("operation", ["all_to_all", "gather", "reduce_scatter_v"])
-def test_uneven_collectives_may_differ_in_shape(compare: Any, operation: str) -> None:
-    """Other shapes on each rank are no difference."""
-    assert compare(*(make_ring(f"{operation} {size}") for size in (1, 2)))[0][0] == "ok"
+@pytest.mark.parametrize(
+    ("rings", "found"),
+    [
+        ([USUAL, USUAL, USUAL], ("ok", 3, "0-2")),
+        ([USUAL, make_ring(REDUCE, "reduce 4", "broadcast 4"), USUAL], ("op", 2, "1")),
+        ([USUAL, make_ring(REDUCE, "all_reduce 8", "broadcast 4"), USUAL], ("shape", 2, "1")),
+        ([USUAL, make_ring(REDUCE, "broadcast 4", REDUCE), USUAL], ("order", 2, "1")),
+        ([USUAL, make_ring(REDUCE), USUAL], ("missing", 3, "1")),
+        # Of two ranks that have not come to collective 3, the one that waits itself is held up.
+        ([FRONT, HELD_UP, FREE], ("missing", 3, "2")),
+        ([FRONT, HELD_UP, HELD_UP], ("missing", 3, "1-2")),
+        # Ring buffers that begin at different numbers.
+        ([LONG, LONG[3:]], ("ok", 6, "0-1")),
+        ([LONG, LONG, make_ring(*[REDUCE] * 5, "broadcast 4")[3:]], ("op", 6, "2")),
+        # Collectives that may differ in shape.
+        ([make_ring("all_to_all 1"), make_ring("all_to_all 2")], ("ok", 1, "0-1")),
+        ([make_ring("reduce_scatter_v 1"), make_ring("reduce_scatter_v 2")], ("ok", 1, "0-1")),
+    ],
+)
+def test_the_first_difference(mismatch: Any, rings: list[Ring], found: tuple[Any, ...]) -> None:
+    """Verdict, number of the collective, and the ranks that are named."""
+    (row,) = mismatch.compare_dumps(make_dumps(rings))
+    assert (row["verdict"], row["number"], row["ranks"]) == found
 
 
 def test_dumps_are_read(
@@ -113,9 +92,11 @@ def test_dumps_are_read(
     writes them, are jobs of their own."""
     out = tmp_path / "out.json"
     usual = make_ring("all_reduce 4", "all_reduce 4")
-    rings = {0: usual, 1: usual, 2: make_ring("all_reduce 4", "broadcast 4")}
-    write_dumps(tmp_path / "fr" / "op", rings, 3)
-    write_dumps(tmp_path / "fr" / "good", {0: usual, 1: usual}, 2)
+    other = make_ring("all_reduce 4", "broadcast 4")
+    for name, rings in (("op", [usual, usual, other]), ("good", [usual, usual])):
+        (tmp_path / "fr" / name).mkdir(parents=True)
+        for rank, data in make_dumps(rings).items():
+            (tmp_path / "fr" / name / f"rank_{rank}").write_bytes(data)
     done = run_tool(TOOL, "read", str(tmp_path / "fr"), "--json", str(out))
     assert done.returncode == 1
     good, bad = read_json(out)["results"]

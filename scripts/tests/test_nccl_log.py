@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 TOOL = "network/nccl_log.py"
 
@@ -22,19 +21,17 @@ HEADER = (
 NOISE = "node1:101:205 [3] NCCL INFO comm 0x55aa rank 3 nranks {} cudaDev 3 busId 3b000 - {}\n"
 TIMES = {1024: [20.0, 21.0], 1048576: [80.0, 82.5], 16777216: [400.0, 401.0]}
 
-OSU_ALLREDUCE = """
+OSU = """
 # OSU MPI Allreduce Latency Test v7.5
 # Datatype: MPI_INT.
 # Size       Avg Latency(us)
 4                      11.69
 1048576              3576.91
-"""
-OSU_FULL = """
+
 # OSU MPI-CUDA Allgather Latency Test v7.3
 # Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations
 8                      11.50              9.10             13.20        1000
-"""
-OSU_BANDWIDTH = """
+
 # OSU MPI Bandwidth Test v7.5
 # Size      Bandwidth (MB/s)
 268435456           12254.16
@@ -96,26 +93,19 @@ def test_a_line_by_hand(nccl_log: Any) -> None:
     assert out["time_seconds"] == pytest.approx(281.4e-6)
     assert out["busbw_bytes_per_second"] == pytest.approx(104.34e9)
     assert (out["placement"], inside["placement"]) == ("out", "in")
-    assert inside["time_seconds"] == pytest.approx(280.9e-6)
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    st.dictionaries(
-        st.integers(0, 33).map(lambda power: 4 * 2**power),
-        st.lists(st.floats(1.0, 9e5), min_size=2, max_size=2),
-        min_size=1,
-        max_size=8,
-    ),
-    st.integers(2, 4096),
-)
-def test_what_is_printed_is_read(nccl_log: Any, times: dict[int, list[float]], ranks: int) -> None:
-    """No line of a right log disagrees, whatever the rounding."""
-    text = "# all_reduce_perf\n" + print_log(times, 2 * (ranks - 1) / ranks, ranks)
-    (table,), problems, _ = read(nccl_log, text)
-    assert problems == []
-    assert (table.ranks, table.collective) == (ranks, "all_reduce")
-    assert [row["size_bytes"] for row in table.rows] == [size for size in times for _ in "oi"]
+def test_what_is_printed_is_read(nccl_log: Any) -> None:
+    """No line of a right log disagrees, whatever the rounding: the digits are as nccl-tests has
+    them, from 4 B in 1 us to 32 GiB in 0.9 s."""
+    rng = random.Random(0)
+    for ranks in (2, 3, 8, 64, 1000, 4096):
+        times = {4 * 2**n: [10 ** rng.uniform(0, 5.9) for _ in "oi"] for n in range(34)}
+        text = "# all_reduce_perf\n" + print_log(times, 2 * (ranks - 1) / ranks, ranks)
+        (table,), problems, _ = read(nccl_log, text)
+        assert problems == []
+        assert (table.ranks, table.collective) == (ranks, "all_reduce")
+        assert [row["size_bytes"] for row in table.rows] == [size for size in times for _ in "oi"]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +192,7 @@ def test_a_diary(nccl_log: Any) -> None:
 
 def test_osu(nccl_log: Any) -> None:
     """OSU latencies are microseconds, its bandwidths 10**6 B/s."""
-    (first, full, bandwidth), problems, _ = read(nccl_log, OSU_ALLREDUCE + OSU_FULL + OSU_BANDWIDTH)
+    (first, full, bandwidth), problems, _ = read(nccl_log, OSU)
     assert problems == []
     names = [table.collective for table in (first, full, bandwidth)]
     assert names == ["all_reduce", "all_gather", None]

@@ -36,41 +36,22 @@ def noise() -> list[tuple[int, Times]]:
     """Ranks, and times of each pair in 8 to 12 repeats, of runs in which nothing was slow."""
     path = SCRIPTS / "tests" / "fixtures" / "node_pairs_noise.json"
     return [
-        (run["ranks"], {tuple(map(int, pair.split("-"))): times
-                        for pair, times in run["microseconds"].items()})
+        (run["ranks"], {tuple(map(int, p.split("-"))): t for p, t in run["microseconds"].items()})
         for run in json.loads(path.read_text())["runs"]
-    ]  # fmt: skip
+    ]
 
 
-def play(pairs: Any, times: Times, repeats: list[int]) -> Any:
-    """The judgement of a run that has these repeats, and ends as soon as nothing looks slow."""
+def play(pairs: Any, times: Times, rng: random.Random) -> Any:
+    """The judgement of a run with repeats drawn from the recorded ones, which ends as soon as
+    nothing looks slow."""
     judgement = None
-    for count in range(1, len(repeats) + 1):
+    repeats = rng.sample(range(min(map(len, times.values()))), REPEATS)
+    for count in range(1, REPEATS + 1):
         chosen = {pair: [column[i] for i in repeats[:count]] for pair, column in times.items()}
         judgement = pairs.judge(chosen, 1.2)
         if not judgement.looks_slow:
             break
     return judgement
-
-
-def plant(times: Times, factor: float, where: Any) -> Times:
-    """The times with one slow node or link."""
-    return {
-        pair: [value * (factor if where in (*pair, pair) else 1) for value in column]
-        for pair, column in times.items()
-    }
-
-
-def draw(times: Times, rng: random.Random) -> list[int]:
-    """The repeats of one run, drawn from those that were recorded."""
-    return rng.sample(range(min(map(len, times.values()))), REPEATS)
-
-
-def test_four_nodes_by_hand(pairs: Any) -> None:
-    """Round 0 is 0-3 and 1-2, round 1 is 1-3 and 0-2, round 2 is 2-3 and 0-1."""
-    assert [sorted(pairs.make_round(4, r)) for r in range(3)] == [
-        *([(0, 3), (1, 2)], [(0, 2), (1, 3)], [(0, 1), (2, 3)])
-    ]
 
 
 @settings(max_examples=60, deadline=None)
@@ -92,7 +73,7 @@ def test_noise_accuses_nobody(pairs: Any, noise: list[tuple[int, Times]]) -> Non
     trials: Counter[int] = Counter()
     for ranks, times in noise:
         for _ in range(150):
-            judgement = play(pairs, times, draw(times, rng))
+            judgement = play(pairs, times, rng)
             alarms[ranks] += bool(judgement.nodes or judgement.links or judgement.unclear)
             trials[ranks] += 1
     assert set(trials) == {3, 4, 8}
@@ -109,7 +90,11 @@ def test_a_planted_fault_is_found_in_the_noise(
     for ranks, times in noise:
         for _ in range(30):
             where = rng.randrange(ranks) if kind == "node" else rng.choice(list(times))
-            judgement = play(pairs, plant(times, 20, where), draw(times, rng))
+            planted = {
+                pair: [20 * value if where in (*pair, pair) else value for value in column]
+                for pair, column in times.items()
+            }
+            judgement = play(pairs, planted, rng)
             accused = {*judgement.nodes, *judgement.links}
             found += where in accused
             wrong += bool(accused - {where})

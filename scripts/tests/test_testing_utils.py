@@ -38,13 +38,10 @@ def run_pytest(tmp_path: Path) -> Run:
 MARKS = """
 import sys
 import pytest
-@pytest.fixture
-def made_too_early():
-    raise AssertionError("a fixture of a test that is skipped")
 @pytest.mark.require_package("pytest>=7", "pluggy")
 def test_runs(): pass
 @pytest.mark.require_package("pytest<7")
-def test_old(made_too_early): pass
+def test_old(missing_fixture): pass
 @pytest.mark.require_program("no-such-program")
 class TestProgram:
     def test_one(self): raise AssertionError
@@ -71,9 +68,8 @@ def test_marks_skip_what_cannot_run(run_pytest: Run, workers: list[str]) -> None
 
 
 UNITTEST = """
-import unittest
+import os, unittest
 from testing_utils import *
-import testing_utils
 @require_package("no-such-package")
 class TestCase(unittest.TestCase):
     def test_method(self): raise AssertionError
@@ -93,21 +89,14 @@ class TestMethods(TestCasePlus):
 """
 
 
-@pytest.mark.parametrize("runner", ["pytest", "unittest"])
-def test_decorators_and_base_class(run_pytest: Run, tmp_path: Path, runner: str) -> None:
-    """Under pytest and under unittest alone; the temporary folder is gone afterwards."""
-    files = {"tests/test_case.py": UNITTEST.replace("import unittest", "import os, unittest")}
-    if runner == "pytest":
-        out = run_pytest(files, "-s", RUN_SLOW="no")
-        assert "1 passed, 3 skipped" in out
-    else:
-        utils.write_file_tree(tmp_path, {"pyproject.toml": "", **files})
-        env = {**os.environ, "PYTHONPATH": str(FOLDER), "RUN_SLOW": ""}
-        command = [sys.executable, "-m", "unittest", "-b", "tests/test_case.py"]
-        done = utils.execute_subprocess_async(command, env, cwd=tmp_path)
-        assert done.stderr[-1] == "OK (skipped=3)"
-        return
-    folder, value = re.search(r"made (\S+) (\w+)", out).groups()
+def test_decorators_and_base_class(tmp_path: Path) -> None:
+    """Under unittest alone; the temporary folder is gone afterwards."""
+    utils.write_file_tree(tmp_path, {"pyproject.toml": "", "tests/test_case.py": UNITTEST})
+    env = {**os.environ, "PYTHONPATH": str(FOLDER), "RUN_SLOW": "no"}
+    command = [sys.executable, "-m", "unittest", "tests/test_case.py"]
+    done = utils.execute_subprocess_async(command, env, cwd=tmp_path)
+    assert done.stderr[-1] == "OK (skipped=3)"
+    folder, value = re.search(r"made (\S+) (\w+)", "\n".join(done.stdout)).groups()
     assert value == "value"
     assert not Path(folder).exists()
 
@@ -115,31 +104,21 @@ def test_decorators_and_base_class(run_pytest: Run, tmp_path: Path, runner: str)
 @pytest.mark.torch
 @pytest.mark.parametrize(
     ("count", "met"),
-    [(0, "non_multi up_to_2"), (1, "1 non_multi up_to_2"), (2, "1 multi up_to_2"), (3, "1 multi")],
+    [
+        (0, "non_multi_gpu up_to_2_gpus"),
+        (1, "gpu non_multi_gpu up_to_2_gpus"),
+        (2, "gpu multi_gpu up_to_2_gpus"),
+        (3, "gpu multi_gpu"),
+    ],
 )
 def test_requirements_by_number_of_gpus(
     monkeypatch: pytest.MonkeyPatch, count: int, met: str
 ) -> None:
     """Without, with one, two and three GPUs."""
     monkeypatch.setattr(utils, "get_gpu_count", lambda: count)
-    names = {
-        "1": "gpu",
-        "multi": "multi_gpu",
-        "non_multi": "non_multi_gpu",
-        "up_to_2": "up_to_2_gpus",
-    }
-    found = [k for k, name in names.items() if not utils.REQUIREMENTS[f"require_torch_{name}"]()]
-    assert " ".join(sorted(found)) == met
-
-
-def test_package_versions() -> None:
-    """As pip compares them."""
-    assert utils.find_missing_packages("pytest>=7,<1000", "pluggy") is None
-    assert "which is not installed" in utils.find_missing_packages("no-such-package>=1")
-    assert (
-        utils.find_missing_packages("pytest==1.0")
-        == f"needs pytest==1.0, {pytest.__version__} is installed"
-    )
+    names = ("gpu", "multi_gpu", "non_multi_gpu", "up_to_2_gpus")
+    found = [name for name in names if not utils.REQUIREMENTS[f"require_torch_{name}"]()]
+    assert " ".join(found) == met
 
 
 @pytest.mark.torch
@@ -183,16 +162,6 @@ def test_environment_and_path_are_restored(tmp_path: Path, monkeypatch: pytest.M
     assert (dict(os.environ), sys.path) == (before, path)
 
 
-def test_temporary_folders_are_removed(auto_remove_tmp_dir: Callable[..., Path]) -> None:
-    """Or kept on request."""
-    assert auto_remove_tmp_dir().is_dir()
-    case = utils.TestCasePlus()
-    removed, kept = case.get_auto_remove_tmp_dir(), case.get_auto_remove_tmp_dir(after=False)
-    case.doCleanups()
-    assert (removed.exists(), kept.exists()) == (False, True)
-    kept.rmdir()
-
-
 def test_ports_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of a process, and those of two workers."""
     monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "2")
@@ -212,7 +181,7 @@ def test_timeout_ends_the_tree(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "\nRunning: sleep 60\n"
 
 
-def test_what_a_command_leaves_behind_is_ended(tmp_path: Path) -> None:
+def test_what_a_command_leaves_behind_is_ended() -> None:
     """Also in a command within a command; its own end and words are kept."""
     command = ["sh", "-c", "setsid sleep 600 & setsid sleep 600 & echo done >&2; exit 3"]
     with pytest.raises(utils.CommandFailed, match=r"ended with status 3\n    done"):
@@ -221,10 +190,7 @@ def test_what_a_command_leaves_behind_is_ended(tmp_path: Path) -> None:
     environ = {**os.environ, "PYTHONPATH": str(FOLDER)}
     command = [sys.executable, "-c", inner]
     done = utils.execute_subprocess_async(command, environ, check=False, quiet=True)
-    assert (done.returncode, done.left) == (1, 0)
-    assert done.stderr[-1] == "    done"
-    done = utils.execute_subprocess_async(["sh", "-c", "sleep 600 & kill -9 $$"], check=False)
-    assert (done.returncode, done.left) == (-9, 0)
+    assert (done.returncode, done.left, done.stderr[-1]) == (1, 0, "    done")
 
 
 def test_lines_come_at_once_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,22 +239,29 @@ def test_reports(run_pytest: Run, tmp_path: Path, workers: list[str]) -> None:
     assert "test_r.py::test_fails" in text["durations"]
 
 
-def test_fixtures(run_pytest: Run) -> None:
+def test_fixtures(run_pytest: Run, tmp_path: Path) -> None:
     """Folder, port, seed, paths and process, all in one test."""
     text = """
 import sys
 def test_all(auto_remove_tmp_dir, unique_port, seeded, test_paths, run_subprocess, gpu_count):
-    assert auto_remove_tmp_dir().is_dir()
+    assert auto_remove_tmp_dir().is_dir() and auto_remove_tmp_dir(after=False).is_dir()
     assert 10000 <= unique_port < 32768 and seeded == 42 and gpu_count >= 0
     words = [sys.executable, "-c", "import helper; print(helper.x)"]
     assert run_subprocess(words).stdout == [str(test_paths.root)]
 """
     helper = "from pathlib import Path\nx = Path(__file__).parents[1]\n"
-    run_pytest({"tests/test_all.py": text, "tests/helper.py": helper})
+    run_pytest({"tests/test_all.py": text, "tests/helper.py": helper}, TMPDIR=str(tmp_path))
+    assert len(list(tmp_path.glob("test_*"))) == 1  # made with after=False
 
 
 def test_program(call_tool: Callable[..., Any]) -> None:
-    """A row per requirement, with the reason; a package that is none is wrong use."""
-    out = call_tool("testing/testing_utils.py", "--packages", "pytest<2", "--programs", "sh").stdout
-    assert f"| require_package('pytest<2') | skipped | needs pytest<2, {pytest.__version__}" in out
-    assert "| require_program('sh') | runs |  |" in out
+    """A row per requirement, with the reason: versions are compared as pip does."""
+    names = ["pytest>=7,<1000", "pytest<2", "no-such-package>=1"]
+    out = call_tool("testing/testing_utils.py", "--packages", *names, "--programs", "sh").stdout
+    for row in (
+        "| require_package('pytest>=7,<1000') | runs |  |",
+        f"| require_package('pytest<2') | skipped | needs pytest<2, {pytest.__version__} is",
+        "| skipped | needs no-such-package>=1, which is not installed |",
+        "| require_program('sh') | runs |  |",
+    ):
+        assert row in out

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-TOOL = "debug/underflow_overflow.py"
 FOLDER = Path(__file__).parents[1] / "debug"
 
 pytestmark = pytest.mark.torch
@@ -23,7 +22,7 @@ pytestmark = pytest.mark.torch
 
 @pytest.fixture(scope="module")
 def overflow(load_tool: Callable[[str], Any]) -> Any:
-    return load_tool(TOOL)
+    return load_tool("debug/underflow_overflow.py")
 
 
 @pytest.fixture(scope="module")
@@ -43,16 +42,14 @@ def make_chain(torch: Any, scale: float, dtype: Any) -> Any:
     return torch.nn.Sequential(collections.OrderedDict(first=first, second=second))
 
 
-def test_report_by_hand(overflow: Any, torch: Any) -> None:
-    """[1, -3] times 2e4 is 6e4; times 2 beyond 65504. The report tells it number by number."""
+def test_report_by_hand(overflow: Any, torch: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """[1, -3] times 2e4 is 6e4; times 2 is above 65504. The report shows each number."""
     model = make_chain(torch, 2e4, torch.float16)
-    stream = io.StringIO()
-    overflow.DebugUnderflowOverflow(model, stream=stream)
+    overflow.DebugUnderflowOverflow(model)
     with pytest.raises(overflow.NonFiniteDetected) as caught:
         model(torch.tensor([[1.0, -3.0]], dtype=torch.float16))
     assert caught.value.maker == "second"
-    assert isinstance(caught.value, ValueError)
-    assert stream.getvalue() == (
+    assert capsys.readouterr().err == (
         "inf in output of second (Linear), forward of batch 0: finite numbers went "
         "in, this module produced it\n"
         "the last 2 frames:\n"
@@ -68,40 +65,41 @@ def test_report_by_hand(overflow: Any, torch: Any) -> None:
     )
 
 
+def test_tensors_inside_values_are_found(
+    overflow: Any, torch: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In dicts and lists and of float8; what has no numbers is passed over."""
+    small = torch.tensor([1.0, math.nan]).to(torch.float8_e5m2)
+    value = {"mask": torch.ones(2, dtype=torch.bool), "a": [torch.empty(0), small]}
+    assert overflow.detect_overflow(value, "output")
+    assert capsys.readouterr().err == "output[a][1] has nan\n"
+    assert not overflow.detect_overflow(torch.ones(2, device="meta"), "output")
+
+
 def make_parent(torch: Any, between: Callable[[Any], Any]) -> Any:
     """A module that calls a function between two modules of its own."""
-
-    class Parent(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.one = torch.nn.Identity()
-            self.two = torch.nn.Identity()
-
-        def forward(self, x: Any, mask: Any = None) -> Any:
-            return self.two(between(self.one(x)) if mask is None else x)
-
-    return torch.nn.ModuleDict({"parent": Parent()})["parent"]
+    model = torch.nn.Module()
+    model.one, model.two = torch.nn.Identity(), torch.nn.Identity()
+    model.forward = lambda x, mask=None: model.two(between(model.one(x)))
+    return model
 
 
-def test_function_between_modules_is_placed(overflow: Any, torch: Any) -> None:
-    """What no module made is placed in the parent's forward, after the module before."""
+def test_function_between_modules_is_located(overflow: Any, torch: Any) -> None:
+    """What no module made is located in the parent's forward, after the module before."""
     model = torch.nn.Sequential(make_parent(torch, lambda x: x * 1e30 * 1e30))
-    overflow.DebugUnderflowOverflow(model, stream=io.StringIO())
-    with pytest.raises(overflow.NonFiniteDetected) as caught:
+    overflow.DebugUnderflowOverflow(model)
+    with pytest.raises(overflow.NonFiniteDetected, match=r"look in the forward of 0, after 0\.one"):
         model(torch.ones(2))
-    report = caught.value
-    assert (report.frames[-1].module, report.maker) == ("0.two", "0")
-    assert "look in the forward of 0, after 0.one (Identity)" in str(report)
 
 
 def test_mask_of_inf_can_be_ignored(overflow: Any, torch: Any) -> None:
-    """A keyword argument that is -inf on purpose is left out by its name; others are not."""
+    """A keyword argument that is -inf on purpose is ignored by its name; others are not."""
     model = make_parent(torch, lambda x: x)
     mask = torch.full((2,), -math.inf)
     with overflow.DebugUnderflowOverflow(model, ignore=["mask"]):
         model(torch.ones(2), mask=mask)
     with (
-        overflow.DebugUnderflowOverflow(model, ignore=["other"], stream=io.StringIO()),
+        overflow.DebugUnderflowOverflow(model, ignore=["other"]),
         pytest.raises(overflow.NonFiniteDetected, match=r"inf in input\[mask\]"),
     ):
         model(torch.ones(2), mask=mask)
@@ -118,23 +116,19 @@ def test_chosen_batches_are_traced(overflow: Any, torch: Any) -> None:
         model(torch.full((1, 2), float(number)))
     with pytest.raises(overflow.BatchLimitReached, match="batch 3 is over"):
         model(torch.ones(1, 2))
-    text = stream.getvalue()
-    assert [line for line in text.splitlines() if "***" in line] == [
-        "*** batch 1 ***",
-        "*** batch 3 ***",
+    titles = [
+        line.strip() for line in stream.getvalue().splitlines() if line[0] not in "0123456789"
     ]
-    assert text.count("first Linear") == text.count("second Linear") == 2
-    assert text.count("(model) Sequential") == 2
-    assert "1.00e+00 1.00e+00 input[0] float32" in text
-    assert "6.00e+00 6.00e+00 output float32" in text
-    assert "2.00e+00 2.00e+00 input[0] float32" not in text.split("batch 3")[0].split("second")[0]
+    frames = ["abs min  abs max  what", "first Linear", "second Linear", "(model) Sequential"]
+    assert titles == ["*** batch 1 ***", *frames, "*** batch 3 ***", *frames]
+    assert "6.00e+00 6.00e+00 output float32" in stream.getvalue()
 
 
 def test_low_overhead_reads_when_the_next_batch_begins(overflow: Any, torch: Any) -> None:
-    """A bad batch is told when the next one begins, by its own number, or by check()."""
+    """A bad batch is reported when the next one begins, by its own number, or by check()."""
     model = make_chain(torch, 2e4, torch.float16)
     good, bad = (torch.full((1, 2), value, dtype=torch.float16) for value in (1.0, 3.0))
-    debug = overflow.DebugUnderflowOverflow(model, low_overhead=True, stream=io.StringIO())
+    debug = overflow.DebugUnderflowOverflow(model, low_overhead=True)
     for x in (good, good, bad):
         model(x)
     with pytest.raises(overflow.NonFiniteDetected, match=r"output of second .*of batch 2"):
@@ -142,24 +136,37 @@ def test_low_overhead_reads_when_the_next_batch_begins(overflow: Any, torch: Any
     debug.close()
     with (
         pytest.raises(overflow.NonFiniteDetected, match="batch 0"),
-        overflow.DebugUnderflowOverflow(model, low_overhead=True, stream=io.StringIO()),
+        overflow.DebugUnderflowOverflow(model, low_overhead=True),
     ):
         model(bad)
 
 
-def test_loss_that_is_inf_is_told(overflow: Any, torch: Any) -> None:
-    """A backward that begins with inf is the loss's fault; a bad weight gradient its module's."""
-    model = make_chain(torch, 1.0, torch.float32)
-    with overflow.DebugUnderflowOverflow(model, check_gradients=True, stream=io.StringIO()):
-        loss = model(torch.ones(1, 2)).sum() * math.inf
-        with pytest.raises(overflow.NonFiniteDetected, match="begins with it: look at the loss"):
-            loss.backward()
-    model = make_chain(torch, 1e-6, torch.float32)
-    with overflow.DebugUnderflowOverflow(model, check_gradients=True, stream=io.StringIO()) as d:
-        with pytest.raises(overflow.NonFiniteDetected, match="its own backward produced this"):
-            (model(torch.full((1, 2), 1e36)) * 1e6).sum().backward()
-        assert d.report.reading.name == "gradient of weight"
-        assert d.report.maker == "first"
+@pytest.mark.parametrize(
+    ("first", "second", "x", "factor", "cause", "maker"),
+    [
+        (1.0, 1.0, 1.0, math.inf, "the backward begins with it: look at the loss", "second"),
+        (1e-6, 1.0, 1e36, 1e6, "its own backward produced this", "first"),
+        (1e-20, 1e20, 1.0, 1e30, r"still finite at second \(Linear\)", "second"),
+    ],
+)
+def test_gradient_that_overflows_is_found(
+    overflow: Any,
+    torch: Any,
+    first: float,
+    second: float,
+    x: float,
+    factor: float,
+    cause: str,
+    maker: str,
+) -> None:
+    """In the loss, in a weight's gradient, and between two modules."""
+    model = make_chain(torch, first, torch.float32)
+    model.second.weight.data.mul_(second)
+    overflow.DebugUnderflowOverflow(model, check_gradients=True)
+    loss = (model(torch.full((1, 2), x)) * factor).sum()
+    with pytest.raises(overflow.NonFiniteDetected, match=cause) as caught:
+        loss.backward()
+    assert caught.value.maker == maker
 
 
 def test_lost_numbers_are_counted(overflow: Any, torch: Any) -> None:
@@ -169,23 +176,19 @@ def test_lost_numbers_are_counted(overflow: Any, torch: Any) -> None:
     numbers = torch.tensor([0.0, math.inf, 2.0**-25, 1.5 * 2.0**-25, 2.0**-14, -65504.0, 65536.0])
     assert overflow.count_lost([numbers], torch.float16) == (5, 1, 1, 1)
     assert overflow.count_lost([numbers], torch.float16, 2.0**11) == (5, 0, 0, 2)
-    assert overflow.count_lost([numbers], torch.bfloat16) == (5, 0, 0, 0)
     assert overflow.count_lost([numbers[2:5], numbers[5:]], torch.float8_e4m3fn) == (5, 3, 0, 2)
 
 
-@pytest.mark.parametrize("wrap", ["plain", "checkpointed"])
 @pytest.mark.parametrize("more", [{}, {"low_overhead": True}, {"check_gradients": True}])
-def test_training_is_not_changed(
-    overflow: Any, torch: Any, wrap: str, more: dict[str, bool]
-) -> None:
-    """Outputs and gradients are the same to the last bit, and close() leaves no hook behind."""
+def test_training_is_not_changed(overflow: Any, torch: Any, more: dict[str, bool]) -> None:
+    """With activation checkpointing outputs and gradients are the same to the last bit, and
+    close() leaves no hook behind."""
     from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 
     results = []
     for is_watched in (False, True):
         model = overflow.build_model()
-        if wrap == "checkpointed":
-            model.blocks[1] = checkpoint_wrapper(model.blocks[1])
+        model.blocks[1] = checkpoint_wrapper(model.blocks[1])
         debug = overflow.DebugUnderflowOverflow(model, 99, **more) if is_watched else None
         output = model(torch.arange(12).reshape(2, 6))
         output.square().sum().backward()
@@ -193,29 +196,6 @@ def test_training_is_not_changed(
     debug.close()
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
-
-
-def test_gradient_that_overflows_is_found(overflow: Any, torch: Any) -> None:
-    """The module in whose backward the gradient becomes inf is named."""
-
-    class Boost(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, x: Any) -> Any:
-            return x.clone()
-
-        @staticmethod
-        def backward(ctx: Any, gradient: Any) -> Any:
-            return gradient * 1e30 * 1e30
-
-    model = overflow.build_model()
-    model.blocks[1].mlp.gate.forward = Boost.apply
-    overflow.DebugUnderflowOverflow(model, check_gradients=True, stream=io.StringIO())
-    loss = model(torch.arange(4)).square().sum()
-    with pytest.raises(overflow.NonFiniteDetected) as caught:
-        loss.backward()
-    report = caught.value
-    assert report.maker == "blocks.1.mlp.gate"
-    assert (report.frames[-1].module, report.frames[-1].phase) == ("blocks.1.mlp.act", "backward")
 
 
 # Only the data of rank 1 overflows. It goes on, because rank 0 waits for it in the collectives.
@@ -227,7 +207,7 @@ from torch.nn.parallel import DistributedDataParallel
 import underflow_overflow as tool
 
 dist.init_process_group("gloo")
-for wrap, dtype in (("fsdp", torch.float16), ("fsdp", torch.bfloat16), ("ddp", torch.float32)):
+for wrap, dtype in (("fsdp", torch.float16), ("ddp", torch.float32)):
     model = tool.build_model().to(dtype)
     model.blocks[1].norm = torch.nn.Identity()  # a norm would take the factor out again
     model.norm = torch.nn.Identity()
@@ -259,13 +239,6 @@ def test_overflow_of_one_rank_is_named_by_it_alone(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     environ = {**os.environ, "PYTHONPATH": str(FOLDER), "OMP_NUM_THREADS": "1"}
     out = subprocess.check_output([*command, str(tmp_path / "train.py")], env=environ, text=True)
-    assert out.count("[rank 1] inf in output of blocks.1.mlp.down (Linear)") == 6
-    assert len(re.findall(r"\[rank 1\] +blocks\.0 (FSDP)?Block\n", out)) == 6
+    assert out.count("[rank 1] inf in output of blocks.1.mlp.down (Linear)") == 4
+    assert len(re.findall(r"\[rank 1\] +blocks\.0 (FSDP)?Block\n", out)) == 4
     assert "[rank 0]" not in out
-
-
-def test_demo_names_what_was_planted(call_tool: Any) -> None:
-    """Where the reader asks for it."""
-    done = call_tool(TOOL, "--demo", "--device", "cpu", "--dtype", "bfloat16", "--plant", "head")
-    assert done.returncode == 0
-    assert "inf in output of head" in done.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from bindery.book.image_sizes import MAX_WIDTH, find_large, shrink_image, shrink_images
@@ -12,6 +13,9 @@ from bindery.core.repository import Tree
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageCms, ImageDraw, PngImagePlugin
+
+if TYPE_CHECKING:
+    from conftest import BookMaker, Runner
 
 
 def _save(image: Image.Image, kind: str = "PNG", **settings: object) -> bytes:
@@ -204,3 +208,14 @@ def test_an_image_is_large_by_bytes_or_by_width(tmp_path: Path) -> None:
     assert (wide.is_wide, wide.enough) == (True, (2400, 58))
     for name in ("fits.png", "blank.png", "text.png", "none.png"):
         assert find_large(tree, name) is None
+
+
+def test_format_shrinks_large_images(make_book: BookMaker, run_bindery: Runner) -> None:
+    """Those that the book shows; with --check it only says so."""
+    large = _save(_make_noise(MAX_WIDTH + 400, 300))
+    root = make_book({"a.md": "# A\n\n![Noise](p.png)\n", "p.png": large})
+    assert run_bindery("format", "--images", "--check", folder=root).status == 1
+    assert (root / "p.png").read_bytes() == large
+    ended = run_bindery("format", "--images", folder=root)
+    assert ended.status == 0, ended.stderr
+    assert _open((root / "p.png").read_bytes()).width <= MAX_WIDTH

@@ -154,6 +154,19 @@ def test_a_run_leaves_a_record(book: Path, run_bindery: Runner) -> None:
     assert ": 0 errors, 0 warnings" in run_bindery("check", folder=book).stdout
 
 
+def test_the_python_that_is_named_runs_the_tool(
+    book: Path, run_bindery: Runner, tmp_path: Path
+) -> None:
+    """With its own packages, such as a build of torch for other hardware."""
+    python, note = tmp_path / "python", tmp_path / "used"
+    python.write_text(f'#!/bin/sh\ntouch {note}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    ended = run_bindery("run", "timer", "--python", str(python), folder=book)
+    assert ended.status == 0, ended.stderr
+    assert note.exists()
+    assert read_record(book)[0]["results"]
+
+
 ENDINGS = {
     "slow": (("--timeout", "2"), "timeout", 1, "was stopped after its 2 s"),
     "loud": (("--output", "0.1"), "output", 1, "was stopped: it printed more than 0.10 MiB"),

@@ -1,4 +1,4 @@
-"""What the documents say of rules, keys and packages is what the code does."""
+"""What the documents say of rules, keys, packages, commands and sessions is what the code does."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import bindery
 import pytest
 from bindery.check.rules import RULES
+from bindery.cli.main import VERBS
 from bindery.core import config
 from bindery.markdown.chapter_reader import parse_chapter
 
@@ -68,3 +69,21 @@ def test_the_excuse_of_the_example_is_one() -> None:
     (excuse,) = parse_chapter("a.md", block).excuses
     assert excuse.rule in RULES
     assert excuse.covers == 2
+
+
+def test_every_command_is_in_the_tour() -> None:
+    """The table of the README has each command of bindery, and no other."""
+    readme = (BUILD.parent / "README.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| (`bindery [^|]*) \|", readme, re.MULTILINE)
+    shown = [name for cell in cells for name in re.findall(r"`bindery (\w+)", cell)]
+    assert sorted(shown) == sorted(VERBS)
+
+
+def test_nox_alone_runs_the_sessions_that_are_named() -> None:
+    """`nox` without a name runs what CONTRIBUTING.md says it runs."""
+    text = (BUILD.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^This runs the sessions (.*), as CI does", text, re.MULTILINE)
+    sessions = re.findall(
+        r"^@nox\.session(.*)\ndef (\w+)", (BUILD.parent / "noxfile.py").read_text(), re.MULTILINE
+    )
+    assert re.findall(r"`(\w+)`", line) == [n for o, n in sessions if "default=False" not in o]

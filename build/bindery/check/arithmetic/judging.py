@@ -161,7 +161,7 @@ def _agrees_but_for_scale(left: Node, right: Node) -> bool:
 def _names_model(left: Node, right: Node) -> bool:
     """Whether a factor may be the name of a device: 8 x 4090 = 192 GB. Then it is far off."""
     match left:
-        case Binary(left=Number(text=count, value=a), right=Number(text=name, value=b)):
+        case Binary("*", Number(text=count, value=a), Number(text=name, value=b)):
             result = find_typed_number(right)
             is_name = len(count) <= 3 and re.fullmatch(r"[1-9]\d\d0", name) is not None
             return is_name and result is not None and a * b > _FARTHEST_MODEL * result.value
