@@ -44,16 +44,6 @@ RUNS = "dist/runs"
 MIB, GIB = 1 << 20, 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """What a run left. `record` and `log` are paths relative to the root; `finding` explains why
-    it is less than requested."""
-
-    record: str | None
-    log: str | None
-    finding: Finding | None
-
-
 def read_output(path: Path) -> Any:
     """The JSON that a tool wrote, or None if it wrote nothing, or what is wrong with it."""
     try:
@@ -61,13 +51,8 @@ def read_output(path: Path) -> Any:
         return read_strict_json(text) if text.strip() else None
     except RefusedJsonError as error:
         return error
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        return RefusedJsonError(f"the JSON is broken at {where}: {error.msg.lower()}", "")
-    except UnicodeDecodeError as error:
-        return RefusedJsonError(f"the JSON is not UTF-8 at byte {error.start}", "")
-    except RecursionError:
-        return RefusedJsonError("the JSON is nested too deeply", "")
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        return RefusedJsonError(f"this is not JSON: {error}", "")
     except OSError:
         return None
 
@@ -173,27 +158,23 @@ def _merge_facts(
     return machine, software, tuple(dict.fromkeys(notes))
 
 
-def keep_record(root: Path, record: Record, log: str | None = None) -> str:
+def keep_record(root: Path, record: Record, log: str) -> str:
     """Seal a record and write it, with its log beside it, as `<tool>/<machine>_<day>.json` and
     `.log`. Returns the path of the record, relative to the root. The second one of a day gets a
     number: no file is ever replaced, even if two runs end at once."""
     machine = record.machine.label + (f"-{record.nodes}node" if record.nodes > 1 else "")
     stem = f"{FOLDER}/{record.tool}/{machine}_{record.started:%Y%m%d}"
     (root / stem).parent.mkdir(parents=True, exist_ok=True)
-    count = 1
+    name, count = stem, 1
     while True:
-        name = stem if count == 1 else f"{stem}_{count}"
-        count += 1
         record_path, log_path = root / f"{name}.json", root / f"{name}.log"
-        if record_path.exists() or log_path.exists():
-            continue
-        if log is not None and not _write_new(log_path, log):
-            continue
-        kept = record.model_copy(update={"log": log_path.name if log is not None else None})
-        if _write_new(record_path, format_record(kept)):
-            return f"{name}.json"
-        if log is not None:
+        if not record_path.exists() and _write_new(log_path, log):
+            kept = record.model_copy(update={"log": log_path.name})
+            if _write_new(record_path, format_record(kept)):
+                return f"{name}.json"
             log_path.unlink()
+        count += 1
+        name = f"{stem}_{count}"
 
 
 def _write_new(path: Path, text: str) -> bool:
@@ -246,8 +227,9 @@ def _name_signal(exit_status: int | None) -> str:
 
 def record_run(
     plan: Plan, limits: Limits, *, show: Show | None = None, watch: Watch | None = None
-) -> Recorded:
-    """Run a tool on this machine and keep the record, with the log beside it.
+) -> tuple[str | None, Finding | None]:
+    """Run a tool on this machine and keep the record, with the log beside it. Returns the path of
+    the record, relative to the root, and why it is less than requested.
 
     A run that is stopped early leaves its results so far as a partial record. If nothing can be
     recorded, log and results stay in a folder under `dist/runs/`. Raises ConfigError if the run
@@ -259,13 +241,13 @@ def record_run(
     try:
         with name_target(folder):
             measured = _measure(folder, plan, limits, show, watch)
-            recorded = _record(folder, plan, limits, measured)
+            record, finding = _record(folder, plan, limits, measured)
     except BookError:
         shutil.rmtree(folder)
         raise
-    if recorded.record:
+    if record:
         shutil.rmtree(folder)
-    return recorded
+    return record, finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +323,9 @@ def count_ranks(plan: Plan, facts: Mapping[str, Any]) -> int | None:
     raise ConfigError(Finding(Span.whole(plan.tool.path), "config", message, hint))
 
 
-def _record(folder: Path, plan: Plan, limits: Limits, measured: _Measured) -> Recorded:
+def _record(
+    folder: Path, plan: Plan, limits: Limits, measured: _Measured
+) -> tuple[str | None, Finding | None]:
     """Keep what was measured as a record, or explain why there is none."""
     log, done, name = folder / _LOG, measured.done, plan.tool.name
     text = clean_log(log.read_text(encoding="utf-8"), measured.names)
@@ -368,18 +352,16 @@ def _record(folder: Path, plan: Plan, limits: Limits, measured: _Measured) -> Re
             hint = f"it {how}; {hint}"
         hint += f"its log is '{shown}'"
         hint += ", with its results beside it" if (folder / _RESULTS).exists() else ""
-        return Recorded(None, shown, replace(record, help=hint))
+        return None, replace(record, help=hint)
     try:
         path = keep_record(plan.root, record, text)
     except OSError as error:
         message = f"the record cannot be written: {(error.strerror or str(error)).lower()}"
         hint = f"the results are in '{shown.removesuffix(log.name)}'"
-        return Recorded(None, shown, Finding(Span.whole(FOLDER), "failed-run", message, hint))
-    kept = path.removesuffix(".json") + ".log"
+        return None, Finding(Span.whole(FOLDER), "failed-run", message, hint)
     if done.ended == "done":
-        return Recorded(path, kept, None)
-    finding = Finding(span, "failed-run", f"'{name}' {how}", describe_kept(record, path))
-    return Recorded(path, kept, finding)
+        return path, None
+    return path, Finding(span, "failed-run", f"'{name}' {how}", describe_kept(record, path))
 
 
 def describe_kept(record: Record, path: str) -> str:

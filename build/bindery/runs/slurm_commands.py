@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -39,7 +39,6 @@ _NEVER = frozenset(
 _LIMIT_OF_ONE_JOB = re.compile(r"(?:Assoc|QOS)(?:Max\w+Per(?:Job|Node)(?:Limit)?|Min\w+)")
 # Slurm leaves a job that it could not start in the queue.
 _STUCK = frozenset("LAUNCH_FAILED REQUEUE_HOLD RESV_DEL_HOLD SPECIAL_EXIT".split())
-_HELD = frozenset(("JobHeldAdmin", "JobHeldUser"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +48,17 @@ class TaskState:
     state: str
     reason: str = ""
     nodes: str = ""
-    lost: tuple[str, ...] = ()
-    """The nodes that were down at the end, with Slurm's reason."""
 
     @property
     def has_ended(self) -> bool:
         return self.state in _ENDED
+
+    def describe(self) -> str:
+        """The state in words, with the reason for which the task waits."""
+        words = self.state.lower().replace("_", " ")
+        if self.state == "PENDING" and self.reason not in ("", "None"):
+            words += f" ({self.reason})"
+        return words
 
 
 class RefusedJobError(Exception):
@@ -63,10 +67,6 @@ class RefusedJobError(Exception):
 
 class VainWaitError(Exception):
     """The job requests what no partition has, or is stuck, with Slurm's reason."""
-
-
-class HeldJobError(Exception):
-    """The job is held until someone releases it, with Slurm's reason."""
 
 
 # --- submitting ---
@@ -203,15 +203,12 @@ def cancel_job(number: str) -> None:
 # --- waiting ---
 
 
-def watch_job(
-    number: str, tasks: int, show: Show, *, limit: float | None = None
-) -> dict[int, TaskState]:
-    """Wait until every task has ended, and show each change. Returns the last states.
+def watch_job(number: str, tasks: int, show: Show, *, limit: float | None = None) -> None:
+    """Wait until every task has ended, and show each change.
 
-    A task that Slurm has forgotten is left out. Waiting ends after `limit` seconds in any case,
-    after SETTLE_SECONDS in which the job only completes, and after PATIENCE_SECONDS without an
-    answer. Without a `limit`, raises VainWaitError if the job can never start, and HeldJobError if
-    all its remaining tasks are held.
+    Waiting ends after `limit` seconds in any case, after SETTLE_SECONDS in which the job only
+    completes, and after PATIENCE_SECONDS without an answer. Without a `limit`, raises
+    VainWaitError if the job can never start.
     """
     pause, most = _POLL_SECONDS
     began = answered = time.monotonic()
@@ -222,36 +219,32 @@ def watch_job(
         now = time.monotonic()
         if states is None:
             if now - answered > PATIENCE_SECONDS:
-                return shown
+                return
         else:
             answered = now
             changed = _show_changes(shown, states, tasks, show)
             pause = _POLL_SECONDS[0] if changed else min(pause * 1.3, most)
             shown.update(states)
             if all(state.has_ended for state in states.values()):
-                return shown
+                return
             if limit is None:
                 check_wait(states.values())
             if all(state.has_ended or state.state == "COMPLETING" for state in states.values()):
                 settling = settling or now
                 if now - settling > SETTLE_SECONDS:
-                    return shown
+                    return
         if limit is not None and now - began > limit:
-            return shown
+            return
         time.sleep(pause)
 
 
-def check_wait(states: Iterable[TaskState]) -> None:
-    """Raise VainWaitError if one of the tasks can never start, and HeldJobError if all that have
-    not ended are held."""
-    left = [task for task in states if not task.has_ended]
-    stuck = {task.state for task in left if task.state in _STUCK}
-    reasons = {task.reason for task in left if task.state == "PENDING"}
+def check_wait(states: Collection[TaskState]) -> None:
+    """Raise VainWaitError if one of the tasks can never start."""
+    stuck = {task.state for task in states if task.state in _STUCK}
+    reasons = {task.reason for task in states if task.state == "PENDING"}
     never = {each for each in reasons if each in _NEVER or _LIMIT_OF_ONE_JOB.fullmatch(each)}
     if vain := stuck | never:
         raise VainWaitError(", ".join(sorted(vain)))
-    if left and all(task.state == "PENDING" and task.reason in _HELD for task in left):
-        raise HeldJobError(", ".join(sorted(reasons)))
 
 
 def _show_changes(
@@ -263,10 +256,6 @@ def _show_changes(
             continue
         changed = True
         name = f"task {index}: " if tasks > 1 else ""
-        words = state.state.lower().replace("_", " ")
-        if state.state == "PENDING" and state.reason not in ("", "None"):
-            words += f" ({state.reason})"
-        elif state.nodes:
-            words += f" on {state.nodes}"
-        show(f"{name}{words}")
+        where = f" on {state.nodes}" if state.nodes else ""
+        show(f"{name}{state.describe()}{where}")
     return changed

@@ -7,7 +7,6 @@ the run, so that the records can be made when it ends or at any time later:
     job.sbatch, node.sh      the job; `sbatch job.sbatch` submits it by hand
     TOOL.py, env_report.py   copies of the tools
     job                      the number of the job
-    states.json              the final states, because Slurm forgets them
     slurm_*.out              the output of the job itself
     task_<n>/results.json    the results of each task of the array
     task_<n>/node_<m>/       the facts of each node, its log, and its exit status
@@ -18,10 +17,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -49,7 +48,6 @@ from bindery.runs.record_run import (
 )
 from bindery.runs.slurm_commands import (
     SETTLE_SECONDS,
-    HeldJobError,
     RefusedJobError,
     TaskState,
     VainWaitError,
@@ -106,15 +104,6 @@ class Collected:
     findings: tuple[Finding, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """How a task ended. `status` is the tool's on the first node; None if it left none."""
-
-    ended: Ending
-    status: int | None
-    reason: str
-
-
 _HINT_PARTITIONS = (
     "request what a partition has: see `sinfo` and `scontrol show partition`; a job takes a few"
     " minutes more than --timeout"
@@ -124,16 +113,10 @@ _HINT_PARTITIONS = (
 # --- the folder ---
 
 
-def write_run(
-    plan: Plan,
-    request: Request,
-    tasks: Sequence[Sequence[str]] = ((),),
-    folder: Path | None = None,
-) -> Job:
-    """Write the folder of a run, by default under dist/runs/. `tasks` has the further arguments of
-    each task.
+def write_run(plan: Plan, request: Request, tasks: Sequence[Sequence[str]] = ((),)) -> Job:
+    """Write the folder of a run under dist/runs/. `tasks` has the further arguments of each task.
 
-    Raises ConfigError if the request does not suit the tool, or the folder is in use.
+    Raises ConfigError if the request does not suit the tool.
     """
     for option in request.options:
         if not option.startswith("--"):
@@ -153,7 +136,9 @@ def write_run(
         request.seconds,
         request.log_bytes,
     )
-    target = _make_folder(plan, folder)
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    (plan.root / RUNS).mkdir(parents=True, exist_ok=True)
+    target = Path(tempfile.mkdtemp(prefix=f"{plan.tool.name}_{stamp}_", dir=plan.root / RUNS))
     environment = choose_environment(os.environ, plan.passed)
     extras = choose_environment({})
     if ranks is not None and ranks > 1 and "OMP_NUM_THREADS" not in environment:
@@ -181,7 +166,7 @@ def write_run(
         write_whole(target / name, text.encode())
     for number in range(len(order.tasks)):
         (target / f"task_{number}").mkdir()
-    write_whole(target / "plan.json", _dump(dataclasses.asdict(order)))
+    write_whole(target / "plan.json", TypeAdapter(Order).dump_json(order, indent=1) + b"\n")
     return job
 
 
@@ -210,26 +195,6 @@ def _refuse_option(option: str, message: str, hint: str = "") -> ConfigError:
     return ConfigError(Finding(Span.whole(option), "config", message, hint))
 
 
-def _make_folder(plan: Plan, folder: Path | None) -> Path:
-    if folder is not None:
-        target = folder.resolve()
-        if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            hint = "name an empty or new folder; each run needs its own"
-            raise _refuse_option("--folder", f"'{folder}' is in use", hint)
-        target.mkdir(parents=True, exist_ok=True)
-        return target
-    stem = plan.root / RUNS / f"{plan.tool.name}_{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    target, count = stem, 1
-    while True:
-        try:
-            target.mkdir(parents=True)
-        except FileExistsError:
-            count += 1
-            target = stem.with_name(f"{stem.name}_{count}")
-        else:
-            return target
-
-
 # --- from start to end ---
 
 
@@ -239,13 +204,12 @@ def run_on_slurm(
     show: Callable[[str], None],
     *,
     tasks: Sequence[Sequence[str]] = ((),),
-    folder: Path | None = None,
     via: Via = "sbatch",
     waits: bool = True,
 ) -> Collected:
     """Run a tool on a cluster. Returns what it left: nothing, without `waits`. `show` gets the
     number of the job, its folder, and each change of its state. Ctrl-C and SIGTERM cancel the job,
-    and the results of its tasks so far are collected.
+    and the results of its tasks so far are collected; a second Ctrl-C does not wait for them.
 
     Raises ConfigError if the request does not suit the tool, and BookError if Slurm refuses it or
     reports that it can never start.
@@ -253,50 +217,36 @@ def run_on_slurm(
     if via == "submitit" and request.runtime == "pyxis":
         message = "submitit starts its own Python, which the container does not have"
         raise _refuse_option("--via", message, "use `--via sbatch` with pyxis")
-    job = write_run(plan, request, tasks, folder)
-    order = read_order(job.folder)
+    job = write_run(plan, request, tasks)
+    count = len(job.tasks)
     where = _name_path(plan.root, job.folder)
-    number, states = "", dict[int, TaskState]()
-    with contextlib.suppress(_SecondSignal), _listen():
+    number = ""
+    with _listen():
         try:
             number = _submit(job, request, via)
             show(f"submitted job {number}; its files are in {where}")
             if not waits:
                 show(f"when it has ended: bindery run --collect {where}")
                 return Collected((), ())
-            states = watch_job(number, len(order.tasks), show)
+            watch_job(number, count, show)
         except VainWaitError as error:
             cancel_job(number)
             message = f"job {number} can never start and was canceled: Slurm reports {error}"
-            finding = _report_run(order, message, _HINT_PARTITIONS)
-            if any(job.folder.glob("task_*/node_*")):  # other tasks have run
-                states = watch_job(number, len(order.tasks), show, limit=SETTLE_SECONDS)
-                collected = _finish(plan.root, job.folder, states)
-                return dataclasses.replace(collected, findings=(finding, *collected.findings))
-            shutil.rmtree(job.folder, ignore_errors=True)
-            raise BookError(finding) from None
-        except HeldJobError as error:
-            message = f"job {number} is held and does not start by itself: Slurm reports {error}"
-            hint = (
-                f"release it with `scontrol release {number}` (for JobHeldAdmin, an administrator"
-                f" has to), or end it with `scancel {number}`; then collect it:"
-                f" `bindery run --collect {where}`"
-            )
-            raise BookError(_report_run(order, message, hint)) from None
+            hint = _HINT_PARTITIONS
+            if any(job.folder.glob("task_*/node_*")):
+                hint += f"; collect the tasks that have run: `bindery run --collect {where}`"
+            else:
+                shutil.rmtree(job.folder, ignore_errors=True)
+            raise BookError(_report_run(job.path, message, hint)) from None
         except KeyboardInterrupt:
             started = read_number(job.folder)
             if started is None:
                 shutil.rmtree(job.folder, ignore_errors=True)
                 raise
-            states = _cancel(started, len(order.tasks), show)
-    return _finish(plan.root, job.folder, states)
-
-
-def _finish(root: Path, folder: Path, states: Mapping[int, TaskState]) -> Collected:
-    # Slurm may stay in COMPLETING for very long.
-    over = {i: s for i, s in states.items() if s.has_ended or s.state == "COMPLETING"}
-    _keep_states(folder, over)
-    return collect_run(root, folder)
+            show(f"canceling job {started}; its results so far are kept")
+            cancel_job(started)
+            watch_job(started, count, show, limit=SETTLE_SECONDS)
+    return collect_run(plan.root, job.folder)
 
 
 def _submit(job: Job, request: Request, via: Via) -> str:
@@ -309,28 +259,12 @@ def _submit(job: Job, request: Request, via: Via) -> str:
         except RefusedJobError as error:
             shutil.rmtree(job.folder, ignore_errors=True)
             message = f"Slurm refused the run of '{job.tool}': {error}"
-            finding = Finding(Span.whole(job.path), "failed-run", message, _HINT_PARTITIONS)
-            raise BookError(finding) from None
+            raise BookError(_report_run(job.path, message, _HINT_PARTITIONS)) from None
         except ConfigError:
             shutil.rmtree(job.folder, ignore_errors=True)
             raise
         write_whole(job.folder / "job", f"{number}\n".encode())
     return number
-
-
-def _cancel(number: str, tasks: int, show: Callable[[str], None]) -> dict[int, TaskState]:
-    """Cancel a job and wait until its tasks have written their results. Raises _SecondSignal if the
-    user interrupts that too."""
-    try:
-        show(f"canceling job {number}; its results so far are kept")
-        cancel_job(number)
-        return watch_job(number, tasks, show, limit=SETTLE_SECONDS)
-    except KeyboardInterrupt:
-        raise _SecondSignal from None
-
-
-class _SecondSignal(Exception):
-    """The user has interrupted twice."""
 
 
 @contextlib.contextmanager
@@ -358,27 +292,6 @@ def _listen() -> Iterator[None]:
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)
-
-
-def _keep_states(folder: Path, states: Mapping[int, TaskState]) -> dict[int, TaskState]:
-    """Note the final state of each task and which of its nodes were down, because nodes come back
-    and Slurm forgets. Returns all notes."""
-    noted = _read_states(folder)
-    new = {index: state for index, state in states.items() if index not in noted}
-    for index, state in new.items():
-        lost = () if state.state == "COMPLETED" else tuple(find_lost_nodes(state.nodes))
-        noted[index] = dataclasses.replace(state, lost=lost)
-    if new:
-        data = {str(index): dataclasses.asdict(state) for index, state in sorted(noted.items())}
-        write_whole(folder / "states.json", _dump(data))
-    return noted
-
-
-def _read_states(folder: Path) -> dict[int, TaskState]:
-    path = folder / "states.json"
-    if not path.exists():
-        return {}
-    return TypeAdapter(dict[int, TaskState]).validate_json(path.read_bytes())
 
 
 def read_order(folder: Path) -> Order:
@@ -413,34 +326,28 @@ def collect_run(root: Path, folder: Path) -> Collected:
     number = read_number(folder)
     if number is None:
         hint = f"submit it with `sbatch {_name_path(root, folder / 'job.sbatch')}`"
-        return Collected((), (_report_run(order, "this run was not submitted", hint),))
-    tasks = range(len(order.tasks))
-    noted, asked = _read_states(folder), None
-    if not all(index in noted for index in tasks):
-        asked = ask_states(number, len(order.tasks))
-        noted = _keep_states(folder, {i: s for i, s in (asked or {}).items() if s.has_ended})
+        return Collected((), (_report_run(order.path, "this run was not submitted", hint),))
+    states = ask_states(number, len(order.tasks))
     records: list[str] = []
     findings: list[Finding] = []
     later = f"collect it later: `bindery run --collect {_name_path(root, folder)}`"
-    for index in tasks:
+    for index in range(len(order.tasks)):
         kept = folder / f"task_{index}" / "record"
+        state = states.get(index) if states else None
         # A task that Slurm has forgotten is over, but only if Slurm answers at all.
-        is_forgotten = asked is not None and index not in asked
+        is_over = state.has_ended if state else states is not None
         if kept.exists():
             records.append(kept.read_text().strip())
-        elif index in noted or is_forgotten or (kept.parent / "node_0" / "ended").exists():
-            record, wrong = _collect_task(root, folder, order, index, noted.get(index))
+        elif is_over or (kept.parent / "node_0" / "ended").exists():
+            record, wrong = _collect_task(root, folder, order, index, state)
             records += [record] if record else []
             findings += [wrong] if wrong else []
-        elif asked is None:
+        elif state is None:
             message = f"{_name_task(order, index)} may still be running: Slurm does not answer"
-            findings.append(_report_run(order, message, later))
+            findings.append(_report_run(order.path, message, later))
         else:
-            state = asked[index].state.lower().replace("_", " ")
-            if asked[index].state == "PENDING" and asked[index].reason not in ("", "None"):
-                state += f" ({asked[index].reason})"
-            message = f"{_name_task(order, index)} has not ended: it is {state}"
-            findings.append(_report_run(order, message, later))
+            message = f"{_name_task(order, index)} has not ended: it is {state.describe()}"
+            findings.append(_report_run(order.path, message, later))
     return Collected(tuple(records), tuple(findings))
 
 
@@ -449,17 +356,18 @@ def _collect_task(
 ) -> tuple[str | None, Finding | None]:
     """The path of the record of a task that is over, and what is wrong with it."""
     task = folder / f"task_{index}"
-    outcome = _judge_task(task, order, state)
+    ended, status, reason = _judge_task(task, order, state)
     output = read_output(task / "results.json")
-    name, told = _name_task(order, index), _name_path(root, _find_words(folder, task, index))
+    name, written = _name_task(order, index), task / "node_0" / "run.log"
     if output is None:
-        message = f"{name} {outcome.reason} and left no results"
-        return None, _report_run(order, message, f"its log: '{told}'")
+        message = f"{name} {reason} and left no results"
+        hint = f"its log: '{_name_path(root, written if written.exists() else folder)}'"
+        return None, _report_run(order.path, message, hint)
     facts = [read_output(task / f"node_{node}" / "facts.json") for node in range(order.nodes)]
     without = [str(node) for node, each in enumerate(facts) if not isinstance(each, dict)]
     if without:
-        message = f"{name} {outcome.reason} and left no facts of node {', '.join(without)}"
-        return None, _report_run(order, message, f"its folder: '{_name_path(root, folder)}'")
+        message = f"{name} {reason} and left no facts of node {', '.join(without)}"
+        return None, _report_run(order.path, message, f"its folder: '{_name_path(root, folder)}'")
     plan = _restore_plan(root, folder, order, index)
     environments = [_read_environment(task / f"node_{node}") for node in range(order.nodes)]
     names = _list_names(root, folder, environments)
@@ -467,8 +375,8 @@ def _collect_task(
         plan,
         output,
         facts,
-        ended=outcome.ended,
-        exit_status=outcome.status,
+        ended=ended,
+        exit_status=status,
         ranks=order.ranks,
         command=_describe_command(plan, order),
         environment=environments[0],
@@ -476,21 +384,25 @@ def _collect_task(
     )
     if isinstance(record, Finding):
         hint = f"{record.help}; its folder: '{_name_path(root, folder)}'".lstrip("; ")
-        hint = hint if outcome.ended == "done" else f"it {outcome.reason}; {hint}"
+        hint = hint if ended == "done" else f"it {reason}; {hint}"
         return None, dataclasses.replace(record, help=hint)
-    log = clean_log(_join_logs(task, outcome), names)
+    log = clean_log(_join_logs(task, ended), names)
     path = keep_record(root, record, log)
     write_whole(task / "record", f"{path}\n".encode())
-    if outcome.ended == "done":
+    if ended == "done":
         return path, None
-    return path, _report_run(order, f"{name} {outcome.reason}", describe_kept(record, path))
+    return path, _report_run(order.path, f"{name} {reason}", describe_kept(record, path))
 
 
-def _judge_task(task: Path, order: Order, state: TaskState | None) -> _Outcome:
-    """How a task ended, from the notes of its first node and the state in Slurm."""
+def _judge_task(
+    task: Path, order: Order, state: TaskState | None
+) -> tuple[Ending, int | None, str]:
+    """How a task ended, from the notes of its first node and the state in Slurm: the ending, the
+    exit status of the tool on that node, if it left one, and the ending in words."""
     status, seconds = _read_end(task / "node_0")
+    log = task / "node_0" / "run.log"
     by_slurm = _ENDINGS.get(state.state) if state else None
-    lost = state.lost if state else ()
+    lost = find_lost_nodes(state.nodes) if state and state.state != "COMPLETED" else []
     ended: Ending
     if status == 0:
         ended = "done"
@@ -500,7 +412,7 @@ def _judge_task(task: Path, order: Order, state: TaskState | None) -> _Outcome:
         ended = by_slurm
     elif status is None:
         ended = "crashed"
-    elif _is_full(task / "node_0" / "run.log", order.log_bytes):
+    elif log.exists() and log.stat().st_size >= order.log_bytes:
         ended = "output"
     elif status == _TIMED_OUT or seconds > order.seconds:
         ended = "timeout"
@@ -516,11 +428,7 @@ def _judge_task(task: Path, order: Order, state: TaskState | None) -> _Outcome:
         reason = "was stopped: it used more memory than its job had requested"
     else:
         reason = explain_ending(ended, status, Limits(order.seconds, 0, order.log_bytes))
-    return _Outcome(ended, status, f"{reason}: {', '.join(lost)}" if lost else reason)
-
-
-def _is_full(log: Path, limit: int) -> bool:
-    return log.exists() and log.stat().st_size >= limit
+    return ended, status, f"{reason}: {', '.join(lost)}" if lost else reason
 
 
 def _read_end(here: Path) -> tuple[int | None, float]:
@@ -562,11 +470,11 @@ def _read_environment(here: Path) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _join_logs(task: Path, outcome: _Outcome) -> str:
+def _join_logs(task: Path, ended: Ending) -> str:
     """The tool's output on the first node, or on all nodes if the run failed."""
     nodes = sorted(task.glob("node_*"), key=lambda path: int(path.name.removeprefix("node_")))
     logs = []
-    for node in nodes[: 1 if outcome.ended == "done" else None]:
+    for node in nodes[: 1 if ended == "done" else None]:
         with contextlib.suppress(OSError):
             text = (node / "run.log").read_text(encoding="utf-8", errors="replace")
             logs.append(f"== {node.name} ==\n{text}" if len(nodes) > 1 else text)
@@ -585,33 +493,16 @@ def _list_names(
     return names
 
 
-def _find_words(folder: Path, task: Path, index: int) -> Path:
-    """The file with the most information about how a task ended."""
-    log = task / "node_0" / "run.log"
-    if log.exists() and log.stat().st_size:
-        return log
-    written = [path for path in folder.glob(f"slurm_*_{index}.out") if path.stat().st_size]
-    written += [path for path in folder.glob("slurm_*.out") if path.stat().st_size]
-    return written[0] if written else folder
-
-
 def _name_task(order: Order, index: int) -> str:
     if len(order.tasks) == 1:
         return f"'{order.tool}'"
     return f"'{order.tool}' {' '.join(order.tasks[index])}".rstrip() + f" (task {index})"
 
 
-def _report_run(order: Order, message: str, hint: str) -> Finding:
-    return Finding(Span.whole(order.path), "failed-run", message, hint)
+def _report_run(path: str, message: str, hint: str) -> Finding:
+    return Finding(Span.whole(path), "failed-run", message, hint)
 
 
 def _name_path(root: Path, path: Path) -> str:
     """A path as you would type it in the book's root."""
-    try:
-        return path.relative_to(root).as_posix()
-    except ValueError:
-        return str(path)
-
-
-def _dump(data: object) -> bytes:
-    return (json.dumps(data, indent=1) + "\n").encode()
+    return os.path.relpath(path, root)

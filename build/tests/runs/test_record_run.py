@@ -292,7 +292,7 @@ def test_added_arguments_are_recorded_without_folders(book: Path, run_bindery: R
         (("timer", "--profile", "every"), 2, "the profile 'every' of 'timer' needs an accelerator"),
         (("timer", "--profile", "stubborn", "--timeout", "1.5"), 1, "and left no results"),
         (("timer", "--profile", "nan"), 1, "NaN cannot be compared; write null"),
-        (("timer", "--profile", "torn"), 1, "the JSON is broken at line 2, column 14: expecting"),
+        (("timer", "--profile", "torn"), 1, "this is not JSON: Expecting value: line 2 column 14"),
         (("timer", "--profile", "method"), 1, "reports method 4, and its constant METHOD is 3"),
         (("timer", "--profile", "broken"), 1, "a tool gets --json PATH and writes its results"),
     ],
@@ -334,17 +334,19 @@ def test_constants_of_a_tool_are_checked(
     assert message in ended.stderr
 
 
+OUTPUT = {
+    "tool": "timer", "version": "1", "method": 3, "started": "2026-11-20T17:00:00Z",
+    "seconds": 1, "complete": True, "units": {}, "results": [],
+}  # fmt: skip
+
+
 def test_records_that_end_at_once_are_all_kept(book: Path) -> None:
     """Many runs of one day that end in the same moment each have a record and a log."""
     plan = plan_run(book, "timer", "demo")
     facts = {"tool": "env_report", "version": "1", "method": 1, "software": {}}
     machine = {"label": "cpu", "cpu": {}}
-    output = {
-        "tool": "timer", "version": "1", "method": 3, "started": "2026-11-20T17:00:00Z",
-        "seconds": 1, "complete": True, "units": {}, "results": [],
-    }  # fmt: skip
     record = make_record(
-        plan, output, [{**facts, "machine": machine}] * 2, ended="done", exit_status=0, ranks=4
+        plan, OUTPUT, [{**facts, "machine": machine}] * 2, ended="done", exit_status=0, ranks=4
     )
     assert isinstance(record, Record)
     assert (record.nodes, record.ranks) == (2, 8)
@@ -368,15 +370,11 @@ def test_nodes_that_are_not_alike_give_no_record(book: Path) -> None:
     }  # fmt: skip
     other = {**first, "machine": {"label": "cpu", "cpu": {"cores": 4}}}
     newer = {**first, "software": {"torch": "2.14"}}
-    output = {
-        "tool": "timer", "version": "1", "method": 3, "started": "2026-11-20T17:00:00Z",
-        "seconds": 1, "complete": True, "units": {}, "results": [],
-    }  # fmt: skip
     for facts, words in (
         (other, "'cpu.cores' is '2' on node 1, and '4' on node 2"),
         (newer, "'torch' is '2.13' on node 1, and '2.14' on node 2"),
     ):
-        finding = make_record(plan, output, [first, facts], ended="done", exit_status=0)
+        finding = make_record(plan, OUTPUT, [first, facts], ended="done", exit_status=0)
         assert isinstance(finding, Finding)
         assert finding.message == f"the nodes of this run differ: {words}"
 

@@ -258,7 +258,7 @@ def test_what_never_starts_is_not_waited_for(states: str, words: str) -> None:
     """A limit of one job, a dependency that has failed and a launch that has failed are an end,
     also where other tasks run."""
     with pytest.raises(VainWaitError, match=f"^{words}$"):
-        check_wait(TaskState(*state.split()) for state in states.split(", "))
+        check_wait([TaskState(*state.split()) for state in states.split(", ")])
 
 
 @pytest.mark.parametrize(
@@ -271,9 +271,8 @@ def test_what_never_starts_is_not_waited_for(states: str, words: str) -> None:
     ],
 )
 def test_what_others_free_is_waited_for(states: str) -> None:
-    """Jobs that end make room, also below the limits of a user; a held task waits for the others
-    first."""
-    check_wait(TaskState(*state.split()) for state in states.split(", "))
+    """Jobs that end make room, also below the limits of a user, and a held task is released."""
+    check_wait([TaskState(*state.split()) for state in states.split(", ")])
 
 
 # --- what makes no sense ---
@@ -598,24 +597,6 @@ def test_an_impossible_request_is_told_in_slurms_words(
     assert "sinfo" in err
     assert login.cluster.queue() == []
     assert list((login.book / "dist/runs").iterdir()) == []
-
-
-def test_a_job_that_somebody_holds_is_left_to_them(login: Login) -> None:
-    """bindery says how to go on, and does not wait; a held job stays in the queue, and its run is
-    collected when it was released."""
-    status, out, err = login.run("counter", "--on", "slurm", "--sbatch=--hold")
-    assert (status, out) == (1, "")
-    (job,) = login.cluster.queue()
-    folder = str(login.folder().relative_to(login.book))
-    message = f"job {job.number} is held and does not start by itself: Slurm reports JobHeldUser\n"
-    assert f"error[failed-run]: {message}" in err
-    assert f"release it with `scontrol release {job.number}`" in err
-    assert f"collect it: `bindery run --collect {folder}`" in err
-    _, _, err = login.run("--collect", folder)
-    assert "'counter' has not ended: it is pending (JobHeldUser)\n" in err
-    login.cluster.ask("scontrol", "release", job.number)
-    login.cluster.wait_for(lambda: not login.cluster.queue(), "the job does not end")
-    assert login.run("--collect", folder)[0] == 0
 
 
 def test_what_slurm_gives_a_job_is_in_its_record(login: Login) -> None:

@@ -39,13 +39,6 @@ from bindery.cli.console import (
     metavar="FILE",
     help="JSON of env_report.py on the machine of the run.",
 )
-@click.option(
-    "--hardware",
-    default="",
-    metavar="TEXT",
-    show_default=False,
-    help="The hardware of the run: '8 x NVIDIA H200'.",
-)
 @list_format_option
 @root_option
 def compare(
@@ -53,7 +46,6 @@ def compare(
     against: str,
     tolerance: str,
     facts: Path | None,
-    hardware: str,
     output: ListFormat,
     root: Path,
 ) -> None:
@@ -71,7 +63,7 @@ def compare(
     try:
         config = load_config(root, RULES)
         comparison = comparing.compare_with_book(
-            config, target, against=against, hardware=hardware, facts=facts, tolerance=share
+            config, target, against=against, facts=facts, tolerance=share
         )
     except NothingAlikeError as error:
         if output is ListFormat.JSON:

@@ -141,12 +141,12 @@ def _run_here(plan: Plan, limits: Limits, quiet: bool) -> None:
 
     tool = plan.tool.name
     with _show_run(tool, limits.seconds, quiet) as (show, watch):
-        recorded = record_run(plan, limits, show=show, watch=watch)
-    if recorded.record:
-        print(f"recorded {recorded.record}")
+        record, finding = record_run(plan, limits, show=show, watch=watch)
+    if record:
+        print(f"recorded {record}")
         print(_advise(plan.root, tool, plan.profile))
-    if recorded.finding:
-        raise BookError(recorded.finding)
+    if finding:
+        raise BookError(finding)
 
 
 def _advise(root: Path, tool: str, profile: str) -> str:

@@ -38,12 +38,10 @@ class SlurmOptions:
     sweep: tuple[str, ...]
     repeat: int
     via: Via
-    folder: Path | None
     no_wait: bool
 
 
 _COUNT = click.IntRange(min=1)
-_PATH = click.Path(path_type=Path)
 _OPTIONS = (
     click.option("--nodes", type=_COUNT, default=1, help="Slurm: number of nodes."),
     click.option("--cpus", type=_COUNT, help="Slurm: CPUs per node."),
@@ -78,13 +76,6 @@ _OPTIONS = (
     click.option("--repeat", type=_COUNT, default=1, help="Slurm: number of tasks of each kind."),
     click.option(
         "--via", type=click.Choice(get_args(Via)), default="sbatch", help="Slurm: how to submit."
-    ),
-    click.option(
-        "--folder",
-        type=_PATH,
-        metavar="DIR",
-        help="Slurm: the folder of the run, on a file system that the nodes share; by default"
-        " under dist/runs/.",
     ),
     click.option("--no-wait", is_flag=True, help="Slurm: submit the job and return."),
 )
@@ -156,7 +147,6 @@ def submit(
         request,
         show,
         tasks=tasks,
-        folder=slurm.folder,
         via=slurm.via,
         waits=not slurm.no_wait,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,25 +15,22 @@ from bindery.core.config import Config
 from bindery.core.model import ConfigError, Finding, Span
 from bindery.core.repository import RECORDS_FOLDER, Tree
 from bindery.core.suggestions import find_nearest
-from bindery.evidence.compare.declaration import Terms, load_terms
+from bindery.evidence.compare.declaration import load_terms
 from bindery.evidence.compare.judge import (
     TOLERANCE,
     Comparison,
-    NothingAlikeError,
-    Run,
     compare_run,
     describe_power_limit,
-    find_differences,
-    make_reference,
     make_references,
     make_run,
 )
 from bindery.evidence.record_list import clean_name
 from bindery.evidence.records import (
     Machine,
+    MachineReport,
     Record,
     ToolOutput,
-    explain_error,
+    describe_error,
     load_records,
     parse_record,
     read_strict_json,
@@ -58,7 +55,6 @@ def compare_with_book(
     target: str,
     *,
     against: str = "",
-    hardware: str = "",
     facts: Path | None = None,
     tolerance: float = TOLERANCE,
 ) -> Comparison:
@@ -74,11 +70,8 @@ def compare_with_book(
         if not isinstance(item, Finding):
             records[item[0]] = item[1]
     source, name = _find_source(target, config.root, records)
-    if isinstance(source, Record):
-        if hardware or facts:
-            raise _refuse(target, "a record knows its hardware", "leave --hardware and --facts out")
-    elif hardware and facts:
-        raise _refuse(target, "--hardware and --facts say the same thing", "give one of them")
+    if facts and isinstance(source, Record):
+        raise _refuse(target, "a record knows its hardware", "leave --facts out")
     own = load_terms(tree, config.tools).get(source.tool)
     if own is None:
         names = [tool.name for tool in config.tools]
@@ -92,43 +85,20 @@ def compare_with_book(
     if facts:
         machine = _read_machine(facts)
         run = replace(run, hardware=machine.hardware, power_limit=describe_power_limit(machine))
-    elif hardware:
-        run = replace(run, hardware=hardware)
     chosen = {name: record for name, record in records.items() if record.tool == source.tool}
+    stale = find_stale(chosen, config.tools, read_methods(tree, config.tools), read_today())
+    reasons = {name: entry.reason for name, entry in stale.items()}
+    references = [each for each in make_references(chosen, own, reasons) if each.name != name]
     if against:
         wanted = clean_name(against)
-        if wanted not in chosen:
-            nearest = find_nearest(wanted, chosen)
+        names = [reference.name for reference in references]
+        if wanted not in names:
+            nearest = find_nearest(wanted, names)
             hint = f"did you mean '{nearest}'?" if nearest else "see `bindery records`"
-            message = f"the book has no record '{wanted}' of '{source.tool}'"
+            message = f"'{wanted}' is not another complete record of a successful '{source.tool}'"
             raise _refuse("--against", message, hint)
-        if wanted == name:
-            raise _refuse("--against", f"'{wanted}' is the record itself", "name another")
-        if not chosen[wanted].complete:
-            raise _refuse("--against", f"'{wanted}' is partial", "name a whole one")
-        if chosen[wanted].ended == "failed":
-            message = f"'{wanted}' is of a run that failed: the tool had found a problem"
-            raise _refuse("--against", message, "name another")
-        chosen = {wanted: chosen[wanted]}
-    methods = read_methods(tree, config.tools)
-    stale = find_stale(chosen, config.tools, methods, read_today())
-    reasons = {name: entry.reason for name, entry in stale.items()}
-    try:
-        return compare_run(run, make_references(chosen, own, reasons), own, tolerance)
-    except NothingAlikeError as error:
-        raise NothingAlikeError([*_explain_failed(run, chosen, own), *error.reasons]) from None
-
-
-def _explain_failed(run: Run, records: Mapping[str, Record], terms: Terms) -> Iterator[str]:
-    """The records that are like a run, and nothing is compared with as they are of failed runs."""
-    for name, record in records.items():
-        if name != run.name and record.complete and record.ended == "failed":
-            reference = make_reference(name, record, terms)
-            if not list(find_differences(run, reference)):
-                yield (
-                    f"{name} is of a run that failed: the tool ended with status "
-                    f"{record.exit_status}, so nothing is compared with it"
-                )
+        references = [reference for reference in references if reference.name == wanted]
+    return compare_run(run, references, own, tolerance)
 
 
 def _find_source(
@@ -166,26 +136,16 @@ def _parse_source(path: str, text: str) -> Record | ToolOutput:
     try:
         return ToolOutput.model_validate(data)
     except ValidationError as error:
-        place, reason = explain_error(error)
-        where = ".".join(map(str, place)) or "the file"
         hint = "give a record, or what a tool wrote with --json"
-        raise _refuse(path, f"'{where}': {reason}", hint) from None
+        raise _refuse(path, describe_error(error), hint) from None
 
 
 def _read_machine(path: Path) -> Machine:
-    shown = path.as_posix()
-    hint = "give the JSON of env_report.py --json"
     try:
-        data = json.loads(path.read_text(encoding="utf-8", errors="replace"))
-    except ValueError as error:
-        raise _refuse(shown, f"this is not JSON: {error}", hint) from None
-    try:
-        return Machine.model_validate(data.get("machine") if isinstance(data, dict) else data)
+        return MachineReport.model_validate_json(path.read_bytes()).machine
     except ValidationError as error:
-        place, reason = explain_error(error)
-        raise _refuse(
-            shown, f"'{'.'.join(map(str, ('machine', *place)))}': {reason}", hint
-        ) from None
+        hint = "give the JSON of env_report.py --json"
+        raise _refuse(path.as_posix(), describe_error(error), hint) from None
 
 
 def _refuse(path: str, message: str, hint: str) -> ConfigError:

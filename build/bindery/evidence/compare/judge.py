@@ -171,13 +171,12 @@ def make_reference(name: str, record: Record, terms: Terms, *, stale: str = "") 
 
 
 def make_references(
-    records: Mapping[str, Record], terms: Terms, stale: Mapping[str, str] | None = None
+    records: Mapping[str, Record], terms: Terms, stale: Mapping[str, str]
 ) -> list[Reference]:
     """What others are compared with, from the whole records of runs without a problem that have a
     row for it. `stale` has the reasons of those that are, by name."""
-    reasons = stale or {}
     references = [
-        make_reference(name, record, terms, stale=reasons.get(name, ""))
+        make_reference(name, record, terms, stale=stale.get(name, ""))
         for name, record in records.items()
         if record.tool == terms.tool and record.complete and record.ended != "failed"
     ]
@@ -300,17 +299,12 @@ def compare_run(
 
     `tolerance` is a share. Raises NothingAlikeError if there is no such record.
     """
-    others = sorted(
-        (reference for reference in references if reference.name != run.name),
-        key=lambda reference: (reference.started, reference.name),
-        reverse=True,
-    )
+    others = sorted(references, key=lambda each: (each.started, each.name), reverse=True)
     alike = [reference for reference in others if not list(find_differences(run, reference))]
     for reference in alike:
         rows, left_out = _match_rows(run, reference, terms, tolerance)
         if rows:
-            order = list(_ORDER if terms.higher_is_better else _ORDER_WHERE_LOWER)
-            rows.sort(key=lambda row: order.index(row.verdict))
+            rows.sort(key=lambda row: _rank_verdict(row.verdict, terms))
             ratio = math.exp(statistics.fmean(math.log(row.ratio) for row in rows))
             margin = statistics.median(row.margin for row in rows)
             return Comparison(
@@ -321,18 +315,15 @@ def compare_run(
         only = f" but {run.name} itself" if run.name else ""
         raise NothingAlikeError([f"there is no whole record of {run.tool}{only}"])
     if alike:
-        raise NothingAlikeError(_explain_keys(run, alike[0], terms))
+        _, left_out = _match_rows(run, alike[0], terms, tolerance)
+        reason = f"none of your rows can be compared with one of {alike[0].name}"
+        raise NothingAlikeError([reason, *shorten(left_out)])
     raise NothingAlikeError(_explain_differences(run, others))
 
 
-_ORDER = (Verdict.FAR_BELOW, Verdict.BELOW, Verdict.FAR_ABOVE, Verdict.ABOVE, Verdict.WITHIN)
-_ORDER_WHERE_LOWER = (
-    Verdict.FAR_ABOVE,
-    Verdict.ABOVE,
-    Verdict.FAR_BELOW,
-    Verdict.BELOW,
-    Verdict.WITHIN,
-)
+def _rank_verdict(verdict: Verdict, terms: Terms) -> tuple[bool, bool, bool]:
+    """The worst first, what is as expected last."""
+    return verdict == Verdict.WITHIN, not is_worse(verdict, terms), not verdict.startswith("far")
 
 
 def _match_rows(
@@ -399,29 +390,6 @@ def _explain_differences(run: Run, references: Sequence[Reference]) -> list[str]
         theirs, yours = (", ".join(side) for side in zip(*differences, strict=True))
         reasons.append(f"{alike[0].name} is {theirs}, yours is {yours}: not compared")
     return reasons
-
-
-def _explain_keys(run: Run, reference: Reference, terms: Terms) -> list[str]:
-    _, left_out = _match_rows(run, reference, terms, 0.0)
-    reason = f"none of your rows can be compared with one of {reference.name}"
-    if not run.rows:
-        return [f"yours has no rows to compare with {reference.name}"]
-    if any(not text.endswith("no such row") for text in left_out):
-        return [reason, *shorten(left_out)]
-    apart = []
-    for index, name in enumerate(terms.keys):
-        yours = {show_scalar(row.get(name)): None for row in run.rows}
-        theirs = {show_scalar(key[index][1]): None for key in reference.rows}
-        if not yours.keys() & theirs.keys():
-            apart.append(f"{name} is {_list_some(yours)} in yours and {_list_some(theirs)} there")
-    return [f"{reason}: {'; '.join(apart) or 'no combination of them is in both'}"]
-
-
-def _list_some(values: Iterable[str]) -> str:
-    listed = list(values)
-    if not listed:
-        return "nothing"
-    return ", ".join(listed[:_REASONS]) + (", ..." if len(listed) > _REASONS else "")
 
 
 def shorten(texts: Sequence[str]) -> list[str]:

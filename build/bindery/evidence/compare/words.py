@@ -74,11 +74,6 @@ def write_sentences(comparison: Comparison) -> list[str]:
     if any(row.verdict.startswith("far") and not is_worse(row.verdict, comparison.terms)
            for row in rows):  # fmt: skip
         sentences.append("far better than recorded needs a reason as much as far worse does")
-    wide = sum(row.margin >= 1 for row in rows)
-    if wide:
-        sentences.append(
-            f"{wide} of the recorded rows spread as widely as their value: no lower bound"
-        )
     if run.partial:
         sentences.append(f"yours is partial: {run.partial}")
     if run.failed_with is not None:
@@ -99,13 +94,10 @@ def write_sentences(comparison: Comparison) -> list[str]:
             f"not checked: whether yours has {count_noun(reference.nodes, 'node')} and "
             f"{count_noun(reference.ranks, 'rank')} too"
         )
-    sentences += [
-        f"{name} is {run.software[name]} in yours and {reference.software[name]} in the record"
-        for name in _SOFTWARE
-        if run.software.get(name) != reference.software.get(name)
-        and run.software.get(name) is not None
-        and reference.software.get(name) is not None
-    ]
+    for name in _SOFTWARE:
+        ours, recorded = run.software.get(name), reference.software.get(name)
+        if ours is not None and recorded is not None and ours != recorded:
+            sentences.append(f"{name} is {ours} in yours and {recorded} in the record")
     sentences += _compare_environments(run.environment, reference.environment)
     return sentences + shorten(comparison.left_out)
 

@@ -12,7 +12,6 @@ from bindery.evidence.lineage.nodes import (
     is_query,
     is_whole,
     list_terms,
-    split_collation,
     walk_own,
 )
 from bindery.evidence.lineage.scopes import Scope, find_column
@@ -38,41 +37,29 @@ def find_group_keys(select: Expr, scope: Scope) -> list[Expr]:
 
 def write_order_key(term: Expr, scope: Scope, items: Sequence[Expr]) -> str:
     """SQL over the sources for the value that a term of ORDER BY compares."""
-    bare, collation = split_collation(term)
+    if term.key == "collate":
+        raise fail("COLLATE cannot be followed; order by lower(...)", term)
     names = [item.alias.lower() if item.key == "alias" else "" for item in items]
-    position = _find_position(bare, names)
+    position = _find_position(term, names)
     if position is None:
-        return fold_text(write(_replace_aliases(bare, scope, items)), collation)
+        return write(_replace_aliases(term, scope, items))
     if position >= len(items):
-        raise fail(f"ORDER BY {bare.name} is not a column of the result", term)
-    found = items[position].unalias()
-    if collation:
-        return fold_text(f"({write(found)})", collation)
-    bare, collation = split_collation(found)
-    return fold_text(write(bare), collation)
+        raise fail(f"ORDER BY {term.name} is not a column of the result", term)
+    return write(items[position].unalias())
 
 
-def find_result(term: Expr, names: Sequence[str], texts: Sequence[str]) -> tuple[int, str]:
-    """Which column a term of ORDER BY beside DISTINCT or UNION names, and its collation.
+def find_result(term: Expr, names: Sequence[str], texts: Sequence[str]) -> int:
+    """Which column a term of ORDER BY beside DISTINCT or UNION names.
 
     The columns have these names, in lower case, and this SQL. Raises UntraceableError where the
     term names none.
     """
-    bare, collation = split_collation(term.this)
-    position = _find_position(bare, names)
-    if position is None and (text := write(bare)) in texts:
+    position = _find_position(term.this, names)
+    if position is None and (text := write(term.this)) in texts:
         position = texts.index(text)
     if position is None or position >= len(names):
         raise fail("ORDER BY beside DISTINCT or UNION has to name a column of the result", term)
-    return position, collation
-
-
-def fold_text(value: str, collation: str) -> str:
-    """SQL for a value in which texts that the collation takes for equal are the same."""
-    fold = {"nocase": "lower", "rtrim": "rtrim"}.get(collation.lower())
-    if fold:
-        return f"CASE typeof({value}) WHEN 'text' THEN {fold}({value}) ELSE {value} END"
-    return value
+    return position
 
 
 def _find_position(term: Expr, names: Sequence[str]) -> int | None:

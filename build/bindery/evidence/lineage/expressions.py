@@ -109,8 +109,6 @@ class Expressions:
                 if node.args["to"].this.name not in _CAST_TYPES:
                     raise fail(f"a CAST to {write(node.args['to'])} cannot be followed", node)
                 return follow(node.this)
-            case "collate":
-                return follow(node.this)
             case "case":
                 return self._trace_case(node, follow, scope)
             case "mul" | "div":

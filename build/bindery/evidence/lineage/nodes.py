@@ -57,10 +57,3 @@ def list_terms(query: Expr, clause: str) -> list[Expr]:
     """The terms of ORDER BY or GROUP BY."""
     found = query.args.get(clause)
     return list(found.expressions) if found else []
-
-
-def split_collation(term: Expr) -> tuple[Expr, str]:
-    """A term of ORDER BY and how it compares texts."""
-    if term.key == "collate":
-        return term.this, term.expression.name
-    return term, ""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from bindery.evidence.lineage.clauses import (
     find_group_keys,
     find_result,
-    fold_text,
     refuse_outer_aggregates,
     write_order_key,
 )
@@ -240,10 +239,9 @@ class Queries:
         terms = []
         written = []
         for term in order.expressions if order else ():
-            position, collation = find_result(term, lower, texts)
-            item = items[position]
-            written.append(fold_text(item, collation))
-            term.set("this", make_raw(item + (f" COLLATE {collation}" if collation else "")))
+            item = items[find_result(term, lower, texts)]
+            written.append(item)
+            term.set("this", make_raw(item))
             terms.append(write(term))
         terms += items if last is None else last
         made: list[Output] = []

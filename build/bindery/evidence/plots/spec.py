@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Literal, get_args
 from urllib.parse import quote
@@ -75,76 +75,56 @@ def parse_plot(lines: Iterable[tuple[int, str]], columns: Sequence[Column]) -> P
         entries[key] = number, match["rest"].strip()
     if not entries:
         return None
-    return _Header(entries, {column.key: column for column in columns}).read()
+    return _read_plot(entries, {column.key: column for column in columns})
 
 
-@dataclass(frozen=True, slots=True)
-class _Header:
-    entries: dict[str, tuple[int, str]]
-    columns: dict[str, Column]
+def _read_plot(
+    entries: Mapping[str, tuple[int, str]], columns: Mapping[str, Column]
+) -> Plot | Fault:
+    first = min(number for number, _ in entries.values())
 
-    def read(self) -> Plot | Fault:
-        kind = next((k for k in _KINDS if k == self._take("")), None)
-        if kind is None:
-            word = self._take("")
-            message = f"there is no plot '{word}'" if word else "the plot is of no kind"
-            return self._refuse("", message, f"write `-- plot: KIND`, one of {', '.join(_KINDS)}")
-        for key, need in (("x", "a column"), ("y", "one column or several")):
-            if not self._split(key):
-                message = f"the plot has no '{key}'"
-                return self._refuse(key, message, f"write `-- plot {key}: ` and {need}")
-        y = self._split("y")
-        keys = ("x", self._take("x")), *(("y", name) for name in y), ("by", self._take("by"))
-        for key, name in (*keys, ("labels", self._take("labels"))):
-            if name and name not in self.columns:
-                return self._refuse_column(key, name)
-        log, labels = frozenset(self._split("log")), self._take("labels")
-        by, first = self._take("by"), min(number for number, _ in self.entries.values())
-        return self._check_sense(Plot(kind, self._take("x"), y, by, log, labels, first))
+    def split(key: str) -> tuple[str, ...]:
+        _, text = entries.get(key, (0, ""))
+        return tuple(filter(None, (word.strip() for word in text.split(","))))
 
-    def _check_sense(self, plot: Plot) -> Plot | Fault:
-        units = list(dict.fromkeys(self.columns[key].unit for key in plot.y))
-        roles = [*plot.y, plot.x, *filter(None, (plot.by, plot.labels))]
-        repeated = next((name for name in roles if roles.count(name) > 1), "")
-        axes = plot.log - {"x", "y"}
-        match plot:
-            case _ if len(units) > 1:
-                first, second = (f"'{unit}'" if unit else "no unit" for unit in units[:2])
-                message = f"one axis cannot count in {first} and in {second}"
-                return self._refuse("y", message, "name columns of one unit, or make two plots")
-            case Plot(by=by, y=y) if by and len(y) > 1:
-                message = "series are made either of several columns or of the values of one"
-                return self._refuse("by", message, "name one column as y, or leave out 'by'")
-            case _ if repeated and repeated != plot.labels:
-                message = f"the column '{repeated}' has two parts in this plot"
-                return self._refuse("y", message, "name each column once")
-            case _ if axes:
-                message = f"there is no axis '{min(axes)}'"
-                return self._refuse("log", message, "write `-- plot log: x`, `y` or `x, y`")
-            case Plot(kind="bar", log=log) if log:
-                message = "bars begin at zero, which no logarithmic axis has"
-                return self._refuse("log", message, "use line or scatter, or leave out 'log'")
-            case Plot(kind=("bar" | "line") as kind, labels=labels) if labels:
-                message = f"a {kind} plot names no points"
-                return self._refuse("labels", message, "use scatter, or leave out 'labels'")
-            case _:
-                return plot
-
-    def _take(self, key: str) -> str:
-        return self.entries.get(key, (0, ""))[1]
-
-    def _split(self, key: str) -> tuple[str, ...]:
-        return tuple(filter(None, (word.strip() for word in self._take(key).split(","))))
-
-    def _refuse(self, key: str, message: str, hint: str) -> Fault:
+    def refuse(key: str, message: str, hint: str) -> Fault:
         """The fault, at the line of this key, or at the first one where there is none."""
-        first = min(number for number, _ in self.entries.values())
-        return self.entries.get(key, (first, ""))[0], message, hint
+        number, _ = entries.get(key, (first, ""))
+        return number, message, hint
 
-    def _refuse_column(self, key: str, name: str) -> Fault:
-        nearest = find_nearest(name, self.columns)
-        hint = f"did you mean '{nearest}'?" if nearest else f"use {_list_words(self.columns)}"
-        return self._refuse(key, f"the view has no column '{name}'", hint)
+    word, x, by, labels = (entries.get(key, (0, ""))[1] for key in ("", "x", "by", "labels"))
+    y, log = split("y"), frozenset(split("log"))
+    kind = next((kind for kind in _KINDS if kind == word), None)
+    if kind is None:
+        message = f"there is no plot '{word}'" if word else "the plot is of no kind"
+        return refuse("", message, f"write `-- plot: KIND`, one of {', '.join(_KINDS)}")
+    for key, need in (("x", "a column"), ("y", "one column or several")):
+        if not split(key):
+            return refuse(key, f"the plot has no '{key}'", f"write `-- plot {key}: ` and {need}")
+    for key, names in (("x", (x,)), ("y", y), ("by", (by,)), ("labels", (labels,))):
+        for name in filter(None, names):
+            if name not in columns:
+                nearest = find_nearest(name, columns)
+                hint = f"did you mean '{nearest}'?" if nearest else f"use {_list_words(columns)}"
+                return refuse(key, f"the view has no column '{name}'", hint)
+    units = list(dict.fromkeys(columns[key].unit for key in y))
+    if len(units) > 1:
+        one, other = (f"'{unit}'" if unit else "no unit" for unit in units[:2])
+        message = f"one axis cannot count in {one} and in {other}"
+        return refuse("y", message, "name columns of one unit, or make two plots")
+    if by and len(y) > 1:
+        message = "series are made either of several columns or of the values of one"
+        return refuse("by", message, "name one column as y, or leave out 'by'")
+    if axes := log - {"x", "y"}:
+        message = f"there is no axis '{min(axes)}'"
+        return refuse("log", message, "write `-- plot log: x`, `y` or `x, y`")
+    if kind == "bar" and log:
+        message = "bars begin at zero, which no logarithmic axis has"
+        return refuse("log", message, "use line or scatter, or leave out 'log'")
+    if kind != "scatter" and labels:
+        message = f"a {kind} plot names no points"
+        return refuse("labels", message, "use scatter, or leave out 'labels'")
+    return Plot(kind, x, y, by, log, labels, first)
 
 
 def _name_line(key: str) -> str:

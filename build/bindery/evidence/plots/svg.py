@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from itertools import chain, product
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
@@ -451,65 +451,31 @@ _Box = tuple[float, float, float, float]
 def _write_labels(
     figure: Figure, sheet: _Sheet, places: Mapping[Point, tuple[float, float]], room: _Box
 ) -> int:
-    """Write each name where it hides no point and no other name, as near as there is a place.
-    Gives how many could be written."""
-    marks: list[_Box] = [(x - 3, y - 3, x + 3, y + 3) for x, y in places.values()]
-    taken: list[_Box] = []
+    """Write each name beside its point, where no other point is nearer and no other name is
+    hidden. Returns how many could be written."""
+    taken: list[_Box] = [(x - _GAP, y - _GAP, x + _GAP, y + _GAP) for x, y in places.values()]
+    left, top, right, bottom = room
     tall = _SMALL * 1.1
     written = 0
     for point, (x, y) in places.items():
         text = figure.read_label(point)
-        wide = _measure(text, _SMALL) if text else 0.0
-        for distance, (across, down) in product(_DISTANCES, _DIRECTIONS):
-            first = x + across * distance - wide * (1 - across) / 2
-            first = min(max(first, room[0] + 2), max(room[2] - wide, room[0] + 2))
-            middle = y + down * (distance + tall / 2 - 3)
+        wide = _measure(text, _SMALL)
+        for across, down in _DIRECTIONS if text else ():
+            first = x + across * _GAP - wide * (1 - across) / 2
+            middle = y + down * (_GAP + tall / 2)
             box = (first, middle - tall / 2, first + wide, middle + tall / 2)
-            is_out = box[1] < room[1] or box[3] > room[3] - 1
-            # A name that stands far from its point is led to it, past all other names.
-            near = min(max(x, first), first + wide)
-            leader = _cut_leader((x, y), (near, middle)) if distance > 12 else []
-            is_hidden = any(_overlap(box, mark) for mark in marks)
-            # Without a leader a name has to stand plainly nearest to its own point.
-            gap = 1.5 * _measure_gap((x, y), box)
-            others = (place for place in places.values() if place != (x, y))
-            if not leader and any(_measure_gap(place, box) < gap for place in others):
-                continue
-            boxes = [box, *leader]
-            if not text or is_out or is_hidden or any(_overlap(*p) for p in product(boxes, taken)):
-                continue
-            taken += boxes
-            written += 1
-            sheet.write(first, middle, text, size=_SMALL)
-            if leader:
-                line = {"color": sheet.shade.soft, "lw": 0.5, "zorder": 2}
-                sheet.mark([x, near], [y, middle], **line)
-            break
+            is_inside = left < box[0] and top < box[1] and box[2] < right and box[3] < bottom
+            if is_inside and not any(_overlap(box, other) for other in taken):
+                taken.append(box)
+                written += 1
+                sheet.write(first, middle, text, size=_SMALL)
+                break
     return written
 
 
-_DISTANCES = (6.0, 10.0, 18.0, 28.0, 40.0)
-_DIRECTIONS = (
-    (1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1),
-    (1, 0.5), (1, -0.5), (-1, 0.5), (-1, -0.5), (0.5, 1), (-0.5, 1), (0.5, -1), (-0.5, -1),
-)  # fmt: skip
-
-
-def _cut_leader(start: tuple[float, float], end: tuple[float, float]) -> list[_Box]:
-    """Small boxes along the line between a point and its name, from where it leaves the mark."""
-    length = math.dist(start, end)
-    places = []
-    for step in range(5, int(length) - 4, 2):
-        x, y = (a + (b - a) * step / length for a, b in zip(start, end, strict=True))
-        places.append((x - 0.5, y - 0.5, x + 0.5, y + 0.5))
-    return places
-
-
-def _measure_gap(place: tuple[float, float], box: _Box) -> float:
-    """How far a point is from the nearest edge of a box."""
-    across = max(box[0] - place[0], 0.0, place[0] - box[2])
-    down = max(box[1] - place[1], 0.0, place[1] - box[3])
-    return math.hypot(across, down)
+_GAP = 6.0
+"""From a point to its name."""
+_DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
 
 
 def _overlap(a: _Box, b: _Box) -> bool:
