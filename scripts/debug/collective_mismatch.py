@@ -389,7 +389,7 @@ def play_faults(place: Place, options: argparse.Namespace, report: Report) -> bo
     return not report.notes
 
 
-def read_folders(_place: Place, options: argparse.Namespace, report: Report) -> bool:
+def read_folders(options: argparse.Namespace, report: Report) -> bool:
     """Compare the dumps of each folder and print what differs; True if nothing does."""
     for name in options.names:
         jobs: dict[Path, dict[int, bytes]] = {}  # by folder
@@ -437,17 +437,11 @@ def build_parser() -> Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    place: Place | int = Place(0, 1, 0)
-    if options.task == "play":
-        if unknown := set(options.names) - set(FAULTS):
-            raise UsageError(f"there is no fault {min(unknown)}: write {', '.join(FAULTS)}")
-        place = place_or_launch(options, arguments, 3)
-        if isinstance(place, int):
-            return place
-    path = options.json if place.rank == 0 else None
-    report = Report("collective_mismatch", __version__, METHOD, UNITS[options.task], path)
-    work = {"play": play_faults, "read": read_folders}[options.task]
-    usable = work(place, options, report)
+    if options.task == "play" and (unknown := set(options.names) - set(FAULTS)):
+        raise UsageError(f"there is no fault {min(unknown)}: write {', '.join(FAULTS)}")
+    place = place_or_launch(options, arguments, 3) if options.task == "play" else None
+    report = Report("collective_mismatch", __version__, METHOD, UNITS[options.task], options.json)
+    usable = play_faults(place, options, report) if place else read_folders(options, report)
     report.complete = True
     report.save()
     return int(not usable)

@@ -66,7 +66,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, size, start
 from kit.device import choose_device, describe_run, free_memory, import_torch, synchronize
 from kit.ranks import Place, add_rank_options, choose_backend, first_line, place_or_launch
-from kit.report import Report, Row, format_bytes, format_spans, format_table
+from kit.report import Report, Row, format_bytes, format_table, name_ranks
 from kit.slurm import expand_nodelist
 from kit.topology import locate_pci, read_topology
 
@@ -289,11 +289,6 @@ class Link(threading.Thread):
         return self.verdict
 
 
-def name_ranks(ranks: Sequence[int]) -> str:
-    """`rank 3`, `ranks 0-3,7`."""
-    return f"rank{'' if len(ranks) == 1 else 's'} {format_spans(ranks)}"
-
-
 def find_problems(
     states: dict[int, dict[str, Any]],
     found: dict[str, list[int]],
@@ -467,12 +462,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     place = place_or_launch(options, arguments, 1, grace=options.timeout + 30)
-    if isinstance(place, int):
-        return place
     if f"absent:{place.rank}" in options.inject:
         return 0
-    path = options.json if place.rank == 0 else None
-    report = Report("torch_distributed_check", __version__, METHOD, UNITS, path)
+    report = Report("torch_distributed_check", __version__, METHOD, UNITS, options.json)
     usable = run_rank(place, options, report)
     report.save()
     sys.stdout.flush()

@@ -82,7 +82,7 @@ class Parser(argparse.ArgumentParser):
 
 def start(main: Callable[[], int | None]) -> NoReturn:
     """Run main() and exit: its status, 2 on UsageError or where a file of the command line cannot
-    be used, 130 on Ctrl-C, 141 on a closed pipe."""
+    be used, 130 on Ctrl-C; a closed pipe ends it as any other program."""
     try:
         status = main() or 0
         sys.stdout.flush()
@@ -91,13 +91,12 @@ def start(main: Callable[[], int | None]) -> NoReturn:
         status = 2
     except KeyboardInterrupt:
         status = 130
-    except BrokenPipeError:
-        # As a program that leaves SIGPIPE alone would end, and without Python's own complaint.
+    except BrokenPipeError:  # the end of a program that leaves SIGPIPE alone
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         signal.raise_signal(signal.SIGPIPE)
-        status = 141
+        raise
     except OSError as error:
-        if str(error.filename) not in sys.argv:
+        if error.filename is None or not any(str(error.filename) in word for word in sys.argv):
             raise
         print(f"{sys.argv[0].rpartition('/')[2]}: error: {error}", file=sys.stderr)
         status = 2

@@ -131,11 +131,12 @@ def place_or_launch(
     arguments: Sequence[str] | None,
     least: int = 2,
     grace: float = GRACE_SECONDS,
-) -> Place | int:
-    """The place that a launcher gave to this process. Without a launcher, run this program as
-    several ranks on this machine and return their exit status (see launch_ranks for `grace`).
+) -> Place:
+    """The place that a launcher gave to this process; only rank 0 keeps `options.json`. Without a
+    launcher, run this program as several ranks on this machine, and exit with their status (see
+    launch_ranks for `grace`).
 
-    `options` has `device` and `ranks`. Raises UsageError below `least` ranks.
+    `options` has `device`, `ranks` and `json`. Raises UsageError below `least` ranks.
     """
     place = read_place()
     count = place.size if place else options.ranks
@@ -146,22 +147,23 @@ def place_or_launch(
             count = accelerator.device_count() if accelerator.is_available() else 2
     if count < least:
         raise UsageError(f"needs at least {least} ranks: use --ranks {least}, or more nodes")
-    return place or launch_ranks(count, arguments, grace)
+    if options.json:
+        check_writable("--json", options.json)
+    if place is None:
+        sys.exit(launch_ranks(count, arguments, grace))
+    options.json = None if place.rank else options.json
+    return place
 
 
 def begin_ranks(
     options: argparse.Namespace, arguments: Sequence[str] | None, least: int = 2
-) -> tuple[Job, Stop] | int:
+) -> tuple[Job, Stop]:
     """Meet the other ranks, and listen for signals and the budget. Without a launcher, run this
-    program as several ranks on this machine and return their exit status.
+    program as several ranks on this machine, and exit with their status.
 
     `options` are those of `add_rank_options`, and `json`.
     """
-    if options.json:
-        check_writable("--json", options.json)
     place = place_or_launch(options, arguments, least)
-    if isinstance(place, int):
-        return place
     stop = Stop(options.budget)
     stop.listen(quiet=place.rank > 0)
     return join_ranks(import_torch(), place, options.device, options.timeout), stop

@@ -8,7 +8,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +162,11 @@ def format_spans(numbers: Iterable[int]) -> str:
         else:
             spans.append([number, number])
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
+
+
+def name_ranks(ranks: Collection[int]) -> str:
+    """`rank 3` or `ranks 0-2,5`."""
+    return f"rank{'' if len(ranks) == 1 else 's'} {format_spans(ranks)}"
 
 
 class Progress:

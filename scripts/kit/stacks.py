@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from kit.cli import UsageError
 from kit.procs import Process, identify, list_processes, read_stat, read_words
-from kit.report import Report, Row, format_spans, format_table, write_json
+from kit.report import Report, Row, format_spans, format_table, name_ranks, write_json
 
 DUMP_KIND = {"kind": "hang_watchdog dump", "format": 1}
 # The first that a process has counts: under torchrun, Slurm numbers only the launchers.
@@ -53,19 +53,6 @@ class Stack(NamedTuple):
     calls: Sequence[str]
     site: str
     in_collective: bool
-
-
-class Site(NamedTuple):
-    """A call site, and who is there."""
-
-    name: str
-    ranks: list[int]
-    stacks: list[Stack]
-
-
-def name_ranks(ranks: Sequence[int]) -> str:
-    """`rank 3` or `ranks 0-2,5`."""
-    return f"rank{'' if len(ranks) == 1 else 's'} {format_spans(ranks)}"
 
 
 def is_library(frame: Mapping[str, Any]) -> bool:
@@ -108,59 +95,52 @@ def read_stacks(rank: int, dump: Row, threads: str) -> list[Stack]:
     return stacks[:1] if threads == "main" else stacks
 
 
-def group_stacks(stacks: Iterable[Stack]) -> list[Site]:
-    """Stacks by call site, the smallest groups first; of equal ones those outside collectives."""
+def make_site_rows(stacks: Iterable[Stack]) -> list[Row]:
+    """A row per call site, the fewest ranks first; of equal ones those outside collectives. Where
+    none has more ranks than every other, there is no outlier."""
     found: dict[str, list[Stack]] = {}
     for stack in stacks:
         found.setdefault(stack.site, []).append(stack)
-    sites = [Site(name, sorted({s.rank for s in group}), group) for name, group in found.items()]
-    return sorted(sites, key=lambda s: (len(s.ranks), s.stacks[0].in_collective, s.ranks))
-
-
-def make_site_rows(sites: Sequence[Site]) -> list[Row]:
-    """A row per call site. Where none has more ranks than every other, there is no outlier."""
-    rows = []
-    is_tied = len(sites) > 1 and len(sites[-1].ranks) == len(sites[-2].ranks)
-    for site in sites:
-        verdict = "-" if is_tied else "most" if site is sites[-1] else "outlier"
-        row = {
-            "ranks": format_spans(site.ranks),
-            "count": len(site.ranks),
-            "place": site.name,
-            "innermost": Counter(s.calls[-1] for s in site.stacks).most_common(1)[0][0],
-            "in_collective": site.stacks[0].in_collective,
-            "verdict": verdict if len(sites) > 1 else "all",
+    rows: list[Row] = [
+        {
+            "ranks": format_spans(stack.rank for stack in group),
+            "count": len({stack.rank for stack in group}),
+            "place": site,
+            "innermost": Counter(s.calls[-1] for s in group).most_common(1)[0][0],
+            "in_collective": group[0].in_collective,
+            "verdict": "outlier",
         }
-        rows.append(row)
+        for site, group in found.items()
+    ]
+    rows.sort(key=lambda row: (row["count"], row["in_collective"]))
+    counts = [row["count"] for row in rows]
+    if len(rows) > 1 and counts[-1] == counts[-2]:
+        rows = [row | {"verdict": "-"} for row in rows]
+    elif rows:
+        rows[-1]["verdict"] = "most" if rows[1:] else "all"
     return rows
 
 
 def format_tree(stacks: Sequence[Stack]) -> list[str]:
-    """The merged stacks, a line per call with its ranks; smaller branches first."""
+    """The merged stacks, a line per call with its ranks; smaller branches first. A chain of calls
+    is not indented."""
     lines: list[str] = []
-
-    def show(stacks: Sequence[Stack], depth: int, level: int) -> None:
-        while True:  # a chain of calls is neither indented nor a recursion
-            branches: dict[str, list[Stack]] = {}
-            for stack in stacks:
-                if len(stack.calls) > level:
-                    branches.setdefault(stack.calls[level], []).append(stack)
-            ended = [stack.rank for stack in stacks if len(stack.calls) == level]
-            if ended and branches:
-                lines[-1] += f"  <- {name_ranks(ended)}"
-            ordered = sorted(branches.items(), key=lambda item: (len(item[1]), item[1][0].rank))
-            is_chain = len(ordered) == 1 and not ended
-            depth += 0 if is_chain or not level else 1
-            for call, members in ordered:
-                ranks = format_spans(stack.rank for stack in members)
-                lines.append(f"{'  ' * depth}[{ranks}] {call}")
-                if not is_chain:
-                    show(members, depth, level + 1)
-            if not is_chain:
-                return
-            level += 1
-
-    show(stacks, 0, 0)
+    waiting = [(stacks, 0, 0)]
+    while waiting and len(lines) <= SHOWN_CALLS:
+        members, level, depth = waiting.pop()
+        if level:
+            ranks = format_spans(stack.rank for stack in members)
+            lines.append(f"{'  ' * (depth - 1)}[{ranks}] {members[0].calls[level - 1]}")
+        branches: dict[str, list[Stack]] = {}
+        for stack in members:
+            if len(stack.calls) > level:
+                branches.setdefault(stack.calls[level], []).append(stack)
+        ended = [stack.rank for stack in members if len(stack.calls) == level]
+        if ended and branches:
+            lines[-1] += f"  <- {name_ranks(ended)}"
+        below = depth + 1 if level == 0 or ended or len(branches) > 1 else depth
+        ordered = sorted(branches.values(), key=lambda found: (-len(found), -found[0].rank))
+        waiting += [(found, level + 1, below) for found in ordered]
     return [*lines[:SHOWN_CALLS], *(["... and more calls"] if len(lines) > SHOWN_CALLS else [])]
 
 
@@ -189,8 +169,7 @@ class Merged:
         self.stacks = [
             s for rank, dump in by_rank.items() for s in read_stacks(rank, dump, threads)
         ]
-        sites = group_stacks(self.stacks)
-        self.rows = make_site_rows(sites)
+        self.rows = make_site_rows(self.stacks)
         self.tree = format_tree(self.stacks)
         size = max((dump["size"] or 0 for dump in by_rank.values()), default=0)
         absent = sorted(set(range(size)) - set(by_rank))
@@ -200,7 +179,9 @@ class Merged:
                 errors.setdefault(dump["error"], []).append(rank)
         self.notes += [f"no stack of {name_ranks(r)}: {text}" for text, r in errors.items()][:8]
         parts = [f"{name_ranks(absent)} gone"] if absent and by_rank else []
-        parts += [f"{name_ranks(site.ranks)} in {site.name}" for site in sites]
+        for row in self.rows:
+            noun = "rank" if row["count"] == 1 else "ranks"
+            parts.append(f"{noun} {row['ranks']} in {row['place']}")
         if len(parts) > 7:
             parts = [*parts[:5], f"{len(parts) - 6} more call sites", parts[-1]]
         self.summary = "; ".join(parts) or "no process was found"
@@ -256,13 +237,14 @@ def choose_ranks(processes: Iterable[Process]) -> list[Row]:
                 one |= {"launcher": launcher, "rank": rank, "size": size}
         found[pid] = one
 
+    parents = {pid: stat.parent for pid, stat in list_processes().items()}
+
     def is_inner(pid: int) -> bool:
-        one, stat = found[pid], read_stat(pid)
-        while stat and stat.parent > 1:
-            outer = found.get(stat.parent)
-            if outer and (outer["launcher"], outer["rank"]) == (one["launcher"], one["rank"]):
+        place, above = (found[pid]["launcher"], found[pid]["rank"]), parents.get(pid)
+        while above:
+            if above in found and (found[above]["launcher"], found[above]["rank"]) == place:
                 return True
-            stat = read_stat(stat.parent)
+            above = parents.get(above)
         return False
 
     return [one for pid, one in found.items() if not is_inner(pid)]

@@ -11,6 +11,8 @@ MIN_QUARTILE_SAMPLES = 4
 """Below this many samples, a quartile is an interpolation between two of them."""
 WIDE_SPREAD = 0.05
 """An IQR above this share of the median is called unsteady."""
+PARTIAL = ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")
+"""Collectives of which each rank keeps its own part."""
 
 
 def summarize(name: str, samples: Sequence[float]) -> dict[str, Any]:
@@ -81,6 +83,12 @@ def scaled(row: dict[str, Any], column: str, factor: float = 1.0) -> str:
     spread = row.get("spread")
     doubt = None if spread is None else spread / 2 * value / factor
     return earned(value / factor, doubt)
+
+
+def bus_factor(collective: str, ranks: int) -> float:
+    """busbw / algbw, as nccl-tests defines it."""
+    part = (ranks - 1) / ranks
+    return 2 * part if collective == "all_reduce" else part if collective in PARTIAL else 1.0
 
 
 def fit_line(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[float, float | None] | None:

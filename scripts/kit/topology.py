@@ -14,9 +14,9 @@ from xml.etree import ElementTree
 
 from kit.cli import UsageError
 from kit.files import read_text
+from kit.report import format_spans
 
 Cpus = frozenset[int]
-MAX_CPUS = 65536
 GPU_CLASSES = ("0300", "0302", "0380", "1200")
 GPU_VENDORS = {"10de": "nvidia", "1002": "amd"}
 
@@ -57,9 +57,9 @@ def parse_cpus(text: str) -> Cpus:
     """The CPUs of a list such as `0-3,8`. Raises UsageError where the text is not one."""
     cpus: set[int] = set()
     for part in filter(None, text.strip().split(",")):
-        found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part, re.ASCII)
+        found = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", part)
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
-        if last < first or last >= MAX_CPUS:
+        if last < first:
             raise UsageError(f"'{text}' is not a list of CPUs: write 0-3,8")
         cpus |= set(range(first, last + 1))
     return frozenset(cpus)
@@ -67,13 +67,7 @@ def parse_cpus(text: str) -> Cpus:
 
 def format_cpus(cpus: Iterable[int]) -> str:
     """`0-3,8`; `-` for no CPU."""
-    parts: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if parts and cpu == parts[-1][-1] + 1:
-            parts[-1][1:] = [cpu]
-        else:
-            parts.append([cpu])
-    return ",".join("-".join(map(str, ends)) for ends in parts) or "-"
+    return format_spans(cpus) or "-"
 
 
 def format_mask(cpus: Iterable[int]) -> str:
@@ -153,7 +147,7 @@ def read_hwloc(path: Path) -> tuple[Topology, list[tuple[str, PciDevice]]]:
         near = cpus or near
         if kind == "Core":
             core = cpus
-        elif kind == "PU" and 0 <= number < MAX_CPUS:
+        elif kind == "PU":
             core_of[number] = min(core or {number})
         elif kind == "NUMANode":
             nodes.append(NumaNode(number, cpus))

@@ -63,6 +63,7 @@ that failed, or a signal; 2 wrong use.
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import sys
 from collections.abc import Sequence
@@ -74,7 +75,7 @@ from kit.cli import Parser, UsageError, natural_int, positive_float, positive_in
 from kit.device import describe_run, free_memory, synchronize
 from kit.ranks import Job, add_rank_options, begin_ranks, end_together, exit_status, gather, meet
 from kit.report import Progress, Report, Row, format_bytes, format_seconds, format_table
-from kit.stats import earned, fit_line, scaled, summarize, verdict_of_samples
+from kit.stats import bus_factor, earned, fit_line, scaled, summarize, verdict_of_samples
 from kit.stop import Stop
 from kit.timing import Stopwatch
 
@@ -93,13 +94,9 @@ COMPARE = {
     "better": "higher",
     "spread": "spread",
     "trusted": {"verdict": ["ok", "unsteady", "latency"]},
-    "alike": [
-        "details.header.device_kind",
-        "details.header.device_model",
-        "details.header.backend",
-        "details.settings.depth",
-    ],
-}
+    "alike": ["details.header.device_kind", "details.header.device_model",
+              "details.header.backend", "details.settings.depth"],
+}  # fmt: skip
 UNITS = {
     "size_bytes": "B",
     **dict.fromkeys(("ranks", "calls", "samples", "spread", "drift"), "1"),
@@ -114,18 +111,7 @@ COLLECTIVES = (
 )  # fmt: skip
 SUMS = ("all_reduce", "reduce_scatter")
 GIB = 1024**3
-DEFAULT_MAX = {"cpu": 64 * 1024**2, "accelerator": 16 * GIB}
-MEMORY_SHARE = {"cpu": 0.3, "accelerator": 0.8}
 LATENCY_SHARE = 0.5
-
-
-def bus_factor(collective: str, ranks: int) -> float:
-    """busbw / algbw, as nccl-tests defines it."""
-    if collective == "all_reduce":
-        return 2 * (ranks - 1) / ranks
-    if collective in ("all_gather", "reduce_scatter", "all_to_all"):
-        return (ranks - 1) / ranks
-    return 1.0
 
 
 class Call:
@@ -286,18 +272,18 @@ def judge(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return fits
 
 
-def list_plan(
-    options: argparse.Namespace, job: Job, room: int | None
-) -> list[tuple[str, str, int]]:
-    """Collective, mode and size in bytes of each row; `room` is the memory a rank may use.
+def list_plan(options: argparse.Namespace, job: Job) -> list[tuple[str, str, int]]:
+    """Collective, mode and size in bytes of each row, of the sizes for which all ranks have memory.
 
     Raises UsageError where not even the smallest size can be measured.
     """
+    on_cpu = job.device.type == "cpu"
+    rooms = gather(job, free_memory(job.torch, job.device))
+    share = 0.3 / job.size if on_cpu else 0.8
+    room = math.inf if None in rooms else share * min(rooms)
     names = COLLECTIVES if "all" in options.collective else options.collective
     modes = ("async", "blocking") if options.mode == "both" else (options.mode,)
-    kind = "cpu" if job.device.type == "cpu" else "accelerator"
-    smallest = options.min_size
-    largest = options.max_size or DEFAULT_MAX[kind]
+    smallest, largest = options.min_size, options.max_size or (64 * 1024**2 if on_cpu else 16 * GIB)
     if options.payload_size_in_gib:
         smallest = largest = round(options.payload_size_in_gib * GIB)
     if smallest < job.size * 4:
@@ -305,7 +291,7 @@ def list_plan(
     sizes = [smallest << power for power in range(64) if smallest << power <= largest]
     # The tensors take up to twice the payload, the check of the answer 8 bytes per element twice.
     width = getattr(job.torch, options.dtype).itemsize
-    fitting = [one for one in sizes if room is None or one * (2 + 24 / width) <= room]
+    fitting = [one for one in sizes if one * (2 + 24 / width) <= room]
     if not fitting:
         raise UsageError(f"not enough memory for a payload of {format_bytes(sizes[0])}")
     return [(name, mode, one) for name in names for mode in modes for one in fitting]
@@ -313,17 +299,11 @@ def list_plan(
 
 def run_rank(job: Job, stop: Stop, options: argparse.Namespace, report: Report) -> None:
     """Measure as one of the ranks, into the report."""
-    torch = job.torch
-    watch = Stopwatch(torch, job.device)
-    rooms = gather(job, free_memory(torch, job.device))
-    share = MEMORY_SHARE["cpu" if job.device.type == "cpu" else "accelerator"]
-    divisor = job.size if job.device.type == "cpu" else 1
-    room = None if None in rooms else int(share * min(rooms) / divisor)
-    plan = list_plan(options, job, room)
+    watch, plan = Stopwatch(job.torch, job.device), list_plan(options, job)
     wanted = ("num_iterations", "num_warmup_iterations", "depth", "peak")
     report.details |= {
         "header": describe_run(
-            torch, job.device, backend=job.backend, ranks=job.size, clock=watch.clock
+            job.torch, job.device, backend=job.backend, ranks=job.size, clock=watch.clock
         ),
         "settings": {name: getattr(options, name) for name in wanted},
     }
@@ -381,17 +361,15 @@ def print_results(report: Report) -> bool:
 
 def draw(report: Report, path: str) -> None:
     """Plot busbw over payload as SVG or PNG."""
-    import matplotlib
+    from matplotlib.figure import Figure
 
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(8, 5))
-    for name, mode in dict.fromkeys((row["collective"], row["mode"]) for row in report.rows):
-        ours = [r for r in report.rows if (r["collective"], r["mode"]) == (name, mode)]
-        sizes = [row["size_bytes"] for row in ours]
-        rates = [row["busbw_bytes_per_second_median"] / 1e9 for row in ours]
-        axes.plot(sizes, rates, marker="o", label=f"{name}, {mode}")
+    curves: dict[str, dict[int, float]] = {}
+    for row in report.rows:
+        curve = curves.setdefault(f"{row['collective']}, {row['mode']}", {})
+        curve[row["size_bytes"]] = row["busbw_bytes_per_second_median"] / 1e9
+    axes = (figure := Figure(figsize=(8, 5))).subplots()
+    for name, curve in curves.items():
+        axes.plot(curve.keys(), curve.values(), marker="o", label=name)
     axes.set(xscale="log", xlabel="payload, bytes", ylabel="busbw, GB/s", ylim=(0, None))
     axes.legend()
     axes.grid(alpha=0.3)
@@ -429,17 +407,14 @@ def build_parser() -> Parser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
-    begun = begin_ranks(options, arguments)
-    if isinstance(begun, int):
-        return begun
-    job, stop = begun
-    is_first = job.rank == 0
-    path = options.json if is_first else None
-    report = Report("all_reduce_bench", __version__, METHOD, UNITS, path, COMPARE)
+    job, stop = begin_ranks(options, arguments)
+    report = Report("all_reduce_bench", __version__, METHOD, UNITS, options.json, COMPARE)
     run_rank(job, stop, options, report)
-    usable = print_results(report) if is_first and report.rows else True
-    if options.plot and is_first and report.rows:
-        draw(report, options.plot)
+    usable = True
+    if job.rank == 0 and report.rows:
+        usable = print_results(report)
+        if options.plot:
+            draw(report, options.plot)
     return exit_status(report, stop, usable=usable)
 
 

@@ -192,13 +192,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = build_parser().parse_args(arguments)
     if options.payload and options.payload < 4 * (options.pieces or 1):
         raise UsageError("--payload has fewer elements (4 bytes each) than there are pieces")
-    begun = begin_ranks(options, arguments)
-    if isinstance(begun, int):
-        return begun
-    job, stop = begun
+    job, stop = begin_ranks(options, arguments)
     watch = Stopwatch(job.torch, job.device)
-    path = options.json if job.rank == 0 else None
-    report = Report("all_reduce_latency_comp", __version__, METHOD, UNITS, path)
+    report = Report("all_reduce_latency_comp", __version__, METHOD, UNITS, options.json)
     report.details["header"] = describe_run(
         job.torch, job.device, backend=job.backend, ranks=job.size, clock=watch.clock
     )

@@ -59,6 +59,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, positive_int, start
 from kit.report import Report, Row, format_bytes, format_table
+from kit.stats import PARTIAL, bus_factor
 
 __version__ = "0.2.0"
 METHOD = 1
@@ -71,7 +72,6 @@ UNITS = {
     "algbw_bytes_per_second": "B/s",
     "busbw_bytes_per_second": "B/s",
 }
-PARTIAL = ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")
 COLLECTIVES = ("all_reduce", *PARTIAL, "broadcast", "reduce", "sendrecv")
 BY_NAME = {name.replace("_", ""): name for name in COLLECTIVES} | {"bcast": "broadcast"}
 """Names without case and underscores, as programs write them, and as torch does."""
@@ -99,12 +99,6 @@ host:101:101 [0] NCCL INFO comm 0x55aa00 rank 0 nranks 8 cudaDev 0 busId 15000 -
      1048576        262144     float     sum      -1    80.00   13.11   22.94      0    80.00   13.11   29.24    N/A
     16777216       4194304     float     sum      -1    800.0   20.97   36.70      0    800.0   20.97   36.70    N/A
 """  # noqa: E501 - as nccl-tests prints them
-
-
-def bus_factor(collective: str, ranks: int) -> float:
-    """busbw / algbw, as nccl-tests defines it."""
-    part = (ranks - 1) / ranks
-    return 2 * part if collective == "all_reduce" else part if collective in PARTIAL else 1.0
 
 
 @dataclass
@@ -413,17 +407,12 @@ def draw(tables: Sequence[Table], comparisons: Sequence[Row], path: str) -> None
 
 
 def read_files(names: Sequence[str]) -> tuple[list[Table], list[str]]:
-    """All tables of the files, and what is wrong with the files. Raises UsageError where one cannot
-    be read."""
+    """All tables of the files, and what is wrong with the files. Raises OSError."""
     tables, problems = [], []
     for argument in names:
         label, equals, name = argument.partition("=")
-        if not equals or Path(argument).exists():
-            label, name = "", argument
-        try:
-            text = sys.stdin.read() if name == "-" else Path(name).read_text(errors="replace")
-        except OSError as error:
-            raise UsageError(f"cannot read {name}: {error.strerror}") from error
+        label, name = (label, name) if equals else ("", argument)
+        text = sys.stdin.read() if name == "-" else Path(name).read_text(errors="replace")
         source = "stdin" if name == "-" else Path(name).name
         found, unread = read_log(text, source, label or None)
         tables += [table for table in found if table.rows]

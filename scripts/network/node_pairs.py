@@ -477,10 +477,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.repeats < 2:
         raise UsageError("--repeats: one measurement cannot accuse anybody; use 2 or more")
     place = Place(0, 1, 0) if options.simulate else place_or_launch(options, arguments, 3)
-    if isinstance(place, int):
-        return place
-    path = options.json if place.rank == 0 else None
-    report = Report("node_pairs", __version__, METHOD, UNITS, path)
+    report = Report("node_pairs", __version__, METHOD, UNITS, options.json)
     stop = Stop(options.budget)
     stop.listen(quiet=place.rank > 0)
     if options.simulate:

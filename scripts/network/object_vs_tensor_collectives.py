@@ -194,12 +194,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = build_parser().parse_args(arguments)
     if min(options.payload) < 8:
         raise UsageError("--payload: an integer takes 8 bytes, so 8 is the smallest")
-    begun = begin_ranks(options, arguments, least=1)
-    if isinstance(begun, int):
-        return begun
-    job, stop = begun
-    path = options.json if job.rank == 0 else None
-    report = Report("object_vs_tensor_collectives", __version__, METHOD, UNITS, path)
+    job, stop = begin_ranks(options, arguments, least=1)
+    report = Report("object_vs_tensor_collectives", __version__, METHOD, UNITS, options.json)
     report.details["header"] = describe_run(
         job.torch, job.device, backend=job.backend, ranks=job.size
     )

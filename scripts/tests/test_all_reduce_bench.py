@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -148,66 +147,19 @@ def test_a_wrong_element_is_found(tmp_path: Path, read_json: Callable[[Path], An
     assert row["wrong_elements"] == 2, "before and after the timing"
 
 
-HOLD = "ip link set lo up && echo ready && exec sleep 600"
-
-
-@pytest.fixture
-def two_nodes() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Two network namespaces joined by a link of 1 Gbit/s; starts a command in one of them."""
-    holders = [
-        subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "bash", "-c", HOLD],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-
-    def start(node: int, command: list[str], environ: dict[str, str]) -> subprocess.Popen[str]:
-        enter = ["nsenter", f"--target={holders[node].pid}", "--net", *command]
-        options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(enter, env={**os.environ, **environ}, text=True, **options)
-
-    try:
-        for holder in holders:
-            assert holder.stdout is not None
-            assert holder.stdout.readline() == "ready\n"
-        setup = [(0, f"ip link add eth0 type veth peer name eth0 netns {holders[1].pid}")]
-        for node in range(2):
-            setup.append((node, f"ip addr add 10.79.0.{node + 1}/24 dev eth0"))
-            setup.append((node, "ip link set eth0 up"))
-            limit = "rate 1gbit burst 256kb latency 50ms"
-            setup.append((node, f"tc qdisc add dev eth0 root tbf {limit}"))
-        for node, words in setup:
-            done = start(node, words.split(), {})
-            assert (done.communicate(timeout=30), done.returncode)[1] == 0, words
-        yield start
-    finally:
-        for holder in holders:
-            holder.kill()
-            holder.communicate()
-
-
 @pytest.mark.torch
 @pytest.mark.nightly
 @pytest.mark.needs("root", "tc", "unshare", "setpriv")
 def test_a_link_of_known_speed(
-    two_nodes: Callable[..., subprocess.Popen[str]],
-    tmp_path: Path,
-    read_json: Callable[[Path], Any],
+    make_wires: Callable[..., Any], tmp_path: Path, read_json: Callable[[Path], Any]
 ) -> None:
     """Over 1 Gbit/s no collective exceeds the link rate, and all_reduce reaches half of it."""
     path = tmp_path / "out.json"
-    command = [sys.executable, str(SCRIPTS / TOOL), "--device", "cpu", "--collective"]
-    command += ["all_reduce", "broadcast", "all_to_all", "sendrecv", "--mode", "blocking"]
-    command += ["--payload-size-in-gib", "0.03125", "--num-iterations", "4", "--peak", "0.125"]
-    environ = {"MASTER_ADDR": "10.79.0.1", "MASTER_PORT": "29500", "WORLD_SIZE": "2"}
-    environ |= {"LOCAL_RANK": "0", "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1"}
-    environ["RANK"] = "1"
-    other = two_nodes(1, command, environ)
-    first = two_nodes(0, [*command, "--json", str(path)], {**environ, "RANK": "0"})
-    words = [rank.communicate(timeout=300)[1] for rank in (first, other)]
-    assert (first.returncode, other.returncode) == (0, 0), words
+    options = ["--collective", "all_reduce", "broadcast", "all_to_all", "sendrecv"]
+    options += ["--mode", "blocking", "--payload-size-in-gib", "0.03125", "--num-iterations", "4"]
+    wires = make_wires(2, "1gbit")
+    ranks = wires.play(SCRIPTS / TOOL, *options, "--peak", "0.125", "--json", str(path))
+    assert [rank.returncode for rank in ranks] == [0, 0], ranks[0].stdout
     rows = read_json(path)["results"]
     assert len(rows) == 4
     assert not any(row["wrong_elements"] or row["above_peak"] for row in rows)

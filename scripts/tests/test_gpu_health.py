@@ -36,27 +36,14 @@ def read_fixture(health: Any, name: str) -> list[dict[str, Any]]:
 def test_nvidia_smi(health: Any) -> None:
     """A pending remap, an NVLink that is down, and an Xid 63 at its address."""
     first, second = read_fixture(health, "nvidia_q.txt")
-    facts = {
-        "model": "NVIDIA H100 80GB HBM3",
-        "vbios": "96.00.89.00.01",
-        "driver": "550.90.12",
-        "pcie_generation_max": 5,
-        "pcie_width": 16,
-        "nvlinks_up": 18,
-        "throttle_reasons": "idle",
-        "power_limit_watts": 700.0,
-        "xids": "",  # no Xid is not the same as no log
-        "verdict": "ok",  # an idle GPU lowers its PCIe generation
-    }
+    facts = {"model": "NVIDIA H100 80GB HBM3", "vbios": "96.00.89.00.01", "driver": "550.90.12",
+             "pcie_generation_max": 5, "pcie_width": 16, "nvlinks_up": 18,
+             "throttle_reasons": "idle", "power_limit_watts": 700.0}  # fmt: skip
     assert first.items() >= facts.items()
-    facts = {
-        "remap_pending": True,
-        "remapped_rows_correctable": 1,
-        "banks_without_spares": 0,
-        "ecc_correctable_volatile": 177,
-        "xids": "63",
-        "verdict": "fault",
-    }
+    # No Xid is not the same as no log; an idle GPU lowers its PCIe generation.
+    assert (first["xids"], first["verdict"]) == ("", "ok")
+    facts = {"remap_pending": True, "remapped_rows_correctable": 1, "banks_without_spares": 0,
+             "ecc_correctable_volatile": 177, "xids": "63", "verdict": "fault"}  # fmt: skip
     assert second.items() >= facts.items()
     assert second["reasons"].split("; ") == [
         "17 of 18 NVLinks are up",
@@ -90,12 +77,9 @@ def test_rocm_smi(health: Any) -> None:
     ("old", "new", "verdict", "reason"),
     [
         ("Remapping Failure Occurred        : No", "Yes", "fault", "could not be remapped"),
-        ("SRAM Threshold Exceeded       : No", "Yes", "fault", "SRAM errors"),
-        ("GPU Recovery Action                   : None", "Reset", "reset", "asks for: Reset"),
         ("HW Thermal Slowdown           : Not Active", "Active", "watch", "hw_thermal"),
         ("Limit               : 700.00 W", "500 W", "odd", "power limit watts 500, most have"),
         ("Product Name                          : D", "X", "odd", "model XEMO-GPU 80GB, most"),
-        ("Low                           : 0 bank(s)", "2 bank(s)", "watch", "2 memory banks"),
         ("Current                   : 16x", "8x", "fault", "PCIe x8 of x16"),
         ("Pending                           : No", "Yes", "reset", "remapped rows wait"),
         ("Pending                           : No", "N/A", "ok", ""),
@@ -192,19 +176,10 @@ def test_nothing_that_names_a_machine_is_written(
         assert secret not in done.stdout + done.stderr + path.read_text()
 
 
-@pytest.mark.parametrize("driver", [False, True])
-def test_no_accelerator_is_status_1(
-    run_tool: Callable[..., Any], tmp_path: Path, driver: bool
-) -> None:
-    """A machine whose vendor's command is gone, or whose driver does not answer, is one that a
-    sweep over a cluster should find."""
-    if driver:
-        for name, text in (("nvidia-smi", "NVIDIA-SMI has failed"), ("dmesg", "[ 0.12] x")):
-            (tmp_path / name).write_text(f"#!/bin/sh\necho '{text}'; exit 9\n")
-            (tmp_path / name).chmod(0o755)
+def test_no_accelerator_is_status_1(run_tool: Callable[..., Any], tmp_path: Path) -> None:
+    """A machine without a vendor's command is one that a sweep over a cluster should find."""
     done = run_tool(TOOL, environ={"PATH": str(tmp_path)})
     assert (done.returncode, done.stdout) == (1, "")
-    assert ("note: nvidia-smi -q: NVIDIA-SMI has failed" in done.stderr) == driver
     assert "no accelerator was found" in done.stderr
 
 

@@ -88,15 +88,30 @@ def test_input_output_and_arguments_are_the_commands(wrap: Callable[..., Any]) -
     assert done.stdout == "['--json', '--', '-x'] hello\n"
 
 
-def test_a_signal_ends_the_command(tmp_path: Path) -> None:
-    """And what was sampled is reported."""
-    code = "import time; print('up', flush=True); time.sleep(60)"
+HEARS = """
+import signal, time
+heard = []
+for name in ("SIGUSR1", "SIGINT"):
+    signal.signal(getattr(signal, name), lambda number, _: heard.append(number))
+print("up", flush=True)
+while len(heard) < 2:
+    time.sleep(0.01)
+print(sorted(heard), flush=True)
+time.sleep(60)
+"""
+
+
+def test_signals_reach_the_command() -> None:
+    """Each of them; where one ends it, what was sampled is reported."""
     process = subprocess.Popen(
-        [sys.executable, PATH, "--interval", "50ms", "--", sys.executable, "-c", code],
+        [sys.executable, PATH, "--interval", "50ms", "--", sys.executable, "-c", HEARS],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout
     assert process.stdout.readline() == "up\n"
+    process.send_signal(signal.SIGUSR1)
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "[2, 10]\n"
     process.send_signal(signal.SIGTERM)
     _, notes = process.communicate()
     assert process.returncode == 128 + signal.SIGTERM

@@ -5,12 +5,9 @@ from __future__ import annotations
 import functools
 import json
 import math
-import os
 import random
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -186,89 +183,26 @@ def test_real_ranks(
         assert row["busbw_bytes_per_second"] == pytest.approx(65536 / row["seconds_median"])
 
 
-class Wires:
-    """Network namespaces on one switch, each with a network card of 100 Mbit/s."""
-
-    def __init__(self, count: int) -> None:
-        hold = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sh", "-c"]
-        script = "ip link set lo up; echo ready; exec sleep 600"
-        self.holders = [
-            subprocess.Popen([*hold, script], stdout=subprocess.PIPE, text=True)
-            for _ in range(count + 1)
-        ]
-        for holder in self.holders:
-            assert holder.stdout is not None
-            assert holder.stdout.readline() == "ready\n"
-        self.run(count, "ip link add switch type bridge && ip link set switch up")
-        for node in range(count):
-            peer = self.holders[node].pid
-            self.run(count, f"ip link add v{node} type veth peer name eth0 netns {peer} && "
-                            f"ip link set v{node} master switch up")  # fmt: skip
-            self.run(node, f"ip addr add 10.78.0.{node + 1}/24 dev eth0; ip link set eth0 up")
-            self.limit(node, "add", "100mbit")
-
-    def enter(self, node: int, command: list[str]) -> list[str]:
-        return ["nsenter", f"--target={self.holders[node].pid}", "--net", *command]
-
-    def run(self, node: int, script: str) -> None:
-        subprocess.run(self.enter(node, ["sh", "-ec", script]), check=True, timeout=30)
-
-    def limit(self, node: int, what: str, rate: str) -> None:
-        limit = f"rate {rate} burst 64kb latency 500ms"
-        self.run(node, f"tc qdisc {what} dev eth0 root handle 1: tbf {limit}")
-
-    def play(self, *options: str) -> tuple[int, str]:
-        """One rank per namespace; the exit status and the output of rank 0."""
-        count = len(self.holders) - 1
-        ranks = []
-        for node in range(count):
-            place = {"RANK": node, "WORLD_SIZE": count, "LOCAL_RANK": 0, "MASTER_PORT": 29511}
-            environ = {**os.environ, **{name: str(value) for name, value in place.items()}}
-            environ |= {"MASTER_ADDR": "10.78.0.1", "GLOO_SOCKET_IFNAME": "eth0"}
-            command = [sys.executable, str(SCRIPTS / TOOL), "--device", "cpu", *options]
-            ranks.append(
-                subprocess.Popen(
-                    self.enter(node, command),
-                    env={**environ, "OMP_NUM_THREADS": "1"},
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    text=True,
-                )
-            )
-        texts = [rank.communicate(timeout=400)[0] for rank in ranks]
-        return ranks[0].returncode, texts[0]
-
-
-@pytest.fixture
-def wires() -> Iterator[Wires]:
-    """Four nodes."""
-    wires = Wires(4)
-    yield wires
-    for holder in wires.holders:
-        holder.kill()
-        holder.communicate()
-
-
 @pytest.mark.torch
 @pytest.mark.nightly
 @pytest.mark.needs("root", "tc", "unshare", "setpriv")
 @pytest.mark.parametrize("fault", ["node", "link"])
 def test_a_real_network_with_a_fault(
-    wires: Wires, read_json: Callable[[Path], Any], tmp_path: Path, fault: str
+    make_wires: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path, fault: str
 ) -> None:
     """A node that sends at a tenth of the rate is slow; two nodes that cannot reach each other
     have a dead link."""
-    out = tmp_path / "out.json"
+    out, wires = tmp_path / "out.json", make_wires(4, "100mbit")
     if fault == "node":
         wires.limit(2, "change", "10mbit")
     else:
         for node, other in ((1, 2), (2, 1)):
-            target = f"10.78.0.{other + 1} lladdr 02:00:00:00:00:99 nud permanent dev eth0"
+            target = f"10.79.0.{other + 1} lladdr 02:00:00:00:00:99 nud permanent dev eth0"
             wires.run(node, f"ip neigh replace {target}")
     options = ["--size", "512K", "--num-iterations", "3", "--timeout", "20", "--slower", "2"]
-    status, text = wires.play(*options, "--json", str(out))
-    assert status == 1, text
+    ranks = wires.play(SCRIPTS / TOOL, *options, "--json", str(out))
+    assert ranks[0].returncode == 1, ranks[0].stdout
     details = read_json(out)["details"]
     names = ("slow_nodes", "slow_links", "slow_unclear")
     expected = [[2], [], []] if fault == "node" else [[], [[1, 2]], []]
-    assert [details[name] for name in names] == expected, text
+    assert [details[name] for name in names] == expected, ranks[0].stdout

@@ -57,16 +57,13 @@ from kit.report import Report, Row, format_bytes, format_table
 __version__ = "0.2.0"
 
 PROFILES = {"demo": [], "full": ["--tokenizers", "bpe", "unigram"]}
-UNITS = {
-    **dict.fromkeys(("vocabulary", "parameters", "tokens_generated"), "1"),
-    "bytes": "B",
-    "seconds": "s",
-}
+UNITS = dict.fromkeys(("vocabulary", "parameters", "tokens_generated"), "1")
+UNITS |= {"bytes": "B", "seconds": "s"}
 MODELS = {
-    "t5": "encoder-decoder",
-    "llama": "decoder",
-    "gpt2": "decoder",
-    "llava": "image and text",
+    "t5": ("encoder-decoder", "AutoModelForSeq2SeqLM"),
+    "llama": ("decoder", "AutoModelForCausalLM"),
+    "gpt2": ("decoder", "AutoModelForCausalLM"),
+    "llava": ("image and text", "AutoModelForImageTextToText"),
 }
 PAD, EOS, UNKNOWN, BOS, IMAGE = SPECIALS = ("<pad>", "</s>", "<unk>", "<s>", "<image>")
 POSITIONS = 128
@@ -92,14 +89,12 @@ def make_corpus(path: Path | None) -> list[str]:
     return [SAMPLE, "0 1 2 3 4 5 6 7 8 9", *filter(str.strip, lines)]
 
 
-def make_fast_tokenizer(kind: str, corpus: Sequence[str], vocabulary: int) -> Any:
+def train_tokenizer(kind: str, corpus: Sequence[str], vocabulary: int) -> Any:
     """A byte-level BPE or unigram tokenizer, trained on the corpus."""
     import transformers
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-    settings = {
-        "vocab_size": vocabulary, "special_tokens": list(SPECIALS), "show_progress": False
-    }  # fmt: skip
+    settings = {"vocab_size": vocabulary, "special_tokens": list(SPECIALS), "show_progress": False}
     if kind == "bpe":
         tokenizer = Tokenizer(models.BPE())
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -112,23 +107,18 @@ def make_fast_tokenizer(kind: str, corpus: Sequence[str], vocabulary: int) -> An
         tokenizer.decoder = decoders.Metaspace()
         trainer = trainers.UnigramTrainer(unk_token=UNKNOWN, **settings)
     tokenizer.train_from_iterator(corpus, trainer)
+    names = {"pad_token": PAD, "eos_token": EOS, "unk_token": UNKNOWN, "bos_token": BOS}
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
-        pad_token=PAD,
-        eos_token=EOS,
-        unk_token=UNKNOWN,
-        bos_token=BOS,
+        **names,
         extra_special_tokens={"image_token": IMAGE},
         model_max_length=POSITIONS,
     )
 
 
 def shrink_sentencepiece(data: bytes, vocabulary: int) -> bytes:
-    """A SentencePiece model with at most this many pieces, or those that have to stay.
-
-    Special pieces, bytes and single characters stay; of the others the most probable. Order and
-    scores are kept.
-    """
+    """A SentencePiece model with at most this many pieces: special pieces, bytes and single
+    characters stay; of the others the most probable, in their order."""
     from sentencepiece import sentencepiece_model_pb2
 
     model = sentencepiece_model_pb2.ModelProto()
@@ -144,73 +134,43 @@ def shrink_sentencepiece(data: bytes, vocabulary: int) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def make_tokenizer(
-    kind: str, folder: Path, corpus: Sequence[str], options: argparse.Namespace
-) -> Any:
-    """A tokenizer of this kind; `folder` gets the SentencePiece file."""
-    if kind != "sentencepiece":
-        return make_fast_tokenizer(kind, corpus, options.vocabulary)
-    import transformers
-
-    data = shrink_sentencepiece(options.sentencepiece.read_bytes(), options.vocabulary)
-    (folder / "spiece.model").write_bytes(data)
-    return transformers.T5Tokenizer.from_pretrained(
-        folder, extra_ids=T5_EXTRA, model_max_length=POSITIONS
-    )
-
-
 def make_model(model: str, tokenizer: Any, options: argparse.Namespace) -> Any:
     """A model with random weights, the same each time."""
     import torch
     import transformers
 
     torch.manual_seed(0)
+    make_config = transformers.AutoConfig.for_model
     hidden, layers, heads = options.hidden, options.layers, options.heads
-    known = {
-        "vocab_size": len(tokenizer),
-        "pad_token_id": tokenizer.pad_token_id,
-        "eos_token_id": tokenizer.eos_token_id,
-    }
-    if model == "t5":
-        config = transformers.T5Config(
-            **known,
-            decoder_start_token_id=tokenizer.pad_token_id,
-            d_model=hidden,
-            d_kv=hidden // heads,
-            d_ff=2 * hidden,
-            num_layers=layers,
-            num_heads=heads,
-        )
-        return transformers.T5ForConditionalGeneration(config).eval()
-    known["bos_token_id"] = tokenizer.bos_token_id
-    if model == "gpt2":
-        config = transformers.GPT2Config(
-            **known, n_embd=hidden, n_layer=layers, n_head=heads, n_positions=POSITIONS
-        )
-        return transformers.GPT2LMHeadModel(config).eval()
-    shared = {
-        "hidden_size": hidden,
-        "intermediate_size": 2 * hidden,
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-    }
-    text = transformers.LlamaConfig(
-        **known,
-        **shared,
-        num_key_value_heads=heads // 2 if heads % 2 == 0 else heads,
-        max_position_embeddings=POSITIONS,
+    shared = {"hidden_size": hidden, "intermediate_size": 2 * hidden, "num_hidden_layers": layers,
+              "num_attention_heads": heads}  # fmt: skip
+    decoder = "llama" if model == "llava" else model
+    key_heads = heads // 2 if heads % 2 == 0 else heads
+    sizes = {
+        "t5": {"d_model": hidden, "d_kv": hidden // heads, "d_ff": 2 * hidden, "num_heads": heads,
+               "num_layers": layers, "decoder_start_token_id": tokenizer.pad_token_id},
+        "gpt2": {"n_embd": hidden, "n_layer": layers, "n_head": heads, "n_positions": POSITIONS},
+        "llama": {"num_key_value_heads": key_heads, "max_position_embeddings": POSITIONS} | shared,
+    }  # fmt: skip
+    config = make_config(
+        decoder,
+        **sizes[decoder],
+        vocab_size=len(tokenizer),
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=None if model == "t5" else tokenizer.bos_token_id,
     )
-    if model == "llama":
-        return transformers.LlamaForCausalLM(text).eval()
-    image = {"image_size": IMAGE_SIDE, "patch_size": PATCH_SIDE, "projection_dim": hidden}
-    config = transformers.LlavaConfig(
-        vision_config=transformers.CLIPVisionConfig(**shared, **image),
-        text_config=text,
-        image_token_index=tokenizer.convert_tokens_to_ids(IMAGE),
-        vision_feature_layer=-1,
-        image_seq_length=(IMAGE_SIDE // PATCH_SIDE) ** 2,
-    )
-    return transformers.LlavaForConditionalGeneration(config).eval()
+    if model == "llava":
+        image = {"image_size": IMAGE_SIDE, "patch_size": PATCH_SIDE, "projection_dim": hidden}
+        config = make_config(
+            "llava",
+            vision_config=make_config("clip_vision_model", **shared, **image),
+            text_config=config,
+            image_token_index=tokenizer.convert_tokens_to_ids(IMAGE),
+            vision_feature_layer=-1,
+            image_seq_length=(IMAGE_SIDE // PATCH_SIDE) ** 2,
+        )
+    return getattr(transformers, MODELS[model][1]).from_config(config).eval()
 
 
 def make_processor(tokenizer: Any) -> Any:
@@ -234,12 +194,9 @@ def load_model(model: str, folder: Path) -> tuple[Any, Any]:
     """The model and its tokenizer or processor, as a program would load them."""
     import transformers
 
-    if model == "llava":
-        loaded = transformers.AutoModelForImageTextToText.from_pretrained(folder)
-        return loaded.eval(), transformers.AutoProcessor.from_pretrained(folder)
-    kind = "AutoModelForSeq2SeqLM" if model == "t5" else "AutoModelForCausalLM"
-    loaded = getattr(transformers, kind).from_pretrained(folder)
-    return loaded.eval(), transformers.AutoTokenizer.from_pretrained(folder)
+    loaded = getattr(transformers, MODELS[model][1]).from_pretrained(folder)
+    reader = transformers.AutoProcessor if model == "llava" else transformers.AutoTokenizer
+    return loaded.eval(), reader.from_pretrained(folder)
 
 
 def make_inputs(model: str, processor: Any) -> dict[str, Any]:
@@ -263,13 +220,12 @@ def find_model_faults(
     weights, again = made.state_dict(), loaded.state_dict()
     inputs, inputs_again = make_inputs(model, before), make_inputs(model, after)
     tokenizer = getattr(after, "tokenizer", after)
-    labels = inputs["input_ids"]
     with torch.no_grad():
-        out = made(**inputs, labels=labels)
+        out = made(**inputs, labels=inputs["input_ids"])
         out_again = loaded(**inputs_again, labels=inputs_again["input_ids"])
         generated = loaded.generate(**inputs_again, max_new_tokens=NEW_TOKENS, do_sample=False,
                                     min_new_tokens=NEW_TOKENS)  # fmt: skip
-    count = generated.shape[1] - (1 if model == "t5" else labels.shape[1])
+    count = generated.shape[1] - (1 if model == "t5" else inputs["input_ids"].shape[1])
     text = tokenizer.decode(tokenizer(SAMPLE).input_ids, skip_special_tokens=True)
     are_equal = all(torch.equal(weights[name], again[name]) for name in weights)
     checks = {
@@ -282,28 +238,45 @@ def find_model_faults(
     return [fault for fault, is_right in checks.items() if not is_right], count
 
 
-def make_tiny(
-    model: str, kind: str, options: argparse.Namespace, corpus: Sequence[str], partial: Path
-) -> Row:
-    """Make a model in a folder, save it, load it again and test it; its row."""
-    began = time.monotonic()
-    tokenizer = make_tokenizer(kind, partial, corpus, options)
-    made = make_model(model, tokenizer, options)
-    processor = make_processor(tokenizer) if model == "llava" else tokenizer
-    made.save_pretrained(partial)
-    processor.save_pretrained(partial)
-    faults, count = find_model_faults(model, made, processor, *load_model(model, partial))
-    return {
-        "model": model,
-        "kind": MODELS[model],
-        "tokenizer": kind,
-        "vocabulary": len(tokenizer),
-        "parameters": sum(parameter.numel() for parameter in made.parameters()),
-        "bytes": sum(path.stat().st_size for path in partial.rglob("*") if path.is_file()),
-        "tokens_generated": count,
-        "seconds": round(time.monotonic() - began, 3),
-        "verdict": "; ".join(faults) or "works",
-    }
+def make_tiny(model: str, kind: str, options: argparse.Namespace) -> Row:
+    """Make a model, save it, load it again and test it; keep it if it works and --out says where.
+    Raises UsageError for one that is there."""
+    import transformers
+
+    name, began = f"{model}-{kind}", time.monotonic()
+    if options.out:
+        options.out.mkdir(exist_ok=True)
+        if (options.out / name).exists():
+            raise UsageError(f"--out: {name} exists already")
+    with tempfile.TemporaryDirectory(dir=options.out, prefix=".partial-") as place:
+        folder = Path(place, name)
+        folder.mkdir()
+        if kind == "sentencepiece":
+            data = shrink_sentencepiece(options.sentencepiece.read_bytes(), options.vocabulary)
+            (folder / "spiece.model").write_bytes(data)
+            more = {"extra_ids": T5_EXTRA, "model_max_length": POSITIONS}
+            tokenizer = transformers.T5Tokenizer.from_pretrained(folder, **more)
+        else:
+            tokenizer = train_tokenizer(kind, make_corpus(options.corpus), options.vocabulary)
+        made = make_model(model, tokenizer, options)
+        processor = make_processor(tokenizer) if model == "llava" else tokenizer
+        made.save_pretrained(folder)
+        processor.save_pretrained(folder)
+        faults, count = find_model_faults(model, made, processor, *load_model(model, folder))
+        row = {
+            "model": model,
+            "kind": MODELS[model][0],
+            "tokenizer": kind,
+            "vocabulary": len(tokenizer),
+            "parameters": sum(parameter.numel() for parameter in made.parameters()),
+            "bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
+            "tokens_generated": count,
+            "seconds": round(time.monotonic() - began, 3),
+            "verdict": "; ".join(faults) or "works",
+        }
+        if options.out and not faults:
+            shutil.move(folder, options.out)
+    return row
 
 
 def build_parser() -> Parser:
@@ -337,7 +310,14 @@ def main(arguments: list[str] | None = None) -> int:
     report = Report("make_tiny_model", __version__, 1, UNITS, options.json)
     os.environ["HF_HUB_OFFLINE"] = "1"  # read when transformers is imported
     try:
-        make_all(options, report)
+        import transformers
+
+        transformers.utils.logging.disable_progress_bar()
+        transformers.utils.logging.set_verbosity_error()
+        for model in options.models:
+            own = options.sentencepiece and model == "t5"
+            for kind in ["sentencepiece"] if own else options.tokenizers:
+                report.rows.append(make_tiny(model, kind, options))
     except ImportError as error:
         advice = "pip install torch transformers sentencepiece protobuf pillow"
         raise UsageError(f"{first_line(error)}: {advice}") from error
@@ -351,29 +331,6 @@ def main(arguments: list[str] | None = None) -> int:
     print(format_table(headings, cells))
     report.save()
     return int(any(row["verdict"] != "works" for row in report.rows))
-
-
-def make_all(options: argparse.Namespace, report: Report) -> None:
-    """Make and test each model, into the report. Raises UsageError for one that is there."""
-    import transformers
-
-    transformers.utils.logging.disable_progress_bar()
-    transformers.utils.logging.set_verbosity_error()
-    corpus = make_corpus(options.corpus)
-    if options.out:
-        options.out.mkdir(exist_ok=True)
-    for model in options.models:
-        own = options.sentencepiece and model == "t5"
-        for kind in ["sentencepiece"] if own else options.tokenizers:
-            if options.out and (options.out / f"{model}-{kind}").exists():
-                raise UsageError(f"--out: {model}-{kind} exists already")
-            with tempfile.TemporaryDirectory(dir=options.out, prefix=".partial-") as name:
-                partial = Path(name, f"{model}-{kind}")
-                partial.mkdir()
-                row = make_tiny(model, kind, options, corpus, partial)
-                report.rows.append(row)
-                if options.out and row["verdict"] == "works":
-                    shutil.move(partial, options.out)
 
 
 if __name__ == "__main__":

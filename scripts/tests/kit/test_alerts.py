@@ -5,7 +5,6 @@ from __future__ import annotations
 import email
 import email.policy
 import json
-import shutil
 import ssl
 import subprocess
 import threading
@@ -33,10 +32,8 @@ class MailBox:
     def __init__(self) -> None:
         self.mails: list[Any] = []
         self.answers: list[str] = []
-        self.calls = 0
 
     async def handle_DATA(self, _server: Any, session: Any, envelope: Any) -> str:  # noqa: N802
-        self.calls += 1
         if self.answers:
             return self.answers.pop()
         mail = email.message_from_bytes(envelope.content, policy=email.policy.default)
@@ -108,19 +105,9 @@ def test_a_mail_arrives_at_the_second_try(serve_mail: Callable[..., Any]) -> Non
     box.answers = ["451 greylisted"]
     assert alerts.send_alert(alerts.Mail(["a@x.org", "b@x.org"], server), ALERT) is None
     (mail,) = box.mails
-    assert box.calls == 2
+    assert box.answers == []
     assert (mail["Subject"], mail["To"]) == ("disk full", "a@x.org, b@x.org")
     assert mail.get_content().splitlines() == ["99 % of", "all"]
-
-
-def test_three_tries_and_no_more(serve_mail: Callable[..., Any]) -> None:
-    """Then the reason is told."""
-    box, server = serve_mail()
-    box.answers = ["554 no"] * 9
-    problem = alerts.send_alert(alerts.Mail(["a@x.org"], server), ALERT)
-    assert problem
-    assert problem.startswith("mail: not sent in 3 tries: (554")
-    assert box.calls == 3
 
 
 @pytest.mark.nightly
@@ -214,7 +201,6 @@ def test_channels_of_a_file(tmp_path: Path) -> None:
         alerts.Webhook("https://x.org/y", "t"),
     ]
     assert alerts.Stdout() in read(tmp_path, mail={"to": ["a@x.org"]}, stdout=True)
-    shutil.rmtree(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -223,21 +209,13 @@ def test_channels_of_a_file(tmp_path: Path) -> None:
         ({"mail": {}}, "mail.to: missing"),
         ({"mail": {"to": "a@b", "server": "x:y"}}, "mail.server: 'x:y' is not a mail server"),
         ({"mail": {"to": "a@b", "security": "ssl"}}, "mail.security: has to be none, starttls or"),
-        ({"mail": {"to": "a@b", "tos": "c"}}, "mail.tos: no such key; did you mean 'to'"),
-        ({"webhook": {}}, "webhook.url: give url or url_file"),
+        ({"mail": {"to": "a@b", "login_file": "login"}}, r"mail\.login_file: needs security"),
         ({"webhook": {"url": "ftp://x"}}, "webhook.url: give url or url_file"),
-        ({"stdout": "yes"}, "stdout: has to be true or false"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, values: dict[str, Any], message: str) -> None:
-    """By file and key."""
-    with pytest.raises(UsageError, match=message):
-        read(tmp_path, **values)
-
-
-def test_a_password_needs_encryption(tmp_path: Path) -> None:
-    """It is not sent in the clear."""
+    """By file and key; a password is not sent in the clear."""
     (tmp_path / "login").write_text("dog\nwoof\n")
     (tmp_path / "login").chmod(0o600)
-    with pytest.raises(UsageError, match=r"mail\.login_file: needs security"):
-        read(tmp_path, mail={"to": "a@x.org", "login_file": "login"})
+    with pytest.raises(UsageError, match=message):
+        read(tmp_path, **values)

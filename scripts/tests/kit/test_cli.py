@@ -14,31 +14,21 @@ SCRIPTS = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [("4096", 4096), ("32KiB", 32768), ("4MB", 4_000_000), ("16G", 16 * 1024**3), ("1.5k", 1536)],
-)
-def test_sizes(text: str, expected: int) -> None:
-    """`KiB` and a bare `K` are binary, `KB` is decimal."""
-    assert cli.size(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [("90", 90), ("45s", 45), ("10m", 600), ("1h30m", 5400), ("2d", 172800)]
-)
-def test_durations(text: str, expected: float) -> None:
-    """Seconds, and any of days, hours, minutes."""
-    assert cli.duration(text) == expected
-
-
-def test_large_numbers() -> None:
-    """Suffixes are those of parameter counts."""
-    assert cli.large_number("70B") == 70e9
-    assert cli.large_number("1.5T") == 1.5e12
-    assert cli.large_number("8192") == 8192
-    assert cli.large_number("128K") == 128e3
-    assert cli.large_number("4Ki") == 4096
-    assert cli.large_number("1.2E") == 1.2e18
-    assert cli.large_number("7e-3") == 7e-3
+    ("read", "text", "expected"),
+    [
+        (cli.size, "4096", 4096), (cli.size, "32KiB", 32768), (cli.size, "4MB", 4_000_000),
+        (cli.size, "16G", 16 * 1024**3), (cli.size, "1.5k", 1536),
+        (cli.duration, "90", 90), (cli.duration, "45s", 45), (cli.duration, "100ms", 0.1),
+        (cli.duration, "1h30m", 5400), (cli.duration, "2d", 172800),
+        (cli.large_number, "70B", 70e9), (cli.large_number, "1.5T", 1.5e12),
+        (cli.large_number, "128K", 128e3), (cli.large_number, "4Ki", 4096),
+        (cli.large_number, "1.2E", 1.2e18), (cli.large_number, "7e-3", 7e-3),
+    ],
+)  # fmt: skip
+def test_values(read, text: str, expected: float) -> None:
+    """`KiB` and a bare `K` of a size are binary, `KB` is decimal; numbers have the suffixes of
+    parameter counts."""
+    assert read(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -69,14 +59,9 @@ def test_underscores_are_hyphens_in_known_options() -> None:
     assert (parsed.max_size, parsed.words) == (3, ["a_b", "--max_size"])
 
 
-def test_demo_stands_for_its_arguments() -> None:
-    """What is given beside it wins."""
-    assert make_parser().parse_args(["--demo"]).max_size == 1
-    assert make_parser().parse_args(["--max-size", "7", "--demo"]).max_size == 7
-
-
 def test_demo_may_stand_for_a_subcommand() -> None:
-    """Which does not know --demo itself."""
+    """Which does not know --demo itself; what is given beside it wins."""
+    assert make_parser().parse_args(["--max-size", "7", "--demo"]).max_size == 7
     parser = cli.Parser("Doc.", tool="x", version="1.0.0", demo=["sum", "--num-values", "3"])
     command = parser.add_subparsers(dest="command").add_parser("sum")
     command.add_argument("--num-values", type=int)
@@ -85,11 +70,21 @@ def test_demo_may_stand_for_a_subcommand() -> None:
     assert parser.parse_args(["sum", "--num_values", "4"]).num_values == 4
 
 
-def test_help_is_the_docstring(capsys: pytest.CaptureFixture[str]) -> None:
-    """As typed, with its line breaks."""
-    with pytest.raises(SystemExit):
-        cli.Parser("One.\n\n    two", tool="x", version="1").parse_args(["--help"])
-    assert "One.\n\n    two" in capsys.readouterr().out
+@pytest.fixture
+def run(tmp_path: Path):
+    """Run a program with this body of main() in a shell, with more words behind it."""
+
+    def start(body: str, more: str = "") -> tuple[int, str, str]:
+        program = tmp_path / "x.py"
+        program.write_text(
+            f"import sys\nsys.path.insert(0, {str(SCRIPTS)!r})\n"
+            f"from kit.cli import UsageError, start\ndef main():\n    {body}\nstart(main)\n"
+        )
+        command = f"{sys.executable} {program} {more}"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    return start
 
 
 @pytest.mark.parametrize(
@@ -98,29 +93,16 @@ def test_help_is_the_docstring(capsys: pytest.CaptureFixture[str]) -> None:
         ("return 3", 3, ""),
         ("return None", 0, ""),
         ("raise UsageError('no disk')", 2, "x.py: error: no disk\n"),
+        ("open('a.txt')", 2, "x.py: error: [Errno 2] No such file or directory: 'a.txt'\n"),
         ("raise KeyboardInterrupt", 130, ""),
     ],
 )
-def test_exit_status(tmp_path: Path, body: str, status: int, error: str) -> None:
-    """UsageError is one line and status 2; Ctrl-C is silent."""
-    program = tmp_path / "x.py"
-    program.write_text(
-        f"import sys\nsys.path.insert(0, {str(SCRIPTS)!r})\n"
-        f"from kit.cli import UsageError, start\ndef main():\n    {body}\nstart(main)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, str(program)], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (status, error)
+def test_exit_status(run, body: str, status: int, error: str) -> None:
+    """UsageError is one line and status 2, as is a file of the command line that cannot be used;
+    Ctrl-C is silent."""
+    assert run(body, "ring=a.txt") == (status, "", error)
 
 
-def test_a_closed_pipe_ends_the_program_without_complaint(tmp_path: Path) -> None:
+def test_a_closed_pipe_ends_the_program_without_complaint(run) -> None:
     """`tool.py | head -1`."""
-    program = tmp_path / "x.py"
-    program.write_text(
-        f"import sys\nsys.path.insert(0, {str(SCRIPTS)!r})\nfrom kit.cli import start\n"
-        "def main():\n    for _ in range(100000):\n        print('line')\nstart(main)\n"
-    )
-    command = f"{sys.executable} {program} | head -1"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("line\n", "")
+    assert run("for _ in range(100000): print('line')", "| head -1") == (0, "line\n", "")

@@ -59,15 +59,6 @@ def test_a_number_that_is_used_again_is_another_process(
     assert procs.is_running(parent)
 
 
-def test_the_tree_has_parents_first(family: tuple[procs.Process, procs.Process]) -> None:
-    """The root, its child, and each once although both are roots."""
-    parent, child = family
-    assert procs.find_tree([parent]) == [parent, child]
-    assert procs.find_tree([child, parent]) == [child, parent]
-    assert procs.read_words(child.pid, "cmdline")[-1] == FAMILY
-    assert "PATH" in {word.partition("=")[0] for word in procs.read_words(child.pid, "environ")}
-
-
 def test_what_does_not_heed_sigterm_is_killed() -> None:
     """The whole tree, after the grace period."""
     process = start_family("deaf")
@@ -80,58 +71,6 @@ def test_what_does_not_heed_sigterm_is_killed() -> None:
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     assert not any(map(procs.is_running, tree))
-
-
-def test_a_zombie_has_ended() -> None:
-    """And nothing is found below a process that is gone."""
-    process = subprocess.Popen(["true"])
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert procs.identify(process.pid) is None
-    assert procs.read_stat(process.pid) is not None
-    process.wait()
-    assert procs.read_stat(process.pid) is None
-
-
-def test_a_name_with_parentheses_is_read(tmp_path: Path) -> None:
-    """The fields are counted from the last parenthesis on."""
-    (tmp_path / "7").mkdir()
-    fields = " ".join(str(number) for number in range(5, 53))
-    (tmp_path / "7" / "stat").write_text(f"7 (a) b (c)) S 4 {fields}")
-    assert procs.read_stat(7, tmp_path) == procs.Stat(4, 22, "S")
-
-
-WRAPPER = f"""
-import sys
-sys.path.insert(0, {str(SCRIPTS)!r})
-from kit.procs import start_wrapped
-inner = '''
-import signal, time
-heard = []
-for name in ("SIGUSR1", "SIGINT", "SIGTERM"):
-    signal.signal(getattr(signal, name), lambda number, _: heard.append(number))
-print("ready", flush=True)
-while signal.SIGTERM not in heard:
-    time.sleep(0.01)
-print(sorted(heard), flush=True)
-'''
-process, ends = start_wrapped([sys.executable, "-c", inner])
-process.wait()
-print(ends, flush=True)
-"""
-
-
-def test_signals_reach_the_wrapped_command() -> None:
-    """Each of them, and those that end are remembered."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", WRAPPER], stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
-    assert process.stdout
-    assert process.stdout.readline() == "ready\n"
-    for number in (signal.SIGUSR1, signal.SIGINT, signal.SIGTERM):
-        process.send_signal(number)
-    heard, ends = process.communicate(timeout=60)[0].splitlines()
-    assert heard == "[2, 10, 15]"
-    assert ends == "['SIGINT', 'SIGTERM']"
 
 
 def test_work_apart_gives_its_answer() -> None:

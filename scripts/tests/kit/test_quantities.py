@@ -18,15 +18,10 @@ def test_quantities(text: str, value: float) -> None:
     assert parse_quantity(text) == value
 
 
-@pytest.mark.parametrize("text", ["8B", "8K", "8X", "", "-1", "1e"])
-def test_what_could_mean_two_things_is_refused(text: str) -> None:
-    """8B is 8 bytes or 8 billion."""
-    with pytest.raises(argparse.ArgumentTypeError, match="is not a number"):
-        parse_quantity(text)
-
-
 def test_seconds_and_switches() -> None:
-    """Plain numbers, zero too, and durations."""
+    """Plain numbers, zero too, and durations; 8B could be 8 bytes or 8 billion."""
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a number"):
+        parse_quantity("8B")
     assert [parse_seconds(text) for text in ("0", "5e-6", "1h30m", "30d")] == [
         0, 5e-6, 5400, 2_592_000,
     ]  # fmt: skip
@@ -39,24 +34,17 @@ def test_seconds_and_switches() -> None:
     ("value", "unit", "text"),
     [
         (120e9, "B", "120.0 GB (111.8 GiB)"),
-        (327_680, "B", "327.7 kB (320.0 KiB)"),
-        (2.0, "B", "2.000 B"),
         (4e11, "B/s", "400.0 GB/s"),
         (0.0, "B", "0 B"),
         (352_133.6, "1", "352,134"),
-        (0.4, "1", "0.4000"),
         (70_553_706_496, "1", "70,553,706,496"),
-        (10**20, "1", "100,000,000,000,000,000,000"),
         (3.3895313892515355e38, "1", "3.39e+38"),
-        (201_943.6, "1/s", "201,944 /s"),
         (5_425_347.5, "1/s", "5.425 M/s"),
         (4_951_878.7, "s", "57.31 days"),
-        (1463 * 86_400, "s", "1,463 days"),
         (90.0, "s", "1.500 min"),
         (5e-6, "s", "5.000 µs"),
         (1.5e11, "J", "150.0 GJ (41.67 MWh)"),
         (3.6e6, "J", "3.600 MJ (1.000 kWh)"),
-        (1000.0, "J", "1.000 kJ"),
         (True, "1", "yes"),
         ("ring", "1", "ring"),
     ],

@@ -65,48 +65,23 @@ def test_places_of_launchers() -> None:
     assert read_place({**slurm, "MASTER_ADDR": "a"}) == Place(2, 4, 0)
 
 
-@pytest.fixture
-def run(tmp_path: Path):
-    """Run the program above with one argument."""
-
-    def start(what: str) -> subprocess.CompletedProcess[str]:
-        program = tmp_path / "program.py"
-        program.write_text(PROGRAM.format(scripts=str(SCRIPTS)))
-        command = [sys.executable, str(program), what]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-
-    return start
-
-
 @pytest.mark.torch
-def test_ranks_gather_and_stop_together(run) -> None:
-    """One rank that has to stop stops all, at the same place."""
-    done = run("stop")
-    assert done.returncode == 0, done.stderr
-    lines = ["rank 0: another rank was stopped", "rank 1: enough",
-             "rank 2: another rank was stopped"]  # fmt: skip
-    assert sorted(done.stdout.splitlines()) == lines
-
-
-@pytest.mark.torch
-def test_the_rank_that_fails_is_named(run) -> None:
-    """The others are ended, and the status is 1."""
-    done = run("crash")
-    assert done.returncode == 1
-    assert "rank 1 ended with status 7" in done.stderr
-
-
-@pytest.mark.torch
-def test_a_signal_is_an_early_end_on_every_rank(run) -> None:
-    """All ranks end with status 1, and rank 0 says why."""
-    done = run("signal")
-    assert done.returncode == 1
-    assert "note: another rank was stopped, after 0 rows" in done.stderr
-
-
-@pytest.mark.torch
-def test_an_error_of_torch_names_its_rank(run) -> None:
-    """The other ranks do not wait for it for ever."""
-    done = run("fail")
-    assert done.returncode == 1
-    assert "rank 2 failed: no link" in done.stderr
+@pytest.mark.parametrize(
+    ("what", "status", "words"),
+    [
+        ("stop", 0, "rank 2: another rank was stopped"),
+        ("crash", 1, "rank 1 ended with status 7"),
+        ("signal", 1, "note: another rank was stopped, after 0 rows"),
+        ("fail", 1, "rank 2 failed: no link"),
+    ],
+)
+def test_ranks_end_together(tmp_path: Path, what: str, status: int, words: str) -> None:
+    """One rank that has to stop stops all, at the same place; the rank that fails is named, and
+    the others do not wait for it for ever; a signal is an early end on every rank."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.format(scripts=str(SCRIPTS)))
+    command = [sys.executable, str(program), what]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == status, done.stderr
+    assert words in done.stdout + done.stderr
+    assert "went on" not in done.stdout

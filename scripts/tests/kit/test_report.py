@@ -55,24 +55,18 @@ def test_a_file_is_whole_or_untouched(tmp_path: Path) -> None:
 
 
 def test_where_nothing_can_be_written_is_found_before_the_run(tmp_path: Path) -> None:
-    """A folder, and a file in a folder that is missing."""
+    """A folder, and a file in a folder that is missing; what is read is named too."""
     with pytest.raises(UsageError, match=r"--json: .* is a folder"):
         check_writable("--json", tmp_path)
     with pytest.raises(UsageError, match="--json: there is no folder"):
         check_writable("--json", tmp_path / "none" / "x.json")
-
-
-def test_reading_names_option_and_file(tmp_path: Path) -> None:
-    """A missing file and one that is not JSON."""
     with pytest.raises(UsageError, match=r"--resume: .*x: No such file"):
         read_json("--resume", tmp_path / "x")
-    (tmp_path / "y").write_text("{")
-    with pytest.raises(UsageError, match=r"--resume: .*y is not JSON"):
-        read_json("--resume", tmp_path / "y")
 
 
 def test_units() -> None:
-    """Three digits in the unit that fits."""
+    """Three digits in the unit that fits; neighbours of a list of ranks are joined."""
+    assert format_spans([5, 0, 2, 1, 1]) == "0-2,5"
     assert format_bytes(32768) == "32 KiB"
     assert format_bytes(4_000_000_000) == "4 GB"
     assert format_bytes(1.5 * 1024**3) == "1536 MiB"
@@ -81,10 +75,3 @@ def test_units() -> None:
     assert format_seconds(0.9996) == "1 s"
     assert format_seconds(12e-6) == "12 µs"
     assert format_seconds(7200) == "2 h"
-    assert format_seconds(100) == "100 s"
-
-
-def test_spans() -> None:
-    """Neighbours are joined, in any order, each once."""
-    assert format_spans([5, 0, 2, 1, 1]) == "0-2,5"
-    assert format_spans([]) == ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -48,8 +47,10 @@ def read_ranges(text: str) -> list[int]:
 
 
 def test_the_outlier_comes_first() -> None:
-    """By hand: rank 2 loads, the others wait in the collective."""
-    merged = stacks.Merged([make_dump(r, LOADS if r == 2 else WAITS, 4) for r in range(4)], "main")
+    """By hand: rank 2 loads, the others wait in the collective. A launcher that only Slurm has
+    numbered is no rank."""
+    dumps = [make_dump(r, LOADS if r == 2 else WAITS, 4) for r in range(4)]
+    merged = stacks.Merged([make_dump(0, LOADS, 2, launcher="slurm"), *dumps], "main")
     expected = "rank 2 in load at data.py:12; ranks 0-1,3 in all_reduce at train.py:41"
     assert merged.summary == expected
     assert [(row["ranks"], row["verdict"]) for row in merged.rows] == [
@@ -62,16 +63,6 @@ def test_the_outlier_comes_first() -> None:
         "  [2] load (data.py:12)",
         "  [0-1,3] step (train.py:41)",
         "  [0-1,3] all_reduce (distributed_c10d.py:3000)",
-    ]
-
-
-def test_a_stack_that_ends_on_the_way_is_marked() -> None:
-    """Rank 1 is in step itself, the others are deeper."""
-    merged = stacks.Merged([make_dump(r, WAITS[:2] if r == 1 else WAITS) for r in range(3)], "main")
-    assert merged.tree == [
-        "[0-2] <module> (train.py:50)",
-        "[0-2] step (train.py:41)  <- rank 1",
-        "  [0,2] all_reduce (distributed_c10d.py:3000)",
     ]
 
 
@@ -90,26 +81,6 @@ def test_call_sites_by_hand(calls: Calls, site: str) -> None:
     assert stacks.find_site(make_frames(calls)) == site
 
 
-def test_without_a_majority_there_is_no_outlier() -> None:
-    """Those outside the collective come first."""
-    merged = stacks.Merged([make_dump(r, LOADS if r > 1 else WAITS) for r in range(4)], "main")
-    assert [(row["ranks"], row["verdict"]) for row in merged.rows] == [("2-3", "-"), ("0-1", "-")]
-
-
-def test_other_threads_are_merged_if_asked() -> None:
-    """main is one thread per rank, all is every one."""
-    side = {"name": "pin_memory", "is_main": False, "frames": make_frames([("pin", "/u/x.py", 2)])}
-    dump = make_dump(0, BEGIN)
-    dump["threads"] += [side, {**side, "name": "writer"}]
-
-    def count(threads: str) -> dict[str, int]:
-        merged = stacks.Merged([dump], threads)
-        return {site.name: len(site.stacks) for site in stacks.group_stacks(merged.stacks)}
-
-    assert count("main") == {"<module> at train.py:50": 1}
-    assert count("all") == {"<module> at train.py:50": 1, "pin at x.py:2": 2}
-
-
 def test_ranks_that_are_gone_or_cannot_be_read() -> None:
     """Each is named, with the reason."""
     dumps = [make_dump(rank, BEGIN, 5) for rank in range(3)]
@@ -118,13 +89,6 @@ def test_ranks_that_are_gone_or_cannot_be_read() -> None:
     site = "ranks 0-2 in <module> at train.py:50"
     assert merged.summary == f"rank 4 gone; rank 3 in (no stack: it is gone); {site}"
     assert "no stack of rank 3: it is gone; py-spy: no" in merged.notes
-
-
-def test_launchers_are_not_ranks() -> None:
-    """Beside ranks of torchrun, a process that only Slurm has numbered is left out."""
-    dumps = [make_dump(rank, BEGIN, 2) for rank in range(2)]
-    merged = stacks.Merged([make_dump(0, LOADS, 2, launcher="slurm"), *dumps], "main")
-    assert merged.summary == "ranks 0-1 in <module> at train.py:50"
 
 
 def test_dumps_of_two_hangs_are_told_apart() -> None:
@@ -141,11 +105,14 @@ STACKS = st.dictionaries(st.integers(0, 40), st.lists(CALLS, min_size=1, max_siz
 
 @given(by_rank=STACKS)
 def test_each_rank_is_in_one_row_and_one_path(by_rank: dict[int, Calls]) -> None:
-    """Rows share out the ranks, smallest first; the branches at the top of the tree have all."""
+    """Rows share out the ranks, smallest first; the branches at the top of the tree have all.
+    Without a majority there is no outlier."""
     merged = stacks.Merged([make_dump(rank, calls) for rank, calls in by_rank.items()], "main")
     rows = [read_ranges(row["ranks"]) for row in merged.rows]
     assert sorted(rank for row in rows for rank in row) == sorted(by_rank)
-    assert [len(row) for row in rows] == sorted(row["count"] for row in merged.rows)
+    counts = [row["count"] for row in merged.rows]
+    assert [len(row) for row in rows] == sorted(counts)
+    assert (merged.rows[-1]["verdict"] == "-") == (len(rows) > 1 and counts[-1] == counts[-2])
     outermost = {calls[0] for calls in by_rank.values()}
     depth = 2 if len(outermost) == 1 else 0
     top = [line for line in merged.tree if not line.startswith(" " * max(depth, 1))]
@@ -178,19 +145,13 @@ def test_dumps_are_saved_and_read(tmp_path: Path) -> None:
     assert stacks.read_dumps([str(tmp_path / names[2])]) == [dumps[1]]
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "[]", '{"kind": "other", "format": 1}', '{"kind": "hang_watchdog dump", "format": 1}',
-     '{"kind": "hang_watchdog dump", "fo'],
-)  # fmt: skip
+@pytest.mark.parametrize("text", ["", "[]", '{"kind": "hang_watchdog dump", "fo'])
 def test_what_is_not_a_dump_is_named(tmp_path: Path, text: str) -> None:
     """Also what was cut off."""
     path = tmp_path / "rank_0.json"
     path.write_text(text)
     with pytest.raises(UsageError, match=r"rank_0\.json is not a dump of hang_watchdog"):
         stacks.read_dumps([str(tmp_path)])
-    with pytest.raises(UsageError, match=r"none: No such file"):
-        stacks.read_dumps([str(tmp_path / "none")])
 
 
 PROGRAM = """
@@ -236,14 +197,6 @@ def broken_py_spy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{spy.parent}:{os.environ['PATH']}")
 
 
-def test_stacks_by_py_spy(run: Any) -> None:
-    """From outside, of a program that does not help."""
-    if stacks.find_py_spy() is None:
-        pytest.skip("py-spy is missing: pip install py-spy")
-    merged = stacks.Merged(stacks.take_stacks([run()], 30), "main")
-    assert merged.summary == "rank 0 in stay at job.py:7", merged.notes
-
-
 @pytest.mark.usefixtures("broken_py_spy")
 def test_stacks_by_faulthandler(run: Any, tmp_path: Path) -> None:
     """Where py-spy may not look."""
@@ -262,15 +215,3 @@ def test_a_program_without_a_handler_is_not_signalled(run: Any, tmp_path: Path) 
     assert "no handler for SIGUSR1, so it was not sent" in dump["error"]
     assert "sysctl kernel.yama.ptrace_scope=0" in dump["error"]
     assert Path(f"/proc/{job['pid']}").exists()
-
-
-@pytest.mark.usefixtures("broken_py_spy")
-def test_the_state_of_a_process_without_a_stack(run: Any) -> None:
-    """Stopped, or gone."""
-    job = run()
-    os.kill(job["pid"], signal.SIGSTOP)
-    os.waitpid(job["pid"], os.WUNTRACED)
-    gone = job | {"pid": 1 << 22}
-    errors = [dump["error"] for dump in stacks.take_stacks([job, gone], 30)]
-    assert errors[0].startswith("it is stopped (SIGSTOP, or a debugger); py-spy has no permission")
-    assert errors[1].startswith("it is gone; ")
