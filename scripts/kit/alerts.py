@@ -12,13 +12,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kit.cli import duration
 from kit.settings import Settings
 
 TRIES = 3
 """How often an alert is sent before that counts as failed."""
 PAUSE_SECONDS = 2.0
 """Between two tries."""
+SECONDS = 30.0
+"""What a server may take to answer."""
 PORTS = {"none": 25, "starttls": 587, "tls": 465}
 
 CHANNELS_EXAMPLE = """\
@@ -30,12 +31,10 @@ stdout = true                       # alerts on stdout too
 #server = "mail.example.org:587"    # default: localhost
 #security = "starttls"              # none, starttls or tls
 #login_file = "mail.login"          # user and password, one per line; chmod 600
-#timeout = "30s"
 
 #[webhook]
 #url_file = "webhook.url"           # chmod 600; or url = "https://..."
 #text_key = "text"                  # the key that gets the text in the JSON that is posted
-#timeout = "15s"
 """
 
 
@@ -55,7 +54,6 @@ class Mail(NamedTuple):
     security: str = "none"
     login: Sequence[str] = ()
     sender: str | None = None
-    seconds: float = 30.0
     name: str = "mail"
 
     def send(self, alert: Alert) -> None:
@@ -74,9 +72,9 @@ class Mail(NamedTuple):
         message.set_content(alert.text.encode("utf-8", "replace").decode())
         host, port = self.server[0], self.server[1] or PORTS[self.security]
         client: smtplib.SMTP = (
-            smtplib.SMTP_SSL(host, port, timeout=self.seconds, context=ssl.create_default_context())
+            smtplib.SMTP_SSL(host, port, timeout=SECONDS, context=ssl.create_default_context())
             if self.security == "tls"
-            else smtplib.SMTP(host, port, timeout=self.seconds)
+            else smtplib.SMTP(host, port, timeout=SECONDS)
         )
         with client:
             if self.security == "starttls":
@@ -93,7 +91,6 @@ class Webhook(NamedTuple):
 
     url: str
     text_key: str = "text"
-    seconds: float = 15.0
     name: str = "webhook"
 
     def send(self, alert: Alert) -> None:
@@ -109,7 +106,7 @@ class Webhook(NamedTuple):
         headers = {"Content-Type": "application/json", "User-Agent": "watchdog"}
         request = urllib.request.Request(self.url, json.dumps(body).encode(), headers)
         try:
-            urllib.request.build_opener(NoRedirect).open(request, timeout=self.seconds).close()
+            urllib.request.build_opener(NoRedirect).open(request, timeout=SECONDS).close()
         except urllib.error.HTTPError as error:
             error.close()
             raise OSError(f"it answered {error.code} {error.reason}") from None
@@ -157,7 +154,6 @@ def read_channels(top: Settings) -> list[Channel]:
             security=table.take("security", str, "none"),
             login=login,
             sender=table.parse("from", mail_address),
-            seconds=table.parse("timeout", duration, "30s"),
         )
         if mail.security not in PORTS:
             raise table.error("security", "has to be none, starttls or tls")
@@ -171,9 +167,9 @@ def read_channels(top: Settings) -> list[Channel]:
         url = (table.read_secret("url_file") or [table.take("url", str, "")])[0].strip()
         if not url.startswith(("https://", "http://")):
             raise table.error("url", "give url or url_file: https://...")
-        text_key, seconds = table.take("text_key", str, "text"), table.parse("timeout", duration)
+        text_key = table.take("text_key", str, "text")
         table.close()
-        channels.append(Webhook(url, text_key, seconds or 15.0))
+        channels.append(Webhook(url, text_key))
     if top.take("stdout", bool, not channels):
         channels.append(Stdout())
     return channels

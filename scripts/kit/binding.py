@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import itertools
 import os
-import platform
 import re
 import signal
 import subprocess
@@ -22,9 +20,6 @@ from kit.cli import UsageError
 from kit.files import read_text
 from kit.topology import Cpus, Topology, locate_pci
 
-SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "riscv64": 237, "ppc64le": 261}
-"""Number of the system call set_mempolicy(2)."""
-MPOL_PREFERRED = 1
 AMD_VENDOR_ID = 0x1002
 
 
@@ -215,12 +210,9 @@ def split_cores(topology: Topology, cpus: Cpus, parts: int) -> list[Cpus]:
 
 
 def apply_binding(binding: Binding) -> str:
-    """Bind this process, all its threads and what they start, and have it prefer memory of its
-    NUMA node; why that failed, or nothing."""
+    """Bind this process, all its threads and what they start; why that failed, or nothing."""
     if not binding.is_bound:
         return f"runs unbound: {binding.verdict}"
-    if len(binding.nodes) == 1:
-        _prefer_memory(binding.nodes[0])
     try:
         os.sched_setaffinity(0, binding.cpus)
         for task in Path("/proc/self/task").iterdir():
@@ -229,17 +221,6 @@ def apply_binding(binding: Binding) -> str:
     except OSError as error:
         return f"runs unbound: {error.strerror}"
     return ""
-
-
-def _prefer_memory(node: int) -> None:
-    """Allocate on this NUMA node while it has room; a system that does not allow it is left as it
-    is."""
-    number = SET_MEMPOLICY.get(platform.machine())
-    if number is not None:
-        mask = (ctypes.c_ulong * 16)()
-        mask[node // 64] |= 1 << node % 64
-        bits = ctypes.c_ulong(64 * 16 + 1)  # the kernel takes one off
-        ctypes.CDLL(None).syscall(ctypes.c_long(number), ctypes.c_int(MPOL_PREFERRED), mask, bits)
 
 
 def verify_binding(binding: Binding) -> bool | None:

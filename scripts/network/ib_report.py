@@ -269,11 +269,11 @@ def judge_ports(ports: Sequence[Port]) -> None:
             port[column] = words and 4 * words
         kind = ("kind", "card_type", "link_layer")
         peers = [peer for peer in ports if all(peer[name] == port[name] for name in kind)]
-        up = [peer for peer in peers if is_up(peer)]
-        rate = find_usual([peer["rate_bytes_per_second"] for peer in up])
-        lanes = find_usual([peer["lanes"] for peer in up])
-        firmware = find_usual([peer["firmware"] for peer in peers])
-        port["verdict"], port["verdict_reason"] = judge(port, rate, lanes, firmware)
+        usual = {
+            name: find_usual([peer[name] for peer in peers if name == "firmware" or is_up(peer)])
+            for name in ("rate_bytes_per_second", "lanes", "firmware")
+        }
+        port["verdict"], port["verdict_reason"] = judge(port, usual)
 
 
 def find_usual(values: Sequence[Any]) -> Any:
@@ -287,26 +287,24 @@ def is_up(port: Port) -> bool:
     return port["physical_state"] in (None, "LinkUp") and port["state"] in (None, "Active")
 
 
-def judge(
-    port: Port, rate: float | None, lanes: int | None, firmware: str | None
-) -> tuple[Any, Any]:
+def judge(port: Port, usual: Mapping[str, Any]) -> tuple[Any, Any]:
     """Verdict and reason of a port, given what most of its kind have."""
     state, physical = port["state"], port["physical_state"]
-    own_rate, own_lanes = port["rate_bytes_per_second"], port["lanes"]
+    rate, lanes = port["rate_bytes_per_second"], port["lanes"]
     if physical not in (None, "LinkUp") or (physical is None and state == "Down"):
         return "down", f"physical state {physical or 'unknown'}, state {state}"
     if state not in (None, "Active"):
         return "not active", f"linked, but state {state}: is a subnet manager running?"
-    if own_rate and rate and own_rate < rate:
-        return "slow", f"{own_rate / GIGABIT:g} Gbps, where others have {rate / GIGABIT:g}"
-    if own_lanes and lanes and own_lanes < lanes:
-        return "slow", f"{own_lanes} lanes, where others have {lanes}"
+    if rate and rate < (best := usual["rate_bytes_per_second"]):
+        return "slow", f"{rate / GIGABIT:g} Gbps, where others have {best / GIGABIT:g}"
+    if lanes and lanes < usual["lanes"]:
+        return "slow", f"{lanes} lanes, where others have {usual['lanes']}"
     if port["_could_be"]:
         return "slow", port["_could_be"]
     if port["errors_grown"]:
         return "errors growing", list_errors(port["_growth"])
-    if port["firmware"] and port["firmware"] != firmware:
-        return "firmware unlike", f"{port['firmware']}, where others have {firmware}"
+    if port["firmware"] and port["firmware"] != usual["firmware"]:
+        return "firmware unlike", f"{port['firmware']}, where others have {usual['firmware']}"
     if port["errors"] is None:
         return "errors not read", "no error counter was read: perfquery with -x and without"
     if port["errors"] and port["errors_grown"] is None:
@@ -326,53 +324,41 @@ def split_hosts(text: str, mark: str, name: str) -> dict[str, str]:
 
 
 def read_files(ports: Ports, options: argparse.Namespace) -> None:
-    """Take in saved texts. Raises UsageError for a file without ports."""
+    """Take in saved texts. Raises OSError, and UsageError for a file without ports."""
     later = functools.partial(read_perfquery, later=True)
     readers = (read_cards, read_cards, read_iblinkinfo, read_perfquery, later)
     for program, read in zip((*MARKS, "later"), readers, strict=True):
         for argument in getattr(options, program):
-            node, equals, path = argument.partition("=")
-            if not equals:
-                node, path = Path(argument).stem, argument
-            try:
-                text = Path(path).read_text(encoding="utf-8", errors="replace")
-            except OSError as error:
-                raise UsageError(f"{path}: {error.strerror}") from error
+            node, _, path = argument.rpartition("=")
+            node = node or Path(path).stem
+            text = Path(path).read_text(encoding="utf-8", errors="replace")
             hosts = split_hosts(text, MARKS.get(program, MARKS["perfquery"]), node)
             if not sum(read(ports, part, host) for host, part in hosts.items()):
                 option = program.replace("_", "-")
                 raise UsageError(f"--{option}: {path} has no port as {program} prints them")
 
 
-def run_program(*command: str) -> str:
-    """What a program prints. Raises UsageError where it is missing or fails."""
-    if shutil.which(command[0]) is None:
-        raise UsageError(f"{command[0]} is not installed (infiniband-diags, ibverbs-utils); run it "
-                         "where it is and read its output")  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        last = (done.stderr or done.stdout).strip().rpartition("\n")[2]
-        raise UsageError(f"{' '.join(command)} ended with {done.returncode}: {last}")
-    return done.stdout
-
-
 def read_here(ports: Ports, options: argparse.Namespace, report: Report) -> None:
-    """Run the programs on this node. Raises UsageError without ibstat."""
+    """Run the programs on this node, with a note on each that is missing or fails."""
 
     def ask(*command: str) -> str:
-        try:
-            return run_program(*command)
-        except UsageError as error:
-            report.note(str(error))
+        if shutil.which(command[0]) is None:
+            report.note(f"{command[0]} is not installed (infiniband-diags, ibverbs-utils); run it "
+                        "where it is and read its output")  # fmt: skip
             return ""
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            last = (done.stderr or done.stdout).strip().rpartition("\n")[2]
+            report.note(f"{' '.join(command)} ended with {done.returncode}: {last}")
+        return "" if done.returncode else done.stdout
 
-    read_cards(ports, run_program("ibstat"), "here")
+    read_cards(ports, ask("ibstat"), "here")
     read_cards(ports, ask("ibv_devinfo", "-v"), "here")
     mine = [(port["card"], str(port["port"])) for port in ports.values()
             if is_up(port) and port["link_layer"] == "InfiniBand"]  # fmt: skip
     if options.fabric:
         read_iblinkinfo(ports, ask("iblinkinfo"), "here")
-    for later in (False, True) if options.again else (False,):
+    for later in (False, True) if options.again and mine else (False,):
         time.sleep(options.again if later else 0)
         for card, port in mine:
             address = ("-C", card, "-P", port)

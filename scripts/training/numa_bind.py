@@ -19,8 +19,8 @@ the host, data loading and kernel launches get faster, kernels do not.
    excluded. `--mode node` takes all of them, `--mode exclusive` an equal share of whole cores.
 
 Ranks without GPUs are spread over the NUMA nodes. `--node-map` and `--cpu-map` override all of
-this. Set are the CPU affinity, a memory policy that prefers the same NUMA node, and OMP_NUM_THREADS
-where it is not set; torchrun sets it to 1, `--omp-threads auto` replaces that.
+this. Set are the CPU affinity, after which the kernel takes memory of the same NUMA node first, and
+OMP_NUM_THREADS where it is not set; torchrun sets it to 1, `--omp-threads auto` replaces that.
 
 ## How to run
 

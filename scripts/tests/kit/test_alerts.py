@@ -194,10 +194,10 @@ def test_channels_of_a_file(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o600)
     mail = {"to": "a@x.org", "from": "b@x.org", "server": "m:587", "security": "starttls",
-            "login_file": "login", "timeout": "5s"}  # fmt: skip
+            "login_file": "login"}  # fmt: skip
     assert read(tmp_path) == [alerts.Stdout()]
     assert read(tmp_path, mail=mail, webhook={"url_file": "url", "text_key": "t"}) == [
-        alerts.Mail(["a@x.org"], ("m", 587), "starttls", ["dog", "woof"], "b@x.org", 5.0),
+        alerts.Mail(["a@x.org"], ("m", 587), "starttls", ["dog", "woof"], "b@x.org"),
         alerts.Webhook("https://x.org/y", "t"),
     ]
     assert alerts.Stdout() in read(tmp_path, mail={"to": ["a@x.org"]}, stdout=True)
