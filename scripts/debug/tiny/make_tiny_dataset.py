@@ -32,8 +32,6 @@ changed, 2 wrong use.
 from __future__ import annotations
 
 import argparse
-import importlib
-import json
 import random
 import struct
 import sys
@@ -61,17 +59,12 @@ IMAGE_ENDINGS = {
 """The ending of an image file by its first bytes."""
 ID, TEXT = ({"dtype": dtype, "_type": "Value"} for dtype in ("int64", "string"))
 IMAGE = {"_type": "Image"}
+IMAGES, TEXTS = ({"feature": kind, "_type": "List"} for kind in (IMAGE, TEXT))
 FEATURES: dict[str, dict[str, Any]] = {
     "text": {"id": ID, "text": TEXT},
     "image-text": {"id": ID, "image": IMAGE, "text": TEXT},
-    "interleaved": {
-        "id": ID,
-        "images": {"feature": IMAGE, "_type": "List"},
-        "texts": {"feature": TEXT, "_type": "List"},
-    },
+    "interleaved": {"id": ID, "images": IMAGES, "texts": TEXTS},
 }
-
-Record = dict[str, Any]
 
 
 def make_image(draw: random.Random) -> bytes:
@@ -82,7 +75,7 @@ def make_image(draw: random.Random) -> bytes:
     return file + form + draw.randbytes(size)
 
 
-def make_records(kind: str, count: int, seed: int, is_repeated: bool) -> list[Record]:
+def make_records(kind: str, count: int, seed: int, is_repeated: bool) -> list[Row]:
     """Synthetic records, all different or all the same; the same for the same seed."""
     records = []
     for index in range(count):
@@ -106,7 +99,7 @@ def find_kind(feature: Any) -> str:
     return "images" if is_list and find_kind(feature["feature"]) == "Image" else kind
 
 
-def unpack_records(folder: Path, records: Iterable[Record], features: Mapping[str, Any]) -> None:
+def unpack_records(folder: Path, records: Iterable[Row], features: Mapping[str, Any]) -> None:
     """Write a folder per record, and the features."""
     for index, record in enumerate(records):
         home = folder / f"{index:05d}"
@@ -141,7 +134,7 @@ def unpack_value(home: Path, name: str, value: Any, feature: Any) -> Any:
     return value
 
 
-def pack_records(folder: Path) -> tuple[list[Record], dict[str, Any]]:
+def pack_records(folder: Path) -> tuple[list[Row], dict[str, Any]]:
     """The records in the folders, and the features. Raises UsageError that names the file."""
     features = read_json("--source", folder / FEATURES_NAME)
     records = []
@@ -179,7 +172,7 @@ def pack_value(home: Path, entry: Any, feature: Any) -> Any:
 def import_datasets() -> Any:
     """The package, without progress bars. Raises UsageError."""
     try:
-        datasets = importlib.import_module("datasets")
+        import datasets
     except ImportError as error:
         raise UsageError(f"this needs datasets: pip install datasets ({error})") from error
     datasets.disable_progress_bars()
@@ -191,14 +184,12 @@ def load_source(options: argparse.Namespace, cache: str) -> Any:
     """The dataset that --source names. Raises UsageError."""
     datasets = import_datasets()
     source, path = options.source, Path(options.source)
-    if not options.hub and not path.exists():
-        raise UsageError(f"--source: there is no {source} here (--hub asks the Hub)")
-    if path.is_file() and path.suffix not in READERS:
-        raise UsageError(f"--source: {path.name} is none of {', '.join(READERS)}")
+    if not options.hub and not path.is_dir() and path.suffix not in READERS:
+        raise UsageError(f"--source: {source} is no folder, nor {', '.join(READERS)}; or use --hub")
     try:
         if options.hub:
             return datasets.load_dataset(source, split=options.split)
-        if path.is_file():
+        if not path.is_dir():
             files = {"data_files": source, "split": "train", "cache_dir": cache}
             return datasets.load_dataset(READERS[path.suffix], **files)
         loaded = datasets.load_from_disk(source)
@@ -210,42 +201,33 @@ def load_source(options: argparse.Namespace, cache: str) -> Any:
     return loaded
 
 
-def list_records(dataset: Any) -> list[Record]:
+def list_records(dataset: Any) -> list[Row]:
     """All records, with the bytes of their images, also of images in other files."""
-    features = dataset.features.to_dict()
-    records: list[Record] = dataset.with_format("arrow")[:].to_pylist()
-    for record in records:
-        for name, feature in features.items():
-            kind = find_kind(feature)
-            images = [record[name]] if kind == "Image" else record[name] if kind == "images" else []
-            for image in images or []:
-                if image and image["bytes"] is None:
-                    path = Path(image["path"])
-                    image |= {"bytes": path.read_bytes(), "path": path.name}
-    return records
+    from datasets.table import embed_table_storage
+
+    return list(embed_table_storage(dataset.with_format("arrow")[:]).to_pylist())
 
 
-def save_dataset(folder: Path, records: Sequence[Record], features: Mapping[str, Any]) -> None:
+def save_dataset(folder: Path, records: Sequence[Row], features: Mapping[str, Any]) -> None:
     """Save records as a dataset. Raises UsageError where they do not fit the features."""
     datasets = import_datasets()
     columns = {column: [record[column] for record in records] for column in features}
     try:
-        kinds = datasets.Features.from_dict(features)
-        made = datasets.Dataset.from_dict(columns, features=kinds)
+        made = datasets.Dataset.from_dict(columns, datasets.Features.from_dict(features))
     except Exception as error:  # those of pyarrow too
-        message = f"the records do not fit {FEATURES_NAME}: {first_line(error)}"
-        raise UsageError(message) from error
+        cause = first_line(error)
+        raise UsageError(f"the records do not fit {FEATURES_NAME}: {cause}") from error
     made.save_to_disk(str(folder))
 
 
-def run_action(options: argparse.Namespace) -> Row:
-    """Do what the command line asks for in a new folder; its row."""
-    kind, place = "of the source", options.out.absolute().parent
+def run_action(kind: str, options: argparse.Namespace) -> Row:
+    """Do what the command line asks for in a new folder; its row. `kind` is of synthetic records."""
+    place = options.out.absolute().parent
     with tempfile.TemporaryDirectory(dir=place, prefix=".partial-") as partial:
         if options.action == "pack":
             records, features = pack_records(Path(options.source))
         elif options.action == "synthesize":
-            kind, features = options.kind, FEATURES[options.kind]
+            features = FEATURES[kind]
             records = make_records(kind, options.records, options.seed, options.repeat)
         else:
             dataset = load_source(options, f"{partial}/cache")
@@ -260,6 +242,7 @@ def run_action(options: argparse.Namespace) -> Row:
         write = unpack_records if options.action == "unpack" else save_dataset
         write(folder, records, features)
         folder.rename(options.out)
+    kind = kind if options.action == "synthesize" else "of the source"
     return {"kind": kind, "step": options.action, "records": len(records), "verdict": "done"}
 
 
@@ -269,12 +252,10 @@ def run_demo(kind: str, options: argparse.Namespace) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         unpack_records(Path(folder), records, features)
         path = Path(folder, "00000", RECORD_NAME)
-        path.write_text(json.dumps({**json.loads(path.read_text()), "id": -1}))
-        is_right = pack_records(Path(folder)) == (
-            [{**records[0], "id": -1}, *records[1:]],
-            features,
-        )
-    verdict = "as expected" if is_right else "something else has changed"
+        write_json(path, {**read_json("--source", path), "id": -1})
+        packed = pack_records(Path(folder))
+    records[0]["id"] = -1
+    verdict = "as expected" if packed == (records, features) else "something else has changed"
     return {"kind": kind, "step": "unpack, edit, pack", "records": len(records), "verdict": verdict}
 
 
@@ -306,10 +287,8 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.demo and (not options.out or options.out.exists()):
         raise UsageError("--out: name a new folder")
     report = Report("make_tiny_dataset", __version__, 1, UNITS, options.json)
-    if options.demo:
-        report.rows = [run_demo(kind, options) for kind in FEATURES]
-    else:
-        report.rows = [run_action(options)]
+    run, kinds = (run_demo, [*FEATURES]) if options.demo else (run_action, [options.kind])
+    report.rows = [run(kind, options) for kind in kinds]
     report.complete = True
     print(format_table(list(report.rows[0]), [list(row.values()) for row in report.rows]))
     report.save()
