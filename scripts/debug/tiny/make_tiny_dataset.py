@@ -221,7 +221,7 @@ def save_dataset(folder: Path, records: Sequence[Row], features: Mapping[str, An
 
 
 def run_action(kind: str, options: argparse.Namespace) -> Row:
-    """Do what the command line asks for in a new folder; its row. `kind` is of synthetic records."""
+    """Do what the command line asks for in a new folder; its row. `kind` is for synthesize."""
     place = options.out.absolute().parent
     with tempfile.TemporaryDirectory(dir=place, prefix=".partial-") as partial:
         if options.action == "pack":
