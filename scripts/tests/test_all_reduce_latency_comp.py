@@ -17,28 +17,18 @@ def comp(load_tool: Callable[[str], Any]) -> Any:
     return load_tool(TOOL)
 
 
-def add_two_ranks(comp: Any, wrong: int = 0) -> Any:
-    """A report of 4 pieces of 25 bytes over two ranks, one of which is slower."""
+def test_rows_by_hand(comp: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """100 bytes in 1, 2 and 4 s by two ranks: busbw is algbw; a piece is 3 times the whole. A wrong
+    sum is named, with its rank."""
     report = comp.Report("x", "0.1.0", 1, {})
     seconds = {"whole": [[1.0, 1.0]] * 4, "pieces": [[2.0, 4.0]] * 4}
-    comp.add_results(report, 25, 4, seconds, {"whole": [0, 0], "pieces": [0, wrong]})
-    return report
-
-
-def test_rows_by_hand(comp: Any) -> None:
-    """100 bytes in 1, 2 and 4 s by two ranks: busbw is algbw; a piece is 3 times the whole."""
-    report = add_two_ranks(comp)
+    comp.add_results(report, 25, 4, seconds, {"whole": [0, 0], "pieces": [0, 7]})
     rates = [row["busbw_bytes_per_second_median"] for row in report.rows]
     assert rates == [100.0, 100.0, 50.0, 25.0]
     assert [(row["way"], row["rank"], row["calls"]) for row in report.rows] == [
         *(("whole", 0, 1), ("whole", 1, 1), ("pieces", 0, 4), ("pieces", 1, 4))
     ]
     assert report.details["pieces_over_whole"]["ratio_median"] == 3
-
-
-def test_a_wrong_sum_is_named(comp: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """The row has the verdict, the note the rank, and the numbers are not usable."""
-    report = add_two_ranks(comp, wrong=7)
     assert comp.print_results(report) is False
     out = capsys.readouterr()
     assert out.out.count("WRONG ANSWER") == 1

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "debug/collective_mismatch.py"
 
 Ring = list[dict[str, Any]]
@@ -162,59 +159,3 @@ def test_every_fault_is_named(
     )
     assert own.returncode == 0, own.stderr
     assert "COLLECTIVE_TYPE_MISMATCH" in own.stdout + own.stderr
-
-
-HANGS = """\
-import datetime, pathlib, sys, time
-sys.path.insert(0, sys.argv[1])
-from collective_mismatch import keep_ready
-import torch
-import torch.distributed as dist
-
-dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=120))
-rank = dist.get_rank()
-keep_ready(sys.argv[2], rank, 0.1)
-dist.all_reduce(torch.ones(4))
-pathlib.Path(sys.argv[2], f"arrived.{rank}.").touch()
-if rank == 1:
-    time.sleep(120)
-dist.barrier()
-"""
-
-
-@pytest.mark.torch
-@pytest.mark.nightly
-def test_a_job_that_hangs_writes_its_dumps(run_tool: Callable[..., Any], tmp_path: Path) -> None:
-    """keep_ready under torchrun: dump_now brings the dumps of ranks that are stuck in a barrier,
-    and the rank that did not come is named with its last line."""
-    script, folder = tmp_path / "train.py", tmp_path / "fr"
-    script.write_text(HANGS)
-    folder.mkdir()
-    (folder / "dump_now").touch()  # of an earlier hang: it is not heeded
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
-    process = subprocess.Popen(
-        [*torchrun, "3", str(script), str(SCRIPTS / "debug"), str(folder)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "TORCH_FR_BUFFER_SIZE": "100"},
-        start_new_session=True,
-    )
-
-    def wait_for(pattern: str) -> None:
-        end = time.monotonic() + 100
-        while len(list(folder.glob(pattern))) < 3:
-            assert time.monotonic() < end, f"{pattern} does not come"
-            time.sleep(0.1)
-
-    try:
-        wait_for("arrived.*")
-        assert not list(folder.glob("rank_*"))
-        (folder / "dump_now").touch()
-        wait_for("rank_*")
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    done = run_tool(TOOL, "read", str(folder))
-    assert done.returncode == 1
-    assert "| missing | default_pg |      2 |     1 |" in done.stdout
-    assert "rank 1: was last in all_reduce [4] Float at train.py:10" in done.stdout

@@ -112,7 +112,6 @@ def test_what_is_printed_is_read(nccl_log: Any) -> None:
     ("factor", "kind", "stated", "collective", "ranks"),
     [
         (1.0, "sum -1", None, "all_reduce", 2),
-        (1.75, "sum -1", None, "all_reduce", 8),
         (1.75, "sum -1", 8, "all_reduce", 8),
         (0.875, "sum -1", None, "reduce_scatter", 8),
         (1.0, "sum 0", 4, "reduce", 4),
@@ -159,11 +158,13 @@ def test_a_mistyped_number_is_named(nccl_log: Any, right: str, wrong: str, messa
 
 
 def test_forms_of_logs(nccl_log: Any) -> None:
-    """Commented lines, labels of launchers, a device list, a timestamp, no operation, no table."""
+    """In a diary under a heading, commented lines, labels of launchers, a device list, a timestamp,
+    no operation, no table."""
     plain = "./build/all_reduce_perf -g 8\n" + print_log(TIMES, 1.75, 8)
     stamped = plain.replace("#wrong\n", "#wrong           timestamp\n")
     stamped = re.sub(r"(     0)\n", r"\1  2031-02-03 10:11:12\n", stamped)
     for text in (
+        f"7 days later\n```\n# NCCL Ring\n{plain}```\n8 days\n",
         "".join(f"# {line}\n" for line in plain.splitlines()),
         "".join(f"[1,0]<stdout>: {line}\n" for line in plain.splitlines()),
         "".join(f" 0: {line}\n" for line in plain.splitlines()),
@@ -173,21 +174,11 @@ def test_forms_of_logs(nccl_log: Any) -> None:
     ):  # fmt: skip
         (table,), problems, _ = read(nccl_log, text)
         assert (len(table.rows), table.ranks, problems) == (6, 8, []), text
+        assert table.name == ("NCCL Ring" if "Ring" in text else "a")
     short = "  size   time  algbw  busbw\n   (B)   (us) (GB/s) (GB/s)\n32768  43.83   0.75   1.31\n"
     (row,) = read(nccl_log, short)[0][0].rows
     assert (row["size_bytes"], row["placement"], row["wrong"]) == (32768, None, None)
     assert read(nccl_log, "nothing\n")[0] == []
-
-
-def test_a_diary(nccl_log: Any) -> None:
-    """Several tables per file, named by the heading above them, in code blocks with prose."""
-    log = print_log(TIMES, 1.75, 8)
-    text = (
-        f"# 2031\n\n1. rings\n\n```\n# NCCL Ring\n{log}```\n\n### msccl allreduce_allpair\n\n```\n"
-    )
-    tables, problems, _ = read(nccl_log, f"{text}{log}```\n7 days later\n")
-    assert [table.name for table in tables] == ["NCCL Ring", "msccl allreduce_allpair"]
-    assert problems == []
 
 
 def test_osu(nccl_log: Any) -> None:

@@ -76,21 +76,13 @@ def test_the_cause_is_named(
 
 
 @pytest.mark.torch
-def test_ranks_under_torchrun_can_talk(tmp_path: Path, read_json: Callable[[Path], Any]) -> None:
+def test_ranks_under_torchrun_can_talk() -> None:
     """With torchrun's own store, and the stray --local_rank of old launchers."""
-    path = tmp_path / "out.json"
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
-    command = [*torchrun, "2", str(SCRIPTS / TOOL), "--local_rank=0", "--device", "cpu", "--json"]
-    done = subprocess.run(
-        [*command, str(path)], capture_output=True, text=True, timeout=300, check=False
-    )
+    command = [*torchrun, "2", str(SCRIPTS / TOOL), "--local_rank=0", "--device", "cpu"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert "all 2 ranks on 1 node can talk" in done.stderr
-    document = read_json(path)
-    assert document["details"]["can_talk"] is True
-    for row in document["results"]:
-        assert (row["verdict"], row["reached"]) == ("ok", "barrier")
-        assert all(row[f"{step}_seconds"] >= 0 for step in STEPS)
 
 
 @pytest.mark.torch

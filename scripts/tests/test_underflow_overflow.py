@@ -142,24 +142,18 @@ def test_low_overhead_reads_when_the_next_batch_begins(overflow: Any, torch: Any
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "x", "factor", "cause", "maker"),
+    ("numbers", "cause", "maker"),
     [
-        (1.0, 1.0, 1.0, math.inf, "the backward begins with it: look at the loss", "second"),
-        (1e-6, 1.0, 1e36, 1e6, "its own backward produced this", "first"),
-        (1e-20, 1e20, 1.0, 1e30, r"still finite at second \(Linear\)", "second"),
+        ((1.0, 1.0, 1.0, math.inf), "the backward begins with it: look at the loss", "second"),
+        ((1e-6, 1.0, 1e36, 1e6), "its own backward produced this", "first"),
+        ((1e-20, 1e20, 1.0, 1e30), r"still finite at second \(Linear\)", "second"),
     ],
 )
 def test_gradient_that_overflows_is_found(
-    overflow: Any,
-    torch: Any,
-    first: float,
-    second: float,
-    x: float,
-    factor: float,
-    cause: str,
-    maker: str,
+    overflow: Any, torch: Any, numbers: tuple[float, ...], cause: str, maker: str
 ) -> None:
     """In the loss, in a weight's gradient, and between two modules."""
+    first, second, x, factor = numbers
     model = make_chain(torch, first, torch.float32)
     model.second.weight.data.mul_(second)
     overflow.DebugUnderflowOverflow(model, check_gradients=True)

@@ -170,15 +170,12 @@ def test_a_test_alert_goes_to_every_channel(
 ) -> None:
     """Status 1 if one of them failed, which is named."""
     handler, url = hook
-    channels = [alerts.Stdout(), alerts.Webhook(url)]
-    assert alerts.send_test(channels, "x") == 0
-    assert capsys.readouterr().out.startswith("ALERT a test alert of x on ")
     handler.answers = [500] * 3
-    assert alerts.send_test(channels, "x") == 1
+    assert alerts.send_test([alerts.Stdout(), alerts.Webhook(url)], "x") == 1
     shown = capsys.readouterr()
+    assert shown.out.startswith("ALERT a test alert of x on ")
     assert "stdout: sent" in shown.out
     assert "webhook: not sent in 3 tries" in shown.err
-    assert len(handler.posts) == 1
 
 
 def read(tmp_path: Path, **values: Any) -> list[alerts.Channel]:

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from kit import binding
 from kit.topology import Cpus, NumaNode, Topology, format_cpus
-
-SCRIPTS = Path(__file__).resolve().parents[2]
 
 
 def make_dgx() -> Topology:
@@ -85,17 +78,6 @@ def test_without_gpus_or_topology() -> None:
     assert plan(make_dgx(), make_gpus([1]), 3)[2].nodes == (1,)
 
 
-@given(st.sets(st.integers(0, 63), min_size=1), st.integers(1, 12), st.sampled_from([1, 2, 4]))
-def test_shares_are_fair(cpus: set[int], parts: int, threads: int) -> None:
-    """Disjoint, complete, of whole cores, and different by one core at most."""
-    machine = Topology((), {cpu: cpu - cpu % threads for cpu in range(64)})
-    shares = binding.split_cores(machine, frozenset(cpus), parts)
-    assert sorted(cpu for share in shares for cpu in share) == sorted(cpus)
-    cores = [machine.count_cores(share) for share in shares]
-    assert sum(cores) == machine.count_cores(cpus)
-    assert max(cores) - min(cores) <= 1
-
-
 @pytest.mark.parametrize(
     ("vendor", "environ", "expected"),
     [
@@ -153,26 +135,3 @@ def test_mi300_partitions(tmp_path: Path, is_new: bool) -> None:
     gpus = binding.find_gpus(tmp_path)
     assert [gpu.address for gpu in gpus] == ["0000:05:00.0"] * 8 + ["0000:85:00.0"] * 8
     assert [gpu.node for gpu in gpus] == [0] * 8 + [1] * 8
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="binding needs Linux")
-def test_a_program_inherits_the_binding() -> None:
-    """Threads that exist, and programs that start later, run on the CPUs of the plan."""
-    last = max(os.sched_getaffinity(0))
-    code = f"""
-import os, subprocess, sys, threading
-sys.path.insert(0, {str(SCRIPTS)!r})
-from kit import binding, topology
-hold = threading.Event()
-thread = threading.Thread(target=hold.wait)
-thread.start()
-near = binding.Near(None, frozenset([{last}]), "test")
-[made] = binding.plan_bindings(topology.read_topology(), [near], near.cpus)
-assert binding.verify_binding(made)
-assert binding.apply_binding(made) == ""
-print(os.sched_getaffinity(thread.native_id), flush=True)
-hold.set()
-binding.become([sys.executable, "-c", "import os; print(os.sched_getaffinity(0))"])
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout == f"{{{last}}}\n{{{last}}}\n", done.stderr

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,27 +91,3 @@ def test_the_slowest_job_of_whole_files_decides() -> None:
     total = fio.add_jobs([make_job(), make_job(seconds=20.0)], whole_files=True)
     assert total["bytes_per_second"] == 4_096_000
     assert total["requests_per_second"] == 1000
-
-
-@pytest.mark.parametrize(
-    ("value", "digits", "text"),
-    [(2861.02, 3, "2860"), (0.3749, 2, "0.37"), (999.6, 3, "1000"), (0, 3, "0"), (None, 3, "-")],
-)
-def test_significant_digits(value: float | None, digits: int, text: str) -> None:
-    """Bandwidth and IOPS of one row get the same number of them."""
-    assert fio.round_digits(value, digits) == text
-
-
-@pytest.mark.needs("fio")
-def test_percentiles_are_those_of_fio(tmp_path: Path) -> None:
-    """For one job the percentile of the histogram is the one that fio prints."""
-    command = [
-        *("fio", "--name=a", "--ioengine=psync", "--rw=randread", "--bs=4k", "--size=1m"),
-        *("--runtime=200ms", "--time_based", "--output-format=json+", f"--directory={tmp_path}"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    [document], _ = fio.parse_fio(done.stdout)
-    job = fio.read_job(document["jobs"][0], "read")
-    assert job is not None
-    for share, name in ((0.5, "latency_seconds_p50"), (0.99, "latency_seconds_p99")):
-        assert fio.find_percentile(job["bins"], share) == pytest.approx(job[name])

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from kit import alerts, notify
 from kit.cli import UsageError
-from kit.settings import Settings
 from kit.stop import Stop, Stopped
 
 
@@ -95,19 +94,6 @@ def test_another_file_is_left_alone(look, tmp_path: Path, text: str) -> None:
     assert (tmp_path / "s.json").read_text() == text
     with notify.claim(tmp_path / "s.json"), pytest.raises(UsageError, match="another process is"):
         look(disk="ok")
-
-
-def test_the_file_says_what_is_needed(tmp_path: Path) -> None:
-    """Title, state beside the file, patience; mistakes are named."""
-    top = Settings(tmp_path / "x.toml", {"title": "A", "patience": 3})
-    made = notify.read_notifier(top, "dog")
-    assert (made.title, made.patience, made.path) == ("A", 3, tmp_path / "x.state.json")
-    for values, message in (
-        ({"patience": 0}, "patience: has to be at least 1"),
-        ({"state": "none/s.json"}, "state: there is no folder"),
-    ):
-        with pytest.raises(UsageError, match=message):
-            notify.read_notifier(Settings(tmp_path / "x.toml", values), "dog")
 
 
 def test_a_service_looks_again_until_it_is_stopped() -> None:

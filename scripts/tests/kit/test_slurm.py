@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from kit.cli import UsageError
 from kit.slurm import expand_counts, expand_nodelist, read_task
-from slurm_cluster import Cluster, open_cluster
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with open_cluster(1) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize(
@@ -39,27 +28,6 @@ def test_what_is_not_a_node_list(text: str) -> None:
     """A UsageError."""
     with pytest.raises(UsageError, match="not a"):
         expand_nodelist(text)
-
-
-BRACKET = st.from_regex(r"\[0{0,2}[1-9](,1[0-9]|,2[0-4]-2[5-9]){0,2}\]", fullmatch=True)
-# Slurm itself does not read a name that goes on after its last bracket, `a[1]-x`.
-PART = st.builds("a{}b{}".format, BRACKET, BRACKET) | st.builds("c-{}".format, BRACKET)
-
-
-def test_slurm_agrees(cluster: Cluster) -> None:
-    """Hosts and order are those of `scontrol show hostnames`."""
-
-    @given(st.lists(st.lists(PART, min_size=1, max_size=3), min_size=20, max_size=20))
-    @settings(max_examples=5)
-    def compare(lists: list[list[str]]) -> None:
-        texts = [",".join(parts) for parts in lists]
-        # One shell for many lists: entering the cluster takes longer than asking.
-        script = 'for list; do scontrol show hostnames "$list"; echo; done'
-        answers = cluster.ask("bash", "-c", script, "bash", *texts).split("\n\n")
-        for text, answer in zip(texts, answers, strict=False):
-            assert expand_nodelist(text) == answer.split(), text
-
-    compare()
 
 
 def test_counts_per_node() -> None:

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from kit import stacks
 from kit.cli import UsageError
 
@@ -38,12 +36,6 @@ def make_dump(rank: int, calls: Calls, size: int | None = None, **changes: Any) 
             "pid": 1000 + rank, "launcher": "torchrun", "command": "python train.py",
             "error": None, "threads": [thread]}  # fmt: skip
     return dump | changes
-
-
-def read_ranges(text: str) -> list[int]:
-    """The ranks of `0-2,5`."""
-    pairs = (part.partition("-")[::2] for part in text.split(","))
-    return [rank for a, b in pairs for rank in range(int(a), int(b or a) + 1)]
 
 
 def test_the_outlier_comes_first() -> None:
@@ -98,30 +90,12 @@ def test_dumps_of_two_hangs_are_told_apart() -> None:
     assert "a rank is there twice (two jobs, or two hangs): numbered by host" in merged.notes[0]
 
 
-CALLS = st.tuples(st.sampled_from("abcd"), st.sampled_from(["/u/x.py", "/u/y.py"]),
-                  st.integers(1, 3))  # fmt: skip
-STACKS = st.dictionaries(st.integers(0, 40), st.lists(CALLS, min_size=1, max_size=6), min_size=1)
-
-
-@given(by_rank=STACKS)
-def test_each_rank_is_in_one_row_and_one_path(by_rank: dict[int, Calls]) -> None:
-    """Rows share out the ranks, smallest first; the branches at the top of the tree have all.
-    Without a majority there is no outlier."""
-    merged = stacks.Merged([make_dump(rank, calls) for rank, calls in by_rank.items()], "main")
-    rows = [read_ranges(row["ranks"]) for row in merged.rows]
-    assert sorted(rank for row in rows for rank in row) == sorted(by_rank)
-    counts = [row["count"] for row in merged.rows]
-    assert [len(row) for row in rows] == sorted(counts)
-    assert (merged.rows[-1]["verdict"] == "-") == (len(rows) > 1 and counts[-1] == counts[-2])
-    outermost = {calls[0] for calls in by_rank.values()}
-    depth = 2 if len(outermost) == 1 else 0
-    top = [line for line in merged.tree if not line.startswith(" " * max(depth, 1))]
-    shown = {rank for line in top for rank in read_ranges(line.partition("]")[0].strip("["))}
-    assert shown == set(by_rank)
-
-
 def test_thousands_of_ranks_with_deep_stacks() -> None:
-    """One of 4,096 is found; calls deeper than Python's limit are no problem."""
+    """One of 4,096 is found, and none without a majority; calls deeper than Python's limit are no
+    problem."""
+    halves = [make_dump(rank, LOADS if rank > 1 else WAITS) for rank in range(4)]
+    merged = stacks.Merged(halves, "main")
+    assert [(row["ranks"], row["verdict"]) for row in merged.rows] == [("2-3", "-"), ("0-1", "-")]
     deep = [(f"f{i}", "/u/deep.py", i + 1) for i in range(1500)]
     dumps = [make_dump(r, LOADS if r == 1234 else WAITS * 20, 4096) for r in range(4096)]
     merged = stacks.Merged(dumps, "main")

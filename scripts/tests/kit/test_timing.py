@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from kit.cli import UsageError
-from kit.device import choose_device, describe_run, free_memory, import_torch
+from kit.device import choose_device, import_torch
 from kit.timing import Stopwatch, make_cache_flush, read_cpu_cache
 
 pytestmark = pytest.mark.torch
@@ -73,13 +73,3 @@ def test_devices_that_are_not_there_are_refused() -> None:
     if not torch.accelerator.is_available():
         with pytest.raises(UsageError, match="torch sees cpu here"):
             choose_device(torch, "cuda")
-
-
-def test_what_decides_the_speed_is_described() -> None:
-    """Without the folders and hosts of this machine."""
-    torch = import_torch()
-    facts = describe_run(torch, torch.device("cpu"), ranks=2)
-    assert facts["device_kind"] == "cpu"
-    assert facts["ranks"] == 2
-    assert not any("/" in value for value in facts["environment"].values())
-    assert free_memory(torch, torch.device("cpu")) > 0
