@@ -149,7 +149,7 @@ def read_channels(top: Settings) -> list[Channel]:
     if table := top.take_table("mail"):
         login = table.read_secret("login_file") or []
         mail = Mail(
-            to=table.take_texts("to"),
+            to=table.take("to", list, []),
             server=table.parse("server", mail_server, "localhost"),
             security=table.take("security", str, "none"),
             login=login,

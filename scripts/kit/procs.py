@@ -33,11 +33,11 @@ class Stat(NamedTuple):
     state: str
 
 
-def read_stat(pid: int, proc: str | Path = "/proc") -> Stat | None:
+def read_stat(pid: int) -> Stat | None:
     """Parent, start and state of a process; None where there is none."""
     try:
         # Not pathlib: it takes twice as long, and there may be thousands of processes.
-        with open(f"{proc}/{pid}/stat", "rb") as file:  # noqa: PTH123
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
             fields = file.read().rpartition(b")")[2].split()  # the name may hold anything
         return Stat(int(fields[1]), int(fields[19]), fields[0].decode())
     except (OSError, IndexError, ValueError):

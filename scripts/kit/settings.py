@@ -11,7 +11,8 @@ from typing import Any
 
 from kit.cli import UsageError
 
-KINDS = {str: "text in quotes", bool: "true or false", int: "an integer", dict: "a table"}
+KINDS = {str: "text in quotes", bool: "true or false", int: "an integer", dict: "a table",
+         list: "a list"}  # fmt: skip
 
 
 class Settings:
@@ -48,15 +49,6 @@ class Settings:
             return None if text is None else read(text)
         except argparse.ArgumentTypeError as error:
             raise self.error(key, str(error)) from error
-
-    def take_texts(self, key: str) -> list[str]:
-        """A text or a list of texts, as a list."""
-        self.known.append(key)
-        value = self.values.get(key, [])
-        texts = [value] if isinstance(value, str) else value
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise self.error(key, "has to be text in quotes, or a list of such")
-        return texts
 
     def find_file(self, name: str) -> Path:
         """A path as the file means it: relative to its own folder, or to home."""

@@ -33,35 +33,29 @@ tool.start(tool.main)
 """
 
 
-@pytest.fixture(scope="module")
-def bench(load_tool: Callable[[str], Any]) -> Any:
-    """The tool as a module."""
-    return load_tool(TOOL)
-
-
-def make_row(bench: Any, size: int, seconds: float) -> dict[str, Any]:
+def make_row(module: Any, size: int, seconds: float) -> dict[str, Any]:
     """A row of two ranks with equal samples."""
     row = {"collective": "all_reduce", "mode": "async", "calls": 20, "ranks": 2}
     row |= {"size_bytes": size, "above_peak": False, "wrong_elements": 0}
-    return row | bench.summarize_ranks([[seconds] * 10] * 2, "all_reduce", size)
+    return row | module.summarize_ranks([[seconds] * 10] * 2, "all_reduce", size)
 
 
-def test_bus_factors_are_those_of_nccl_tests(bench: Any) -> None:
+def test_bus_factors_are_those_of_nccl_tests(module: Any) -> None:
     """doc/PERFORMANCE.md: 2(n-1)/n, (n-1)/n three times, 1 for the others."""
-    factors = [bench.bus_factor(collective, 8) for collective in bench.COLLECTIVES]
+    factors = [module.bus_factor(collective, 8) for collective in module.COLLECTIVES]
     assert factors == [1.75, 0.875, 0.875, 0.875, 1.0, 1.0]
 
 
-def test_bandwidth_by_hand(bench: Any) -> None:
+def test_bandwidth_by_hand(module: Any) -> None:
     """1 GiB over 8 ranks in 10 ms: algbw 107.37 GB/s, times 1.75 is busbw 187.9 GB/s."""
-    row = bench.summarize_ranks([[0.010] * 4] * 8, "all_reduce", 2**30)
+    row = module.summarize_ranks([[0.010] * 4] * 8, "all_reduce", 2**30)
     assert row["algbw_bytes_per_second_median"] == pytest.approx(107.3741824e9)
     assert row["busbw_bytes_per_second_median"] == pytest.approx(187.9048192e9)
 
 
-def test_mean_over_ranks_and_slowest_rank(bench: Any) -> None:
+def test_mean_over_ranks_and_slowest_rank(module: Any) -> None:
     """Samples of 1 and 3 s, 2 and 4, 3 and 5: means 2, 3, 4; rank 1 is slowest with 4 s."""
-    row = bench.summarize_ranks([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0]], "all_reduce", 120)
+    row = module.summarize_ranks([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0]], "all_reduce", 120)
     assert (row["seconds_median"], row["seconds_min"], row["seconds_max"]) == (3.0, 2.0, 4.0)
     assert (row["slowest_rank"], row["busbw_bytes_per_second_median"]) == (1, 40.0)
     assert row["slowest_rank_busbw_bytes_per_second"] == 30.0
@@ -70,29 +64,29 @@ def test_mean_over_ranks_and_slowest_rank(bench: Any) -> None:
 @pytest.mark.torch
 @pytest.mark.parametrize("ranks", [2, 7, 256])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_sums_are_exact_in_every_data_type(bench: Any, ranks: int, dtype: str) -> None:
+def test_sums_are_exact_in_every_data_type(module: Any, ranks: int, dtype: str) -> None:
     """The sum of all ranks is a whole number that the type represents, and every rank counts."""
     import torch
 
-    jobs = [bench.Job(torch, torch.device("cpu"), "gloo", rank, ranks, 0) for rank in range(ranks)]
-    calls = [bench.Call(job, "all_reduce", 16 * ranks, dtype) for job in jobs]
+    jobs = [module.Job(torch, torch.device("cpu"), "gloo", rank, ranks, 0) for rank in range(ranks)]
+    calls = [module.Call(job, "all_reduce", 16 * ranks, dtype) for job in jobs]
     parts = [call.total()[1].to(getattr(torch, dtype)) for call in calls]
     assert torch.equal(sum(parts), calls[0].total()[0].to(parts[0].dtype))
     assert all(bool(part.any()) for part in parts)
 
 
-def test_verdicts(bench: Any) -> None:
+def test_verdicts(module: Any) -> None:
     """Latency where it is half of the time: with 10 us and 1 GB/s, below 10,000 bytes. What is
     worse goes first."""
-    rows = [make_row(bench, size, 1e-5 + size / 1e9) for size in (1000, 9000, 100000)]
-    fit = bench.judge(rows)[0]
+    rows = [make_row(module, size, 1e-5 + size / 1e9) for size in (1000, 9000, 100000)]
+    fit = module.judge(rows)[0]
     assert fit["latency_seconds"] == pytest.approx(1e-5)
     assert fit["busbw_bytes_per_second"] == pytest.approx(1e9)
     assert [row["verdict"] for row in rows] == ["latency", "latency", "ok"]
     rows[0] |= {"wrong_elements": 1, "above_peak": True}
     rows[1] |= {"above_peak": True}
     rows[2] |= {"steady": False}
-    bench.judge(rows)
+    module.judge(rows)
     assert [row["verdict"] for row in rows] == ["WRONG ANSWER", "above peak", "unsteady"]
 
 

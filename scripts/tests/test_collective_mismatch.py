@@ -17,12 +17,6 @@ TOOL = "debug/collective_mismatch.py"
 Ring = list[dict[str, Any]]
 
 
-@pytest.fixture(scope="module")
-def mismatch(load_tool: Callable[[str], Any]) -> Any:
-    """The tool as a module."""
-    return load_tool(TOOL)
-
-
 def make_ring(*calls: str, done: int = 1) -> Ring:
     """The entries of calls like `all_reduce 4`, of which so many are completed."""
     return [
@@ -74,9 +68,9 @@ HELD_UP, FREE = make_ring(REDUCE, REDUCE, done=1), make_ring(REDUCE, REDUCE, don
         ([make_ring("all_to_all 1"), make_ring("all_to_all 2")], ("ok", 1, "0-1")),
     ],
 )
-def test_the_first_difference(mismatch: Any, rings: list[Ring], found: tuple[Any, ...]) -> None:
+def test_the_first_difference(module: Any, rings: list[Ring], found: tuple[Any, ...]) -> None:
     """Verdict, number of the collective, and the ranks that are named."""
-    (row,) = mismatch.compare_dumps(make_dumps(rings))
+    (row,) = module.compare_dumps(make_dumps(rings))
     assert (row["verdict"], row["number"], row["ranks"]) == found
 
 

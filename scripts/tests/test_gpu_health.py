@@ -13,29 +13,23 @@ TOOL = "compute/gpu_health.py"
 FIXTURES = Path(__file__).resolve().parent / "fixtures" / "gpu_health"
 
 
-@pytest.fixture(scope="module")
-def health(load_tool: Callable[[str], Any]) -> Any:
-    """The tool as a module."""
-    return load_tool(TOOL)
-
-
-def judge(health: Any, *texts: str) -> list[dict[str, Any]]:
+def judge(module: Any, *texts: str) -> list[dict[str, Any]]:
     """The judged GPUs of nodes."""
     rows = [
-        row for number, text in enumerate(texts) for row in health.parse_node(text, f"n{number}")
+        row for number, text in enumerate(texts) for row in module.parse_node(text, f"n{number}")
     ]
-    health.judge_gpus(rows)
+    module.judge_gpus(rows)
     return rows
 
 
-def read_fixture(health: Any, name: str) -> list[dict[str, Any]]:
+def read_fixture(module: Any, name: str) -> list[dict[str, Any]]:
     """The judged GPUs of a saved text."""
-    return judge(health, (FIXTURES / name).read_text(encoding="utf-8"))
+    return judge(module, (FIXTURES / name).read_text(encoding="utf-8"))
 
 
-def test_nvidia_smi(health: Any) -> None:
+def test_nvidia_smi(module: Any) -> None:
     """A pending remap, an NVLink that is down, and an Xid 63 at its address."""
-    first, second = read_fixture(health, "nvidia_q.txt")
+    first, second = read_fixture(module, "nvidia_q.txt")
     facts = {"model": "NVIDIA H100 80GB HBM3", "vbios": "96.00.89.00.01", "driver": "550.90.12",
              "pcie_generation_max": 5, "pcie_width": 16, "nvlinks_up": 18,
              "throttle_reasons": "idle", "power_limit_watts": 700.0}  # fmt: skip
@@ -53,9 +47,9 @@ def test_nvidia_smi(health: Any) -> None:
     ]
 
 
-def test_amd_smi(health: Any) -> None:
+def test_amd_smi(module: Any) -> None:
     """static and metric, one after the other in one file, are merged by GPU."""
-    first, second = read_fixture(health, "amd_smi.txt")
+    first, second = read_fixture(module, "amd_smi.txt")
     assert first["model"] == "AMD Instinct MI300X"
     assert first["vbios"] == "022.040.003.041.000001"
     assert (first["pcie_width"], first["power_limit_watts"]) == (16, 750)
@@ -65,9 +59,9 @@ def test_amd_smi(health: Any) -> None:
     assert "clocks lowered: " in second["reasons"]
 
 
-def test_rocm_smi(health: Any) -> None:
+def test_rocm_smi(module: Any) -> None:
     """An error on a link between GPUs."""
-    first, second = read_fixture(health, "rocm_smi.txt")
+    first, second = read_fixture(module, "rocm_smi.txt")
     assert first["vbios"] == "113-M3000100-102"
     assert (first["pcie_replays"], first["xgmi_errors"], first["verdict"]) == (0, 0, "ok")
     assert (second["xgmi_errors"], second["verdict"]) == (2, "watch")
@@ -86,38 +80,38 @@ def test_rocm_smi(health: Any) -> None:
         ("Idle                              : Active", "Not Active", "ok", ""),
     ],
 )
-def test_one_gpu_of_eight(health: Any, old: str, new: str, verdict: str, reason: str) -> None:
+def test_one_gpu_of_eight(module: Any, old: str, new: str, verdict: str, reason: str) -> None:
     """One change in the text of the last GPU is found there, and nowhere else."""
-    text = health.make_demo(8, {7: (old, f"{old.partition(':')[0]}: {new}")})
-    assert text != health.make_demo(8)
-    rows = judge(health, text)
+    text = module.make_demo(8, {7: (old, f"{old.partition(':')[0]}: {new}")})
+    assert text != module.make_demo(8)
+    rows = judge(module, text)
     assert [row["verdict"] for row in rows] == ["ok"] * 7 + [verdict]
     assert reason in rows[-1]["reasons"]
 
 
-def test_the_outlier_of_several_nodes(health: Any) -> None:
+def test_the_outlier_of_several_nodes(module: Any) -> None:
     """One VBIOS among three nodes is found; half and half is nobody's fault."""
-    other = health.make_demo(2, {1: ("96.00.00.00.01", "96.00.00.00.07")})
-    rows = judge(health, health.make_demo(2), health.make_demo(2), other)
+    other = module.make_demo(2, {1: ("96.00.00.00.01", "96.00.00.00.07")})
+    rows = judge(module, module.make_demo(2), module.make_demo(2), other)
     assert [row["verdict"] for row in rows] == ["ok"] * 5 + ["odd"]
     assert rows[-1]["reasons"] == "vbios 96.00.00.00.07, most have 96.00.00.00.01"
-    other = health.make_demo(2).replace("96.00.00.00.01", "1")
-    rows = judge(health, health.make_demo(2), other)
+    other = module.make_demo(2).replace("96.00.00.00.01", "1")
+    rows = judge(module, module.make_demo(2), other)
     assert {row["verdict"] for row in rows} == {"ok"}
 
 
-def test_a_lost_gpu_is_a_row(health: Any) -> None:
+def test_a_lost_gpu_is_a_row(module: Any) -> None:
     """A GPU that fell off the bus is not listed by nvidia-smi, but the kernel log knows it."""
     log = """
     [9] NVRM: Xid (PCI:0000:01:00 GPU-I:05): 94, pid=7194, Contained
     [99.1] NVRM: Xid (PCI:0000:8b:00.0): 79, pid=7, GPU has fallen off the bus."""
-    rows = judge(health, health.make_demo(7) + log)
+    rows = judge(module, module.make_demo(7) + log)
     assert [row["verdict"] for row in rows] == ["reset", *["ok"] * 6, "fault"]
     assert (rows[0]["xids"], rows[-1]["xids"], rows[-1]["model"]) == ("94", "79", "not listed")
-    assert health.find_missing(rows, ["n0"], 8) == ["n0 has 7 GPUs, and 8 are expected"]
+    assert module.find_missing(rows, ["n0"], 8) == ["n0 has 7 GPUs, and 8 are expected"]
 
 
-def test_verdicts_of_xids_are_those_of_the_book(health: Any) -> None:
+def test_verdicts_of_xids_are_those_of_the_book(module: Any) -> None:
     """The table of the book and the tool say the same of each Xid."""
     table = Path(__file__).resolve().parents[2] / "book" / "data" / "xid_codes.csv"
     verdicts: dict[int, str] = {}
@@ -126,7 +120,7 @@ def test_verdicts_of_xids_are_those_of_the_book(health: Any) -> None:
             numbers = range(int(row["code"]), int(row["last"] or row["code"]) + 1)
             verdicts |= dict.fromkeys(numbers, row["verdict"])
     told = {number: verdict for number, verdict in verdicts.items() if verdict}
-    assert told == health.XIDS
+    assert told == module.XIDS
 
 
 @pytest.mark.parametrize(
@@ -138,23 +132,23 @@ def test_verdicts_of_xids_are_those_of_the_book(health: Any) -> None:
     ],
 )
 def test_an_nvswitch_error_is_a_row(
-    health: Any, code: int, kind: str, verdict: str, reason: str
+    module: Any, code: int, kind: str, verdict: str, reason: str
 ) -> None:
     """The switches get one row, which is not a GPU, whatever the GPUs themselves say."""
     start = f"\n[9.1] nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): {code}, "
     log = f"{start}{kind}, Link 46 text (First){start}Severity 0 Engine instance 46"
-    rows = judge(health, health.make_demo(8) + log)
+    rows = judge(module, module.make_demo(8) + log)
     assert [row["verdict"] for row in rows] == ["ok"] * 8 + [verdict]
     assert (rows[-1]["model"], rows[-1]["reasons"]) == ("NVSwitch", reason)
-    assert health.find_missing(rows, ["n0"], 8) == []
+    assert module.find_missing(rows, ["n0"], 8) == []
 
 
 def test_files_of_several_nodes(
-    health: Any, run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
+    module: Any, run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """One file is one node; the outlier and the missing GPU are named, and the status is 1."""
-    texts = [health.make_demo(4), health.make_demo(4, {3: ("96.00.00", "97.00.00")})]
-    for number, text in enumerate([*texts, health.make_demo(3)]):
+    texts = [module.make_demo(4), module.make_demo(4, {3: ("96.00.00", "97.00.00")})]
+    for number, text in enumerate([*texts, module.make_demo(3)]):
         (tmp_path / f"n{number}.txt").write_text(text)
     files = ("n0.txt", "n1.txt", "n2.txt")
     done = run_tool(TOOL, *files, "--brief", "--expect", "4", "--json", "out.json", cwd=tmp_path)

@@ -71,45 +71,41 @@ Switch: 0x0000000000000099 leaf1:
 """  # noqa: E501 - the lines of iblinkinfo are that long
 
 
-@pytest.fixture(scope="module")
-def ib(load_tool: Callable[[str], Any]) -> Any:
-    """The tool as a module."""
-    return load_tool(TOOL)
-
-
 def read(
-    ib: Any, *ports: dict[str, Any], before: str = "", after: str = ""
+    module: Any, *ports: dict[str, Any], before: str = "", after: str = ""
 ) -> tuple[list[Any], Any]:
     """The judged ports of one node, with one or two readings of counters, and the fabric."""
     fabric: dict[Any, Any] = {}
-    ib.read_cards(fabric, print_ibstat(*ports), "node01")
-    ib.read_perfquery(fabric, before, "node01")
-    ib.read_perfquery(fabric, after, "node01", later=True)
+    module.read_cards(fabric, print_ibstat(*ports), "node01")
+    module.read_perfquery(fabric, before, "node01")
+    module.read_perfquery(fabric, after, "node01", later=True)
     found = list(fabric.values())
-    ib.judge_ports(found)
+    module.judge_ports(found)
     return found, fabric
 
 
-def test_ibv_devinfo_adds_lanes_and_speed(ib: Any) -> None:
+def test_ibv_devinfo_adds_lanes_and_speed(module: Any) -> None:
     """With -v the width and the speed of a lane are known: 4 lanes of 100 Gbps are NDR, 50 GB/s."""
     fabric: dict[Any, Any] = {}
-    assert ib.read_cards(fabric, IBV_DEVINFO, "node01") == 1
+    assert module.read_cards(fabric, IBV_DEVINFO, "node01") == 1
     (port,) = fabric.values()
     speed = {"lanes": 4, "speed": "NDR", "rate_bytes_per_second": 50e9, "card_type": "MT4129"}
     state = {"state": "Active", "physical_state": "LinkUp", "lid": 20, "firmware": "28.40.1000"}
     assert port.items() >= (speed | state).items()
-    ib.read_cards(fabric, print_ibstat({}), "node01")
+    module.read_cards(fabric, print_ibstat({}), "node01")
     assert len(fabric) == 1
 
 
-def test_iblinkinfo_finds_narrow_and_dead_links(ib: Any) -> None:
+def test_iblinkinfo_finds_narrow_and_dead_links(module: Any) -> None:
     """A link of 2 lanes that could have 4 is slow, a port that polls is down."""
     fabric: dict[Any, Any] = {}
-    assert ib.read_iblinkinfo(fabric, IBLINKINFO, "all") == 4
+    assert module.read_iblinkinfo(fabric, IBLINKINFO, "all") == 4
     ports = list(fabric.values())
-    ib.judge_ports(ports)
+    module.judge_ports(ports)
     columns = ("lanes", "speed", "rate_bytes_per_second", "verdict")
-    assert {ib.name_port(port): tuple(port[column] for column in columns) for port in ports} == {
+    assert {
+        module.name_port(port): tuple(port[column] for column in columns) for port in ports
+    } == {
         "node01 mlx5_0/1": (4, "NDR", 50e9, UNREAD),
         "leaf1 port/3": (4, "NDR", 50e9, UNREAD),
         "leaf1 port/4": (2, "NDR", 25e9, "slow"),
@@ -127,27 +123,27 @@ def test_iblinkinfo_finds_narrow_and_dead_links(ib: Any) -> None:
     ],
 )
 def test_one_port_unlike_the_others(
-    ib: Any, change: dict[str, Any], verdict: str, reason: str
+    module: Any, change: dict[str, Any], verdict: str, reason: str
 ) -> None:
     """Each fault of one port of three has its verdict and reason; the others have none."""
-    ports, _ = read(ib, {}, change, {})
+    ports, _ = read(module, {}, change, {})
     assert [port["verdict"] for port in ports] == [UNREAD, verdict, UNREAD]
     assert ports[1]["verdict_reason"].startswith(reason)
 
 
-def test_counters_by_hand(ib: Any) -> None:
+def test_counters_by_hand(module: Any) -> None:
     """Data counters count words of 4 bytes; the errors are summed without harmless relay errors.
     Only what came between two readings is growth; none of it is a good port."""
     errors = {"SymbolErrorCounter": 3, "PortXmitDiscards": 2, "PortRcvSwitchRelayErrors": 50}
     first, last = (print_perfquery(20, **errors, LinkDownedCounter=n) for n in (7, 9))
-    [port], _ = read(ib, {}, before=first)
+    [port], _ = read(module, {}, before=first)
     assert (port["transmitted_bytes"], port["received_bytes"]) == (4000, 8000)
     assert (port["errors"], port["errors_grown"]) == (12, None)
     reason = "SymbolErrorCounter 3, LinkDownedCounter 7, PortXmitDiscards 2"
     assert (port["verdict"], port["verdict_reason"]) == ("errors counted", reason)
-    [port], _ = read(ib, {}, before=first, after=last)
+    [port], _ = read(module, {}, before=first, after=last)
     assert (port["errors_grown"], port["verdict"]) == (2, "errors growing")
-    [port], _ = read(ib, {}, before=first, after=first)
+    [port], _ = read(module, {}, before=first, after=first)
     assert (port["errors_grown"], port["verdict"]) == (0, "ok")
 
 
@@ -157,14 +153,16 @@ def keep_data(text: str) -> str:
     return "".join(line for line in text.splitlines(True) if line.startswith(kinds))
 
 
-def test_a_file_of_pdsh_holds_many_nodes(ib: Any) -> None:
+def test_a_file_of_pdsh_holds_many_nodes(module: Any) -> None:
     """Lines labelled by node, interleaved as they come, are read node by node."""
     texts = {"node01": print_ibstat({}), "node02": print_ibstat({"rate": "200"}, first=1)}
     lines = [[f"{host}: {line}" for line in text.splitlines()] for host, text in texts.items()]
     mixed = "\n".join(line for pair in zip(*lines, strict=True) for line in pair)
-    hosts = ib.split_hosts(mixed, ib.MARKS["ibstat"], "all")
+    hosts = module.split_hosts(mixed, module.MARKS["ibstat"], "all")
     assert hosts == {host: text.rstrip("\n") for host, text in texts.items()}
-    assert ib.split_hosts(texts["node01"], ib.MARKS["ibstat"], "all") == {"all": texts["node01"]}
+    assert module.split_hosts(texts["node01"], module.MARKS["ibstat"], "all") == {
+        "all": texts["node01"]
+    }
 
 
 def test_saved_texts_of_two_nodes(

@@ -23,19 +23,14 @@ SMALL = [
 ]
 
 
-@pytest.fixture(scope="module")
-def mamf(load_tool: Callable[[str], Any]) -> Any:
-    return load_tool("compute/mamf_finder.py")
-
-
-def make_row(mamf: Any, seconds: list[float], **changes: Any) -> dict[str, Any]:
+def make_row(module: Any, seconds: list[float], **changes: Any) -> dict[str, Any]:
     """A right result of 12 FLOPs, judged."""
     peak = changes.pop("peak", None)
     row = {"m": 1, "n": 2, "k": 3, "device": "cuda:0", "stopped_early": False, "answer_ok": True}
-    row |= {**mamf.summarize("seconds", seconds), **changes}
+    row |= {**module.summarize("seconds", seconds), **changes}
     row["flops_per_second_median"] = 12 / row["seconds_median"]
     row["flops_per_second_max"] = 12 / row["seconds_min"]
-    return row | mamf.judge(row, peak)
+    return row | module.judge(row, peak)
 
 
 @pytest.mark.parametrize(
@@ -50,22 +45,22 @@ def make_row(mamf: Any, seconds: list[float], **changes: Any) -> dict[str, Any]:
         ([1.0] * 8, {"peak": 11.0, "answer_ok": False}, "WRONG ANSWER"),
     ],
 )
-def test_verdicts(mamf: Any, seconds: list[float], changes: Any, verdict: str) -> None:
+def test_verdicts(module: Any, seconds: list[float], changes: Any, verdict: str) -> None:
     """The worst that applies; only a row that can be believed can be the best."""
-    row = make_row(mamf, seconds, **changes)
+    row = make_row(module, seconds, **changes)
     assert row["verdict"] == verdict
-    assert mamf.can_be_best(row) == (verdict not in ("stopped early", *mamf.IMPOSSIBLE))
+    assert module.can_be_best(row) == (verdict not in ("stopped early", *module.IMPOSSIBLE))
 
 
-def test_devices_are_compared_over_common_shapes(mamf: Any) -> None:
+def test_devices_are_compared_over_common_shapes(module: Any) -> None:
     """Rates 10, 9 and 10: cuda:1 is 10 % below the median device, whatever it did besides."""
     rows = [
-        make_row(mamf, [12 / rate] * 4, device=device, m=m)
+        make_row(module, [12 / rate] * 4, device=device, m=m)
         for device, rate in (("cuda:0", 10.0), ("cuda:1", 9.0), ("cuda:2", 10.0))
         for m in (1, 2)
     ]
-    rows.append(make_row(mamf, [0.001] * 4, device="cuda:1", m=5))
-    compared = mamf.compare_devices(rows)
+    rows.append(make_row(module, [0.001] * 4, device="cuda:1", m=5))
+    compared = module.compare_devices(rows)
     assert next(iter(compared)) == "cuda:1"
     assert compared == pytest.approx({"cuda:1": -0.1, "cuda:0": 0.0, "cuda:2": 0.0})
 
@@ -79,48 +74,48 @@ def test_devices_are_compared_over_common_shapes(mamf: Any) -> None:
     ],
 )
 def test_each_vendor_has_its_own_float8(
-    mamf: Any, hip: str | None, facts: dict[str, Any], right: str, wrong: str
+    module: Any, hip: str | None, facts: dict[str, Any], right: str, wrong: str
 ) -> None:
     """The other one is refused by name."""
     properties = SimpleNamespace(name="a GPU", **facts)
     cuda = SimpleNamespace(get_device_properties=lambda _: properties)
     torch = SimpleNamespace(cuda=cuda, version=SimpleNamespace(hip=hip))
-    mamf.check_dtype(torch, SimpleNamespace(type="cuda"), right)
-    with pytest.raises(mamf.UsageError, match=f"{wrong} is .* use "):
-        mamf.check_dtype(torch, SimpleNamespace(type="cuda"), wrong)
+    module.check_dtype(torch, SimpleNamespace(type="cuda"), right)
+    with pytest.raises(module.UsageError, match=f"{wrong} is .* use "):
+        module.check_dtype(torch, SimpleNamespace(type="cuda"), wrong)
 
 
 @pytest.mark.torch
-def test_wrong_results_are_found(mamf: Any) -> None:
+def test_wrong_results_are_found(module: Any) -> None:
     """A matmul that does nothing, one wrong corner, a NaN anywhere, and tf32 as float32."""
     import torch
 
     torch.manual_seed(0)
     a, b = torch.randn(64, 4096), torch.randn(48, 4096)
     right = a @ b.t()
-    limit = mamf.ERROR_LIMITS["float32"]
-    assert mamf.measure_error(a, b, right) < limit
-    assert mamf.measure_error(a, b, torch.rand(64, 48)) > 0.1
+    limit = module.ERROR_LIMITS["float32"]
+    assert module.measure_error(a, b, right) < limit
+    assert module.measure_error(a, b, torch.rand(64, 48)) > 0.1
     corner, nan = right.clone(), right.clone()
     corner[-1, -1] += 10
     nan[20, 21] = math.nan
-    assert mamf.measure_error(a, b, corner) > limit
-    assert mamf.measure_error(a, b, nan) == math.inf
+    assert module.measure_error(a, b, corner) > limit
+    assert module.measure_error(a, b, nan) == math.inf
     cut = [(x.view(torch.int32) & -8192).view(torch.float32) for x in (a, b)]
-    assert limit < mamf.measure_error(a, b, cut[0] @ cut[1].t()) < mamf.ERROR_LIMITS["tf32"]
+    assert limit < module.measure_error(a, b, cut[0] @ cut[1].t()) < module.ERROR_LIMITS["tf32"]
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float8_e4m3fn"])
 def test_run_of_each_dtype(
-    mamf: Any, dtype: str, read_json: Callable[[Path], Any], tmp_path: Path
+    module: Any, dtype: str, read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """Right answers, and rates that are FLOPs over seconds; going on measures only the rest."""
     path = tmp_path / "out.json"
     again = [*SMALL, "--dtype", dtype, "--json", str(path), "--resume", str(path)]
-    assert mamf.main([*again, "--m", "48"]) == 0
+    assert module.main([*again, "--m", "48"]) == 0
     first = read_json(path)["results"]
-    assert mamf.main(again) == 0
+    assert module.main(again) == 0
     document = read_json(path)
     assert document["complete"] is True
     kept, new = document["results"]
@@ -129,13 +124,13 @@ def test_run_of_each_dtype(
     assert new["operations"] == 2 * 64 * 32 * 64
     rate = new["operations"] / new["seconds_median"]
     assert new["flops_per_second_median"] == pytest.approx(rate)
-    with pytest.raises(mamf.UsageError, match="has num_iterations 6, this run has 7"):
-        mamf.main([*again, "--num-iterations", "7"])
+    with pytest.raises(module.UsageError, match="has num_iterations 6, this run has 7"):
+        module.main([*again, "--num-iterations", "7"])
 
 
 @pytest.mark.torch
 def test_a_budget_ends_an_adaptive_search(
-    mamf: Any, read_json: Callable[[Path], Any], tmp_path: Path
+    module: Any, read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """Of 27,000 shapes those seen are kept, the most promising in full, and drawn."""
     pytest.importorskip("matplotlib")
@@ -143,7 +138,7 @@ def test_a_budget_ends_an_adaptive_search(
     ranges = [text for name in "mnk" for text in (f"--{name}-range", "0", "248", "8")]
     more = ["--device", "cpu", "--budget", "3s", "--num-iterations", "4", "--plot", str(plot)]
     few = ["--num-warmup-iterations", "0", "--accelerator-warmup-seconds", "0"]
-    assert mamf.main([*ranges, *more, *few, "--json", str(path)]) == 0
+    assert module.main([*ranges, *more, *few, "--json", str(path)]) == 0
     document = read_json(path)
     assert document["details"]["search"] == {"kind": "adaptive", "grid_shapes": 27_000}
     assert any("of 27000 shapes seen" in note for note in document["caveats"])
@@ -177,7 +172,7 @@ Landscape = dict[Sizes, tuple[float, float]]
 """Seconds of each shape, and their interquartile range."""
 
 
-def replay(mamf: Any, table: Landscape, grid: Any, seed: int) -> tuple[Any, float]:
+def replay(module: Any, table: Landscape, grid: Any, seed: int) -> tuple[Any, float]:
     """Run the search on a table; the best shape measured in full, and the seconds of all matmuls.
 
     Each sample is drawn from the shape's median and IQR.
@@ -188,7 +183,7 @@ def replay(mamf: Any, table: Landscape, grid: Any, seed: int) -> tuple[Any, floa
 
     def measure(shape: Any, look: bool) -> Any:
         median, spread = table[shape]
-        count = mamf.LOOK if look else WARMUPS + ITERATIONS
+        count = module.LOOK if look else WARMUPS + ITERATIONS
         drawn = [max(median / 2, noise.gauss(median, spread / 1.349)) for _ in range(count)]
         spent.append(sum(drawn))
         seconds = statistics.median(drawn[1:] if look else drawn[WARMUPS:])
@@ -198,12 +193,12 @@ def replay(mamf: Any, table: Landscape, grid: Any, seed: int) -> tuple[Any, floa
         row = {"seconds_median": seconds, "flops_per_second_median": rate, "verdict": "ok"}
         return {**shape._asdict(), **row}
 
-    mamf.search(measure, grid, WARMUPS + ITERATIONS, math.inf)
+    module.search(measure, grid, WARMUPS + ITERATIONS, math.inf)
     return max(full, key=lambda shape: full[shape]), sum(spent)
 
 
 @pytest.mark.parametrize("seeds", [1, pytest.param(50, marks=pytest.mark.nightly)])
-def test_search_finds_the_best_of_a_table(mamf: Any, seeds: int) -> None:
+def test_search_finds_the_best_of_a_table(module: Any, seeds: int) -> None:
     """99.5 % of the exhaustive best in a twentieth of the exhaustive time, for each seed."""
     rows = json.loads(RECORDED.read_text(encoding="utf-8"))["results"]
     table = {(r["m"], r["n"], r["k"]): (r["seconds_median"], r["seconds_iqr"]) for r in rows}
@@ -211,6 +206,6 @@ def test_search_finds_the_best_of_a_table(mamf: Any, seeds: int) -> None:
     whole = (WARMUPS + ITERATIONS) * sum(seconds for seconds, _ in table.values())
     best = max(math.prod(shape) / seconds for shape, (seconds, _) in table.items())
     for seed in range(seeds):
-        shape, seconds = replay(mamf, table, grid, seed)
+        shape, seconds = replay(module, table, grid, seed)
         assert math.prod(shape) / table[shape][0] >= 0.995 * best, (seed, shape)
         assert seconds <= whole / 20, (seed, seconds / whole)

@@ -38,12 +38,6 @@ OSU = """
 """
 
 
-@pytest.fixture(scope="module")
-def nccl_log(load_tool: Callable[[str], Any]) -> Any:
-    """The tool as a module."""
-    return load_tool(TOOL)
-
-
 def show_figure(value: float, width: int) -> str:
     """A number as getFloatStr of nccl-tests prints it in so many columns."""
     for digits in (2, 1, 0):
@@ -71,21 +65,21 @@ def print_log(
     return f"{HEADER}{noise[0]}{rows}{noise[1]}# Avg bus bandwidth    : 1.0 \n"
 
 
-def read(nccl_log: Any, text: str, ranks: int | None = None) -> tuple[list[Any], list[str], Any]:
+def read(module: Any, text: str, ranks: int | None = None) -> tuple[list[Any], list[str], Any]:
     """The tables of one log, its problems, and the notes on what was inferred."""
-    tables, unread = nccl_log.read_log(text, "a.log", None)
-    notes = [nccl_log.infer_run(table, ranks) for table in tables]
-    problems = unread + [problem for table in tables for problem in nccl_log.judge(table)]
+    tables, unread = module.read_log(text, "a.log", None)
+    notes = [module.infer_run(table, ranks) for table in tables]
+    problems = unread + [problem for table in tables for problem in module.judge(table)]
     return tables, problems, notes
 
 
-def test_a_line_by_hand(nccl_log: Any) -> None:
+def test_a_line_by_hand(module: Any) -> None:
     """16 MiB in 281.4 us is 59.62 GB/s; with 8 ranks the bus carries 1.75 times that."""
     text = HEADER + NOISE.format(8, "Init COMPLETE") + (
         "    16777216       4194304     float     sum      -1    281.4   59.62  104.34      0"
         "    280.9   59.73  104.53      0\n"
     )  # fmt: skip
-    (table,), problems, _ = read(nccl_log, text)
+    (table,), problems, _ = read(module, text)
     assert problems == []
     out, inside = table.rows
     assert (out["line"], out["size_bytes"]) == (4, 16777216)
@@ -95,14 +89,14 @@ def test_a_line_by_hand(nccl_log: Any) -> None:
     assert (out["placement"], inside["placement"]) == ("out", "in")
 
 
-def test_what_is_printed_is_read(nccl_log: Any) -> None:
+def test_what_is_printed_is_read(module: Any) -> None:
     """No line of a right log disagrees, whatever the rounding: the digits are as nccl-tests has
     them, from 4 B in 1 us to 32 GiB in 0.9 s."""
     rng = random.Random(0)
     for ranks in (2, 3, 8, 64, 1000, 4096):
         times = {4 * 2**n: [10 ** rng.uniform(0, 5.9) for _ in "oi"] for n in range(34)}
         text = "# all_reduce_perf\n" + print_log(times, 2 * (ranks - 1) / ranks, ranks)
-        (table,), problems, _ = read(nccl_log, text)
+        (table,), problems, _ = read(module, text)
         assert problems == []
         assert (table.ranks, table.collective) == (ranks, "all_reduce")
         assert [row["size_bytes"] for row in table.rows] == [size for size in times for _ in "oi"]
@@ -118,24 +112,24 @@ def test_what_is_printed_is_read(nccl_log: Any) -> None:
     ],
 )
 def test_collective_and_ranks_are_inferred(
-    nccl_log: Any, factor: float, kind: str, stated: int | None, collective: str, ranks: int
+    module: Any, factor: float, kind: str, stated: int | None, collective: str, ranks: int
 ) -> None:
     """From busbw / algbw, operation and root, where the log does not say them."""
-    (table,), problems, (note,) = read(nccl_log, print_log(TIMES, factor, stated, kind))
+    (table,), problems, (note,) = read(module, print_log(TIMES, factor, stated, kind))
     assert (table.collective, table.ranks, problems) == (collective, ranks, [])
     if kind == "sum -1":
         assert f"inferred {collective} of {ranks} ranks" in note
 
 
-def test_what_several_runs_fit_is_said(nccl_log: Any) -> None:
+def test_what_several_runs_fit_is_said(module: Any) -> None:
     """0.75 without an operation is an all-gather as well as an all-to-all; 1.996 may be 480 ranks
     or more, until --ranks says so."""
-    (table,), _, (note,) = read(nccl_log, print_log(TIMES, 0.75, None, "none -1"))
+    (table,), _, (note,) = read(module, print_log(TIMES, 0.75, None, "none -1"))
     assert table.collective is None
     assert "fits all_gather or all_to_all or gather" in note
     text = print_log(TIMES, 2 * 511 / 512)
-    assert "ranks: use --ranks" in read(nccl_log, text)[2][0]
-    (table,), problems, _ = read(nccl_log, text, ranks=512)
+    assert "ranks: use --ranks" in read(module, text)[2][0]
+    (table,), problems, _ = read(module, text, ranks=512)
     assert (table.ranks, problems) == (512, [])
 
 
@@ -147,17 +141,17 @@ def test_what_several_runs_fit_is_said(nccl_log: Any) -> None:
         ("400.0", "480.0", "algbw 41.94 is not size / time, 34.95"),
     ],
 )
-def test_a_mistyped_number_is_named(nccl_log: Any, right: str, wrong: str, message: str) -> None:
+def test_a_mistyped_number_is_named(module: Any, right: str, wrong: str, message: str) -> None:
     """At its own line, with or without knowing the ranks, and no other number."""
     for ranks in (8, None):
         text = re.sub(" +", " ", print_log(TIMES, 1.75, ranks))
         text = text.replace(re.sub(" +", " ", right), re.sub(" +", " ", wrong), 1)
-        (table,), problems, _ = read(nccl_log, text)
+        (table,), problems, _ = read(module, text)
         assert problems == [f"a.log:{6 if ranks else 5}: out-of-place {message}"]
         assert [row["verdict"] for row in table.rows].count("disagrees") == 1
 
 
-def test_forms_of_logs(nccl_log: Any) -> None:
+def test_forms_of_logs(module: Any) -> None:
     """In a diary under a heading, commented lines, labels of launchers, a device list, a timestamp,
     no operation, no table."""
     plain = "./build/all_reduce_perf -g 8\n" + print_log(TIMES, 1.75, 8)
@@ -172,18 +166,18 @@ def test_forms_of_logs(nccl_log: Any) -> None:
         + "./build/all_reduce_perf\n" + print_log(TIMES, 1.75),
         stamped,
     ):  # fmt: skip
-        (table,), problems, _ = read(nccl_log, text)
+        (table,), problems, _ = read(module, text)
         assert (len(table.rows), table.ranks, problems) == (6, 8, []), text
         assert table.name == ("NCCL Ring" if "Ring" in text else "a")
     short = "  size   time  algbw  busbw\n   (B)   (us) (GB/s) (GB/s)\n32768  43.83   0.75   1.31\n"
-    (row,) = read(nccl_log, short)[0][0].rows
+    (row,) = read(module, short)[0][0].rows
     assert (row["size_bytes"], row["placement"], row["wrong"]) == (32768, None, None)
-    assert read(nccl_log, "nothing\n")[0] == []
+    assert read(module, "nothing\n")[0] == []
 
 
-def test_osu(nccl_log: Any) -> None:
+def test_osu(module: Any) -> None:
     """OSU latencies are microseconds, its bandwidths 10**6 B/s."""
-    (first, full, bandwidth), problems, _ = read(nccl_log, OSU)
+    (first, full, bandwidth), problems, _ = read(module, OSU)
     assert problems == []
     names = [table.collective for table in (first, full, bandwidth)]
     assert names == ["all_reduce", "all_gather", None]

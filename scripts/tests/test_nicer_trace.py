@@ -14,13 +14,9 @@ from typing import Any
 
 import pytest
 
-PATH = Path(__file__).parents[1] / "debug" / "nicer_trace.py"
+TOOL = "debug/nicer_trace.py"
+PATH = Path(__file__).parents[1] / TOOL
 CLEAN = {k: v for k, v in os.environ.items() if k not in ("RANK", "SLURM_PROCID")}
-
-
-@pytest.fixture
-def trace(load_tool: Callable[[str], Any]) -> Any:
-    return load_tool("debug/nicer_trace.py")
 
 
 @pytest.fixture
@@ -141,10 +137,10 @@ def work(count: int) -> int:
     return total
 
 
-def test_with_block_is_traced(trace: Any) -> None:
+def test_with_block_is_traced(module: Any) -> None:
     """The rest of the block and no more."""
     out = io.StringIO()
-    tracer = trace.Tracer(packages_to_include=[__name__], stream=out)
+    tracer = module.Tracer(packages_to_include=[__name__], stream=out)
     with tracer:
         work(0)
     work(9)

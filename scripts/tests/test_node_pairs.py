@@ -23,12 +23,6 @@ Times = dict[tuple[int, int], list[float]]
 
 
 @pytest.fixture(scope="module")
-def pairs(load_tool: Callable[[str], Any]) -> Any:
-    """The tool as a module."""
-    return load_tool(TOOL)
-
-
-@pytest.fixture(scope="module")
 def noise() -> list[tuple[int, Times]]:
     """Ranks, and times of each pair in 8 to 12 repeats, of runs in which nothing was slow."""
     path = SCRIPTS / "tests" / "fixtures" / "node_pairs_noise.json"
@@ -38,14 +32,14 @@ def noise() -> list[tuple[int, Times]]:
     ]
 
 
-def play(pairs: Any, times: Times, rng: random.Random) -> Any:
+def play(module: Any, times: Times, rng: random.Random) -> Any:
     """The judgement of a run with repeats drawn from the recorded ones, which ends as soon as
     nothing looks slow."""
     judgement = None
     repeats = rng.sample(range(min(map(len, times.values()))), REPEATS)
     for count in range(1, REPEATS + 1):
         chosen = {pair: [column[i] for i in repeats[:count]] for pair, column in times.items()}
-        judgement = pairs.judge(chosen, 1.2)
+        judgement = module.judge(chosen, 1.2)
         if not judgement.looks_slow:
             break
     return judgement
@@ -53,24 +47,24 @@ def play(pairs: Any, times: Times, rng: random.Random) -> Any:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(2, 120))
-def test_every_pair_meets_once(pairs: Any, nodes: int) -> None:
+def test_every_pair_meets_once(module: Any, nodes: int) -> None:
     """For any number of nodes; nobody plays twice in a round, one rests where it is odd."""
     met: Counter[tuple[int, int]] = Counter()
-    for number in pairs.order_rounds(nodes, None, 3):
-        playing = pairs.make_round(nodes, number)
+    for number in module.order_rounds(nodes, None, 3):
+        playing = module.make_round(nodes, number)
         assert len({node for pair in playing for node in pair}) == nodes - nodes % 2
         met.update(playing)
     assert met == Counter((a, b) for a in range(nodes) for b in range(a + 1, nodes))
 
 
-def test_noise_accuses_nobody(pairs: Any, noise: list[tuple[int, Times]]) -> None:
+def test_noise_accuses_nobody(module: Any, noise: list[tuple[int, Times]]) -> None:
     """Of runs drawn from recorded noise, less than 1 % call anything slow, for 3, 4 and 8 ranks."""
     rng = random.Random(0)
     alarms: Counter[int] = Counter()
     trials: Counter[int] = Counter()
     for ranks, times in noise:
         for _ in range(150):
-            judgement = play(pairs, times, rng)
+            judgement = play(module, times, rng)
             alarms[ranks] += bool(judgement.nodes or judgement.links or judgement.unclear)
             trials[ranks] += 1
     assert set(trials) == {3, 4, 8}
@@ -79,7 +73,7 @@ def test_noise_accuses_nobody(pairs: Any, noise: list[tuple[int, Times]]) -> Non
 
 @pytest.mark.parametrize("kind", ["node", "link"])
 def test_a_planted_fault_is_found_in_the_noise(
-    pairs: Any, noise: list[tuple[int, Times]], kind: str
+    module: Any, noise: list[tuple[int, Times]], kind: str
 ) -> None:
     """A factor of 20 is found in nine runs of ten, and nothing else is accused in 99 of 100."""
     rng = random.Random(0)
@@ -91,7 +85,7 @@ def test_a_planted_fault_is_found_in_the_noise(
                 pair: [20 * value if where in (*pair, pair) else value for value in column]
                 for pair, column in times.items()
             }
-            judgement = play(pairs, planted, rng)
+            judgement = play(module, planted, rng)
             accused = {*judgement.nodes, *judgement.links}
             found += where in accused
             wrong += bool(accused - {where})
@@ -100,51 +94,51 @@ def test_a_planted_fault_is_found_in_the_noise(
     assert wrong / trials < 0.01
 
 
-def simulate(pairs: Any, nodes: int, faults: dict[Any, float], *options: str) -> Any:
+def simulate(module: Any, nodes: int, faults: dict[Any, float], *options: str) -> Any:
     """The judgement of a simulated tournament."""
-    parsed = pairs.build_parser().parse_args(["--simulate", str(nodes), *options])
-    report, noise = pairs.Report("node_pairs", "0.2.0", 2, {}), random.Random(1)
-    pairs.play(
-        functools.partial(pairs.simulate, faults, noise), nodes, parsed, pairs.Stop(), report
+    parsed = module.build_parser().parse_args(["--simulate", str(nodes), *options])
+    report, noise = module.Report("node_pairs", "0.2.0", 2, {}), random.Random(1)
+    module.play(
+        functools.partial(module.simulate, faults, noise), nodes, parsed, module.Stop(), report
     )
-    return pairs.judge(pairs.collect_times(report.rows), parsed.slower)
+    return module.judge(module.collect_times(report.rows), parsed.slower)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(3, 24), st.data())
-def test_one_fault_of_any_kind_is_named(pairs: Any, nodes: int, data: Any) -> None:
+def test_one_fault_of_any_kind_is_named(module: Any, nodes: int, data: Any) -> None:
     """In any cluster of 3 or more: one slow or dead node or link, and nothing else."""
     factor = data.draw(st.sampled_from([1.4, 2.0, 10.0, math.inf]))
     a, b = sorted(data.draw(st.permutations(range(nodes)))[:2])
-    judgement = simulate(pairs, nodes, {a: factor})
+    judgement = simulate(module, nodes, {a: factor})
     assert (list(judgement.nodes), judgement.links, judgement.unclear) == ([a], {}, {})
-    judgement = simulate(pairs, nodes, {(a, b): factor})
+    judgement = simulate(module, nodes, {(a, b): factor})
     assert (judgement.nodes, list(judgement.links), judgement.unclear) == ({}, [(a, b)], {})
-    judgement = simulate(pairs, nodes, {})
+    judgement = simulate(module, nodes, {})
     assert (judgement.nodes, judgement.links, judgement.unclear) == ({}, {}, {})
 
 
-def test_faults_in_4096_nodes_are_found_in_four_rounds(pairs: Any) -> None:
+def test_faults_in_4096_nodes_are_found_in_four_rounds(module: Any) -> None:
     """All 40 slow nodes and the 30 slow links that were measured, and nothing else."""
     rng = random.Random(1)
     nodes = rng.sample(range(4096), 40)
-    seen = [p for r in pairs.order_rounds(4096, 4, 0) for p in pairs.make_round(4096, r)]
+    seen = [p for r in module.order_rounds(4096, 4, 0) for p in module.make_round(4096, r)]
     links = [pair for pair in rng.sample(seen, 30) if not set(pair) & set(nodes)]
     faults: dict[Any, float] = {node: rng.choice([1.5, 2.0, 8.0, math.inf]) for node in nodes}
     faults |= {pair: rng.choice([1.5, 3.0, math.inf]) for pair in links}
-    judgement = simulate(pairs, 4096, faults, "--rounds", "4")
+    judgement = simulate(module, 4096, faults, "--rounds", "4")
     assert set(judgement.nodes) == set(nodes)
     assert set(judgement.links) == set(links)
     assert not judgement.unclear
 
 
-def test_a_hiccup_passes(pairs: Any) -> None:
+def test_a_hiccup_passes(module: Any) -> None:
     """A pair that is slow in one repeat is not accused; nor is anybody by a single repeat."""
-    healthy = {pair: [1.0, 1.0] for r in range(7) for pair in pairs.make_round(8, r)}
-    judgement = pairs.judge({**healthy, (2, 5): [3.0, 1.0]}, 1.2)
+    healthy = {pair: [1.0, 1.0] for r in range(7) for pair in module.make_round(8, r)}
+    judgement = module.judge({**healthy, (2, 5): [3.0, 1.0]}, 1.2)
     assert (judgement.links, judgement.limit) == ({}, 3.0)
     once = {pair: values[:1] for pair, values in healthy.items()}
-    assert pairs.judge({**once, (2, 5): [3.0]}, 1.2).links == {}
+    assert module.judge({**once, (2, 5): [3.0]}, 1.2).links == {}
 
 
 def test_simulation_as_a_program(

@@ -27,20 +27,14 @@ tool.start(tool.main)
 """
 
 
-@pytest.fixture(scope="module")
-def collectives(load_tool: Callable[[str], Any]) -> Any:
-    """The tool as a module."""
-    return load_tool(TOOL)
-
-
-def test_ratio_by_hand(collectives: Any) -> None:
+def test_ratio_by_hand(module: Any) -> None:
     """Ratios 5, 3, 4 and 5 have median 4.5 and quartiles 3.75 and 5: 28 % spread is unsteady."""
-    row = collectives.judge({}, [5.0, 6.0, 8.0, 20.0], [1.0, 2.0, 2.0, 4.0], 0)
+    row = module.judge({}, [5.0, 6.0, 8.0, 20.0], [1.0, 2.0, 2.0, 4.0], 0)
     assert (row["ratio_median"], row["ratio_iqr"]) == (4.5, 1.25)
     assert (row["ratio_min"], row["ratio_max"], row["samples"]) == (3.0, 5.0, 4)
     assert (row["object_seconds_median"], row["tensor_seconds_median"]) == (7.0, 2.0)
     assert row["verdict"] == "unsteady"
-    assert collectives.judge({}, [4.0, 4.0, 5.0, 5.0], [1.0] * 4, 0)["verdict"] == "ok"
+    assert module.judge({}, [4.0, 4.0, 5.0, 5.0], [1.0] * 4, 0)["verdict"] == "ok"
 
 
 @pytest.mark.torch

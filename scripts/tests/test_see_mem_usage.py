@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,12 +19,6 @@ MIB = 1024**2
 GIB = 1024**3
 
 pytestmark = pytest.mark.needs("/proc/self/smaps_rollup")
-
-
-@pytest.fixture(scope="module")
-def memory(load_tool: Callable[[str], Any]) -> Any:
-    """The tool as a module."""
-    return load_tool(TOOL)
 
 
 # A program of its own: the process of the tests has threads that take and give back memory.
@@ -87,7 +80,7 @@ def fake_torch(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_nvml_is_asked_by_uuid(
-    memory: Any, fake_torch: Any, monkeypatch: pytest.MonkeyPatch
+    module: Any, fake_torch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """torch's index counts only the visible GPUs; the driver is then not asked."""
     nvml = SimpleNamespace(
@@ -96,13 +89,13 @@ def test_nvml_is_asked_by_uuid(
         nvmlDeviceGetMemoryInfo=lambda handle: SimpleNamespace(used=handle * GIB, total=80 * GIB),
     )
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
-    row = memory.read_device()
+    row = module.read_device()
     assert (row["device_used_bytes"], row["device_total_bytes"]) == (7 * GIB, 80 * GIB)
     assert fake_torch.calls == []
 
 
-def test_a_device_that_is_not_used_is_not_touched(memory: Any, fake_torch: Any) -> None:
+def test_a_device_that_is_not_used_is_not_touched(module: Any, fake_torch: Any) -> None:
     """Looking would create a context."""
     fake_torch.is_initialized = lambda: False
-    assert set(memory.read_device().values()) == {None}
+    assert set(module.read_device().values()) == {None}
     assert fake_torch.calls == []

@@ -9,15 +9,11 @@ from typing import Any
 
 import pytest
 
+TOOL = "compute/swiglu_search.py"
 SMALL = [
     *("--device", "cpu", "--hidden", "96", "--batch-tokens", "16", "--window", "32"),
     *("--step", "16", "--dtype", "float32", "--num-iterations", "4"),
 ]
-
-
-@pytest.fixture(scope="module")
-def swiglu(load_tool: Callable[[str], Any]) -> Any:
-    return load_tool("compute/swiglu_search.py")
 
 
 def make_options(**changes: Any) -> SimpleNamespace:
@@ -27,26 +23,26 @@ def make_options(**changes: Any) -> SimpleNamespace:
     return SimpleNamespace(**{**usual, **changes})
 
 
-def test_parameters_and_flops_by_hand(swiglu: Any) -> None:
+def test_parameters_and_flops_by_hand(module: Any) -> None:
     """4096 and 10922: 134209536 parameters, twice as many FLOPs for a token."""
-    row = swiglu.make_row(make_options(), 10922, [1.0], 0.0)
+    row = module.make_row(make_options(), 10922, [1.0], 0.0)
     assert (row["parameters"], row["operations"]) == (134_209_536, 268_419_072)
     assert row["flops_per_second_median"] == row["operations"]
     # 3 tokens, 3 matrices of 2 x 4, a multiplication and an addition each.
     tiny = make_options(hidden=2, batch_tokens=3)
-    assert swiglu.make_row(tiny, 4, [1.0], 0.0)["operations"] == 3 * 3 * 8 * 2
+    assert module.make_row(tiny, 4, [1.0], 0.0)["operations"] == 3 * 3 * 8 * 2
     tiny.mode, tiny.tp = "fwd_bwd", 2
-    assert swiglu.make_row(tiny, 4, [1.0], 0.0)["operations"] == 3 * 72
+    assert module.make_row(tiny, 4, [1.0], 0.0)["operations"] == 3 * 72
 
 
-def test_widths_by_hand(swiglu: Any) -> None:
+def test_widths_by_hand(module: Any) -> None:
     """Within 64 of 10922 the multiples of 64 are 10880 and 10944; Llama 2 took 11008."""
-    assert swiglu.list_widths(4096, 1, 64, 64) == [10922, 10880, 10944]
-    assert 11008 in swiglu.list_widths(4096, 1, 128, 8)
+    assert module.list_widths(4096, 1, 64, 64) == [10922, 10880, 10944]
+    assert 11008 in module.list_widths(4096, 1, 128, 8)
     # With 8 ranks the shares have to be multiples of 64, so the widths are multiples of 512.
-    assert swiglu.list_widths(8192, 8, 512, 64) == [21840, 21504, 22016]
-    with pytest.raises(swiglu.UsageError, match="--window 4 has no multiple of --step"):
-        swiglu.list_widths(4096, 1, 4, 64)
+    assert module.list_widths(8192, 8, 512, 64) == [21840, 21504, 22016]
+    with pytest.raises(module.UsageError, match="--window 4 has no multiple of --step"):
+        module.list_widths(4096, 1, 4, 64)
 
 
 @pytest.mark.parametrize(
@@ -58,9 +54,9 @@ def test_widths_by_hand(swiglu: Any) -> None:
         (1.0, float("nan"), "WRONG ANSWER"),
     ],
 )
-def test_verdicts(swiglu: Any, seconds: float, error: float, verdict: str) -> None:
+def test_verdicts(module: Any, seconds: float, error: float, verdict: str) -> None:
     """The worst that applies."""
-    row = swiglu.make_row(make_options(peak=1.0), 10944, [seconds] * 8, error)
+    row = module.make_row(make_options(peak=1.0), 10944, [seconds] * 8, error)
     assert row["verdict"] == verdict
     assert row["alignment"] == 64
 
@@ -69,26 +65,26 @@ def test_verdicts(swiglu: Any, seconds: float, error: float, verdict: str) -> No
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 @pytest.mark.parametrize("mode", ["fwd", "fwd_bwd"])
 def test_the_answer_is_checked(
-    swiglu: Any, monkeypatch: pytest.MonkeyPatch, dtype: str, mode: str
+    module: Any, monkeypatch: pytest.MonkeyPatch, dtype: str, mode: str
 ) -> None:
     """It is right in each data type, and an activation that is 10 % off is found."""
     import torch
 
     options = make_options(hidden=64, batch_tokens=8, dtype=dtype, mode=mode)
-    watch = swiglu.Stopwatch(torch, torch.device("cpu"))
-    seconds, error = swiglu.measure(torch, watch, options, 176, swiglu.Stop())
+    watch = module.Stopwatch(torch, torch.device("cpu"))
+    seconds, error = module.measure(torch, watch, options, 176, module.Stop())
     assert len(seconds) == 4
-    assert error < swiglu.ERROR_LIMITS[dtype]
+    assert error < module.ERROR_LIMITS[dtype]
     silu = torch.nn.functional.silu
     wrong = lambda x: silu(x) * (1.0 if x.dtype == torch.float64 else 1.1)  # noqa: E731
     monkeypatch.setattr(torch.nn.functional, "silu", wrong)
-    _, error = swiglu.measure(torch, watch, options, 176, swiglu.Stop())
-    assert error > swiglu.ERROR_LIMITS[dtype]
+    _, error = module.measure(torch, watch, options, 176, module.Stop())
+    assert error > module.ERROR_LIMITS[dtype]
 
 
 @pytest.mark.torch
 def test_a_whole_search(
-    swiglu: Any,
+    module: Any,
     capsys: pytest.CaptureFixture[str],
     read_json: Callable[[Path], Any],
     tmp_path: Path,
@@ -96,7 +92,7 @@ def test_a_whole_search(
     """A row per width beside the baseline; a rate above the peak is a problem."""
     path = tmp_path / "out.json"
     arguments = [*SMALL, "--tp", "2", "--mode", "fwd_bwd", "--json", str(path)]
-    assert swiglu.main(arguments) == 0
+    assert module.main(arguments) == 0
     assert "| 256 (8/3) |" in capsys.readouterr().out
     document = read_json(path)
     assert document["complete"] is True
@@ -107,4 +103,4 @@ def test_a_whole_search(
         assert row["d_ff_per_rank"] == row["d_ff"] // 2
         relative = row["flops_per_second_median"] / base["flops_per_second_median"] - 1
         assert row["relative"] == pytest.approx(relative)
-    assert swiglu.main([*SMALL, "--peak", "0.0000001"]) == 1
+    assert module.main([*SMALL, "--peak", "0.0000001"]) == 1

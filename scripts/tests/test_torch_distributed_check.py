@@ -21,12 +21,6 @@ TOOL = "debug/torch_distributed_check.py"
 STEPS = ("arrival", "device", "group", "reduction", "barrier")
 
 
-@pytest.fixture(scope="module")
-def check(load_tool: Callable[[str], Any]) -> Any:
-    """The tool as a module."""
-    return load_tool(TOOL)
-
-
 def make_state(done: int = 5, host: str = "node1", **changes: Any) -> dict[str, Any]:
     """A rank that has done so many steps."""
     facts = {"torch": "2.13", "backend": "gloo", "device_model": "x"}
@@ -59,18 +53,18 @@ OTHER = make_state(facts={"torch": "2.12", "backend": "gloo", "device_model": "x
     ],
 )  # fmt: skip
 def test_the_cause_is_named(
-    check: Any, states: list[Any], gone: tuple[int, ...], verdicts: str, problem: str
+    module: Any, states: list[Any], gone: tuple[int, ...], verdicts: str, problem: str
 ) -> None:
     """The rank that is the reason, not those that wait for it."""
     place = SimpleNamespace(size=len(states))
-    link = check.Link(None, SimpleNamespace(place=place))
+    link = module.Link(None, SimpleNamespace(place=place))
     link.states = {rank: state for rank, state in enumerate(states) if state}
     now = time.monotonic()
     link.heard = {rank: now - 60 * (rank in gone) for rank in link.states}
-    report = check.Report("x", "0.1.0", 1, {})
+    report = module.Report("x", "0.1.0", 1, {})
     hosts = "node[1-3]" if None in states else "node1"
     with mock.patch.dict(os.environ, MASTER_ADDR="node1"):
-        assert not check.print_results(link, report, SimpleNamespace(hosts=hosts, timeout=5.0))
+        assert not module.print_results(link, report, SimpleNamespace(hosts=hosts, timeout=5.0))
     assert " ".join(row["verdict"] for row in report.rows) == verdicts
     assert report.details["problems"] == [problem]
 

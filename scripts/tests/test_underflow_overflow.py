@@ -15,14 +15,10 @@ from typing import Any
 
 import pytest
 
+TOOL = "debug/underflow_overflow.py"
 FOLDER = Path(__file__).parents[1] / "debug"
 
 pytestmark = pytest.mark.torch
-
-
-@pytest.fixture(scope="module")
-def overflow(load_tool: Callable[[str], Any]) -> Any:
-    return load_tool("debug/underflow_overflow.py")
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +38,11 @@ def make_chain(torch: Any, scale: float, dtype: Any) -> Any:
     return torch.nn.Sequential(collections.OrderedDict(first=first, second=second))
 
 
-def test_report_by_hand(overflow: Any, torch: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_by_hand(module: Any, torch: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """[1, -3] times 2e4 is 6e4; times 2 is above 65504. The report shows each number."""
     model = make_chain(torch, 2e4, torch.float16)
-    overflow.DebugUnderflowOverflow(model)
-    with pytest.raises(overflow.NonFiniteDetected) as caught:
+    module.DebugUnderflowOverflow(model)
+    with pytest.raises(module.NonFiniteDetected) as caught:
         model(torch.tensor([[1.0, -3.0]], dtype=torch.float16))
     assert caught.value.maker == "second"
     assert capsys.readouterr().err == (
@@ -66,14 +62,14 @@ def test_report_by_hand(overflow: Any, torch: Any, capsys: pytest.CaptureFixture
 
 
 def test_tensors_inside_values_are_found(
-    overflow: Any, torch: Any, capsys: pytest.CaptureFixture[str]
+    module: Any, torch: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In dicts and lists and of float8; what has no numbers is passed over."""
     small = torch.tensor([1.0, math.nan]).to(torch.float8_e5m2)
     value = {"mask": torch.ones(2, dtype=torch.bool), "a": [torch.empty(0), small]}
-    assert overflow.detect_overflow(value, "output")
+    assert module.detect_overflow(value, "output")
     assert capsys.readouterr().err == "output[a][1] has nan\n"
-    assert not overflow.detect_overflow(torch.ones(2, device="meta"), "output")
+    assert not module.detect_overflow(torch.ones(2, device="meta"), "output")
 
 
 def make_parent(torch: Any, between: Callable[[Any], Any]) -> Any:
@@ -84,37 +80,37 @@ def make_parent(torch: Any, between: Callable[[Any], Any]) -> Any:
     return model
 
 
-def test_function_between_modules_is_located(overflow: Any, torch: Any) -> None:
+def test_function_between_modules_is_located(module: Any, torch: Any) -> None:
     """What no module made is located in the parent's forward, after the module before."""
     model = torch.nn.Sequential(make_parent(torch, lambda x: x * 1e30 * 1e30))
-    overflow.DebugUnderflowOverflow(model)
-    with pytest.raises(overflow.NonFiniteDetected, match=r"look in the forward of 0, after 0\.one"):
+    module.DebugUnderflowOverflow(model)
+    with pytest.raises(module.NonFiniteDetected, match=r"look in the forward of 0, after 0\.one"):
         model(torch.ones(2))
 
 
-def test_mask_of_inf_can_be_ignored(overflow: Any, torch: Any) -> None:
+def test_mask_of_inf_can_be_ignored(module: Any, torch: Any) -> None:
     """A keyword argument that is -inf on purpose is ignored by its name; others are not."""
     model = make_parent(torch, lambda x: x)
     mask = torch.full((2,), -math.inf)
-    with overflow.DebugUnderflowOverflow(model, ignore=["mask"]):
+    with module.DebugUnderflowOverflow(model, ignore=["mask"]):
         model(torch.ones(2), mask=mask)
     with (
-        overflow.DebugUnderflowOverflow(model, ignore=["other"]),
-        pytest.raises(overflow.NonFiniteDetected, match=r"inf in input\[mask\]"),
+        module.DebugUnderflowOverflow(model, ignore=["other"]),
+        pytest.raises(module.NonFiniteDetected, match=r"inf in input\[mask\]"),
     ):
         model(torch.ones(2), mask=mask)
 
 
-def test_chosen_batches_are_traced(overflow: Any, torch: Any) -> None:
+def test_chosen_batches_are_traced(module: Any, torch: Any) -> None:
     """All frames of batches 1 and 3 are printed, nothing of others, and 4 does not begin."""
     model = make_chain(torch, 1.0, torch.float32)
     stream = io.StringIO()
-    overflow.DebugUnderflowOverflow(
+    module.DebugUnderflowOverflow(
         model, trace_batch_nums=[1, 3], abort_after_batch_num=3, stream=stream
     )
     for number in range(4):
         model(torch.full((1, 2), float(number)))
-    with pytest.raises(overflow.BatchLimitReached, match="batch 3 is over"):
+    with pytest.raises(module.BatchLimitReached, match="batch 3 is over"):
         model(torch.ones(1, 2))
     titles = [
         line.strip() for line in stream.getvalue().splitlines() if line[0] not in "0123456789"
@@ -124,19 +120,19 @@ def test_chosen_batches_are_traced(overflow: Any, torch: Any) -> None:
     assert "6.00e+00 6.00e+00 output float32" in stream.getvalue()
 
 
-def test_low_overhead_reads_when_the_next_batch_begins(overflow: Any, torch: Any) -> None:
+def test_low_overhead_reads_when_the_next_batch_begins(module: Any, torch: Any) -> None:
     """A bad batch is reported when the next one begins, by its own number, or by check()."""
     model = make_chain(torch, 2e4, torch.float16)
     good, bad = (torch.full((1, 2), value, dtype=torch.float16) for value in (1.0, 3.0))
-    debug = overflow.DebugUnderflowOverflow(model, low_overhead=True)
+    debug = module.DebugUnderflowOverflow(model, low_overhead=True)
     for x in (good, good, bad):
         model(x)
-    with pytest.raises(overflow.NonFiniteDetected, match=r"output of second .*of batch 2"):
+    with pytest.raises(module.NonFiniteDetected, match=r"output of second .*of batch 2"):
         model(good)
     debug.close()
     with (
-        pytest.raises(overflow.NonFiniteDetected, match="batch 0"),
-        overflow.DebugUnderflowOverflow(model, low_overhead=True),
+        pytest.raises(module.NonFiniteDetected, match="batch 0"),
+        module.DebugUnderflowOverflow(model, low_overhead=True),
     ):
         model(bad)
 
@@ -150,40 +146,40 @@ def test_low_overhead_reads_when_the_next_batch_begins(overflow: Any, torch: Any
     ],
 )
 def test_gradient_that_overflows_is_found(
-    overflow: Any, torch: Any, numbers: tuple[float, ...], cause: str, maker: str
+    module: Any, torch: Any, numbers: tuple[float, ...], cause: str, maker: str
 ) -> None:
     """In the loss, in a weight's gradient, and between two modules."""
     first, second, x, factor = numbers
     model = make_chain(torch, first, torch.float32)
     model.second.weight.data.mul_(second)
-    overflow.DebugUnderflowOverflow(model, check_gradients=True)
+    module.DebugUnderflowOverflow(model, check_gradients=True)
     loss = (model(torch.full((1, 2), x)) * factor).sum()
-    with pytest.raises(overflow.NonFiniteDetected, match=cause) as caught:
+    with pytest.raises(module.NonFiniteDetected, match=cause) as caught:
         loss.backward()
     assert caught.value.maker == maker
 
 
-def test_lost_numbers_are_counted(overflow: Any, torch: Any) -> None:
+def test_lost_numbers_are_counted(module: Any, torch: Any) -> None:
     """What was zero or infinite before is not the format's fault; scaling moves the window."""
     # float16: half of 2**-24 is rounded to the even 0, more than that to 2**-24; 65504 is the
     # largest. float8_e4m3fn: 2**-9 to 448.
     numbers = torch.tensor([0.0, math.inf, 2.0**-25, 1.5 * 2.0**-25, 2.0**-14, -65504.0, 65536.0])
-    assert overflow.count_lost([numbers], torch.float16) == (5, 1, 1, 1)
-    assert overflow.count_lost([numbers], torch.float16, 2.0**11) == (5, 0, 0, 2)
-    assert overflow.count_lost([numbers[2:5], numbers[5:]], torch.float8_e4m3fn) == (5, 3, 0, 2)
+    assert module.count_lost([numbers], torch.float16) == (5, 1, 1, 1)
+    assert module.count_lost([numbers], torch.float16, 2.0**11) == (5, 0, 0, 2)
+    assert module.count_lost([numbers[2:5], numbers[5:]], torch.float8_e4m3fn) == (5, 3, 0, 2)
 
 
 @pytest.mark.parametrize("more", [{}, {"low_overhead": True}, {"check_gradients": True}])
-def test_training_is_not_changed(overflow: Any, torch: Any, more: dict[str, bool]) -> None:
+def test_training_is_not_changed(module: Any, torch: Any, more: dict[str, bool]) -> None:
     """With activation checkpointing outputs and gradients are the same to the last bit, and
     close() leaves no hook behind."""
     from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 
     results = []
     for is_watched in (False, True):
-        model = overflow.build_model()
+        model = module.build_model()
         model.blocks[1] = checkpoint_wrapper(model.blocks[1])
-        debug = overflow.DebugUnderflowOverflow(model, 99, **more) if is_watched else None
+        debug = module.DebugUnderflowOverflow(model, 99, **more) if is_watched else None
         output = model(torch.arange(12).reshape(2, 6))
         output.square().sum().backward()
         results.append([output.detach(), *(p.grad for p in model.parameters())])

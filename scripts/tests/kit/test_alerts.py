@@ -190,7 +190,7 @@ def test_channels_of_a_file(tmp_path: Path) -> None:
     for name, text in (("login", "dog\nwoof\n"), ("url", "https://x.org/y\n")):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o600)
-    mail = {"to": "a@x.org", "from": "b@x.org", "server": "m:587", "security": "starttls",
+    mail = {"to": ["a@x.org"], "from": "b@x.org", "server": "m:587", "security": "starttls",
             "login_file": "login"}  # fmt: skip
     assert read(tmp_path) == [alerts.Stdout()]
     assert read(tmp_path, mail=mail, webhook={"url_file": "url", "text_key": "t"}) == [
@@ -204,9 +204,9 @@ def test_channels_of_a_file(tmp_path: Path) -> None:
     ("values", "message"),
     [
         ({"mail": {}}, "mail.to: missing"),
-        ({"mail": {"to": "a@b", "server": "x:y"}}, "mail.server: 'x:y' is not a mail server"),
-        ({"mail": {"to": "a@b", "security": "ssl"}}, "mail.security: has to be none, starttls or"),
-        ({"mail": {"to": "a@b", "login_file": "login"}}, r"mail\.login_file: needs security"),
+        ({"mail": {"to": ["a@b"], "server": "x:y"}}, "mail.server: 'x:y' is not a mail server"),
+        ({"mail": {"to": ["a@b"], "security": "ssl"}}, "mail.security: has to be none, starttls"),
+        ({"mail": {"to": ["a@b"], "login_file": "login"}}, r"mail\.login_file: needs security"),
         ({"webhook": {"url": "ftp://x"}}, "webhook.url: give url or url_file"),
     ],
 )
