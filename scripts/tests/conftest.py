@@ -269,6 +269,21 @@ def read_json() -> Callable[[Path], Any]:
 
 
 @pytest.fixture
+def run_json(
+    run_tool: Callable[..., Completed], read_json: Callable[[Path], Any], tmp_path: Path
+) -> Callable[..., Any]:
+    """Run a tool as a reader does, and have it write JSON, which is the result's `document`."""
+
+    def run(tool: Path | str, *arguments: str, **options: Any) -> Any:
+        path = tmp_path / "out.json"
+        done: Any = run_tool(tool, *arguments, "--json", str(path), **options)
+        done.document = read_json(path) if path.exists() else None
+        return done
+
+    return run
+
+
+@pytest.fixture
 def torch_trap(tmp_path: Path) -> dict[str, str]:
     """An environment in which `import torch` fails loudly."""
     package = tmp_path / "trap" / "torch"

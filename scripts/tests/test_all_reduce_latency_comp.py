@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,17 +29,14 @@ def test_rows_by_hand(module: Any, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.torch
-def test_four_ranks(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
-) -> None:
+def test_four_ranks(run_json: Callable[..., Any]) -> None:
     """Both ways of all four ranks, right sums, and the fitted line."""
-    path = tmp_path / "out.json"
     options = ["--device", "cpu", "--ranks", "4", "--payload", "2MB", "--pieces", "50"]
-    done = run_tool(TOOL, *options, "--num_iterations", "5", "--json", str(path))
+    done = run_json(TOOL, *options, "--num_iterations", "5")
     assert done.returncode == 0, done.stderr
     assert "50 calls take" in done.stdout
     assert "fitted: latency" in done.stdout
-    document = read_json(path)
+    document = done.document
     assert [row["rank"] for row in document["results"]] == [0, 1, 2, 3] * 2
     for row in document["results"]:
         assert not row["wrong_elements"]

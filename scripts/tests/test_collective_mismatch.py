@@ -74,21 +74,18 @@ def test_the_first_difference(module: Any, rings: list[Ring], found: tuple[Any, 
     assert (row["verdict"], row["number"], row["ranks"]) == found
 
 
-def test_dumps_are_read(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
-) -> None:
+def test_dumps_are_read(run_json: Callable[..., Any], tmp_path: Path) -> None:
     """The table and the JSON name rank, collective and line of code; subfolders, as `play --keep`
     writes them, are jobs of their own."""
-    out = tmp_path / "out.json"
     usual = make_ring("all_reduce 4", "all_reduce 4")
     other = make_ring("all_reduce 4", "broadcast 4")
     for name, rings in (("op", [usual, usual, other]), ("good", [usual, usual])):
         (tmp_path / "fr" / name).mkdir(parents=True)
         for rank, data in make_dumps(rings).items():
             (tmp_path / "fr" / name / f"rank_{rank}").write_bytes(data)
-    done = run_tool(TOOL, "read", str(tmp_path / "fr"), "--json", str(out))
+    done = run_json(TOOL, "read", str(tmp_path / "fr"))
     assert done.returncode == 1
-    good, bad = read_json(out)["results"]
+    good, bad = done.document["results"]
     assert good["words"] == "all ranks call all_reduce [4] Float at train.py:12"
     assert bad == {
         "verdict": "op",
@@ -98,7 +95,7 @@ def test_dumps_are_read(
         "words": "rank 2: broadcast [4] Float at train.py:12; "
         "rank 0-1: all_reduce [4] Float at train.py:12",
     }
-    done = run_tool(TOOL, "read", str(tmp_path / "fr" / "good"))
+    done = run_json(TOOL, "read", str(tmp_path / "fr" / "good"))
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "no rank differs")
 
 
@@ -123,22 +120,20 @@ def test_a_pickle_with_code_is_refused(run_tool: Callable[..., Any], tmp_path: P
 
 
 @pytest.mark.torch
-def test_every_fault_is_named(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
-) -> None:
+def test_every_fault_is_named(run_json: Callable[..., Any], tmp_path: Path) -> None:
     """The recorder and DETAIL name rank 2 each time, the barrier only where it is missing; the
     kept dumps say the same, and torch's own reader takes them."""
-    out, keep = tmp_path / "out.json", tmp_path / "dumps"
-    done = run_tool(TOOL, "play", "--timeout", "4s", "--keep", str(keep), "--json", str(out))
+    keep = tmp_path / "dumps"
+    done = run_json(TOOL, "play", "--timeout", "4s", "--keep", str(keep))
     assert done.returncode == 0, done.stderr
-    rows = read_json(out)["results"]
+    rows = done.document["results"]
     faults = ("op", "shape", "order", "missing")
     assert {(row["fault"], row["way"]) for row in rows if row["named"]} == {
         *((fault, way) for fault in faults for way in ("recorder", "detail")),
         ("missing", "barrier"),
     }
     assert {row["ranks"] for row in rows} == {"2", None}
-    done = run_tool(TOOL, "read", str(keep))
+    done = run_json(TOOL, "read", str(keep))
     assert done.returncode == 1
     for words in (
         "rank 2: broadcast [4] Float at collective_mismatch.py:",

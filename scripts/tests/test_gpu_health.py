@@ -143,20 +143,18 @@ def test_an_nvswitch_error_is_a_row(
     assert module.find_missing(rows, ["n0"], 8) == []
 
 
-def test_files_of_several_nodes(
-    module: Any, run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
-) -> None:
+def test_files_of_several_nodes(module: Any, run_json: Callable[..., Any], tmp_path: Path) -> None:
     """One file is one node; the outlier and the missing GPU are named, and the status is 1."""
     texts = [module.make_demo(4), module.make_demo(4, {3: ("96.00.00", "97.00.00")})]
     for number, text in enumerate([*texts, module.make_demo(3)]):
         (tmp_path / f"n{number}.txt").write_text(text)
     files = ("n0.txt", "n1.txt", "n2.txt")
-    done = run_tool(TOOL, *files, "--brief", "--expect", "4", "--json", "out.json", cwd=tmp_path)
+    done = run_json(TOOL, *files, "--brief", "--expect", "4", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     assert "problem: n2 has 3 GPUs, and 4 are expected" in done.stderr
     assert "11 GPUs of 3 nodes: 1 odd, 10 ok" in done.stderr
     assert [line.split("|")[1].strip() for line in done.stdout.splitlines()[2:]] == ["n1 3"]
-    assert len(read_json(tmp_path / "out.json")["results"]) == 11
+    assert len(done.document["results"]) == 11
 
 
 def test_nothing_that_names_a_machine_is_written(

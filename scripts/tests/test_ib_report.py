@@ -165,9 +165,7 @@ def test_a_file_of_pdsh_holds_many_nodes(module: Any) -> None:
     }
 
 
-def test_saved_texts_of_two_nodes(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
-) -> None:
+def test_saved_texts_of_two_nodes(run_json: Callable[..., Any], tmp_path: Path) -> None:
     """Files of nodes, counters matched by LID, two readings: one table, problems, and JSON."""
     broken = {"state": "Down", "physical": "Polling"}
     lids = (20, 21, 22)
@@ -179,16 +177,15 @@ def test_saved_texts_of_two_nodes(
     }
     write_file_tree(tmp_path, files)
     ibstat = ("--ibstat", "node01.txt", "other=node02.txt")
-    counters = ("--perfquery", "before.txt", "--later", "after.txt", "--json", "out.json")
-    done = run_tool(TOOL, *ibstat, *counters, cwd=tmp_path)
+    counters = ("--perfquery", "before.txt", "--later", "after.txt")
+    done = run_json(TOOL, *ibstat, *counters, cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     assert "problem: node01 mlx5_0/1: errors growing: LinkDownedCounter 2" in done.stderr
     assert "problem: other mlx5_1/1: down: physical state Polling" in done.stderr
-    document = read_json(tmp_path / "out.json")
-    verdicts = [port["verdict"] for port in document["results"]]
+    verdicts = [port["verdict"] for port in done.document["results"]]
     assert verdicts == ["errors growing", "errors growing", "ok", "down"]
     assert "guid" not in (tmp_path / "out.json").read_text().lower()
-    done = run_tool(TOOL, *ibstat, "--ignore", "mlx5_1", cwd=tmp_path)
+    done = run_json(TOOL, *ibstat, "--ignore", "mlx5_1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("errors not read") == 2
 

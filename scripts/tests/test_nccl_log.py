@@ -186,9 +186,7 @@ def test_osu(module: Any) -> None:
     assert bandwidth.rows[0]["algbw_bytes_per_second"] == pytest.approx(12254.16e6)
 
 
-def test_two_files_against_each_other(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
-) -> None:
+def test_two_files_against_each_other(run_json: Callable[..., Any], tmp_path: Path) -> None:
     """Compared at equal sizes, without the line that has wrong values, and drawn; other ranks
     are not compared."""
     ring, tree, four = (tmp_path / name for name in ("a.txt", "tree.txt", "pat.txt"))
@@ -198,14 +196,14 @@ def test_two_files_against_each_other(
     spoilt = print_line(1048576, fast[1048576], 1.75, "sum -1", "17")
     tree.write_text(print_log(fast, 1.75, 8).replace(bad, spoilt))
     four.write_text(print_log(TIMES, 1.5, 4))
-    out, plot = tmp_path / "out.json", tmp_path / "speed.svg"
-    arguments = [f"ring={ring}", str(tree), str(four), "--against", "ring", "--json", str(out)]
-    done = run_tool(TOOL, *arguments, "--plot", str(plot))
+    plot = tmp_path / "speed.svg"
+    arguments = [f"ring={ring}", str(tree), str(four), "--against", "ring"]
+    done = run_json(TOOL, *arguments, "--plot", str(plot))
     assert done.returncode == 1
     assert "problem: tree.txt:5: out-of-place 17 wrong values" in done.stderr
     assert "pat is not compared: ('all_reduce', 4," in done.stderr
     assert "tree, out: slower than ring from between 1 KiB and 16 MiB" in done.stdout
-    document = read_json(out)
+    document = done.document
     assert len(document["results"]) == 18
     assert list(document["details"]["comparisons"][0]["speedups"]) == ["1024", "16777216"]
     assert "<svg" in plot.read_text()

@@ -142,18 +142,14 @@ def test_a_hiccup_passes(module: Any) -> None:
 
 
 def test_simulation_as_a_program(
-    run_tool: Callable[..., Any],
-    read_json: Callable[[Path], Any],
-    tmp_path: Path,
-    torch_trap: dict[str, str],
+    run_json: Callable[..., Any], tmp_path: Path, torch_trap: dict[str, str]
 ) -> None:
     """It needs no torch, names node, link and dead node, and draws the map."""
-    out, plot = tmp_path / "out.json", tmp_path / "map.svg"
+    plot = tmp_path / "map.svg"
     options = ["--slow-node", "3:2", "--slow-node", "9:dead", "--slow-link", "11-4:3"]
-    options += ["--json", str(out), "--plot", str(plot)]
-    done = run_tool(TOOL, "--simulate", "20", *options, environ=torch_trap)
+    done = run_json(TOOL, "--simulate", "20", *options, "--plot", str(plot), environ=torch_trap)
     assert done.returncode == 1, done.stderr
-    details = read_json(out)["details"]
+    details = done.document["details"]
     assert details["slow_nodes"] == [3, 9]
     assert details["slow_links"] == [[4, 11]]
     assert "4 - 11 | slow link | 2.98" in done.stdout
@@ -162,15 +158,12 @@ def test_simulation_as_a_program(
 
 
 @pytest.mark.torch
-def test_real_ranks(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path
-) -> None:
+def test_real_ranks(run_json: Callable[..., Any]) -> None:
     """Three ranks on this machine: every pair, with right sums and rates."""
-    out = tmp_path / "out.json"
     options = ["--device", "cpu", "--ranks", "3", "--size", "64K", "--slower", "1000"]
-    done = run_tool(TOOL, *options, "--json", str(out))
+    done = run_json(TOOL, *options)
     assert done.returncode == 0, done.stderr
-    rows = read_json(out)["results"]
+    rows = done.document["results"]
     assert sorted((row["node_a"], row["node_b"]) for row in rows) == [(0, 1), (0, 2), (1, 2)]
     for row in rows:
         assert (row["samples"], row["failure"]) == (10, None)

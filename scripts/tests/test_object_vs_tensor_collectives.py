@@ -39,15 +39,12 @@ def test_ratio_by_hand(module: Any) -> None:
 
 @pytest.mark.torch
 @pytest.mark.parametrize("ranks", [1, 3])
-def test_any_world_size_is_right(
-    run_tool: Callable[..., Any], read_json: Callable[[Path], Any], tmp_path: Path, ranks: int
-) -> None:
+def test_any_world_size_is_right(run_json: Callable[..., Any], ranks: int) -> None:
     """One rank alone and an odd number of them: both answers right at every payload."""
-    path = tmp_path / "out.json"
     options = ["--device", "cpu", "--ranks", str(ranks), "--payload", "8", "1000", "64KiB"]
-    done = run_tool(TOOL, *options, "--num-iterations", "8", "--json", str(path))
+    done = run_json(TOOL, *options, "--num-iterations", "8")
     assert done.returncode == 0, done.stderr
-    rows = read_json(path)["results"]
+    rows = done.document["results"]
     assert [(row["task"], row["payload_bytes"]) for row in rows] == [
         *(("gather", 8), ("gather", 1000), ("gather", 65536), ("done flag", 4))
     ]

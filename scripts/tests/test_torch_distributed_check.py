@@ -90,20 +90,14 @@ def test_ranks_under_torchrun_can_talk() -> None:
     ],
 )
 def test_a_fault_is_named(
-    run_tool: Callable[..., Any],
-    read_json: Callable[[Path], Any],
-    tmp_path: Path,
-    fault: str,
-    verdicts: tuple[str, str],
-    problem: str,
+    run_json: Callable[..., Any], fault: str, verdicts: tuple[str, str], problem: str
 ) -> None:
     """A rank that is killed, hangs or is not there, and not the two that wait for it."""
-    path = tmp_path / "out.json"
     options = ["--device", "cpu", "--ranks", "3", "--timeout", "10s", "--inject", fault]
-    done = run_tool(TOOL, *options, "--json", str(path))
+    done = run_json(TOOL, *options)
     assert done.returncode == 1
     assert f"problem: {problem.format(host=os.uname().nodename)}" in done.stderr
-    rows = read_json(path)["results"]
+    rows = done.document["results"]
     assert (rows[0]["verdict"], rows[2]["verdict"]) == verdicts
     assert rows[0]["verdict"] == rows[1]["verdict"]
 

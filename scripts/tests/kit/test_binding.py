@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from kit import binding
 from kit.topology import Cpus, NumaNode, Topology, format_cpus
+from testing_utils import write_file_tree
 
 
 def make_dgx() -> Topology:
@@ -95,27 +96,17 @@ def test_visible_devices(vendor: str, environ: dict[str, str], expected: list[in
     assert [gpu.number for gpu in binding.choose_visible(gpus, environ)] == expected
 
 
-def write_files(root: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{text}\n")
-
-
 def test_nvidia_gpus_of_a_container(tmp_path: Path) -> None:
     """The driver lists all GPUs of the node; those whose device file is here count."""
     for minor, bus in enumerate(("0f", "07", "47")):
-        write_files(tmp_path, {
+        write_file_tree(tmp_path, {
             f"proc/driver/nvidia/gpus/0000:{bus}:00.0/information":
                 f"Model: \t NVIDIA H200\nGPU UUID: \t GPU-{bus}\nDevice Minor: \t {minor}",
             f"sys/bus/pci/devices/0000:{bus}:00.0/numa_node": str(minor % 2),
         })  # fmt: skip
-    write_files(tmp_path, {"dev/nvidia0": "", "dev/nvidia1": ""})
-    gpus = binding.find_gpus(tmp_path)
-    assert [(gpu.number, gpu.uuid, gpu.node) for gpu in gpus] == [
-        (0, "GPU-07", 1),
-        (1, "GPU-0f", 0),
-    ]
+    write_file_tree(tmp_path, {"dev/nvidia0": "", "dev/nvidia1": ""})
+    found = [(gpu.number, gpu.uuid, gpu.node) for gpu in binding.find_gpus(tmp_path)]
+    assert found == [(0, "GPU-07", 1), (1, "GPU-0f", 0)]
 
 
 @pytest.mark.parametrize("is_new", [True, False])
@@ -131,7 +122,7 @@ def test_mi300_partitions(tmp_path: Path, is_new: bool) -> None:
             f"simd_count 304\nvendor_id 4098\ndomain 0\nlocation_id {location}\nunique_id 7"
         )
         files[f"sys/bus/pci/devices/0000:{bus:02x}:00.0/numa_node"] = str(number // 8)
-    write_files(tmp_path, files)
+    write_file_tree(tmp_path, files)
     gpus = binding.find_gpus(tmp_path)
     assert [gpu.address for gpu in gpus] == ["0000:05:00.0"] * 8 + ["0000:85:00.0"] * 8
     assert [gpu.node for gpu in gpus] == [0] * 8 + [1] * 8

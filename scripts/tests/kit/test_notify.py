@@ -85,13 +85,12 @@ def test_many_changes_are_one_alert(look, channels: list[Any]) -> None:
     assert len(channels[0].alerts[0].text.splitlines()) == 4
 
 
-@pytest.mark.parametrize("text", ["{", '{"mine": 1}', "[]"])
-def test_another_file_is_left_alone(look, tmp_path: Path, text: str) -> None:
+def test_another_file_is_left_alone(look, tmp_path: Path) -> None:
     """It is not overwritten; nor is one that another process has open."""
-    (tmp_path / "s.json").write_text(text)
+    (tmp_path / "s.json").write_text('{"mine": 1}')
     with pytest.raises(UsageError, match="is not the state of dog: name another file"):
         look(disk="ok")
-    assert (tmp_path / "s.json").read_text() == text
+    assert (tmp_path / "s.json").read_text() == '{"mine": 1}'
     with notify.claim(tmp_path / "s.json"), pytest.raises(UsageError, match="another process is"):
         look(disk="ok")
 

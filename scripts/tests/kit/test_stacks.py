@@ -64,7 +64,6 @@ def test_the_outlier_comes_first() -> None:
         (WAITS, "all_reduce at train.py:41"),
         ([*WAITS[:2], ("wrapper", LIBRARY, 81), *WAITS[2:]], "all_reduce at train.py:41"),
         ([*WAITS, ("Work.wait", LIBRARY, 9)], "all_reduce at train.py:41"),
-        (WAITS[:2], "step at train.py:41"),
         ([("run", "/usr/lib/python3.12/threading.py", 9)], "run at threading.py:9"),
     ],
 )
@@ -81,13 +80,6 @@ def test_ranks_that_are_gone_or_cannot_be_read() -> None:
     site = "ranks 0-2 in <module> at train.py:50"
     assert merged.summary == f"rank 4 gone; rank 3 in (no stack: it is gone); {site}"
     assert "no stack of rank 3: it is gone; py-spy: no" in merged.notes
-
-
-def test_dumps_of_two_hangs_are_told_apart() -> None:
-    """A rank that is there twice: all are numbered by host and process, with a note."""
-    merged = stacks.Merged([make_dump(3, LOADS), make_dump(3, WAITS, pid=7)], "main")
-    assert [row["ranks"] for row in merged.rows] == ["1", "0"]
-    assert "a rank is there twice (two jobs, or two hangs): numbered by host" in merged.notes[0]
 
 
 def test_thousands_of_ranks_with_deep_stacks() -> None:

@@ -8,13 +8,7 @@ import pytest
 from kit import topology
 from kit.cli import UsageError
 from kit.files import SHARED_FILE_SYSTEMS, find_file_system
-
-
-def write_files(root: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{text}\n")
+from testing_utils import write_file_tree
 
 
 def test_cpu_lists() -> None:
@@ -32,10 +26,10 @@ def test_a_machine_of_two_nodes(tmp_path: Path) -> None:
     """Cores with two threads; CPUs that are offline and nodes without CPUs do not count. Other
     machines show nothing, or have a kernel without NUMA: one node."""
     assert topology.read_topology(tmp_path) == topology.Topology((), {})
-    write_files(tmp_path, {"sys/devices/system/cpu/online": "0-3"})
+    write_file_tree(tmp_path, {"sys/devices/system/cpu/online": "0-3"})
     assert topology.format_cpus(topology.read_topology(tmp_path).nodes[0].cpus) == "0-3"
     system = "sys/devices/system"
-    write_files(
+    write_file_tree(
         tmp_path,
         {f"{system}/cpu/online": "0-6", f"{system}/node/node0/cpulist": "0-1,4-5",
          f"{system}/node/node1/cpulist": "2-3,6-7", f"{system}/node/node2/cpulist": ""}
@@ -52,7 +46,7 @@ def test_a_machine_of_two_nodes(tmp_path: Path) -> None:
 
 def test_pci_devices(tmp_path: Path) -> None:
     """The node of a device, or the CPUs of its bus where firmware does not report the node."""
-    write_files(
+    write_file_tree(
         tmp_path,
         {"sys/bus/pci/devices/0000:1a:00.0/numa_node": "1",
          "sys/bus/pci/devices/0000:2b:00.0/numa_node": "-1",
@@ -65,7 +59,7 @@ def test_pci_devices(tmp_path: Path) -> None:
 
 def test_the_smallest_cpu_quota_counts(tmp_path: Path) -> None:
     """Of all cgroups above the process; `max` is no limit."""
-    write_files(
+    write_file_tree(
         tmp_path,
         {"proc/self/cgroup": "0::/job/step", "sys/fs/cgroup/job/step/cpu.max": "max 100000",
          "sys/fs/cgroup/job/cpu.max": "250000 100000", "sys/fs/cgroup/cpu.max": "800000 100000"},
