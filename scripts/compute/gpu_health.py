@@ -465,9 +465,7 @@ def print_gpus(rows: Sequence[Row]) -> None:
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(
-        __doc__, tool="gpu_health", version=__version__, method=METHOD, demo=PROFILES["demo"]
-    )
+    parser = Parser(__doc__, "gpu_health", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     add("files", nargs="*", type=Path, metavar="FILE", help="saved output, one file per node")
     add("--expect", type=positive_int, metavar="N", help="GPUs that each node should have")

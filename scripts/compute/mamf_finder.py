@@ -472,9 +472,7 @@ def draw(rows: Sequence[Row], path: str) -> None:
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(
-        __doc__, tool="mamf_finder", version=__version__, method=METHOD, demo=PROFILES["demo"]
-    )
+    parser = Parser(__doc__, "mamf_finder", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
     for name in "mnk":

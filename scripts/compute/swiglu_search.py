@@ -207,9 +207,7 @@ def print_results(report: Report) -> bool:
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(
-        __doc__, tool="swiglu_search", version=__version__, method=METHOD, demo=PROFILES["demo"]
-    )
+    parser = Parser(__doc__, "swiglu_search", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
     add("--hidden", type=positive_int, default=4096, help="hidden size (default: 4096)")

@@ -413,10 +413,7 @@ def read_folders(options: argparse.Namespace, report: Report) -> bool:
 
 def build_parser() -> Parser:
     """The command line."""
-    demo = PROFILES["demo"]
-    parser = Parser(
-        __doc__, tool="collective_mismatch", version=__version__, method=METHOD, demo=demo
-    )
+    parser = Parser(__doc__, "collective_mismatch", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
     add("task", choices=("play", "read"), help="play faults, or read the dumps of a job")

@@ -438,13 +438,7 @@ def injection(text: str) -> str:
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(
-        __doc__,
-        tool="torch_distributed_check",
-        version=__version__,
-        method=METHOD,
-        demo=PROFILES["demo"],
-    )
+    parser = Parser(__doc__, "torch_distributed_check", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
     add("--memory", type=size, help="memory to fill per rank (default: 1GiB, on a CPU 64MiB)")

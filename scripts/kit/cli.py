@@ -26,11 +26,11 @@ class Parser(argparse.ArgumentParser):
     def __init__(
         self,
         doc: str | None = None,
-        *,
         tool: str = "",
         version: str = "",
         method: int | None = None,
         demo: Sequence[str] | None = None,
+        *,
         json: bool = True,
         **options: Any,
     ) -> None:

@@ -50,10 +50,8 @@ class Notifier:
         Raises UsageError where another process has it open, or it is some other file.
         """
         self.sent, self.problems = [], []
-        with contextlib.ExitStack() as stack:
-            if self.path:
-                stack.enter_context(claim(self.path))
-                self.entries = self._load(self.path)
+        with claim(self.path) if self.path else contextlib.nullcontext():
+            self.entries = self._load(self.path) if self.path else self.entries
             yield
             self._save()
 
@@ -73,22 +71,18 @@ class Notifier:
         self.entries = {key: self.entries[key] for key in sentences}
         self._save()  # before anything that may take long
         for channel in self.channels:
-            told = {
-                key: entry["told"].get(channel.name, "ok") for key, entry in self.entries.items()
-            }
             due = [
                 key
                 for key, entry in self.entries.items()
-                if entry["seen"] == entry["state"] != told[key]
+                if entry["seen"] == entry["state"] != entry["told"].get(channel.name, "ok")
             ]
             if not due:
                 continue
             alerts = [{"about": key, "state": self.entries[key]["state"]} for key in due]
             names = [f"{alert['about']} {alert['state']}" for alert in alerts[:3]]
             more = f" and {len(due) - 3} more" if len(due) > 3 else ""
-            host = socket.gethostname()
             text = "\n".join([f"{self.title}: {sentences[key]}" for key in due])
-            facts = {"tool": self.tool, "host": host, "alerts": alerts}
+            facts = {"tool": self.tool, "host": socket.gethostname(), "alerts": alerts}
             alert = Alert(f"[{self.title}] {', '.join(names)}{more}", text, facts)
             if problem := send_alert(channel, alert):
                 self._complain(f"{problem}; it will be sent at the next look")

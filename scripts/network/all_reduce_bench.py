@@ -378,9 +378,7 @@ def draw(report: Report, path: str) -> None:
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(
-        __doc__, tool="all_reduce_bench", version=__version__, method=METHOD, demo=PROFILES["demo"]
-    )
+    parser = Parser(__doc__, "all_reduce_bench", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
     add("--collective", nargs="+", choices=(*COLLECTIVES, "all"), default=["all_reduce"],

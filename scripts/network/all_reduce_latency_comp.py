@@ -173,8 +173,7 @@ def print_results(report: Report) -> bool:
 
 def build_parser() -> Parser:
     """The command line."""
-    name = "all_reduce_latency_comp"
-    parser = Parser(__doc__, tool=name, version=__version__, method=METHOD, demo=PROFILES["demo"])
+    parser = Parser(__doc__, "all_reduce_latency_comp", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
     add("--payload", type=size, help="bytes in all (default: 4GB, on a CPU 32MB)")

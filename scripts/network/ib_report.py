@@ -387,9 +387,7 @@ def name_port(port: Port) -> str:
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(
-        __doc__, tool="ib_report", version=__version__, method=METHOD, demo=PROFILES["demo"]
-    )
+    parser = Parser(__doc__, "ib_report", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     for program in MARKS:
         option = f"--{program.replace('_', '-')}"

@@ -446,9 +446,7 @@ def fault(text: str) -> tuple[int | Pair, float]:
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(
-        __doc__, tool="node_pairs", version=__version__, method=METHOD, demo=PROFILES["demo"]
-    )
+    parser = Parser(__doc__, "node_pairs", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
     add("--ranks-per-node", type=positive_int, metavar="N",

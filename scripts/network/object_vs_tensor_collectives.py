@@ -176,8 +176,7 @@ def print_results(report: Report) -> bool:
 
 def build_parser() -> Parser:
     """The command line."""
-    name = "object_vs_tensor_collectives"
-    parser = Parser(__doc__, tool=name, version=__version__, method=METHOD, demo=PROFILES["demo"])
+    parser = Parser(__doc__, "object_vs_tensor_collectives", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
     add("--payload", type=size, nargs="+", default=[8, 1024, 65536], metavar="SIZE",
