@@ -38,7 +38,7 @@ def test_values_are_taken(read) -> None:
 @pytest.mark.parametrize(
     ("text", "use", "message"),
     [
-        ("a = ", lambda s: s, r"x\.toml: .*line 1"),
+        ("a = ", lambda s: s, r"x\.toml: Invalid value \(at end of document\)"),
         ("a = 3", lambda s: s.take("a"), "x.toml: a: has to be text in quotes"),
         ('a = "soon"', lambda s: s.parse("a", duration), "x.toml: a: 'soon' is not a duration"),
         ("", lambda s: s.need("a"), "a: missing"),
