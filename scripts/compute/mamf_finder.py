@@ -62,7 +62,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, geometric_mean, median
-from typing import Any, NamedTuple
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, duration, natural_int, positive_float, positive_int, start
@@ -121,44 +121,50 @@ SETTINGS = ("dtype", "num_iterations", "num_warmup_iterations", "fast_accumulati
             "accelerator_warmup_seconds", "peak")  # fmt: skip
 
 Grid = Sequence[Sequence[int]]
-
-
-class Shape(NamedTuple):
-    """An m x k matrix times a k x n matrix."""
-
-    m: int
-    n: int
-    k: int
-
-    def __str__(self) -> str:
-        return f"{self.m}x{self.n}x{self.k}"
+Shape = tuple[int, int, int]
+"""m, n and k of an m x k matrix times a k x n matrix."""
 
 
 def get_shape(row: Row) -> Shape:
     """The shape a row is about."""
-    return Shape(row["m"], row["n"], row["k"])
+    return row["m"], row["n"], row["k"]
 
 
-class Bench(NamedTuple):
-    """A device, and what it takes to measure a shape on it."""
+def name_shape(shape: Shape) -> str:
+    """`4096x4096x8192`."""
+    return "x".join(map(str, shape))
 
-    torch: Any
-    device: Any
-    options: argparse.Namespace
-    stop: Stop
-    watch: Stopwatch
-    flush: Callable[[], None]
-    sampler: ClockSampler | None
-    notes: list[str]
+
+class Bench:
+    """A device, ready to measure shapes. Raises UsageError where it lacks the data type."""
+
+    def __init__(self, torch: Any, device: Any, options: argparse.Namespace, stop: Stop) -> None:
+        check_dtype(torch, device, options.dtype)
+        torch.set_float32_matmul_precision("high" if options.dtype == "tf32" else "highest")
+        torch.manual_seed(0)
+        self.torch, self.device, self.options, self.stop = torch, device, options, stop
+        self.watch, self.flush = Stopwatch(torch, device), make_cache_flush(torch, device)
+        self.notes: list[str] = []
+        if torch.version.hip:
+            tuned = f"PYTORCH_TUNABLEOP_ENABLED={os.environ.get('PYTORCH_TUNABLEOP_ENABLED', '0')}"
+            self.notes.append(f"{tuned}: compare only runs with the same tuning")
+        self.sampler: ClockSampler | None = None
+        try:
+            self.sampler = ClockSampler(*open_nvml(torch, device))
+            self.sampler.start()
+        except LookupError as error:
+            what = "clocks, temperature, power and throttle reasons"
+            self.notes.append(f"{what} were not sampled: {error}")
 
     def build(self, shape: Shape) -> tuple[Any, Any, Any, Callable[[], Any]]:
         """A, the transposed B, and C with random values, and the call that is timed."""
         torch, device, dtype = self.torch, self.device, self.options.dtype
         is_float8 = dtype.startswith("float8")
         kind = getattr(torch, {"tf32": "float32"}.get(dtype, "bfloat16" if is_float8 else dtype))
-        a = torch.randn(shape.m, shape.k, dtype=kind, device=device)
-        b = torch.randn(shape.n, shape.k, dtype=kind, device=device)
-        c = torch.empty(shape.m, shape.n, dtype=kind, device=device)
+        m, n, k = shape
+        a = torch.randn(m, k, dtype=kind, device=device)
+        b = torch.randn(n, k, dtype=kind, device=device)
+        c = torch.empty(m, n, dtype=kind, device=device)
         if not is_float8:
             return a, b, c, functools.partial(torch.mm, a, b.t(), out=c)
         a, b = a.to(getattr(torch, dtype)), b.to(getattr(torch, dtype))
@@ -187,7 +193,7 @@ class Bench(NamedTuple):
             c.uniform_()
             self.flush()
 
-        flops = 2 * shape.m * shape.n * shape.k  # a multiplication and an addition per term
+        flops = 2 * math.prod(shape)  # a multiplication and an addition per term
         warmups, count = options.num_warmup_iterations, options.num_iterations
         if look:
             warmups, count = 1, LOOK - 1
@@ -195,7 +201,7 @@ class Bench(NamedTuple):
         seconds = self.watch.time_each(multiply, count, refresh)
         error = measure_error(a, b, c)
         row: Row = {
-            **shape._asdict(),
+            **dict(zip("mnk", shape, strict=True)),
             "dtype": options.dtype,
             "operations": flops,
             **summarize("seconds", seconds),
@@ -243,7 +249,7 @@ def can_be_best(row: Row) -> bool:
 
 def shuffle_shapes(grid: Grid) -> list[Shape]:
     """All shapes of a grid; a run that is cut short has seen all of it thinly."""
-    shapes = [Shape(*sizes) for sizes in itertools.product(*grid)]
+    shapes = [(m, n, k) for m, n, k in itertools.product(*grid)]
     random.Random(0).shuffle(shapes)
     return shapes
 
@@ -299,28 +305,8 @@ def read_resumed(path: str, label: str, details: Mapping[str, Any]) -> dict[Shap
     return {get_shape(row): row for row in rows}
 
 
-def prepare(options: argparse.Namespace, torch: Any, device: Any, stop: Stop) -> tuple[Grid, Bench]:
-    """The shapes, and the device ready to measure them. Raises UsageError."""
-    grid = [sorted(set(getattr(options, name))) for name in "mnk"]
-    check_dtype(torch, device, options.dtype)
-    torch.set_float32_matmul_precision("high" if options.dtype == "tf32" else "highest")
-    torch.manual_seed(0)
-    notes = []
-    if torch.version.hip:
-        tuned = os.environ.get("PYTORCH_TUNABLEOP_ENABLED", "0")
-        notes.append(f"PYTORCH_TUNABLEOP_ENABLED={tuned}: compare only runs with the same tuning")
-    watch, sampler = Stopwatch(torch, device), None
-    try:
-        sampler = ClockSampler(*open_nvml(torch, device))
-        sampler.start()
-    except LookupError as error:
-        notes.append(f"clocks, temperature, power and throttle reasons were not sampled: {error}")
-    flush = make_cache_flush(torch, device)
-    return grid, Bench(torch, device, options, stop, watch, flush, sampler, notes)
-
-
-def measure_grid(grid: Grid, bench: Bench, label: str, report: Report | None) -> dict[str, Any]:
-    """Measure the shapes on one device; a report is saved from time to time."""
+def measure_grid(grid: Grid, bench: Bench, label: str, report: Report) -> dict[str, Any]:
+    """Measure the shapes on one device, and save the report from time to time."""
     options, notes, total = bench.options, bench.notes, math.prod(map(len, grid))
     kind = "adaptive" if options.budget and total >= ADAPTIVE_FROM else "exhaustive"
     details: dict[str, Any] = {
@@ -333,7 +319,7 @@ def measure_grid(grid: Grid, bench: Bench, label: str, report: Report | None) ->
         rows = read_resumed(options.resume, label, details)
         notes.append(f"{len(rows)} shapes of {label} come from --resume")
     skipped: list[Shape] = []
-    progress = Progress(total, "shapes", quiet=report is None)
+    progress = Progress(total, "shapes", quiet=bench.stop.quiet)
 
     def measure(shape: Shape, look: bool = False) -> Row | None:
         known = rows.get(shape)
@@ -348,15 +334,16 @@ def measure_grid(grid: Grid, bench: Bench, label: str, report: Report | None) ->
             skipped.append(shape)
             return None
         rows[shape] = row
-        progress.show(len(rows), f"{shape}: {row['flops_per_second_median'] / 1e12:.4g} TFLOPS")
-        if report:
-            report.rows, report.details = list(rows.values()), report.details | details
-            report.save(force=False)
+        rate = row["flops_per_second_median"] / 1e12
+        progress.show(len(rows), f"{name_shape(shape)}: {rate:.4g} TFLOPS")
+        report.rows, report.details = list(rows.values()), report.details | details
+        report.save(force=False)
         return row
 
     failure = ended = None
     try:
-        bench.warm_up(Shape(*(max((s for s in g if s <= 8192), default=g[0]) for g in grid)))
+        m, n, k = (max((s for s in sizes if s <= 8192), default=sizes[0]) for sizes in grid)
+        bench.warm_up((m, n, k))
         if kind == "adaptive":
             until = (time.monotonic() + bench.stop.deadline) / 2
             search(measure, grid, options.num_warmup_iterations + options.num_iterations, until)
@@ -435,7 +422,7 @@ def print_results(report: Report) -> None:
         column = f"flops_per_second_{name}"
         best = max(filter(can_be_best, rows), key=operator.itemgetter(column), default=None)
         if best:
-            where = f"{get_shape(best)} on {best['device']}"
+            where = f"{name_shape(get_shape(best))} on {best['device']}"
             cells.append((f"best {name}", scaled(best, column, factor), where, best[column]))
     rates = [r["flops_per_second_median"] for r in rows if r["verdict"] not in IMPOSSIBLE]
     for name, mean in (("arithmetic", fmean), ("geometric", geometric_mean)) if rates else ():
@@ -448,7 +435,7 @@ def print_results(report: Report) -> None:
     for row in sorted(rows, key=lambda r: (r["stopped_early"], -r["flops_per_second_median"])):
         rate = scaled(row, "flops_per_second_median", factor)
         spread = None if row["spread"] is None else f"{100 * row['spread']:.1f}"
-        cells.append((get_shape(row), row["device"], rate, spread, row["verdict"]))
+        cells.append((name_shape(get_shape(row)), row["device"], rate, spread, row["verdict"]))
     headings = ("shape MxNxK", "device", f"median, {unit}", "IQR %", "verdict")
     print("\n" + format_table(headings, cells[:PRINTED_ROWS]))
 
@@ -526,9 +513,10 @@ def main(arguments: list[str] | None = None) -> int:
     # Ranks talk over gloo. They start together, to share power and cooling as in a real job.
     job = join_ranks(torch, place, "cpu", JOB_SECONDS) if place else None
     device = choose_device(torch, options.device, place.local_rank if place else 0)
-    grid, bench = prepare(options, torch, device, stop)
+    grid = [sorted(set(getattr(options, name))) for name in "mnk"]
+    bench = Bench(torch, device, options, stop)
     label = f"rank {rank}, cpu" if job and device.type == "cpu" else str(device)
-    result = measure_grid(grid, bench, label, None if rank else report)
+    result = measure_grid(grid, bench, label, report)
     results = gather(job, result) if job else [result]
     if job:
         leave_ranks(job)

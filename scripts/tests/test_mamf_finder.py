@@ -191,7 +191,7 @@ def replay(module: Any, table: Landscape, grid: Any, seed: int) -> tuple[Any, fl
         if not look:
             full[shape] = rate
         row = {"seconds_median": seconds, "flops_per_second_median": rate, "verdict": "ok"}
-        return {**shape._asdict(), **row}
+        return {**dict(zip("mnk", shape, strict=True)), **row}
 
     module.search(measure, grid, WARMUPS + ITERATIONS, math.inf)
     return max(full, key=lambda shape: full[shape]), sum(spent)
