@@ -310,7 +310,7 @@ def test_an_epub_has_the_notes_below_its_tables(fill_book: Filler, run_bindery: 
         "reported, unconfirmed (2026-11): example.com [3]."
     ) in text
     assert 'href="ch003.xhtml#how-these-numbers-were-made--r2"' in pages[1]
-    assert '<span class="origin">[<a href="#chips--origins.1.3">3</a>]' in pages[1]
+    assert '<span class="origin">[<a href="#chips--origins.1.4">4</a>]</span>' in pages[1]
     assert "<details" not in pages[1]
     assert "data-number" not in pages[1]
     assert TITLE in pages[2]
