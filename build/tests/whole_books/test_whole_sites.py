@@ -97,7 +97,7 @@ READ = """() => {
     const copy = document.body.cloneNode(true);
     for (const sort of copy.querySelectorAll("button.sort")) sort.replaceWith(...sort.childNodes);
     for (const made of copy.querySelectorAll(`.table-tools, button, dialog, [role=tooltip],
-        [role=status], .fault, script, noscript, a.here, sup.origin, output, code.command, p.link,
+        [role=status], .fault, script, noscript, a.here, output, code.command, p.link,
         .yours select, svg.strip`)) made.remove();
     const read = (e) => e.textContent.replace(/\\s+/g, " ").trim();
     return {
