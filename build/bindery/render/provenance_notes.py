@@ -246,17 +246,16 @@ class _NoteWriter:
         """A line or two: the runs, then the published sources by class and host."""
         labels = self._label(note)
         runs: dict[str, list[str]] = {}
-        cited: dict[str, list[tuple[Citation, str]]] = {}
+        cited: dict[tuple[int, bool], list[tuple[Citation, str]]] = {}
         for origin, number in note.origins.items():
             if isinstance(origin, str):
                 link = self._link_record(origin, self._id(f"{note.slug}.{number}"))
                 runs.setdefault(self._describe_run(origin), []).append(link)
             else:
-                unconfirmed = ", <b>unconfirmed</b>" if origin.unconfirmed else ""
-                said = f"{escape_text(origin.number_class)}{unconfirmed}"
-                cited.setdefault(said, []).append((origin, labels[number]))
+                key = (list(CLASSES).index(origin.number_class), origin.unconfirmed)
+                cited.setdefault(key, []).append((origin, labels[number]))
         parts = [f"{said}: {', '.join(links)}" for said, links in runs.items()]
-        parts += (self._cite(note, said, entries) for said, entries in cited.items())
+        parts += (self._cite(note, entries) for _, entries in sorted(cited.items()))
         if DERIVED in note.classes:
             parts.append("the rest is derived from these")
         return f'<div class="origins">\n<p><b>Sources:</b> {"; ".join(parts)}.</p>\n</div>\n'
@@ -271,7 +270,7 @@ class _NoteWriter:
             said += ", <b>failed</b>"
         return f"{said}, {_STALE}" if name in self.evidence.stale else said
 
-    def _cite(self, note: _Note, said: str, entries: Sequence[tuple[Citation, str]]) -> str:
+    def _cite(self, note: _Note, entries: Sequence[tuple[Citation, str]]) -> str:
         """The published sources of one class: each host once, with a number that links to each of
         its pages."""
         months = sorted(citation.date[:7] for citation, _ in entries)
@@ -287,7 +286,9 @@ class _NoteWriter:
             link = f'<{tag} id="{identifier}"{href}>[{label}]</{tag}>'
             hosts.setdefault(escape_text(host), []).append(link)
         listed = ", ".join(f"{host} {' '.join(links)}" for host, links in hosts.items())
-        return f"{said} ({dated}): {listed}"
+        citation, _ = entries[0]
+        unconfirmed = ", <b>unconfirmed</b>" if citation.unconfirmed else ""
+        return f"{citation.number_class}{unconfirmed} ({dated}): {listed}"
 
     # --- on the site ---
 
