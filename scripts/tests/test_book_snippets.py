@@ -37,6 +37,7 @@ SCRIPTS = ROOT / "scripts"
 NEEDS_GPU = {
     ("inference", "llm = LLM("): "vLLM",
     ("network/debug", "options = dist.ProcessGroupNCCL.Options()"): "NCCL",
+    ("training/model-parallelism", 'mesh = init_device_mesh("cuda", (8,))'): "context parallelism",
     ("training/number-formats", "layer = te.Linear("): "Transformer Engine",
 }
 """Compiled and not run: chapter and beginning of the snippet -> what it drives."""
