@@ -892,6 +892,14 @@ def test_logits_are_clipped_to_tau(page: Page) -> None:
     torch.testing.assert_close(find_largest(), largest.clamp(max=100.0))
 
 
+@snippet("training/instabilities", "skip = range(")
+def test_batches_are_drawn_and_dropped(page: Page) -> None:
+    seen: list[int] = []
+    batches = iter(range(41_098, 41_402))
+    page.run("skip = range(", start=41_098, total=41_402, batches=batches, train=seen.append)
+    assert seen == [41_098, 41_099, 41_400, 41_401]
+
+
 @snippet("training/instabilities", "def step_or_skip(")
 def test_large_gradients_are_skipped(page: Page) -> None:
     import torch
