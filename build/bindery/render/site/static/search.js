@@ -148,11 +148,11 @@
   function findPages(typed) {
     const pages = new Map();
     const words = new Set(readQuery(typed).flatMap((forms) => [...forms.keys()]));
-    for (const { section } of findSections(typed)) {
+    for (const { section, score } of findSections(typed)) {
       if (!pages.has(section.page) && pages.size === MOST_PAGES) continue;
-      if (!pages.has(section.page)) pages.set(section.page, { title: section.page.title, sections: [] });
+      if (!pages.has(section.page)) pages.set(section.page, { title: section.page.title, best: score, sections: [] });
       const page = pages.get(section.page);
-      if (page.sections.length === MOST_SECTIONS) continue;
+      if (page.sections.length === MOST_SECTIONS || score < page.best / 3) continue;
       const anchor = section.slug ? `#${encodeURIComponent(section.slug)}` : "";
       page.sections.push({
         title: section.heading || section.page.title,
