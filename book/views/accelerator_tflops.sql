@@ -6,7 +6,7 @@
 -- column tf32: TF32 [TFLOPS] .0
 -- column int8: INT8 [TOPS] .0
 -- column sources: Sources
--- note: Dense. A dash: not supported or not published. FP16 equals BF16 on NVIDIA, AMD and Trainium. Gaudi 3 does 459 TFLOPS in FP16, and TPUs publish none.
+-- note: Dense. A dash: not supported or not published. FP16 equals BF16 on NVIDIA, AMD and Trainium. Gaudi 3: 459 TFLOPS. TPUs: none published.
 -- note: Announced parts are projections. MI455X's FP8 and FP4 figures are a rack's divided by 72, RTX PRO 6000's are half of NVIDIA's sparse figures. A data type after the sources marks an unconfirmed figure.
 WITH cited AS (
     SELECT accelerator, source,
