@@ -101,24 +101,20 @@ class Steps(threading.Thread):
     def __init__(self, options: argparse.Namespace, place: Place, store: Any) -> None:
         super().__init__(daemon=True)
         self.options, self.place, self.store = options, place, store
-        self.beat = 0
-        self.done: dict[str, float] = {}
-        self.entered: str | None = None
-        self.trouble: str | None = None
-        self.facts: dict[str, Any] = {}
+        self.state: dict[str, Any] = {
+            "done": {}, "entered": None, "trouble": None, "facts": {}, "beat": 0,
+            "host": socket.gethostname(), "pid": os.getpid(),
+        }  # fmt: skip
 
     def publish(self, store: Any) -> None:
         """Write into the store: seconds of the steps done, the collective that this rank has
         entered, what went wrong, its device and versions, and a heartbeat."""
-        self.beat += 1
-        names = ("done", "entered", "trouble", "facts", "beat")
-        state = {name: getattr(self, name) for name in names}
-        state |= {"host": socket.gethostname(), "pid": os.getpid()}
-        store.set(f"state/{self.place.rank}", json.dumps(state))
+        self.state["beat"] += 1
+        store.set(f"state/{self.place.rank}", json.dumps(self.state))
 
     def enter(self, collective: str) -> None:
         """Note that this rank is in a collective, where it waits for the others."""
-        self.entered = collective
+        self.state["entered"] = collective
         self.publish(self.store)
 
     def run(self) -> None:
@@ -130,10 +126,10 @@ class Steps(threading.Thread):
                 self.inject(step)
                 do()
             except Exception as error:
-                self.trouble = f"{step}: {first_line(error)}"
+                self.state["trouble"] = f"{step}: {first_line(error)}"
                 return
-            self.entered = None
-            self.done[step] = time.monotonic() - began
+            self.state["entered"] = None
+            self.state["done"][step] = time.monotonic() - began
             self.publish(self.store)
 
     def inject(self, step: str) -> None:
@@ -159,7 +155,7 @@ class Steps(threading.Thread):
         block += 1
         if int((block != 8).sum()):
             raise RuntimeError(f"{format_bytes(used)} of memory do not keep what is written")
-        self.facts = read_facts(torch, self.device, self.backend)
+        self.state["facts"] = read_facts(torch, self.device, self.backend)
 
     def make_group(self) -> None:
         distributed = self.torch.distributed
@@ -309,10 +305,8 @@ def find_problems(
         what = "is gone: dead, stopped or cut off" if is_gone else "hangs"
         after = [*state["done"], "its start"][len(state["done"]) - 1]
         problems.append(f"rank {rank} on {state['host']} {what}, after {after}")
-        command = (
-            "dmesg -T | tail -n 40" if is_gone else f"py-spy dump --native --pid {state['pid']}"
-        )
-        advice.append(f"ssh {state['host']} '{command}'")
+        look = "dmesg -T | tail -n 40" if is_gone else f"py-spy dump --native --pid {state['pid']}"
+        advice.append(f"ssh {state['host']} '{look}'")
     if not problems:  # otherwise the errors follow from a rank that is not there
         texts = {rank: states[rank]["trouble"] for rank in found.get("failed", [])}
         for text in dict.fromkeys(texts.values()):
@@ -344,6 +338,7 @@ def print_results(link: Link, report: Report, options: argparse.Namespace) -> bo
     seen = {rank: state["host"].split(".")[0] for rank, state in sorted(states.items())}
     hosts = list(dict.fromkeys([*expected, *seen.values()]))
     found: dict[str, list[int]] = {}
+    far: list[int] = []
     for rank in range(link.place.size):
         state = states.get(rank, {"done": {}, "facts": {}})
         verdict = link.name_verdict(rank)
@@ -354,6 +349,9 @@ def print_results(link: Link, report: Report, options: argparse.Namespace) -> bo
         row |= {"reached": next(reversed(state["done"]), None), "verdict": verdict}
         row |= {f"{step}_seconds": state["done"].get(step) for step in STEPS}
         report.rows.append(row)
+        numa = row["device_numa_node"]
+        if numa is not None and str(numa) not in row["numa_nodes"].split(","):
+            far.append(rank)
     shown = [row for row in report.rows if row["verdict"] != "ok"] or report.rows
     cells = [
         (row["rank"], seen.get(row["rank"]), row["device_model"],
@@ -362,12 +360,6 @@ def print_results(link: Link, report: Report, options: argparse.Namespace) -> bo
     ]  # fmt: skip
     headings = ("rank", "node", "device", "free memory", "reached", "verdict")
     print(format_table(headings, cells), flush=True)
-    far = [
-        row["rank"]
-        for row in report.rows
-        if row["device_numa_node"] is not None
-        and str(row["device_numa_node"]) not in row["numa_nodes"].split(",")
-    ]
     if far:
         report.note(f"{name_ranks(far)}: not bound to the NUMA node of the device (numa_bind.py)")
     missing = [name for name in expected if name not in seen.values()]
