@@ -342,20 +342,15 @@ def print_results(report: Report) -> bool:
     for fit in report.details.get("fits", []):
         rate = fit["busbw_bytes_per_second"]
         bandwidth = f"{earned(rate / 1e9)} GB/s" if rate else "no measurable bandwidth"
-        print(
-            f"\n{fit['collective']}, {fit['mode']}: latency "
-            f"{format_seconds(fit['latency_seconds'])}, then {bandwidth}"
-        )
+        latency = format_seconds(fit["latency_seconds"])
+        print(f"\n{fit['collective']}, {fit['mode']}: latency {latency}, then {bandwidth}")
     wrong = [row for row in rows if row["wrong_elements"]]
     if wrong:
         places = ", ".join(f"{r['collective']} {format_bytes(r['size_bytes'])}" for r in wrong)
         report.note(f"WRONG ANSWERS ({places}): suspect the network, device, driver or library")
     above = sum(row["above_peak"] for row in rows)
     if above:
-        report.note(
-            f"{above} rows are above --peak: is it GB/s in one direction of the slowest link? "
-            "Only in-network reduction (SHARP) can exceed it"
-        )
+        report.note(f"{above} rows are above --peak: is it GB/s in one direction, without SHARP?")
     return not wrong and not above
 
 

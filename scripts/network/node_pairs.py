@@ -259,11 +259,8 @@ def finish(report: Report, nodes: int, options: argparse.Namespace, hosts: dict[
         report.note(f"{len(times)} of {whole} links were measured: a slow one among the others is "
                     "not found")  # fmt: skip
     if judgement.limit > max(2, options.slower):
-        report.note(
-            f"the same pair differs by a factor of up to {judgement.limit:.1f} from repeat to "
-            "repeat, and what is less slow than that is not found: use a larger --size or more "
-            "--num-iterations, with nothing else running"
-        )
+        spread = f"repeats of a pair differ by up to {judgement.limit:.1f} times"
+        report.note(f"{spread}; what is less slow is not found: larger --size or --num-iterations")
     if options.plot and times:
         draw(times, nodes, options.plot)
     return not found and not failures
