@@ -118,22 +118,6 @@ class PlainUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it asks for {module}.{name}")
 
 
-def read_dump(data: bytes) -> dict[str, tuple[tuple[int, ...], dict[int, Call]]]:
-    """Members and calls by number of each group in a dump."""
-    document = PlainUnpickler(io.BytesIO(data)).load()
-    config = document["pg_config"]
-    groups: dict[str, tuple[tuple[int, ...], dict[int, Call]]] = {}
-    for entry in document["entries"]:
-        if not entry["is_p2p"]:
-            number, description = map(str, entry["process_group"])
-            name = description if description == "default_pg" else f"group {number}"
-            members = json.loads(config[number]["ranks"]) if number in config else ()
-            calls = groups.setdefault(name, (tuple(members), {}))[1]
-            # Coalesced operations share a number: the first one counts.
-            calls.setdefault(int(entry["collective_seq_id"]), read_call(entry))
-    return groups
-
-
 def read_call(entry: dict[str, Any]) -> Call:
     """An entry of a dump."""
     inputs, outputs = (
@@ -156,21 +140,24 @@ def read_call(entry: dict[str, Any]) -> Call:
 
 def read_groups(dumps: Mapping[int, bytes]) -> list[Group]:
     """All groups of one job, from the dump of each rank. Raises UsageError."""
-    read = {}
+    groups: dict[tuple[str, tuple[int, ...]], Group] = {}
     for rank, data in sorted(dumps.items()):
         try:
-            read[rank] = read_dump(data)
+            document = PlainUnpickler(io.BytesIO(data)).load()
+            config = document["pg_config"]
+            for entry in (entry for entry in document["entries"] if not entry["is_p2p"]):
+                number, description = map(str, entry["process_group"])
+                name = description if description == "default_pg" else f"group {number}"
+                members = tuple(json.loads(config[number]["ranks"]) if number in config else ())
+                # A member with a dump and no call of this group has called nothing.
+                empty: dict[int, dict[int, Call]] = {one: {} for one in members if one in dumps}
+                group = groups.setdefault((name, members), Group(name, members, empty))
+                # Coalesced operations share a number: the first one counts.
+                calls = group.calls.setdefault(rank, {})
+                calls.setdefault(int(entry["collective_seq_id"]), read_call(entry))
         except (pickle.UnpicklingError, ValueError, EOFError, LookupError, TypeError) as error:
             words = f"the file of rank {rank} is not a whole flight recorder dump"
             raise UsageError(f"{words}: {error}") from error
-    groups: dict[tuple[str, tuple[int, ...]], Group] = {}
-    for rank, dump in read.items():
-        for name, (members, calls) in dump.items():
-            members = members or tuple(r for r, other in read.items() if name in other)
-            # A member with a dump and no call of this group has called nothing.
-            empty: dict[int, dict[int, Call]] = {one: {} for one in members if one in read}
-            group = groups.setdefault((name, members), Group(name, members, empty))
-            group.calls[rank] = calls
     return list(groups.values())
 
 
