@@ -72,7 +72,8 @@ UNITS = {
     "algbw_bytes_per_second": "B/s",
     "busbw_bytes_per_second": "B/s",
 }
-COLLECTIVES = ("all_reduce", *PARTIAL, "broadcast", "reduce", "sendrecv")
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter",
+               "broadcast", "reduce", "sendrecv")  # fmt: skip
 BY_NAME = {name.replace("_", ""): name for name in COLLECTIVES} | {"bcast": "broadcast"}
 """Names without case and underscores, as programs write them, and as torch does."""
 ALGORITHM = re.compile(
