@@ -332,20 +332,18 @@ def take_stacks(ranks: Sequence[Row], seconds: float, file: str | None = None) -
     deadline = time.monotonic() + seconds
 
     def take(one: Row) -> Row:
-        try:
-            threads = ask_py_spy(one["pid"], max(1.0, deadline - time.monotonic()))
-            return {**DUMP_KIND, **one, "error": None, "threads": threads}
-        except OSError as error:
-            reasons = [str(error)]
-        try:
-            threads = ask_faulthandler(one, file) if file else []
-        except OSError as error:
-            threads = []
-            reasons.append(str(error))
+        reasons = []
+        ways = [lambda: ask_py_spy(one["pid"], max(1.0, deadline - time.monotonic()))]
+        if file:
+            ways.append(lambda: ask_faulthandler(one, file))
+        for ask in ways:
+            try:
+                return {**DUMP_KIND, **one, "error": None, "threads": ask()}
+            except OSError as error:
+                reasons.append(str(error))
         stat = read_stat(one["pid"])
         state = STATES.get(stat.state, f"it is in state {stat.state}") if stat else "it is gone"
-        error_text = None if threads else "; ".join([state, *reasons])
-        return {**DUMP_KIND, **one, "error": error_text, "threads": threads}
+        return {**DUMP_KIND, **one, "error": "; ".join([state, *reasons]), "threads": []}
 
     with ThreadPoolExecutor(min(32, max(1, len(ranks)))) as pool:
         return list(pool.map(take, ranks))
