@@ -538,17 +538,23 @@ def test_reduce_scatter_and_all_gather_are_an_all_reduce(page: Page) -> None:
 # --- orchestration and testing ---
 
 
-@snippet("orchestration/slurm", "stop = torch.zeros(1)")
-def test_warning_saves_and_stops(page: Page, one_rank: None) -> None:
+@snippet("orchestration/slurm", 'leave = Path("switches"')
+def test_warning_saves_and_stops(
+    page: Page, one_rank: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "87")
+    switches = page.folder / "switches"
+    switches.mkdir()
+    (switches / "leave-86").touch()
     done: list[str] = []
 
     def train_step(batch: int) -> None:
         done.append(f"step {batch}")
         if batch == 2:
-            os.kill(os.getpid(), signal.SIGUSR1)
+            (switches / "leave-87").touch()
 
     page.run(
-        "stop = torch.zeros(1)",
+        'leave = Path("switches"',
         device="cpu",
         loader=range(9),
         train_step=train_step,
