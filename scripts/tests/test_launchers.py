@@ -491,9 +491,7 @@ def test_a_task_passes_termination_on(
 
 @pytest.mark.nightly
 @pytest.mark.torch
-def test_lightning_hears_its_warning_once(
-    login: Login, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lightning_hears_its_warning_once(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
     """SIGUSR2, as --signal=USR2@120 sends it, is SIGUSR1 for the rank."""
     monkeypatch.setenv("LISTENS", "1")
     number = start_warned(login, "lightning")
