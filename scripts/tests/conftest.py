@@ -83,8 +83,8 @@ def load_tool() -> Callable[[str], ModuleType]:
 
 
 @pytest.fixture(scope="module")
-def module(request: pytest.FixtureRequest, load_tool: Callable[[str], ModuleType]) -> Any:
-    """The tool that a file of tests names as TOOL, as a module."""
+def module(request: pytest.FixtureRequest, load_tool: Callable[[str], ModuleType]) -> ModuleType:
+    """The tool that the test file names in TOOL, as a module."""
     return load_tool(request.module.TOOL)
 
 
