@@ -165,6 +165,14 @@ _MARKED = frozenset(
     ("link_open", "image", "html_inline", "code_inline", "math_inline", "math_inline_double")
 )
 
+_FIRST = {
+    "link": "[",
+    "gfm_autolink_www": "w",
+    "gfm_autolink_protocol": ":",
+    "gfm_autolink_email": "@",
+}
+"""The characters with which rules begin that are asked at each place where any may."""
+
 
 def _wrap_inline_rule(
     parser: MarkdownIt, name: str, mark: Callable[[StateInline, int, int], None]
@@ -176,6 +184,8 @@ def _wrap_inline_rule(
 
     def marked(state: StateInline, silent: bool) -> bool:
         start = state.pos
+        if state.src[start] != _FIRST.get(name, state.src[start]):
+            return False
         if is_address and (silent or not _may_be_address(state)):
             return False
         tokens = state.tokens
