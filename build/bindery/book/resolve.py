@@ -94,7 +94,6 @@ class _Resolver:
         self.schemes = schemes
         self.listed = listed
         self.read = {chapter.path: chapter for chapter in book.chapters}
-        """Chapters, and other Markdown whose anchors were asked for."""
         self.paths = dict.fromkeys(listed or self.read)
         """Those of the chapters, in reading order."""
         self.slugs: dict[str, Mapping[str, None]] = {}
@@ -236,11 +235,6 @@ class _Resolver:
         if path in self.listed:
             return self.listed[path]
         return Unparsed(path, "\n".join(self.tree.read_lines(path)))
-
-    def _read_chapter(self, path: str) -> Chapter:
-        if path not in self.read:
-            self.read[path] = self._find_text(path).parse()
-        return self.read[path]
 
     def _list_slugs(self, path: str) -> Mapping[str, None]:
         if path not in self.slugs:

@@ -104,17 +104,10 @@ def test_other_chapters_keep_what_is_accepted(run_bindery: Runner, make_book: Bo
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("<<<<<<< ours", "it is not a JSON object"),
-        ("[1]", "it is not a JSON object"),
-        ("[" * 100_000, "it is not a JSON object"),
-        ('{"path": "a.md", "rule": "x", "text": ""}', "'count' is missing"),
-        ('{"path": "a.md", "rule": "x", "text": "", "count": 1, "line": 3}', "no key 'line'"),
-        ('{"path": 1, "rule": "x", "text": "", "count": 1}', "'path' is not a text"),
-        ('{"path": "a.md", "rule": "x", "text": "", "count": 0}', "'count' is not a number from 1"),
-        (
-            '{"path": "a.md", "rule": "x", "text": "", "count": true}',
-            "'count' is not a number from 1",
-        ),
+        ("<<<<<<< ours", "not an accepted finding"),
+        ("[" * 100_000, "not an accepted finding"),
+        ('{"path": "a.md", "rule": "x", "text": ""}', "not an accepted finding"),
+        ('{"path": "a.md", "rule": "x", "text": "", "count": 0}', "not an accepted finding"),
         ('{"path": "b.md", "rule": "x", "text": "", "count": 2}', "accepted twice, here and in"),
     ],
 )
