@@ -1,281 +1,333 @@
-"""Defects, planted at random right places into copies of a real book.
+"""Defects, planted at random places into copies of real books, and decoys: the same text where it
+is right, or where it is not text of the book.
 
-A plant knows which rule has to find it, and where; a decoy is the same text where it is right, or
-where it is no text of the book. Pieces of sentences come from `plants`, sums and tables from
-`untruths`; to have another kind of lines or of files planted, add an entry to `BLOCKS` or `FILES`.
+What is planted is a template. `{w}` and `{v}` are made-up words, `{page}`, `{image}` and the other
+fields come from `find_fields`. To have another kind planted, add an entry to a table.
 """
 
 from __future__ import annotations
 
 import posixpath
 import random
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bindery.book.load import is_left_out
 from bindery.check.inspect import Inspection
-from bindery.core.model import Chapter, Finding
-from plants import KINDS, Ground, Phrase, make_right_image, make_right_link, write_image, write_link
-from untruths import TRUTHS, UNTRUTHS, Claim
-
-SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"><path d="M0 0h8v8z"/></svg>\n'
+from bindery.core.model import Chapter, ToFile
 
 
 @dataclass(frozen=True)
-class Expected:
-    """The finding of a plant. `row` is counted within what is planted until it is in place."""
+class Plant:
+    """Text with a defect, and what has to be found in it."""
 
-    rule: str
-    row: int
+    text: str
+    rule: str = ""
     typed: str = ""
-    """What the finding has to stand under, as far as it goes on one line."""
+    """What the finding has to be under, as far as it goes on one line."""
     answer: str = ""
     """What the advice has to name."""
+    behind: str = ""
+    """Lines that have to be below."""
     kind: str = ""
     path: str = ""
 
+    @property
+    def line(self) -> str:
+        """The line in which it has to be found."""
+        at = self.text.rindex(self.typed)
+        return self.text[self.text.rfind("\n", 0, at) + 1 :].partition("\n")[0]
 
-@dataclass(frozen=True)
-class Block:
-    """Lines to plant between two paragraphs, and what has to be found in them."""
-
-    lines: tuple[str, ...]
-    expected: tuple[Expected, ...] = ()
-
-
-# --- places for a phrase ---------------------------------------------------------------------
-
-
-def _wrap(ground: Ground, phrase: Phrase) -> tuple[list[str], int]:
-    """The phrase in a construct of Markdown, and the row where it begins."""
-    word, t = ground.word(), phrase.text
-    if "\n" in t:
-        return [*f"Here is {t} there.".split("\n")], 0
-    raw: list[tuple[list[str], int]] = []
-    if phrase.is_html:
-        raw = [
-            (["<p>", f"  Here is {t}", "</p>"], 1),
-            (["<dl><dt>One</dt>", f"<dd>{t}</dd></dl>"], 1),
-            (["<table>", "<tr><td>", t, "</td></tr>", "</table>"], 2),
-        ]
-    wrappers: list[tuple[list[str], int]] = [
-        ([f"Here is {t} there."], 0),
-        (["Some words,", f"  then {t} there,", "then more."], 1),
-        ([f"A {word}, **in bold {t}**, *and more*."], 0),
-        (["- one", f"- two {t}", "- three"], 1),
-        (["1. one", "   - two", "", f"     three {t}", "2. four"], 3),
-        (["- [ ] one", f"- [x] two {t}"], 1),
-        (["| a | b |", "|---|:-:|", f"| `x\\|y` \\| {t} | {word} |"], 2),
-        (["a | b", "--- | ---", f"{word} | see {t}"], 2),
-        (["> one", f"> two {t}"], 1),
-        (["> - one", f">   - two {t}", ">", "> three"], 1),
-        (["> [!NOTE]", f"> Here is {t}."], 1),
-        ([f"### A {word} with {t} in it"], 0),
-        ([f"A {word} with {t}", "==="], 0),
-        ([f"Is this so, {t}? (And {word}.)"], 0),
-        ([f"Words[^{word}].", "", f"[^{word}]: A note with {t} in it."], 2),
-        ([f"Words[^{word}].", "", f"[^{word}]: A note.", "", f"    With {t} in it."], 4),
-        (["<div>", "", f"Words and {t} there.", "", "</div>"], 2),
-        (["<details><summary>More</summary>", "", f"Words, {t}.", "", "</details>"], 2),
-        ([f"Words, `code`, ``co`de``, \\[escaped\\](x y), {t} &amp; <b>more</b>."], 0),
-    ]
-    return ground.rng.choice(raw + wrappers if not raw else [*raw * 3, *wrappers])
-
-
-def _make_block(ground: Ground, phrase: Phrase, kind: str = "") -> Block:
-    lines, row = _wrap(ground, phrase)
-    expected: tuple[Expected, ...] = ()
-    if phrase.rule:
-        row += phrase.row
-        expected = (Expected(phrase.rule, row, phrase.typed, phrase.answer, kind),)
-    return Block((*lines, "", *phrase.behind), expected)
-
-
-# --- blocks that are wrong by themselves -----------------------------------------------------
-
-
-def _unused_definition(ground: Ground) -> Block:
-    word, path = ground.word(), ground.lead(ground.pick().path)
-    lines = ground.rng.choice(
-        (
-            (f"[{word}]: {path}",),
-            (f"> [{word}]: <{path}>",),
-            ("- words", "", f"  [{word}]: {path} 'a title'"),
+    def fill(self, fields: Mapping[str, str]) -> Plant:
+        return replace(
+            self,
+            text=self.text.format_map(fields),
+            typed=self.typed.format_map(fields),
+            answer=self.answer.format_map(fields),
+            behind=self.behind.format_map(fields),
         )
-    )
-    return Block(lines, (Expected("unused-reference", len(lines) - 1, f"[{word}]"),))
 
 
-def _dead_unused_definition(ground: Ground) -> Block:
-    word = ground.word()
-    gone = Expected("dead-link", 0, f"{word}.md")
-    return Block((f"[{word}]: {word}.md",), (gone, Expected("unused-reference", 0, f"[{word}]")))
-
-
-def _unused_footnote(ground: Ground) -> Block:
-    word = ground.word()
-    return Block(
-        (f"[^{word}]: A note.", "", "    And more of it."),
-        (Expected("unused-reference", 0, f"[^{word}]"),),
-    )
-
-
-def _repeated_definition(ground: Ground) -> Block:
-    word, path = ground.word(), ground.lead(ground.pick().path)
-    return Block(
-        (f"See [{word}].", "", f"[{word}]: {path}", f"[{word.upper()}]: https://example.org/"),
-        (Expected("repeated-reference", 3, f"[{word.upper()}]"),),
-    )
-
-
-def _definition_that_stands_twice(ground: Ground) -> Block:
-    word, path = ground.word(), ground.lead(ground.pick().path)
-    return Block(
-        (f"See [{word}].", "", f"[{word}]: {path}", "", f"> [{word}]: {path}"),
-        (Expected("unused-reference", 4, f"[{word}]"),),
-    )
-
-
-def _repeated_footnote(ground: Ground) -> Block:
-    word = ground.word()
-    return Block(
-        (f"Words[^{word}].", "", f"[^{word}]: One.", "", f"[^{word}]: Two."),
-        (Expected("repeated-reference", 4, f"[^{word}]"),),
-    )
-
-
-def _definition_in_a_paragraph(ground: Ground) -> Block:
-    word = ground.word()
-    return Block(
-        (f"See [the {word}][{word}].", f"[{word}]: https://example.org/"),
-        (Expected("undefined-reference", 0, f"[the {word}][{word}]", "line"),),
-    )
-
-
-def _anchor_of_a_heading(ground: Ground) -> Block:
-    word = ground.word()
-    return Block(
-        (f"## The {word}", "", f'<a id="the-{word}"></a>', "", "Words."),
-        (Expected("duplicate-anchor", 2, f'<a id="the-{word}">'),),
-    )
-
-
-def _anchor_that_stands_twice(ground: Ground) -> Block:
-    word = ground.word()
-    return Block(
-        (f'Words <a name="{word}"></a>.', "", f"- more <a id='{word}'></a>"),
-        (Expected("duplicate-anchor", 2, f"<a id='{word}'>"),),
-    )
-
-
-def _heading_whose_number_is_taken(ground: Ground) -> Block:
-    word = ground.word()
-    return Block(
-        (f"## A {word}", "", f"## A {word}", "", f"## A {word} 1"),
-        (Expected("duplicate-anchor", 4, f"## A {word} 1"),),
-    )
-
-
-def _make_claim(make: Callable[[Ground], Claim]) -> Callable[[Ground], Block]:
-    def plant_claim(ground: Ground) -> Block:
-        claim = make(ground)
-        expected = (Expected(claim.rule, claim.row, claim.typed, claim.answer),)
-        return Block(claim.lines, expected if claim.rule else ())
-
-    return plant_claim
-
-
-BLOCKS: dict[str, Callable[[Ground], Block]] = {
-    **{kind: _make_claim(make) for kind, make in UNTRUTHS.items()},
-    "unused definition": _unused_definition,
-    "dead unused definition": _dead_unused_definition,
-    "unused footnote": _unused_footnote,
-    "repeated definition": _repeated_definition,
-    "definition that stands twice": _definition_that_stands_twice,
-    "repeated footnote": _repeated_footnote,
-    "definition in a paragraph": _definition_in_a_paragraph,
-    "anchor of a heading": _anchor_of_a_heading,
-    "anchor that stands twice": _anchor_that_stands_twice,
-    "heading whose number is taken": _heading_whose_number_is_taken,
+WRONG_LINKS = {
+    "missing chapter": Plant("{w}/README.md", "dead-link"),
+    "misspelt chapter": Plant("{page_misspelt}", "dead-link", answer="{page}"),
+    "missing file with anchor": Plant("{w}.md#{v}", "dead-link"),
+    "absolute path": Plant("/{w}/{v}.md", "dead-link"),
+    "query": Plant("{w}.md?plain=1", "dead-link"),
+    "encoded path": Plant("caf%C3%A9%20{w}.md", "dead-link"),
+    "unknown scheme": Plant("htps://{w}.org/", "dead-link"),
+    "script": Plant("javascript://{w}.org/", "dead-link"),
+    "no host": Plant("https:///{w}", "dead-link"),
+    "mail without scheme": Plant("{w}@example.org", "dead-link", answer="mailto:{w}@example.org"),
+    "address without scheme": Plant("www.{w}.org/a", "dead-link", answer="https://www.{w}.org/a"),
+    "lines beyond the end": Plant("{page}#L99999", "dead-anchor", answer="#L"),
+    "missing anchor": Plant("#{w}", "dead-anchor"),
+    "missing anchor elsewhere": Plant("{page}#{w}", "dead-anchor"),
+    "anchor in other case": Plant("{page}#{slug_in_other_case}", "dead-anchor", answer="#{slug}"),
+    "anchor in a fence": Plant("#the-{w}", "dead-anchor", behind="~~~\n## The {w}\n~~~"),
+    "anchor in a comment": Plant("#the-{w}", "dead-anchor", behind="<!--\n## The {w}\n-->"),
+    "anchor beyond the last": Plant(
+        "#no-{w}-2", "dead-anchor", answer="#no-{w}-1", behind="## No {w}\n\n## No {w}"
+    ),
+    "anchor of another chapter": Plant("#{slug_of_another}", "dead-anchor"),
+    "anchor of a folder": Plant(
+        "{folder}#{folder_slug}", "directory-anchor", answer="{folder}/README.md#{folder_slug}"
+    ),
+    "path in other case": Plant("{page_in_other_case}#{slug}", "case-mismatch", answer="{page}#"),
+    "out of the repository": Plant("{outside}{w}.md", "outside-book"),
+    "nested address": Plant("https://https://{w}.org/a", "nested-url", answer="https://{w}.org/a"),
+    "address behind a path": Plant("../https://{w}.org/a", "nested-url", answer="https://{w}.org"),
 }
+WRONG_IMAGES = {
+    "missing image": Plant("images/{w}.png", "missing-image"),
+    "misspelt image": Plant("{image_misspelt}", "missing-image", answer="{image}"),
+    "image in other case": Plant("{image_in_other_case}", "case-mismatch", answer="{image}"),
+    "folder for an image": Plant("{image_folder}", "missing-image"),
+    "image outside": Plant("{outside}{w}.png", "outside-book"),
+}
+RIGHT_LINKS = (
+    *("{page}", "./{page}#{slug}", "/{page_from_root}#{slug}", "#{own_slug}", "{page}?plain=1#L3"),
+    *("mailto:me@example.org", "https://example.org/{w}?to=https://example.com/"),
+    *("https://web.archive.org/web/2024/https://example.com/{w}", "//example.org/a_(b)"),
+)
+LINK_FORMS = (
+    Plant("[{v}]({d})", typed="{d}"),
+    Plant('[{v} and `code`]( {d} "A title")', typed="{d}"),
+    Plant("[**{v}**](<{d}>)", typed="<{d}>"),
+    Plant("[![{v}](https://example.org/a.svg)]({d})", typed="{d}"),
+    Plant("<a title='>' href='{d}'>{v}</a>", typed="{d}"),
+    Plant('<A HREF="{d}" id={v}>{v}</A>', typed="{d}"),
+    Plant("[{v}\nover two lines](\n{d})", typed="{d}"),
+    Plant("[{v}][{v} two]", typed="[{v}][{v} two]", behind="[{v} two]: {d}"),
+    Plant("[{v} two]", typed="[{v} two]", behind="[{v} two]: <{d}>\n  'A title, {v}'"),
+)
+IMAGE_FORMS = (
+    Plant("![{v}]({d})", typed="{d}"),
+    Plant('![{v}](<{d}> "A title")', typed="<{d}>"),
+    Plant("[![{v}]({d})](https://example.org/)", typed="{d}"),
+    Plant("<img alt='{v}' width=20 src={d}>", typed="{d}"),
+    Plant(
+        '<picture><source srcset="https://example.org/b.svg 1x, {d} 2x">'
+        '<img src="https://example.org/a.svg" alt="{v}"></picture>',
+        typed="{d}",
+    ),
+    Plant("![{v}][{v} two]", typed="![{v}][{v} two]", behind="[{v} two]: {d}"),
+)
+PHRASES = {
+    "empty link": Plant("[{w}]()", "dead-link", "[{w}]()"),
+    "empty raw link": Plant('<a href="">{w}</a>', "dead-link", '">{w}</a>'),
+    "link without text": Plant("[]({page})", "dead-link", "{page}"),
+    "prose for a destination": Plant(
+        "[the table](on the {w} page)", "dead-link", "on the {w} page"
+    ),
+    "link in two parts": Plant("[{w}] ({page})", "dead-link", "{page}"),
+    "link without end": Plant("[{w}]({page}]", "dead-link", "{page}"),
+    "empty image": Plant("![{w}]()", "missing-image", "![{w}]()"),
+    "raw image without source": Plant('<img alt="{w}">', "missing-image", '<img alt="{w}">'),
+    "image without text": Plant("![]({image})", "missing-alt", "{image}"),
+    "undefined label": Plant("[the {w}][{w} two]", "undefined-reference", "[the {w}][{w} two]"),
+    "label with a slip": Plant(
+        "[{w_misspelt}]",
+        "undefined-reference",
+        "[{w_misspelt}]",
+        "[{w}]",
+        "[{w}]: {page}\n\nRight is [{w}].",
+    ),
+    "undefined footnote": Plant("{v}[^{w}]", "undefined-reference", "[^{w}]"),
+    "swallowed tag": Plant("<{w}>", "swallowed-tag", "<{w}>"),
+}
+BLOCKS = {
+    "unused definition": Plant("> [{w}]: <{page}>", "unused-reference", "[{w}]"),
+    "unused footnote": Plant("[^{w}]: A note.\n\n    And more.", "unused-reference", "[^{w}]"),
+    "repeated definition": Plant(
+        "See [{w}].\n\n[{w}]: {page}\n[{W}]: https://example.org/", "repeated-reference", "[{W}]"
+    ),
+    "definition that is there twice": Plant(
+        "See [{w}].\n\n[{w}]: {page}\n\n> [{w}]: {page}", "unused-reference", "[{w}]"
+    ),
+    "repeated footnote": Plant(
+        "Words[^{w}].\n\n[^{w}]: One.\n\n[^{w}]: Two.", "repeated-reference", "[^{w}]"
+    ),
+    "definition in a paragraph": Plant(
+        "See [a {w}][{w}].\n[{w}]: https://example.org/",
+        "undefined-reference",
+        "[a {w}][{w}]",
+        "line",
+    ),
+    "anchor of a heading": Plant(
+        '## The {w}\n\n<a id="the-{w}"></a>\n\nWords.', "duplicate-anchor", '<a id="the-{w}">'
+    ),
+    "anchor that is there twice": Plant(
+        "Words <a name=\"{w}\"></a>.\n\n- more <a id='{w}'></a>", "duplicate-anchor", "<a id='{w}'>"
+    ),
+    "heading whose number is taken": Plant(
+        "## A {w}\n\n## A {w}\n\n## A {w} 1", "duplicate-anchor", "## A {w} 1"
+    ),
+}
+KINDS = (*WRONG_LINKS, *WRONG_IMAGES, *PHRASES, *BLOCKS)
 
-
-# --- decoys ----------------------------------------------------------------------------------
-
-
-def _hide(ground: Ground, phrase: Phrase) -> list[str]:
-    """Lines in which a defect is none, for it is not read as text of the book."""
-    t = phrase.text.replace("\n", " ")
-    escaped = t.replace("[", "\\[").replace("<", "\\<")
-    ways = [
-        [f"Words `{t}` there."] if "`" not in t else [f"Words ``{t}`` there."],
-        [f"- words ``` {t} ``` there"],
-        ["```", t, "```"],
-        ["````markdown", "```", t, "```", t, "````"],
-        ["~~~", t, "~~~~"],
-        ["- words", "", "  ```text", f"  {t}", "  ```"],
-        ["> ~~~", f"> {t}", "> ~~~"],
-        ["Words:", "", f"    {t}", "", "more words."],
-        [f"<!-- {t} -->"],
-        ["<!--", t, "", t, "-->"],
-        [f"Words <!-- {t} --> there."],
-    ]
-    if "://" not in t:  # a bare address is a link by itself
-        ways.append([f"Words {escaped} there."])
-    if "<" not in t:
-        ways.append(["<div>", t, "</div>"])
-    return ground.rng.choice(ways)
-
-
+RAW_FRAMES = ("<p>\n  Here is {t}\n</p>", "<table>\n<tr><td>\n{t}\n</td></tr>\n</table>")
+FRAMES = (
+    "Here is {t} there.",
+    "Some words,\n  then {t} there,\nthen more.",
+    "A {v}, **in bold {t}**, *and more*.",
+    "1. one\n   - two\n\n     three {t}\n2. four",
+    "- [ ] one\n- [x] two {t}",
+    "| a | b |\n|---|:-:|\n| `x\\|y` \\| {t} | {v} |",
+    "a | b\n--- | ---\n{v} | see {t}",
+    "> - one\n>   - two {t}\n>\n> three",
+    "> [!NOTE]\n> Here is {t}.",
+    "### A {v} with {t} in it",
+    "Words[^{v}].\n\n[^{v}]: A note.\n\n    With {t} in it.",
+    "<details><summary>More</summary>\n\nWords, {t}.\n\n</details>",
+    "Words, `code`, ``co`de``, \\[escaped\\](x y), {t} &amp; <b>more</b>.",
+)
+HIDING = (
+    "Words ``{t}`` there.",
+    "~~~\n{t}\n~~~~",
+    "````markdown\n```\n{t}\n```\n````",
+    "- words\n\n  ```text\n  {t}\n  ```",
+    "> ~~~\n> {t}\n> ~~~",
+    "Words:\n\n    {t}\n\nmore words.",
+    "<!--\n{t}\n\n{t}\n-->",
+    "Words <!-- {t} --> there.",
+)
 RIGHT_BLOCKS = (
-    ("A class of characters [^a-z]*, an index a[i][j], [1][2], [OPTIONS][ARGS], [sic], [x] [y].",),
-    ("- [ ] a task", "- [x] another", "- [X] a third"),
-    ("Mail <me@example.org>, <https://example.org/>, www.example.org and https://example.org/a.",),
-    ("Twice the same[^{w}], and again[^{w}].", "", "[^{w}]: A note.", "", "    - with a list"),
-    ("See [{w}] and [the same][{w}].", "", "[{w}]: https://example.org/ 'a title'"),
-    ("## {w}", "", "## {w}", "", "## {w}"),
-    ("A backslash at the end of `[{w}](x\\`, and \\![{w}\\](gone.md).",),
-    ("> [!TIP]", "> Words."),
+    "A class of characters [^a-z]*, an index a[i][j], [1][2], [OPTIONS][ARGS], [sic], [x] [y].",
+    "- [ ] a task\n- [x] another\n- [X] a third",
+    "Mail <me@example.org>, <https://example.org/>, www.example.org and https://example.org/a.",
+    "Twice the same[^{v}], and again[^{v}].\n\n[^{v}]: A note.\n\n    - with a list",
+    "See [{v}] and [the same][{v}].\n\n[{v}]: https://example.org/ 'a title'",
+    "## {v}\n\n## {v}\n\n## {v}\n\n[three](#{v}-2)",
+    "## What's `new` in {v}? (v2.0) \U0001f389\n\n[new](#whats-new-in-{v}-v20-)",
+    "A backslash at the end of `[{v}](x\\`, and \\![{v}\\](gone.md).",
 )
 
 
-def make_decoy(ground: Ground) -> Block:
-    """Lines in which nothing is wrong, though something looks so."""
-    draw = ground.rng.random()
-    if draw < 0.2:
-        return _make_claim(ground.rng.choice(TRUTHS))(ground)
-    if draw < 0.5:
-        kind = ground.rng.choice(list(KINDS))
-        return Block(tuple(_hide(ground, KINDS[kind](ground))))
-    if draw < 0.8:
-        return _make_block(ground, write_link(ground, make_right_link(ground)))
-    if draw < 0.9:
-        return _make_block(ground, write_image(ground, make_right_image(ground)))
-    word = ground.word()
-    return Block(tuple(line.format(w=word) for line in ground.rng.choice(RIGHT_BLOCKS)))
+def find_fields(rng: random.Random, inspection: Inspection, chapter: Chapter) -> dict[str, str]:
+    """What templates of a chapter name: words that no book holds, and what is there to link to."""
+    chapters = [other for other in inspection.book.chapters if " " not in other.path]
+    here = posixpath.dirname(chapter.path)
+
+    def lead(path: str) -> str:
+        return posixpath.relpath(path, here or ".")
+
+    def find_slugs(other: Chapter) -> list[str]:
+        return [a.slug for a in other.anchors if a.slug.isascii() and a.slug[:1].isalpha()]
+
+    page = rng.choice([other for other in chapters if find_slugs(other)])
+    slug = rng.choice(find_slugs(page))
+    own = find_slugs(chapter)
+    folders = [
+        other
+        for other in chapters
+        if posixpath.basename(other.path) == "README.md"
+        and posixpath.dirname(other.path) not in ("", here)
+    ]
+    shown = rng.choice(folders)
+    image = lead(rng.choice(_find_images(inspection)))
+    w, v = _make_word(rng), _make_word(rng)
+    return {
+        "w": w,
+        "W": w.upper(),
+        "v": v,
+        "w_misspelt": _misspell(rng, w),
+        "page": lead(page.path),
+        "page_from_root": page.path,
+        "page_misspelt": _misspell(rng, lead(page.path)),
+        "page_in_other_case": _change_case(rng, lead(page.path)),
+        "slug": slug,
+        "slug_in_other_case": slug[0].swapcase() + slug[1:],
+        "slug_of_another": rng.choice(
+            [s for c in chapters for s in find_slugs(c) if len(s) > 4 and s not in own]
+        ),
+        "own_slug": rng.choice(own),
+        "folder": lead(posixpath.dirname(shown.path)),
+        "folder_slug": rng.choice(find_slugs(shown)),
+        "outside": "../" * (chapter.path.count("/") + rng.randint(1, 3)),
+        "image": image,
+        "image_folder": posixpath.dirname(image),
+        "image_misspelt": _misspell(rng, image),
+        "image_in_other_case": _change_case(rng, image),
+    }
 
 
-# --- a whole book ----------------------------------------------------------------------------
+def _find_images(inspection: Inspection) -> list[str]:
+    """The images that are shown, and with which nothing is wrong."""
+    faults = {finding.span for finding in inspection.findings}
+    shown: dict[str, bool] = {}
+    for link in (link for chapter in inspection.book.chapters for link in chapter.links):
+        target = inspection.resolved.find_target(link)
+        if link.is_image and isinstance(target, ToFile) and not target.is_folder:
+            is_good = " " not in target.path and link.span not in faults
+            shown[target.path] = is_good and shown.get(target.path, True)
+    return sorted(path for path, is_good in shown.items() if is_good and "/" in path)
 
 
-@dataclass
-class Field:
-    """A copy of a book with plants in it."""
+def _make_word(rng: random.Random) -> str:
+    return "".join(rng.choice("bdfgklmnprstvz") + rng.choice("aeiou") for _ in range(5))
 
-    root: Path
-    expected: list[Expected] = field(default_factory=list)
-    """What has to be found, rows being lines of the files."""
-    shifts: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    """For each file, behind which line how many lines were put in."""
 
-    def move_line(self, path: str, line: int) -> int:
-        """Where a line of the book stands now."""
-        return line + sum(count for after, count in self.shifts.get(path, ()) if after < line)
+def _misspell(rng: random.Random, path: str) -> str:
+    """Two letters of the name change places."""
+    folder, name = posixpath.split(path)
+    stem, suffix = posixpath.splitext(name)
+    at = rng.choice([n for n in range(len(stem) - 1) if stem[n].lower() != stem[n + 1].lower()])
+    return posixpath.join(folder, stem[:at] + stem[at + 1] + stem[at] + stem[at + 2 :] + suffix)
+
+
+def _change_case(rng: random.Random, path: str) -> str:
+    at = rng.choice([n for n, letter in enumerate(path) if letter.isalpha() and letter.isascii()])
+    return path[:at] + path[at].swapcase() + path[at + 1 :]
+
+
+def _write_link(to: Plant, form: Plant, fields: Mapping[str, str]) -> Plant:
+    to = to.fill(fields)
+    form = form.fill({**fields, "d": to.text})
+    behind = f"{form.behind}\n\n{to.behind}" if form.behind else to.behind
+    return replace(to, text=form.text, typed=form.typed, behind=behind)
+
+
+def _make_phrase(rng: random.Random, kind: str, fields: Mapping[str, str]) -> Plant:
+    if kind in WRONG_LINKS:
+        return _write_link(WRONG_LINKS[kind], rng.choice(LINK_FORMS), fields)
+    if kind in WRONG_IMAGES:
+        return _write_link(WRONG_IMAGES[kind], rng.choice(IMAGE_FORMS), fields)
+    return PHRASES[kind].fill(fields)
+
+
+def _frame(rng: random.Random, phrase: Plant) -> Plant:
+    """The phrase in a construct of Markdown."""
+    frames = FRAMES[:1] if "\n" in phrase.text else FRAMES
+    if phrase.text.startswith("<"):
+        frames = (*FRAMES, *RAW_FRAMES * 3)
+    text = rng.choice(frames).format(t=phrase.text, v=_make_word(rng))
+    return replace(phrase, text=text)
+
+
+def make_plant(rng: random.Random, kind: str, fields: Mapping[str, str]) -> Plant:
+    """A block with a defect of this kind."""
+    if kind in BLOCKS:
+        return BLOCKS[kind].fill(fields)
+    return _frame(rng, _make_phrase(rng, kind, fields))
+
+
+def make_decoy(rng: random.Random, fields: Mapping[str, str]) -> Plant:
+    """A block in which nothing is wrong, though something looks so."""
+    match rng.randrange(3):
+        case 0:
+            kind = rng.choice([*WRONG_LINKS, *WRONG_IMAGES, *PHRASES])
+            text = _make_phrase(rng, kind, fields).text.replace("\n", " ")
+            return Plant(rng.choice(HIDING).format(t=text))
+        case 1:
+            to = Plant(rng.choice(RIGHT_LINKS))
+            return replace(_frame(rng, _write_link(to, rng.choice(LINK_FORMS), fields)), typed="")
+        case _:
+            return Plant(rng.choice(RIGHT_BLOCKS)).fill(fields)
 
 
 def _find_sites(inspection: Inspection, chapter: Chapter) -> list[int]:
-    """The lines behind which a block can stand: ends of paragraphs that stand for themselves."""
+    """The lines behind which a block can be: ends of paragraphs that are not part of anything."""
     regions = inspection.quotations[chapter.path].regions
     lines = chapter.lines
     sites = []
@@ -292,119 +344,29 @@ def _find_sites(inspection: Inspection, chapter: Chapter) -> list[int]:
     return sites
 
 
-def _plant_blocks(inspection: Inspection, rng: random.Random, planted: Field, plants: int) -> None:
-    kinds = [*KINDS, *BLOCKS]
-    rng.shuffle(kinds)
-    sites = [(c, site) for c in inspection.book.chapters for site in _find_sites(inspection, c)]
-    chosen = sorted(
-        rng.sample(sites, min(plants + plants // 2, len(sites))),
-        key=lambda entry: (entry[0].path, entry[1]),
-    )
-    order = list(range(len(chosen)))
-    rng.shuffle(order)
-    made: dict[str, list[tuple[int, Block]]] = {}
-    for number, index in enumerate(order):
-        chapter, site = chosen[index]
-        ground = Ground(rng, inspection, chapter)
-        kind = kinds[number % len(kinds)]
-        if number >= plants:
-            block = make_decoy(ground)
-        elif kind in KINDS:
-            block = _make_block(ground, KINDS[kind](ground))
-        else:
-            block = BLOCKS[kind](ground)
-        named = tuple(replace(e, kind=kind, path=chapter.path) for e in block.expected)
-        made.setdefault(chapter.path, []).append((site, replace(block, expected=named)))
-    for path, blocks in made.items():
-        _write_blocks(planted, path, sorted(blocks, key=lambda entry: entry[0]))
-
-
-def _write_blocks(planted: Field, path: str, blocks: Sequence[tuple[int, Block]]) -> None:
-    file = planted.root / path
-    lines = file.read_text(encoding="utf-8").split("\n")
-    shift = 0
-    for site, block in blocks:
-        put = ["", *block.lines, "", "<!-- words -->", ""]
-        lines[site + shift : site + shift] = put
-        for expected in block.expected:
-            planted.expected.append(replace(expected, row=site + shift + 2 + expected.row))
-        planted.shifts.setdefault(path, []).append((site, len(put)))
-        shift += len(put)
-    file.write_text("\n".join(lines), encoding="utf-8")
-
-
-# --- files -----------------------------------------------------------------------------------
-
-
-def _unlisted_chapter(ground: Ground, root: Path) -> Expected:
-    path = _make_path(ground, ".md")
-    (root / path).write_text("# Words\n", encoding="utf-8")
-    return Expected("unlisted-chapter", 1, path=path)
-
-
-def _image_that_nobody_shows(ground: Ground, root: Path) -> Expected:
-    path = _make_path(ground, ".svg")
-    (root / path).write_text(SVG, encoding="utf-8")
-    return Expected("orphan-file", 1, path=path)
-
-
-def _program_that_nobody_names(ground: Ground, root: Path) -> Expected:
-    path = _make_path(ground, ground.rng.choice((".py", ".txt", ".sh")))
-    (root / path).write_text("pass\n", encoding="utf-8")
-    return Expected("orphan-file", 1, path=path)
-
-
-def _chapter_that_is_gone(ground: Ground, root: Path) -> Expected:
-    file = root / "chapters.yaml"
-    lines = file.read_text(encoding="utf-8").split("\n")
-    entry = ground.rng.choice(ground.inspection.config.chapters)
-    text = lines[entry.span.line - 1]
-    indent = text[: len(text) - len(text.lstrip())]
-    word = ground.word()
-    lines.insert(entry.span.line, f"{indent}- {word}.md")
-    file.write_text("\n".join(lines), encoding="utf-8")
-    return Expected("missing-chapter", entry.span.line + 1, f"{word}.md", path="chapters.yaml")
-
-
-def _make_path(ground: Ground, suffix: str) -> str:
-    chapters = ground.inspection.book.chapters
-    homes = sorted({posixpath.dirname(c.path) for c in chapters} - {""})
-    paths = [posixpath.join(home, ground.word() + suffix) for home in homes]
-    config = ground.inspection.config
-    return ground.rng.choice([path for path in paths if not is_left_out(path, config)])
-
-
-FILES: dict[str, Callable[[Ground, Path], Expected]] = {
-    "unlisted chapter": _unlisted_chapter,
-    "image that nobody shows": _image_that_nobody_shows,
-    "program that nobody names": _program_that_nobody_names,
-    "chapter that is gone": _chapter_that_is_gone,
-}
-
-
-def plant(inspection: Inspection, seed: int, plants: int) -> Field:
-    """Plant so many defects, and half as many decoys, into a book that was inspected, which is
-    changed. The same seed gives the same plants."""
-    root = inspection.config.root
+def plant_defects(inspection: Inspection, seed: int, count: int) -> list[Plant]:
+    """Plant so many defects, and half as many decoys, into the files of a book that was inspected.
+    The same seed gives the same plants."""
     rng = random.Random(seed)
-    planted = Field(root)
-    _plant_blocks(inspection, rng, planted, plants)
-    for kind, make in FILES.items():
-        ground = Ground(rng, inspection, rng.choice(inspection.book.chapters))
-        expected = make(ground, root)
-        planted.expected.append(replace(expected, kind=kind))
-        if expected.path == "chapters.yaml":
-            planted.shifts["chapters.yaml"] = [(expected.row - 1, 1)]
+    sites = [(c, site) for c in inspection.book.chapters for site in _find_sites(inspection, c)]
+    chosen = rng.sample(sites, min(count + count // 2, len(sites)))
+    kinds = rng.sample(KINDS, len(KINDS))
+    planted = []
+    blocks: dict[str, dict[int, Plant]] = {}
+    for number, (chapter, site) in enumerate(chosen):
+        fields = find_fields(rng, inspection, chapter)
+        if number < count:
+            kind = kinds[number % len(kinds)]
+            block = replace(make_plant(rng, kind, fields), kind=kind, path=chapter.path)
+            planted.append(block)
+        else:
+            block = make_decoy(rng, fields)
+        blocks.setdefault(chapter.path, {})[site] = block
+    for path, at in blocks.items():
+        file = Path(inspection.config.root, path)
+        lines = file.read_text(encoding="utf-8").split("\n")
+        for site in sorted(at, reverse=True):
+            block = at[site]
+            lines[site:site] = ["", block.text, "", block.behind, "", "<!-- words -->", ""]
+        file.write_text("\n".join(lines), encoding="utf-8")
     return planted
-
-
-def cut(root: Path, finding: Finding) -> str:
-    """The text that a finding stands under."""
-    span = finding.span
-    lines = (root / span.path).read_text(encoding="utf-8").split("\n")
-    return lines[span.line - 1][span.col - 1 : span.col - 1 + span.width]
-
-
-def iterate_kinds() -> Iterator[str]:
-    """The names of all that is planted."""
-    yield from (*KINDS, *BLOCKS, *FILES)

@@ -43,7 +43,6 @@ _UNSEEN = 1.0
 _TURNED = 5
 """Orientations in EXIF from which width and height change places."""
 _ORIENTATION = 0x0112
-_USUAL_GAMMA = 1 / 2.2
 _EXACT_MODES = ("1", "L", "LA", "P", "RGB", "RGBA")
 
 
@@ -104,8 +103,6 @@ def find_large(tree: Tree, path: str) -> LargeImage | None:
         return None
     if size <= _LOOKED_AT or path.lower().endswith(".svg"):
         return None
-    if size <= MAX_BYTES and _is_narrow_png(tree.root / path):
-        return None
     try:
         with _open(tree.root / path) as image:
             width, height = _find_shown_size(image)
@@ -115,20 +112,6 @@ def find_large(tree: Tree, path: str) -> LargeImage | None:
     if size <= MAX_BYTES and width <= MAX_WIDTH:
         return None
     return LargeImage(path, size, width, height, kind)
-
-
-def _is_narrow_png(path: Path) -> bool:
-    """Whether a file is a PNG that is not too wide, whichever way it is turned. Most images are,
-    and loading what reads all kinds takes longer than reading all of these."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(24)
-    except OSError:
-        return False
-    if len(head) < 24 or not head.startswith(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"):
-        return False
-    width, height = struct.unpack(">II", head[16:24])
-    return bool(width <= MAX_WIDTH and height <= MAX_WIDTH)
 
 
 def shrink_images(tree: Tree, paths: Iterable[str], *, write: bool) -> list[Shrunk]:
@@ -162,7 +145,7 @@ def shrink_image(data: bytes) -> bytes:
     ImageFile.LOAD_TRUNCATED_IMAGES = False
     try:
         with _open(io.BytesIO(data)) as image:
-            if getattr(image, "n_frames", 1) > 1 or _has_own_gamma(image):
+            if getattr(image, "n_frames", 1) > 1:
                 return data
             image.load()
             candidates = list(_list_candidates(image))
@@ -208,12 +191,6 @@ def _fit(width: int, height: int) -> tuple[int, int]:
     if width <= MAX_WIDTH:
         return width, height
     return MAX_WIDTH, max(1, round(height * MAX_WIDTH / width))
-
-
-def _has_own_gamma(image: Image) -> bool:
-    """Whether a PNG says how bright it is in a way that would be lost."""
-    gamma = image.info.get("gamma")
-    return bool(gamma and "srgb" not in image.info and abs(gamma - _USUAL_GAMMA) > 0.001)
 
 
 def _list_candidates(image: Image) -> Iterator[bytes]:

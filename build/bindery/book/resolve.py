@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -46,9 +45,6 @@ _PATH_MARK = re.compile(r"[/.]")
 _NO_MAILBOX = re.compile(r"mailto:[^@?]+@[\w.-]+\.\d+$", re.IGNORECASE)
 _PREFIX = "user-content-"
 _LINES_OF_FILE = re.compile(r"L\d+(C\d+)?(-L\d+(C\d+)?)?")
-_HEADING_LINE = re.compile(r"^[ \t]*#{1,6}[ \t](?P<text>.*)$", re.MULTILINE)
-_ANCHOR_TAG = re.compile(r"<a\s[^<>]*?\b(?:id|name)=[\"']?(?P<name>[^\s\"'>]+)", re.IGNORECASE)
-_MARKS = re.compile(r"[`*]")
 _ARCHIVES = ("web.archive.org/", "archive.org/", "archive.ph/", "archive.is/", "archive.today/")
 
 
@@ -86,20 +82,6 @@ class _Asked:
     style: Style
 
 
-@dataclass(frozen=True, slots=True)
-class _Folder:
-    """The names in a folder, as those are looked for that are not there."""
-
-    shown: tuple[str, ...]
-    """Those that are not hidden."""
-    composed: Mapping[str, str]
-    """All names, by their composed letters."""
-    stems: Mapping[str, list[str]]
-    """Those that are not hidden, by their names without ending, case and hyphens."""
-    letters: Mapping[str, str]
-    """The same, by their sorted letters."""
-
-
 class _Resolver:
     def __init__(
         self,
@@ -112,19 +94,13 @@ class _Resolver:
         self.schemes = schemes
         self.listed = listed
         self.read = {chapter.path: chapter for chapter in book.chapters}
-        """Chapters, and other Markdown whose anchors were asked for."""
         self.paths = dict.fromkeys(listed or self.read)
         """Those of the chapters, in reading order."""
         self.slugs: dict[str, Mapping[str, None]] = {}
         self.folded: dict[str, Mapping[str, str]] = {}
         """The anchors of a chapter by their small letters."""
-        self.hidden: dict[str, Mapping[str, str]] = {}
-        """Where in a chapter are headings that are none, by the anchors that they would have."""
-        self.last_repeats: dict[tuple[str, str], str] = {}
         self.places: dict[str, list[str]] = {}
-        self.namesakes: dict[str, list[str]] = {}
-        """The chapters by the names of their files."""
-        self.folders: dict[str, _Folder] = {}
+        """All files of the repository by their names."""
 
     def resolve(self, link: Link, chapter: Chapter) -> Resolution:
         destination = link.destination.strip()
@@ -197,13 +173,14 @@ class _Resolver:
             return fail(bare, f"'{_PREFIX}' is GitHub's own, and is not written")
         base = re.sub(r"-\d+$", "", fragment)
         if base != fragment and base in slugs:
-            last = self._find_last_repeat(path, base)
+            last = base
+            while (following := f"{base}-{int(last[len(base) + 1 :] or 0) + 1}") in slugs:
+                last = following
             return fail(last, "it is beyond the last heading of that text")
         slugged = slugify_heading(fragment)
         nearest = slugged if slugged in slugs else find_nearest(fragment, slugs)
-        reason = self._find_hidden_heading(path, slugged)
-        if reason or nearest == slugged:
-            return fail(nearest, reason)
+        if nearest == slugged:
+            return fail(nearest)
         other = next((p for p in self.paths if fragment in self._list_slugs(p)), "")
         if not other:
             return fail(nearest)
@@ -215,24 +192,6 @@ class _Resolver:
             slugs = reversed(list(self._list_slugs(path)))  # the first counts
             self.folded[path] = {slug.lower(): slug for slug in slugs}
         return self.folded[path]
-
-    def _find_last_repeat(self, path: str, base: str) -> str:
-        """The last of the anchors `base`, `base-1`, `base-2`, ..."""
-        slugs = self._list_slugs(path)
-        if (path, base) not in self.last_repeats:
-            last = base
-            count = 1
-            while f"{base}-{count}" in slugs:
-                last = f"{base}-{count}"
-                count += 1
-            self.last_repeats[path, base] = last
-        return self.last_repeats[path, base]
-
-    def _find_hidden_heading(self, path: str, slug: str) -> str:
-        """Where a heading is that looks as if it had this anchor, and has none."""
-        if path not in self.hidden:
-            self.hidden[path] = _list_hidden_headings(self._read_chapter(path))
-        return self.hidden[path].get(slug, "")
 
     # --- paths ---
 
@@ -276,11 +235,6 @@ class _Resolver:
         if path in self.listed:
             return self.listed[path]
         return Unparsed(path, "\n".join(self.tree.read_lines(path)))
-
-    def _read_chapter(self, path: str) -> Chapter:
-        if path not in self.read:
-            self.read[path] = self._find_text(path).parse()
-        return self.read[path]
 
     def _list_slugs(self, path: str) -> Mapping[str, None]:
         if path not in self.slugs:
@@ -331,10 +285,6 @@ class _Resolver:
             return NothingThere(path, reason="it is neither a file nor a folder")
         if name in self.tree.list_folder(parent):
             return NothingThere(path, reason="it is a symbolic link to nothing")
-        alike = self._look_into(parent).composed.get(_compose(name))
-        if alike is not None:
-            written = self._write_path(posixpath.join(parent, alike), asked)
-            return NothingThere(path, written, "its letters are composed otherwise")
         address = _guess_address(asked.typed)
         if address:
             return NothingThere(path, address)
@@ -343,26 +293,22 @@ class _Resolver:
 
     def _find_nearest_path(self, path: str, asked: _Asked) -> str:
         """The file that was meant, as far as names tell: with slashes for backslashes, with the
-        ending left out, misspelt in its folder, of the same name elsewhere, or in a folder that is
-        misspelt."""
+        ending left out, misspelt in its folder, or of the same name elsewhere."""
         turned = _join_path(asked.typed.replace("\\", "/"), asked.here)
-        parent, _, name = path.rpartition("/")
-        stem = posixpath.splitext(name)[0]
         for guess in (turned, f"{path}.md", f"{path}/README.md"):
             if guess != path and not guess.startswith("..") and self.tree.find_kind(guess):
                 return guess
-        folder = self._look_into(parent)
-        same_stem = folder.stems.get(_fold(stem), [])
-        close = find_nearest(name, same_stem) or next(iter(same_stem), "")
-        # Letters that have changed places: closer than any other letters.
-        close = close or folder.letters.get("".join(sorted(name)), "")
-        close = close or find_nearest(name, folder.shown)
-        # A README is in every folder, so its name alone says little.
-        elsewhere = [] if name == "README.md" else self._find_by_name(name)
-        nearest = posixpath.join(parent, close) if close else ""
-        nearest = nearest or find_nearest(path, elsewhere) or next(iter(elsewhere), "")
-        if not nearest:
-            nearest = find_nearest(path, self._list_namesakes(name))
+        parent, _, name = path.rpartition("/")
+        there = [posixpath.join(parent, other) for other in self.tree.list_folder(parent)]
+        close = find_nearest(name, [posixpath.basename(p) for p in there if self.tree.find_kind(p)])
+        if close:
+            nearest = posixpath.join(parent, close)
+        else:
+            elsewhere = self._find_by_name(name)
+            nearest = find_nearest(path, elsewhere)
+            # A README is in every folder, so its name alone says little.
+            if not nearest and elsewhere and name != "README.md":
+                nearest = elsewhere[0]
         readme = f"{nearest}/README.md"
         return readme if readme in self.paths else nearest
 
@@ -372,32 +318,6 @@ class _Resolver:
             for path in self.tree.walk_files(""):
                 self.places.setdefault(posixpath.basename(path), []).append(path)
         return self.places.get(name, [])
-
-    def _list_namesakes(self, name: str) -> list[str]:
-        """All chapters that are called so."""
-        if not self.namesakes:
-            for path in self.paths:
-                self.namesakes.setdefault(posixpath.basename(path), []).append(path)
-        return self.namesakes.get(name, [])
-
-    def _look_into(self, parent: str) -> _Folder:
-        if parent not in self.folders:
-            names = self.tree.list_folder(parent)
-            shown = [
-                name
-                for name in names
-                if not name.startswith(".") and self.tree.find_kind(posixpath.join(parent, name))
-            ]
-            stems: dict[str, list[str]] = {}
-            for name in shown:
-                stems.setdefault(_fold(posixpath.splitext(name)[0]), []).append(name)
-            self.folders[parent] = _Folder(
-                tuple(shown),
-                {_compose(name): name for name in reversed(list(names))},
-                stems,
-                {"".join(sorted(name)): name for name in reversed(shown)},
-            )
-        return self.folders[parent]
 
     def _write_path(self, path: str, asked: _Asked) -> str:
         """A path as the author of a link would type it."""
@@ -444,42 +364,3 @@ def _guess_address(typed: str) -> str:
     if scheme:
         return f"{scheme['scheme']}://{typed[scheme.end() :]}"
     return f"https://{typed}" if _HOST.match(typed) else ""
-
-
-def _compose(name: str) -> str:
-    return unicodedata.normalize("NFC", name)
-
-
-def _fold(name: str) -> str:
-    return re.sub(r"[-_ ]", "", name).lower()
-
-
-def _list_hidden_headings(chapter: Chapter) -> Mapping[str, str]:
-    """What looks like a heading or an anchor and is none: its anchor, and where it is."""
-    hidden: dict[str, str] = {}
-    for token in chapter.tokens:
-        match token.type:
-            case "fence" | "code_block":
-                texts, what = [token.content], "a block of code"
-            case "html_block" | "inline" if "<!--" in token.content:
-                texts, what = list(_iterate_comments(token.content)), "a comment"
-            case _:
-                continue
-        for text in texts:
-            for heading in _HEADING_LINE.finditer(text):
-                title = heading["text"].rstrip(" \t").rstrip("#").strip(" \t")
-                slug = slugify_heading(_MARKS.sub("", title))
-                hidden.setdefault(slug, f"the heading of that name is in {what}")
-            for anchor in _ANCHOR_TAG.finditer(text):
-                hidden.setdefault(anchor["name"], f"the anchor of that name is in {what}")
-    return hidden
-
-
-def _iterate_comments(text: str) -> Iterator[str]:
-    start = text.find("<!--")
-    while start >= 0:
-        end = text.find("-->", start)
-        if end < 0:
-            return
-        yield text[start : end + 3]
-        start = text.find("<!--", end + 3)

@@ -40,8 +40,6 @@ class Edition:
 def find_edition(config: Config) -> Edition:
     """Find out what is being built. Raises ConfigError where SOURCE_DATE_EPOCH is not a number."""
     commit, committed = _ask_git(config.root)
-    if not commit:
-        commit = _read_head(config.root)
     date = read_epoch() or committed or datetime.now(UTC).replace(microsecond=0)
     return Edition(config.version, commit, date, config.newest)
 
@@ -70,24 +68,3 @@ def _ask_git(root: Path) -> tuple[str, datetime | None]:
     if answer.code or not _COMMIT.fullmatch(commit):
         return "", None
     return commit, datetime.fromtimestamp(int(seconds), UTC)
-
-
-def _read_head(root: Path) -> str:
-    """The commit as the files of git tell it, for machines without git itself."""
-    folder = next((p / ".git" for p in (root, *root.parents) if (p / ".git").is_dir()), None)
-    if folder is None:
-        return ""
-    try:
-        head = (folder / "HEAD").read_text().strip()
-        if not head.startswith("ref: "):
-            return head if _COMMIT.fullmatch(head) else ""
-        name = head.removeprefix("ref: ")
-        loose = folder / name
-        if loose.is_file():
-            return loose.read_text().strip()
-        for line in (folder / "packed-refs").read_text().splitlines():
-            if line.endswith(f" {name}"):
-                return line.split()[0]
-    except OSError:
-        pass
-    return ""

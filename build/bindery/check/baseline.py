@@ -17,7 +17,6 @@ from bindery.core.model import ConfigError, Finding, Severity, Span
 from bindery.core.report import LineReader, write_json
 
 RULE = "gone-finding"
-_KEYS = ("path", "rule", "text", "count")
 _REPAIR = "fix the line, or delete the file and write it again with `--write-baseline`"
 
 
@@ -57,31 +56,20 @@ def parse_accepted(text: str, path: str) -> tuple[Acceptance, ...]:
 
 
 def _parse_line(line: str, span: Span) -> Acceptance:
+    match _load(line):
+        case {"path": str(path), "rule": str(rule), "text": str(text), "count": int(count)} if (
+            count
+        ):
+            return Acceptance(Identity(path, rule, text), count, span)
+    message = "this line is not an accepted finding: path, rule, text and how often"
+    raise ConfigError(Finding(span, "config", message, _REPAIR))
+
+
+def _load(line: str) -> object:
     try:
-        row = json.loads(line)
+        return json.loads(line)
     except (ValueError, RecursionError):
-        row = None
-    if not isinstance(row, dict):
-        message = "this line is not an accepted finding: it is not a JSON object"
-        raise ConfigError(Finding(span, "config", message, _REPAIR))
-    if problem := _find_problem(row):
-        message = f"this line is not an accepted finding: {problem}"
-        raise ConfigError(Finding(span, "config", message, _REPAIR))
-    return Acceptance(Identity(row["path"], row["rule"], row["text"]), row["count"], span)
-
-
-def _find_problem(row: dict[str, object]) -> str:
-    if missing := [key for key in _KEYS if key not in row]:
-        return f"'{missing[0]}' is missing"
-    if unknown := [key for key in row if key not in _KEYS]:
-        return f"there is no key '{unknown[0]}'"
-    for key in _KEYS[:3]:
-        if not isinstance(row[key], str):
-            return f"'{key}' is not a text"
-    count = row["count"]
-    if type(count) is not int or count < 1:
-        return "'count' is not a number from 1"
-    return ""
+        return None
 
 
 def format_accepted(
@@ -195,20 +183,10 @@ def _find_again(
     )
     former, present = list(before), list(after)
     for key in keys:
-        waiting: dict[object, list[bool]] = defaultdict(list)
-        for standing, is_accepted in former:
-            waiting[key(standing)].append(is_accepted)
-        unknown = []
-        for standing in present:
-            if turns := waiting[key(standing)]:
-                if turns.pop(0):
+        for standing in list(present):
+            same = (entry for entry in former if key(entry[0]) == key(standing))
+            if found := next(same, None):
+                former.remove(found)
+                present.remove(standing)
+                if found[1]:
                     yield standing
-            else:
-                unknown.append(standing)
-        taken = Counter({value: len(turns) for value, turns in waiting.items()})
-        rest = []
-        for standing, is_accepted in reversed(former):
-            if taken[key(standing)]:
-                taken[key(standing)] -= 1
-                rest.append((standing, is_accepted))
-        former, present = rest[::-1], unknown

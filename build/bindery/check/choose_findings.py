@@ -6,6 +6,7 @@ import functools
 from collections.abc import Sequence
 from pathlib import Path
 
+from bindery.check.baseline_use import relate_path
 from bindery.check.inspect import Inspection
 from bindery.core.model import ConfigError, Finding, Span
 
@@ -37,14 +38,8 @@ def find_folders(inspection: Inspection, root: Path, paths: Sequence[str]) -> li
 
 def relate_paths(root: Path, paths: Sequence[str]) -> list[str]:
     """The given paths relative to the root, which itself is the empty path."""
-    relative = []
-    for path in paths:
-        try:
-            shown = Path(path).resolve().relative_to(root.resolve()).as_posix()
-        except ValueError:
-            shown = Path(path).as_posix()
-        relative.append("" if shown == "." else shown)
-    return relative
+    relative = (relate_path(root, Path(path)) for path in paths)
+    return ["" if path == "." else path for path in relative]
 
 
 def is_below(path: str, folders: Sequence[str]) -> bool:

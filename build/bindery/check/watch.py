@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,8 +19,6 @@ _SETTLE_MILLISECONDS = 200
 
 Stamp = tuple[int, int, int]
 Known = Mapping[Finding, Identity]
-Watch = Callable[..., Iterable[object]]
-"""Gets folders, and gives something each time that it is time to look at their files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,74 +45,39 @@ def _leave_out(findings: Known, others: Known) -> tuple[Finding, ...]:
     return tuple(remaining)
 
 
-def wait_for_changes(
-    root: Path, *, watch: Watch | None = None, sleep: Callable[[float], None] = time.sleep
-) -> Iterator[None]:
+def wait_for_changes(root: Path) -> Iterator[None]:
     """Yields at once, and again each time that files of the book have changed.
 
-    Hidden folders, environments and outputs are not looked at. `watch` is watchfiles.watch where
-    it is not given. Raises ConfigError where watchfiles is not installed, and KeyboardInterrupt at
-    Ctrl-C.
+    Hidden folders, environments and outputs are not looked at. Raises ConfigError where
+    watchfiles is not installed, and KeyboardInterrupt at Ctrl-C.
     """
-    watch = watch or _find_watch()
-    stamps = _read_stamps(root)
-    yield
-    while True:
-        folders = _list_folders(root, stamps)
-        try:
-            # A change says only that it is time to look: what has changed the stamps tell, also
-            # what happened before the watcher was there.
-            for _ in watch(
-                *folders,
-                recursive=False,
-                debounce=_SETTLE_MILLISECONDS,
-                rust_timeout=_LOOK_MILLISECONDS,
-                yield_on_timeout=True,
-                watch_filter=None,
-            ):
-                former, stamps = stamps, _read_stamps(root)
-                if stamps != former:
-                    yield
-                if _list_folders(root, stamps) != folders:
-                    break
-        except FileNotFoundError:  # a folder went while the watcher was being made
-            sleep(_SETTLE_MILLISECONDS / 1000)
-            stamps = _read_stamps(root)
-            yield
-
-
-def _find_watch() -> Watch:
     try:
         from watchfiles import watch
     except ImportError:
         message = "'--watch' needs the package watchfiles, which is not installed"
         hint = "install it with `pip install 'bindery[watch]'`"
         raise ConfigError(Finding(Span.whole("--watch"), "config", message, hint)) from None
-    return watch
+    stamps = _read_stamps(root)
+    yield
+    # A change says only that it is time to look: what has changed the stamps tell, also what
+    # happened before the watcher was there.
+    for _ in watch(
+        root,
+        debounce=_SETTLE_MILLISECONDS,
+        rust_timeout=_LOOK_MILLISECONDS,
+        yield_on_timeout=True,
+        watch_filter=None,
+    ):
+        former, stamps = stamps, _read_stamps(root)
+        if stamps != former:
+            yield
 
 
 def _read_stamps(root: Path) -> Mapping[str, Stamp]:
     """What tells that a file has changed: its time, its size, and which file it is."""
     stamps = {}
-    own = _find_own_outputs()
     for path in Tree(root).walk_files(""):
         with contextlib.suppress(OSError):
             status = (root / path).stat()
-            if (status.st_dev, status.st_ino) in own:
-                continue  # what is printed there would have us print again
             stamps[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
     return stamps
-
-
-def _find_own_outputs() -> frozenset[tuple[int, int]]:
-    """The files that this process prints into, by device and number."""
-    found = set()
-    for stream in (1, 2):
-        with contextlib.suppress(OSError):
-            status = os.fstat(stream)
-            found.add((status.st_dev, status.st_ino))
-    return frozenset(found)
-
-
-def _list_folders(root: Path, paths: Iterable[str]) -> frozenset[Path]:
-    return frozenset({root, *((root / path).parent for path in paths)})

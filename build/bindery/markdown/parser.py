@@ -26,9 +26,9 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.gfm import gfm_plugin
 
 from bindery.core.model import BracketShape
-from bindery.markdown.inline import InlineParser, InlineRule
 
 BlockRule = Callable[[StateBlock, int, int, bool], bool]
+InlineRule = Callable[[StateInline, bool], bool]
 Place = tuple[int, int]
 """Line and column, from 1."""
 
@@ -136,7 +136,6 @@ def make_parser(maths: bool = False, only_anchors: bool = False) -> MarkdownIt:
     ):
         if maths or name != "math_inline":
             _wrap_inline_rule(parser, name, mark)
-    parser.inline = InlineParser(parser.inline)
     _wrap_block_rule(parser, "reference", [], _note_definition)
     _wrap_block_rule(parser, "footnote_def", ["paragraph", "reference"], _note_footnote)
     parser.core.ruler.after("inline", "brackets", _attach_brackets)
@@ -166,6 +165,14 @@ _MARKED = frozenset(
     ("link_open", "image", "html_inline", "code_inline", "math_inline", "math_inline_double")
 )
 
+_FIRST = {
+    "link": "[",
+    "gfm_autolink_www": "w",
+    "gfm_autolink_protocol": ":",
+    "gfm_autolink_email": "@",
+}
+"""The characters with which rules begin that are asked at each place where any may."""
+
 
 def _wrap_inline_rule(
     parser: MarkdownIt, name: str, mark: Callable[[StateInline, int, int], None]
@@ -177,6 +184,8 @@ def _wrap_inline_rule(
 
     def marked(state: StateInline, silent: bool) -> bool:
         start = state.pos
+        if state.src[start] != _FIRST.get(name, state.src[start]):
+            return False
         if is_address and (silent or not _may_be_address(state)):
             return False
         tokens = state.tokens

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,16 +74,6 @@ def test_a_failed_link_leads_to_the_best_place_left(
     book = Book((Part("", (*read_chapters(), chapter)),))
     resolved = resolve_book(book, Tree(TREE), DEFAULT_SCHEMES)
     assert resolved.find_target(chapter.links[0]) == target
-
-
-def test_letters_may_be_composed_otherwise(tmp_path: Path) -> None:
-    """A name that looks the same and is another one is told apart in words."""
-    (tmp_path / unicodedata.normalize("NFD", "café.md")).write_text("# Café\n", encoding="utf-8")
-    chapter = parse_chapter("a.md", "[x](café.md)\n")
-    resolved = resolve_book(Book((Part("", (chapter,)),)), Tree(tmp_path), DEFAULT_SCHEMES)
-    failure = resolved.links[chapter.links[0]]
-    assert isinstance(failure, NothingThere)
-    assert failure.reason == "its letters are composed otherwise"
 
 
 def test_a_link_to_nothing_through_a_link_says_so(tmp_path: Path) -> None:

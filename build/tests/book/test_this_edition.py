@@ -73,20 +73,3 @@ def test_the_commit_and_its_date_are_told(root: Path, monkeypatch: pytest.Monkey
     assert len(edition.commit) == 40
     assert edition.commit.startswith(edition.short_commit)
     assert edition.day == "2024-02-04"
-
-
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("detached", [False, True])
-def test_the_commit_is_read_without_git(
-    root: Path, monkeypatch: pytest.MonkeyPatch, packed: bool, detached: bool
-) -> None:
-    """Where git itself is missing, its files tell the commit."""
-    monkeypatch.setenv("PATH", str(root / "nothing-here"))
-    folder = root / ".git"
-    (folder / "refs/heads").mkdir(parents=True)
-    (folder / "HEAD").write_text(f"{COMMIT}\n" if detached else "ref: refs/heads/main\n")
-    if packed:
-        (folder / "packed-refs").write_text(f"# pack-refs\n{COMMIT} refs/heads/main\n")
-    else:
-        (folder / "refs/heads/main").write_text(f"{COMMIT}\n")
-    assert find(root).commit == COMMIT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from bindery.check.rules.unused_excuse import apply_excuses
 from bindery.core.model import Finding, Span
 from bindery.markdown.chapter_reader import parse_chapter
@@ -26,64 +27,34 @@ def reach(source: str, rule: str = "dead-link") -> list[int]:
     return [line for line in range(1, count + 1) if excuse(source, line, rule=rule) == []]
 
 
-def test_a_paragraph_is_covered_to_its_end() -> None:
-    """Above a paragraph an excuse speaks of all its lines, and of nothing behind it."""
-    assert reach(f"{EXCUSE}\none\ntwo\n\nthree\n") == [2, 3]
-    assert reach(f"{EXCUSE}\n\n\n# one\ntwo\n") == [4]
-
-
-def test_a_fence_is_covered_whole() -> None:
-    """A finding on any line of a block of code is excused above it, where a comment can be."""
-    assert reach(f"text\n\n{EXCUSE}\n```bash\na\n\nb\n```\nmore\n") == [4, 5, 6, 7, 8]
-    assert reach(f"text\n\n{EXCUSE}\n\n    code\n    code\n\nmore\n") == [5, 6]
-
-
-def test_a_table_is_covered_whole() -> None:
-    """Head, rows and all."""
-    assert reach(f"{EXCUSE}\n\n| a |\n|---|\n| b |\n| c |\n\ntext\n") == [3, 4, 5, 6]
-
-
-def test_a_generated_table_is_covered_with_its_marker() -> None:
-    """The comment that opens a generated table is between, and findings may be in it."""
-    table = "<!-- table: v -->\n| a |\n|---|\n| b |\n<!-- /table -->\n"
-    assert reach(f"{EXCUSE}\n{table}") == [2, 3, 4, 5]
-
-
-def test_inside_a_line_it_speaks_of_the_line() -> None:
-    """In a paragraph or a cell an excuse covers the line that it is in."""
-    assert reach(f"one\ntwo {EXCUSE}\nthree\n") == [2]
-    assert reach(f"| a |\n|---|\n| b {EXCUSE} |\n| c |\n") == [3]
-
-
-def test_raw_html_is_covered() -> None:
-    """A block of HTML is covered whole from above, and line by line from inside."""
-    assert reach(f"{EXCUSE}\n<div>\n<a href='x'>\n</div>\n\ntext\n") == [2, 3, 4]
-    assert reach(f"<table>\n<tr>\n{EXCUSE}\n<td>\n</tr>\n</table>\n") == [4]
-
-
-def test_of_a_list_one_item_is_covered() -> None:
-    """A list can be long: an excuse speaks of the item below it, and can be inside the list."""
-    assert reach(f"{EXCUSE}\n- one\n  more\n- two\n") == [2, 3]
-    assert reach(f"- one\n\n  {EXCUSE}\n  two\n  more\n- three\n") == [4, 5]
-    assert reach(f"> one\n>\n> {EXCUSE}\n> two\n> more\n\nthree\n") == [4, 5]
-
-
-def test_an_excuse_ends_with_what_holds_it() -> None:
-    """At the end of a quotation, an item or a footnote it speaks of nothing outside."""
-    for held in (f"> one\n>\n> {EXCUSE}\n", f"- one\n\n  {EXCUSE}\n", f"- > {EXCUSE}\n"):
-        assert reach(f"{held}\nthree\n") == []
-        assert reach(f"{held}> {OTHER}\n\nthree\n") == []
-    assert reach(f"- {EXCUSE}\n- two\n") == []
-    assert reach(f"- > {EXCUSE}\n\n  two\n") == []
-    assert reach(f"[^1]: one\n\n    {EXCUSE}\n\nthree[^1]\n") == []
-    chapter = parse_chapter("a.md", f"> {EXCUSE}\n\nthree\n")
-    (finding,) = apply_excuses([], [chapter], RULES)
-    assert finding.message.startswith("no text is below this excuse")
-
-
-def test_empty_lines_of_a_quotation_are_passed_over() -> None:
-    """A line with nothing but its mark parts an excuse from the text as an empty line does."""
-    assert reach(f"> {EXCUSE}\n>\n> two\n> three\n\nfour\n") == [3, 4]
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        (f"{EXCUSE}\none\ntwo\n\nthree\n", [2, 3]),  # a paragraph, to its end
+        (f"{EXCUSE}\n\n\n# one\ntwo\n", [4]),
+        (f"text\n\n{EXCUSE}\n```bash\na\n\nb\n```\nmore\n", [4, 5, 6, 7, 8]),  # a block of code
+        (f"text\n\n{EXCUSE}\n\n    code\n    code\n\nmore\n", [5, 6]),
+        (f"{EXCUSE}\n\n| a |\n|---|\n| b |\n| c |\n\ntext\n", [3, 4, 5, 6]),  # a table
+        (f"{EXCUSE}\n<!-- table: v -->\n| a |\n|---|\n| b |\n<!-- /table -->\n", [2, 3, 4, 5]),
+        (f"one\ntwo {EXCUSE}\nthree\n", [2]),  # inside a line: that line
+        (f"| a |\n|---|\n| b {EXCUSE} |\n| c |\n", [3]),
+        (f"{EXCUSE}\n<div>\n<a href='x'>\n</div>\n\ntext\n", [2, 3, 4]),  # raw HTML
+        (f"<table>\n<tr>\n{EXCUSE}\n<td>\n</tr>\n</table>\n", [4]),
+        (f"{EXCUSE}\n- one\n  more\n- two\n", [2, 3]),  # of a list one item
+        (f"- one\n\n  {EXCUSE}\n  two\n  more\n- three\n", [4, 5]),
+        (f"> one\n>\n> {EXCUSE}\n> two\n> more\n\nthree\n", [4, 5]),
+        (f"> {EXCUSE}\n>\n> two\n> three\n\nfour\n", [3, 4]),
+        (f"> one\n>\n> {EXCUSE}\n\nthree\n", []),  # nothing outside of what holds it
+        (f"- one\n\n  {EXCUSE}\n> {OTHER}\n\nthree\n", []),
+        (f"- {EXCUSE}\n- two\n", []),
+        (f"- > {EXCUSE}\n\n  two\n", []),
+        (f"[^1]: one\n\n    {EXCUSE}\n\nthree[^1]\n", []),
+        (f"text\n\n{EXCUSE}", []),
+    ],
+)
+def test_an_excuse_covers_the_block_below_or_its_line(source: str, lines: list[int]) -> None:
+    """Above a block an excuse covers all of it, inside a line that line, and nothing else."""
+    assert reach(source) == lines
 
 
 def test_excuses_above_each_other_speak_of_the_same_block() -> None:
@@ -120,11 +91,6 @@ def test_what_excuses_nothing_is_told_with_its_lines() -> None:
         "lines 2 to 3 have no finding of 'dead-link' to excuse",
         "line 6 has no finding of 'dead-link' to excuse",
     ]
-
-
-def test_an_excuse_at_the_end_covers_nothing() -> None:
-    """Below it there is no text."""
-    assert reach(f"text\n\n{EXCUSE}") == []
 
 
 blocks = st.lists(

@@ -74,14 +74,6 @@ def test_findings_in_new_lines_are_reported(run_bindery: Runner, book: Path, git
     assert check(run_bindery, book, "--since", "HEAD") == []
 
 
-def test_a_line_that_moves_is_not_new(run_bindery: Runner, book: Path) -> None:
-    """Text above an old finding moves it, and does not make it new."""
-    text = (book / "a.md").read_text(encoding="utf-8")
-    new = text.replace("# A\n", "# A\n\nNew.\n")
-    (book / "a.md").write_text(new, encoding="utf-8")
-    assert check(run_bindery, book, "--since", "HEAD") == []
-
-
 def test_new_files_are_reported_whole(run_bindery: Runner, book: Path) -> None:
     """All of a new chapter is new, and findings about a new file as such are reported."""
     (book / "c.md").write_text("# C\n\n[x](gone.md)\n", encoding="utf-8")
@@ -108,18 +100,6 @@ def test_files_as_such_are_new_where_they_changed(
     assert check(run_bindery, book, "--since", "HEAD") == expected
 
 
-def test_what_others_add_meanwhile_is_not_ours(run_bindery: Runner, book: Path, git: Git) -> None:
-    """Against a branch that has gone on, only what was added on this side is new."""
-    git(book, "checkout", "-b", "ours")
-    append(book / "b.md", "\n[ours](nowhere.md)\n")
-    git(book, "commit", "-am", "ours")
-    git(book, "checkout", "main")
-    (book / "a.md").write_text("# A\n\nMended.\n", encoding="utf-8")
-    git(book, "commit", "-am", "theirs")
-    git(book, "checkout", "ours")
-    assert check(run_bindery, book, "--since", "main") == [("b.md", 9, "dead-link")]
-
-
 def test_a_book_may_lie_in_a_folder(
     run_bindery: Runner, make_book: BookMaker, git: Git, tmp_path: Path
 ) -> None:
@@ -142,18 +122,6 @@ def test_a_gutted_section_is_told_of_at_its_old_heading(run_bindery: Runner, boo
     assert check(run_bindery, book, "--since", "HEAD") == [("b.md", 5, "gutted-section")]
 
 
-def test_a_chapter_that_moved_keeps_its_past(run_bindery: Runner, book: Path, git: Git) -> None:
-    """A chapter that has moved is compared with the text that it had in its old place; one that is
-    new is compared with nothing."""
-    git(book, "mv", "b.md", "c.md")
-    text = (book / "c.md").read_text(encoding="utf-8")
-    (book / "c.md").write_text(text.replace(LONG, "short"), encoding="utf-8")
-    (book / "d.md").write_text("# D\n\n[deep](c.md#deep), [mine](#d)\n", encoding="utf-8")
-    listed = "title: A book\nmoved:\n  b.md: c.md\nparts:\n  - chapters: [a.md, c.md, d.md]\n"
-    (book / "chapters.yaml").write_text(listed, encoding="utf-8")
-    assert ("c.md", 5, "gutted-section") in check(run_bindery, book, "--since", "HEAD")
-
-
 def test_accepted_findings_and_new_ones(run_bindery: Runner, book: Path) -> None:
     """With a file of accepted findings, what is new and not accepted is reported, and so is what
     has gone from it."""
@@ -170,10 +138,3 @@ def test_an_unknown_revision_is_wrong_use(run_bindery: Runner, book: Path, rev: 
     assert (ended.status, ended.stdout) == (2, "")
     assert f"'{rev}'" in ended.stderr
     assert "error[config]" in ended.stderr
-
-
-def test_a_book_without_git_is_wrong_use(run_bindery: Runner, make_book: BookMaker) -> None:
-    """Where there is no repository nothing can be new, and the program says so."""
-    ended = run_bindery("check", "--since", "HEAD", folder=make_book({"a.md": "# A\n"}))
-    assert ended.status == 2
-    assert "repository" in ended.stderr

@@ -65,13 +65,12 @@ def test_words_of_now_are_found(text: str, words: str) -> None:
     assert " ".join(text[claim.start : claim.end].split()) == words
 
 
-@pytest.mark.parametrize("text", [text for text, _ in UNDATED])
 @pytest.mark.parametrize(
     "when", ["(2026-11)", "on 2026-11-20", "in 2026", "in Q3-2025", "in Nov 2026", "on March 3"]
 )
-def test_a_date_makes_a_claim_that_can_be_judged(text: str, when: str) -> None:
+def test_a_date_makes_a_claim_that_can_be_judged(when: str) -> None:
     """The same words with a date in the passage are fine."""
-    assert list(find_undated(f"{text} So it was {when}.")) == []
+    assert list(find_undated(f"Nowadays it is fast. So it was {when}.")) == []
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from bindery.check.finding_identity import Identity
-from bindery.check.watch import compare_findings, wait_for_changes
+from bindery.check.watch import compare_findings
 from bindery.core.model import Finding, Span
 from needs import need
 
@@ -168,34 +168,6 @@ def test_without_its_package_it_says_what_to_install(
     ended = run_bindery("check", "--watch", folder=book)
     assert ended.status == 2
     assert "pip install 'bindery[watch]'" in ended.stderr
-
-
-def test_files_are_looked_at_when_something_has_happened(book: Path) -> None:
-    """What has changed no file is not a change, a new folder is watched from then on, and where a
-    folder is gone before it is watched, all is looked at after a moment."""
-    (book / "new").mkdir()
-    events = [
-        lambda: None,
-        lambda: write(book / "a.md", "# A\n\nOther words.\n"),
-        lambda: write(book / "new/c.md", "# C\n"),
-        None,
-    ]
-    log: list[str] = []
-
-    def watch(*folders: Path, **_: object) -> Iterator[None]:
-        log.append(" ".join(sorted(folder.name for folder in folders)))
-        while events:
-            event = events.pop(0)
-            if event is None:
-                raise FileNotFoundError
-            event()
-            yield
-
-    for _ in wait_for_changes(book, watch=watch, sleep=lambda _: log.append("sleep")):
-        log.append("change")
-        if not events:
-            break
-    assert log == ["change", "book sub", "change", "change", "book new sub", "sleep", "change"]
 
 
 def test_equal_findings_are_counted() -> None:

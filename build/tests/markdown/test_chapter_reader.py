@@ -36,12 +36,6 @@ def test_links_know_their_place(case: Case) -> None:
     case.expect("\n".join(line for link in chapter.links for line in show_link(link, chapter)))
 
 
-def test_a_reference_is_shown_with_its_destination() -> None:
-    """A reference link keeps what its definition says, and the text that uses it."""
-    (link,) = parse_chapter("a.md", "[x][1]\n\n[1]: <b c.md> 'title'\n").links
-    assert (link.raw, link.destination) == ("[x][1]", "b c.md")
-
-
 DEFINITIONS = """\
 [plain]: a.md
  [Two  words]:   <b c.md>  'A title'
@@ -228,17 +222,6 @@ def test_a_chapter_has_one_title(source: str, ranks: list[int]) -> None:
 def test_a_title_comes_from_the_heading_or_the_path(path: str, source: str, title: str) -> None:
     """A chapter is called what its first heading of level 1 says, else after its file."""
     assert parse_chapter(path, source).title == title
-
-
-def test_an_excuse_of_its_own_line_covers_the_next_line_with_text() -> None:
-    """A comment alone on its line excuses what follows it, one in a line excuses that line."""
-    source = (
-        "<!-- bindery: allow dead-link because it is an example -->\n\n[x](gone.md)\n\n"
-        "[y](gone.md) <!-- bindery: allow dead-anchor because\nof this -->\n"
-    )
-    first, second = parse_chapter("a.md", source).excuses
-    assert (first.rule, first.reason, first.covers) == ("dead-link", "it is an example", 3)
-    assert (second.rule, second.reason, second.covers) == ("dead-anchor", "of this", 5)
 
 
 @given(MARKDOWN)

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from bindery.book.this_edition import find_edition
 from bindery.check.inspect import inspect_book
-from bindery.markdown.maths import MathsError, draw_maths, find_fault, write_mathml
+from bindery.markdown.maths import draw_maths, find_fault, write_mathml
 from bindery.markdown.parser import make_parser
 from bindery.render.epub.epub import build_epub
 from bindery.render.pdf.pdf import build_pdf
@@ -93,13 +93,6 @@ def test_a_drawing_stands_on_the_line() -> None:
 def test_what_cannot_be_set_is_said(latex: str, fault: str) -> None:
     """The reason names the command or the mistake; what can be set has none."""
     assert find_fault(latex, is_block=False) == fault
-
-
-@TYPESETTERS
-def test_an_unknown_command_is_never_shown_as_text() -> None:
-    """The converter would print the name of a command it does not know."""
-    with pytest.raises(MathsError):
-        write_mathml(r"\unknown", is_block=True)
 
 
 @pytest.mark.parametrize(

@@ -30,10 +30,9 @@ def check(scope: Scope) -> Iterator[Finding]:
     for (path, slug), links in _collect_links(scope).items():
         chapter = chapters[path]
         former = scope.former.get(path) or scope.former.get(former_paths.get(path, ""))
-        now = _find_section(chapter, slug)
-        before = _find_section(former, slug) if former else None
-        if former is None or now is None or before is None:
+        if former is None:
             continue
+        before, now = find_section(former, slug), find_section(chapter, slug)
         outside = [link for link in links if not _lies_in(link, chapter, now)]
         had, has = _count_words(former, before), _count_words(chapter, now)
         if not outside or had < _FEWEST_WORDS or 2 * has >= had:
@@ -55,8 +54,9 @@ def _collect_links(scope: Scope) -> Mapping[tuple[str, str], list[Link]]:
     return links
 
 
-def _find_section(chapter: Chapter, slug: str) -> tuple[int, int] | None:
-    """The first line of a section and the one behind its last; the whole chapter without a slug.
+def find_section(chapter: Chapter, slug: str) -> tuple[int, int]:
+    """The first line of a section and the one behind its last; the whole chapter without a slug,
+    nothing where the anchor is not there.
 
     A section ends where a heading of its own level or a higher one begins; what an explicit
     anchor marks, at the next heading of any level.
@@ -66,7 +66,7 @@ def _find_section(chapter: Chapter, slug: str) -> tuple[int, int] | None:
         return 1, end
     start = next((anchor for anchor in chapter.anchors if anchor.slug == slug), None)
     if start is None:
-        return None
+        return 1, 1
     following = (anchor for anchor in chapter.anchors if anchor.span > start.span)
     return start.span.line, min(
         (anchor.span.line for anchor in following if _ends_section(anchor, start)), default=end

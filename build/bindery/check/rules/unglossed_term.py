@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bindery.book.glossary import is_glossary, match_name, split_names
+from bindery.check.rules.gutted_section import find_section
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Chapter, Finding, Link, Severity, ToChapter
 from bindery.markdown.typed_tables import Cell, TypedTable, read_tables
@@ -88,22 +89,11 @@ class _Texts:
 
     def read(self, target: ToChapter) -> str:
         """The text of a section with all below it; of the whole chapter where no anchor is
-        named or the anchor is not a heading."""
+        named."""
         if target not in self._known:
             lines = self._chapters[target.path]
-            first, last = _find_section(lines.chapter, target.slug)
+            first, last = find_section(lines.chapter, target.slug)
             self._known[target] = "\n".join(
                 text for line, text in lines.texts if first <= line < last
             )
         return self._known[target]
-
-
-def _find_section(chapter: Chapter, slug: str) -> tuple[int, int]:
-    """The first line of a section, and the one behind its last."""
-    end = len(chapter.lines) + 1
-    headings = [anchor for anchor in chapter.anchors if anchor.level]
-    for index, anchor in enumerate(headings):
-        if slug and anchor.slug == slug:
-            following = (a.span.line for a in headings[index + 1 :] if a.level <= anchor.level)
-            return anchor.span.line, next(following, end)
-    return 1, end

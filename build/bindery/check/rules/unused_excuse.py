@@ -5,7 +5,6 @@ The excuses themselves are applied in `apply_excuses`, after all other rules hav
 
 from __future__ import annotations
 
-import heapq
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -45,28 +44,15 @@ def apply_excuses(
     for chapter in chapters:
         for excuse, last in _find_reaches(chapter):
             waiting.setdefault((chapter.path, excuse.rule), []).append((last, excuse))
-    # In the order in which they begin; findings come by line, so no excuse is looked at twice
-    # before it has begun or after it has ended.
-    left: list[tuple[int, Excuse]] = []
-    begun: dict[tuple[str, str], list[tuple[int, int, Excuse]]] = {}
-    for entries in waiting.values():
-        entries.sort(key=lambda entry: entry[1].covers, reverse=True)
     for finding in findings:
-        key = (finding.span.path, finding.rule)
-        excuses, open_ones = waiting.get(key, []), begun.setdefault(key, [])
         line = finding.span.line
-        while excuses and excuses[-1][1].covers <= line:
-            last, excuse = excuses.pop()
-            heapq.heappush(open_ones, (last, len(excuses), excuse))
-        while open_ones and open_ones[0][0] < line:
-            last, _, excuse = heapq.heappop(open_ones)
-            left.append((last, excuse))
-        if open_ones:  # the one that ends first: the others may still meet a finding further down
-            heapq.heappop(open_ones)
+        excuses = waiting.get((finding.span.path, finding.rule), [])
+        covering = [entry for entry in excuses if entry[1].covers <= line <= entry[0]]
+        if covering:  # the one that ends first: the others may still meet a finding further down
+            excuses.remove(min(covering, key=lambda entry: (entry[0], -entry[1].covers)))
         else:
             yield finding
-    left += [(last, excuse) for open_ones in begun.values() for last, _, excuse in open_ones]
-    left += [entry for entries in waiting.values() for entry in entries]
+    left = [entry for entries in waiting.values() for entry in entries]
     known = list(rule_ids)
     for last, excuse in sorted(left, key=lambda entry: entry[1].span):
         if excuse.rule in ASKED_RULES or excuse.rule in silent:
