@@ -64,18 +64,9 @@ def open_client(
     return httpx.AsyncClient(
         headers=headers,
         timeout=httpx.Timeout(seconds),
-        event_hooks={"response": [_set_location_aside]},
         transport=transport,
         trust_env=False,
     )
-
-
-async def _set_location_aside(response: httpx.Response) -> None:
-    """Take the target of a redirect out of the headers: httpx parses it even when it does not
-    follow it, and drops the whole answer if it is not an address."""
-    location = response.headers.pop("location", None)
-    if location is not None:
-        response.extensions["location"] = location
 
 
 async def fetch(
@@ -99,8 +90,6 @@ async def fetch(
             client.stream(method, url, follow_redirects=False) as response,
         ):
             headers = {name.lower(): value for name, value in response.headers.items()}
-            if "location" in response.extensions:
-                headers["location"] = str(response.extensions["location"])
             reply = Reply(url, response.status_code, headers, is_whole=False)
             # A body that is packed although nobody asked for that is left: a small one can be
             # packed so that no memory can hold it.

@@ -151,7 +151,7 @@ def test_not_every_redirect_is_a_move(path: str, target: str, verdict: str, writ
     assert (judged.verdict, judged.target) == (verdict, server.url(written) if written else "")
 
 
-NOWHERE = ("http://[", "http://x:99999/", "ftp://127.0.0.1/", "ws://127.0.0.1/", "mailto:a@b.c")
+NOWHERE = ("ftp://127.0.0.1/", "ws://127.0.0.1/", "mailto:a@b.c")
 
 
 @pytest.mark.parametrize("target", NOWHERE)
