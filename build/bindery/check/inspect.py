@@ -45,17 +45,14 @@ class Inspection:
 def inspect_book(
     root: Path,
     *,
-    follows: bool = True,
     since: str | None = None,
     only: Collection[str] = (),
 ) -> Inspection:
     """Inspect the book in a folder. Raises ConfigError where chapters.yaml is wrong.
 
-    Without `follows` the numbers of views are not followed to their sources, except where records
-    are stale: enough to fill and to compare, and quicker. With `since`, a revision of git, the
-    chapters are compared with what they were then; ConfigError where there is no such revision.
-    Where `only` names chapters and nothing else, the book is these: the findings in them are the
-    same, others are not all there, and it is quicker.
+    With `since`, a revision of git, the chapters are compared with what they were then; ConfigError
+    where there is no such revision. Where `only` names chapters and nothing else, the book is
+    these: the findings in them are the same, others are not all there, and it is quicker.
     """
     config = load_config(root, RULES)
     is_part = bool(only) and {entry.path for entry in config.chapters}.issuperset(only)
@@ -66,7 +63,7 @@ def inspect_book(
     chapters = loaded.book.chapters
     quotations = {chapter.path: find_quotations(chapter) for chapter in chapters}
     quoted = [view for entry in quotations.values() for view in entry.views]
-    evidence = _gather_evidence(loaded.tree, config, quoted, follows)
+    evidence = _gather_evidence(loaded.tree, config, quoted)
     found = (
         *loaded.findings,
         *evidence.findings,
@@ -84,13 +81,13 @@ def inspect_book(
     return Inspection(config, loaded.tree, resolved, evidence, quotations, tuple(findings))
 
 
-def _gather_evidence(tree: Tree, config: Config, quoted: Iterable[str], follows: bool) -> Evidence:
+def _gather_evidence(tree: Tree, config: Config, quoted: Iterable[str]) -> Evidence:
     if not any(map(tree.find_kind, (config.views, config.data, RECORDS_FOLDER))):
         return Evidence()
     # Imported here: a book without evidence need not wait for what reads it.
     from bindery.evidence.gather import gather_evidence
 
-    return gather_evidence(tree, config, quoted, read_today(), read_latest_start(), follows=follows)
+    return gather_evidence(tree, config, quoted, read_today(), read_latest_start())
 
 
 def _read_former(config: Config, book: Book, rev: str) -> Mapping[str, Chapter]:

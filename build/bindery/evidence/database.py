@@ -1,8 +1,7 @@
 """Records and published figures as a database in memory that can only be read.
 
-An authorizer refuses whatever is no reading, limits keep a query from eating the machine, and
-one that runs too long is stopped. Rows are inserted in the order of their files, so that the
-rowid of a row is its place there, counted from 1.
+An authorizer refuses whatever is no reading, and a query that runs too long is stopped. Rows are
+inserted in the order of their files, so that the rowid of a row is its place there, counted from 1.
 """
 
 from __future__ import annotations
@@ -21,10 +20,7 @@ QUERY_SECONDS = 5.0
 _LONGEST_VALUE = 100_000
 _LONGEST_ORIGINS = 1_000_000
 """Of a view that is followed: the list of all rows behind a sum is longer than any cell."""
-_LONGEST_PATTERN = 100
 _MOST_ROWS = 10_000
-_MOST_MEMORY = 512 * 2**20
-"""Bytes, of all that SQLite holds in this process."""
 _PROGRESS_STEPS = 1_000
 
 _READ_ACTIONS = frozenset(
@@ -58,10 +54,6 @@ class EvidenceDatabase:
     def lock(self) -> None:
         """From here on the database can be read, and nothing else."""
         self._connection.commit()
-        self._connection.execute("PRAGMA temp_store = MEMORY")
-        self._connection.execute(f"PRAGMA hard_heap_limit = {_MOST_MEMORY}")
-        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, _LONGEST_PATTERN)
-        self._connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         self._connection.set_authorizer(self._authorize)
 
     def close(self) -> None:
@@ -82,7 +74,7 @@ class EvidenceDatabase:
         """Names of the columns, and all rows; no value longer than so many bytes.
 
         Raises sqlite3.Error and sqlite3.Warning with SQLite's own words, and sqlite3.DataError
-        where there are more rows than a table in a book can have, or more than memory holds.
+        where there are more rows than a table in a book can have.
         """
         deadline = time.monotonic() + QUERY_SECONDS
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
@@ -94,9 +86,6 @@ class EvidenceDatabase:
             rows = cursor.fetchmany(_MOST_ROWS + 1)
             names = tuple(description[0] for description in cursor.description or ())
             cursor.close()
-        except MemoryError:
-            message = f"it needs more than {_MOST_MEMORY // 2**20} MiB of memory"
-            raise sqlite3.DataError(message) from None
         finally:
             self._connection.set_progress_handler(None, 0)
         if len(rows) > _MOST_ROWS:

@@ -39,12 +39,9 @@ def gather_evidence(
     quoted: Iterable[str],
     today: date,
     latest: datetime,
-    *,
-    follows: bool = True,
 ) -> Evidence:
     """Load records and data, evaluate every view of the book, and trace the numbers of the views
-    that chapters quote. Without `follows`, trace only views that stale records may be in. A record
-    of a run that started after `latest` is a bad record."""
+    that chapters quote. A record of a run that started after `latest` is a bad record."""
     findings: list[Finding] = []
     faulty: set[str] = set()
     data: dict[str, DataTable] = {}
@@ -74,14 +71,6 @@ def gather_evidence(
             findings.append(Finding(span, "bad-view", "the view gives no rows", "look at WHERE"))
             del tables[name]
             broken.add(name)
-        if not follows:
-            aged = {records[name].tool for name in stale}
-            aged |= {RECORDS_TABLE} if stale else set()
-            followed = {
-                name: view
-                for name, view in followed.items()
-                if aged & (database.find_tables(view) or set())
-            }
         provenance = _trace_views(database, followed, tables, sources, findings)
         findings += _find_unlisted_tools(provenance, config)
     finally:

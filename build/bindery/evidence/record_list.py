@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -25,25 +25,18 @@ UNKNOWN = "–"
 
 @dataclass(frozen=True, slots=True)
 class ListedRecord:
-    """A record as it is listed. What a refused file does not tell is empty or None."""
+    """A record as it is listed."""
 
     name: str
     tool: str
     state: str
     """`ok`, `stale: ...`, `failed`, `unused`, `superseded`, `edited: ...` or `refused: ...`."""
-    method: int | None = None
+    record: Record | None = None
+    """None for a refused file."""
     method_now: int | None = None
-    """Method of the tool as it stands today; None where the tool is gone."""
-    profile: str = ""
-    machine: str = ""
-    hardware: str = ""
-    nodes: int | None = None
-    ranks: int | None = None
-    measured: date | None = None
-    days: int | None = None
+    """Method of the tool today; None where the tool is gone."""
+    days: int = 0
     """Age at the day of the list."""
-    ended: str = ""
-    """`whole`, `failed` where the tool had found a problem, or `partial: ` and how it ended."""
     views: tuple[str, ...] = ()
     """Views that quote it and that chapters quote."""
     chapters: tuple[str, ...] = ()
@@ -74,46 +67,41 @@ def list_records(
     listed = []
     for name, record in evidence.records.items():
         views = tuple(quoted.get(name, ()))
-        readers = tuple(path for path, theirs in chapters.items() if theirs & set(views))
-        entry = ListedRecord(
-            name,
-            record.tool,
-            "ok",
-            record.method,
-            methods.get(record.tool),
-            record.profile_name,
-            record.machine.label,
-            record.machine.hardware,
-            record.nodes,
-            record.ranks,
-            record.started.date(),
-            (today - record.started.date()).days,
-            _describe_end(record),
-            views,
-            readers,
-            known,
-            name in evidence.stale,
-            known and name not in used and name in evidence.newest,
+        is_unused = known and name not in used and name in evidence.newest
+        listed.append(
+            ListedRecord(
+                name,
+                record.tool,
+                _describe_state(name, evidence, is_unused),
+                record,
+                methods.get(record.tool),
+                (today - record.started.date()).days,
+                views,
+                tuple(path for path, theirs in chapters.items() if theirs & set(views)),
+                known,
+                name in evidence.stale,
+                is_unused,
+            )
         )
-        listed.append(replace(entry, state=_describe_state(entry, evidence)))
-    listed.sort(key=lambda entry: (entry.tool, entry.measured or today, entry.name))
+    listed.sort(key=lambda entry: (entry.tool, -entry.days, entry.name))
     return (*listed, *_list_refused(evidence.findings))
 
 
 def _describe_end(record: Record) -> str:
+    """`whole`, `failed` where the tool had found a problem, or `partial: ` and how it ended."""
     if not record.complete:
         return f"partial: {record.ended}"
     return "failed" if record.ended == "failed" else "whole"
 
 
-def _describe_state(entry: ListedRecord, evidence: Evidence) -> str:
-    if entry.is_stale:
-        return f"stale: {evidence.stale[entry.name].reason}"
-    if entry.name not in evidence.newest:
+def _describe_state(name: str, evidence: Evidence, is_unused: bool) -> str:
+    if name in evidence.stale:
+        return f"stale: {evidence.stale[name].reason}"
+    if name not in evidence.newest:
         return "superseded"
-    if evidence.records[entry.name].ended == "failed":
+    if evidence.records[name].ended == "failed":
         return "failed"
-    return "unused" if entry.is_unused else "ok"
+    return "unused" if is_unused else "ok"
 
 
 def _list_refused(findings: Iterable[Finding]) -> list[ListedRecord]:
@@ -154,9 +142,16 @@ def choose_records(
         entry
         for entry in listed
         if (not tool or entry.tool == tool)
-        and (part in entry.machine.casefold() or part in entry.hardware.casefold())
+        and any(part in text.casefold() for text in _name_machine(entry))
         and (not (stale or unused) or (stale and entry.is_stale) or (unused and entry.is_unused))
     )
+
+
+def _name_machine(entry: ListedRecord) -> tuple[str, str]:
+    """The label of its machine and its hardware."""
+    if entry.record is None:
+        return "", ""
+    return entry.record.machine.label, entry.record.machine.hardware
 
 
 _HEAD = ("record", "method", "profile", "hardware", "ranks", "date", "days", "ended",
@@ -167,20 +162,24 @@ def format_list(listed: Sequence[ListedRecord]) -> str:
     """The list as aligned text, one record a line; nothing where there is none."""
     if not listed:
         return ""
-    rows = [_HEAD, *(_format_row(entry) for entry in listed)]
-    widths = [max(len(row[index]) for row in rows) for index in range(len(_HEAD))]
+    return _align([_HEAD, *(_format_row(entry) for entry in listed)])
+
+
+def _align(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     )
-    return "\n".join(lines) + "\n"
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _format_row(entry: ListedRecord) -> tuple[str, ...]:
-    if entry.measured is None:
+    record = entry.record
+    if record is None:
         return (entry.name, *[UNKNOWN] * (len(_HEAD) - 2), entry.state)
-    method = str(entry.method)
-    if entry.method_now not in (None, entry.method):
+    method = str(record.method)
+    if entry.method_now not in (None, record.method):
         method += f" (now {entry.method_now})"
     quoted = (
         f"{count_noun(len(entry.views), 'view')} in {count_noun(len(entry.chapters), 'chapter')}"
@@ -188,41 +187,43 @@ def _format_row(entry: ListedRecord) -> tuple[str, ...]:
     return (
         entry.name,
         method,
-        entry.profile,
-        entry.hardware,
-        f"{entry.ranks} on {count_noun(entry.nodes or 1, 'node')}",
-        entry.measured.isoformat(),
+        record.profile_name,
+        record.machine.hardware,
+        f"{record.ranks} on {count_noun(record.nodes, 'node')}",
+        record.started.date().isoformat(),
         str(entry.days),
-        entry.ended,
+        _describe_end(record),
         quoted if entry.views else "nothing" if entry.quotes_known else "unknown",
         entry.state,
     )
 
 
 def format_list_json(listed: Sequence[ListedRecord]) -> str:
-    """The list as JSON."""
-    rows = [
-        {
-            "record": entry.name,
-            "tool": entry.tool,
-            "state": entry.state,
-            "method": entry.method,
-            "method_now": entry.method_now,
-            "profile": entry.profile or None,
-            "machine": entry.machine or None,
-            "hardware": entry.hardware or None,
-            "nodes": entry.nodes,
-            "ranks": entry.ranks,
-            "date": entry.measured.isoformat() if entry.measured else None,
-            "days": entry.days,
-            "ended": entry.ended or None,
-            "views": list(entry.views),
-            "chapters": list(entry.chapters),
-            "stale": entry.is_stale,
-            "unused": entry.is_unused,
-        }
-        for entry in listed
-    ]
+    """The list as JSON; what a refused file does not tell is null."""
+    rows = []
+    for entry in listed:
+        record = entry.record
+        rows.append(
+            {
+                "record": entry.name,
+                "tool": entry.tool,
+                "state": entry.state,
+                "method": record.method if record else None,
+                "method_now": entry.method_now,
+                "profile": record.profile_name if record else None,
+                "machine": record.machine.label if record else None,
+                "hardware": record.machine.hardware if record else None,
+                "nodes": record.nodes if record else None,
+                "ranks": record.ranks if record else None,
+                "date": record.started.date().isoformat() if record else None,
+                "days": entry.days if record else None,
+                "ended": _describe_end(record) if record else None,
+                "views": list(entry.views),
+                "chapters": list(entry.chapters),
+                "stale": entry.is_stale,
+                "unused": entry.is_unused,
+            }
+        )
     return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -251,11 +252,12 @@ def clean_name(name: str) -> str:
     return path.rpartition(f"{RECORDS_FOLDER}/")[2]
 
 
-def format_record(entry: ListedRecord, record: Record | None) -> str:
+def format_record(entry: ListedRecord) -> str:
     """A record as a person reads it: what ran where and when, and every row."""
+    record = entry.record
     pairs: list[tuple[str, Any]] = [("record", entry.name), ("state", entry.state)]
     if record is None:
-        return _format_pairs(pairs)
+        return _align(pairs)
     method = _format_row(entry)[1]
     pairs += [
         ("tool", f"{record.tool} {record.version}, method {method}"),
@@ -264,12 +266,12 @@ def format_record(entry: ListedRecord, record: Record | None) -> str:
         ("environment", _join(record.environment)),
         (
             "started",
-            f"{record.started:%Y-%m-%d %H:%M:%S} UTC, {count_noun(entry.days or 0, 'day')} ago",
+            f"{record.started:%Y-%m-%d %H:%M:%S} UTC, {count_noun(entry.days, 'day')} ago",
         ),
         ("took", f"{record.seconds:g} s"),
-        ("ended", f"{entry.ended}, exit status {_show(record.exit_status)}"),
-        ("hardware", entry.hardware),
-        ("machine", entry.machine),
+        ("ended", f"{_describe_end(record)}, exit status {_show(record.exit_status)}"),
+        ("hardware", record.machine.hardware),
+        ("machine", record.machine.label),
         ("took part", f"{count_noun(record.nodes, 'node')}, {count_noun(record.ranks, 'rank')}"),
         ("system", _join({"os": record.machine.os, "kernel": record.machine.kernel})),
         ("software", _join(record.software)),
@@ -278,25 +280,15 @@ def format_record(entry: ListedRecord, record: Record | None) -> str:
         ("views", ", ".join(entry.views)),
         ("chapters", ", ".join(entry.chapters)),
     ]
-    text = _format_pairs([(key, value) for key, value in pairs if value])
+    text = _align([(key, value) for key, value in pairs if value])
     keys = list(dict.fromkeys(key for row in record.results for key in row))
     empty = [key for key in keys if all(row.get(key) is None for row in record.results)]
     keys = [key for key in keys if key not in empty]
     head = [f"{key} [{record.units[key]}]" if key in record.units else key for key in keys]
     rows = [head, *([_show(row.get(key)) for key in keys] for row in record.results)]
-    widths = [max(len(row[index]) for row in rows) for index in range(len(keys))]
-    table = "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
     title = f"{count_noun(len(record.results), 'row')}, in base units"
     title += f", without values for {', '.join(empty)}" if empty else ""
-    return f"{text}\n{title}:\n\n{table}\n"
-
-
-def _format_pairs(pairs: Sequence[tuple[str, Any]]) -> str:
-    width = max(len(key) for key, _ in pairs)
-    return "".join(f"{key.ljust(width)}  {value}\n" for key, value in pairs)
+    return f"{text}\n{title}:\n\n{_align(rows)}"
 
 
 def _join(values: Mapping[str, Any]) -> str:

@@ -98,7 +98,7 @@ def parse_view(name: str, path: str, text: str) -> View | Finding:
         )
     query = blank_quoted(text, "comment", "text", "name")
     first = re.search(r"\w+|\S", query)
-    if first is None or first[0].upper() not in ("SELECT", "WITH", "VALUES"):
+    if first is None or first[0].upper() not in ("SELECT", "WITH"):
         begins = f"this begins with '{first[0]}'" if first else "this has none"
         line_number = query.count("\n", 0, first.start()) + 1 if first else 1
         hint = "a view can only read: one SELECT over records and data, the same every day"

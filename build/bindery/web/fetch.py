@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -59,24 +58,15 @@ def open_client(
     headers = {
         "User-Agent": agent,
         "Accept": "text/html,application/xhtml+xml,*/*;q=0.8",
-        "Accept-Encoding": "gzip",
+        "Accept-Encoding": "identity",
         "Accept-Language": "en,*;q=0.5",
     }
     return httpx.AsyncClient(
         headers=headers,
         timeout=httpx.Timeout(seconds),
-        event_hooks={"response": [_set_location_aside]},
         transport=transport,
         trust_env=False,
     )
-
-
-async def _set_location_aside(response: httpx.Response) -> None:
-    """Take the target of a redirect out of the headers: httpx parses it even when it does not
-    follow it, and drops the whole answer if it is not an address."""
-    location = response.headers.pop("location", None)
-    if location is not None:
-        response.extensions["location"] = location
 
 
 async def fetch(
@@ -100,15 +90,14 @@ async def fetch(
             client.stream(method, url, follow_redirects=False) as response,
         ):
             headers = {name.lower(): value for name, value in response.headers.items()}
-            if "location" in response.extensions:
-                headers["location"] = str(response.extensions["location"])
             reply = Reply(url, response.status_code, headers, is_whole=False)
-            if method == "GET" and (reads_all or reply.media_type in _READ):
-                unpack = _open_coding(headers.get("content-encoding", ""))
+            # A body that is packed although nobody asked for that is left: a small one can be
+            # packed so that no memory can hold it.
+            is_plain = headers.get("content-encoding", "identity") == "identity"
+            if method == "GET" and is_plain and (reads_all or reply.media_type in _READ):
                 async for chunk in response.aiter_raw():
-                    # One byte more than wanted shows that there is more.
-                    body += unpack(chunk, max_bytes + 1 - len(body))
-                    if response.num_bytes_downloaded > max_bytes or len(body) > max_bytes:
+                    body += chunk
+                    if len(body) > max_bytes:
                         return replace(reply, body=bytes(body[:max_bytes]))
             return replace(reply, body=bytes(body), is_whole=True)
     except (TimeoutError, httpx.TimeoutException):
@@ -119,24 +108,9 @@ async def fetch(
         fault = Fault("private", str(error))
     except (ValueError, httpx.InvalidURL) as error:
         fault = Fault("redirect", f"'{url}' is not an address: {error}")
-    except (httpx.HTTPError, OSError, zlib.error) as error:
+    except (httpx.HTTPError, OSError) as error:
         fault = _explain(error)
     return fault if reply is None else replace(reply, body=bytes(body))
-
-
-def _open_coding(name: str) -> Callable[[bytes, int], bytes]:
-    """A function that unpacks the next bytes of a body, up to a limit. httpx would unpack all at
-    once, and a small body can be packed so that no memory can hold it.
-
-    Raises zlib.error if it is not a coding that was asked for.
-    """
-    match name.strip().lower():
-        case "" | "identity":
-            return lambda data, most: data[:most]
-        case "gzip" | "x-gzip":
-            return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress
-        case other:
-            raise zlib.error(f"a coding that was not asked for: {other}")
 
 
 def _explain(error: Exception) -> Fault:

@@ -7,9 +7,8 @@ its end. If an address has several lines, the last one counts.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -121,24 +120,14 @@ class Memory:
             self._path.unlink(missing_ok=True)
 
 
-@contextlib.contextmanager
-def open_memory(root: Path, config: Config) -> Iterator[Memory]:
-    """The memory of a book, for one run at a time.
+def open_memory(root: Path, config: Config) -> Memory:
+    """The memory of a book, to be written.
 
-    Raises ConfigError if another run writes it, or a line of it is not an answer.
+    Raises ConfigError if a line of it is not an answer.
     """
-    shown = config.link_memory
-    path = root / shown
-    # The memory itself is replaced when it is sorted, and on NFS only writable files can be locked.
-    with (root / config.file).open("r+b") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            message = f"another run is asking the web and writes '{shown}'"
-            hint = "wait for it to end, or end it: its answers are kept"
-            raise ConfigError(Finding(Span.whole(shown), "config", message, hint)) from None
-        data = path.read_bytes() if path.exists() else b""
-        known = parse_memory(shown, data)
-        if data and not data.endswith(b"\n"):  # an answer could not be appended to a torn line
-            write_whole(path, format_memory(known.values()).encode())
-        yield Memory(path, known)
+    path = root / config.link_memory
+    data = path.read_bytes() if path.exists() else b""
+    known = parse_memory(config.link_memory, data)
+    if data and not data.endswith(b"\n"):  # an answer could not be appended to a torn line
+        write_whole(path, format_memory(known.values()).encode())
+    return Memory(path, known)

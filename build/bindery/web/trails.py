@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from urllib.parse import urldefrag, urljoin, urlsplit
 
@@ -52,22 +51,17 @@ async def follow(asker: Asker, url: str, *, wants_anchors: bool) -> Trail:
     asked for by GET at once, because a page can send its reader on in its text.
     """
     hops: list[Hop] = []
-    visits = {url: 1}
     current = url
     while True:
         reply = await _ask(asker, current, wants_anchors=wants_anchors)
         if isinstance(reply, Fault):
             return Trail(tuple(hops), reply)
-        page = await _read_within(reply, asker.manners.limit)
+        page = _read_page(reply)
         hop = _read_hop(current, reply, page)
         if hop is None:
             return Trail(tuple(hops), reply, page)
         hops.append(hop)
         current = urldefrag(hop.target).url
-        visits[current] = visits.get(current, 0) + 1
-        # One visit more is allowed: some set a cookie and send the reader back.
-        if visits[current] > 2:
-            return Trail(tuple(hops), Fault("redirect", "redirects in a circle"))
         if len(hops) == MOST_HOPS:
             return Trail(tuple(hops), Fault("redirect", f"redirects more than {MOST_HOPS} times"))
 
@@ -82,15 +76,10 @@ async def _ask(asker: Asker, url: str, *, wants_anchors: bool) -> Reply | Fault:
     return await asker.ask("GET", url, max_bytes=limit)
 
 
-async def _read_within(reply: Reply, seconds: float) -> Page | None:
-    """The page in an answer. There are pages that take the parser minutes: those are not read."""
+def _read_page(reply: Reply) -> Page | None:
     if not (200 <= reply.status < 300 and reply.is_page and reply.body):
         return None
-    try:
-        async with asyncio.timeout(seconds):
-            return await asyncio.to_thread(read_page, reply)
-    except TimeoutError:
-        return None
+    return read_page(reply)
 
 
 def _read_hop(url: str, reply: Reply, page: Page | None) -> Hop | None:

@@ -311,7 +311,7 @@ def test_terms_are_read_without_running_the_tool() -> None:
     """COMPARE is found in the source, annotated or not, and nothing of the tool runs."""
     source = (
         "raise SystemExit\n\nCOMPARE: dict = {\n    'keys': ['op'],  # a comment with }\n"
-        "    'value': 'seconds', 'better': 'lower',\n}\nrest = ("
+        "    'value': 'seconds', 'better': 'lower',\n}\n"
     )
     assert read_terms("wait", source) == WAIT
     assert read_terms("wait", "COMPARED_ROWS = 5\n") is None
@@ -342,6 +342,7 @@ def test_terms_are_read_without_running_the_tool() -> None:
             "'trusted' of COMPARE has to give a list of values for each column",
         ),
         ("make_it()", "COMPARE has to be a plain literal, so that it can be read"),
+        ("(", "this is not Python: '(' was never closed"),
     ],
 )
 def test_wrong_terms_are_refused(literal: str, reason: str) -> None:

@@ -111,41 +111,17 @@ def test_a_view_can_only_read(
     assert {path.name for path in tmp_path.iterdir()} == {"book"}
 
 
-@pytest.mark.parametrize(
-    ("statement", "reason"),
-    [
-        (
-            (
-                "SELECT count(*) AS x FROM sizes WHERE replace(hex(zeroblob(40000)), '0', 'a') "
-                "LIKE replace(hex(zeroblob(2000)), '0', '%a') || 'b' ORDER BY 1"
-            ),
-            "LIKE or GLOB pattern too complex",
-        ),
-        (
-            (
-                "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
-                "SELECT x FROM c ORDER BY hex(zeroblob(40000)) || x"
-            ),
-            "it needs more than 512 MiB of memory",
-        ),
-        (
-            (
-                "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
-                "SELECT x FROM c ORDER BY x % 1000, x"
-            ),
-            "the query ran longer than 0.2 s and was stopped",
-        ),
-    ],
-)
-def test_a_query_cannot_eat_the_machine(
-    ask: Callable[..., object], monkeypatch: pytest.MonkeyPatch, statement: str, reason: str
+def test_a_query_that_never_ends_is_stopped(
+    ask: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Long patterns, long values and large sorts end in time, within bounds of memory."""
-    # On a busy machine a query would come to the end of its time before that of its memory.
-    monkeypatch.setattr(database, "QUERY_SECONDS", 0.2 if "longer than" in reason else 50.0)
-    finding = ask(statement)
+    """A query has a few seconds."""
+    monkeypatch.setattr(database, "QUERY_SECONDS", 0.2)
+    finding = ask(
+        "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
+        "SELECT x FROM c ORDER BY x % 1000, x"
+    )
     assert isinstance(finding, Finding)
-    assert finding.message == f"the query fails: {reason}"
+    assert finding.message == "the query fails: the query ran longer than 0.2 s and was stopped"
 
 
 @pytest.mark.parametrize(

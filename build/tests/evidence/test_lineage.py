@@ -143,9 +143,6 @@ def test_a_scaled_column_tells_its_factor() -> None:
         "t.a * 1000 / 3600": ("scaled", 1000 / 3600),
         "CAST(t.a * 1000 AS TEXT)": ("scaled", 1000.0),
         "coalesce(t.a * 1000, NULL)": ("scaled", 1000.0),
-        "lag(t.a * 1000, 1, t.b) OVER (ORDER BY k)": ("computed", 1.0),
-        "iif(k > 1, t.a * 1000, b * 1e3)": ("scaled", 1000.0),
-        "iif(k > 1, t.a * 1000, b * 60)": ("computed", 1.0),
         "(t.a * 1000) || ' of ' || (b * 8)": ("computed", 1.0),
         "(SELECT c * 8 FROM u AS v LIMIT 1)": ("scaled", 8.0),
         "t.a * 1000 + b": ("computed", 1.0),
@@ -167,12 +164,11 @@ def test_a_factor_goes_through_queries() -> None:
             "scaled",
             1000.0,
         ),
-        "SELECT x FROM (SELECT k, a * 8 AS x FROM t) FULL JOIN (SELECT k, a * 1e3 AS x FROM u) "
-        "USING (k, x) ORDER BY 1": ("computed", 1.0),
-        f"{inner} UNION ALL SELECT k, 1e3 * a FROM u ORDER BY k": ("scaled", 1000.0),
-        f"{inner} UNION ALL SELECT k, a FROM u ORDER BY k": ("computed", 1.0),
-        f"{inner} UNION SELECT k, NULL FROM u ORDER BY k": ("scaled", 1000.0),
-        "SELECT DISTINCT a * 1000 AS x FROM t ORDER BY 1": ("scaled", 1000.0),
+        f"SELECT x FROM ({inner} UNION ALL SELECT k, 1e3 * a FROM u) ORDER BY k": (
+            "scaled",
+            1000.0,
+        ),
+        f"SELECT x FROM ({inner} UNION ALL SELECT k, a FROM u) ORDER BY k": ("computed", 1.0),
     }
     for sql, expected in cases.items():
         column = trace_query(sql, COLUMNS).columns[-1]
@@ -187,10 +183,8 @@ def test_texts_that_change_a_number_are_worked_out() -> None:
         "'[' || k || '](' || g || ')'",
         "g || coalesce(' (' || c || ')', '')",
         "g || CASE WHEN k = 1 THEN '' ELSE ' ' || c || '?' END",
-        "iif(k > 1, '~', '<') || t.a",
         "g || NULL || 8",
         "upper(g)",
-        "concat_ws(' x ', k, t.a, b)",
         "printf('%s x %d %%', k, t.a)",
     ]
     changing = [
@@ -199,19 +193,17 @@ def test_texts_that_change_a_number_are_worked_out() -> None:
         "'-' || t.a",
         "t.a || '.' || b",
         "t.a || 'e' || b",
-        "t.a || iif(k > 1, ' ', '0')",
         "t.a || CASE k WHEN 1 THEN ' ' ELSE b END",
         "replace(t.a, 8, 9)",
         "substr(t.a, 1, 2)",
         "rtrim(t.a, '0')",
-        "concat(t.a, b)",
-        "concat_ws('', t.a, b)",
         "printf('%s%s', t.a, b)",
         "printf('%.1f', t.a)",
         "printf('%s %s', t.a)",
         "group_concat(t.a, '') OVER ()",
         "upper(t.a || '0')",
-        "t.a" + "".join(f" || iif(k > {n}, ' ', '_')" for n in range(7)),  # too many forms
+        # Too many forms.
+        "t.a" + "".join(f" || CASE k WHEN {n} THEN ' ' ELSE '_' END" for n in range(7)),
     ]
     kinds = dict.fromkeys(plain, "copy") | dict.fromkeys(changing, "computed")
     items = ", ".join(f"{item} AS x{n}" for n, item in enumerate(kinds))
@@ -228,8 +220,6 @@ def test_a_row_beyond_the_limit_can_be_seen() -> None:
         "SELECT k, g FROM t ORDER BY g DESC LIMIT 2": False,
         "SELECT k, g FROM t ORDER BY g LIMIT 1 OFFSET 1": True,
         "SELECT k, g FROM t ORDER BY g LIMIT 1, 2": False,
-        "SELECT DISTINCT k, g FROM t ORDER BY g DESC LIMIT 3": True,
-        "SELECT k, g FROM t UNION SELECT k, c FROM u ORDER BY 2 LIMIT 1": True,
     }
     for sql, tied in cases.items():
         answer = ask(sql, TABLES)
@@ -268,7 +258,6 @@ def values(columns: Sequence[str]) -> st.SearchStrategy[str]:
         lambda part: st.one_of(
             st.tuples(part, st.sampled_from("+-*/"), part).map(lambda p: f"({p[0]} {p[1]} {p[2]})"),
             st.tuples(part, part).map(lambda p: f"coalesce({p[0]}, {p[1]})"),
-            st.tuples(part, part).map(lambda p: f"iif(t.k > 2, {p[0]}, {p[1]})"),
             st.tuples(part, part).map(lambda p: f"CASE t.k % 2 WHEN 0 THEN {p[0]} ELSE {p[1]} END"),
             part.map(lambda p: f"abs({p})"),
             part.map(lambda p: f"-{p}" if not p.startswith("-") else p),
@@ -305,8 +294,6 @@ def plain_queries(draw: st.DrawFn) -> str:
     if draw(st.booleans()):
         inner = draw(values(FROMS[source]))
         items.append(f"sum({inner}) OVER (PARTITION BY t.g ORDER BY t.k)")
-        # Among rows that an order leaves equal, it is undefined which comes first.
-        items.append(f"lag({inner}) OVER (ORDER BY {order})")
     listed = ", ".join(f"{item} AS x{number}" for number, item in enumerate(items))
     where = draw(st.sampled_from(["", " WHERE t.g IS NOT NULL", " WHERE t.k > 1"]))
     direction = draw(st.sampled_from(["", " DESC"]))

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from bindery.core.config import load_config
-from bindery.core.model import ConfigError
 from bindery.web.answers import Answer
 from bindery.web.memory import format_answer, format_memory, is_fresh, open_memory, parse_memory
 from hypothesis import given
@@ -51,23 +50,11 @@ def test_a_run_goes_on_after_a_torn_line(make_book: Callable[..., Path]) -> None
     path = root / NAME
     answers = [Answer(f"https://{name}.org/", "live", START, 200) for name in "cab"]
     path.write_text(f'{format_memory(answers[:2])}{{"url": "https://b')
-    with open_memory(root, load_config(root, ())) as memory:
-        memory.add(answers[2])
-        assert set(parse_memory(NAME, path.read_bytes())) == {answer.url for answer in answers}
-        memory.compact([answers[0].url, answers[2].url])
+    memory = open_memory(root, load_config(root, ()))
+    memory.add(answers[2])
+    assert set(parse_memory(NAME, path.read_bytes())) == {answer.url for answer in answers}
+    memory.compact([answers[0].url, answers[2].url])
     assert path.read_text() == format_memory([answers[2], answers[0]])
-
-
-def test_two_runs_do_not_meet(make_book: Callable[..., Path]) -> None:
-    """While one run writes the memory, another one is refused."""
-    root = make_book({"a.md": "# A\n"})
-    config = load_config(root, ())
-    with (
-        open_memory(root, config),
-        pytest.raises(ConfigError, match="another run is asking the web"),
-        open_memory(root, config),
-    ):
-        pass
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import time
 
 import pytest
-from bindery.web import trails
 from faulty_server import (
     BRIEF,
     HASTY,
@@ -14,7 +12,6 @@ from faulty_server import (
     Answer,
     ask,
     ask_paths,
-    know,
     redirect,
     refresh,
     serve,
@@ -35,7 +32,6 @@ from faulty_server import (
         (Answer(body=b"\xff\xfe\x00bad", kind="text/html; charset=no-such"), "live", ""),
         (Answer(body=b"<html", kind="application/octet-stream"), "live", ""),
         (Answer(body="<p>ab", fault="truncated"), "live", ""),
-        (Answer(body=b"no gzip", headers={"Content-Encoding": "gzip"}), "live", ""),
         (Answer(fault="reset"), "unreachable", None),
         (Answer(fault="silent"), "unreachable", "no answer within 1 s"),
     ],
@@ -116,21 +112,6 @@ def test_chains_of_redirects_are_followed(name: str) -> None:
     assert (judged.verdict, judged.target) == (verdict, wanted)
 
 
-def test_a_circle_ends() -> None:
-    """A circle of redirects is reported, also one across hosts."""
-    with serve() as server:
-        port = server.port
-        server.paths |= {
-            "/x": redirect(301, f"http://two.org:{port}/y"),
-            "/y": redirect(301, f"http://one.org:{port}/x"),
-        }
-        url = f"http://one.org:{port}/x"
-        names = know(one_org="127.0.0.1", two_org="127.0.0.1")
-        judged = ask([url], look_up=names, find_reason=lambda url: "")[url]
-        assert (judged.verdict, judged.reason) == ("unreachable", "redirects in a circle")
-        assert server.count("/x") + server.count("/y") <= 4
-
-
 def test_a_redirect_to_a_dead_page_is_dead() -> None:
     """The page at the end of the redirects counts, and the reason names it."""
     judged, server = ask_paths({"/a": redirect(301, "/b"), "/b": Answer(410)})
@@ -170,7 +151,7 @@ def test_not_every_redirect_is_a_move(path: str, target: str, verdict: str, writ
     assert (judged.verdict, judged.target) == (verdict, server.url(written) if written else "")
 
 
-NOWHERE = ("http://[", "http://x:99999/", "ftp://127.0.0.1/", "ws://127.0.0.1/", "mailto:a@b.c")
+NOWHERE = ("ftp://127.0.0.1/", "ws://127.0.0.1/", "mailto:a@b.c")
 
 
 @pytest.mark.parametrize("target", NOWHERE)
@@ -212,15 +193,6 @@ def test_anchors_are_looked_up_on_the_page(body: str, fragment: str, anchor: str
     assert (judged.verdict, judged.anchor) == ("live", anchor)
 
 
-def test_a_page_that_takes_the_parser_too_long_cannot_be_judged(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The parser gets as long as a host."""
-    monkeypatch.setattr(trails, "read_page", lambda reply: time.sleep(2))
-    judged, _ = ask_paths({"/a": Answer(body="<p>x")}, fragment="#b", manners=BRIEF)
-    assert (judged.verdict, judged.anchor) == ("live", "unknown")
-
-
 @pytest.mark.parametrize(
     ("kind", "head", "encoding"),
     [
@@ -232,11 +204,16 @@ def test_a_page_that_takes_the_parser_too_long_cannot_be_judged(
     ],
 )
 def test_a_page_is_read_in_its_encoding(kind: str, head: str, encoding: str) -> None:
-    """The header names the encoding, then the page itself; otherwise it is UTF-8. The page may be
-    compressed."""
-    body = gzip.compress(f"{head}<h1 id='\u00fcber'>{LONG}".encode(encoding))
-    page = Answer(body=body, kind=kind, headers={"Content-Encoding": "gzip"})
+    """The header names the encoding, then the page itself; otherwise it is UTF-8."""
+    page = Answer(body=f"{head}<h1 id='\u00fcber'>{LONG}".encode(encoding), kind=kind)
     assert ask_paths({"/a": page}, fragment="#\u00fcber")[0].anchor == "found"
+
+
+def test_a_packed_page_that_nobody_asked_for_is_not_read() -> None:
+    """Its anchors cannot be judged."""
+    page = Answer(body=gzip.compress(b"<p>x"), headers={"Content-Encoding": "gzip"})
+    judged, _ = ask_paths({"/a": page}, fragment="#there")
+    assert (judged.verdict, judged.anchor) == ("live", "unknown")
 
 
 @pytest.mark.parametrize(("fragment", "anchor"), [("#there", "found"), ("#gone", "missing")])

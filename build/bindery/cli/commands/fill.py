@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 @click.command("fill")
 @root_option
-@click.option(
-    "--check", "only_check", is_flag=True, help="Compare, and write nothing; `check` looks deeper."
-)
+@click.option("--check", "only_check", is_flag=True, help="Compare, and write nothing.")
 def fill(
     root: Path,
     only_check: bool,
@@ -34,9 +32,9 @@ def fill(
     from bindery.check.inspect import inspect_book
     from bindery.core.report import count_noun
 
-    inspection = inspect_book(root, follows=not only_check)
+    inspection = inspect_book(root)
     if not only_check and _fill_book(inspection):
-        inspection = inspect_book(root, follows=not only_check)
+        inspection = inspect_book(root)
     chosen = [f for f in inspection.findings if f.rule in _EVIDENCE_RULES]
     entries = inspection.quotations.values()
     regions = [region for entry in entries for region in entry.regions]

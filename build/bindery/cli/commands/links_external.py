@@ -65,7 +65,7 @@ class Web:
 def ask_web(inspection: Inspection, wishes: Wishes, web: Web) -> int:
     """Ask the web about the links of a book, print the findings, and return the exit status.
 
-    Raises ConfigError if an option cannot be followed, or another run is asking.
+    Raises ConfigError if an option cannot be followed.
     """
     return _Run(inspection, wishes, web).run()
 
@@ -85,25 +85,25 @@ class _Run:
 
     def run(self) -> int:
         read_listed(self.inspection.config)  # reports a broken list before the web is asked
-        with open_memory(self.inspection.tree.root, self.inspection.config) as memory:
-            now = datetime.now(UTC)
-            self.waiting = [
-                address
-                for address in self.addresses
-                if (answer := memory.known.get(address.url)) is None
-                or not is_fresh(answer, now, self.wishes.shelf_life)
-            ]
-            before = len(self.addresses) - len(self.waiting)
-            is_interrupted = False
-            try:
-                asyncio.run(self._ask(memory))
-            except KeyboardInterrupt:
-                is_interrupted = True
-            refused: Sequence[Finding] = ()
-            if self.wishes.fix and not is_interrupted:
-                refused = self._fix(memory)
-            memory.compact(address.url for address in self.gathered.addresses)
-            answers = self._list_answers(memory)
+        memory = open_memory(self.inspection.tree.root, self.inspection.config)
+        now = datetime.now(UTC)
+        self.waiting = [
+            address
+            for address in self.addresses
+            if (answer := memory.known.get(address.url)) is None
+            or not is_fresh(answer, now, self.wishes.shelf_life)
+        ]
+        before = len(self.addresses) - len(self.waiting)
+        is_interrupted = False
+        try:
+            asyncio.run(self._ask(memory))
+        except KeyboardInterrupt:
+            is_interrupted = True
+        refused: Sequence[Finding] = ()
+        if self.wishes.fix and not is_interrupted:
+            refused = self._fix(memory)
+        memory.compact(address.url for address in self.gathered.addresses)
+        answers = self._list_answers(memory)
         faults = find_faults(self.inspection, self.addresses, answers)
         findings = [*sift_listed(self.inspection, tuple(faults)).fresh, *refused]
         summary = summarise(

@@ -55,7 +55,7 @@ def records(
     if name is not None:
         entry = record_list.find_record(name, listed)
         listed = (entry,)
-        text = record_list.format_record(entry, evidence.records.get(entry.name))
+        text = record_list.format_record(entry)
     else:
         listed = record_list.choose_records(
             listed, tools, tool=tool, machine=machine, stale=stale, unused=unused

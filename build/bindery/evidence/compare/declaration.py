@@ -4,7 +4,6 @@ is compared with like."""
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -17,10 +16,6 @@ from bindery.tools.tool_source import read_constants
 
 if TYPE_CHECKING:
     from bindery.evidence.records import Scalar
-
-_CONSTANT = re.compile(r"^(COMPARE|RANKS)\b[^=\n]*=", re.MULTILINE)
-_LONGEST = 100
-"""Lines of a constant, so that one that never ends is soon given up."""
 
 
 class TermsError(ValueError):
@@ -62,8 +57,8 @@ def read_terms(tool: str, source: str) -> Terms | None:
         return None
     try:
         constants = read_constants(source)
-    except SyntaxError:
-        constants = _read_alone(source)
+    except SyntaxError as error:
+        raise TermsError(f"this is not Python: {error.msg}", error.lineno or 1) from None
     if "COMPARE" not in constants:
         return None
     node = constants["COMPARE"]
@@ -75,23 +70,6 @@ def read_terms(tool: str, source: str) -> Terms | None:
         reason = "COMPARE has to be a plain literal, so that it can be read"
         raise TermsError(reason, node.lineno) from None
     return replace(terms, has_ranks="RANKS" in constants)
-
-
-def _read_alone(source: str) -> Mapping[str, ast.expr]:
-    """COMPARE, and RANKS, of a source that is not Python as a whole."""
-    found: dict[str, ast.expr] = {}
-    for match in _CONSTANT.finditer(source):
-        line = source.count("\n", 0, match.start())
-        found[match[1]] = ast.Name("unreadable", lineno=line + 1)
-        statement = "\n" * line
-        for text in source[match.start() :].split("\n")[:_LONGEST]:
-            statement += text + "\n"
-            try:
-                found |= read_constants(statement)
-                break
-            except SyntaxError:
-                continue
-    return found
 
 
 def parse_terms(tool: str, literal: object) -> Terms:

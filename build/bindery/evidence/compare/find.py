@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -20,7 +19,6 @@ from bindery.evidence.compare.judge import (
     TOLERANCE,
     Comparison,
     compare_run,
-    describe_power_limit,
     make_references,
     make_run,
 )
@@ -81,10 +79,7 @@ def compare_with_book(
             raise _refuse(target, f"the book has no tool '{source.tool}'", hint)
         message = f"nothing says which results of '{source.tool}' are alike"
         raise _refuse(target, message, "declare COMPARE in the tool")
-    run = make_run(source, own, name=name)
-    if facts:
-        machine = _read_machine(facts)
-        run = replace(run, hardware=machine.hardware, power_limit=describe_power_limit(machine))
+    run = make_run(source, own, name=name, machine=_read_machine(facts) if facts else None)
     chosen = {name: record for name, record in records.items() if record.tool == source.tool}
     stale = find_stale(chosen, config.tools, read_methods(tree, config.tools), read_today())
     reasons = {name: entry.reason for name, entry in stale.items()}

@@ -19,7 +19,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bindery.core.report import count_noun
@@ -56,29 +56,17 @@ class NothingAlikeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The run to compare. None means unknown."""
+    """The run to compare: a record, or what a tool wrote, which knows no machine."""
 
-    tool: str
-    method: int
-    rows: Sequence[Mapping[str, Scalar]]
+    source: Record | ToolOutput
     settings: Mapping[str, Scalar]
     """What has to be equal besides keys, by its place."""
-    unit: str
-    """The base unit of the answer."""
-    hardware: str | None = None
-    nodes: int | None = None
-    ranks: int | None = None
-    partial: str = ""
-    """Why it is not complete, or empty."""
-    software: Mapping[str, Scalar] = field(default_factory=dict)
+    machine: Machine | None
+    nodes: int | None
+    ranks: int | None
+    """None, as for machine and nodes, means unknown."""
     name: str = ""
     """Of the record, where it is one of the book."""
-    power_limit: str = ""
-    """Of the accelerators, see `describe_power_limit`; empty where it is not known."""
-    environment: Mapping[str, str] | None = None
-    """Variables that steered it."""
-    failed_with: int | None = None
-    """The exit status, where the tool had found a problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,21 +82,18 @@ class Reference:
     """A record that others are compared with."""
 
     name: str
-    started: str
-    """When, in UTC: `2026-11-20T19:00:34Z`."""
-    method: int
-    hardware: str
-    nodes: int
-    ranks: int
+    record: Record
     settings: Mapping[str, Scalar]
     rows: Mapping[Key, Recorded]
     untrusted: Mapping[Key, str]
     """Rows that cannot be compared, each with the reason."""
-    software: Mapping[str, Scalar] = field(default_factory=dict)
-    power_limit: str = ""
-    environment: Mapping[str, str] = field(default_factory=dict)
     stale: str = ""
     """Why its record is stale, where it is."""
+
+    @property
+    def started(self) -> str:
+        """When, in UTC: `2026-11-20T19:00:34Z`."""
+        return f"{self.record.started:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def describe_power_limit(machine: Machine) -> str:
@@ -122,31 +107,20 @@ def describe_power_limit(machine: Machine) -> str:
     return ", ".join(f"{count} x {limit} W" for limit, count in sorted(counts.items()))
 
 
-def make_run(source: Record | ToolOutput, terms: Terms, *, name: str = "") -> Run:
+def make_run(
+    source: Record | ToolOutput, terms: Terms, *, name: str = "", machine: Machine | None = None
+) -> Run:
     """What is to be compared, from a record or from what a tool wrote with `--json`.
 
-    The JSON of a tool says nothing of the machine: set `hardware` where it is known.
+    The JSON of a tool says nothing of the machine: give `machine` where it is known.
     """
     from bindery.evidence.records import Record
 
-    partial = ""
-    details = _read_settings(source, terms)
-    unit = source.units.get(terms.value, "1")
+    settings = _read_settings(source, terms)
     if isinstance(source, Record):
-        if not source.complete:
-            partial = f"it ended as '{source.ended}'"
-        return Run(
-            source.tool, source.method, source.results, details, unit, source.machine.hardware,
-            source.nodes, source.ranks, partial, source.software, name,
-            describe_power_limit(source.machine), source.environment,
-            source.exit_status if source.ended == "failed" else None,
-        )  # fmt: skip
-    if not source.complete:
-        partial = "not all was measured that was asked for"
-    return Run(
-        source.tool, source.method, source.results, details, unit, None,
-        None if terms.has_ranks else 1, None if terms.has_ranks else 1, partial,
-    )  # fmt: skip
+        return Run(source, settings, source.machine, source.nodes, source.ranks, name)
+    alone = None if terms.has_ranks else 1
+    return Run(source, settings, machine, alone, alone, name)
 
 
 def make_reference(name: str, record: Record, terms: Terms, *, stale: str = "") -> Reference:
@@ -162,12 +136,8 @@ def make_reference(name: str, record: Record, terms: Terms, *, stale: str = "") 
             value = _read_number(row, terms.value) or 0.0
             gathered.setdefault(key, []).append(Recorded(value, _read_number(row, terms.spread)))
     rows = {key: _pool(entries) for key, entries in gathered.items()}
-    return Reference(
-        name, f"{record.started:%Y-%m-%dT%H:%M:%SZ}", record.method, record.machine.hardware,
-        record.nodes, record.ranks, _read_settings(record, terms), rows,
-        {key: reason for key, reason in untrusted.items() if key not in rows}, record.software,
-        describe_power_limit(record.machine), record.environment, stale,
-    )  # fmt: skip
+    untrusted = {key: reason for key, reason in untrusted.items() if key not in rows}
+    return Reference(name, record, _read_settings(record, terms), rows, untrusted, stale)
 
 
 def make_references(
@@ -313,7 +283,7 @@ def compare_run(
             )  # fmt: skip
     if not others:
         only = f" but {run.name} itself" if run.name else ""
-        raise NothingAlikeError([f"there is no whole record of {run.tool}{only}"])
+        raise NothingAlikeError([f"there is no whole record of {run.source.tool}{only}"])
     if alike:
         _, left_out = _match_rows(run, alike[0], terms, tolerance)
         reason = f"none of your rows can be compared with one of {alike[0].name}"
@@ -331,7 +301,7 @@ def _match_rows(
 ) -> tuple[list[RowVerdict], list[str]]:
     rows: list[RowVerdict] = []
     left_out: list[str] = []
-    for row in run.rows:
+    for row in run.source.results:
         key = read_key(row, terms)
         member = show_scalar(row.get(terms.member)) if terms.member else ""
         label = show_key(key, member, terms)
@@ -361,18 +331,22 @@ def show_key(key: Key, member: str, terms: Terms) -> str:
 
 def find_differences(run: Run, reference: Reference) -> Iterator[tuple[str, str]]:
     """What makes a record and a run not comparable: of the record, and of the run."""
-    if run.method != reference.method:
-        yield f"of method {reference.method}", f"of method {run.method}"
-    if run.hardware is not None and run.hardware.casefold() != reference.hardware.casefold():
-        yield f"on {reference.hardware}", f"on {run.hardware}"
-    elif run.power_limit and reference.power_limit and run.power_limit != reference.power_limit:
-        yield f"at a power limit of {reference.power_limit}", f"at one of {run.power_limit}"
-    for noun, ours, theirs in (
-        ("node", run.nodes, reference.nodes),
-        ("rank", run.ranks, reference.ranks),
+    record = reference.record
+    if run.source.method != record.method:
+        yield f"of method {record.method}", f"of method {run.source.method}"
+    if run.machine is not None:
+        ours, theirs = run.machine.hardware, record.machine.hardware
+        limit, recorded = describe_power_limit(run.machine), describe_power_limit(record.machine)
+        if ours.casefold() != theirs.casefold():
+            yield f"on {theirs}", f"on {ours}"
+        elif limit and recorded and limit != recorded:
+            yield f"at a power limit of {recorded}", f"at one of {limit}"
+    for noun, own, other in (
+        ("node", run.nodes, record.nodes),
+        ("rank", run.ranks, record.ranks),
     ):
-        if ours is not None and ours != theirs:
-            yield f"of {count_noun(theirs, noun)}", f"of {count_noun(ours, noun)}"
+        if own is not None and own != other:
+            yield f"of {count_noun(other, noun)}", f"of {count_noun(own, noun)}"
     for place, theirs_is in reference.settings.items():
         ours_is = run.settings.get(place)
         if (isinstance(ours_is, bool), ours_is) != (isinstance(theirs_is, bool), theirs_is):

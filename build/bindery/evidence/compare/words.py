@@ -4,12 +4,20 @@ the digits that are earned."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bindery.core.report import count_noun
 from bindery.core.units import UNITS
-from bindery.evidence.compare.judge import Comparison, RowVerdict, is_worse, shorten, show_scalar
+from bindery.evidence.compare.judge import (
+    Comparison,
+    RowVerdict,
+    describe_power_limit,
+    is_worse,
+    shorten,
+    show_scalar,
+)
+from bindery.evidence.records import Record
 from bindery.evidence.tables import Column, Table, format_markdown
 
 _SOFTWARE = ("torch", "cuda", "rocm", "nccl", "rccl", "driver")
@@ -48,10 +56,11 @@ def format_earned(value: float, uncertainty: float | None) -> str:
 def write_sentences(comparison: Comparison) -> list[str]:
     """The verdict in plain words, what it rests on, and what is left out."""
     run, reference, rows = comparison.run, comparison.reference, comparison.rows
+    source, record = run.source, reference.record
     unit, factor = _scale(comparison)
-    nodes = f"{reference.nodes}-node " if reference.nodes > 1 else ""
+    nodes = f"{record.nodes}-node " if record.nodes > 1 else ""
     day = reference.started[:10] + (f" (stale: {reference.stale})" if reference.stale else "")
-    what = f"the recorded {nodes}run of {day} on {reference.hardware}"
+    what = f"the recorded {nodes}run of {day} on {record.machine.hardware}"
     percent = f"{100 * comparison.ratio:.1f} %"
     if len(rows) == 1:
         yours, _, _, expected = _show_numbers(rows[0], factor)
@@ -74,41 +83,43 @@ def write_sentences(comparison: Comparison) -> list[str]:
     if any(row.verdict.startswith("far") and not is_worse(row.verdict, comparison.terms)
            for row in rows):  # fmt: skip
         sentences.append("far better than recorded needs a reason as much as far worse does")
-    if run.partial:
-        sentences.append(f"yours is partial: {run.partial}")
-    if run.failed_with is not None:
+    if not source.complete:
+        reason = "not all was measured that was asked for"
+        if isinstance(source, Record):
+            reason = f"it ended as '{source.ended}'"
+        sentences.append(f"yours is partial: {reason}")
+    if isinstance(source, Record) and source.ended == "failed":
         sentences.append(
-            f"in yours the tool ended with status {run.failed_with}: it had found a problem"
+            f"in yours the tool ended with status {source.exit_status}: it had found a problem"
         )
-    if run.hardware is None:
+    limit = describe_power_limit(record.machine)
+    if run.machine is None:
         sentences.append(
-            f"not checked: whether yours is {reference.hardware} too; give the facts of the "
+            f"not checked: whether yours is {record.machine.hardware} too; give the facts of the "
             "machine (env_report.py --json FILE) with --facts FILE"
         )
-    elif reference.power_limit and not run.power_limit:
-        sentences.append(
-            f"not checked: whether yours has a power limit of {reference.power_limit} too"
-        )
+    elif limit and not describe_power_limit(run.machine):
+        sentences.append(f"not checked: whether yours has a power limit of {limit} too")
     if run.nodes is None or run.ranks is None:
         sentences.append(
-            f"not checked: whether yours has {count_noun(reference.nodes, 'node')} and "
-            f"{count_noun(reference.ranks, 'rank')} too"
+            f"not checked: whether yours has {count_noun(record.nodes, 'node')} and "
+            f"{count_noun(record.ranks, 'rank')} too"
         )
-    for name in _SOFTWARE:
-        ours, recorded = run.software.get(name), reference.software.get(name)
-        if ours is not None and recorded is not None and ours != recorded:
-            sentences.append(f"{name} is {ours} in yours and {recorded} in the record")
-    sentences += _compare_environments(run.environment, reference.environment)
+    if isinstance(source, Record):
+        sentences += _compare_surroundings(source, record)
     return sentences + shorten(comparison.left_out)
 
 
-def _compare_environments(
-    yours: Mapping[str, str] | None, theirs: Mapping[str, str]
-) -> Iterator[str]:
-    """A sentence for each variable that steered one run otherwise than the other."""
-    for name in sorted({*yours, *theirs}) if yours is not None else ():
+def _compare_surroundings(yours: Record, theirs: Record) -> Iterator[str]:
+    """A sentence for each version and each variable that differs."""
+    for name in _SOFTWARE:
+        version, other = yours.software.get(name), theirs.software.get(name)
+        if version is not None and other is not None and version != other:
+            yield f"{name} is {version} in yours and {other} in the record"
+    for name in sorted({*yours.environment, *theirs.environment}):
         ours, recorded = (
-            f"'{values[name]}'" if name in values else "not set" for values in (yours or {}, theirs)
+            f"'{run.environment[name]}'" if name in run.environment else "not set"
+            for run in (yours, theirs)
         )
         if ours != recorded:
             yield f"{name} is {ours} in yours and {recorded} in the record"
@@ -144,7 +155,8 @@ def format_cells(cells: Sequence[Sequence[str]]) -> str:
 
 def _scale(comparison: Comparison) -> tuple[str, float]:
     rows = comparison.rows
-    return choose_scale(comparison.run.unit, max(row.recorded.value for row in rows))
+    unit = comparison.run.source.units.get(comparison.terms.value, "1")
+    return choose_scale(unit, max(row.recorded.value for row in rows))
 
 
 def _show_numbers(row: RowVerdict, factor: float) -> tuple[str, str, str, str]:
@@ -175,8 +187,8 @@ def make_document(comparison: Comparison, tolerance: float) -> dict[str, Any]:
     return {
         "record": reference.name,
         "started": reference.started,
-        "hardware": reference.hardware,
-        "hardware_checked": run.hardware is not None,
+        "hardware": reference.record.machine.hardware,
+        "hardware_checked": run.machine is not None,
         "tolerance": tolerance,
         "ratio": comparison.ratio,
         "verdict": str(comparison.verdict),

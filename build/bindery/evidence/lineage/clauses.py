@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bindery.evidence.lineage.dialect import make_raw, write
-from bindery.evidence.lineage.functions import is_aggregate
-from bindery.evidence.lineage.nodes import (
-    fail,
-    is_query,
-    is_whole,
-    list_terms,
-    walk_own,
-)
+from bindery.evidence.lineage.nodes import fail, is_query, is_whole, list_terms
 from bindery.evidence.lineage.scopes import Scope, find_column
 
 if TYPE_CHECKING:
@@ -46,20 +39,6 @@ def write_order_key(term: Expr, scope: Scope, items: Sequence[Expr]) -> str:
     if position >= len(items):
         raise fail(f"ORDER BY {term.name} is not a column of the result", term)
     return write(items[position].unalias())
-
-
-def find_result(term: Expr, names: Sequence[str], texts: Sequence[str]) -> int:
-    """Which column a term of ORDER BY beside DISTINCT or UNION names.
-
-    The columns have these names, in lower case, and this SQL. Raises UntraceableError where the
-    term names none.
-    """
-    position = _find_position(term.this, names)
-    if position is None and (text := write(term.this)) in texts:
-        position = texts.index(text)
-    if position is None or position >= len(names):
-        raise fail("ORDER BY beside DISTINCT or UNION has to name a column of the result", term)
-    return position
 
 
 def _find_position(term: Expr, names: Sequence[str]) -> int | None:
@@ -95,20 +74,3 @@ def _replace_aliases(term: Expr, scope: Scope, items: Sequence[Expr]) -> Expr:
         return node if named is None else make_raw(f"({write(named)})")
 
     return term.transform(put)
-
-
-def refuse_outer_aggregates(clause: Expr, scope: Scope) -> None:
-    """Refuse what SQLite takes together in the query around this one."""
-    for node in walk_own(clause):
-        if node.key != "anonymous" or not is_aggregate(node):
-            continue
-        found = [
-            find_column(part, scope)
-            for argument in node.expressions
-            for part in walk_own(argument)
-            if part.key == "column"
-        ]
-        depths = [place.depth for place in found if place]
-        if depths and min(depths) > 0:
-            message = f"'{node.name}' takes rows of the query around it; it cannot be followed"
-            raise fail(message, node)

@@ -19,15 +19,10 @@ if TYPE_CHECKING:
 @cache
 def _load_dialect() -> Dialect:
     """SQLite as sqlglot reads it, but functions keep the names they were given."""
-    from sqlglot import TokenType, exp
+    from sqlglot import exp
     from sqlglot.dialects.sqlite import SQLite
     from sqlglot.generators.sqlite import SQLiteGenerator
     from sqlglot.parsers.sqlite import SQLiteParser
-
-    def refuse_plus(parser: Any) -> Any:
-        # sqlglot drops a plus, and `ORDER BY +1` is not `ORDER BY 1`.
-        message = "a plus before a value cannot be followed; leave it out"
-        raise UntraceableError(message, parser._prev.line)
 
     class PlainParser(SQLiteParser):
         FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
@@ -37,18 +32,6 @@ def _load_dialect() -> Dialect:
         NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
             "CASE": SQLiteParser.NO_PAREN_FUNCTION_PARSERS["CASE"]
         }
-        UNARY_PARSERS: ClassVar[dict[TokenType, Callable[..., Any]]] = {
-            **SQLiteParser.UNARY_PARSERS,
-            TokenType.PLUS: refuse_plus,
-        }
-
-        def _parse_join(self, *args: Any, **options: Any) -> exp.Join | None:
-            comma = bool(self._curr) and self._curr.token_type == TokenType.COMMA
-            join = super()._parse_join(*args, **options)
-            if comma and join:
-                # sqlglot makes a comma a CROSS JOIN, which ties the planner's hands.
-                join.set("kind", "INNER")
-            return join
 
     class PlainGenerator(SQLiteGenerator):
         TYPE_MAPPING: ClassVar[dict[exp.DType, str]] = {
@@ -99,13 +82,6 @@ def read_select(sql: str) -> Expr:
     if len(trees) != 1 or trees[0].key == "values" or not is_query(trees[0]):
         raise UntraceableError("a view is one SELECT", 1)
     return trees[0]
-
-
-def read(sql: str) -> Expr:
-    """The tree of SQL that we have written ourselves."""
-    (tree,) = _load_dialect().parse(sql)
-    assert tree
-    return tree
 
 
 def quote_name(name: str) -> str:

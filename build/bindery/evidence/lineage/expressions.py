@@ -17,7 +17,6 @@ from bindery.evidence.lineage.formulas import (
     wrap,
 )
 from bindery.evidence.lineage.functions import (
-    CHOICES,
     EXTREMES,
     JOINING,
     TEXT_FUNCTIONS,
@@ -38,7 +37,7 @@ from bindery.evidence.lineage.model import (
 )
 from bindery.evidence.lineage.nodes import fail
 from bindery.evidence.lineage.origins import gather, join_terms, write_cell, write_sister
-from bindery.evidence.lineage.scopes import Scope, Source, find_column
+from bindery.evidence.lineage.scopes import Scope, find_column
 from bindery.evidence.lineage.sources import Rewrite
 from bindery.evidence.lineage.texts import shows_values, trims_no_digits
 
@@ -145,21 +144,7 @@ class Expressions:
         place = find_column(node, scope)
         if place is None:
             raise fail(f"there is no column '{write(node)}'", node)
-        _refuse_hidden(node, scope, place.sources, place.depth)
-        parts = [self._trace_cell(source, place.key, node) for source in place.sources]
-        if len(parts) == 1:
-            return parts[0]
-        branches = " ".join(
-            f"WHEN {quote_name(source.alias)}.{quote_name(place.key)} IS NOT NULL "
-            f"THEN {join_terms(part.terms)}"
-            for source, part in zip(place.sources, parts, strict=True)
-        )
-        formula = f"coalesce({', '.join(part.formula for part in parts)})"
-        kind, factor = unite_kinds(parts)
-        return Traced(kind, formula, (f"CASE {branches} END",), factor)
-
-    def _trace_cell(self, source: Source, key: str, node: Expr) -> Traced:
-        """A column of one source."""
+        source, key = place.source, place.key
         if source.table:
             if not source.has_column(key):
                 return Traced(CONSTANT, "rowid")
@@ -205,33 +190,18 @@ class Expressions:
         taken = f"{head} {whens} ELSE {join_terms(last.terms)} END"
         return Traced(kind, formula, (taken,), factor)
 
-    def _trace_choice(self, node: Expr, name: str, follow: _Follow, scope: Scope) -> Traced:
-        """coalesce, iif and nullif: the origins of the argument that is taken."""
-        arguments = node.expressions
+    def _trace_choice(self, node: Expr, follow: _Follow, scope: Scope) -> Traced:
+        """coalesce: the origins of the argument that is taken."""
+        parts = [follow(argument) for argument in node.expressions]
         formula = self._formulas.show(node, scope)
-        if name == "nullif":
-            first = follow(arguments[0])
-            if not first.terms:
-                return first
-            return replace(first, kind=max(first.kind, COPY), formula=formula)
-        if name in ("iif", "if"):
-            pairs = list(zip(arguments[0:-1:2], arguments[1::2], strict=False))
-            parts = [follow(value) for _, value in pairs]
-            whens = [write(condition) for condition, _ in pairs]
-            if len(arguments) % 2:
-                parts.append(follow(arguments[-1]))
-        else:
-            parts = [follow(argument) for argument in arguments]
-            whens = [f"({write(argument)}) IS NOT NULL" for argument in arguments]
         kind, factor = unite_kinds(parts)
         if not unite_terms(parts):
             return Traced(kind, formula, factor=factor)
         taken = " ".join(
-            f"WHEN {when} THEN {join_terms(part.terms)}"
-            for when, part in zip(whens, parts, strict=False)
+            f"WHEN ({write(argument)}) IS NOT NULL THEN {join_terms(part.terms)}"
+            for argument, part in zip(node.expressions, parts, strict=True)
         )
-        last = parts[-1] if len(parts) > len(whens) else Traced()
-        return Traced(kind, formula, (f"CASE {taken} ELSE {join_terms(last.terms)} END",), factor)
+        return Traced(kind, formula, (f"CASE {taken} END",), factor)
 
     def _trace_function(self, node: Expr, follow: _Follow, scope: Scope) -> Traced:
         function = node.this if node.key == "filter" else node
@@ -242,8 +212,10 @@ class Expressions:
             return self._groups.trace_aggregate(node, scope)
         if node.key == "filter":
             raise fail(f"FILTER beside '{name}' cannot be followed", node)
-        if name in CHOICES and function.expressions:
-            return self._trace_choice(function, name, follow, scope)
+        if name in ("iif", "if", "nullif"):
+            raise fail(f"'{name}' cannot be followed; write CASE", node)
+        if name in ("coalesce", "ifnull"):
+            return self._trace_choice(function, follow, scope)
         parts = [follow(argument) for argument in function.expressions]
         formula = f"{name}({', '.join(part.formula for part in parts)})"
         if name in EXTREMES:
@@ -281,18 +253,6 @@ def _is_key(node: Expr, scope: Scope) -> bool:
         return False
     text = write(node)
     return any(write(key) == text for key in alike)
-
-
-def _refuse_hidden(node: Expr, scope: Scope, sources: Sequence[Source], depth: int) -> None:
-    """Refuse a column of a query further out whose source SQL cannot name from here."""
-    aliases = {source.alias.lower() for source in sources}
-    here: Scope | None = scope
-    for _ in range(depth):
-        assert here is not None
-        for source in here.sources:
-            if source.alias.lower() in aliases:
-                raise fail(f"'{source.alias}' hides another source of that name; rename it", node)
-        here = here.outer
 
 
 def _trace_extreme(function: Expr, formula: str, parts: Sequence[Traced]) -> Traced:

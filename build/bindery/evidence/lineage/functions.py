@@ -16,16 +16,12 @@ EXTREMES = frozenset(("min", "max"))
 """With one argument they take rows together, with more they do not."""
 COUNTERS = frozenset("row_number rank dense_rank percent_rank cume_dist ntile".split())
 """Windows that give the place of a row."""
-SHIFTS = frozenset("lag lead first_value last_value nth_value".split())
-"""Windows that pass on a value of another row."""
 TEXT_AGGREGATES = frozenset("group_concat json_group_array json_group_object string_agg".split())
-JOINING = frozenset("concat concat_ws format printf".split())
+JOINING = frozenset("format printf".split())
 """They put a text together."""
 TRIMMING = frozenset("ltrim rtrim trim".split())
 TEXT_FUNCTIONS = JOINING | TRIMMING | frozenset("lower quote upper".split())
 """They can leave values as they are."""
-CHOICES = frozenset("coalesce ifnull iif if nullif".split())
-"""They pass on one of their arguments."""
 
 
 def is_aggregate(function: Expr) -> bool:

@@ -11,7 +11,6 @@ from bindery.evidence.lineage.formulas import Formulas, is_column
 from bindery.evidence.lineage.functions import (
     COUNTERS,
     EXTREMES,
-    SHIFTS,
     TEXT_AGGREGATES,
     is_aggregate,
     strip_arguments,
@@ -89,19 +88,7 @@ class Groups:
         over = _write_over(node)
         if is_aggregate(function):
             return replace(self.trace_aggregate(node.this, scope, over), formula=formula)
-        if name not in SHIFTS:
-            raise fail(f"'{name}' over a window cannot be followed", node)
-        first, *others = function.expressions
-        value = self.trace(first, scope)
-        arguments = [join_terms(value.terms), *map(write, others)]
-        kind, factor, terms = value.kind, value.factor, value.terms
-        if name in ("lag", "lead") and len(others) == 2:
-            missing = self.trace(others[1], scope)
-            arguments[2] = join_terms(missing.terms)
-            (kind, factor), terms = unite_kinds((value, missing)), terms or missing.terms
-        if not terms:
-            return Traced(kind, formula, factor=factor)
-        return Traced(kind, formula, (f"{name}({', '.join(arguments)}){over}",), factor)
+        raise fail(f"'{name}' over a window cannot be followed", node)
 
 
 def _gather_rows(term: str, clause: str, over: str) -> str:

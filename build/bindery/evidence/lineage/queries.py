@@ -1,4 +1,4 @@
-"""Queries with sister columns: SELECT, WITH, DISTINCT, UNION, and the queries inside."""
+"""Queries with sister columns: SELECT, WITH, UNION ALL, and the queries inside."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 
 from bindery.evidence.lineage.clauses import (
     find_group_keys,
-    find_result,
-    refuse_outer_aggregates,
     write_order_key,
 )
 from bindery.evidence.lineage.dialect import (
     NewNames,
     make_raw,
     quote_name,
-    read,
     read_select,
     write,
 )
@@ -40,9 +37,9 @@ from bindery.evidence.lineage.nodes import (
     list_terms,
     walk_own,
 )
-from bindery.evidence.lineage.origins import gather, join_terms
+from bindery.evidence.lineage.origins import join_terms
 from bindery.evidence.lineage.scopes import Known, Scope, expand_stars, name_item
-from bindery.evidence.lineage.sources import Sources, list_values
+from bindery.evidence.lineage.sources import Sources
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
@@ -87,32 +84,20 @@ class Queries:
         known = self._rewrite_ctes(tree, outer, known)
         if tree.key == "select":
             if tree.args.get("distinct"):
-                return self._rewrite_distinct(tree, outer, known, keys)
+                raise fail("DISTINCT cannot be followed; write GROUP BY", tree)
             return self._rewrite_select(tree, outer, known, keys)
         if tree.key == "union":
-            return self._rewrite_union(tree, outer, known, keys)
-        if tree.key == "values":
-            return self._rewrite(self._select_values(tree), outer, known, keys)
+            return self._rewrite_union(tree, outer, known)
         raise fail(f"{tree.key.upper()} cannot be followed; write it as a condition", tree)
 
     def _rewrite_ctes(self, tree: Expr, outer: Scope | None, known: Known) -> Known:
         clause = tree.args.get("with_")
         for cte in clause.expressions if clause else ():
             name = cte.alias.lower()
+            if cte.args["alias"].args.get("columns"):
+                raise fail(f"name the columns of '{cte.alias}' in its query, with AS", cte)
             query, outputs = self._rewrite(cte.this, outer, {**known, name: None})
             cte.set("this", query)
-            columns = cte.args["alias"].args.get("columns")
-            if columns:
-                if len(columns) != len(outputs):
-                    message = f"'{cte.alias}' names {len(columns)} columns and has {len(outputs)}"
-                    raise fail(message, cte)
-                outputs = [
-                    replace(output, name=column.name)
-                    for column, output in zip(columns, outputs, strict=True)
-                ]
-                sisters = [quote_name(output.sister) for output in outputs if output.sister]
-                names = [*map(write, columns), *sisters]
-                cte.args["alias"].set("columns", [make_raw(name) for name in names])
             known = {**known, name: outputs}
         return known
 
@@ -128,8 +113,6 @@ class Queries:
         scope = self._sources.open_scope(tree, outer, known, self._rewrite)
         expand_stars(tree, scope)
         self._settle_subqueries(tree, scope)
-        for clause in list_clauses(tree) if outer else ():
-            refuse_outer_aggregates(clause, scope)
         items = list(tree.expressions)
         order = list_terms(tree, "order")
         having = tree.args.get("having")
@@ -158,28 +141,14 @@ class Queries:
         tree.set("expressions", [*items, *sisters, *extra])
         return tree, outputs
 
-    def _rewrite_distinct(
-        self, tree: Expr, outer: Scope | None, known: Known, keys: list[str] | None
-    ) -> _Rewritten:
-        """SELECT DISTINCT as groups of equal rows, in the order of their first ones."""
-        if tree.args["distinct"].args.get("on"):
-            raise fail("DISTINCT ON is not of SQLite", tree)
-        clauses = _take_clauses(tree)
-        tree.set("distinct", None)
-        tree, outputs = self._rewrite_select(tree, outer, known, None, every=True)
-        originals = tree.expressions[: len(outputs)]
-        place = quote_name(self._names.make("n"))
-        tree.append("expressions", make_raw(f"row_number() OVER () AS {place}"))
-        return self._group_rows(tree, outputs, originals, clauses, [f"min({place})"], keys)
-
-    def _rewrite_union(
-        self, tree: Expr, outer: Scope | None, known: Known, keys: list[str] | None
-    ) -> _Rewritten:
-        clauses = _take_clauses(tree)
-        first, left = self._rewrite_arm(tree.this, outer, known)
-        second, right = self._rewrite_arm(tree.expression, outer, known)
-        if len(left) != len(right):
-            raise fail("the two sides of a UNION have different numbers of columns", tree)
+    def _rewrite_union(self, tree: Expr, outer: Scope | None, known: Known) -> _Rewritten:
+        if tree.args.get("distinct"):
+            raise fail("UNION cannot be followed; write UNION ALL", tree)
+        if any(tree.args.get(name) for name in ("order", "limit", "offset")):
+            message = "ORDER BY beside UNION ALL cannot be followed; put the UNION ALL into WITH"
+            raise fail(message, tree)
+        first, left = self._rewrite_side(tree.this, outer, known)
+        second, right = self._rewrite_side(tree.expression, outer, known)
         tree.set("this", first)
         tree.set("expression", second)
         outputs = []
@@ -187,88 +156,13 @@ class Queries:
             kind, factor = unite_kinds((one, other))
             formula = " or ".join(dict.fromkeys((one.formula, other.formula)))
             outputs.append(replace(one, kind=kind, formula=formula, factor=factor))
-        if tree.args.get("distinct"):
-            tree.set("distinct", False)
-            return self._group_rows(tree, outputs, (), clauses, None, keys)
-        if clauses or keys is not None:
-            return self._group_rows(tree, outputs, (), clauses, [], keys, group=False)
         return tree, outputs
 
-    def _rewrite_arm(self, tree: Expr, outer: Scope | None, known: Known) -> _Rewritten:
-        """One side of a UNION: both have the same columns, so each column has a sister."""
-        if tree.key == "values":
-            tree = self._select_values(tree)
+    def _rewrite_side(self, tree: Expr, outer: Scope | None, known: Known) -> _Rewritten:
+        """One side of a UNION ALL: both have the same columns, so each column has a sister."""
         if tree.key == "select" and not tree.args.get("distinct"):
             return self._rewrite_select(tree, outer, known, None, every=True)
-        query, outputs = self._rewrite(tree, outer, known)
-        if query.args.get("order"):
-            # SQLite takes an ORDER BY on a side only one query deeper.
-            query = read(f"SELECT * FROM ({write(query)}) AS {self._names.make('r')}")
-        return query, outputs
-
-    def _select_values(self, tree: Expr) -> Expr:
-        """VALUES as a SELECT."""
-        width = len(tree.expressions[0].expressions)
-        columns = ", ".join(f"column{number}" for number in range(1, width + 1))
-        return read(f"SELECT {columns} FROM ({write(tree)}) AS {self._names.make('r')}")
-
-    def _group_rows(
-        self,
-        tree: Expr,
-        outputs: Sequence[Output],
-        originals: Sequence[Expr],
-        clauses: Mapping[str, Expr],
-        last: Sequence[str] | None,
-        keys: list[str] | None,
-        group: bool = True,
-    ) -> _Rewritten:
-        """A query around another one, which makes its equal rows one.
-
-        `originals` are the items as they were, which terms of ORDER BY may repeat. `last` are the
-        terms by which ties are put in order; None means the columns themselves.
-        """
-        names = [output.name for output in outputs]
-        lower = [name.lower() for name in names]
-        if "" in lower or len(set(lower)) != len(lower):
-            message = "each column of a DISTINCT or a UNION needs a name of its own; write AS"
-            raise fail(message, tree)
-        source = quote_name(self._names.make("r"))
-        items = [f"{source}.{quote_name(name)}" for name in names]
-        texts = [write(item.unalias()) for item in originals]
-        order = clauses.get("order")
-        terms = []
-        written = []
-        for term in order.expressions if order else ():
-            item = items[find_result(term, lower, texts)]
-            written.append(item)
-            term.set("this", make_raw(item))
-            terms.append(write(term))
-        terms += items if last is None else last
-        made: list[Output] = []
-        selected = [
-            f"{item} AS {quote_name(name)}" for item, name in zip(items, names, strict=True)
-        ]
-        for output in outputs:
-            sister = self._names.make("o")
-            text = f"{source}.{quote_name(output.sister)}"
-            text = gather(text) if group else text
-            text = text if keys is None else f"trim({text})"
-            selected.append(f"{text} AS {quote_name(sister)}")
-            made.append(replace(output, sister=sister))
-        if keys is not None:
-            for text in written:
-                keys.append(self._names.make("k"))
-                selected.append(f"{text} AS {quote_name(keys[-1])}")
-        sql = f"SELECT {', '.join(selected)} FROM ({write(tree)}) AS {source}"
-        if group:
-            sql += f" GROUP BY {', '.join(items)}"
-        if terms:
-            sql += f" ORDER BY {', '.join(terms)}"
-        query = read(sql)
-        for name in ("with_", "limit", "offset"):
-            if name in clauses:
-                query.set(name, clauses[name])
-        return query, made
+        return self._rewrite(tree, outer, known)
 
     def _settle_subqueries(self, select: Expr, scope: Scope) -> None:
         """Write out the stars in the queries of all clauses; these get no sisters."""
@@ -284,8 +178,6 @@ class Queries:
 
     def _settle(self, tree: Expr, outer: Scope | None, known: Known) -> _Rewritten:
         known = self._rewrite_ctes(tree, outer, known)
-        if tree.key == "values":
-            return tree, list_values(tree)
         if tree.key != "select":
             _, outputs = self._settle(tree.this, outer, known)
             self._settle(tree.expression, outer, known)
@@ -295,13 +187,3 @@ class Queries:
         self._settle_subqueries(tree, scope)
         names = [name_item(item, scope) for item in tree.expressions]
         return tree, [Output(name, "", CONSTANT, "") for name in names]
-
-
-def _take_clauses(tree: Expr) -> dict[str, Expr]:
-    """Remove WITH, ORDER BY and LIMIT, for the query that will stand around this one."""
-    clauses = {}
-    for name in ("with_", "order", "limit", "offset"):
-        if clause := tree.args.get(name):
-            clauses[name] = clause
-            tree.set(name, None)
-    return clauses

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from bindery.evidence.lineage.dialect import make_column, write
+from bindery.evidence.lineage.dialect import make_column
 from bindery.evidence.lineage.model import Output
 from bindery.evidence.lineage.nodes import fail, find_line
 
@@ -50,8 +50,8 @@ class Scope:
     outer: Scope | None
     known: Known
     sources: list[Source] = field(default_factory=list)
-    merged: dict[str, list[Source]] = field(default_factory=dict)
-    """Columns of USING, and which sources give their value, the first that is not null."""
+    merged: dict[str, Source] = field(default_factory=dict)
+    """Columns of USING, and which source gives their value."""
     inner: dict[int, Expr] = field(default_factory=dict)
     """The queries in the expressions as they were, by the id of the brackets around them."""
     grouped: bool = False
@@ -63,29 +63,20 @@ class Scope:
 class Place:
     """Where a column is found."""
 
-    sources: Sequence[Source]
+    source: Source
     key: str
     """Its name in lower case."""
-    depth: int
-    """How many scopes out."""
-
-    @property
-    def source(self) -> Source:
-        return self.sources[0]
 
 
 def find_column(node: Expr, scope: Scope) -> Place | None:
-    """The sources that give a column. Raises UntraceableError where more than one can be meant."""
-    if node.args.get("db") and node.text("db").lower() != "main":
-        raise fail(f"'{write(node)}' is not a column of the evidence", node)
+    """The source that gives a column. Raises UntraceableError where more than one can be meant."""
     key = node.name.lower()
     table = node.text("table").lower()
     here: Scope | None = scope
-    depth = 0
     while here is not None:
         sources = [s for s in here.sources if not table or s.alias.lower() == table]
         if not table and key in here.merged:
-            return Place(here.merged[key], key, depth)
+            return Place(here.merged[key], key)
         found = [source for source in sources if source.has_column(key)]
         if not found and key in ROW_NAMES and len(sources) == 1:
             if not sources[0].table:
@@ -95,11 +86,10 @@ def find_column(node: Expr, scope: Scope) -> Place | None:
             names = " and ".join(f"'{source.alias}'" for source in found)
             raise fail(f"the column '{node.name}' is in {names}; name one", node)
         if found:
-            return Place(found, key, depth)
+            return Place(found[0], key)
         if table and sources:
             break
         here = here.outer
-        depth += 1
     return None
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from bindery.evidence.lineage.dialect import NewNames, make_alias, make_raw, quote_name, write
-from bindery.evidence.lineage.model import CONSTANT, Output
+from bindery.evidence.lineage.dialect import NewNames, make_alias, write
+from bindery.evidence.lineage.model import Output
 from bindery.evidence.lineage.nodes import fail, is_query
 from bindery.evidence.lineage.scopes import ROW_NAMES, Known, Scope, Source
 
@@ -34,7 +34,7 @@ class Sources:
             scope.sources.append(self._open_source(clause.this, outer, known, rewrite))
         for join in select.args.get("joins") or ():
             source = self._open_source(join.this, outer, known, rewrite)
-            for name in _find_merged(join, scope, source):
+            for name in _find_merged(join):
                 _merge_column(name, join, scope, source)
             scope.sources.append(source)
         for lateral in select.args.get("laterals") or ():
@@ -55,8 +55,6 @@ class Sources:
         if node.key == "subquery":
             query, outputs = rewrite(node.this, outer, known)
             node.set("this", query)
-        elif node.key == "values":
-            outputs = list_values(node)
         else:
             raise fail(f"'{write(node)}' is not a table of the evidence", node)
         alias = node.args.get("alias")
@@ -70,30 +68,17 @@ class Sources:
     def _open_table(self, node: Expr, known: Known) -> Source:
         name = node.name.lower()
         alias = node.alias or node.name
-        schema = node.args.get("db")
-        if schema is None and name in known:
+        if name in known:
             outputs = known[name]
             if outputs is None:
                 raise fail(f"'{node.name}' is recursive, which cannot be followed", node)
             return _make_source(alias, outputs)
-        if name not in self._tables or (schema is not None and schema.name.lower() != "main"):
+        if name not in self._tables:
             raise fail(f"there is no table '{node.name}' in the evidence", node)
         table, columns = self._tables[name]
         taken = {column.lower() for column in columns}
-        row = next((word for word in ROW_NAMES if word not in taken), "")
-        if not row:
-            raise fail(f"the rows of '{table}' cannot be numbered: rowid is a column", node)
+        row = next(word for word in ROW_NAMES if word not in taken)
         return Source(alias, columns, table, row=row)
-
-
-def list_values(values: Expr) -> Sequence[Output]:
-    """The columns of VALUES. Raises UntraceableError where they are not constants."""
-    for row in values.expressions:
-        for part in row.walk():
-            if part.key == "column" or is_query(part):
-                raise fail("VALUES can be followed only with constants in them", part)
-    width = len(values.expressions[0].expressions)
-    return [Output(f"column{number}", "", CONSTANT, "") for number in range(1, width + 1)]
 
 
 def _make_source(alias: str, outputs: Sequence[Output]) -> Source:
@@ -102,29 +87,19 @@ def _make_source(alias: str, outputs: Sequence[Output]) -> Source:
     return Source(alias, tuple(output.name for output in outputs), outputs=by_name)
 
 
-def _find_merged(join: Expr, scope: Scope, source: Source) -> list[str]:
-    """The columns that a join makes one; NATURAL becomes USING, for sisters are no columns."""
-    if join.args.get("method") == "NATURAL":
-        names = {name.lower() for left in scope.sources for name in left.columns}
-        common = [name for name in source.columns if name.lower() in names]
-        join.set("method", None)
-        if common:
-            join.set("using", [make_raw(quote_name(name)) for name in common])
-        return common
+def _find_merged(join: Expr) -> list[str]:
+    """The columns that a join makes one."""
     if join.args.get("method"):
-        raise fail(f"a {join.args['method']} JOIN cannot be followed", join)
-    return [column.name for column in join.args.get("using") or ()]
+        raise fail(f"a {join.args['method']} JOIN cannot be followed; write USING or ON", join)
+    names = [column.name for column in join.args.get("using") or ()]
+    if names and (join.args.get("side") or "").upper() in ("FULL", "RIGHT"):
+        raise fail("USING of a FULL or RIGHT JOIN cannot be followed; write ON", join)
+    return names
 
 
 def _merge_column(name: str, join: Expr, scope: Scope, source: Source) -> None:
     key = name.lower()
-    left = scope.merged.get(key) or [s for s in scope.sources if s.has_column(key)][:1]
-    if not left or not source.has_column(key):
+    left = next((s for s in scope.sources if s.has_column(key)), None)
+    if left is None or not source.has_column(key):
         raise fail(f"the column '{name}' of USING is not on both sides", join)
-    side = (join.args.get("side") or "").upper()
-    if side == "FULL":
-        scope.merged[key] = [*left, source]
-    elif side == "RIGHT":
-        scope.merged[key] = [source]
-    else:
-        scope.merged[key] = left
+    scope.merged.setdefault(key, left)

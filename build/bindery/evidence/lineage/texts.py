@@ -82,15 +82,6 @@ def _list_forms(node: Expr, follow: _Follow) -> _Forms:
             match node.name.lower():
                 case "coalesce" | "ifnull":
                     return _NONE.union(*list_each(arguments))
-                case "iif" | "if":
-                    taken = [*arguments[1::2], *(arguments[-1:] if len(arguments) % 2 else ())]
-                    return _NONE.union(*list_each(taken))
-                case "concat":
-                    return _join(_fill_empty(list_each(arguments)))
-                case "concat_ws" if arguments:
-                    separator, *parts = list_each(arguments)
-                    spread = [forms for part in _fill_empty(parts) for forms in (separator, part)]
-                    return _join(spread[1:])
                 case "format" | "printf" if arguments:
                     return _list_formatted(arguments[0], _fill_empty(list_each(arguments[1:])))
     return _list_texts(follow(node))

@@ -30,7 +30,7 @@ def share_references(
     terms: Terms, references: Sequence[Reference], units: Mapping[str, str], method: int | None
 ) -> dict[str, object]:
     """Terms and records as the page's script reads them."""
-    from bindery.evidence.compare.judge import FAR, TOLERANCE
+    from bindery.evidence.compare.judge import FAR, TOLERANCE, describe_power_limit
 
     return {
         "tool": terms.tool,
@@ -50,11 +50,11 @@ def share_references(
             {
                 "name": reference.name,
                 "started": reference.started,
-                "method": reference.method,
-                "hardware": reference.hardware,
-                "powerLimit": reference.power_limit,
-                "nodes": reference.nodes,
-                "ranks": reference.ranks,
+                "method": reference.record.method,
+                "hardware": reference.record.machine.hardware,
+                "powerLimit": describe_power_limit(reference.record.machine),
+                "nodes": reference.record.nodes,
+                "ranks": reference.record.ranks,
                 "settings": dict(reference.settings),
                 "rows": [
                     [[value for _, value in key], recorded.value, recorded.spread]
