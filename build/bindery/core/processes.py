@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -136,12 +134,8 @@ def run_limited(
 
     Its output goes to `log` as it comes, and line by line to `show`. At a limit, on Ctrl-C, SIGTERM
     and SIGHUP its processes get SIGTERM and the grace period to write their results; then all that
-    are left are killed, including those that left the session. A second Ctrl-C ends the grace
-    period.
-
-    On Linux, in the main thread, orphans of the run become children of this process while it lasts,
-    so that none is missed; elsewhere only the environment identifies an orphan. Other threads must
-    not start processes in new sessions meanwhile: these would be taken for orphans of the run.
+    are left are killed, including those that left the session: an orphan is known by a mark in its
+    environment. A second Ctrl-C ends the grace period.
 
     Raises CommandMissingError if the program does not exist.
     """
@@ -151,10 +145,9 @@ def run_limited(
     with (
         log.open("w", encoding="utf-8", newline="") as file,
         _listen() as received,
-        _adopt() as others,
     ):
         process = _start(command, folder, {**environment, _MARK: mark})
-        family = _Family(process.pid, mark, others)
+        family = _Family(process.pid, mark)
         transcript = _Transcript(file, limits.output_bytes, show)
         run = _Run(process, family, transcript, limits, received, now)
         readers = transcript.follow(process)
@@ -266,30 +259,6 @@ def _listen() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-_SET_CHILD_SUBREAPER, _GET_CHILD_SUBREAPER = 36, 37  # of linux/prctl.h
-
-
-@contextlib.contextmanager
-def _adopt() -> Iterator[frozenset[psutil.Process] | None]:
-    """Make orphans among the descendants of this process its children. Yields the children it has
-    before; None where this is not possible."""
-    former = ctypes.c_int()
-    prctl = None
-    if sys.platform == "linux" and threading.current_thread() is threading.main_thread():
-        prctl = ctypes.CDLL(None).prctl
-        if prctl(_GET_CHILD_SUBREAPER, ctypes.byref(former), 0, 0, 0) or prctl(
-            _SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0
-        ):
-            prctl = None
-    if prctl is None:
-        yield None
-        return
-    try:
-        yield frozenset(psutil.Process().children())
-    finally:
-        prctl(_SET_CHILD_SUBREAPER, ctypes.c_ulong(former.value), 0, 0, 0)
-
-
 class _Transcript:
     """A program's output: kept in a file up to a limit, and shown line by line."""
 
@@ -359,13 +328,9 @@ class _Transcript:
 class _Family:
     """A process and all its descendants, including orphans and those in other sessions."""
 
-    def __init__(
-        self, leader: int, mark: str, others: frozenset[psutil.Process] | None = None
-    ) -> None:
+    def __init__(self, leader: int, mark: str) -> None:
         self._leader = leader
         self._mark = mark
-        self._others = others
-        """Children of this process that do not belong to the run; None if it adopts no orphans."""
         self._seen: dict[int, psutil.Process] = {}
         self.peak_bytes = 0
 
@@ -376,24 +341,9 @@ class _Family:
             found = (leader, *leader.children(recursive=True))
         except psutil.Error:
             found = ()  # ended; its children are known from the last look
-        family = {*self._seen.values(), *found, *self._find_adopted()}
+        family = {*self._seen.values(), *found}
         self._seen = {process.pid: process for process in family if _is_alive(process)}
         return list(self._seen.values())
-
-    def _find_adopted(self) -> Iterator[psutil.Process]:
-        """Orphans of the run with their descendants. Reaps those that have ended."""
-        if self._others is None:
-            return
-        for child in psutil.Process().children():
-            if child.pid == self._leader or child in self._others:
-                continue
-            with contextlib.suppress(psutil.Error, OSError):
-                # The run is in another session, and its processes cannot join ours.
-                if os.getsid(child.pid) == os.getsid(0):
-                    continue
-                yield from (child, *child.children(recursive=True))
-                if child.status() == psutil.STATUS_ZOMBIE:
-                    os.waitpid(child.pid, os.WNOHANG)
 
     def measure(self, limit: int) -> int:
         """Bytes of memory in use. Shared pages count once per process, unless that exceeds the
