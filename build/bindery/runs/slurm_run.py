@@ -50,7 +50,6 @@ from bindery.runs.slurm_commands import (
     SETTLE_SECONDS,
     RefusedJobError,
     TaskState,
-    VainWaitError,
     Via,
     ask_states,
     cancel_job,
@@ -211,8 +210,7 @@ def run_on_slurm(
     number of the job, its folder, and each change of its state. Ctrl-C and SIGTERM cancel the job,
     and the results of its tasks so far are collected; a second Ctrl-C does not wait for them.
 
-    Raises ConfigError if the request does not suit the tool, and BookError if Slurm refuses it or
-    reports that it can never start.
+    Raises ConfigError if the request does not suit the tool, and BookError if Slurm refuses it.
     """
     if via == "submitit" and request.runtime == "pyxis":
         message = "submitit starts its own Python, which the container does not have"
@@ -229,15 +227,6 @@ def run_on_slurm(
                 show(f"when it has ended: bindery run --collect {where}")
                 return Collected((), ())
             watch_job(number, count, show)
-        except VainWaitError as error:
-            cancel_job(number)
-            message = f"job {number} can never start and was canceled: Slurm reports {error}"
-            hint = _HINT_PARTITIONS
-            if any(job.folder.glob("task_*/node_*")):
-                hint += f"; collect the tasks that have run: `bindery run --collect {where}`"
-            else:
-                shutil.rmtree(job.folder, ignore_errors=True)
-            raise BookError(_report_run(job.path, message, hint)) from None
         except KeyboardInterrupt:
             started = read_number(job.folder)
             if started is None:
