@@ -148,15 +148,10 @@ def _refuse_late(root: Path, change: Change) -> None:
     def refuse(path: str, message: str, hint: str) -> BookError:
         return BookError(Finding(Span.whole(path), change.rule, message, hint))
 
-    written: dict[Path, str] = {}
-    for path, (before, after) in change.texts.items():
+    for path, (before, _) in change.texts.items():
         if obstacle := find_obstacle(root, path):
             raise refuse(path, *obstacle)
-        target = (root / path).resolve()
-        if written.setdefault(target, after) != after:
-            message = f"'{path}' is another name of a file that would become something else"
-            raise refuse(path, message, "keep one of the two names")
-        _refuse_edited(target, path, before, change.rule)
+        _refuse_edited(root / path, path, before, change.rule)
     for old, new in change.moves:
         if not os.path.lexists(root / old) or os.path.lexists(root / new):
             raise refuse(old, f"'{old}' or '{new}' has changed meanwhile", "run this once more")
