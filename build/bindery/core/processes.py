@@ -24,6 +24,7 @@ import psutil
 
 GIT = ("git", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
 """git with the settings off that would let a foreign repository start programs."""
+STOP_SIGNALS = frozenset((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
 _MARK = "BINDERY_RUN"
 _TICK_SECONDS = 0.5
 _KILL_SECONDS = 10.0
@@ -241,6 +242,16 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 @contextlib.contextmanager
+def hold_signals() -> Iterator[None]:
+    """Signals that ask this process to stop wait until the block ends."""
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
+
+
+@contextlib.contextmanager
 def _listen() -> Iterator[list[int]]:
     """Collect the signals that ask this process to stop. Only the main thread can."""
     received: list[int] = []
@@ -250,7 +261,7 @@ def _listen() -> Iterator[list[int]]:
         received.append(number)
 
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in STOP_SIGNALS:
             former[number] = signal.signal(number, receive)
     try:
         yield received

@@ -16,13 +16,19 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from bindery.core.model import BookError, ConfigError, Finding, Span
-from bindery.core.processes import GIT, CommandMissingError, CommandTimeoutError, run_command
+from bindery.core.processes import (
+    GIT,
+    STOP_SIGNALS,
+    CommandMissingError,
+    CommandTimeoutError,
+    hold_signals,
+    run_command,
+)
 from bindery.core.whole_files import write_whole
 
 Texts = Mapping[str, tuple[str, str]]
 """What files hold before and after a change, by the path that they have before it."""
 
-_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 _GIT_SECONDS = 60.0
 _WRITABLE = 0o222
 
@@ -56,7 +62,7 @@ def change_files(root: Path, change: Change, finish: Callable[[], Texts] | None 
     root = root.resolve()
     _refuse_late(root, change)
     undo: list[Callable[[], object]] = []
-    with _held_signals():
+    with hold_signals():
         try:
             _take(_list_steps(root, change), undo)
             late: Texts = {}
@@ -74,11 +80,11 @@ def change_files(root: Path, change: Change, finish: Callable[[], Texts] | None 
 
 def _take(steps: Iterable[Step], undo: list[Callable[[], object]]) -> None:
     for do, take_back in steps:
-        if signal.sigpending() & _SIGNALS:
+        if signal.sigpending() & STOP_SIGNALS:
             raise KeyboardInterrupt
         undo.append(take_back)
         do()
-    if signal.sigpending() & _SIGNALS:
+    if signal.sigpending() & STOP_SIGNALS:
         raise KeyboardInterrupt
 
 
@@ -92,16 +98,6 @@ def _go_back(
         message = f"`bindery {change.command}` failed ({error}), and so did undoing it: {trouble}"
         hint = "`git status` shows what has changed"
         raise BookError(Finding(Span.whole(str(root)), change.rule, message, hint)) from error
-
-
-@contextlib.contextmanager
-def _held_signals() -> Iterator[None]:
-    """Signals wait until the block ends: half a step cannot be undone."""
-    former = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, former)
 
 
 # --- before ---

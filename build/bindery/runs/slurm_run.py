@@ -31,7 +31,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bindery.core.config import ToolEntry
 from bindery.core.model import BookError, ConfigError, Finding, Span
-from bindery.core.processes import Limits
+from bindery.core.processes import Limits, hold_signals
 from bindery.core.whole_files import write_whole
 from bindery.evidence.records import CUSTOM, Ending
 from bindery.runs.anonymize import clean_log
@@ -242,7 +242,7 @@ def _submit(job: Job, request: Request, via: Via) -> str:
     """Submit a run, and note and return the number of its job. A run that Slurm refuses leaves no
     folder. Raises BookError with Slurm's message."""
     # A signal between Slurm's answer and the file would lose the number of the job.
-    with _hold_signals():
+    with hold_signals():
         try:
             number = submit_job(job, request, via)
         except RefusedJobError as error:
@@ -254,16 +254,6 @@ def _submit(job: Job, request: Request, via: Via) -> str:
             raise
         write_whole(job.folder / "job", f"{number}\n".encode())
     return number
-
-
-@contextlib.contextmanager
-def _hold_signals() -> Iterator[None]:
-    """Delay Ctrl-C and SIGTERM until the end of the block."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager
