@@ -36,6 +36,7 @@ Show = Callable[[str, str], None]
 Watch = Callable[[float, int], None]
 """Gets the seconds so far and the bytes of memory in use, a few times per second."""
 Clock = Callable[[], float]
+Completed = subprocess.CompletedProcess[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +52,9 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Completed:
-    """A process that has ended. `code` is negative if a signal ended it."""
-
-    command: tuple[str, ...]
-    stdout: str
-    stderr: str
-    seconds: float
-    code: int
-
-
-@dataclass(frozen=True, slots=True)
 class Ended:
     """How a limited run ended. `code` is negative if a signal ended it."""
 
-    command: tuple[str, ...]
     code: int
     ended: How
     seconds: float
@@ -93,9 +82,8 @@ def run_command(
     Raises CommandMissingError if the program does not exist, and CommandTimeoutError after
     `timeout` seconds.
     """
-    started = time.monotonic()
     try:
-        process = subprocess.run(
+        return subprocess.run(
             list(command),
             cwd=folder,
             env=dict(environment) if environment is not None else None,
@@ -111,13 +99,6 @@ def run_command(
         raise CommandMissingError(str(error)) from None
     except subprocess.TimeoutExpired:
         raise CommandTimeoutError(f"{command[0]} ran longer than {timeout:g} s") from None
-    return Completed(
-        tuple(command),
-        process.stdout,
-        process.stderr,
-        time.monotonic() - started,
-        process.returncode,
-    )
 
 
 def run_limited(
@@ -164,7 +145,7 @@ def run_limited(
             transcript.close()
     code = process.returncode
     how = reason or ("done" if code == 0 else "failed" if code > 0 else "crashed")
-    return Ended(tuple(command), code, how, now() - started, family.peak_bytes)
+    return Ended(code, how, now() - started, family.peak_bytes)
 
 
 def _start(

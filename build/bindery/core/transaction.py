@@ -115,7 +115,7 @@ def refuse_uncommitted(root: Path, change: Change) -> None:
         return
     # The second column is the state of the file against the index, which keeps what is staged.
     edited = [line[3:] for line in ended.stdout.split("\0") if line[1:2].strip("? ")]
-    if ended.code == 0 and edited:
+    if ended.returncode == 0 and edited:
         message = f"'{edited[0]}' has changes that are not committed"
         if len(edited) > 1:
             message += f", and so have {len(edited) - 1} more files of this move"
@@ -204,7 +204,7 @@ def _rename(root: Path, old: str, new: str) -> None:
         (root / old).rename(root / new)
         return
     ended = run_command([*GIT, "mv", "--", old, new], folder=root, timeout=_GIT_SECONDS)
-    if ended.code:
+    if ended.returncode:
         reason = ended.stderr.strip().splitlines()
         message = f"git does not move '{old}': {reason[-1] if reason else 'it gives no reason'}"
         raise BookError(Finding(Span.whole(old), "refused-move", message, "see what git says"))
@@ -216,7 +216,7 @@ def _is_tracked(root: Path, path: str) -> bool:
         ended = run_command(command, folder=root, timeout=_GIT_SECONDS)
     except (CommandMissingError, CommandTimeoutError):
         return False
-    return ended.code == 0 and bool(ended.stdout)
+    return ended.returncode == 0 and bool(ended.stdout)
 
 
 def _map(moves: Iterable[tuple[str, str]], path: str) -> str:

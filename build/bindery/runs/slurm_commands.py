@@ -68,7 +68,7 @@ def submit_job(job: Job, request: Request, via: Via) -> str:
 
 def _submit_file(job: Job) -> str:
     ended = _call("sbatch", "--parsable", str(job.folder / "job.sbatch"))
-    if ended.code:
+    if ended.returncode:
         raise RefusedJobError(_trim(ended.stderr))
     return ended.stdout.strip().partition(";")[0]
 
@@ -129,7 +129,7 @@ def _call(*command: str) -> Completed:
         hint = "`--on slurm` needs Slurm's commands: run it on a login node of the cluster"
         raise ConfigError(Finding(Span.whole("--on"), "config", message, hint)) from None
     except CommandTimeoutError as error:
-        return Completed(command, "", str(error), ANSWER_SECONDS, -signal.SIGKILL)
+        return Completed(command, -signal.SIGKILL, "", str(error))
 
 
 def ask_states(number: str, tasks: int) -> dict[int, TaskState] | None:
@@ -137,7 +137,7 @@ def ask_states(number: str, tasks: int) -> dict[int, TaskState] | None:
     Slurm does not answer; a task that neither knows is left out."""
     form = "--format=%K|%T|%r|%N"
     ended = _call("squeue", f"--jobs={number}", "--array", "--states=all", "--noheader", form)
-    if ended.code and "Invalid job id" not in ended.stderr:
+    if ended.returncode and "Invalid job id" not in ended.stderr:
         return None
     states = {}
     for line in ended.stdout.splitlines():
@@ -153,7 +153,7 @@ def _ask_accounting(number: str) -> dict[int, TaskState]:
     cluster has no accounting."""
     form = "--format=JobID,State,NodeList"
     ended = _call("sacct", f"--jobs={number}", "--allocations", "--parsable2", "--noheader", form)
-    return read_accounting(ended.stdout) if ended.code == 0 else {}
+    return read_accounting(ended.stdout) if ended.returncode == 0 else {}
 
 
 def read_accounting(text: str) -> dict[int, TaskState]:

@@ -245,8 +245,8 @@ def _run_pandoc(
         for line in (ended.stderr + ended.stdout).splitlines()
         if line.strip()
     ]
-    if ended.code or not output.is_file():
-        message = f"pandoc ended with status {ended.code} and made no EPUB"
+    if ended.returncode or not output.is_file():
+        message = f"pandoc ended with status {ended.returncode} and made no EPUB"
         raise BookError(*findings, Finding(place, "engine-message", message))
     return output.read_bytes(), findings
 

@@ -53,9 +53,9 @@ def run_pagefind(site: Path) -> None:
         raise BookError(_report(str(error))) from None
     except CommandTimeoutError:
         raise BookError(_report(f"no answer within {_SECONDS:g} s")) from None
-    if answer.code:
+    if answer.returncode:
         said = (answer.stderr or answer.stdout).strip().splitlines()
-        raise BookError(_report(said[-1] if said else f"it ended with status {answer.code}"))
+        raise BookError(_report(said[-1] if said else f"it ended with status {answer.returncode}"))
     for path in (site / PAGEFIND).iterdir():
         if path.is_file() and (
             not path.name.endswith(_NEEDED) or any(part in path.name for part in _UNUSED)
