@@ -10,7 +10,7 @@ these let go of it, or are killed, it ends all that is left and removes the fold
 Needs root and the Debian packages of PROGRAMS, and with accounting those of ACCOUNTING_PROGRAMS.
 
 As a pytest plugin this module marks the tests that open a cluster, so that `pytest -m slurm` runs
-these, and fails the run where something of a cluster is left at its end.
+these.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import cluster_traces
+import cluster_guard
 import pytest
-from cluster_traces import Trace, find_leftovers, find_shared, note_namespaces, wait_for_end
 
 PROGRAMS = {
     "iproute2": ("ip",),
@@ -147,7 +146,6 @@ class Cluster:
 
     folder: Path
     nodes: tuple[str, ...]
-    trace: Trace
     has_accounting: bool = False
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     """What was started, by name; a node's first process has the name of the node."""
@@ -260,7 +258,6 @@ class Cluster:
     def stop(self) -> None:
         """End every process of the cluster and remove its folder. Twice is once."""
         if login := self.processes.get(LOGIN):
-            self.trace = note_namespaces(self.trace)
             assert login.stdin is not None
             login.stdin.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -268,11 +265,10 @@ class Cluster:
         for name in reversed(list(self.processes)):
             _end(self.processes.pop(name))
         shutil.rmtree(self.folder, ignore_errors=True)
-        wait_for_end(self.trace, 5)
 
     def _start_login(self) -> None:
         # Without what is installed, and whatever the environment says: it has to start.
-        guard = [sys.executable, "-IS", cluster_traces.__file__, str(self.folder)]
+        guard = [sys.executable, "-IS", cluster_guard.__file__, str(self.folder)]
         self._start_first(LOGIN, ["unshare"], guard)
         self._nsenter("ip", "link", "add", "switch", "type", "bridge")
         self._nsenter("ip", "addr", "add", "10.77.0.254/24", "dev", "switch")
@@ -439,7 +435,6 @@ def start_cluster(
 
     Raises ClusterError where it does not come up.
     """
-    before = find_shared()
     # Not below pytest's folder, which only its owner may enter: munge asks for more, and a
     # socket's path has to be short.
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
@@ -473,8 +468,7 @@ def start_cluster(
             resources=f"Gres=gpu:fake:{gpus}" if gpus else "",
         )
     )
-    cluster = Cluster(folder, nodes, Trace(folder, before), accounting)
-    started.append(cluster)
+    cluster = Cluster(folder, nodes, accounting)
     try:
         cluster.start_up()
     except BaseException:
@@ -494,8 +488,6 @@ def open_cluster(
 ) -> Iterator[Cluster]:
     """`start_cluster` for a `with` block. Skips the test as `skip_without_cluster` does."""
     skip_without_cluster(accounting=accounting)
-    if running and running[-1].get_closest_marker("slurm") is None:
-        pytest.fail("this test opens a cluster: mark it with pytest.mark.slurm", pytrace=False)
     cluster = start_cluster(count, cores=cores, gpus=gpus, accounting=accounting, settings=settings)
     try:
         yield cluster
@@ -504,12 +496,6 @@ def open_cluster(
 
 
 # --- the pytest plugin ---
-
-started: list[Cluster] = []
-"""Every cluster that this process has started."""
-
-running: list[pytest.Item] = []
-"""The tests that this process has come to; the last is the one that runs."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -530,15 +516,5 @@ def _opens_cluster(item: pytest.Function) -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip here, in one place, so that pytest tells it in one line for all tests."""
-    running[:] = [item]
     if item.get_closest_marker("slurm"):
         skip_without_cluster()
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _leave_nothing_of_a_cluster() -> Iterator[None]:
-    """Where the tests of this process have left something of a cluster, it is named at the end."""
-    yield
-    left = [thing for cluster in started for thing in find_leftovers(cluster.trace)]
-    if left:
-        pytest.fail(f"left of a Slurm cluster: {', '.join(left)}", pytrace=False)

@@ -216,7 +216,7 @@ def _ask_git(folder: Path, *arguments: str, must_work: bool = False) -> str:
     except (CommandMissingError, CommandTimeoutError) as error:
         reason = f"git does not answer: {error}"
         raise ConfigError(Finding(Span.whole(str(folder)), "config", reason)) from None
-    if ended.code == 0:
+    if ended.returncode == 0:
         return ended.stdout
     if must_work:
         lines = ended.stderr.strip().splitlines() or ["it says no reason"]

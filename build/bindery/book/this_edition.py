@@ -65,6 +65,6 @@ def _ask_git(root: Path) -> tuple[str, datetime | None]:
     except (CommandMissingError, CommandTimeoutError):
         return "", None
     commit, _, seconds = answer.stdout.strip().partition(" ")
-    if answer.code or not _COMMIT.fullmatch(commit):
+    if answer.returncode or not _COMMIT.fullmatch(commit):
         return "", None
     return commit, datetime.fromtimestamp(int(seconds), UTC)

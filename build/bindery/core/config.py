@@ -166,33 +166,22 @@ def load_config(root: Path, rule_ids: Iterable[str]) -> Config:
 
     Raises ConfigError with one finding for each thing that is wrong.
     """
-    path = root / FILE_NAME
-    shown = path.as_posix()
-    if path.exists() and not path.is_file():  # a pipe would be waited for
-        message = f"{FILE_NAME} is not a file"
-        raise ConfigError(Finding(Span.whole(shown), "config", message, "put a text file there"))
+    shown = (root / FILE_NAME).as_posix()
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = (root / FILE_NAME).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise ConfigError(
-            Finding(
-                Span.whole(shown),
-                "config",
-                f"there is no {FILE_NAME} in the folder '{root}'",
-                "give the folder of a book with --root, or make one with `bindery import DIR`",
-            )
-        ) from None
+        hint = "give the folder of a book with --root, or make one with `bindery import DIR`"
+        message = f"there is no {FILE_NAME} in the folder '{root}'"
+        raise _refuse(Span.whole(shown), message, hint) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise ConfigError(
-            Finding(
-                Span(FILE_NAME, line), "config", "this file is not UTF-8", "save it as UTF-8 text"
-            )
-        ) from None
-    except OSError as error:
-        reason = f"{FILE_NAME} cannot be read: {error.strerror}"
-        raise ConfigError(Finding(Span.whole(shown), "config", reason)) from None
+        message = "this file is not UTF-8"
+        raise _refuse(Span(FILE_NAME, line), message, "save it as UTF-8 text") from None
     return _Reader(root, frozenset(rule_ids)).read(text)
+
+
+def _refuse(span: Span, message: str, hint: str = "") -> ConfigError:
+    return ConfigError(Finding(span, "config", message, hint))
 
 
 T = TypeVar("T")
@@ -213,24 +202,14 @@ class _Reader:
             mark = error.problem_mark or error.context_mark
             line, col = (mark.line + 1, mark.column + 1) if mark else (1, 1)
             problem = error.problem or "it is not YAML"
-            raise ConfigError(
-                Finding(
-                    Span(FILE_NAME, line, col),
-                    "config",
-                    f"the YAML breaks off: {problem}",
-                    _YAML_HINTS.get(problem) or _hint_at_beginning(error),
-                )
-            ) from None
+            hint = _YAML_HINTS.get(problem) or _hint_at_beginning(error)
+            message = f"the YAML breaks off: {problem}"
+            raise _refuse(Span(FILE_NAME, line, col), message, hint) from None
         except YAMLError as error:
-            problem = str(error).splitlines()[0]
-            raise ConfigError(Finding(Span.whole(FILE_NAME), "config", problem)) from None
-        except RecursionError:
-            message, hint = "the YAML is nested too deep", "close the brackets, or indent less"
-            raise ConfigError(Finding(Span.whole(FILE_NAME), "config", message, hint)) from None
+            raise _refuse(Span.whole(FILE_NAME), str(error).splitlines()[0]) from None
         if node is None:
-            raise ConfigError(
-                Finding(Span.whole(FILE_NAME), "config", "the file is empty", _NEEDED)
-            )
+            needed = "it needs `title`, and `parts` with the chapters"
+            raise _refuse(Span.whole(FILE_NAME), "the file is empty", needed)
         config = self._read_top(node)
         if self.findings or config is None:
             raise ConfigError(*sorted(self.findings, key=lambda finding: finding.span))
@@ -546,7 +525,6 @@ def _suggest_key(key: str, allowed: Sequence[str]) -> str:
     return f"did you mean '{nearest}'?" if nearest else f"keys: {', '.join(allowed)}"
 
 
-_NEEDED = "it needs `title`, and `parts` with the chapters"
 _YAML_HINTS = {
     "mapping values are not allowed here": "a text that holds a colon goes between quotes",
     "found character '\\t' that cannot start any token": "indent with spaces, not with tabs",
@@ -579,30 +557,9 @@ _REPOSITORY_KEYS = ("url", "ref", "branch")
 _LINK_KEYS = ("schemes", "shelf_life")
 _CLAIM_KEYS = ("shelf_life",)
 _TOOL_KEYS = ("path", "output", "texts", "shelf_life", "calculators")
-_KEYS = (
-    "title",
-    "subtitle",
-    "description",
-    "authors",
-    "language",
-    "licence",
-    "version",
-    "newest",
-    "site",
-    "cover",
-    "folder",
-    "parts",
-    "not_chapters",
-    "moved",
-    "outputs",
-    "repository",
-    "links",
-    "claims",
-    "rules",
-    "baseline",
-    "words",
-    "tools",
-    "maths",
+_KEYS = tuple(
+    """title subtitle description authors language licence version newest site cover folder parts
+    not_chapters moved outputs repository links claims rules baseline words tools maths""".split()
 )
 _PLACES: Mapping[str, Sequence[str]] = {
     "at the top, without indentation": _KEYS,

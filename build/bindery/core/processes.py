@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -26,6 +24,7 @@ import psutil
 
 GIT = ("git", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
 """git with the settings off that would let a foreign repository start programs."""
+STOP_SIGNALS = frozenset((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
 _MARK = "BINDERY_RUN"
 _TICK_SECONDS = 0.5
 _KILL_SECONDS = 10.0
@@ -37,6 +36,7 @@ Show = Callable[[str, str], None]
 Watch = Callable[[float, int], None]
 """Gets the seconds so far and the bytes of memory in use, a few times per second."""
 Clock = Callable[[], float]
+Completed = subprocess.CompletedProcess[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +52,9 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Completed:
-    """A process that has ended. `code` is negative if a signal ended it."""
-
-    command: tuple[str, ...]
-    stdout: str
-    stderr: str
-    seconds: float
-    code: int
-
-
-@dataclass(frozen=True, slots=True)
 class Ended:
     """How a limited run ended. `code` is negative if a signal ended it."""
 
-    command: tuple[str, ...]
     code: int
     ended: How
     seconds: float
@@ -94,9 +82,8 @@ def run_command(
     Raises CommandMissingError if the program does not exist, and CommandTimeoutError after
     `timeout` seconds.
     """
-    started = time.monotonic()
     try:
-        process = subprocess.run(
+        return subprocess.run(
             list(command),
             cwd=folder,
             env=dict(environment) if environment is not None else None,
@@ -112,13 +99,6 @@ def run_command(
         raise CommandMissingError(str(error)) from None
     except subprocess.TimeoutExpired:
         raise CommandTimeoutError(f"{command[0]} ran longer than {timeout:g} s") from None
-    return Completed(
-        tuple(command),
-        process.stdout,
-        process.stderr,
-        time.monotonic() - started,
-        process.returncode,
-    )
 
 
 def run_limited(
@@ -136,12 +116,8 @@ def run_limited(
 
     Its output goes to `log` as it comes, and line by line to `show`. At a limit, on Ctrl-C, SIGTERM
     and SIGHUP its processes get SIGTERM and the grace period to write their results; then all that
-    are left are killed, including those that left the session. A second Ctrl-C ends the grace
-    period.
-
-    On Linux, in the main thread, orphans of the run become children of this process while it lasts,
-    so that none is missed; elsewhere only the environment identifies an orphan. Other threads must
-    not start processes in new sessions meanwhile: these would be taken for orphans of the run.
+    are left are killed, including those that left the session: an orphan is known by a mark in its
+    environment. A second Ctrl-C ends the grace period.
 
     Raises CommandMissingError if the program does not exist.
     """
@@ -151,10 +127,9 @@ def run_limited(
     with (
         log.open("w", encoding="utf-8", newline="") as file,
         _listen() as received,
-        _adopt() as others,
     ):
         process = _start(command, folder, {**environment, _MARK: mark})
-        family = _Family(process.pid, mark, others)
+        family = _Family(process.pid, mark)
         transcript = _Transcript(file, limits.output_bytes, show)
         run = _Run(process, family, transcript, limits, received, now)
         readers = transcript.follow(process)
@@ -170,7 +145,7 @@ def run_limited(
             transcript.close()
     code = process.returncode
     how = reason or ("done" if code == 0 else "failed" if code > 0 else "crashed")
-    return Ended(tuple(command), code, how, now() - started, family.peak_bytes)
+    return Ended(code, how, now() - started, family.peak_bytes)
 
 
 def _start(
@@ -248,6 +223,16 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 @contextlib.contextmanager
+def hold_signals() -> Iterator[None]:
+    """Signals that ask this process to stop wait until the block ends."""
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
+
+
+@contextlib.contextmanager
 def _listen() -> Iterator[list[int]]:
     """Collect the signals that ask this process to stop. Only the main thread can."""
     received: list[int] = []
@@ -257,37 +242,13 @@ def _listen() -> Iterator[list[int]]:
         received.append(number)
 
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in STOP_SIGNALS:
             former[number] = signal.signal(number, receive)
     try:
         yield received
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)
-
-
-_SET_CHILD_SUBREAPER, _GET_CHILD_SUBREAPER = 36, 37  # of linux/prctl.h
-
-
-@contextlib.contextmanager
-def _adopt() -> Iterator[frozenset[psutil.Process] | None]:
-    """Make orphans among the descendants of this process its children. Yields the children it has
-    before; None where this is not possible."""
-    former = ctypes.c_int()
-    prctl = None
-    if sys.platform == "linux" and threading.current_thread() is threading.main_thread():
-        prctl = ctypes.CDLL(None).prctl
-        if prctl(_GET_CHILD_SUBREAPER, ctypes.byref(former), 0, 0, 0) or prctl(
-            _SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0
-        ):
-            prctl = None
-    if prctl is None:
-        yield None
-        return
-    try:
-        yield frozenset(psutil.Process().children())
-    finally:
-        prctl(_SET_CHILD_SUBREAPER, ctypes.c_ulong(former.value), 0, 0, 0)
 
 
 class _Transcript:
@@ -359,13 +320,9 @@ class _Transcript:
 class _Family:
     """A process and all its descendants, including orphans and those in other sessions."""
 
-    def __init__(
-        self, leader: int, mark: str, others: frozenset[psutil.Process] | None = None
-    ) -> None:
+    def __init__(self, leader: int, mark: str) -> None:
         self._leader = leader
         self._mark = mark
-        self._others = others
-        """Children of this process that do not belong to the run; None if it adopts no orphans."""
         self._seen: dict[int, psutil.Process] = {}
         self.peak_bytes = 0
 
@@ -376,24 +333,9 @@ class _Family:
             found = (leader, *leader.children(recursive=True))
         except psutil.Error:
             found = ()  # ended; its children are known from the last look
-        family = {*self._seen.values(), *found, *self._find_adopted()}
+        family = {*self._seen.values(), *found}
         self._seen = {process.pid: process for process in family if _is_alive(process)}
         return list(self._seen.values())
-
-    def _find_adopted(self) -> Iterator[psutil.Process]:
-        """Orphans of the run with their descendants. Reaps those that have ended."""
-        if self._others is None:
-            return
-        for child in psutil.Process().children():
-            if child.pid == self._leader or child in self._others:
-                continue
-            with contextlib.suppress(psutil.Error, OSError):
-                # The run is in another session, and its processes cannot join ours.
-                if os.getsid(child.pid) == os.getsid(0):
-                    continue
-                yield from (child, *child.children(recursive=True))
-                if child.status() == psutil.STATUS_ZOMBIE:
-                    os.waitpid(child.pid, os.WNOHANG)
 
     def measure(self, limit: int) -> int:
         """Bytes of memory in use. Shared pages count once per process, unless that exceeds the

@@ -16,13 +16,19 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from bindery.core.model import BookError, ConfigError, Finding, Span
-from bindery.core.processes import GIT, CommandMissingError, CommandTimeoutError, run_command
+from bindery.core.processes import (
+    GIT,
+    STOP_SIGNALS,
+    CommandMissingError,
+    CommandTimeoutError,
+    hold_signals,
+    run_command,
+)
 from bindery.core.whole_files import write_whole
 
 Texts = Mapping[str, tuple[str, str]]
 """What files hold before and after a change, by the path that they have before it."""
 
-_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 _GIT_SECONDS = 60.0
 _WRITABLE = 0o222
 
@@ -56,7 +62,7 @@ def change_files(root: Path, change: Change, finish: Callable[[], Texts] | None 
     root = root.resolve()
     _refuse_late(root, change)
     undo: list[Callable[[], object]] = []
-    with _held_signals():
+    with hold_signals():
         try:
             _take(_list_steps(root, change), undo)
             late: Texts = {}
@@ -74,11 +80,11 @@ def change_files(root: Path, change: Change, finish: Callable[[], Texts] | None 
 
 def _take(steps: Iterable[Step], undo: list[Callable[[], object]]) -> None:
     for do, take_back in steps:
-        if signal.sigpending() & _SIGNALS:
+        if signal.sigpending() & STOP_SIGNALS:
             raise KeyboardInterrupt
         undo.append(take_back)
         do()
-    if signal.sigpending() & _SIGNALS:
+    if signal.sigpending() & STOP_SIGNALS:
         raise KeyboardInterrupt
 
 
@@ -92,16 +98,6 @@ def _go_back(
         message = f"`bindery {change.command}` failed ({error}), and so did undoing it: {trouble}"
         hint = "`git status` shows what has changed"
         raise BookError(Finding(Span.whole(str(root)), change.rule, message, hint)) from error
-
-
-@contextlib.contextmanager
-def _held_signals() -> Iterator[None]:
-    """Signals wait until the block ends: half a step cannot be undone."""
-    former = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, former)
 
 
 # --- before ---
@@ -119,7 +115,7 @@ def refuse_uncommitted(root: Path, change: Change) -> None:
         return
     # The second column is the state of the file against the index, which keeps what is staged.
     edited = [line[3:] for line in ended.stdout.split("\0") if line[1:2].strip("? ")]
-    if ended.code == 0 and edited:
+    if ended.returncode == 0 and edited:
         message = f"'{edited[0]}' has changes that are not committed"
         if len(edited) > 1:
             message += f", and so have {len(edited) - 1} more files of this move"
@@ -148,15 +144,10 @@ def _refuse_late(root: Path, change: Change) -> None:
     def refuse(path: str, message: str, hint: str) -> BookError:
         return BookError(Finding(Span.whole(path), change.rule, message, hint))
 
-    written: dict[Path, str] = {}
-    for path, (before, after) in change.texts.items():
+    for path, (before, _) in change.texts.items():
         if obstacle := find_obstacle(root, path):
             raise refuse(path, *obstacle)
-        target = (root / path).resolve()
-        if written.setdefault(target, after) != after:
-            message = f"'{path}' is another name of a file that would become something else"
-            raise refuse(path, message, "keep one of the two names")
-        _refuse_edited(target, path, before, change.rule)
+        _refuse_edited(root / path, path, before, change.rule)
     for old, new in change.moves:
         if not os.path.lexists(root / old) or os.path.lexists(root / new):
             raise refuse(old, f"'{old}' or '{new}' has changed meanwhile", "run this once more")
@@ -213,7 +204,7 @@ def _rename(root: Path, old: str, new: str) -> None:
         (root / old).rename(root / new)
         return
     ended = run_command([*GIT, "mv", "--", old, new], folder=root, timeout=_GIT_SECONDS)
-    if ended.code:
+    if ended.returncode:
         reason = ended.stderr.strip().splitlines()
         message = f"git does not move '{old}': {reason[-1] if reason else 'it gives no reason'}"
         raise BookError(Finding(Span.whole(old), "refused-move", message, "see what git says"))
@@ -225,7 +216,7 @@ def _is_tracked(root: Path, path: str) -> bool:
         ended = run_command(command, folder=root, timeout=_GIT_SECONDS)
     except (CommandMissingError, CommandTimeoutError):
         return False
-    return ended.code == 0 and bool(ended.stdout)
+    return ended.returncode == 0 and bool(ended.stdout)
 
 
 def _map(moves: Iterable[tuple[str, str]], path: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -19,8 +18,6 @@ from pathlib import Path
 _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2(2)
 _AT_FDCWD = -100
 _PREFIX = ".bindery-making-"
-_OURS = re.compile(re.escape(_PREFIX) + r"(former-.+|[a-z0-9_]{8})")
-"""What tempfile makes of the prefix, and folders that were set aside."""
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -93,8 +90,6 @@ def sweep_leftovers(folder: Path, *, older_than: float = 3600.0) -> None:
     """Remove what a build that was killed has left; younger ones may belong to a running one."""
     now = time.time()
     for path in folder.glob(f"{_PREFIX}*"):
-        if not _OURS.fullmatch(path.name):
-            continue
         with contextlib.suppress(OSError):
             if now - path.stat().st_mtime > older_than:
                 if path.is_dir():

@@ -117,9 +117,9 @@ def _run(folder: Path, site: Path) -> str:
         )
     except CommandTimeoutError as error:
         raise CrawlError(str(error)) from None
-    if done.code not in (0, 1):
+    if done.returncode not in (0, 1):
         last = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        reason = last[-1] if last else f"exit status {done.code}"
+        reason = last[-1] if last else f"exit status {done.returncode}"
         raise CrawlError(f"linkchecker failed: {reason}")
     return done.stdout
 

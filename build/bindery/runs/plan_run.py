@@ -159,12 +159,9 @@ def read_tool(root: Path, entry: ToolEntry) -> ToolFacts:
 def _read_constants(entry: ToolEntry, text: str, sha256: str) -> ToolFacts:
     values = read_constants(text)
     module = ast.parse(text)
-    plain = [t for node in module.body if isinstance(node, ast.Assign) for t in node.targets]
-    plain += [node.target for node in module.body if isinstance(node, ast.AnnAssign)]
     stores = [node for node in ast.walk(module) if isinstance(node, ast.Name)]
     stores = [node for node in stores if isinstance(node.ctx, ast.Store)]
     lines = {node.id: node.lineno for node in stores}
-    hidden = {node.id for node in stores if node not in plain}
 
     def refuse(name: str, needed: str) -> ConfigError:
         span = Span(entry.path, lines.get(name, 1))
@@ -173,8 +170,6 @@ def _read_constants(entry: ToolEntry, text: str, sha256: str) -> ToolFacts:
         return ConfigError(Finding(span, "config", message, hint))
 
     def read(name: str, default: Any, needed: str, is_valid: Callable[[Any], bool]) -> Any:
-        if name in hidden:
-            raise refuse(name, "set once, by NAME = VALUE in its own line")
         try:
             value = ast.literal_eval(values[name]) if name in values else default
         except (ValueError, TypeError, RecursionError):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -29,16 +28,6 @@ _ENDED = frozenset(
     "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED REVOKED"
     " TIMEOUT".split()
 )
-# Reasons that waiting does not resolve, see JOB REASON CODES in the manual of squeue: only an
-# administrator changes a partition or an account. Limits over all jobs of a user or an account are
-# different: other jobs end.
-_NEVER = frozenset(
-    "AccountNotAllowed BadConstraints DependencyNeverSatisfied InvalidAccount InvalidQOS"
-    " MaxMemPerLimit PartitionNodeLimit PartitionTimeLimit QOSNotAllowed ReservationDeleted".split()
-)
-_LIMIT_OF_ONE_JOB = re.compile(r"(?:Assoc|QOS)(?:Max\w+Per(?:Job|Node)(?:Limit)?|Min\w+)")
-# Slurm leaves a job that it could not start in the queue.
-_STUCK = frozenset("LAUNCH_FAILED REQUEUE_HOLD RESV_DEL_HOLD SPECIAL_EXIT".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +54,6 @@ class RefusedJobError(Exception):
     """Slurm refused the job, with its message."""
 
 
-class VainWaitError(Exception):
-    """The job requests what no partition has, or is stuck, with Slurm's reason."""
-
-
 # --- submitting ---
 
 
@@ -83,7 +68,7 @@ def submit_job(job: Job, request: Request, via: Via) -> str:
 
 def _submit_file(job: Job) -> str:
     ended = _call("sbatch", "--parsable", str(job.folder / "job.sbatch"))
-    if ended.code:
+    if ended.returncode:
         raise RefusedJobError(_trim(ended.stderr))
     return ended.stdout.strip().partition(";")[0]
 
@@ -144,7 +129,7 @@ def _call(*command: str) -> Completed:
         hint = "`--on slurm` needs Slurm's commands: run it on a login node of the cluster"
         raise ConfigError(Finding(Span.whole("--on"), "config", message, hint)) from None
     except CommandTimeoutError as error:
-        return Completed(command, "", str(error), ANSWER_SECONDS, -signal.SIGKILL)
+        return Completed(command, -signal.SIGKILL, "", str(error))
 
 
 def ask_states(number: str, tasks: int) -> dict[int, TaskState] | None:
@@ -152,7 +137,7 @@ def ask_states(number: str, tasks: int) -> dict[int, TaskState] | None:
     Slurm does not answer; a task that neither knows is left out."""
     form = "--format=%K|%T|%r|%N"
     ended = _call("squeue", f"--jobs={number}", "--array", "--states=all", "--noheader", form)
-    if ended.code and "Invalid job id" not in ended.stderr:
+    if ended.returncode and "Invalid job id" not in ended.stderr:
         return None
     states = {}
     for line in ended.stdout.splitlines():
@@ -168,7 +153,7 @@ def _ask_accounting(number: str) -> dict[int, TaskState]:
     cluster has no accounting."""
     form = "--format=JobID,State,NodeList"
     ended = _call("sacct", f"--jobs={number}", "--allocations", "--parsable2", "--noheader", form)
-    return read_accounting(ended.stdout) if ended.code == 0 else {}
+    return read_accounting(ended.stdout) if ended.returncode == 0 else {}
 
 
 def read_accounting(text: str) -> dict[int, TaskState]:
@@ -207,8 +192,7 @@ def watch_job(number: str, tasks: int, show: Show, *, limit: float | None = None
     """Wait until every task has ended, and show each change.
 
     Waiting ends after `limit` seconds in any case, after SETTLE_SECONDS in which the job only
-    completes, and after PATIENCE_SECONDS without an answer. Without a `limit`, raises
-    VainWaitError if the job can never start.
+    completes, and after PATIENCE_SECONDS without an answer.
     """
     pause, most = _POLL_SECONDS
     began = answered = time.monotonic()
@@ -227,8 +211,6 @@ def watch_job(number: str, tasks: int, show: Show, *, limit: float | None = None
             shown.update(states)
             if all(state.has_ended for state in states.values()):
                 return
-            if limit is None:
-                check_wait(states.values())
             if all(state.has_ended or state.state == "COMPLETING" for state in states.values()):
                 settling = settling or now
                 if now - settling > SETTLE_SECONDS:
@@ -236,15 +218,6 @@ def watch_job(number: str, tasks: int, show: Show, *, limit: float | None = None
         if limit is not None and now - began > limit:
             return
         time.sleep(pause)
-
-
-def check_wait(states: Collection[TaskState]) -> None:
-    """Raise VainWaitError if one of the tasks can never start."""
-    stuck = {task.state for task in states if task.state in _STUCK}
-    reasons = {task.reason for task in states if task.state == "PENDING"}
-    never = {each for each in reasons if each in _NEVER or _LIMIT_OF_ONE_JOB.fullmatch(each)}
-    if vain := stuck | never:
-        raise VainWaitError(", ".join(sorted(vain)))
 
 
 def _show_changes(

@@ -31,7 +31,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bindery.core.config import ToolEntry
 from bindery.core.model import BookError, ConfigError, Finding, Span
-from bindery.core.processes import Limits
+from bindery.core.processes import Limits, hold_signals
 from bindery.core.whole_files import write_whole
 from bindery.evidence.records import CUSTOM, Ending
 from bindery.runs.anonymize import clean_log
@@ -50,7 +50,6 @@ from bindery.runs.slurm_commands import (
     SETTLE_SECONDS,
     RefusedJobError,
     TaskState,
-    VainWaitError,
     Via,
     ask_states,
     cancel_job,
@@ -211,8 +210,7 @@ def run_on_slurm(
     number of the job, its folder, and each change of its state. Ctrl-C and SIGTERM cancel the job,
     and the results of its tasks so far are collected; a second Ctrl-C does not wait for them.
 
-    Raises ConfigError if the request does not suit the tool, and BookError if Slurm refuses it or
-    reports that it can never start.
+    Raises ConfigError if the request does not suit the tool, and BookError if Slurm refuses it.
     """
     if via == "submitit" and request.runtime == "pyxis":
         message = "submitit starts its own Python, which the container does not have"
@@ -229,15 +227,6 @@ def run_on_slurm(
                 show(f"when it has ended: bindery run --collect {where}")
                 return Collected((), ())
             watch_job(number, count, show)
-        except VainWaitError as error:
-            cancel_job(number)
-            message = f"job {number} can never start and was canceled: Slurm reports {error}"
-            hint = _HINT_PARTITIONS
-            if any(job.folder.glob("task_*/node_*")):
-                hint += f"; collect the tasks that have run: `bindery run --collect {where}`"
-            else:
-                shutil.rmtree(job.folder, ignore_errors=True)
-            raise BookError(_report_run(job.path, message, hint)) from None
         except KeyboardInterrupt:
             started = read_number(job.folder)
             if started is None:
@@ -253,7 +242,7 @@ def _submit(job: Job, request: Request, via: Via) -> str:
     """Submit a run, and note and return the number of its job. A run that Slurm refuses leaves no
     folder. Raises BookError with Slurm's message."""
     # A signal between Slurm's answer and the file would lose the number of the job.
-    with _hold_signals():
+    with hold_signals():
         try:
             number = submit_job(job, request, via)
         except RefusedJobError as error:
@@ -265,16 +254,6 @@ def _submit(job: Job, request: Request, via: Via) -> str:
             raise
         write_whole(job.folder / "job", f"{number}\n".encode())
     return number
-
-
-@contextlib.contextmanager
-def _hold_signals() -> Iterator[None]:
-    """Delay Ctrl-C and SIGTERM until the end of the block."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

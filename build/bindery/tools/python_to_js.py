@@ -30,7 +30,6 @@ _COMPARISONS: Mapping[type[ast.cmpop], str] = {
     ast.NotEq: "ne",
 }
 _MATHS = frozenset(("ceil", "exp", "expm1", "log2", "sqrt"))
-_MOST_DEPTH = 60
 
 
 class TranslationError(ValueError):
@@ -195,13 +194,8 @@ class _Scope:
                 return f"{indent}return {self.write(value)};\n"
         raise self._refuse(node)
 
-    def write(self, node: ast.expr, depth: int = 0) -> str:
-        if depth > _MOST_DEPTH:
-            raise TranslationError("this is nested too deeply to be translated", node.lineno)
-
-        def inner(child: ast.expr) -> str:
-            return self.write(child, depth + 1)
-
+    def write(self, node: ast.expr) -> str:
+        inner = self.write
         match node:
             case ast.Constant(value=value):
                 try:
@@ -237,7 +231,7 @@ class _Scope:
             case ast.Subscript(value=value, slice=key) if not isinstance(key, ast.Slice):
                 return f"python.item({inner(value)}, {inner(key)})"
             case ast.Call(func=function, args=arguments, keywords=keywords):
-                return self._write_call(node, function, arguments, keywords, depth)
+                return self._write_call(node, function, arguments, keywords)
         raise self._refuse(node)
 
     def _write_call(
@@ -246,9 +240,8 @@ class _Scope:
         function: ast.expr,
         arguments: Sequence[ast.expr],
         keywords: Sequence[ast.keyword],
-        depth: int,
     ) -> str:
-        given = [self.write(argument, depth + 1) for argument in arguments]
+        given = [self.write(argument) for argument in arguments]
         match function:
             case ast.Name(id=name) if name in self.functions and not keywords:
                 return f"python.{self.functions[name]}({', '.join(given)})"
@@ -263,11 +256,11 @@ class _Scope:
             case ast.Name(id="sum") if len(given) == 1 and not keywords:
                 return f"python.sum({given[0]})"
             case ast.Attribute(value=value, attr="values") if not given and not keywords:
-                return f"python.values({self.write(value, depth + 1)})"
+                return f"python.values({self.write(value)})"
             case ast.Name(id=name) if self.translator.find_function(name):
                 self.translator.add_function(name, node.lineno)
                 names = self.translator.parameters[name]
-                by_name = {k.arg: self.write(k.value, depth + 1) for k in keywords if k.arg}
+                by_name = {k.arg: self.write(k.value) for k in keywords if k.arg}
                 rest = names[len(given) :]
                 if len(by_name) == len(keywords) and set(by_name) == set(rest):
                     given += [by_name[name] for name in rest]

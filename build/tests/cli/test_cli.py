@@ -381,28 +381,6 @@ def test_a_disk_that_takes_no_more_is_told_with_the_file(
     assert list(book.glob("**/.bindery-making-*")) == []
 
 
-@pytest.mark.parametrize("output", ["pdf", "epub"])
-def test_an_ebook_takes_the_place_of_an_ebook_only(
-    make_book: BookMaker, run_bindery: Runner, output: str
-) -> None:
-    """A file of that name that is something else stays; an empty one or an older ebook does not."""
-    book = make_book({"README.md": "# A\n\nText.\n"})
-    path = book / "dist" / f"book.{output}"
-    path.parent.mkdir()
-    path.write_text("my own notes")
-
-    ended = run_bindery(output, folder=book)
-
-    assert ended.status == 2
-    message = f"this file would be replaced, and it is no {output.upper()}"
-    assert f"{path}:1:1: error[config]: {message}\n  = help: move it away, or" in ended.stderr
-    assert path.read_text() == "my own notes"
-
-    path.write_text("")
-    assert run_bindery(output, folder=book).status == 0
-    assert run_bindery(output, folder=book).status == 0
-
-
 @pytest.mark.needs("git")
 def test_a_site_without_downloads_says_so(make_book: BookMaker, run_bindery: Runner) -> None:
     """Until the ebooks of the edition lie beside it, the build of the site names them."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
@@ -232,36 +231,6 @@ def test_nothing_is_left_behind(start: Start, tmp_path: Path, ending: str) -> No
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
     assert len(pids) == 3
     assert [pid for pid in pids if is_running(pid)] == []
-
-
-@pytest.mark.skipif(
-    sys.platform != "linux", reason="only Linux gives orphans to their grandparents"
-)
-@pytest.mark.parametrize("ending", ["by itself", "at a limit"])
-def test_an_orphan_without_a_trace_is_ended(start: Start, tmp_path: Path, ending: str) -> None:
-    """A process in a session of its own, with an empty environment, whose parent has ended, is
-    found nevertheless, as soon as it is an orphan; nothing else of ours is touched."""
-    other = subprocess.Popen(["sleep", "60"], start_new_session=True)
-    try:
-        started = start(
-            f"""
-            import subprocess, sys, time
-            shell = "env -i setsid sleep 77 > /dev/null 2>&1 & echo $! > pid"
-            subprocess.run(["sh", "-c", shell])
-            print("ready")
-            time.sleep({0 if ending == "by itself" else 60})
-            """,
-            now=(clock := Clock(step_later=0.1)),
-            show=None if ending == "by itself" else clock.jump,
-        )
-        pid = int((tmp_path / "pid").read_text())
-        assert started.ended == ("done" if ending == "by itself" else "timeout")
-        assert not psutil.pid_exists(pid), "neither alive nor a zombie"
-        assert other.poll() is None
-        assert list(psutil.Process().children()).count(psutil.Process(other.pid)) == 1
-    finally:
-        other.kill()
-        other.wait()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

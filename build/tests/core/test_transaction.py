@@ -203,13 +203,3 @@ def test_permissions_and_names_are_kept(make_book: BookMaker, run_bindery: Runne
     assert (root / "a.md").read_text() == "a b\n"
     assert (root / "a.md").stat().st_mode & 0o777 == 0o750
     assert find_obstacle(root, "b.md") is None
-
-
-def test_one_file_cannot_become_two(make_book: BookMaker) -> None:
-    """Two names of one file with two texts to write stop the change."""
-    root = make_book({"a.md": "a\n"})
-    (root / "b.md").symlink_to("a.md")
-    change = Change("mv", "refused-move", {"a.md": ("a\n", "1\n"), "b.md": ("a\n", "2\n")})
-    with pytest.raises(BookError, match="is another name of a file"):
-        change_files(root, change)
-    assert (root / "a.md").read_text() == "a\n"

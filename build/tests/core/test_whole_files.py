@@ -63,12 +63,11 @@ def test_a_folder_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
 
 
 def test_leftovers_of_dead_builds_are_swept(tmp_path: Path) -> None:
-    """What a killed build left is removed when it is old; what may be in use, or has only a name
-    like it, is not."""
+    """What a killed build left is removed when it is old; what may be in use is not."""
     prefix = ".bindery-making-"
     ours = [f"{prefix}abc_1234", f"{prefix}former-site"]
     young, stray = f"{prefix}abc_5678", f"{prefix}abc_9012"
-    others = ["site", ".making-abc_1234", ".making-of", f"{prefix}a-film"]
+    others = ["site", ".making-abc_1234", ".making-of"]
     for name in (*ours, young, *others):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a").write_text("a")

@@ -316,7 +316,6 @@ def test_a_run_that_goes_wrong_leaves_no_record(
         ("RANKS = {'tiny': 2}", "RANKS of 'timer' has to be profiles that exist, and 'tiny'"),
         ("METHOD = = 3", "this is not Python: invalid syntax"),
         ("METHOD = time.daylight + 1", "METHOD of 'timer' has to be a literal: bindery reads it"),
-        ("if sys.argv: METHOD = 4", "METHOD of 'timer' has to be set once, by NAME = VALUE"),
         ("PROFILES = {'demo': [], 'custom': []}", "PROFILES of 'timer' has to be without 'custom'"),
     ],
 )

@@ -18,8 +18,6 @@ from bindery.runs.jobs import Job, Request, Sweep, parse_sweep, spread_tasks, wr
 from bindery.runs.plan_run import plan_run
 from bindery.runs.slurm_commands import (
     TaskState,
-    VainWaitError,
-    check_wait,
     read_accounting,
 )
 from bindery.runs.slurm_run import write_run
@@ -240,39 +238,6 @@ def test_accounting_is_read() -> None:
         1: TaskState("CANCELLED", "", "node[1-2]"),
     }
     assert read_accounting("9|NODE_FAIL|node2\n") == {0: TaskState("NODE_FAIL", "", "node2")}
-
-
-@pytest.mark.parametrize(
-    ("states", "words"),
-    [
-        ("PENDING DependencyNeverSatisfied", "DependencyNeverSatisfied"),
-        ("PENDING QOSMaxCpuPerJobLimit", "QOSMaxCpuPerJobLimit"),
-        (
-            "RUNNING None, PENDING AssocMaxWallDurationPerJobLimit",
-            "AssocMaxWallDurationPerJobLimit",
-        ),
-        ("SPECIAL_EXIT JobHeldUser", "SPECIAL_EXIT"),
-    ],
-)
-def test_what_never_starts_is_not_waited_for(states: str, words: str) -> None:
-    """A limit of one job, a dependency that has failed and a launch that has failed are an end,
-    also where other tasks run."""
-    with pytest.raises(VainWaitError, match=f"^{words}$"):
-        check_wait([TaskState(*state.split()) for state in states.split(", ")])
-
-
-@pytest.mark.parametrize(
-    "states",
-    [
-        "PENDING Dependency",
-        "PENDING QOSMaxCpuPerUserLimit",
-        "PENDING JobHeldUser, RUNNING None",
-        "RUNNING PartitionTimeLimit",
-    ],
-)
-def test_what_others_free_is_waited_for(states: str) -> None:
-    """Jobs that end make room, also below the limits of a user, and a held task is released."""
-    check_wait([TaskState(*state.split()) for state in states.split(", ")])
 
 
 # --- what makes no sense ---
@@ -583,7 +548,6 @@ def test_the_batch_file_can_be_submitted_by_hand(login: Login) -> None:
     ("arguments", "message"),
     [
         (("--gpus", "3"), "Slurm refused the run of 'counter': Batch job submission failed: "),
-        (("--timeout", "2h"), "can never start and was canceled: Slurm reports PartitionTimeLimit"),
         (("--partition", "none"), "invalid partition specified: none"),
     ],
 )

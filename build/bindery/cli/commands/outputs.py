@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from bindery.render.completeness import Proof
     from bindery.render.site.model import Download
 
-
-_BEGINNING = 128
-"""Bytes of a file that say what it is."""
 
 lenient_option = click.option(
     "--lenient", is_flag=True, help="Build in spite of errors, and list them."
@@ -87,7 +84,6 @@ def pdf(
     if paper:
         inspection = replace(inspection, config=replace(inspection.config, paper=paper))
     path = folder / f"{inspection.config.name}.pdf"
-    _refuse_foreign(path, _is_pdf)
     with show_progress("PDF", len(inspection.book.chapters) + STEPS, quiet) as progress:
         proof, findings = build_pdf(inspection, edition, path, progress, lenient=lenient)
     print_warnings(findings, inspection)
@@ -110,7 +106,6 @@ def epub(
 
     inspection, edition, folder, lenient = _begin_build("epub", root, out, lenient)
     path = folder / f"{inspection.config.name}.epub"
-    _refuse_foreign(path, _is_epub)
     with show_progress("EPUB", len(inspection.book.chapters) + STEPS, quiet) as progress:
         proof, findings = build_epub(inspection, edition, path, progress, lenient=lenient)
     print_warnings(findings, inspection)
@@ -163,33 +158,6 @@ def _advise_downloads(
             f"  = help: build {commands} first, then html again",
             file=sys.stderr,
         )
-
-
-def _is_pdf(beginning: bytes) -> bool:
-    return beginning.startswith(b"%PDF-")
-
-
-def _is_epub(beginning: bytes) -> bool:
-    """Whether a file begins as the standard wants an EPUB to: an archive whose first file says
-    what it is."""
-    return beginning.startswith(b"PK\x03\x04") and b"mimetypeapplication/epub+zip" in beginning
-
-
-def _refuse_foreign(path: Path, is_such: Callable[[bytes], bool]) -> None:
-    """Raise ConfigError where an ebook would take the place of something else."""
-    if path.is_dir():
-        message = "the ebook would take the place of this folder"
-    elif path.exists():
-        with path.open("rb") as file:
-            beginning = file.read(_BEGINNING)
-        if not beginning or is_such(beginning):
-            return
-        kind = path.suffix.removeprefix(".").upper()
-        message = f"this file would be replaced, and it is no {kind}"
-    else:
-        return
-    hint = "move it away, or give another folder with --out"
-    raise ConfigError(Finding(Span.whole(str(path)), "config", message, hint))
 
 
 def _end_build(proof: Proof, edition: Edition, folder: Path, path: Path, root: Path) -> None:

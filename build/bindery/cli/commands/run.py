@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bindery.cli.commands.run_on_slurm import (
-    SlurmOptions,
     collect,
     refuse_slurm_options,
     slurm_options,
@@ -82,7 +81,7 @@ def run(
     text: tuple[str, ...],
     texts: bool,
     on: str,
-    slurm: SlurmOptions,
+    slurm: Mapping[str, Any],
     collected: Path | None,
     root: Path,
     quiet: bool,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,29 +16,6 @@ from bindery.core.model import BookError, ConfigError, Finding, Span
 if TYPE_CHECKING:
     from bindery.runs.plan_run import Plan
     from bindery.runs.slurm_run import Collected
-
-Via = Literal["sbatch", "submitit"]
-Runtime = Literal["pyxis", "apptainer"]
-
-
-@dataclass(frozen=True, slots=True)
-class SlurmOptions:
-    """The options of the command line that only a run on a cluster has."""
-
-    nodes: int
-    cpus: int | None
-    gpus: int | None
-    partition: str
-    account: str
-    qos: str
-    sbatch: tuple[str, ...]
-    container: str
-    container_runtime: Runtime | None
-    sweep: tuple[str, ...]
-    repeat: int
-    via: Via
-    no_wait: bool
-
 
 _COUNT = click.IntRange(min=1)
 _OPTIONS = (
@@ -64,7 +40,7 @@ _OPTIONS = (
     ),
     click.option(
         "--container-runtime",
-        type=click.Choice(get_args(Runtime)),
+        type=click.Choice(("pyxis", "apptainer")),
         help="Slurm: what starts the container.",
     ),
     click.option(
@@ -75,19 +51,28 @@ _OPTIONS = (
     ),
     click.option("--repeat", type=_COUNT, default=1, help="Slurm: number of tasks of each kind."),
     click.option(
-        "--via", type=click.Choice(get_args(Via)), default="sbatch", help="Slurm: how to submit."
+        "--via",
+        type=click.Choice(("sbatch", "submitit")),
+        default="sbatch",
+        help="Slurm: how to submit.",
     ),
     click.option("--no-wait", is_flag=True, help="Slurm: submit the job and return."),
 )
 
 
+_REQUESTED = ("nodes", "cpus", "gpus", "partition", "account", "qos", "container")
+_NAMES = (
+    *_REQUESTED,
+    *("sbatch", "container_runtime", "sweep", "repeat", "via", "no_wait"),
+)
+
+
 def slurm_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of Slurm; it gets them as one value, `slurm`."""
+    """Give a command the options of Slurm; it gets them by name in one mapping, `slurm`."""
 
     @functools.wraps(command)
     def call(**given: Any) -> None:
-        values = {field.name: given.pop(field.name) for field in fields(SlurmOptions)}
-        command(slurm=SlurmOptions(**values), **given)
+        command(slurm={name: given.pop(name) for name in _NAMES}, **given)
 
     for option in reversed(_OPTIONS):
         call = option(call)
@@ -96,13 +81,12 @@ def slurm_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def refuse_slurm_options(context: click.Context) -> None:
     """Raise ConfigError if one of the options was given."""
-    names = [field.name for field in fields(SlurmOptions)]
-    refuse_given(context, names, "is for runs on a cluster", "add `--on slurm`")
+    refuse_given(context, _NAMES, "is for runs on a cluster", "add `--on slurm`")
 
 
 def submit(
     plan: Plan,
-    slurm: SlurmOptions,
+    slurm: Mapping[str, Any],
     *,
     seconds: float,
     memory_bytes: int | None,
@@ -114,28 +98,22 @@ def submit(
     from bindery.runs.jobs import Request, parse_sweep, spread_tasks
     from bindery.runs.slurm_run import run_on_slurm
 
-    if bool(slurm.container) != bool(slurm.container_runtime):
+    if bool(slurm["container"]) != bool(slurm["container_runtime"]):
         message = "--container and --container-runtime belong together"
         hint = "the runtimes are pyxis and apptainer"
         raise ConfigError(Finding(Span.whole("--container"), "config", message, hint))
     try:
-        tasks = spread_tasks([parse_sweep(text) for text in slurm.sweep], slurm.repeat)
+        tasks = spread_tasks([parse_sweep(text) for text in slurm["sweep"]], slurm["repeat"])
     except ValueError as error:
         raise ConfigError(Finding(Span.whole("--sweep"), "config", str(error))) from None
     request = Request(
         seconds=seconds,
         log_bytes=log_bytes,
-        nodes=slurm.nodes,
-        cpus=slurm.cpus,
-        gpus=slurm.gpus,
         memory_bytes=memory_bytes,
-        partition=slurm.partition,
-        account=slurm.account,
-        qos=slurm.qos,
-        options=slurm.sbatch,
-        container=slurm.container,
-        runtime=slurm.container_runtime,
-        python=python or ("python3" if slurm.container else sys.executable),
+        options=slurm["sbatch"],
+        runtime=slurm["container_runtime"],
+        python=python or ("python3" if slurm["container"] else sys.executable),
+        **{name: slurm[name] for name in _REQUESTED},
     )
 
     def show(line: str) -> None:
@@ -147,8 +125,8 @@ def submit(
         request,
         show,
         tasks=tasks,
-        via=slurm.via,
-        waits=not slurm.no_wait,
+        via=slurm["via"],
+        waits=not slurm["no_wait"],
     )
     _print_collected(collected)
 

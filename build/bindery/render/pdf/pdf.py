@@ -51,6 +51,8 @@ STEPS = 4
 """Steps of a build beyond one for each chapter."""
 Progress = Callable[[str], None]
 
+_ROMAN = dict(enumerate("I II III IV V VI VII VIII IX X XI XII XIII XIV XV XVI XVII".split(), 1))
+"""The numbers of parts, as far as any book has them."""
 _CHARACTERS_OF_PAGE = 1500
 """Characters of text that fill a page, or fewer: a number that has more digits than the pages
 costs a space beside it, and one that has less a second layout."""
@@ -228,29 +230,12 @@ def _join_parts(
             _JoinedPart(
                 f"part.{position}",
                 part.title,
-                _write_roman(count) if is_numbered else "",
+                _ROMAN.get(count, str(count)) if is_numbered else "",
                 bool(part.title) and len(chapters) > 1,
                 tuple(chapters),
             )
         )
     return parts
-
-
-def _write_roman(number: int) -> str:
-    """1 as I, 4 as IV: the number of a part."""
-    text = ""
-    for value, letters in (
-        (50, "L"),
-        (40, "XL"),
-        (10, "X"),
-        (9, "IX"),
-        (5, "V"),
-        (4, "IV"),
-        (1, "I"),
-    ):
-        count, number = divmod(number, value)
-        text += letters * count
-    return text
 
 
 def _write_label(number: str, part: Part) -> str:

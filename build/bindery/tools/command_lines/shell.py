@@ -6,7 +6,6 @@ is a word of its own, and is not a fault.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -118,28 +117,24 @@ def iterate_prompted(text: str) -> Iterator[tuple[int, str]]:
         start = offsets[index] + prompt.end()
         while lines[index].endswith("\\") and index + 1 < len(lines):
             index += 1
-        following = index + 1
-        if _is_unfinished(text[start : offsets[following] - 1]):
-            while following < len(lines) and not _PROMPT.match(lines[following]):
-                following += 1
-            end = _find_first_end(text[start : offsets[following] - 1])
-            index += text.count("\n", offsets[index + 1] - 1, start + end)
+        last = index
+        while _is_unfinished(text[start : offsets[last + 1] - 1]):
+            last += 1
+            if last == len(lines) or _PROMPT.match(lines[last]) or last - index == _LONGEST:
+                last = index
+                break
+        index = last
         yield start, text[start : offsets[index + 1] - 1]
         index += 1
+
+
+_LONGEST = 100
+"""Lines of a command behind a prompt."""
 
 
 def _is_unfinished(text: str) -> bool:
     fault = read_shell(text).fault
     return fault is not None and fault.message.endswith(_OPEN_END)
-
-
-def _find_first_end(text: str) -> int:
-    """Where the line ends on which the first commands of a text do; 0 where they have no end."""
-    reader = _Reader(text)
-    with contextlib.suppress(_Broken, RecursionError):
-        reader.read_script()
-        reader.first_end = len(text) if reader.first_end < 0 else reader.first_end
-    return max(reader.first_end, 0)
 
 
 _OPEN_END = "is never closed"
@@ -174,8 +169,6 @@ class _Reader:
         self.at = 0
         self.commands: list[Command] = []
         self.heredocs: list[_Heredoc] = []
-        self.first_end = -1
-        """Where the first line ends on which no command is open."""
         self._closings: dict[int, int] | None = None
 
     def read_script(self) -> None:
@@ -242,7 +235,6 @@ class _Reader:
             if self.at >= len(self.text):
                 return count
             if self.text[self.at] == "\n":
-                self._note_end(closers)
                 continue
             if self.text.startswith((";;", ";&"), self.at):
                 if ";;" in closers:
@@ -251,19 +243,11 @@ class _Reader:
             if self.text[self.at] in ";&":
                 self.at += 1
                 self._skip_blank()
-                self._note_end(closers)
                 continue
             # Behind a compound command a closing word needs no semicolon.
             if (self.text[self.at] == ")" and ")" in closers) or self._peek_token() in closers:
                 return count
             self._break_at_token()
-
-    def _note_end(self, closers: frozenset[str]) -> None:
-        """At the end of a line outside of all brackets: nothing is open but perhaps heredocs."""
-        if not closers and self.first_end < 0 and self.text[self.at : self.at + 1] == "\n":
-            self.at += 1
-            self._read_heredocs()
-            self.first_end = self.at - 1
 
     def _read_and_or(self) -> None:
         while True:
