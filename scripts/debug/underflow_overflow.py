@@ -217,7 +217,7 @@ class DebugUnderflowOverflow:
             raise ValueError("low_overhead looks at outputs only: no traces and no gradients")
         self.abort_after, self.checks_gradients = abort_after_batch_num, check_gradients
         self.is_light, self.stops, self.ignored = low_overhead, stop, tuple(ignore)
-        self.model, self.stream = model, stream or sys.stderr
+        self.stream = stream or sys.stderr
         rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID"))
         self.prefix = "" if rank is None else f"[rank {rank}] "
         self.batch_number = -1

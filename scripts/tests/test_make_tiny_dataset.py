@@ -17,30 +17,25 @@ pytestmark = pytest.mark.needs("python:datasets", "python:PIL")
 
 
 @pytest.fixture
-def tiny(load_tool: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    return load_tool(TOOL)
-
-
-@pytest.fixture
-def read_dataset(tiny: Any) -> Callable[[Path], list[Record]]:
+def read_dataset(module: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], list[Record]]:
     """The records of a saved dataset, images as bytes, read by datasets itself."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     datasets = pytest.importorskip("datasets")
 
     def read(folder: Path) -> list[Record]:
-        return tiny.list_records(datasets.load_from_disk(str(folder), keep_in_memory=True))
+        return module.list_records(datasets.load_from_disk(str(folder), keep_in_memory=True))
 
     return read
 
 
 @pytest.fixture
-def odd_source(tiny: Any, tmp_path: Path) -> Path:
+def odd_source(module: Any, tmp_path: Path) -> Path:
     """A saved dataset with columns of many kinds, holes, and a JPEG that lies in another file."""
     datasets = pytest.importorskip("datasets")
     image = pytest.importorskip("PIL.Image")
     outside = tmp_path / "outside.jpg"
     image.new("RGB", (8, 8), (9, 99, 200)).save(outside)
-    png = tiny.make_records("image-text", 1, 0, False)[0]["image"]["bytes"]
+    png = module.make_records("image-text", 1, 0, False)[0]["image"]["bytes"]
     text = datasets.Value("string")
     features = datasets.Features(
         {
@@ -74,21 +69,21 @@ def read_files(folder: Path) -> dict[str, bytes]:
 
 
 def test_edits_and_nothing_else_change(
-    tiny: Any, odd_source: Path, read_dataset: Callable[[Path], Any], tmp_path: Path
+    module: Any, odd_source: Path, read_dataset: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """All kinds of columns come back; an edited text, a copied and a removed folder too."""
     folders, out = tmp_path / "folders", tmp_path / "out"
     before = read_dataset(odd_source)
     sums = read_files(odd_source)
     before[0]["image"]["path"] = "outside.jpg"
-    assert tiny.main(["unpack", "--source", str(odd_source), "--out", str(folders)]) == 0
+    assert module.main(["unpack", "--source", str(odd_source), "--out", str(folders)]) == 0
     text = folders / "00003" / "..%2Fa.text.txt"
     assert text.read_text() == "ω\n"
     text.write_text("ψ")  # an editor that adds no newline
     shutil.copytree(folders / "00000", folders / "00007")
     shutil.rmtree(folders / "00001")
     (folders / ".trash").mkdir()
-    assert tiny.main(["pack", "--source", str(folders), "--out", str(out)]) == 0
+    assert module.main(["pack", "--source", str(folders), "--out", str(out)]) == 0
     edited = {**before[3], "../a.text": "ψ"}
     assert read_dataset(out) == [before[0], before[2], edited, before[0]]
     assert read_files(odd_source) == sums
@@ -96,15 +91,15 @@ def test_edits_and_nothing_else_change(
 
 @pytest.mark.parametrize("ending", ["folder", "parquet", "jsonl", "csv"])
 def test_cut_of_local_files(
-    tiny: Any, read_dataset: Callable[[Path], Any], tmp_path: Path, ending: str
+    module: Any, read_dataset: Callable[[Path], Any], tmp_path: Path, ending: str
 ) -> None:
     """Different records of the source, the same for the same seed, and not simply the first."""
     import datasets
 
     kind = "image-text" if ending in ("folder", "parquet") else "text"
-    records = tiny.make_records(kind, 50, 0, False)
+    records = module.make_records(kind, 50, 0, False)
     source = tmp_path / f"source.{ending}"
-    tiny.save_dataset(tmp_path / "source.folder", records, tiny.FEATURES[kind])
+    module.save_dataset(tmp_path / "source.folder", records, module.FEATURES[kind])
     if ending != "folder":
         whole = datasets.load_from_disk(str(tmp_path / "source.folder"))
         getattr(whole, {"jsonl": "to_json"}.get(ending, f"to_{ending}"))(str(source))
@@ -112,7 +107,7 @@ def test_cut_of_local_files(
     cuts = []
     for seed in ("1", "1", "2"):
         words = ["cut", "--source", str(source), "--records", "7", "--seed", seed]
-        assert tiny.main([*words, "--out", str(tmp_path / "cut")]) == 0
+        assert module.main([*words, "--out", str(tmp_path / "cut")]) == 0
         cuts.append(read_dataset(tmp_path / "cut"))
         shutil.rmtree(tmp_path / "cut")
     assert cuts[0] == cuts[1] != cuts[2]
@@ -124,7 +119,7 @@ def test_cut_of_local_files(
 
 @pytest.mark.parametrize("kind", ["text", "image-text", "interleaved"])
 def test_synthetic_records(
-    tiny: Any, read_dataset: Callable[[Path], Any], tmp_path: Path, kind: str
+    module: Any, read_dataset: Callable[[Path], Any], tmp_path: Path, kind: str
 ) -> None:
     """All different, or all the same with --repeat; and their images open."""
     import datasets
@@ -132,7 +127,7 @@ def test_synthetic_records(
     for extra, different in (([], 6), (["--repeat"], 1)):
         out = tmp_path / f"out{different}"
         words = ["synthesize", "--kind", kind, "--records", "6", "--out", str(out)]
-        assert tiny.main([*words, *extra]) == 0
+        assert module.main([*words, *extra]) == 0
         assert len({json.dumps(r, default=str) for r in read_dataset(out)}) == different
     record = datasets.load_from_disk(str(out))[0]
     images = [record.get("image"), *(record.get("images") or [])]
@@ -149,14 +144,14 @@ def test_synthetic_records(
     ],
 )
 def test_mistakes_of_an_editor_are_named(
-    tiny: Any, tmp_path: Path, name: str, content: bytes, words: str
+    module: Any, tmp_path: Path, name: str, content: bytes, words: str
 ) -> None:
     """With the file, and nothing is written."""
     folder = tmp_path / "folders"
     folder.mkdir()
-    records = tiny.make_records("image-text", 2, 0, False)
-    tiny.unpack_records(folder, records, tiny.FEATURES["image-text"])
+    records = module.make_records("image-text", 2, 0, False)
+    module.unpack_records(folder, records, module.FEATURES["image-text"])
     (folder / name).write_bytes(content)
-    with pytest.raises(tiny.UsageError, match=words):
-        tiny.main(["pack", "--source", str(folder), "--out", str(tmp_path / "out")])
+    with pytest.raises(module.UsageError, match=words):
+        module.main(["pack", "--source", str(folder), "--out", str(tmp_path / "out")])
     assert [path.name for path in tmp_path.iterdir()] == ["folders"]
