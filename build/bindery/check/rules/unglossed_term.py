@@ -89,10 +89,12 @@ class _Texts:
 
     def read(self, target: ToChapter) -> str:
         """The text of a section with all below it; of the whole chapter where no anchor is
-        named."""
+        named or the anchor is not a heading."""
         if target not in self._known:
             lines = self._chapters[target.path]
-            first, last = find_section(lines.chapter, target.slug)
+            headings = {anchor.slug for anchor in lines.chapter.anchors if anchor.level}
+            slug = target.slug if target.slug in headings else ""
+            first, last = find_section(lines.chapter, slug)
             self._known[target] = "\n".join(
                 text for line, text in lines.texts if first <= line < last
             )
