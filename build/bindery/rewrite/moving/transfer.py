@@ -76,7 +76,7 @@ def arrange_moves(config: Config, tree: Tree, old: str, new: str, *, into: bool 
         new = posixpath.join(new, name)
     if old == new:
         raise _refuse(old, f"'{old}' is there already")
-    _refuse_place(config, tree, new, is_folder=kind == "folder")
+    _refuse_place(new, is_folder=kind == "folder")
     if new.startswith(f"{old}/"):
         raise _refuse(new, f"'{old}' cannot be moved into itself")
     if os.path.lexists(tree.root / new):
@@ -95,11 +95,10 @@ def arrange_moves(config: Config, tree: Tree, old: str, new: str, *, into: bool 
             raise _refuse(target, f"'{target}' is there already", f"'{extra}' has to move there")
     _refuse_chapters(config, moves)
     _refuse_tools(config, tree, moves)
-    _refuse_broken_symlinks(tree, moves)
     return moves
 
 
-def _refuse_place(config: Config, tree: Tree, new: str, *, is_folder: bool) -> None:
+def _refuse_place(new: str, *, is_folder: bool) -> None:
     """Raise ConfigError for a new path at which a file of the book would be lost."""
     if not new.isprintable():
         message = f"'{new}' holds a character that nobody sees"
@@ -110,10 +109,6 @@ def _refuse_place(config: Config, tree: Tree, new: str, *, is_folder: bool) -> N
             what = "git and programs keep their own files there"
             message = f"no file of a book can lie in '{name}': {what}"
             raise _refuse(new, message, "choose another folder")
-    if "#" in new:
-        for path in filter(tree.find_kind, list_plain_lists(config)):
-            message = f"'{path}' cannot name '{new}': what follows # is a comment there"
-            raise _refuse(new, message, "choose a name without #")
 
 
 def _refuse_fixed(config: Config, tree: Tree, old: str, new: str) -> None:
@@ -199,33 +194,6 @@ def _refuse_tools(config: Config, tree: Tree, moves: Moves) -> None:
         if PurePosixPath(path).name != PurePosixPath(tool.path).name:
             message = f"'{tool.path}' is the tool '{tool.name}', and records and views call it so"
             raise _refuse(path, message, "keep the name of its file; its folder may change")
-
-
-def _refuse_broken_symlinks(tree: Tree, moves: Moves) -> None:
-    """Raise ConfigError where a symbolic link would not lead to what it leads to."""
-    findings = []
-    for folder, names, files in os.walk(tree.root):
-        names[:] = [name for name in names if name != ".git"]
-        for name in (*names, *files):
-            path = Path(folder, name)
-            if not path.is_symlink():
-                continue
-            here = path.relative_to(tree.root).as_posix()
-            to = os.readlink(path)  # noqa: PTH115 - as it is written, not as it resolves
-            if Path(to).is_absolute() and Path(to).is_relative_to(tree.root):
-                target = Path(to).relative_to(tree.root).as_posix()
-                breaks = moves.map(target) != target
-            elif Path(to).is_absolute():
-                breaks = False
-            else:
-                target = posixpath.normpath(posixpath.join(posixpath.dirname(here), to))
-                new_here = posixpath.dirname(moves.map(here))
-                breaks = posixpath.normpath(posixpath.join(new_here, to)) != moves.map(target)
-            if breaks:
-                message = f"the symbolic link '{here}' to '{to}' would break"
-                findings.append(Finding(Span.whole(here), RULE, message, "change it first"))
-    if findings:
-        raise ConfigError(*findings)
 
 
 def make_plan(config: Config, tree: Tree, documents: Mapping[str, Document], moves: Moves) -> Plan:
