@@ -34,9 +34,6 @@ Fault = Literal[
     "silent",
     "truncated",
     "endless",
-    "slow-body",
-    "drops-of-head",
-    "flood-of-headers",
 ]
 HTML = "text/html; charset=utf-8"
 
@@ -191,12 +188,10 @@ class FaultyServer:
             return False
         if answer.fault == "silent":
             await asyncio.sleep(3600)
-        if answer.fault in _DRIPS:
-            await _drip(writer, *_DRIPS[answer.fault])
         lines = [f"HTTP/1.1 {status} X"]
         lines += [f"{name}: {value}" for name, value in answer.headers.items()]
         lines.append(f"Content-Type: {answer.kind}")
-        is_endless = answer.fault in ("endless", "slow-body")
+        is_endless = answer.fault == "endless"
         length = len(body) + (1000 if answer.fault == "truncated" else 0)
         lines.append("Connection: close" if is_endless else f"Content-Length: {length}")
         writer.write("\r\n".join([*lines, "", ""]).encode())
@@ -208,24 +203,7 @@ class FaultyServer:
         while answer.fault == "endless":
             writer.write(b"<p>and on" * 1000)
             await writer.drain()
-        if answer.fault == "slow-body":
-            await asyncio.sleep(3600)
         return not answer.fault
-
-
-_DRIPS: Mapping[str, tuple[bytes, bytes, float]] = {
-    "drops-of-head": (b"HTTP/1.1 200 X\r\nContent-Type: ", b"x", 0.1),
-    "flood-of-headers": (b"HTTP/1.1 200 X\r\n", b"X-A: y\r\n" * 1000, 0.0),
-}
-"""How an endless answer begins, what it repeats, and the seconds between repetitions."""
-
-
-async def _drip(writer: asyncio.StreamWriter, first: bytes, more: bytes, seconds: float) -> None:
-    writer.write(first)
-    while True:
-        writer.write(more)
-        await writer.drain()
-        await asyncio.sleep(seconds)
 
 
 @contextmanager

@@ -314,22 +314,6 @@ def grouped_queries(draw: st.DrawFn, aggregates: str) -> str:
     return f"SELECT t.g AS label, {listed} FROM {source}{group}{having} ORDER BY label"
 
 
-QUERIES = st.one_of(
-    plain_queries(),
-    grouped_queries("sum total avg count min max group_concat"),
-)
-
-
-@given(sql=QUERIES, tables=small_tables())
-def test_rows_stay_what_they_are(sql: str, tables: Mapping[str, Rows]) -> None:
-    """The rewritten query gives the rows of the original in their order; ties show in the keys."""
-    answer = ask(sql, tables)
-    if len(set(answer.keys)) == len(answer.keys):
-        assert answer.rows == answer.original
-    else:
-        assert sorted(map(repr, answer.rows)) == sorted(map(repr, answer.original))
-
-
 @given(
     sql=st.one_of(plain_queries(), grouped_queries("sum total avg count group_concat")),
     tables=small_tables(),
