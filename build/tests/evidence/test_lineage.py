@@ -147,7 +147,6 @@ def test_a_scaled_column_tells_its_factor() -> None:
         "(SELECT c * 8 FROM u AS v LIMIT 1)": ("scaled", 8.0),
         "t.a * 1000 + b": ("computed", 1.0),
         "t.a * 11": ("computed", 1.0),
-        "t.a * 1e400": ("computed", 1.0),
         "1000 * 8": ("constant", 1.0),
     }
     found = find_factors(", ".join(f"{item} AS x{n}" for n, item in enumerate(cases)))
