@@ -34,9 +34,6 @@ Fault = Literal[
     "silent",
     "truncated",
     "endless",
-    "slow-body",
-    "drops-of-head",
-    "flood-of-headers",
 ]
 HTML = "text/html; charset=utf-8"
 
@@ -50,8 +47,6 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     kind: str = HTML
     fault: Fault = ""
-    to_head: int = 0
-    """The status for HEAD, if it is another one."""
 
 
 @dataclass
@@ -59,7 +54,6 @@ class Request:
     """A request as it was received."""
 
     host: str
-    method: str
     path: str
     agent: str
     asked_host: str
@@ -162,15 +156,15 @@ class FaultyServer:
     async def _answer_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Answer one request. Returns whether the connection can be used again."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        method, path, _ = head[0].split(" ")
+        _, path, _ = head[0].split(" ")
         agent = next((h[12:] for h in head if h.lower().startswith("user-agent:")), "")
         host = writer.get_extra_info("sockname")[0]
         asked = next((h[5:].strip() for h in head if h.lower().startswith("host:")), "")
-        request = Request(host, method, path, agent, asked, self._now())
+        request = Request(host, path, agent, asked, self._now())
         self.requests.append(request)
         answer = self._choose(host, path)
         request.ended = self._now()
-        return await self._write(method, answer, writer)
+        return await self._write(answer, writer)
 
     def _choose(self, host: str, path: str) -> Answer:
         key = f"{host}{path}" if f"{host}{path}" in self.paths else path
@@ -181,51 +175,26 @@ class FaultyServer:
         self._counts[f"{host}{path}"] = number + 1
         return answers[min(number, len(answers) - 1)]
 
-    async def _write(self, method: str, answer: Answer, writer: asyncio.StreamWriter) -> bool:
+    async def _write(self, answer: Answer, writer: asyncio.StreamWriter) -> bool:
         body = answer.body.encode() if isinstance(answer.body, str) else answer.body
-        status = answer.status
-        if method == "HEAD" and answer.to_head:
-            status, body = answer.to_head, b""
         if answer.fault == "reset":
             writer.transport.abort()
             return False
         if answer.fault == "silent":
             await asyncio.sleep(3600)
-        if answer.fault in _DRIPS:
-            await _drip(writer, *_DRIPS[answer.fault])
-        lines = [f"HTTP/1.1 {status} X"]
+        lines = [f"HTTP/1.1 {answer.status} X"]
         lines += [f"{name}: {value}" for name, value in answer.headers.items()]
         lines.append(f"Content-Type: {answer.kind}")
-        is_endless = answer.fault in ("endless", "slow-body")
+        is_endless = answer.fault == "endless"
         length = len(body) + (1000 if answer.fault == "truncated" else 0)
         lines.append("Connection: close" if is_endless else f"Content-Length: {length}")
         writer.write("\r\n".join([*lines, "", ""]).encode())
-        if method == "HEAD":
-            await writer.drain()
-            return not is_endless
         writer.write(body)
         await writer.drain()
         while answer.fault == "endless":
             writer.write(b"<p>and on" * 1000)
             await writer.drain()
-        if answer.fault == "slow-body":
-            await asyncio.sleep(3600)
         return not answer.fault
-
-
-_DRIPS: Mapping[str, tuple[bytes, bytes, float]] = {
-    "drops-of-head": (b"HTTP/1.1 200 X\r\nContent-Type: ", b"x", 0.1),
-    "flood-of-headers": (b"HTTP/1.1 200 X\r\n", b"X-A: y\r\n" * 1000, 0.0),
-}
-"""How an endless answer begins, what it repeats, and the seconds between repetitions."""
-
-
-async def _drip(writer: asyncio.StreamWriter, first: bytes, more: bytes, seconds: float) -> None:
-    writer.write(first)
-    while True:
-        writer.write(more)
-        await writer.drain()
-        await asyncio.sleep(seconds)
 
 
 @contextmanager

@@ -12,9 +12,8 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
+    ast.Pow: math.pow,
 }
-_LARGEST_POWER = 1024
 
 
 class NoArithmeticError(ValueError):
@@ -31,7 +30,9 @@ def evaluate(expression: str, names: Mapping[str, float | None]) -> float:
         value = _evaluate(tree.body, names)
     except (SyntaxError, RecursionError):
         raise NoArithmeticError(f"'{expression}' is not arithmetic") from None
-    except (ZeroDivisionError, OverflowError) as error:
+    except NoArithmeticError:
+        raise
+    except (ZeroDivisionError, OverflowError, ValueError) as error:
         raise NoArithmeticError(f"'{expression}' has no value: {error}") from None
     if not math.isfinite(value):
         raise NoArithmeticError(f"'{expression}' has no value")
@@ -51,12 +52,7 @@ def _evaluate(node: ast.expr, names: Mapping[str, float | None]) -> float:
             return -_evaluate(operand, names)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
             first, second = _evaluate(left, names), _evaluate(right, names)
-            if isinstance(op, ast.Pow) and abs(second) > _LARGEST_POWER:
-                raise NoArithmeticError("a power is too large")
-            value = _OPERATORS[type(op)](first, second)
-            if isinstance(value, complex):
-                raise NoArithmeticError("the root of a negative number is not a number here")
-            return value
+            return _OPERATORS[type(op)](first, second)
         case _:
             raise NoArithmeticError(f"'{ast.unparse(node)}' is not arithmetic")
 

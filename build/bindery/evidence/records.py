@@ -666,8 +666,8 @@ def merge_machines(machines: Sequence[Machine]) -> Machine:
     )
     changes: dict[str, object] = {"accelerators": accelerators}
     if len(machines) > 1:
-        jobs = [machine.slurm for machine in machines]
-        changes |= {"hostname": None, "slurm": _merge_jobs(jobs)}
+        is_one_job = all(machine.slurm == first.slurm for machine in machines)
+        changes |= {"hostname": None, "slurm": first.slurm if is_one_job else None}
     return first.model_copy(update=changes)
 
 
@@ -707,11 +707,3 @@ def _merge_moments(same: Sequence[Accelerator]) -> Accelerator:
             ),
         }
     )
-
-
-def _merge_jobs(jobs: Sequence[SlurmJob | None]) -> SlurmJob | None:
-    if any(job is None for job in jobs):
-        return None
-    fields = [job.model_dump() for job in jobs if job is not None]
-    alike = {k: v for k, v in fields[0].items() if all(other[k] == v for other in fields)}
-    return SlurmJob(**alike)

@@ -21,7 +21,7 @@ async def find_copies(
     copies = {}
     for url in urls:
         question = f"{service}?url={quote(url, safe='')}"
-        reply = await asker.ask("GET", question, max_bytes=_MAX_BYTES)
+        reply = await asker.ask(question, max_bytes=_MAX_BYTES)
         if isinstance(reply, Fault) or reply.status != 200:
             continue
         if copy := _read_copy(reply.body):

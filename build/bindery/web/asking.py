@@ -19,7 +19,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 
 from bindery.web.addresses import ReasonNotToAsk, find_host
-from bindery.web.fetch import Fault, Method, Reply, fetch, open_client
+from bindery.web.fetch import Fault, Reply, fetch, open_client
 from bindery.web.manners import Manners, read_retry_after
 from bindery.web.network import (
     JudgedTransport,
@@ -107,7 +107,7 @@ class Asker:
             for client in queue.clients.values():
                 await client.aclose()
 
-    async def ask(self, method: Method, url: str, *, max_bytes: int) -> Reply | Fault:
+    async def ask(self, url: str, *, max_bytes: int) -> Reply | Fault:
         """Ask if robots.txt allows it. Returns after the delay of the host and any retries."""
         if reason := self._find_reason(url):
             return Fault("private", f"'{url}' is not on the web: {reason}")
@@ -119,7 +119,7 @@ class Asker:
         if robots.delay > self.manners.longest_delay:
             reason = f"{find_host(url)}/robots.txt asks for a delay of {robots.delay:.0f} s"
             return Fault("robots", reason)
-        return await self._request(method, url, max_bytes=max_bytes)
+        return await self._request(url, max_bytes=max_bytes)
 
     async def _find_robots(self, url: str) -> Robots | Fault:
         queue = self._find_queue(url)
@@ -135,7 +135,7 @@ class Asker:
         parts = urlsplit(url)
         address = f"{parts.scheme}://{parts.netloc}/robots.txt"
         for _ in range(_ROBOTS_HOPS):
-            reply = await self._request("GET", address, max_bytes=MAX_BYTES, reads_all=True)
+            reply = await self._request(address, max_bytes=MAX_BYTES, reads_all=True)
             if isinstance(reply, Fault):
                 return Robots() if reply.kind == "redirect" else reply
             location = reply.headers.get("location")
@@ -165,9 +165,7 @@ class Asker:
     def _find_queue(self, url: str) -> _Queue:
         return self._queues.setdefault(find_host(url), _Queue())
 
-    async def _request(
-        self, method: Method, url: str, *, max_bytes: int, reads_all: bool = False
-    ) -> Reply | Fault:
+    async def _request(self, url: str, *, max_bytes: int, reads_all: bool = False) -> Reply | Fault:
         queue = self._find_queue(url)
         attempt = 0
         while True:
@@ -178,7 +176,6 @@ class Asker:
                 async with self._slots:
                     result = await fetch(
                         self._find_client(queue, url),
-                        method,
                         url,
                         seconds=self.manners.limit,
                         max_bytes=max_bytes,

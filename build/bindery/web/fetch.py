@@ -14,7 +14,6 @@ import httpx
 from bindery.web.addresses import leads_to_web
 from bindery.web.network import NoHostError, PrivateHostError
 
-Method = Literal["HEAD", "GET"]
 _READ = ("text/html", "application/xhtml+xml", "text/plain", "application/json")
 """The media types whose bodies are read."""
 
@@ -71,7 +70,6 @@ def open_client(
 
 async def fetch(
     client: httpx.AsyncClient,
-    method: Method,
     url: str,
     *,
     seconds: float,
@@ -87,14 +85,14 @@ async def fetch(
     try:
         async with (
             asyncio.timeout(seconds),
-            client.stream(method, url, follow_redirects=False) as response,
+            client.stream("GET", url, follow_redirects=False) as response,
         ):
             headers = {name.lower(): value for name, value in response.headers.items()}
             reply = Reply(url, response.status_code, headers, is_whole=False)
             # A body that is packed although nobody asked for that is left: a small one can be
             # packed so that no memory can hold it.
             is_plain = headers.get("content-encoding", "identity") == "identity"
-            if method == "GET" and is_plain and (reads_all or reply.media_type in _READ):
+            if is_plain and (reads_all or reply.media_type in _READ):
                 async for chunk in response.aiter_raw():
                     body += chunk
                     if len(body) > max_bytes:

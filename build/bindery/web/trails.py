@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import urldefrag, urljoin, urlsplit
+from urllib.parse import urldefrag, urljoin
 
 from bindery.web.addresses import find_host
 from bindery.web.asking import Asker
@@ -13,12 +13,6 @@ from bindery.web.pages import Page, read_page
 MOST_HOPS = 10
 _PERMANENT = (301, 308)
 _REDIRECTS = (301, 302, 303, 307, 308)
-# A host need not send these files to show that they are there.
-_FILE_ENDINGS = tuple(
-    ".7z .avi .bin .bz2 .csv .deb .dmg .docx .epub .exe .gif .gz .ipynb .iso .jar .jpeg .jpg .json "
-    ".mov .mp3 .mp4 .onnx .parquet .pdf .png .pptx .pt .rpm .safetensors .svg .tar .tgz .tif .tiff "
-    ".wav .webm .webp .whl .xlsx .xz .zip .zst".split()
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +39,12 @@ class Trail:
 
 async def follow(asker: Asker, url: str, *, wants_anchors: bool) -> Trail:
     """Follow an address to its end, for at most ten hops. Raises ValueError if a redirect leads to
-    something that is not an address.
-
-    A file is asked for by HEAD, and by GET if the answer to that is an error. Anything else is
-    asked for by GET at once, because a page can send its reader on in its text.
-    """
+    something that is not an address."""
+    limit = asker.manners.page_bytes if wants_anchors else asker.manners.head_bytes
     hops: list[Hop] = []
     current = url
     while True:
-        reply = await _ask(asker, current, wants_anchors=wants_anchors)
+        reply = await asker.ask(current, max_bytes=limit)
         if isinstance(reply, Fault):
             return Trail(tuple(hops), reply)
         page = _read_page(reply)
@@ -64,16 +55,6 @@ async def follow(asker: Asker, url: str, *, wants_anchors: bool) -> Trail:
         current = urldefrag(hop.target).url
         if len(hops) == MOST_HOPS:
             return Trail(tuple(hops), Fault("redirect", f"redirects more than {MOST_HOPS} times"))
-
-
-async def _ask(asker: Asker, url: str, *, wants_anchors: bool) -> Reply | Fault:
-    limit = asker.manners.page_bytes if wants_anchors else asker.manners.head_bytes
-    if urlsplit(url).path.lower().endswith(_FILE_ENDINGS):
-        reply = await asker.ask("HEAD", url, max_bytes=limit)
-        # A page in place of a file may be one that says it is not there.
-        if isinstance(reply, Reply) and reply.status < 400 and not reply.is_page:
-            return reply
-    return await asker.ask("GET", url, max_bytes=limit)
 
 
 def _read_page(reply: Reply) -> Page | None:

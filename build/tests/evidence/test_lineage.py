@@ -147,7 +147,6 @@ def test_a_scaled_column_tells_its_factor() -> None:
         "(SELECT c * 8 FROM u AS v LIMIT 1)": ("scaled", 8.0),
         "t.a * 1000 + b": ("computed", 1.0),
         "t.a * 11": ("computed", 1.0),
-        "t.a * 1e400": ("computed", 1.0),
         "1000 * 8": ("constant", 1.0),
     }
     found = find_factors(", ".join(f"{item} AS x{n}" for n, item in enumerate(cases)))
@@ -312,22 +311,6 @@ def grouped_queries(draw: st.DrawFn, aggregates: str) -> str:
     having = draw(st.sampled_from(["", " HAVING count(*) > 1"]))
     group = draw(st.sampled_from([" GROUP BY t.g", " GROUP BY 1", " GROUP BY label"]))
     return f"SELECT t.g AS label, {listed} FROM {source}{group}{having} ORDER BY label"
-
-
-QUERIES = st.one_of(
-    plain_queries(),
-    grouped_queries("sum total avg count min max group_concat"),
-)
-
-
-@given(sql=QUERIES, tables=small_tables())
-def test_rows_stay_what_they_are(sql: str, tables: Mapping[str, Rows]) -> None:
-    """The rewritten query gives the rows of the original in their order; ties show in the keys."""
-    answer = ask(sql, tables)
-    if len(set(answer.keys)) == len(answer.keys):
-        assert answer.rows == answer.original
-    else:
-        assert sorted(map(repr, answer.rows)) == sorted(map(repr, answer.original))
 
 
 @given(

@@ -100,23 +100,18 @@ def test_a_drawing_is_whole_and_the_same_each_time(
     assert not re.search(rb"nan|matplotlib|<metadata", re.sub(rb"<(title|desc)>.*", b"", drawing))
 
 
-@given(ROWS, st.data())
-def test_the_stamp_changes_with_every_cell(
-    rows: list[tuple[Cell, ...]], data: st.DataObject
-) -> None:
-    """Another cell, drawn or not, another title, unit or plot is another stamp."""
+def test_the_stamp_changes_with_what_is_shown() -> None:
+    """Another cell, drawn or not, another title or plot is another stamp."""
+    rows: list[tuple[Cell, ...]] = [("A", 1, 3.25, 4), ("B", 10, 0.5, None)]
     table = make_table(*rows)
-    stamp = compute_stamp(PAIR, table)
-    assert stamp == compute_stamp(PAIR, make_table(*rows))
-    row = data.draw(st.integers(0, len(rows) - 1))
-    column = data.draw(st.integers(0, 3))
-    other = data.draw(TEXTS | NUMBERS)
-    changed = [list(cells) for cells in rows]
-    changed[row][column] = other
-    if repr(other) != repr(rows[row][column]):
-        assert compute_stamp(PAIR, make_table(*map(tuple, changed))) != stamp
-    assert compute_stamp(BAR, table) != stamp
-    assert compute_stamp(PAIR, Table("Other", table.columns, table.rows)) != stamp
+    others = [
+        (PAIR, make_table(rows[0], ("B", 10, 0.5, 0))),
+        (PAIR, make_table(rows[0], ("B", 11, 0.5, None))),
+        (PAIR, Table("Other", table.columns, table.rows)),
+        (BAR, table),
+    ]
+    assert compute_stamp(PAIR, make_table(*rows)) == compute_stamp(PAIR, table)
+    assert compute_stamp(PAIR, table) not in [compute_stamp(*other) for other in others]
 
 
 @pytest.mark.parametrize(

@@ -67,15 +67,6 @@ def test_fill_writes_the_table_and_its_checksum(book: Path, run_bindery: Runner)
     assert run_bindery("check", folder=book).status == 0
 
 
-def test_fill_again_changes_nothing(book: Path, run_bindery: Runner) -> None:
-    """A second fill finds nothing to write."""
-    run_bindery("fill", folder=book)
-    before = (book / "README.md").read_bytes()
-    ended = run_bindery("fill", folder=book)
-    assert "filled" not in ended.stdout
-    assert (book / "README.md").read_bytes() == before
-
-
 def test_a_table_edited_by_hand_is_not_written_over(book: Path, run_bindery: Runner) -> None:
     """An edit is reported and left in place, also where the data has changed since."""
     run_bindery("fill", folder=book)

@@ -43,22 +43,14 @@ def find(make_book: BookMaker) -> Callable[..., dict[str, list[str]]]:
     [
         ("METHOD = 3\n", 3),
         ("METHOD: Final[int] = 3\n", 3),
-        ('__version__ = "1"; METHOD = 3\n', 3),
-        ("METHOD = (  # so many\n    3\n)\n", 3),
-        ("OLD = METHOD = 3\n", 3),
         ("METHOD = 1\nMETHOD = 3\n", 3),
         ('"""A tool.\n\nMETHOD = 1 was wrong\nMETHOD = 1\n"""\nMETHOD = 3\n', 3),
-        ('"""A tool.\n\nMETHOD = 1\n"""\n', 1),
         ("", 1),
         ("METHOD = BASE + 1\n", None),
         ("METHOD = 1\nMETHOD += 1\n", None),
         ("METHOD = '3'\n", None),
-        ("METHOD = True\n", None),
-        ("METHOD = 3.0\n", None),
-        ("METHOD: int\n", 1),
         ("def f():\n    METHOD = 3\n", 1),
         ("METHOD = 3\nprint(\n", None),
-        ("METHOD = 3\0\n", None),
     ],
 )
 def test_the_method_is_what_python_would_see(source: str, method: int | None) -> None:
@@ -66,16 +58,15 @@ def test_the_method_is_what_python_would_see(source: str, method: int | None) ->
     assert read_method(source) == method
 
 
-@pytest.mark.parametrize("source", ["METHOD = BASE + 1\n", "METHOD = '1'\n", "METHOD = 1\n("])
 def test_a_method_that_cannot_be_read_makes_records_stale(
-    make_book: BookMaker, run_bindery: Runner, source: str
+    make_book: BookMaker, run_bindery: Runner
 ) -> None:
     """A tool that names no method that can be read does not end staleness: its quoted records are
     stale, and those of others are not."""
     root = make_book({**FILES, "scripts/ruler.py": "METHOD = 1\n"})
     run_bindery("fill", folder=root)
     assert inspect_book(root).findings == ()
-    (root / "scripts/timer.py").write_text(source)
+    (root / "scripts/timer.py").write_text("METHOD = BASE + 1\n")
     reason = "method 1, and timer names none that can be read"
     messages = [finding.message for finding in inspect_book(root).findings]
     assert messages == [f"this {what} quotes '{RECORD}': {reason}" for what in QUOTATIONS]

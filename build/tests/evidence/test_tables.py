@@ -77,14 +77,6 @@ def test_a_table_comes_back_from_its_markdown(rows: list[list[str | int | float 
     assert read_cells(parse_chapter("a.md", text + "\n")) == expected
 
 
-@given(st.text())
-def test_a_cell_is_one_line(text: str) -> None:
-    """Whatever breaks lines is a space in a cell, and a cell is never broken twice."""
-    cell = format_cell(text, Column("c", "C"))
-    assert len(cell.splitlines()) <= 1
-    assert cell == cell.strip()
-
-
 NUMBER = st.integers(-(2**63), 2**63 - 1) | st.floats()
 
 

@@ -24,7 +24,6 @@ from bindery.web.answers import Answer
 from bindery.web.memory import format_memory
 from evidence_book import EPOCH, FILES
 from lxml import html as lxml_html
-from validators import run_epubcheck
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -122,15 +121,6 @@ def test_links_say_when_they_answered(make_book: BookMaker, run_bindery: Runner)
         assert SECTION in read_text(lxml_html.fromstring(appendix.encode()))
     places = lxml_html.fromstring(pages[2]).xpath("//article//li//a[@class='book']/@href")
     assert places == ["../a.html#walls", "../b.html", "../a.html#walls"]
-
-
-@pytest.mark.nightly
-def test_the_validator_finds_no_fault_in_titles(make_book: BookMaker, run_bindery: Runner) -> None:
-    """EPUBCheck reports neither an error nor a warning."""
-    root = make_asked_book(make_book)
-    assert run_bindery("epub", folder=root).status == 0
-    status, report = run_epubcheck(root / "dist" / "book.epub")
-    assert status == 0, report
 
 
 @pytest.mark.needs("pdftotext")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
@@ -14,8 +13,6 @@ from bindery.web.asking import Clock
 from bindery.web.manners import Manners, read_retry_after
 from bindery.web.robots import parse_robots
 from faulty_server import (
-    BRIEF,
-    HASTY,
     Answer,
     FakeTime,
     FaultyServer,
@@ -99,7 +96,6 @@ def test_one_failing_page_does_not_stop_its_host() -> None:
         (Answer(500), "unreachable"),
         (Answer(403), "live"),
         (Answer(404), "live"),
-        (Answer(body=RULES, fault="slow-body", kind="text/plain"), "unreachable"),
         (Answer(body=RULES, kind="application/octet-stream"), "gated"),
         (Answer(body=f"{RULES}\nALLOW: /a", kind="text/html"), "live"),
         (Answer(body="User-agent: *\nCrawl-delay: 3600"), "gated"),
@@ -108,11 +104,10 @@ def test_one_failing_page_does_not_stop_its_host() -> None:
 def test_robots_that_cannot_be_read_allow_nothing(answer: Answer, verdict: str) -> None:
     """A host in trouble, or one that asks for a very long delay, is not asked for pages. A host
     without rules is, and rules count whatever their type."""
-    manners = BRIEF if answer.fault else HASTY
     with serve() as server:
         server.paths |= {"/robots.txt": answer, "/a": Answer()}
         url = server.url("/a")
-        judged = ask([url], manners, clock=FakeTime().clock)[url]
+        judged = ask([url], clock=FakeTime().clock)[url]
         assert judged.verdict == verdict
         assert ("/robots.txt asks" in judged.reason) == (verdict == "gated")
         assert server.count("/a") == (verdict == "live")
@@ -173,20 +168,6 @@ def test_one_host_is_asked_one_thing_at_a_time() -> None:
 def test_a_host_has_one_queue_under_all_its_names(names: tuple[str, str]) -> None:
     """Two spellings of a host are one host, which is asked one thing at a time."""
     assert len({find_host(f"https://{name}/") for name in names}) == 1
-    time = FakeTime()
-    with serve(now=time.clock.now) as server:
-        server.paths["/a"] = server.paths["/b"] = Answer()
-        urls = [f"http://{name}:{server.port}/{n}" for name, n in zip(names, "ab", strict=True)]
-
-        def look_up(name: str) -> Sequence[str]:
-            return ("127.0.0.1",)
-
-        answers = ask(
-            urls, Manners(), look_up=look_up, find_reason=lambda url: "", clock=time.clock
-        )
-        assert {answer.verdict for answer in answers.values()} == {"live"}
-        assert server.count("/robots.txt") == 1
-        assert list_gaps(server, "127.0.0.1") == [1.0, 1.0]
 
 
 def test_a_slow_host_delays_no_other() -> None:

@@ -316,17 +316,6 @@ def test_accepted_findings_follow_new_addresses(
         assert server.url("/b") in (root / "accepted.jsonl").read_text("utf-8")
 
 
-@pytest.mark.parametrize("options", [[], ["--external"]])
-def test_a_broken_list_is_reported_first(
-    make_book: BookMaker, run_bindery: Runner, options: list[str]
-) -> None:
-    """The list of accepted findings is read before outputs are crawled or the web is asked."""
-    files = {"a.md": "# A\n\n<http://127.0.0.1/>\n", "accepted.jsonl": "<<<<<<< HEAD\n"}
-    ended = run_bindery("links", *options, folder=make_book(files, extra=LISTED))
-    assert ended.status == 2
-    assert "accepted.jsonl:1:1: error[config]: this line is " in ended.stderr
-
-
 def test_only_new_links_are_asked(make_book: BookMaker) -> None:
     """With a revision, only the links on lines added since then are asked."""
     with serve() as server:

@@ -61,21 +61,6 @@ def test_an_unknown_name_is_dead_if_another_host_answers() -> None:
     assert ask([lost])[lost].verdict == "unreachable"
 
 
-@pytest.mark.parametrize(
-    ("path", "answer", "methods"),
-    [
-        ("/a", Answer(), ["GET"]),
-        ("/a.pdf", Answer(kind="application/pdf"), ["HEAD"]),
-        ("/a.pdf", Answer(to_head=403, kind="application/pdf"), ["HEAD", "GET"]),
-    ],
-)
-def test_a_file_is_not_fetched(path: str, answer: Answer, methods: list[str]) -> None:
-    """HEAD is enough for a file, but only GET decides that one is missing."""
-    judged, server = ask_paths({path: answer})
-    assert judged.verdict == "live"
-    assert [request.method for request in server.requests[1:]] == methods
-
-
 # Redirects.
 
 CHAINS = {

@@ -11,7 +11,6 @@ from bindery.evidence.lineage.dialect import quote_name, write
 from bindery.evidence.lineage.formulas import (
     Formulas,
     is_column,
-    is_ordinary,
     read_conversion,
     show_literal,
     wrap,
@@ -20,7 +19,6 @@ from bindery.evidence.lineage.functions import (
     EXTREMES,
     JOINING,
     TEXT_FUNCTIONS,
-    TRIMMING,
     is_aggregate,
 )
 from bindery.evidence.lineage.groups import Groups
@@ -39,7 +37,7 @@ from bindery.evidence.lineage.nodes import fail
 from bindery.evidence.lineage.origins import gather, join_terms, write_cell, write_sister
 from bindery.evidence.lineage.scopes import Scope, find_column
 from bindery.evidence.lineage.sources import Rewrite
-from bindery.evidence.lineage.texts import shows_values, trims_no_digits
+from bindery.evidence.lineage.texts import shows_values
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
@@ -220,9 +218,7 @@ class Expressions:
         formula = f"{name}({', '.join(part.formula for part in parts)})"
         if name in EXTREMES:
             return _trace_extreme(function, formula, parts)
-        changed = (name in JOINING and not shows_values(function, follow)) or (
-            name in TRIMMING and not trims_no_digits(function)
-        )
+        changed = name in JOINING and not shows_values(function, follow)
         if name not in TEXT_FUNCTIONS or changed:
             return combine(formula, parts)
         kind, factor = unite_kinds(parts)
@@ -285,6 +281,5 @@ def _trace_product(node: Expr, follow: _Follow) -> Traced:
     conversion = read_conversion(other)
     if column.kind in (COPY, SCALED) and conversion:
         factor = column.factor * conversion if node.key == "mul" else column.factor / conversion
-        if is_ordinary(factor):
-            return Traced(SCALED, formula, terms, factor)
+        return Traced(SCALED, formula, terms, factor)
     return Traced(COMPUTED, formula, terms)

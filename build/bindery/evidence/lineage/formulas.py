@@ -122,15 +122,8 @@ def read_conversion(factor: Traced) -> Fraction | None:
     """The value of a factor that only changes the unit; None for any other."""
     if factor.kind != CONSTANT or not _NUMBER.fullmatch(factor.formula):
         return None
-    if not is_ordinary(float(factor.formula)):
-        return None
     value = Decimal(factor.formula)
     rests = [value, value / 8, value / 60, value / 3600]
     rests += [value / 1024**power for power in range(1, 7)]
     plain = any(rest.normalize().as_tuple().digits == (1,) for rest in rests)
     return Fraction(value) if plain else None
-
-
-def is_ordinary(factor: float | Fraction) -> bool:
-    """Whether a factor is of a size that a unit can ask for, and that any number can hold."""
-    return 1e-300 < factor < 1e300

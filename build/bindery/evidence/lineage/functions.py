@@ -19,8 +19,7 @@ COUNTERS = frozenset("row_number rank dense_rank percent_rank cume_dist ntile".s
 TEXT_AGGREGATES = frozenset("group_concat json_group_array json_group_object string_agg".split())
 JOINING = frozenset("format printf".split())
 """They put a text together."""
-TRIMMING = frozenset("ltrim rtrim trim".split())
-TEXT_FUNCTIONS = JOINING | TRIMMING | frozenset("lower quote upper".split())
+TEXT_FUNCTIONS = JOINING | frozenset("lower quote upper".split())
 """They can leave values as they are."""
 
 

@@ -45,14 +45,6 @@ def separates_values(separator: Traced | None) -> bool:
     return all(_is_plain(_VALUE + text + _VALUE) for text in texts)
 
 
-def trims_no_digits(function: Expr) -> bool:
-    """Whether trim, ltrim or rtrim takes away nothing that numbers are written with."""
-    return all(
-        part.args.get("is_string") and not re.search(r"[\d.eE+-]", part.name)
-        for part in function.expressions[1:]
-    )
-
-
 def _is_plain(form: str) -> bool:
     if _VALUE * 2 in form:
         return False
