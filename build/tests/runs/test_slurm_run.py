@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from bindery.core.model import ConfigError
 from bindery.evidence.records import Record, parse_record
-from bindery.runs.jobs import Job, Request, Sweep, parse_sweep, spread_tasks, write_texts
+from bindery.runs.jobs import Job, Request, parse_sweep, spread_tasks, write_texts
 from bindery.runs.plan_run import plan_run
 from bindery.runs.slurm_commands import (
     TaskState,
@@ -64,7 +64,7 @@ def list_directives(job: Job, request: Request) -> list[str]:
 def test_a_sweep_is_every_combination_and_a_repeat_every_one_again() -> None:
     """The tasks of a job are the product of its sweeps, each as often as it is repeated."""
     sweeps = [parse_sweep("size=1,2"), parse_sweep("--dtype=bf16, fp8")]
-    assert sweeps[1] == Sweep("dtype", ("bf16", "fp8"))
+    assert sweeps[1] == ("dtype", ("bf16", "fp8"))
     assert spread_tasks(sweeps, 1) == (
         ("--size", "1", "--dtype", "bf16"),
         ("--size", "1", "--dtype", "fp8"),

@@ -24,14 +24,8 @@ _WARNING_SECONDS = 60
 """How long before the time limit Slurm sends SIGTERM; it may be that much early."""
 
 Runtime = Literal["pyxis", "apptainer"]
-
-
-@dataclass(frozen=True, slots=True)
-class Sweep:
-    """One argument of the tool and its values, one task each."""
-
-    name: str
-    values: tuple[str, ...]
+Sweep = tuple[str, tuple[str, ...]]
+"""An argument of the tool and its values, one task each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +77,7 @@ class Job:
 
 
 def parse_sweep(text: str) -> Sweep:
-    """A sweep from `NAME=V1,V2`. Raises ValueError with what is wrong."""
+    """Name and values from `NAME=V1,V2`. Raises ValueError with what is wrong."""
     name, sign, rest = text.partition("=")
     name = name.strip().removeprefix("--")
     values = tuple(value.strip() for value in rest.split(","))
@@ -93,12 +87,12 @@ def parse_sweep(text: str) -> Sweep:
         raise ValueError(f"the sweep of '{name}' has an empty value")
     if len(set(values)) < len(values):
         raise ValueError(f"the sweep of '{name}' repeats a value; repeat runs with --repeat")
-    return Sweep(name, values)
+    return name, values
 
 
 def spread_tasks(sweeps: Sequence[Sweep], repeat: int) -> tuple[tuple[str, ...], ...]:
     """The arguments of each task: every combination of the values, each `repeat` times."""
-    pairs = [[(f"--{sweep.name}", value) for value in sweep.values] for sweep in sweeps]
+    pairs = [[(f"--{name}", value) for value in values] for name, values in sweeps]
     combinations = [tuple(itertools.chain(*chosen)) for chosen in itertools.product(*pairs)]
     return tuple(combination for combination in combinations for _ in range(repeat))
 
