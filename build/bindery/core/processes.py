@@ -6,8 +6,8 @@ run for hours: it enforces limits and leaves no process behind.
 
 from __future__ import annotations
 
-import codecs
 import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -28,7 +28,7 @@ STOP_SIGNALS = frozenset((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
 _MARK = "BINDERY_RUN"
 _TICK_SECONDS = 0.5
 _KILL_SECONDS = 10.0
-_CHUNK = 1 << 16
+_LONGEST_LINE = 1 << 16
 
 How = Literal["done", "failed", "crashed", "timeout", "memory", "output", "interrupted"]
 Show = Callable[[str, str], None]
@@ -277,19 +277,9 @@ class _Transcript:
     def _read(self, stream: IO[bytes], name: str) -> None:
         """Read a stream to its end, even when the file is full: a full pipe would block the program
         while it writes its results."""
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        rest = ""
-        while True:
-            chunk = os.read(stream.fileno(), _CHUNK)
-            *lines, rest = (rest + decoder.decode(chunk, final=not chunk)).split("\n")
-            for line in lines:
-                self._add(name, f"{line}\n")
-            if rest and (not chunk or len(rest) > _CHUNK):
-                self._add(name, rest)
-                rest = ""
-            if not chunk:
-                break
-        stream.close()
+        with io.TextIOWrapper(stream, "utf-8", errors="replace", newline="\n") as text:
+            while line := text.readline(_LONGEST_LINE):
+                self._add(name, line)
 
     def _add(self, name: str, line: str) -> None:
         with self._lock:

@@ -37,8 +37,6 @@ _WRITABLE = 0o222
 class Change:
     """What a command changes: texts first, then the paths of files and folders."""
 
-    command: str
-    """The verb, as messages name it."""
     rule: str
     """The rule that reports why the change cannot be made."""
     texts: Texts
@@ -61,43 +59,27 @@ def change_files(root: Path, change: Change, finish: Callable[[], Texts] | None 
     """
     root = root.resolve()
     _refuse_late(root, change)
-    undo: list[Callable[[], object]] = []
-    with hold_signals():
-        try:
-            _take(_list_steps(root, change), undo)
-            late: Texts = {}
-            if finish is not None:
-                late = {path: pair for path, pair in finish().items() if pair[0] != pair[1]}
-                places = {path: root / _map(change.moves, path) for path in late}
-                for path, (before, _) in late.items():
-                    _refuse_edited(places[path], path, before, change.rule)
-                _take((_write(places[path], *pair) for path, pair in late.items()), undo)
-        except BaseException as error:
-            _go_back(root, change, undo, error)
-            raise
+    late: Texts = {}
+    with hold_signals(), contextlib.ExitStack() as undo:
+        _take(_list_steps(root, change), undo)
+        if finish is not None:
+            late = {path: pair for path, pair in finish().items() if pair[0] != pair[1]}
+            places = {path: root / _map(change.moves, path) for path in late}
+            for path, (before, _) in late.items():
+                _refuse_edited(places[path], path, before, change.rule)
+            _take((_write(places[path], *pair) for path, pair in late.items()), undo)
+        undo.pop_all()
     return late
 
 
-def _take(steps: Iterable[Step], undo: list[Callable[[], object]]) -> None:
+def _take(steps: Iterable[Step], undo: contextlib.ExitStack) -> None:
     for do, take_back in steps:
         if signal.sigpending() & STOP_SIGNALS:
             raise KeyboardInterrupt
-        undo.append(take_back)
+        undo.callback(take_back)
         do()
     if signal.sigpending() & STOP_SIGNALS:
         raise KeyboardInterrupt
-
-
-def _go_back(
-    root: Path, change: Change, undo: list[Callable[[], object]], error: BaseException
-) -> None:
-    try:
-        for take_back in reversed(undo):
-            take_back()
-    except (OSError, BookError) as trouble:
-        message = f"`bindery {change.command}` failed ({error}), and so did undoing it: {trouble}"
-        hint = "`git status` shows what has changed"
-        raise BookError(Finding(Span.whole(str(root)), change.rule, message, hint)) from error
 
 
 # --- before ---

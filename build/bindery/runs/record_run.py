@@ -166,29 +166,21 @@ def keep_record(root: Path, record: Record, log: str) -> str:
     stem = f"{FOLDER}/{record.tool}/{machine}_{record.started:%Y%m%d}"
     (root / stem).parent.mkdir(parents=True, exist_ok=True)
     name, count = stem, 1
-    while True:
-        record_path, log_path = root / f"{name}.json", root / f"{name}.log"
-        if not record_path.exists() and _write_new(log_path, log):
-            kept = record.model_copy(update={"log": log_path.name})
-            if _write_new(record_path, format_record(kept)):
-                return f"{name}.json"
-            log_path.unlink()
+    while (root / f"{name}.json").exists() or not _create(root / f"{name}.log"):
         count += 1
         name = f"{stem}_{count}"
+    path, log_path = root / f"{name}.json", root / f"{name}.log"
+    write_whole(log_path, log.encode())
+    write_whole(path, format_record(record.model_copy(update={"log": log_path.name})).encode())
+    return f"{name}.json"
 
 
-def _write_new(path: Path, text: str) -> bool:
-    """Write a file unless it exists. Returns whether it was written."""
+def _create(path: Path) -> bool:
+    """Make an empty file unless it exists. Returns whether it was made."""
     try:
-        file = path.open("x", encoding="utf-8", newline="")
+        path.touch(exist_ok=False)
     except FileExistsError:
         return False
-    try:
-        with file:
-            file.write(text)
-    except OSError:
-        path.unlink()
-        raise
     return True
 
 

@@ -77,24 +77,6 @@ _SIGNALLED = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """The request: the content of plan.json."""
-
-    tool: str
-    path: str
-    """Of the tool, relative to the root."""
-    profile: str
-    arguments: tuple[str, ...]
-    tasks: tuple[tuple[str, ...], ...]
-    """Further arguments of each task."""
-    nodes: int
-    ranks: int | None
-    """Ranks per node; None if the tool is started directly."""
-    seconds: float
-    log_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class Collected:
     """What a run left: paths of records, relative to the root, in the order of the tasks, and what
     is wrong with the other tasks."""
@@ -124,17 +106,6 @@ def write_run(plan: Plan, request: Request, tasks: Sequence[Sequence[str]] = (()
     if request.gpus is None and plan.gpus:
         request = dataclasses.replace(request, gpus=plan.gpus)
     ranks = _find_ranks(plan, request)
-    order = Order(
-        plan.tool.name,
-        plan.tool.path,
-        plan.profile,
-        plan.arguments,
-        tuple(map(tuple, tasks)),
-        request.nodes,
-        ranks,
-        request.seconds,
-        request.log_bytes,
-    )
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     (plan.root / RUNS).mkdir(parents=True, exist_ok=True)
     target = Path(tempfile.mkdtemp(prefix=f"{plan.tool.name}_{stamp}_", dir=plan.root / RUNS))
@@ -149,12 +120,16 @@ def write_run(plan: Plan, request: Request, tasks: Sequence[Sequence[str]] = (()
         plan.tool.name,
         plan.profile,
         plan.tool.path,
-        tuple((*plan.arguments, *arguments) for arguments in order.tasks),
-        ranks or 0,
+        tuple(map(tuple, tasks)),
+        ranks,
         # The job gets its own Slurm variables, not those of the submitting shell.
         tuple(sorted(n for n in environment if n in os.environ and not n.startswith("SLURM"))),
         list_passed(plan.passed),
         extras,
+        plan.arguments,
+        request.nodes,
+        request.seconds,
+        request.log_bytes,
     )
     # Single files: the nodes may not see the kit.
     copies = ((plan.tool, Path(plan.tool.path).name), (plan.reporter, f"{FACTS}.py"))
@@ -163,9 +138,9 @@ def write_run(plan: Plan, request: Request, tasks: Sequence[Sequence[str]] = (()
         write_whole(target / name, text.encode())
     for name, text in write_texts(job, request).items():
         write_whole(target / name, text.encode())
-    for number in range(len(order.tasks)):
+    for number in range(len(job.tasks)):
         (target / f"task_{number}").mkdir()
-    write_whole(target / "plan.json", TypeAdapter(Order).dump_json(order, indent=1) + b"\n")
+    write_whole(target / "plan.json", TypeAdapter(Job).dump_json(job, indent=1) + b"\n")
     return job
 
 
@@ -273,11 +248,11 @@ def _listen() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def read_order(folder: Path) -> Order:
-    """The request of a run. Raises ConfigError if this is not the folder of a run."""
+def read_job(folder: Path) -> Job:
+    """What was written of a run. Raises ConfigError if this is not the folder of a run."""
     path = folder / "plan.json"
     try:
-        return TypeAdapter(Order).validate_json(path.read_bytes())
+        return TypeAdapter(Job).validate_json(path.read_bytes())
     except (OSError, ValidationError):
         hint = "name the folder that `bindery run --on slurm` printed"
         raise _refuse_option("--collect", f"'{folder}' is not the folder of a run", hint) from None
@@ -300,17 +275,17 @@ def collect_run(root: Path, folder: Path) -> Collected:
 
     Raises ConfigError if this is not the folder of a run.
     """
-    order = read_order(folder)
+    job = read_job(folder)
     root, folder = root.resolve(), folder.resolve()
     number = read_number(folder)
     if number is None:
         hint = f"submit it with `sbatch {_name_path(root, folder / 'job.sbatch')}`"
-        return Collected((), (_report_run(order.path, "this run was not submitted", hint),))
-    states = ask_states(number, len(order.tasks))
+        return Collected((), (_report_run(job.path, "this run was not submitted", hint),))
+    states = ask_states(number, len(job.tasks))
     records: list[str] = []
     findings: list[Finding] = []
     later = f"collect it later: `bindery run --collect {_name_path(root, folder)}`"
-    for index in range(len(order.tasks)):
+    for index in range(len(job.tasks)):
         kept = folder / f"task_{index}" / "record"
         state = states.get(index) if states else None
         # A task that Slurm has forgotten is over, but only if Slurm answers at all.
@@ -318,37 +293,37 @@ def collect_run(root: Path, folder: Path) -> Collected:
         if kept.exists():
             records.append(kept.read_text().strip())
         elif is_over or (kept.parent / "node_0" / "ended").exists():
-            record, wrong = _collect_task(root, folder, order, index, state)
+            record, wrong = _collect_task(root, folder, job, index, state)
             records += [record] if record else []
             findings += [wrong] if wrong else []
         elif state is None:
-            message = f"{_name_task(order, index)} may still be running: Slurm does not answer"
-            findings.append(_report_run(order.path, message, later))
+            message = f"{_name_task(job, index)} may still be running: Slurm does not answer"
+            findings.append(_report_run(job.path, message, later))
         else:
-            message = f"{_name_task(order, index)} has not ended: it is {state.describe()}"
-            findings.append(_report_run(order.path, message, later))
+            message = f"{_name_task(job, index)} has not ended: it is {state.describe()}"
+            findings.append(_report_run(job.path, message, later))
     return Collected(tuple(records), tuple(findings))
 
 
 def _collect_task(
-    root: Path, folder: Path, order: Order, index: int, state: TaskState | None
+    root: Path, folder: Path, job: Job, index: int, state: TaskState | None
 ) -> tuple[str | None, Finding | None]:
     """The path of the record of a task that is over, and what is wrong with it."""
     task = folder / f"task_{index}"
-    ended, status, reason = _judge_task(task, order, state)
+    ended, status, reason = _judge_task(task, job, state)
     output = read_output(task / "results.json")
-    name, written = _name_task(order, index), task / "node_0" / "run.log"
+    name, written = _name_task(job, index), task / "node_0" / "run.log"
     if output is None:
         message = f"{name} {reason} and left no results"
         hint = f"its log: '{_name_path(root, written if written.exists() else folder)}'"
-        return None, _report_run(order.path, message, hint)
-    facts = [read_output(task / f"node_{node}" / "facts.json") for node in range(order.nodes)]
+        return None, _report_run(job.path, message, hint)
+    facts = [read_output(task / f"node_{node}" / "facts.json") for node in range(job.nodes)]
     without = [str(node) for node, each in enumerate(facts) if not isinstance(each, dict)]
     if without:
         message = f"{name} {reason} and left no facts of node {', '.join(without)}"
-        return None, _report_run(order.path, message, f"its folder: '{_name_path(root, folder)}'")
-    plan = _restore_plan(root, folder, order, index)
-    environments = [_read_environment(task / f"node_{node}") for node in range(order.nodes)]
+        return None, _report_run(job.path, message, f"its folder: '{_name_path(root, folder)}'")
+    plan = _restore_plan(root, folder, job, index)
+    environments = [_read_environment(task / f"node_{node}") for node in range(job.nodes)]
     names = _list_names(root, folder, environments)
     record = make_record(
         plan,
@@ -356,8 +331,8 @@ def _collect_task(
         facts,
         ended=ended,
         exit_status=status,
-        ranks=order.ranks,
-        command=_describe_command(plan, order),
+        ranks=job.ranks,
+        command=_describe_command(plan, job),
         environment=environments[0],
         names=names,
     )
@@ -370,12 +345,10 @@ def _collect_task(
     write_whole(task / "record", f"{path}\n".encode())
     if ended == "done":
         return path, None
-    return path, _report_run(order.path, f"{name} {reason}", describe_kept(record, path))
+    return path, _report_run(job.path, f"{name} {reason}", describe_kept(record, path))
 
 
-def _judge_task(
-    task: Path, order: Order, state: TaskState | None
-) -> tuple[Ending, int | None, str]:
+def _judge_task(task: Path, job: Job, state: TaskState | None) -> tuple[Ending, int | None, str]:
     """How a task ended, from the notes of its first node and the state in Slurm: the ending, the
     exit status of the tool on that node, if it left one, and the ending in words."""
     status, seconds = _read_end(task / "node_0")
@@ -391,9 +364,9 @@ def _judge_task(
         ended = by_slurm
     elif status is None:
         ended = "crashed"
-    elif log.exists() and log.stat().st_size >= order.log_bytes:
+    elif log.exists() and log.stat().st_size >= job.log_bytes:
         ended = "output"
-    elif status == _TIMED_OUT or seconds > order.seconds:
+    elif status == _TIMED_OUT or seconds > job.seconds:
         ended = "timeout"
     elif (task / "node_0" / "signal").exists():
         ended = "interrupted"
@@ -406,7 +379,7 @@ def _judge_task(
     elif ended == "memory":
         reason = "was stopped: it used more memory than its job had requested"
     else:
-        reason = explain_ending(ended, status, Limits(order.seconds, 0, order.log_bytes))
+        reason = explain_ending(ended, status, Limits(job.seconds, 0, job.log_bytes))
     return ended, status, f"{reason}: {', '.join(lost)}" if lost else reason
 
 
@@ -419,24 +392,24 @@ def _read_end(here: Path) -> tuple[int | None, float]:
     return int(status), float(seconds)
 
 
-def _restore_plan(root: Path, folder: Path, order: Order, index: int) -> Plan:
+def _restore_plan(root: Path, folder: Path, job: Job, index: int) -> Plan:
     """The plan of a task, read from the copies of the tools: the book's may have changed since."""
-    span = Span.whole(order.path)
-    copies = ((order.tool, Path(order.path).name), (FACTS, f"{FACTS}.py"))
+    span = Span.whole(job.path)
+    copies = ((job.tool, Path(job.path).name), (FACTS, f"{FACTS}.py"))
     tool, reporter = (
         read_tool(folder, ToolEntry(name, path, "measured", span)) for name, path in copies
     )
-    arguments = (*order.arguments, *order.tasks[index])
-    tool = dataclasses.replace(tool, path=order.path)
-    profile = CUSTOM if order.tasks[index] else order.profile
-    return Plan(root, tool, reporter, profile, arguments, order.ranks)
+    arguments = (*job.arguments, *job.tasks[index])
+    tool = dataclasses.replace(tool, path=job.path)
+    profile = CUSTOM if job.tasks[index] else job.profile
+    return Plan(root, tool, reporter, profile, arguments, job.ranks)
 
 
-def _describe_command(plan: Plan, order: Order) -> tuple[str, ...]:
+def _describe_command(plan: Plan, job: Job) -> tuple[str, ...]:
     python, *rest = plan.describe_command()
-    if order.ranks is None:
+    if job.ranks is None:
         return (python, *rest)
-    shape = ("--nnodes", str(order.nodes), "--nproc-per-node", str(order.ranks))
+    shape = ("--nnodes", str(job.nodes), "--nproc-per-node", str(job.ranks))
     return (python, "-m", "torch.distributed.run", *shape, *rest)
 
 
@@ -472,10 +445,10 @@ def _list_names(
     return names
 
 
-def _name_task(order: Order, index: int) -> str:
-    if len(order.tasks) == 1:
-        return f"'{order.tool}'"
-    return f"'{order.tool}' {' '.join(order.tasks[index])}".rstrip() + f" (task {index})"
+def _name_task(job: Job, index: int) -> str:
+    if len(job.tasks) == 1:
+        return f"'{job.tool}'"
+    return f"'{job.tool}' {' '.join(job.tasks[index])}".rstrip() + f" (task {index})"
 
 
 def _report_run(path: str, message: str, hint: str) -> Finding:

@@ -86,7 +86,7 @@ def write_fixes(root: Path, fixes: Fixes, finish: Callable[[], Texts] | None = N
     """
     if not fixes.texts:
         return {}
-    return change_files(root, Change("links --external --fix", RULE, fixes.texts), finish)
+    return change_files(root, Change(RULE, fixes.texts), finish)
 
 
 def format_fixes(fixes: Fixes) -> str:

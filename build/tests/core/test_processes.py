@@ -100,19 +100,6 @@ def test_what_is_printed_is_kept_and_shown(start: Start, tmp_path: Path) -> None
     assert len(read_log(tmp_path)) == sum(map(len, shown))
 
 
-@pytest.mark.parametrize(
-    ("code", "ended", "status"),
-    [
-        ("raise SystemExit(3)", "failed", 3),
-        ("import os; os.kill(os.getpid(), 11)", "crashed", -11),
-    ],
-)
-def test_an_end_of_its_own(start: Start, code: str, ended: str, status: int) -> None:
-    """A status is a failure, a signal a crash."""
-    result = start(code)
-    assert (result.ended, result.code) == (ended, status)
-
-
 def test_a_missing_program_is_said(tmp_path: Path) -> None:
     """A program that is not there is an error of its own."""
     with pytest.raises(CommandMissingError):
@@ -231,19 +218,6 @@ def test_nothing_is_left_behind(start: Start, tmp_path: Path, ending: str) -> No
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
     assert len(pids) == 3
     assert [pid for pid in pids if is_running(pid)] == []
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_the_run_and_not_us(start: Start, number: signal.Signals) -> None:
-    """Ctrl-C, SIGTERM and SIGHUP to us are handed on as a request to end; afterwards they do what
-    they did before."""
-    before = signal.getsignal(number)
-    ended = start(
-        "import time; print('ready'); time.sleep(60)",
-        show=lambda _stream, _line: os.kill(os.getpid(), number),
-    )
-    assert (ended.ended, ended.code) == ("interrupted", -signal.SIGTERM)
-    assert signal.getsignal(number) is before
 
 
 def test_a_second_signal_ends_the_grace(start: Start) -> None:

@@ -26,7 +26,6 @@ FILES = {
     "docs/notes.txt": "notes\n",
 }
 MOVE = Change(
-    "mv",
     "refused-move",
     {
         "README.md": (FILES["README.md"], "# Book\n\n[one](far/off/one.md)\n"),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from bindery.core.model import ConfigError
 from bindery.evidence.records import Record, parse_record
-from bindery.runs.jobs import Job, Request, Sweep, parse_sweep, spread_tasks, write_texts
+from bindery.runs.jobs import Job, Request, parse_sweep, spread_tasks, write_texts
 from bindery.runs.plan_run import plan_run
 from bindery.runs.slurm_commands import (
     TaskState,
@@ -64,7 +64,7 @@ def list_directives(job: Job, request: Request) -> list[str]:
 def test_a_sweep_is_every_combination_and_a_repeat_every_one_again() -> None:
     """The tasks of a job are the product of its sweeps, each as often as it is repeated."""
     sweeps = [parse_sweep("size=1,2"), parse_sweep("--dtype=bf16, fp8")]
-    assert sweeps[1] == Sweep("dtype", ("bf16", "fp8"))
+    assert sweeps[1] == ("dtype", ("bf16", "fp8"))
     assert spread_tasks(sweeps, 1) == (
         ("--size", "1", "--dtype", "bf16"),
         ("--size", "1", "--dtype", "fp8"),
@@ -460,23 +460,6 @@ def test_a_run_ends_when_its_time_is_up(login: Login) -> None:
     (record,) = login.records()
     assert (record["ended"], record["complete"]) == ("timeout", False)
     assert record["seconds"] >= 1
-
-
-@pytest.mark.torch
-def test_unlike_nodes_make_no_record(login: Login, tmp_path: Path) -> None:
-    """Numbers of a mixture of machines cannot be compared with any: here node2 has another
-    processor."""
-    other = tmp_path / "cpuinfo"
-    other.write_text("processor : 0\nmodel name : Another Processor\n")
-    login.cluster.run(["mount", "--bind", other, "/proc/cpuinfo"], on="node2")
-    try:
-        status, _, err = login.run("reduce_bench", "--nodes", "2", "--on", "slurm")
-    finally:
-        login.cluster.run(["umount", "/proc/cpuinfo"], on="node2")
-    assert status == 1
-    assert "the nodes of this run differ: 'cpu.model' is " in err
-    assert "and 'Another Processor' on node 2" in err
-    assert login.records() == []
 
 
 def test_a_run_can_be_collected_later(login: Login) -> None:

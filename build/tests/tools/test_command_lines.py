@@ -153,6 +153,18 @@ parser.parse_args()
 """
 
 
+RIVALS = """
+import argparse
+parser = argparse.ArgumentParser()
+group = parser.add_mutually_exclusive_group()
+group.add_argument("--long", action="store_true")
+group.add_argument("--short", action="store_true")
+parser.add_argument("--all", action=argparse.BooleanOptionalAction)
+parser.add_argument("--old", action="store_true", help=argparse.SUPPRESS)
+parser.parse_args()
+"""
+
+
 @pytest.mark.parametrize(
     ("tool", "words", "found"),
     [
@@ -163,10 +175,15 @@ parser.parse_args()
         (COMMANDS, "<command>", []),
         (COMMANDS, "show", ["tool.py"]),
         (REST, "--root x ls --whatever -l", []),
+        (RIVALS, "--long --short", ["--short"]),
+        (RIVALS, "--no-all --old", []),
+        (RIVALS, "--ol", []),
+        (RIVALS.replace("parse_args", "parse_known_args"), "--whatever", []),
     ],
 )
-def test_subcommands_have_options_of_their_own(tool: str, words: str, found: list[str]) -> None:
-    """Behind a subcommand its own parser counts, and behind a program nothing is judged."""
+def test_parsers_of_every_kind_are_read(tool: str, words: str, found: list[str]) -> None:
+    """Behind a subcommand its own parser counts, behind a program nothing is judged; options may
+    exclude each other, be hidden, or be unknown where the parser lets them pass."""
     assert [misuse.word.text for misuse in judge(words, tool)] == found
 
 

@@ -84,7 +84,7 @@ def format_sources(
             sys.stdout.writelines(_compare(path, before, after))
     elif texts:
         carry = prepare_carrying(config, RULE)
-        carried = change_files(loaded.tree.root, Change("format", RULE, texts), carry)
+        carried = change_files(loaded.tree.root, Change(RULE, texts), carry)
         for said in (*said_of.values(), *(f"{p}: the accepted findings follow" for p in carried)):
             print(said)
     verb = "would format" if only_check else "formatted"

@@ -10,20 +10,17 @@ from bindery.cli.console import (
     CLEAN,
     root_option,
 )
-from bindery.core.model import ConfigError, Finding, Span
 
 
 @click.command("mv")
-@click.argument("old", metavar="OLD", required=False, help="A file or folder of the book.")
-@click.argument(
-    "new", metavar="NEW", required=False, help="Its new path, or a folder that takes it in."
-)
+@click.argument("old", metavar="OLD", help="A file or folder of the book.")
+@click.argument("new", metavar="NEW", help="Its new path, or a folder that takes it in.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--force", is_flag=True, help="Move files with uncommitted changes too.")
 @root_option
 def mv(
-    old: str | None,
-    new: str | None,
+    old: str,
+    new: str,
     dry_run: bool,
     force: bool,
     root: Path,
@@ -45,13 +42,12 @@ def mv(
     )
     from bindery.rewrite.moving.wording import describe_plan, format_plan
 
-    typed = _read_paths(old, new)
     config = load_config(root, RULES)
     loaded = load_book(config)
     folder = loaded.tree.root
-    source = find_path(typed[0], folder, Path.cwd(), must_exist=True)
-    target = find_path(typed[1], folder, Path.cwd())
-    moves = arrange_moves(config, loaded.tree, source, target, into=typed[1].endswith("/"))
+    source = find_path(old, folder, Path.cwd(), must_exist=True)
+    target = find_path(new, folder, Path.cwd())
+    moves = arrange_moves(config, loaded.tree, source, target, into=new.endswith("/"))
     documents = read_documents(loaded.tree, config, loaded.book.chapters)
     plan = make_plan(config, loaded.tree, documents, moves)
     if dry_run:
@@ -65,13 +61,3 @@ def mv(
     for path in carried:
         print(f"{moves.map(path)}: the accepted findings follow")
     raise SystemExit(CLEAN)
-
-
-def _read_paths(old: str | None, new: str | None) -> tuple[str, str]:
-    """The two paths as they were typed. Raises ConfigError where one is missing."""
-    if not (old and new):
-        missing = "NEW" if old else "OLD"
-        message = f"{missing} is missing: what is moved, and where to"
-        hint = "`bindery mv OLD NEW`"
-        raise ConfigError(Finding(Span.whole("mv"), "config", message, hint))
-    return old, new

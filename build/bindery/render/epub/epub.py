@@ -330,7 +330,7 @@ def _finish(packed: bytes, inspection: Inspection, edition: Edition, dialect: Ep
     members[f"{_ROOT}/content.opf"] = _finish_package(
         members[f"{_ROOT}/content.opf"],
         edition,
-        _Access.read(texts),
+        _list_claims(texts),
         {name for name in dialect.files.values() if b"<math" in members[f"{_TEXT}/{name}"]},
     )
     return _pack(members, edition.date)
@@ -397,54 +397,37 @@ def _write_contents(template: str, config: Config, shown: Mapping[str, Any]) -> 
     return text.encode()
 
 
-@dataclass(frozen=True, slots=True)
-class _Access:
-    """What the book offers to blind readers, counted in its files."""
-
-    images: int
-    described: int
-
-    @classmethod
-    def read(cls, texts: Iterable[bytes]) -> _Access:
-        images = [
-            image
-            for text in texts
-            for image in etree.fromstring(text).iter("{http://www.w3.org/1999/xhtml}img")
-        ]
-        described = sum(bool((image.get("alt") or "").strip()) for image in images)
-        return cls(len(images), described)
-
-    @property
-    def is_readable_without_sight(self) -> bool:
-        return self.images == self.described
-
-    def list_claims(self) -> Iterator[tuple[str, str]]:
-        """Name and value of each schema.org property that holds."""
-        yield "accessMode", "textual"
-        if self.images:
-            yield "accessMode", "visual"
-        sufficient = "textual" if self.is_readable_without_sight else "textual,visual"
-        yield "accessModeSufficient", sufficient
-        for feature in ("displayTransformability", "readingOrder", "structuralNavigation"):
-            yield "accessibilityFeature", feature
-        yield "accessibilityFeature", "tableOfContents"
-        if self.images and self.is_readable_without_sight:
-            yield "accessibilityFeature", "alternativeText"
-        # An image may move; whether it flashes is not known.
-        yield "accessibilityHazard", "unknown" if self.images else "none"
-        yield "accessibilitySummary", self._summarise()
-
-    def _summarise(self) -> str:
-        text = "Text that can be resized, with headings and contents."
-        if not self.images:
-            return f"{text} The book shows no images."
-        if self.is_readable_without_sight:
-            return f"{text} Each of its {self.images} images has a description."
-        return f"{text} {self.described} of its {self.images} images have a description."
+def _list_claims(texts: Iterable[bytes]) -> Iterator[tuple[str, str]]:
+    """What these files offer to blind readers: name and value of each schema.org property."""
+    alts = [
+        (image.get("alt") or "").strip()
+        for text in texts
+        for image in etree.fromstring(text).iter("{http://www.w3.org/1999/xhtml}img")
+    ]
+    images, described = len(alts), len(list(filter(None, alts)))
+    summary = "Text that can be resized, with headings and contents."
+    if not images:
+        summary += " The book shows no images."
+    elif described == images:
+        summary += f" Each of its {images} images has a description."
+    else:
+        summary += f" {described} of its {images} images have a description."
+    yield "accessMode", "textual"
+    if images:
+        yield "accessMode", "visual"
+    yield "accessModeSufficient", "textual" if described == images else "textual,visual"
+    for feature in ("displayTransformability", "readingOrder", "structuralNavigation"):
+        yield "accessibilityFeature", feature
+    yield "accessibilityFeature", "tableOfContents"
+    if images and described == images:
+        yield "accessibilityFeature", "alternativeText"
+    # An image may move; whether it flashes is not known.
+    yield "accessibilityHazard", "unknown" if images else "none"
+    yield "accessibilitySummary", summary
 
 
 def _finish_package(
-    package: bytes, edition: Edition, access: _Access, with_maths: Container[str]
+    package: bytes, edition: Edition, claims: Iterable[tuple[str, str]], with_maths: Container[str]
 ) -> bytes:
     """The package document with claims that are true, the edition, and the pages with MathML."""
     root = etree.fromstring(package)
@@ -457,10 +440,8 @@ def _finish_package(
     version = " ".join(
         filter(None, (edition.version, edition.short_commit and f"({edition.short_commit})"))
     )
-    claims = [*access.list_claims(), *([("version", version)] if version else [])]
-    properties = [(f"schema:{name}", value) for name, value in claims]
-    for name, value in properties:
-        meta = etree.SubElement(metadata, f"{_OPF}meta", {"property": name})
+    for name, value in (*claims, *([("version", version)] if version else [])):
+        meta = etree.SubElement(metadata, f"{_OPF}meta", {"property": f"schema:{name}"})
         meta.text = value
         meta.tail = "\n"
     for item in root.iter(f"{_OPF}item"):

@@ -152,21 +152,16 @@ class _Tree:
         """The element, inside what its parent asks for around it."""
         role, around = element["S"], parent["S"]
         if around == "/L" and role not in ("/LI", "/L", "/Caption"):
-            body = self._wrap(element, "LBody" if role != "/LBody" else "", parent)
-            yield self._wrap_reference(body, "LI", parent)
+            body = element if role == "/LBody" else self._wrap(element, "LBody", parent)
+            yield self._wrap(body, "LI", parent).reference
         elif around == "/LI" and role not in ("/Lbl", "/LBody"):
-            yield self._wrap_reference(element, "LBody", parent)
+            yield self._wrap(element, "LBody", parent).reference
         elif around == "/TOCI" and role == "/Link":
-            yield self._wrap_reference(element, "P", parent)
+            yield self._wrap(element, "P", parent).reference
         else:
             yield kid
 
     def _wrap(self, element: Any, role: str, parent: Any) -> Any:
-        if not role:
-            return element
-        return self._find(self._wrap_reference(element, role, parent))
-
-    def _wrap_reference(self, element: Any, role: str, parent: Any) -> bytes:
         wrapper = pydyf.Dictionary(
             {
                 "Type": "/StructElem",
@@ -178,7 +173,7 @@ class _Tree:
         )
         self._pdf.add_object(wrapper)
         element["P"] = wrapper.reference
-        return bytes(wrapper.reference)
+        return wrapper
 
     # --- the tables beside the tree ---
 

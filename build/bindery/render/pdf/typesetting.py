@@ -9,10 +9,12 @@ from __future__ import annotations
 import io
 import logging
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import resources
+from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -85,27 +87,17 @@ class _WellFormedPage(weasyprint.HTML):  # type: ignore[misc]
 # --- what the engine says ---
 
 
-class _LogKeeper(logging.Handler):
-    """Keeps what WeasyPrint says."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.records: list[logging.LogRecord] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(record)
-
-
 @contextmanager
 def keep_log() -> Iterator[list[logging.LogRecord]]:
     """Collect what the engine says while this lasts, in place of showing it."""
-    keeper = _LogKeeper()
+    keeper = BufferingHandler(sys.maxsize)
+    keeper.setLevel(logging.WARNING)
     logger = logging.getLogger("weasyprint")
     propagated = logger.propagate
     logger.addHandler(keeper)
     logger.propagate = False
     try:
-        yield keeper.records
+        yield keeper.buffer
     finally:
         logger.removeHandler(keeper)
         logger.propagate = propagated

@@ -221,4 +221,4 @@ def transfer(root: Path, plan: Plan, finish: Callable[[], Texts] | None = None) 
 def make_change(plan: Plan) -> Change:
     """What a plan changes on disk."""
     texts = {path: (plan.formers[path], text) for path, text in plan.texts.items()}
-    return Change("mv", RULE, texts, plan.moves.pairs, tuple(sorted(plan.emptied)))
+    return Change(RULE, texts, plan.moves.pairs, tuple(sorted(plan.emptied)))

@@ -24,14 +24,8 @@ _WARNING_SECONDS = 60
 """How long before the time limit Slurm sends SIGTERM; it may be that much early."""
 
 Runtime = Literal["pyxis", "apptainer"]
-
-
-@dataclass(frozen=True, slots=True)
-class Sweep:
-    """One argument of the tool and its values, one task each."""
-
-    name: str
-    values: tuple[str, ...]
+Sweep = tuple[str, tuple[str, ...]]
+"""An argument of the tool and its values, one task each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +57,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A run folder before it is written: the tool, and its arguments in each task."""
+    """A run folder: the tool, its arguments in each task, and what collecting them needs. It is
+    the content of plan.json."""
 
     folder: Path
     tool: str
@@ -71,19 +66,24 @@ class Job:
     path: str
     """Of the tool, relative to the root; its copy in the run folder has the same name."""
     tasks: tuple[tuple[str, ...], ...]
-    """The tool's arguments, one entry per task of the array."""
-    ranks: int
-    """Ranks per node for torchrun; 0 if the tool is started without it."""
+    """Further arguments of the tool, one entry per task of the array."""
+    ranks: int | None
+    """Ranks per node for torchrun; None if the tool is started without it."""
     exports: tuple[str, ...]
     """Environment variables that the job gets from the submitting shell."""
     keeps: tuple[str, ...]
     """Shell patterns of the variables of a node that the tool gets."""
     adds: Mapping[str, str] = field(default_factory=dict)
     """Further variables for the tool."""
+    arguments: tuple[str, ...] = ()
+    """The tool's arguments in every task."""
+    nodes: int = 1
+    seconds: float = 0.0
+    log_bytes: int = 0
 
 
 def parse_sweep(text: str) -> Sweep:
-    """A sweep from `NAME=V1,V2`. Raises ValueError with what is wrong."""
+    """Name and values from `NAME=V1,V2`. Raises ValueError with what is wrong."""
     name, sign, rest = text.partition("=")
     name = name.strip().removeprefix("--")
     values = tuple(value.strip() for value in rest.split(","))
@@ -93,12 +93,12 @@ def parse_sweep(text: str) -> Sweep:
         raise ValueError(f"the sweep of '{name}' has an empty value")
     if len(set(values)) < len(values):
         raise ValueError(f"the sweep of '{name}' repeats a value; repeat runs with --repeat")
-    return Sweep(name, values)
+    return name, values
 
 
 def spread_tasks(sweeps: Sequence[Sweep], repeat: int) -> tuple[tuple[str, ...], ...]:
     """The arguments of each task: every combination of the values, each `repeat` times."""
-    pairs = [[(f"--{sweep.name}", value) for value in sweep.values] for sweep in sweeps]
+    pairs = [[(f"--{name}", value) for value in values] for name, values in sweeps]
     combinations = [tuple(itertools.chain(*chosen)) for chosen in itertools.product(*pairs)]
     return tuple(combination for combination in combinations for _ in range(repeat))
 
@@ -174,7 +174,7 @@ def write_texts(job: Job, request: Request) -> dict[str, str]:
             "node.sh",
             folder=shlex.quote(str(job.folder)),
             python=shlex.quote(request.python),
-            tasks=[shlex.join(arguments) for arguments in job.tasks],
+            tasks=[shlex.join((*job.arguments, *further)) for further in job.tasks],
             # A container's variables are part of it, like its files.
             keeps="" if request.container else "|".join(job.keeps),
             adds=[f"{name}={shlex.quote(value)}" for name, value in job.adds.items()],

@@ -63,7 +63,6 @@ def describe_parser(parser: argparse.ArgumentParser, *, is_open: bool) -> dict[s
         is_command_required=(is_command_required, False),
         is_open=(is_open, False),
         takes_abbreviations=(parser.allow_abbrev, True),
-        takes_files=(parser.fromfile_prefix_chars is not None, False),
         takes_underscores=(getattr(parser, "takes_underscores", False), False),
     )
 

@@ -53,8 +53,6 @@ def judge_words(
 
 
 def _read_words(parser: Parser, program: Word, words: Sequence[Word], reading: _Reading) -> None:
-    if parser.takes_files and any(word.text.startswith("@") for word in words):
-        return
     has_numbers = any(_NUMBER.fullmatch(name) for one in parser.options for name in one.names)
     index = 0
     while index < len(words) and not reading.has_ended:

@@ -48,8 +48,6 @@ class Parser:
     is_open: bool = False
     """Whether it lets options pass that it does not know."""
     takes_abbreviations: bool = True
-    takes_files: bool = False
-    """Whether arguments may come from a file."""
     takes_underscores: bool = False
     """Whether `--max_size` is the same as `--max-size`."""
 
