@@ -123,7 +123,9 @@ def iterate_prompted(text: str) -> Iterator[tuple[int, str]]:
             if last == len(lines) or _PROMPT.match(lines[last]) or last - index == _LONGEST:
                 last = index
                 break
-        index = last
+        # What made the command no better is its output.
+        if last > index and not read_shell(text[start : offsets[last + 1] - 1]).fault:
+            index = last
         yield start, text[start : offsets[index + 1] - 1]
         index += 1
 
