@@ -162,7 +162,8 @@ WORKED = [
           (3, 2, "finite", 28, 0.25, 0.0625),
           (2, 3, "finite", 7.5, 1, 0.125),
           (2, 1, "finite", 6, 1, 0.5))),
-]  # fmt: on
+]
+# fmt: on
 
 
 @pytest.mark.parametrize(("name", "inputs", "expected"), WORKED)
@@ -272,7 +273,6 @@ def test_daly_is_near_the_true_optimum(calculators: ModuleType, write: float, ra
         assert math.sqrt(2 * write * mtbf) == pytest.approx(daly, rel=0.01)
 
 
-
 def read_data(name: str, key: str, **chosen: str) -> dict[str, dict[str, str]]:
     """A table of the book's data by its first column."""
     with (DATA / name).open(encoding="utf-8", newline="") as file:
@@ -303,7 +303,6 @@ def test_models_are_those_of_the_book(calculators: ModuleType, answer: Answer) -
     for name, parameters, active in calculators.EXPERTS.values():
         assert float(shapes[name]["parameters"]) * 1e9 == parameters
         assert float(shapes[name]["active"]) * 1e9 == active
-
 
 
 def test_memory_is_compared_with_the_accelerator(call_tool: Callable[..., Any]) -> None:
