@@ -4,13 +4,14 @@ batch file, or within an allocation."""
 
 from __future__ import annotations
 
+import ast
 import csv
 import json
 import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,19 +44,6 @@ SMALLER = (
 """What is replaced in a block, and nothing else but the numbers of jobs. Without GPUs the tools
 and train.py take the CPU and gloo by themselves."""
 
-RUNS: dict[str, list[tuple[str, str]]] = {}
-"""Test -> chapter and beginning of each block that it runs."""
-
-
-def runs(chapter: str, *begins: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Say which blocks of a chapter a test runs."""
-
-    def note(test: Callable[..., None]) -> Callable[..., None]:
-        RUNS.setdefault(test.__name__, []).extend((chapter, begin) for begin in begins)
-        return test
-
-    return note
-
 
 def take(chapter: str, begin: str, job: str = "", language: str = "bash") -> str:
     """A block in small; `job` for the number of a job that the chapter has made up."""
@@ -70,15 +58,19 @@ def take(chapter: str, begin: str, job: str = "", language: str = "bash") -> str
 
 
 def test_list_of_blocks_names_these_tests() -> None:
-    """book_blocks.csv and the tests here name the same blocks."""
+    """Each block that book_blocks.csv gives to a test here is named in it, by its beginning."""
+    functions = [
+        node for node in ast.parse(Path(__file__).read_text()).body if hasattr(node, "name")
+    ]
+    named = {
+        function.name: [node.value for node in ast.walk(function) if hasattr(node, "value")]
+        for function in functions
+    }
     with (HERE / "book_blocks.csv").open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["test"] in RUNS]
-    listed = {(row["test"], row["chapter"], row["command"]) for row in rows}
-    run = {(test, *pair) for test, pairs in RUNS.items() for pair in pairs}
-    for test, chapter, begin in run:
-        found = [r for r in listed if r[:2] == (test, chapter) and r[2].startswith(begin)]
-        assert len(found) == 1, f"book_blocks.csv: {test} runs {begin!r} of {chapter}"
-    assert len(listed) == len(run)
+        for row in csv.DictReader(file):
+            texts = [text for text in named.get(row["test"], ()) if isinstance(text, str)]
+            is_named = any(row["command"].startswith(text) for text in texts if len(text) > 5)
+            assert row["test"] not in named or (is_named and row["chapter"] in texts), row
 
 
 # --- a user of the cluster ---
@@ -255,8 +247,6 @@ print("done with", ranks, flush=True)
 # --- orchestration/slurm ---
 
 
-@runs("orchestration/slurm", "bindery bundle torch_distributed_check")
-@runs("orchestration/launchers", "bindery bundle torch_distributed_check")
 @pytest.mark.torch
 def test_quick_answers_submit(login: Login) -> None:
     """Both check the ranks of two nodes; the launchers' then starts a program."""
@@ -276,13 +266,11 @@ def test_quick_answers_submit(login: Login) -> None:
             assert "[node1 rank 0] all 2 ranks on 2 nodes can talk" in log
 
 
-@runs("orchestration/slurm", "sbatch --test-only")
 def test_batch_file_is_checked(login: Login) -> None:
     login.run("cp scripts/orchestration/launchers/torchrun.slurm .")
     assert " to start at " in login.run(take("orchestration/slurm", "sbatch --test-only"))
 
 
-@runs("orchestration/slurm", "srun --output=logs/")
 def test_logs_by_node_and_task(login: Login) -> None:
     login.write("train.py", HELLO)
     (login.folder / "logs").mkdir()
@@ -292,7 +280,6 @@ def test_logs_by_node_and_task(login: Login) -> None:
     assert ends == {"node1.log", "node2.log", "0.log", "1.log"}
 
 
-@runs("orchestration/slurm", "export SQUEUE_FORMAT", "squeue --me --start -o", "squeue --steps")
 def test_job_is_looked_at_and_a_step_ended(login: Login) -> None:
     """The step goes, the job goes on."""
     number = login.submit("srun --label sleep 60 || true\necho goes on; sleep 60", "--nodes=2")
@@ -307,7 +294,6 @@ def test_job_is_looked_at_and_a_step_ended(login: Login) -> None:
     login.wait_for(number, "goes on")
 
 
-@runs("orchestration/slurm", "first=$(sbatch")
 def test_chain_of_jobs(login: Login) -> None:
     for name in ("train", "evaluate"):
         login.write(f"{name}.slurm", f"#!/bin/bash\necho {name} >> order\n")
@@ -317,10 +303,6 @@ def test_chain_of_jobs(login: Login) -> None:
     assert (login.folder / "order").read_text().split() == ["train", "train", "evaluate"]
 
 
-@runs("orchestration/slurm", "sbatch --array=1-50%1")
-@runs(
-    "training/fault-tolerance", "sbatch --array=1-10%1 --dependency", "sbatch --array=1-10%1 train"
-)
 def test_arrays_wait_for_each_other(tmp_path: Path) -> None:
     """In clusters whose first job has the number that the chapter has."""
     for first, chapter, begins in (
@@ -348,8 +330,6 @@ def test_arrays_wait_for_each_other(tmp_path: Path) -> None:
             cluster.ask("scancel", "--me")
 
 
-@runs("orchestration/slurm", "trap 'touch save-and-stop' USR1")
-@runs("training/fault-tolerance", "trap 'touch")
 @pytest.mark.torch
 def test_batch_shell_tells_the_ranks(login: Login) -> None:
     """Both scripts survive the signal, and end with the status of their step."""
@@ -369,7 +349,6 @@ def test_batch_shell_tells_the_ranks(login: Login) -> None:
         (login.folder / "save-and-stop").unlink(missing_ok=True)
 
 
-@runs("orchestration/slurm", "salloc --nodes=2")
 def test_steps_of_an_allocation(login: Login) -> None:
     """The first line opens the shell in which the second is typed."""
     login.write("train.py", HELLO)
@@ -379,7 +358,6 @@ def test_steps_of_an_allocation(login: Login) -> None:
     assert found == [("node1", "0"), ("node1", "1"), ("node2", "2"), ("node2", "3")]
 
 
-@runs("orchestration/slurm", "srun --cpus-per-task=12", "export SRUN_CPUS_PER_TASK=")
 def test_cpus_of_a_task(login: Login) -> None:
     """Each task says where it runs; how many CPUs it may use takes a cluster that binds."""
     login.write("train.py", HELLO)
@@ -389,12 +367,6 @@ def test_cpus_of_a_task(login: Login) -> None:
     assert "hello node2" in login.allocate(code, "--ntasks=2", "--cpus-per-task=12")
 
 
-@runs(
-    "orchestration/slurm",
-    'scontrol show hostnames "$SLURM_JOB_NODELIST"',
-    "python scripts/orchestration/hostfile.py",
-)
-@runs("orchestration/launchers", "read -r MASTER_ADDR")
 def test_nodes_are_listed(login: Login) -> None:
     out = login.allocate(take("orchestration/slurm", 'scontrol show hostnames "$SLURM_JOB_NO'))
     assert "node1\nnode2\ngpu[08-10]\n2\n" in out
@@ -432,7 +404,6 @@ def test_one_task_per_node_where_eight_run(login: Login) -> None:
     assert login.allocate(inside, "--ntasks-per-node=8").count("node1") == 1
 
 
-@runs("orchestration/slurm", "srun --nodes=")
 @pytest.mark.torch
 def test_nodes_are_tested(login: Login) -> None:
     """All but gpu_health, which rightly misses eight GPUs per node; node_pairs ends with 1 where a
@@ -448,14 +419,12 @@ def test_nodes_are_tested(login: Login) -> None:
     assert json.loads((login.folder / "pairs.json").read_text())["results"]
 
 
-@runs("orchestration/slurm", "mkdir -p ~/cron/cron.daily")
 def test_cron_job_waits_and_goes(login: Login) -> None:
     out = login.run(take("orchestration/slurm", "mkdir -p ~/cron/cron.daily"))
     assert "cron_dai" in out
     login.cluster.wait_for(lambda: not login.cluster.queue(), "it stays")
 
 
-@runs("orchestration/slurm", "srun --ntasks-per-node=8 --cpus-per-task=12 --cpu-bind=none")
 def test_ranks_are_bound(login: Login) -> None:
     """By numa_bind and by rank_run, each with the ranks of both nodes."""
     login.write("train.py", HELLO)
@@ -464,7 +433,6 @@ def test_ranks_are_bound(login: Login) -> None:
     assert len(re.findall(r"hello node[12] [0-3]", out)) == 8
 
 
-@runs("orchestration/slurm", "sbatch --signal=USR1@600", "sbatch --mail-type=")
 def test_warnings_and_mail_are_accepted(login: Login) -> None:
     login.run("cp scripts/orchestration/launchers/torchrun.slurm .")
     login.write("train.slurm", "#!/bin/bash\nsleep 60\n")
@@ -472,7 +440,6 @@ def test_warnings_and_mail_are_accepted(login: Login) -> None:
         assert "Submitted batch job" in login.run(take("orchestration/slurm", begin))
 
 
-@runs("orchestration/slurm", "sinfo -R")
 def test_nodes_are_drained_and_resumed(login: Login) -> None:
     try:
         login.run(take("orchestration/slurm", "sinfo -R"))
@@ -482,7 +449,6 @@ def test_nodes_are_drained_and_resumed(login: Login) -> None:
         login.cluster.ask("scontrol", "update", "NodeName=node2", "State=RESUME")
 
 
-@runs("orchestration/slurm", "python scripts/training/hang_watchdog.py dump --job JOBID")
 def test_stacks_of_a_running_job(login: Login) -> None:
     if not Path(sys.executable).with_name("py-spy").exists():
         pytest.skip("py-spy is missing: pip install py-spy")
@@ -501,7 +467,6 @@ def test_stacks_of_a_running_job(login: Login) -> None:
 # --- training, insights, network ---
 
 
-@runs("training/fault-tolerance", "srun --kill-on-bad-exit=1")
 @pytest.mark.torch
 def test_warning_saves_through_torchrun(login: Login) -> None:
     """Rehearsed as the chapter says: each rank saves once, at the same step, and the job ends by
@@ -519,7 +484,6 @@ def test_warning_saves_through_torchrun(login: Login) -> None:
     assert len({step for _, step in saved}) == 1
 
 
-@runs("training/fault-tolerance", "srun --no-kill")
 @pytest.mark.torch
 def test_training_goes_on_without_a_node(login: Login) -> None:
     """A node dies; the ranks of the other start again without it, and finish."""
@@ -534,7 +498,6 @@ def test_training_goes_on_without_a_node(login: Login) -> None:
         login.cluster.restore("node2")
 
 
-@runs("training/fault-tolerance", "end=$(squeue")
 def test_deadline_is_the_end_of_the_job(login: Login) -> None:
     code = take("training/fault-tolerance", "end=$(squeue")
     begun = time.time()
@@ -543,7 +506,6 @@ def test_deadline_is_the_end_of_the_job(login: Login) -> None:
     assert abs(int(deadline) - begun - 1800) < 60
 
 
-@runs("insights/cloud-provider", "export MASTER_ADDR")
 @pytest.mark.torch
 def test_acceptance_test_of_a_provider(login: Login) -> None:
     """All-reduce with one node and with both, then all pairs, in an allocation that has a number
@@ -556,16 +518,15 @@ def test_acceptance_test_of_a_provider(login: Login) -> None:
     assert (login.folder / "pairs.json").exists()
 
 
-@runs(
-    "network/benchmarks",
-    "python scripts/network/all_reduce_bench.py --max_size 8GiB --json nodes.json",
-    "srun --ntasks-per-node 8 --gpus-per-node 8 --kill-on-bad-exit=0",
-    "python scripts/debug/torch_distributed_check.py --timeout 30s",
-)
 @pytest.mark.torch
 def test_network_benchmarks_of_two_nodes(login: Login) -> None:
     code = "\n".join(
-        take(chapter, begin) for chapter, begin in RUNS["test_network_benchmarks_of_two_nodes"]
+        take("network/benchmarks", begin)
+        for begin in (
+            "python scripts/network/all_reduce_bench.py --max_size 8GiB --json nodes.json",
+            "srun --ntasks-per-node 8 --gpus-per-node 8 --kill-on-bad-exit=0",
+            "python scripts/debug/torch_distributed_check.py --timeout 30s",
+        )
     )
     # node_pairs ends with 1 where a busy machine makes a link slow.
     out = login.allocate(f"set +e\n{code}\ntrue", "--gpus-per-node=8", timeout=400)
@@ -574,7 +535,6 @@ def test_network_benchmarks_of_two_nodes(login: Login) -> None:
         assert (login.folder / f"{name}.json").exists()
 
 
-@runs("training/reproducibility", "umask 077")
 @pytest.mark.torch
 @pytest.mark.needs("git")
 def test_state_of_a_job_is_recorded(login: Login) -> None:
