@@ -82,6 +82,12 @@ def load_tool() -> Callable[[str], ModuleType]:
     return load
 
 
+@pytest.fixture(scope="module")
+def module(request: pytest.FixtureRequest, load_tool: Callable[[str], ModuleType]) -> ModuleType:
+    """The tool that the test file names in TOOL, as a module."""
+    return load_tool(request.module.TOOL)
+
+
 @pytest.fixture(scope="session")
 def run_tool() -> Callable[..., Completed]:
     """Run a tool as a reader does: the exit status, stdout and stderr."""

@@ -22,17 +22,12 @@ BYTES = st.floats(min_value=1e3, max_value=1e13)
 
 
 @pytest.fixture(scope="module")
-def calculators(load_tool: Callable[[str], ModuleType]) -> ModuleType:
-    return load_tool(TOOL)
-
-
-@pytest.fixture(scope="module")
-def answer(calculators: ModuleType) -> Callable[..., dict[str, Any]]:
+def answer(module: ModuleType) -> Callable[..., dict[str, Any]]:
     """The outputs of a calculator for some inputs, with the defaults of all others."""
-    by_name = {calculator.name: calculator for calculator in calculators.CALCULATORS}
+    by_name = {calculator.name: calculator for calculator in module.CALCULATORS}
 
     def ask(name: str, **inputs: Any) -> dict[str, Any]:
-        return dict(calculators.calculate(by_name[name], inputs)[1])
+        return dict(module.calculate(by_name[name], inputs)[1])
 
     return ask
 
@@ -192,10 +187,10 @@ def decode(pattern: int, exponent_bits: int, mantissa_bits: int, special: str) -
 
 @given(st.integers(2, 6), st.integers(1, 5), st.sampled_from(["ieee", "fn", "fnuz", "finite"]))
 def test_number_format_laws(
-    calculators: ModuleType, exponent_bits: int, mantissa_bits: int, special: str
+    module: ModuleType, exponent_bits: int, mantissa_bits: int, special: str
 ) -> None:
     """All patterns of a small format, read one by one, have these ends, steps and count."""
-    found = calculators.describe_number_format(
+    found = module.describe_number_format(
         exponent_bits=exponent_bits, mantissa_bits=mantissa_bits, special=special
     )
     patterns = range(2 ** (exponent_bits + mantissa_bits))
@@ -216,12 +211,12 @@ def test_number_format_laws(
 
 @given(st.integers(2, 100_000), BYTES, st.floats(1e6, 1e13), st.floats(1e-9, 1e-2))
 def test_all_reduce_laws(
-    calculators: ModuleType, ranks: int, payload: float, bandwidth: float, latency: float
+    module: ModuleType, ranks: int, payload: float, bandwidth: float, latency: float
 ) -> None:
     """No algorithm beats its link; without latency the ring's bus bandwidth is the link's."""
 
     def find(algorithm: str, latency: float = latency) -> dict[str, float]:
-        found = calculators.compute_all_reduce(
+        found = module.compute_all_reduce(
             algorithm=algorithm,
             payload_bytes=payload,
             ranks=ranks,
@@ -253,19 +248,19 @@ def find_best_interval(write: float, mtbf: float) -> float:
 @pytest.mark.parametrize(
     ("hours", "minutes"), [(24.0, 117.0), (6.0, 57.0), (0.25, 9.1)], ids=["24h", "6h", "15min"]
 )
-def test_daly_is_as_published(calculators: ModuleType, hours: float, minutes: float) -> None:
+def test_daly_is_as_published(module: ModuleType, hours: float, minutes: float) -> None:
     """Dumps of 5 minutes, failures each 24 h, 6 h and 15 min: captions of figures 3, 4 and 5."""
-    found = calculators.choose_daly_interval(300.0, hours * 3600) / 60
+    found = module.choose_daly_interval(300.0, hours * 3600) / 60
     assert found == pytest.approx(minutes, abs=0.5 if minutes > 10 else 0.05)
 
 
 @given(st.floats(1.0, 1e4), st.floats(1.0, 1e6))
-def test_daly_is_near_the_true_optimum(calculators: ModuleType, write: float, ratio: float) -> None:
+def test_daly_is_near_the_true_optimum(module: ModuleType, write: float, ratio: float) -> None:
     """Daly's higher order is where the complete model is lowest; Young tends to it for large M."""
     mtbf = write * ratio
     best = find_best_interval(write, mtbf)
-    daly = calculators.choose_daly_interval(write, mtbf)
-    lost = [calculators.compute_lost_share(x, write, 0.0, mtbf) for x in (best, daly)]
+    daly = module.choose_daly_interval(write, mtbf)
+    lost = [module.compute_lost_share(x, write, 0.0, mtbf) for x in (best, daly)]
     assert lost[0] <= lost[1] + 1e-9
     assert (1 - lost[1]) / (1 - lost[0]) > 0.995
     if ratio > 1e4:
@@ -280,27 +275,27 @@ def read_data(name: str, key: str, **chosen: str) -> dict[str, dict[str, str]]:
     return {row[key]: row for row in rows if chosen.items() <= row.items()}
 
 
-def test_accelerators_are_those_of_the_book(calculators: ModuleType) -> None:
+def test_accelerators_are_those_of_the_book(module: ModuleType) -> None:
     """Peak, memory and bandwidth."""
     rates = read_data("accelerator_tflops.csv", "accelerator", dtype="bf16")
     memories = read_data("accelerator_memory.csv", "accelerator")
-    for name, tflops, memory, bandwidth in calculators.ACCELERATORS.values():
+    for name, tflops, memory, bandwidth in module.ACCELERATORS.values():
         assert float(rates[name]["tflops"]) == tflops
         assert float(memories[name]["memory"]) == memory
         assert float(memories[name]["bandwidth"]) == bandwidth
 
 
-def test_models_are_those_of_the_book(calculators: ModuleType, answer: Answer) -> None:
+def test_models_are_those_of_the_book(module: ModuleType, answer: Answer) -> None:
     """Layers and heads; and the shape has as many parameters as the model is said to have."""
     shapes = read_data("model_shapes.csv", "model")
-    for model, (name, *values) in calculators.MODELS.items():
-        shape = dict(zip(calculators.SHAPE, values, strict=True))
+    for model, (name, *values) in module.MODELS.items():
+        shape = dict(zip(module.SHAPE, values, strict=True))
         for column in ("layers", "heads", "kv_heads", "head_size"):
             assert int(shapes[name][column]) == shape[column]
         total = answer("parameters", model=model)["total_parameters"] / 1e9
         stated = shapes[name]["parameters"]
         assert f"{total:.{len(stated.partition('.')[2])}f}" == stated, model
-    for name, parameters, active in calculators.EXPERTS.values():
+    for name, parameters, active in module.EXPERTS.values():
         assert float(shapes[name]["parameters"]) * 1e9 == parameters
         assert float(shapes[name]["active"]) * 1e9 == active
 
@@ -353,19 +348,17 @@ def test_the_answer_says_where_inputs_come_from(
         (["memory", "--gpus", "256", "--model-ranks", "3"], "this has to be a whole number"),
     ],
 )
-def test_inputs_that_make_no_sense(
-    calculators: ModuleType, arguments: list[str], message: str
-) -> None:
+def test_inputs_that_make_no_sense(module: ModuleType, arguments: list[str], message: str) -> None:
     """The error says what would."""
-    with pytest.raises(calculators.UsageError) as caught:
-        calculators.main(arguments)
+    with pytest.raises(module.UsageError) as caught:
+        module.main(arguments)
     assert message in str(caught.value)
 
 
-def test_help_shows_the_function(calculators: ModuleType, capsys: Any) -> None:
+def test_help_shows_the_function(module: ModuleType, capsys: Any) -> None:
     """With the formula and its source."""
     with pytest.raises(SystemExit):
-        calculators.main(["checkpoint", "--help"])
+        module.main(["checkpoint", "--help"])
     out = capsys.readouterr().out
     assert "interval = choose_daly_interval(write, mtbf)" in out
     assert "Source: Young 1974" in out

@@ -21,12 +21,6 @@ TINY = ("--files", "20", "--file-bytes", "100", "--entries", "30", "--modules", 
 SLOW, LOCAL = ("list", "warm", "path"), ("list", "warm", "beside")
 
 
-@pytest.fixture(scope="module")
-def feel(load_tool: Callable[[str], ModuleType]) -> ModuleType:
-    """The tool as a module."""
-    return load_tool(TOOL)
-
-
 @pytest.fixture
 def places(tmp_path: Path) -> tuple[Path, Path]:
     """Two directories to compare."""
@@ -77,16 +71,16 @@ def test_all_waits_are_timed_in_both_places(
     ],
 )
 def test_verdicts_by_hand(
-    feel: ModuleType, path: list[float], beside: list[float], ratio: float, verdict: str
+    module: ModuleType, path: list[float], beside: list[float], ratio: float, verdict: str
 ) -> None:
     """Of steady samples, of one sample, and of samples that disagree."""
-    rows = feel.make_rows({SLOW: path, LOCAL: beside}, together=False)
+    rows = module.make_rows({SLOW: path, LOCAL: beside}, together=False)
     [row] = [row for row in rows if row["place"] == "path"]
     assert (row["ratio"], row["verdict"]) == (ratio, verdict)
 
 
 @pytest.mark.needs("fincore")
-def test_pages_are_really_dropped(feel: ModuleType, tmp_path: Path) -> None:
+def test_pages_are_really_dropped(module: ModuleType, tmp_path: Path) -> None:
     """The page cache holds nothing of a file that it held before, read-only or not."""
     path = tmp_path / "file"
     path.write_bytes(os.urandom(1 << 20))
@@ -97,9 +91,9 @@ def test_pages_are_really_dropped(feel: ModuleType, tmp_path: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
         return int(done.stdout)
 
-    if count_pages() == 0 or feel.find_file_system(tmp_path) in ("tmpfs", "ramfs"):
+    if count_pages() == 0 or module.find_file_system(tmp_path) in ("tmpfs", "ramfs"):
         pytest.skip("the tests' directory has no page cache: set TMPDIR to one on a disk")
-    feel.drop_pages(tmp_path)
+    module.drop_pages(tmp_path)
     assert count_pages() == 0
 
 

@@ -18,12 +18,6 @@ PATH = SCRIPTS / TOOL
 
 
 @pytest.fixture(scope="module")
-def status(load_tool: Callable[[str], Any]) -> Any:
-    """The tool as a module."""
-    return load_tool(TOOL)
-
-
-@pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """Two nodes without accounting."""
     with open_cluster(2) as opened:
