@@ -88,6 +88,15 @@ def module(request: pytest.FixtureRequest, load_tool: Callable[[str], ModuleType
     return load_tool(request.module.TOOL)
 
 
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A Slurm of two nodes, with what the test file says in CLUSTER."""
+    from slurm_cluster import open_cluster  # a plugin, which pytest imports itself
+
+    with open_cluster(2, **getattr(request.module, "CLUSTER", {})) as opened:
+        yield opened
+
+
 @pytest.fixture(scope="session")
 def run_tool() -> Callable[..., Completed]:
     """Run a tool as a reader does: the exit status, stdout and stderr."""

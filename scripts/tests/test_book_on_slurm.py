@@ -22,6 +22,8 @@ from slurm_cluster import Cluster, open_cluster
 
 HERE = Path(__file__).resolve().parent
 SCRIPTS = HERE.parent
+CLUSTER = {"cores": 96, "gpus": 8, "settings": ["DefMemPerCPU=40"]}
+"""Two nodes of the size that the book has, as far as Slurm can tell."""
 
 SMALLER = (
     # eight tasks of a node: two; eight GPUs, ranks of torchrun, ranks of a node in pairs: one
@@ -174,13 +176,6 @@ def open_login(cluster: Cluster, folder: Path) -> Login:
     program.write_text(f'#!/bin/bash\nPYTHONPATH={package} exec python -m bindery "$@"\n')
     program.chmod(0o755)
     return Login(cluster, folder)
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """Two nodes of the size that the book has, as far as Slurm can tell."""
-    with open_cluster(2, cores=96, gpus=8, settings=["DefMemPerCPU=40"]) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slurm_cluster import Cluster, open_cluster
+from slurm_cluster import Cluster
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "training/hang_watchdog.py"
@@ -261,13 +261,6 @@ def test_the_outlier_of_torchrun_is_named(start: Callable[..., Any], tmp_path: P
     merge = [sys.executable, PATH, "merge", tmp_path / "out"]
     merged = subprocess.run(merge, capture_output=True, text=True, check=True)
     assert merged.stderr.splitlines()[-1] == SUMMARY
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """A Slurm of two nodes."""
-    with open_cluster(2) as running:
-        yield running
 
 
 @pytest.mark.torch

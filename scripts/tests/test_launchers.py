@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from bindery.tools.bundle import bundle_tool
 from needs import need
-from slurm_cluster import Cluster, open_cluster
+from slurm_cluster import Cluster
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 ORCHESTRATION = SCRIPTS / "orchestration"
@@ -27,6 +27,8 @@ BATCH_FILES = sorted(
     if SCRIPTS / "tests" not in path.parents
 )
 RANKED = ("torchrun", "srun", "accelerate", "lightning")
+CLUSTER = {"cores": 96, "gpus": 8}
+"""Two nodes of the size that the files ask for, as far as Slurm can tell."""
 
 DEPRECATED = """
 SLURM_JOBID SLURM_NNODES SLURM_NODELIST SLURM_NPROCS SLURM_STEPID --cpu_bind --mem_bind
@@ -254,13 +256,6 @@ class Login:
 
     def run(self, script: Path, *arguments: str, options: Sequence[str] = ()) -> Ended:
         return self.wait(self.submit(script, *arguments, options=options))
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """Two nodes of the size that the files ask for, as far as Slurm can tell."""
-    with open_cluster(2, cores=96, gpus=8) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from slurm_cluster import Cluster, open_cluster
+from slurm_cluster import Cluster
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "orchestration/rank_run.py"
@@ -283,12 +283,6 @@ def test_ranks_of_open_mpi(bare: dict[str, str], program: list[str]) -> None:
     seen = check_ranks(program[1], 2)
     assert all(each["arguments"] == ["--lr", "1"] for each in seen)
     assert len(os.sched_getaffinity(0)) < 2 or not set(seen[0]["cpus"]) & set(seen[1]["cpus"])
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with open_cluster(2) as opened:
-        yield opened
 
 
 @pytest.mark.torch

@@ -17,13 +17,6 @@ TOOL = "training/slurm_status.py"
 PATH = SCRIPTS / TOOL
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """Two nodes without accounting."""
-    with open_cluster(2) as opened:
-        yield opened
-
-
 @pytest.fixture
 def empty(cluster: Cluster) -> Iterator[Cluster]:
     """The cluster, with nothing in its queue before and after."""

@@ -16,10 +16,12 @@ from typing import Any
 
 import pytest
 from needs import need
-from slurm_cluster import Cluster, open_cluster
+from slurm_cluster import Cluster
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "orchestration/undrain_good_nodes.py"
+CLUSTER = {"settings": ("UnkillableStepTimeout=1", "KillWait=1")}
+"""Two nodes whose Slurm soon loses patience."""
 
 
 def make_process(pid: int, name: str, **more: Any) -> dict[str, Any]:
@@ -168,13 +170,6 @@ class Admin:
     def wait_for_idle(self, node: str) -> None:
         """A node that was resumed is `idle*` until the controller has heard from it."""
         self.cluster.wait_for(lambda: self.cluster.state(node) == "idle", f"{node} is not idle")
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """Two nodes whose Slurm soon loses patience."""
-    with open_cluster(2, settings=("UnkillableStepTimeout=1", "KillWait=1")) as opened:
-        yield opened
 
 
 @pytest.fixture
