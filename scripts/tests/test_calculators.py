@@ -209,42 +209,6 @@ def test_number_format_laws(
     assert found["relative_error"] == pytest.approx((half - 1) / half)
 
 
-@given(st.integers(2, 100_000), BYTES, st.floats(1e6, 1e13), st.floats(1e-9, 1e-2))
-def test_all_reduce_laws(
-    module: ModuleType, ranks: int, payload: float, bandwidth: float, latency: float
-) -> None:
-    """No algorithm beats its link; without latency the ring's bus bandwidth is the link's."""
-
-    def find(algorithm: str, latency: float = latency) -> dict[str, float]:
-        found = module.compute_all_reduce(
-            algorithm=algorithm,
-            payload_bytes=payload,
-            ranks=ranks,
-            bandwidth=bandwidth,
-            latency=latency,
-        )
-        return dict(found)
-
-    for algorithm in ("ring", "double-tree"):
-        assert find(algorithm)["busbw"] <= bandwidth * (1 + 1e-9)
-    assert find("ring", latency=0.0)["busbw"] == pytest.approx(bandwidth)
-
-
-def find_best_interval(write: float, mtbf: float) -> float:
-    """The interval where Daly's complete model has its minimum: 1 - x = exp(-(x + d)).
-
-    With x = tau / M and d = delta / M the derivative of (exp(x + d) - 1) / x is zero there.
-    """
-    low, high, d = 0.0, 1.0, write / mtbf
-    for _ in range(200):
-        middle = (low + high) / 2
-        if 1 - middle > math.exp(-(middle + d)):
-            low = middle
-        else:
-            high = middle
-    return low * mtbf
-
-
 @pytest.mark.parametrize(
     ("hours", "minutes"), [(24.0, 117.0), (6.0, 57.0), (0.25, 9.1)], ids=["24h", "6h", "15min"]
 )
@@ -252,20 +216,6 @@ def test_daly_is_as_published(module: ModuleType, hours: float, minutes: float) 
     """Dumps of 5 minutes, failures each 24 h, 6 h and 15 min: captions of figures 3, 4 and 5."""
     found = module.choose_daly_interval(300.0, hours * 3600) / 60
     assert found == pytest.approx(minutes, abs=0.5 if minutes > 10 else 0.05)
-
-
-@given(st.floats(1.0, 1e4), st.floats(1.0, 1e6))
-def test_daly_is_near_the_true_optimum(module: ModuleType, write: float, ratio: float) -> None:
-    """Daly's higher order is where the complete model is lowest; Young tends to it for large M."""
-    mtbf = write * ratio
-    best = find_best_interval(write, mtbf)
-    daly = module.choose_daly_interval(write, mtbf)
-    lost = [module.compute_lost_share(x, write, 0.0, mtbf) for x in (best, daly)]
-    assert lost[0] <= lost[1] + 1e-9
-    assert (1 - lost[1]) / (1 - lost[0]) > 0.995
-    if ratio > 1e4:
-        assert daly == pytest.approx(best, rel=1e-3)
-        assert math.sqrt(2 * write * mtbf) == pytest.approx(daly, rel=0.01)
 
 
 def read_data(name: str, key: str, **chosen: str) -> dict[str, dict[str, str]]:

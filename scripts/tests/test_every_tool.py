@@ -34,26 +34,19 @@ def leaves_records(tool: Path) -> bool:
     return ENTRIES[tool.stem].get("output") != "text"
 
 
-def test_metadata_declares_what_is_imported(tool: Path) -> None:
-    """The PEP 723 block asks for Python 3.11 and names torch where nothing works without it."""
-    found = METADATA.findall(tool.read_text(encoding="utf-8"))
-    assert len(found) == 1
-    block = "\n".join(line.removeprefix("#").strip() for line in found[0].splitlines())
-    metadata = tomllib.loads(block)
+def test_what_a_tool_says_of_itself(tool: Path) -> None:
+    """The PEP 723 block asks for Python 3.11, and torch at most. The docstring opens with a
+    question, and says how to run the tool and what its exit status means. __version__ has three
+    parts, and METHOD, of a tool that measures, is an integer from 1."""
+    source = tool.read_text(encoding="utf-8")
+    (block,) = METADATA.findall(source)
+    metadata = tomllib.loads("\n".join(line.removeprefix("#") for line in block.splitlines()))
     assert metadata["requires-python"] == ">=3.11"
     assert {re.split(r"[<>=]", name)[0] for name in metadata["dependencies"]} <= {"torch"}
-
-
-def test_docstring_is_the_chapter_in_small(tool: Path) -> None:
-    """It opens with a question, and says how to run the tool and what its exit status means."""
-    docstring = ast.get_docstring(ast.parse(tool.read_text(encoding="utf-8"))) or ""
+    docstring = ast.get_docstring(ast.parse(source)) or ""
     assert docstring.splitlines()[0].endswith("?")
     assert "\n## How to run\n" in docstring
     assert "Exit status" in docstring
-
-
-def test_versions(tool: Path) -> None:
-    """__version__ has three parts; METHOD, of a tool that measures, is an integer from 1."""
     constants = read_constants(tool)
     assert re.fullmatch(r"\d+\.\d+\.\d+", constants["__version__"])
     assert constants.get("METHOD", 1) >= 1
@@ -172,10 +165,12 @@ def test_a_signal_keeps_what_was_measured(
     name: str, arguments: list[str], read_json: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     """A plain tool, one with torch and one with several ranks: SIGTERM after the first row ends
-    all processes, with JSON that says it is incomplete."""
+    all processes, with JSON that says it is incomplete; nothing else is left in the folder."""
     path = tmp_path / "cut.json"
     command = [sys.executable, str(SCRIPTS / name), *arguments, "--json", str(path)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     try:
         while not path.exists():
             assert process.poll() is None, process.communicate()[1]
@@ -188,6 +183,7 @@ def test_a_signal_keeps_what_was_measured(
     assert process.returncode == 1, errors
     assert "Traceback" not in errors
     assert read_json(path)["complete"] is False
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.fixture(scope="session")

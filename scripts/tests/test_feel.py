@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -138,23 +135,3 @@ def test_wrong_use(
     assert done.returncode == 2
     assert message in done.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.nightly
-def test_a_signal_cleans_up(places: tuple[Path, Path]) -> None:
-    """Both directories are removed."""
-    command = [sys.executable, str(SCRIPTS / TOOL), str(places[0]), "--beside", str(places[1])]
-    command += [*TINY, "--tasks", "unpack", "list", "--num-iterations", "100000"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    try:
-        while not list(places[1].glob(".feel-*/unpacked")):
-            assert process.poll() is None, process.communicate()[1]
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == 1, errors
-    assert "stopped by SIGINT: the results so far" in errors
-    assert [*places[0].iterdir(), *places[1].iterdir()] == []

@@ -94,23 +94,6 @@ def test_jobs_at_different_times_have_no_numbers(module: ModuleType) -> None:
     assert found == ("FAILED", "fio: file:scan.0.0, error=No space left on device")
 
 
-def test_bandwidth_and_iops_agree_in_their_digits(
-    module: ModuleType, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """2861 reads per second of 1 MiB are 3000 MB/s: both with three digits, or both with two."""
-    load = module.Load("read", 1 << 20, 1 << 20, 2, 4)
-    for spread, cells in ((0.02, "| 2970 | 2830 |"), (0.2, "| 2700 | 2600 |")):
-        runs = [
-            make_run(bytes_per_second=3e9 * (1 - s), requests_per_second=2861.02 * (1 - s))
-            for s in (0, spread)
-        ]
-        report = module.Report("fio_scan", "1", 1, module.UNITS)
-        row = module.make_row(load, runs, "direct")
-        report.rows.append(row | {"verdict": "few samples", "verdict_reason": None})
-        module.print_results(report)
-        assert cells in capsys.readouterr().out
-
-
 @pytest.mark.needs("fio")
 @pytest.mark.parametrize(
     ("options", "message"),

@@ -6,14 +6,12 @@ import json
 import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from slurm_cluster import open_cluster
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "training/fs_watchdog.py"
@@ -172,29 +170,3 @@ def test_the_example_is_right(module: Any, run_tool: Callable[..., Any], tmp_pat
     quota = next(one for one in watched if one.method == "quota")
     seen = module.measure_quota(quota._replace(command=["echo", line]))
     assert seen == {"bytes": [1024 * 1024, 4096 * 1024], "inodes": [17, None]}
-
-
-@pytest.mark.nightly
-def test_the_job_comes_again(tmp_path: Path) -> None:
-    """On a real Slurm: it looks, tells once, and has submitted the next one."""
-    (tmp_path / "data").mkdir()
-    config = tmp_path / "watch.toml"
-    config.write_text('[[path]]\npath = "data"\nmethod = "du"\ninodes = "1 used"\n')
-    text = (SCRIPTS / "training" / "fs_watchdog.slurm").read_text()
-    changes = {"PYTHON": sys.executable, "TOOL": SCRIPTS / TOOL, "CONFIG": config, "WHEN": 1}
-    for key, value in changes.items():
-        text, count = re.subn(rf"^{key}=\S+", f"{key}={value}", text, flags=re.MULTILINE)
-        assert count == 1
-    (tmp_path / "fs_watchdog.slurm").write_text(text)
-    log = tmp_path / "fs_watchdog.log"
-    with open_cluster(1) as cluster:
-        folder = f"--chdir={tmp_path}"
-        cluster.ask("env", folder, "sbatch", "--test-only", "fs_watchdog.slurm")
-        cluster.ask("env", folder, "sbatch", "fs_watchdog.slurm")
-
-        def count_looks() -> int:
-            return log.read_text().count("ended with 1") if log.exists() else 0
-
-        cluster.wait_for(lambda: count_looks() >= 2, "it does not look again")
-        cluster.ask("scancel", "--name=fs_watchdog")
-    assert log.read_text().count("ALERT") == 1

@@ -89,14 +89,6 @@ def test_where_rank_0_is(module: ModuleType) -> None:
         assert module.find_master(module.find_place(environ))[0] == host
 
 
-def test_ports(module: ModuleType) -> None:
-    """Different for consecutive jobs and steps of each; job 1234, step 2 has 29746."""
-    place = module.find_place(SLURM)
-    assert module.choose_port(place)[0] == "29746"
-    assert module.choose_port(place._replace(step=3))[0] == "29747"
-    assert module.choose_port(place._replace(job="1235"))[0] == "29762"
-
-
 def share(module: ModuleType, ranks: int, rank: int = 0, **more: Any) -> Any:
     """The share of a rank of a machine with two nodes of four cores with two threads, 4 GPUs."""
     from kit.topology import NumaNode, Topology
@@ -151,18 +143,6 @@ def test_what_the_launcher_has_bound_stays(module: ModuleType) -> None:
     made = share(module, 2, granted=3)
     assert (made.binding, made.threads) == (None, 4)
     assert "Slurm gave this job 3 CPUs" in made.notes[0]
-
-
-def test_a_machine_without_topology_runs_unbound(module: ModuleType) -> None:
-    """With a warning, and threads from the CPUs that the rank has."""
-    own = frozenset({0, 1, 2, 3})
-    place = module.RankPlace("x", 1, 2, 1, 2, 0)
-    from kit.topology import Topology
-
-    machine = (Topology((), {}), [], (own, own), None, None)
-    made = module.plan_share(place, SimpleNamespace(cpus="exclusive"), machine)
-    assert (made.binding, made.cpus, made.threads) == (None, own, 2)
-    assert made.notes == ["the topology is not shown in /sys, so ranks run unbound"]
 
 
 def test_interfaces(module: ModuleType, tmp_path: Path) -> None:

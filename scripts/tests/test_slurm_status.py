@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -147,39 +146,6 @@ def test_alerts_once_per_change(empty: Cluster, tmp_path: Path) -> None:
     assert counts == [0, 1, 0]
     states = [json.loads(line)["state"] for line in log.read_text().splitlines()]
     assert states == ["running", "missing", "missing", "stuck", "running", *["unknown"] * 3]
-
-
-@pytest.mark.nightly
-def test_the_job_comes_again(tmp_path: Path) -> None:
-    """On a real Slurm without accounting: it looks and has submitted the next one; after an edit
-    to WHEN=0 the chain ends."""
-    config = tmp_path / "watch.toml"
-    config.write_text('[[job]]\nname = "train"\n')
-    script, log = tmp_path / "slurm_status.slurm", tmp_path / "slurm_status.log"
-    text = (SCRIPTS / "training" / "slurm_status.slurm").read_text()
-    changes = {"PYTHON": sys.executable, "TOOL": PATH, "CONFIG": config, "WHEN": 1,
-               "LOG": tmp_path / "pulse"}  # fmt: skip
-    for key, value in changes.items():
-        text, count = re.subn(rf"^{key}=\S+", f"{key}={value}", text, flags=re.MULTILINE)
-        assert count == 1
-    script.write_text(text)
-    with open_cluster(1) as cluster:
-        folder = f"--chdir={tmp_path}"
-        cluster.ask("env", folder, "sbatch", "--test-only", script.name)
-        cluster.ask("env", folder, "sbatch", script.name)
-
-        def count_looks(words: str) -> int:
-            return log.read_text().count(words) if log.exists() else 0
-
-        cluster.wait_for(lambda: count_looks("ended with 1") >= 2, "it does not look")
-        submit(cluster, "train", "sleep 300")
-        cluster.wait_for(lambda: count_looks("ended with 0") >= 1, "it does not see the job")
-        script.write_text(re.sub("^WHEN=1", "WHEN=0", text, flags=re.MULTILINE))
-        cluster.wait_for(
-            lambda: [job.state for job in cluster.queue()] == ["RUNNING"], "the chain does not end"
-        )
-    assert count_looks("ALERT slurm_status: train: MISSING") == 1
-    assert '"state": "missing"' in (tmp_path / "pulse").read_text()
 
 
 def test_without_slurm_it_is_one_line(run_tool: Callable[..., Any], tmp_path: Path) -> None:
