@@ -538,7 +538,7 @@ def test_state_of_a_job_is_recorded(login: Login) -> None:
         "git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m one"
     )
     login.write("notes.txt", "not in git")
-    code = take("training/reproducibility", "umask 077")
+    code = take("training/reproducibility", "repro=$HOME")
     number = login.submit(f"export API_KEY=secret\n{code}", "--nodes=2", "--ntasks-per-node=8")
     ended = login.wait(number)
     assert (ended.state, ended.status) == ("COMPLETED", "0:0"), ended.log

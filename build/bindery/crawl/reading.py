@@ -24,7 +24,7 @@ _CONTAINER_NAMES = "{urn:oasis:names:tc:opendocument:xmlns:container}"
 _NOTES = frozenset(
     (
         *(("sup", "note"), ("a", "back"), ("a", "term")),
-        *(("sup", "origin"), ("div", "origins"), ("details", "origins")),
+        *(("span", "origin"), ("div", "origins"), ("details", "origins")),
     )
 )
 """Elements and classes of notes; the class alone is not enough: an alert is a `note` too."""

@@ -1,17 +1,17 @@
 """Notes on provenance: the origins of the numbers of each quoted table, plot and sentence.
 
-The origin of a number is a record or a published source. A note below a table lists the origins
-of its numbers, counted from 1, and formulas by letter; a mark at a number, column or row leads to
-them. The site folds the note and shows a reader the origins of a single number
-(`site/static/provenance.js`).
+The origin of a number is a record or a published source. The site lists the origins below each
+table, folded, and shows those of a single number when a reader points at it
+(`site/static/provenance.js`). On paper a note of a line or two names the sources; where the rows
+of a table have different ones, each row shows its own in brackets beside its name.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil
+from urllib.parse import urlsplit
 
 from bindery.check.inspect import Inspection
 from bindery.check.quoted_numbers import (
@@ -28,7 +28,7 @@ from bindery.check.quoted_numbers import (
 from bindery.core.model import Chapter, ToChapter, ToFile
 from bindery.core.report import count_noun
 from bindery.evidence.evidence import Evidence
-from bindery.evidence.provenance import Provenance, TableProvenance
+from bindery.evidence.provenance import DERIVED, Provenance, TableProvenance
 from bindery.evidence.published_data import Citation
 from bindery.evidence.quotations import Region, Value
 from bindery.render.appendix import find_appendix, find_record_slug
@@ -40,22 +40,11 @@ Origin = str | Citation
 Place = tuple[int, int]
 """Row and column of a cell. Row 0 is the head."""
 
-_SIZE_OF_MARK = 0.7
 _STALE = '<span class="stale">stale</span>'
 _TITLE = "Where these numbers come from"
 _TITLE_OF_VALUES = "Where the numbers of the text come from"
-_RULES = {
-    "table": ("", "Numbers without a mark: {}."),
-    "columns": (
-        "A mark at a heading holds for the numbers below it.",
-        "A mark at a heading holds for the numbers below it that have none of their own.",
-    ),
-    "rows": (
-        "A mark at the start of a row holds for its numbers.",
-        "A mark at the start of a row holds for its numbers that have none of their own.",
-    ),
-}
-"""How marks are to be read: where all numbers follow the rule, and where some have their own."""
+_SQL = re.compile(r"\b(?:CASE|CAST|OVER|coalesce|printf|replace)\b|\|\|")
+"""What only a query would write; such a formula explains nothing to a reader."""
 
 
 def write_additions(
@@ -79,7 +68,7 @@ def write_additions(
 
 @dataclass(frozen=True, slots=True)
 class NumberOrigins:
-    """Class, formula and origins of one number; formula and origins by their marks."""
+    """Class, formula and origins of one number; its formula by letter, its origins by position."""
 
     number_class: str
     formula: str
@@ -91,7 +80,6 @@ class _Note:
     """The note below one table, or of the values in the text, while it is collected."""
 
     slug: str
-    counts_in_roman: bool = False
     origins: dict[Origin, int] = field(default_factory=dict)
     """Counted from 1."""
     formulas: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -109,7 +97,7 @@ class _Note:
             files.setdefault(figure.path, []).append(figure.line)
         self.classes.add(number.number_class)
         letter = ""
-        if number.formula:
+        if number.formula and not _SQL.search(number.formula):
             # A formula of the data names its own column.
             is_named = number.formula.partition(" = ")[0].isidentifier()
             key = ("" if is_named else heading, number.formula)
@@ -118,9 +106,6 @@ class _Note:
 
     def _count(self, origin: Origin) -> int:
         return self.origins.setdefault(origin, len(self.origins) + 1)
-
-    def write_label(self, number: int) -> str:
-        return write_roman(number) if self.counts_in_roman else str(number)
 
 
 def write_letter(number: int) -> str:
@@ -132,78 +117,14 @@ def write_letter(number: int) -> str:
     return text
 
 
-def write_roman(number: int) -> str:
-    """1 as i, 4 as iv: for notes of the text, which may have footnotes with digits."""
-    text = ""
-    for value, letters in (
-        (1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"),
-        (40, "xl"), (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"),
-    ):  # fmt: skip
-        count, number = divmod(number, value)
-        text += letters * count
-    return text
-
-
-@dataclass(frozen=True, slots=True)
-class Marks:
-    """The places of the marks in a table, and the rule that says which numbers they cover."""
-
-    rule: str
-    origins: Mapping[Place, tuple[int, ...]]
-    default: tuple[int, ...] = ()
-    """The origins of all numbers without a mark, where the rule is that of the table."""
-    has_exceptions: bool = False
-
-
-def place_marks(numbers: Mapping[Place, NumberOrigins]) -> Marks:
-    """Mark the origins of the numbers of a table with as few marks as possible: none, one for each
-    column, or one for each row, and one for each number that differs.
-
-    A number with a formula needs no mark if its origins are marked at other numbers of its row.
-    """
-    plain: dict[int, set[int]] = {}
+def mark_rows(numbers: Mapping[Place, NumberOrigins]) -> Mapping[int, Sequence[int]]:
+    """The origins of each row of a table; none where all rows have the same."""
+    rows: dict[int, set[int]] = {}
     for (row, _), number in numbers.items():
-        if not number.formula:
-            plain.setdefault(row, set()).update(number.origins)
-    needing = {
-        place: number.origins
-        for place, number in numbers.items()
-        if not (number.formula and plain.get(place[0], set()).issuperset(number.origins))
-    }
-    ways: tuple[tuple[str, Callable[[Place], Place]], ...] = (
-        ("table", lambda place: (0, 0)),
-        ("columns", lambda place: (0, place[1])),
-        ("rows", lambda place: (place[0], 0)),
-    )
-    return min((_mark(needing, rule, find) for rule, find in ways), key=lambda m: len(m.origins))
-
-
-def _mark(
-    needing: Mapping[Place, tuple[int, ...]], rule: str, find: Callable[[Place], Place]
-) -> Marks:
-    counts: dict[Place, Counter[tuple[int, ...]]] = {}
-    for place, origins in needing.items():
-        counts.setdefault(find(place), Counter())[origins] += 1
-    common = {place: counter.most_common(1)[0][0] for place, counter in counts.items()}
-    own = {p: origins for p, origins in needing.items() if origins != common[find(p)]}
-    if rule == "table":
-        return Marks(rule, own, common.get((0, 0), ()), bool(own))
-    clashes = common.keys() & own.keys()  # a number in the very cell that marks its row
-    merged = {place: tuple(sorted({*common[place], *own[place]})) for place in clashes}
-    return Marks(rule, {**common, **own, **merged}, (), bool(own))
-
-
-def place_letters(numbers: Mapping[Place, NumberOrigins]) -> Mapping[Place, str]:
-    """The places of the letters of formulas: the heading of a column if its numbers all share
-    one, else the number."""
-    columns: dict[int, set[str]] = {}
-    for (_, column), number in numbers.items():
-        columns.setdefault(column, set()).add(number.formula)
-    return {
-        (0 if len(columns[place[1]]) == 1 else place[0], place[1]): number.formula
-        for place, number in numbers.items()
-        if number.formula
-    }
+        rows.setdefault(row, set()).update(number.origins)
+    if len(set(map(frozenset, rows.values()))) == 1:
+        return {}
+    return {row: sorted(origins) for row, origins in rows.items()}
 
 
 # --- writing them ---
@@ -227,8 +148,8 @@ class _NoteWriter:
     def write(self, quotations: Sequence[Region | Value]) -> Additions:
         tables: dict[str, TableAddition] = {}
         blocks: dict[int, str] = {}
-        inlines: dict[Place, tuple[str, str]] = {}
-        of_text = _Note("origins.text", counts_in_roman=True)
+        inlines: dict[Place, str] = {}
+        of_text = _Note("origins.text")
         for count, quotation in enumerate(quotations, 1):
             if isinstance(quotation, Value):
                 inlines |= self._annotate_value(quotation, of_text)
@@ -241,51 +162,47 @@ class _NoteWriter:
             }
             if not numbers:
                 continue
-            marks: Marks | None = None
             if quotation.kind == "table":
-                marks = place_marks(numbers)
                 provenance = self.evidence.provenance[quotation.name]
-                tables[quotation.table] = self._annotate_table(note, numbers, marks, provenance)
-            blocks[quotation.closing.line] = self._write_note(note, _TITLE, marks)
-        end = self._write_note(of_text, _TITLE_OF_VALUES, None) if of_text.origins else ""
+                tables[quotation.table] = self._annotate_table(note, numbers, provenance)
+            blocks[quotation.closing.line] = self._write_note(note, _TITLE)
+        end = self._write_note(of_text, _TITLE_OF_VALUES) if of_text.origins else ""
         return Additions(tables, blocks, inlines, end)
 
     def _annotate_table(
-        self,
-        note: _Note,
-        numbers: Mapping[Place, NumberOrigins],
-        marks: Marks,
-        provenance: TableProvenance,
+        self, note: _Note, numbers: Mapping[Place, NumberOrigins], provenance: TableProvenance
     ) -> TableAddition:
-        letters = place_letters(numbers)
-        # A single origin needs no mark: the note below the table covers the whole table.
-        origins = marks.origins if len(note.origins) > 1 else {}
+        marked = {} if self.folds else mark_rows(numbers)
         stale = [
             row
             for row, cells in enumerate(provenance.cells, 1)
             if any(name in self.evidence.stale for cell in cells if cell for name in cell.records)
         ]
         cells = {}
-        for place in {*numbers, *letters, *origins, *((row, 0) for row in stale)}:
-            mark, text = self._write_mark(note, letters.get(place, ""), origins.get(place, ()))
-            if place[1] == 0 and place[0] in stale:
-                mark, text = f"{mark} {_STALE}", f"{text} stale"
+        for place in {*numbers, *((row, 0) for row in (*marked, *stale))}:
+            row, column = place
+            behind, text = "", ""
+            if column == 0 and row in marked:
+                behind, text = self._write_mark(note, marked[row])
+            if column == 0 and row in stale:
+                behind, text = f"{behind} {_STALE}", f"{text} stale"
             attributes = self._write_attributes(numbers[place]) if place in numbers else ""
-            cells[place] = CellAddition(attributes, mark, text)
+            cells[place] = CellAddition(attributes, behind, text)
         return TableAddition(self._name_note(note), cells, dict.fromkeys(stale, "stale"))
 
-    def _annotate_value(self, value: Value, note: _Note) -> Mapping[Place, tuple[str, str]]:
+    def _annotate_value(self, value: Value, note: _Note) -> Mapping[Place, str]:
         provenance = find_number(value, self.evidence)
         if provenance is None:
             return {}
         columns = self.evidence.tables[value.view].columns
         heading = next(column.title for column in columns if column.key == value.column)
         number = note.add(provenance, heading)
-        mark, _ = self._write_mark(note, number.formula, number.origins)
+        if not self.folds:
+            return {}
         attributes = self._write_attributes(number) + self._name_note(note)
         return {
-            (value.opening.line, value.opening.col): (f'<span class="number"{attributes}>', ""),
-            (value.closing.line, value.closing.col): ("</span>", mark),
+            (value.opening.line, value.opening.col): f'<span class="number"{attributes}>',
+            (value.closing.line, value.closing.col): "</span>",
         }
 
     def _write_attributes(self, number: NumberOrigins) -> str:
@@ -301,72 +218,83 @@ class _NoteWriter:
     def _id(self, slug: str) -> str:
         return escape_attribute(self.dialect.write_id(self.chapter, slug))
 
-    # --- marks ---
+    def _write_note(self, note: _Note, title: str) -> str:
+        return self._write_details(note, title) if self.folds else self._write_paper(note)
 
-    def _write_mark(self, note: _Note, letter: str, origins: Iterable[int]) -> tuple[str, str]:
-        """The mark as XHTML, and a text as wide as it is."""
-        shown = [(letter, f"formula.{letter}")] if letter else []
-        for first, last in compress_numbers(origins):
-            label = note.write_label(first)
-            if last > first + 1:
-                shown.append((f"{label}–{note.write_label(last)}", str(first)))
-                continue
-            shown += ((note.write_label(n), str(n)) for n in range(first, last + 1))
-        if not shown:
-            return "", ""
-        links = ",".join(
-            f'<a role="doc-noteref" href="#{self._id(f"{note.slug}.{end}")}">{label}</a>'
-            for label, end in shown
-        )
-        text = ",".join(label for label, _ in shown)
-        return f'<sup class="origin">{links}</sup>', text[: ceil(_SIZE_OF_MARK * len(text))]
+    # --- on paper ---
 
-    # --- the note below ---
+    def _write_mark(self, note: _Note, numbers: Sequence[int]) -> tuple[str, str]:
+        """The sources of a row in brackets as XHTML, and its text."""
+        labels = self._label(note)
+        links = (f'<a href="#{self._id(f"{note.slug}.{n}")}">{labels[n]}</a>' for n in numbers)
+        text = f" [{', '.join(labels[n] for n in numbers)}]"
+        return f' <span class="origin">[{", ".join(links)}]</span>', text
 
-    def _write_note(self, note: _Note, title: str, marks: Marks | None) -> str:
-        rule = self._write_rule(note, marks)
-        if self.folds:
-            return self._write_details(note, title, rule)
-        return self._write_paragraphs(note, title, rule)
-
-    def _write_rule(self, note: _Note, marks: Marks | None) -> str:
-        if marks is None or len(note.origins) == 1:
-            return ""
-        default = ", ".join(map(note.write_label, marks.default))
-        if marks.rule == "table" and not marks.has_exceptions:
-            return f"All numbers: {default}." if len(marks.default) < len(note.origins) else ""
-        return _RULES[marks.rule][marks.has_exceptions].format(default)
-
-    def _write_paragraphs(self, note: _Note, title: str, rule: str) -> str:
-        """Small print: the formulas, then a paragraph for all origins that share a description."""
-        lines = [rule] if rule else []
-        formulas = [
-            f'<span id="{self._id(f"{note.slug}.formula.{letter}")}"><b>{letter}</b> '
-            f"{_write_formula(*formula)}</span>"
-            for formula, letter in note.formulas.items()
+    def _label(self, note: _Note) -> Mapping[int, str]:
+        """How the origins of a note are called on paper: R1 is a record, 1 a published source."""
+        published = [
+            number for origin, number in note.origins.items() if origin not in self.quoted.records
         ]
-        if formulas:
-            lines.append(f"{'; '.join(formulas)}.")
-        is_numbered = note.counts_in_roman or len(note.origins) > 1
-        groups: dict[str, list[str]] = {}
-        for origin, number in note.origins.items():
-            label = f"<b>{note.write_label(number)}</b> " if is_numbered else ""
-            opening = f'<span id="{self._id(f"{note.slug}.{number}")}">{label}'
-            if isinstance(origin, str):
-                said, name = self._describe_record(origin), self._link_record(origin)
-            else:
-                said, name = self._describe_citation(origin), _write_source(origin.source)
-            groups.setdefault(said, []).append(f"{opening}{name}</span>")
-        lines += (f"{said}: {', '.join(names)}." for said, names in groups.items())
-        lines[0] = f"<b>{title}.</b> {lines[0]}"
-        paragraphs = "".join(f"<p>{line}</p>\n" for line in lines)
-        return f'<div class="origins">\n{paragraphs}</div>\n'
+        return {
+            number: self.quoted.records[origin]
+            if isinstance(origin, str)
+            else str(published.index(number) + 1)
+            for origin, number in note.origins.items()
+        }
 
-    def _write_details(self, note: _Note, title: str, rule: str) -> str:
+    def _write_paper(self, note: _Note) -> str:
+        """A line or two: the runs, then the published sources by class and host."""
+        labels = self._label(note)
+        runs: dict[str, list[str]] = {}
+        cited: dict[tuple[int, bool], list[tuple[Citation, str]]] = {}
+        for origin, number in note.origins.items():
+            if isinstance(origin, str):
+                link = self._link_record(origin, self._id(f"{note.slug}.{number}"))
+                runs.setdefault(self._describe_run(origin), []).append(link)
+            else:
+                key = (list(CLASSES).index(origin.number_class), origin.unconfirmed)
+                cited.setdefault(key, []).append((origin, labels[number]))
+        parts = [f"{said}: {', '.join(links)}" for said, links in runs.items()]
+        parts += (self._cite(note, entries) for _, entries in sorted(cited.items()))
+        if DERIVED in note.classes:
+            parts.append("the rest is derived from these")
+        return f'<div class="origins">\n<p><b>Sources:</b> {"; ".join(parts)}.</p>\n</div>\n'
+
+    def _describe_run(self, name: str) -> str:
+        record = self.evidence.records[name]
+        where = escape_text(record.machine.hardware)
+        said = f"measured with {escape_text(record.tool)} on {where}, {record.started.date()}"
+        if not record.complete:
+            said += ", partial"
+        if record.ended == "failed":
+            said += ", <b>failed</b>"
+        return f"{said}, {_STALE}" if name in self.evidence.stale else said
+
+    def _cite(self, note: _Note, entries: Sequence[tuple[Citation, str]]) -> str:
+        """The published sources of one class: each host once, with a number that links to each of
+        its pages."""
+        months = sorted(citation.date[:7] for citation, _ in entries)
+        dated = months[0] if months[0] == months[-1] else f"{months[0]} to {months[-1]}"
+        hosts: dict[str, list[str]] = {}
+        for citation, label in entries:
+            identifier = self._id(f"{note.slug}.{note.origins[citation]}")
+            host, href = citation.source, ""
+            if is_address(citation.source):
+                host = (urlsplit(citation.source).hostname or "").removeprefix("www.")
+                href = f' class="web" href="{escape_attribute(citation.source)}"'
+            tag = "a" if href else "span"
+            link = f'<{tag} id="{identifier}"{href}>[{label}]</{tag}>'
+            hosts.setdefault(escape_text(host), []).append(link)
+        listed = ", ".join(f"{host} {' '.join(links)}" for host, links in hosts.items())
+        citation, _ = entries[0]
+        unconfirmed = ", <b>unconfirmed</b>" if citation.unconfirmed else ""
+        return f"{citation.number_class}{unconfirmed} ({dated}): {listed}"
+
+    # --- on the site ---
+
+    def _write_details(self, note: _Note, title: str) -> str:
         identifier = self._id(note.slug)
         pieces = [f'<details class="origins" id="{identifier}">\n<summary>{title}</summary>\n']
-        if rule:
-            pieces.append(f'<p class="rule">{rule}</p>\n')
         if note.formulas:
             items = "".join(
                 f'<li id="{self._id(f"{note.slug}.formula.{letter}")}">'
@@ -379,8 +307,7 @@ class _NoteWriter:
             f"{self._describe_origin(origin, note)}</li>\n"
             for origin, number in note.origins.items()
         )
-        kind = ' type="i"' if note.counts_in_roman else ""
-        pieces.append(f"<ol{kind}>\n{items}</ol>\n")
+        pieces.append(f"<ol>\n{items}</ol>\n")
         words = "".join(
             f'<dt>{name}</dt><dd data-class="{name}">{meaning}</dd>\n'
             for name, meaning in CLASSES.items()
@@ -396,7 +323,9 @@ class _NoteWriter:
         if isinstance(origin, str):
             command = escape_text(self.evidence.records[origin].shell_line)
             link = self._link_record(origin)
-            return f"{self._describe_record(origin)}, {link}. Command: <code>{command}</code>"
+            return (
+                f"{self._describe_record(origin)}, record {link}. Command: <code>{command}</code>"
+            )
         files = "; ".join(self._link_data(*entry) for entry in note.lines[origin].items())
         return f"{_write_source(origin.source)}: {self._describe_citation(origin)}. In {files}."
 
@@ -421,15 +350,15 @@ class _NoteWriter:
             said.append(f"{_STALE} ({escape_text(self.evidence.stale[name].reason)})")
         return ", ".join(said)
 
-    def _link_record(self, name: str) -> str:
+    def _link_record(self, name: str, identifier: str = "") -> str:
+        """A link to the record in the appendix."""
         number = self.quoted.records[name]
+        named = f' id="{identifier}"' if identifier else ""
         if self.appendix is None:
-            return f"record {number}"
-        target = ToChapter(
-            self.appendix.path, find_record_slug(number, self.evidence.records[name])
-        )
+            return f"<span{named}>{number}</span>"
+        target = ToChapter(self.appendix.path, find_record_slug(number))
         href = self.dialect.write_href(target, self.chapter) or ""
-        return f'record <a class="book" href="{escape_attribute(href)}">{number}</a>'
+        return f'<a class="book"{named} href="{escape_attribute(href)}">{number}</a>'
 
     def _describe_citation(self, citation: Citation) -> str:
         said = [f"<b>{escape_text(citation.number_class)}</b>"]

@@ -230,7 +230,7 @@ def test_the_report_names_the_counts(run_bindery: Runner, tmp_path: Path) -> Non
     report = json.loads((tmp_path / "report.json").read_text())
     site = report["outputs"]["site"]
     assert site["complete"] is True
-    assert site["totals"]["tables"] == {"source": 2, "output": 2}
+    assert site["totals"]["tables"] == {"source": 3, "output": 3}
     assert site["chapters"][0]["path"] == "book/README.md"
 
 

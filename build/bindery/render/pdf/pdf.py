@@ -44,7 +44,6 @@ from bindery.render.pdf.typesetting import (
     keep_log,
     write_file,
 )
-from bindery.render.provenance_notes import write_roman
 from bindery.render.text.markup import escape_attribute
 from bindery.render.text.paper import PAPERS
 
@@ -229,12 +228,29 @@ def _join_parts(
             _JoinedPart(
                 f"part.{position}",
                 part.title,
-                write_roman(count).upper() if is_numbered else "",
+                _write_roman(count) if is_numbered else "",
                 bool(part.title) and len(chapters) > 1,
                 tuple(chapters),
             )
         )
     return parts
+
+
+def _write_roman(number: int) -> str:
+    """1 as I, 4 as IV: the number of a part."""
+    text = ""
+    for value, letters in (
+        (50, "L"),
+        (40, "XL"),
+        (10, "X"),
+        (9, "IX"),
+        (5, "V"),
+        (4, "IV"),
+        (1, "I"),
+    ):
+        count, number = divmod(number, value)
+        text += letters * count
+    return text
 
 
 def _write_label(number: str, part: Part) -> str:

@@ -100,9 +100,8 @@ class Additions:
     """By the id of the table."""
     blocks: Mapping[int, str] = field(default_factory=dict)
     """Behind the block of raw HTML to which a line belongs."""
-    inlines: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
-    """In place of the comment at a line and column. The second text is left out inside links, and
-    inside headings, whose text is repeated in outlines."""
+    inlines: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    """In place of the comment at a line and column."""
     end: str = ""
 
 
@@ -199,7 +198,6 @@ class _Writer:
         self.headings: list[str] = []
         self.table_names: Counter[str] = Counter()
         """What the boxes of tables are called so far: no two of a page are called the same."""
-        self.is_in_heading = False
         self.table_addition = _NO_TABLE_ADDITION
         self.row = 0
         self.column = 0
@@ -296,7 +294,6 @@ class _Writer:
         kinds = {child.type for child in tokens[index + 1].children or ()}
         named = self._write_title(slug) if kinds & {"image", "footnote_ref"} else ""
         self.out.append(f'<h{rank} id="{self._id(slug)}"{named}>')
-        self.is_in_heading = True
         self._push_barrier()
 
     def _write_title(self, slug: str) -> str:
@@ -306,7 +303,6 @@ class _Writer:
 
     def _close_heading(self, _token: Token, tokens: Sequence[Token], index: int) -> None:
         self._close_raw_to_barrier()
-        self.is_in_heading = False
         rank = tokens[index - 2].meta["rank"]
         self.out.append(f"</h{rank}>\n")
 
@@ -588,8 +584,7 @@ class _Writer:
         self._write_html(token)
         span = token.meta.get("span")
         if self.additions.inlines and span is not None:
-            markup, mark = self.additions.inlines.get((span.line, span.col), ("", ""))
-            self.out.append(markup if self.links or self.is_in_heading else markup + mark)
+            self.out.append(self.additions.inlines.get((span.line, span.col), ""))
 
     def _write_html(self, token: Token) -> None:
         pieces = token.meta.get("pieces", ())

@@ -155,8 +155,4 @@
     if (number && !event.target.closest("a")) tip.show(number);
     else if (!tip.box.contains(event.target)) tip.hide();
   });
-
-  addEventListener("beforeprint", () => {
-    for (const note of document.querySelectorAll("details.origins")) note.open = true;
-  });
 })();

@@ -13,7 +13,7 @@
   /* The text of a cell as its author wrote it, without marks of where a number comes from. */
   function readCell(cell) {
     const copy = cell.cloneNode(true);
-    for (const added of copy.querySelectorAll(".origin, .note, script")) added.remove();
+    for (const added of copy.querySelectorAll(".note, script")) added.remove();
     return copy.textContent.replace(/\s+/g, " ").trim();
   }
 
