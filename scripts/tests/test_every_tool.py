@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import itertools
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -185,33 +183,6 @@ def test_a_signal_keeps_what_was_measured(
     assert read_json(path)["complete"] is False
     assert list(tmp_path.iterdir()) == [path]
 
-
-@pytest.fixture(scope="session")
-def newer_pythons() -> list[str]:
-    """The newer Pythons on this machine that the tools have to start on."""
-    homes = [Path.home() / ".pyenv/versions", Path.home() / ".local/share/uv/python"]
-    found = []
-    for name in ("python3.12", "python3.13", "python3.14"):
-        paths = [shutil.which(name), *(str(p) for h in homes for p in h.glob(f"*/bin/{name}"))]
-        works = (path for path in paths if path and not subprocess.run([path, "-c", ""]).returncode)
-        found.extend(itertools.islice(works, 1))
-    return found
-
-
-@pytest.mark.nightly
-def test_newer_pythons_start_it(
-    newer_pythons: list[str], lone_file: tuple[Path, dict[str, str]]
-) -> None:
-    """--help answers under each newer Python, without a warning."""
-    if not newer_pythons:
-        pytest.skip("no Python from 3.12 to 3.14: uv python install 3.14")
-    path, environ = lone_file
-    for python in newer_pythons:
-        command = [python, "-W", "error", str(path), "--help"]
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=os.environ | environ, check=False
-        )
-        assert done.returncode == 0, (python, done.stderr)
 
 
 def test_changed_measuring_code_is_confirmed(tools: list[Path]) -> None:
