@@ -184,7 +184,6 @@ def test_a_signal_keeps_what_was_measured(
     assert list(tmp_path.iterdir()) == [path]
 
 
-
 def test_changed_measuring_code_is_confirmed(tools: list[Path]) -> None:
     """methods.txt pins METHOD and the code of each tool that measures. Who changes the code either
     raises METHOD, or confirms that numbers stay comparable by writing the new line."""

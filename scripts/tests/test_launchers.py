@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import mmap
-import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from bindery.tools.bundle import bundle_tool
 from needs import need
 from slurm_cluster import Cluster
+from slurm_user import Ended, Login, log_in
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 ORCHESTRATION = SCRIPTS / "orchestration"
@@ -202,67 +201,24 @@ time.sleep(60)
 """
 
 
-@dataclass(frozen=True)
-class Ended:
-    """A job that has ended: its number, its state and exit status, and its log."""
-
-    number: str
-    state: str
-    status: str
-    log: str
-
-
-@dataclass
-class Login:
-    """A user of the cluster, in a folder with programs."""
-
-    cluster: Cluster
-    folder: Path
-
-    def submit(self, script: Path, *arguments: str, options: Sequence[str] = ()) -> str:
-        # One core for each rank, where the files ask for the whole of a large node.
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        sized = ["--output=%j.log", "--gpus-per-node=1", "--cpus-per-task=1"]
-        if script.stem in ("srun", "lightning") or script.suffix == ".sbatch":
-            sized.append("--ntasks-per-node=1")
-        done = self.cluster.run(
-            ["sbatch", "--parsable", *sized, *options, script, *arguments],
-            folder=self.folder,
-            env={
-                "PATH": f"{path}:/usr/sbin",
-                "TMPDIR": str(self.folder / "tmp"),
-                "ACCELERATE_USE_CPU": "true",
-            },
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
-
-    def wait(self, number: str, seconds: float = 180) -> Ended:
-        """Wait for the end of a job."""
-        facts: dict[str, str] = {}
-
-        def has_ended() -> bool:
-            text = self.cluster.ask("scontrol", "show", "job", number)
-            facts.update(part.split("=", 1) for part in text.split() if "=" in part)
-            return facts["JobState"] not in ("PENDING", "RUNNING", "COMPLETING")
-
-        self.cluster.wait_for(has_ended, f"job {number} does not end", seconds)
-        log = (self.folder / f"{number}.log").read_text()
-        return Ended(number, facts["JobState"], facts["ExitCode"], log)
-
-    def run(self, script: Path, *arguments: str, options: Sequence[str] = ()) -> Ended:
-        return self.wait(self.submit(script, *arguments, options=options))
-
-
 @pytest.fixture
 def login(cluster: Cluster, tmp_path: Path) -> Iterator[Login]:
     (tmp_path / "train.py").write_text(TRAIN)
     (tmp_path / "die.py").write_text(DIE)
-    (tmp_path / "tmp").mkdir()
-    yield Login(cluster, tmp_path)
-    for job in cluster.queue():
-        cluster.ask("scancel", job.number)
-    cluster.wait_for(lambda: not cluster.queue(), "a job stays in the queue")
+    with log_in(cluster, tmp_path) as user:
+        yield user
+
+
+def submit(login: Login, script: Path, *arguments: str, options: Sequence[str] = ()) -> str:
+    """Submit with one core for each rank, where the files ask for the whole of a large node."""
+    sized = ["--gpus-per-node=1", "--cpus-per-task=1"]
+    if script.stem in ("srun", "lightning") or script.suffix == ".sbatch":
+        sized.append("--ntasks-per-node=1")
+    return login.submit(*sized, *options, script, *arguments)
+
+
+def run(login: Login, script: Path, *arguments: str) -> Ended:
+    return login.wait(submit(login, script, *arguments))
 
 
 def list_left_over(folder: Path) -> list[str]:
@@ -283,7 +239,7 @@ def test_ranks_of_two_nodes_add_up(login: Login, launcher: str) -> None:
     """A real job over two nodes: each rank has the sum of both, its own host before its lines, and
     its arguments as they were given."""
     arguments = ("train.py", launcher, "two words", "$HOME 'quoted' \"twice\"")
-    ended = login.run(LAUNCHERS / f"{launcher}.slurm", *arguments)
+    ended = run(login, LAUNCHERS / f"{launcher}.slurm", *arguments)
     assert (ended.state, ended.status) == ("COMPLETED", "0:0"), ended.log
     for rank in (0, 1):
         line = f"[node{rank + 1} rank {rank}] rank {rank} of 2: [3.0, 6.0, 9.0] {[*arguments[2:]]}"
@@ -296,7 +252,7 @@ def test_ranks_of_two_nodes_add_up(login: Login, launcher: str) -> None:
 @pytest.mark.needs("python:lightning")
 def test_lightning_ships_a_small_training(login: Login) -> None:
     """Without a program, all ranks fit the same line to different points."""
-    ended = login.run(LAUNCHERS / "lightning.slurm")
+    ended = run(login, LAUNCHERS / "lightning.slurm")
     assert (ended.state, ended.status) == ("COMPLETED", "0:0"), ended.log
     for rank in (0, 1):
         line = f"[node{rank + 1} rank {rank}] rank {rank} of 2: y = 3.00 x + 1.00"
@@ -309,7 +265,7 @@ def test_lightning_ships_a_small_training(login: Login) -> None:
 def test_a_rank_that_dies_ends_the_job(login: Login, launcher: str) -> None:
     """Within seconds, on all nodes; its status is the status of the job, and its last words are in
     the log."""
-    ended = login.run(LAUNCHERS / f"{launcher}.slurm", "die.py", "3")
+    ended = run(login, LAUNCHERS / f"{launcher}.slurm", "die.py", "3")
     assert (ended.state, ended.status) == ("FAILED", "3:0"), ended.log
     assert "[node2 rank 1] last words\n" in ended.log
     assert "[node1 rank 0] begins\n" in ended.log
@@ -340,9 +296,9 @@ MISMATCHES = (
 @pytest.mark.nightly
 def test_nodes_and_tasks_that_do_not_fit_are_refused(login: Login) -> None:
     """One line, before anything is started; so is a program that is not there."""
-    absent = login.submit(LAUNCHERS / "torchrun.slurm", "none.py")
+    absent = submit(login, LAUNCHERS / "torchrun.slurm", "none.py")
     numbers = [
-        login.submit(ORCHESTRATION / name, "die.py", "3", options=options.split())
+        submit(login, ORCHESTRATION / name, "die.py", "3", options=options.split())
         for name, options, _ in MISMATCHES
     ]
     for number, (name, _, message) in zip(numbers, MISMATCHES, strict=True):
@@ -376,9 +332,8 @@ def test_the_early_warning_reaches_who_listens(login: Login) -> None:
     """SIGUSR1, as --signal=USR1@120 sends it: a rank with a handler hears it, and nobody dies of
     it."""
     (login.folder / "warned.py").write_text(WARNED)
-    number = login.submit(LAUNCHERS / "srun.slurm", "warned.py")
-    log = login.folder / f"{number}.log"
-    login.cluster.wait_for(lambda: log.exists() and log.read_text().count("ready") == 2, "no ranks")
+    number = submit(login, LAUNCHERS / "srun.slurm", "warned.py")
+    login.wait_for(number, "ready", 2)
     login.cluster.ask("scancel", "--signal=USR1", number)
     ended = login.wait(number)
     assert (ended.state, ended.status) == ("COMPLETED", "0:0"), ended.log
@@ -394,7 +349,7 @@ def test_accelerate_that_starts_too_few_is_found_out(login: Login) -> None:
     assert text.count("STRATEGY=(--multi_gpu ") == 1
     script = login.folder / "accelerate.slurm"
     script.write_text(text.replace("STRATEGY=(--multi_gpu ", "STRATEGY=(--cpu "))
-    ended = login.run(script, "die.py", "0")
+    ended = run(login, script, "die.py", "0")
     assert (ended.state, ended.status) == ("FAILED", "2:0"), ended.log
     assert "accelerate] accelerate started 1 of 2 ranks: see STRATEGY\n" in ended.log
     assert "begins" not in ended.log
@@ -403,8 +358,12 @@ def test_accelerate_that_starts_too_few_is_found_out(login: Login) -> None:
 @pytest.mark.nightly
 def test_example_tells_what_was_given(login: Login) -> None:
     """The numbers of the allocation, and the command's output from each node."""
-    ended = login.run(
-        LAUNCHERS / "example.slurm", "bash", "-c", "echo 'a  b'; sleep 0.5; exit $SLURM_PROCID"
+    ended = run(
+        login,
+        LAUNCHERS / "example.slurm",
+        "bash",
+        "-c",
+        "echo 'a  b'; sleep 0.5; exit $SLURM_PROCID",
     )
     assert (ended.state, ended.status) == ("FAILED", "1:0")
     lines = ended.log.splitlines()
@@ -448,7 +407,7 @@ def test_apptainer_file_runs_the_bench_but_for_the_container(login: Login) -> No
     root = SCRIPTS.parent
     tool = bundle_tool("scripts/network/all_reduce_bench.py", lambda p: (root / p).read_text())
     (login.folder / "all_reduce_bench.py").write_text(tool)
-    ended = login.run(script)
+    ended = run(login, script)
     assert (ended.state, ended.status) == ("COMPLETED", "0:0"), ended.log
     assert "[node1 rank 0] | " in ended.log
     assert (login.folder / f"all_reduce-{ended.number}.json").exists()
@@ -458,7 +417,7 @@ def test_apptainer_file_runs_the_bench_but_for_the_container(login: Login) -> No
 def test_pyxis_file_runs_ranks_but_for_the_container(login: Login) -> None:
     """Over two nodes; a rank that dies ends the job with its status."""
     script = drop_container("all_reduce_bench_pyxis.sbatch", login.folder)
-    ended = login.run(script, "die.py", "3")
+    ended = run(login, script, "die.py", "3")
     assert (ended.state, ended.status) == ("FAILED", "3:0"), ended.log
     assert "[node2 rank 1] last words\n" in ended.log
 

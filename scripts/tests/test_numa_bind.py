@@ -75,12 +75,6 @@ def test_maps_that_do_not_fit(
         plan(module, lumi, ranks, *arguments)
 
 
-def test_gpus_of_unknown_place_run_unbound(module: ModuleType, lumi: Path) -> None:
-    """Firmware that does not report the node: a note that names the option."""
-    made, notes = plan(module, lumi, 2)
-    assert {each.verdict for each in made} == {"unknown"}
-    assert "run unbound; --node-map" in notes[0]
-
 
 def run(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     """The tool as a launcher starts it."""

@@ -55,8 +55,8 @@ def test_what_counts_as_left(
     module: ModuleType, processes: list[dict[str, Any]], left: list[int]
 ) -> None:
     """Processes of users and jobs; not services, logins, this tool, and what has ended."""
-    look = module.read_probe(make_answer(*processes), module.Reach(()))
-    assert [process["pid"] for process in look.processes] == left
+    found = module.choose_left(make_answer(*processes))
+    assert [process["pid"] for process in found] == left
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,7 @@ def test_what_counts_as_left(
 )
 def test_verdicts(module: ModuleType, processes: list[dict[str, Any]], verdict: str) -> None:
     """A process in the kernel, or leftovers."""
-    look = module.read_probe(make_answer(*processes), module.Reach(()))
-    assert module.judge(look)[0] == verdict
+    assert module.judge(module.choose_left(make_answer(*processes)))[0] == verdict
 
 
 def test_nodes_that_cannot_be_looked_at(module: ModuleType) -> None:
@@ -105,13 +104,13 @@ def test_a_process_is_ended_only_if_it_is_the_one_that_was_seen(module: ModuleTy
     try:
         assert child.stdout is not None
         assert child.stdout.readline() == "named\n"
-        look = module.look_at("here", reach)
-        assert [process["pid"] for process in look.processes] == [child.pid]
-        other = [{**look.processes[0], "started": look.processes[0]["started"] + 1}]
+        left = module.look_at("here", reach)
+        assert [process["pid"] for process in left] == [child.pid]
+        other = [{**left[0], "started": left[0]["started"] + 1}]
         stop = module.Stop(budget=0.0)
-        assert module.kill_left("here", module.Look(other), reach, stop)[1] == 0
+        assert module.kill_left("here", other, reach, stop)[1] == 0
         assert child.poll() is None
-        assert module.kill_left("here", look, reach, stop)[1] == 1
+        assert module.kill_left("here", left, reach, stop)[1] == 1
         assert child.wait(timeout=10) == -signal.SIGTERM
     finally:
         child.kill()
