@@ -34,7 +34,6 @@ class Login:
             "USER": "root",
             "TMPDIR": str(folder / "tmp"),
             "OMP_NUM_THREADS": "1",
-            "PYTHONUNBUFFERED": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
             "ACCELERATE_USE_CPU": "true",
         }

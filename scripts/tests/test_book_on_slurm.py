@@ -82,6 +82,7 @@ class Reader(Login):
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         super().__init__(cluster, folder)
+        self.environment["PYTHONUNBUFFERED"] = "1"
         for name in ("scripts", "chapters.yaml"):
             (folder / name).symlink_to(SCRIPTS.parent / name)
         (folder / "bin").mkdir()
@@ -119,7 +120,7 @@ import os, time
 print("ready", flush=True)
 for _ in range(600):
     time.sleep(0.1)
-    if os.path.exists("save-and-stop") or any(os.scandir("switches")):
+    if os.path.exists(f"switches/leave-{os.environ['SLURM_JOB_ID']}"):
         print("saved", flush=True)
         break
 """
@@ -250,21 +251,30 @@ def test_arrays_wait_for_each_other(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 def test_batch_shell_tells_the_ranks(login: Reader) -> None:
-    """Both scripts survive the signal, and end with the status of their step."""
-    (login.folder / "switches").mkdir()
-    for chapter, begin in (
-        ("orchestration/slurm", "trap 'touch save-and-stop' USR1"),
-        ("training/fault-tolerance", "trap 'touch"),
-    ):
-        login.write("train.py", WAITS)
-        login.write("launch.sh", "exec python train.py\n")
-        number = login.batch(take(chapter, begin), "--nodes=2", "--ntasks-per-node=1")
-        login.wait_for(number, "ready", 2)
+    """The script survives two signals, and ends with the status of its step; the file that it made
+    stops neither another job nor the same one after a requeue."""
+    code = take("orchestration/slurm", "leave=switches/")
+    login.write("train.py", WAITS.replace("break", "raise SystemExit(3)"))
+    number = login.batch(code, "--nodes=2", "--ntasks-per-node=1")
+    login.wait_for(number, "ready", 2)
+    for _ in range(2):
         login.cluster.ask("scancel", "--batch", "--signal=USR1", number)
-        ended = login.wait(number)
-        assert (ended.state, ended.status) == ("COMPLETED", "0:0"), ended.log
-        assert ended.log.count("saved") == 2
-        (login.folder / "save-and-stop").unlink(missing_ok=True)
+    ended = login.wait(number)
+    assert (ended.state, ended.status) == ("FAILED", "3:0"), ended.log
+    assert ended.log.count("saved") >= 1
+    number = login.batch(code, "--nodes=2", "--ntasks-per-node=1", "--requeue")
+    login.wait_for(number, "ready", 2)
+    (login.folder / f"switches/leave-{number}").touch()
+    login.cluster.ask("scontrol", "requeuehold", number)
+    login.cluster.wait_for(
+        lambda: any(job.state == "PENDING" for job in login.cluster.queue()), "not requeued"
+    )
+    login.write("train.py", WAITS.replace("600", "10"))
+    login.cluster.ask("scontrol", "release", number)
+    login.wait_for(number, "ready", 2)
+    ended = login.wait(number)
+    assert (ended.state, ended.status) == ("COMPLETED", "0:0"), ended.log
+    assert "saved" not in ended.log.rsplit("ready", 1)[1]
 
 
 def test_steps_of_an_allocation(login: Reader) -> None:
@@ -351,11 +361,9 @@ def test_ranks_are_bound(login: Reader) -> None:
     assert len(re.findall(r"hello node[12] [0-3]", out)) == 8
 
 
-def test_warnings_and_mail_are_accepted(login: Reader) -> None:
-    login.run("cp scripts/orchestration/launchers/torchrun.slurm .")
+def test_mail_is_accepted(login: Reader) -> None:
     login.write("train.slurm", "#!/bin/bash\nsleep 60\n")
-    for begin in ("sbatch --signal=USR1@600", "sbatch --mail-type="):
-        assert "Submitted batch job" in login.run(take("orchestration/slurm", begin))
+    assert "Submitted batch job" in login.run(take("orchestration/slurm", "sbatch --mail-type="))
 
 
 def test_nodes_are_drained_and_resumed(login: Reader) -> None:
@@ -391,10 +399,10 @@ def test_warning_saves_through_torchrun(login: Reader) -> None:
     itself with status 0."""
     agree = take("training/fault-tolerance", "SWITCHES = ", language="python")
     login.write("train.py", TRAIN.format(agree=agree))
-    code = take("training/fault-tolerance", "srun --kill-on-bad-exit=1")
+    code = take("training/fault-tolerance", "leave=switches/")
     number = login.batch(code)
     login.wait_for(number, "ready", 2)
-    login.cluster.ask("scancel", "--signal=USR1", number)
+    login.cluster.ask("scancel", "--batch", "--signal=USR1", number)
     ended = login.wait(number)
     assert (ended.state, ended.status) == ("COMPLETED", "0:0"), ended.log
     saved = re.findall(r"rank (\d) saved at step (\d+)", ended.log)

@@ -554,14 +554,20 @@ def test_reduce_scatter_and_all_gather_are_an_all_reduce(page: Page) -> None:
 # --- orchestration and testing ---
 
 
-@snippet("orchestration/slurm", "stop = torch.zeros(1)")
-def test_warning_saves_and_stops(page: Page, one_rank: None) -> None:
+@snippet("orchestration/slurm", 'leave = Path("switches"')
+def test_warning_saves_and_stops(
+    page: Page, one_rank: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "87")
+    switches = page.folder / "switches"
+    switches.mkdir()
+    (switches / "leave-86").touch()
     done: list[str] = []
 
     def train_step(batch: int) -> None:
         done.append(f"step {batch}")
         if batch == 2:
-            os.kill(os.getpid(), signal.SIGUSR1)
+            (switches / "leave-87").touch()
 
     page.run(
         device="cpu",
@@ -800,6 +806,16 @@ def test_ranks_say_hello(page: Page) -> None:
     assert out.count("sum 1") == 2
 
 
+class Groups:
+    """A data set of two items: is this process, a worker, the first of its process group?"""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> int:
+        return int(os.getpgrp() == os.getpid())
+
+
 @snippet("training/fault-tolerance", "SWITCHES = ")
 def test_ranks_agree_to_save_and_to_stop(
     page: Page, one_rank: None, monkeypatch: pytest.MonkeyPatch
@@ -819,6 +835,9 @@ def test_ranks_agree_to_save_and_to_stop(
     page.names["DEADLINE"] = math.inf
     os.kill(os.getpid(), signal.SIGUSR1)
     assert agree("cpu") == 2
+    workers = {"num_workers": 1, "worker_init_fn": page.names["own_group"]}
+    loader = torch.utils.data.DataLoader(Groups(), multiprocessing_context="fork", **workers)
+    assert [int(item) for item in loader] == [1, 1]
 
 
 @snippet("training/fault-tolerance", "def memory_left():")

@@ -113,7 +113,6 @@ def test_a_file_without_results_is_a_problem(
     assert f"problem: {message}\n" in done.stderr
 
 
-
 @pytest.mark.nightly
 @pytest.mark.needs("fio")
 def test_numbers_are_those_of_fio(

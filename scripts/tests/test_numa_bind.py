@@ -75,7 +75,6 @@ def test_maps_that_do_not_fit(
         plan(module, lumi, ranks, *arguments)
 
 
-
 def run(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     """The tool as a launcher starts it."""
     kept = {n: v for n, v in os.environ.items() if n not in ("OMP_NUM_THREADS", "LOCAL_RANK")}
