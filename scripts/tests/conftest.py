@@ -140,24 +140,18 @@ def call_tool(
     load_tool: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Completed]:
     """Run a tool within this process, which saves the start of another one and its import of
-    torch; else as run_tool does. With `without_torch` torch cannot be imported."""
+    torch; else as run_tool does."""
 
     def call(
         tool: str,
         *arguments: str,
         environ: dict[str, str] | None = None,
-        cwd: Path | None = None,
-        without_torch: bool = False,
     ) -> Completed:
         module = load_tool(tool)
         out, err = io.TextIOWrapper(io.BytesIO()), io.TextIOWrapper(io.BytesIO())
         with monkeypatch.context() as patch, set_aside():
-            if without_torch:
-                patch.setitem(sys.modules, "torch", None)
             for name, value in (environ or {}).items():
                 patch.setenv(name, value)
-            if cwd is not None:
-                patch.chdir(cwd)
             patch.setattr(sys, "argv", [str(SCRIPTS / tool), *arguments])
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 try:
@@ -184,17 +178,6 @@ def can_mount(tmp_path_factory: pytest.TempPathFactory) -> None:
     if subprocess.run(mount, capture_output=True, timeout=30, check=False).returncode:
         pytest.skip("mounts are not allowed: run the tests as root, outside of a container")
     subprocess.run(["umount", str(point)], timeout=30, check=True)
-
-
-@pytest.fixture(scope="session")
-def can_unshare() -> None:
-    """Skips where this machine has no hosts and networks of one's own to give."""
-    from needs import need
-
-    need("root", "unshare", "nsenter", "setpriv")
-    unshare = ["unshare", "--net", "--uts", "--mount", "true"]
-    if subprocess.run(unshare, capture_output=True, timeout=30, check=False).returncode:
-        pytest.skip("namespaces are not allowed: run the tests as root, outside of a container")
 
 
 def refuse_constant(name: str) -> None:
