@@ -167,17 +167,24 @@ def call_tool(
     return call
 
 
-@pytest.fixture(scope="session")
-def can_mount(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Skips where this machine lets nobody mount."""
+@pytest.fixture
+def mount_tmpfs(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Mounts a file system in memory; skips where this machine lets nobody mount."""
     from needs import need  # a plugin, which pytest imports itself
 
     need("root")
-    point = tmp_path_factory.mktemp("mount")
-    mount = ["mount", "-t", "tmpfs", "none", str(point)]
-    if subprocess.run(mount, capture_output=True, timeout=30, check=False).returncode:
-        pytest.skip("mounts are not allowed: run the tests as root, outside of a container")
-    subprocess.run(["umount", str(point)], timeout=30, check=True)
+    point = tmp_path / "disk"
+    point.mkdir()
+
+    def mount(options: str) -> Path:
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(point)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"no tmpfs can be mounted here: {done.stderr.strip()}")
+        return point
+
+    yield mount
+    subprocess.run(["umount", "--lazy", str(point)], capture_output=True, check=False)
 
 
 def refuse_constant(name: str) -> None:

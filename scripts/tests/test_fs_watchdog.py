@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,19 +32,6 @@ def look(run_tool: Callable[..., Any], tmp_path: Path) -> Callable[[str], Any]:
         return done
 
     return run
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 4 MiB and 64 inodes."""
-    point = tmp_path / "disk"
-    point.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=4m,nr_inodes=64", "tmpfs", str(point)]
-    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if mounted.returncode:
-        pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.strip()}")
-    yield point
-    subprocess.run(["umount", "--lazy", str(point)], check=True)
 
 
 @pytest.mark.needs("du")
@@ -114,9 +101,9 @@ def test_ok_again_only_with_a_margin(module: Any) -> None:
     assert states == ["ok", "over", "over", "ok"]
 
 
-@pytest.mark.needs("root")
-def test_a_disk_that_fills(look: Callable[[str], Any], disk: Path) -> None:
+def test_a_disk_that_fills(look: Callable[[str], Any], mount_tmpfs: Callable[[str], Path]) -> None:
     """Bytes up to the real end, then inodes while bytes are free; each change is told once."""
+    disk = mount_tmpfs("size=4m,nr_inodes=64")
     text = f'[[path]]\npath = "{disk}"\nbytes = "50%"\ninodes = "10 free"\n'
     assert look(text).alerts == []
     (disk / "a").write_bytes(bytes(3 << 20))

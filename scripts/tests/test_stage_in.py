@@ -7,11 +7,10 @@ import hashlib
 import io
 import json
 import os
-import subprocess
 import sys
 import tarfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -234,33 +233,18 @@ def test_the_others_wait(
     assert (quiet.returncode, quiet.stdout) == (0, "")
 
 
-@pytest.fixture
-def mount_small(tmp_path: Path, can_mount: None) -> Iterator[Callable[..., Path]]:
-    """Mounts a small file system in memory."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-
-    def mount(options: str) -> Path:
-        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
-        subprocess.run(command, timeout=30, check=True)
-        return folder
-
-    yield mount
-    subprocess.run(["umount", str(folder)], timeout=30, check=True)
-
-
 @pytest.mark.parametrize(
     ("mount", "options"),
     [("size=100k", ()), ("size=10M,nr_inodes=40", ()), ("size=1M", ("--leave", "1000KiB"))],
 )
 def test_what_does_not_fit_is_refused(
-    call_tool: Callable[..., Any], mount_small: Callable[[str], Path], tmp_path: Path, mount: str,
+    call_tool: Callable[..., Any], mount_tmpfs: Callable[[str], Path], tmp_path: Path, mount: str,
     options: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Too few bytes or inodes, or bytes that are to be left free: nothing is there."""
     zeros = {name: bytes(1000) for name in make_contents(100)}
     source = pack(tmp_path / "data.tar.gz", zeros, "w:gz")
-    small = mount_small(mount)
+    small = mount_tmpfs(mount)
     done = call_tool(TOOL, str(source), "--to", str(small), *options)
     assert (done.returncode, "does not fit" in done.stderr) == (1, True), done.stderr
     assert list_names(small) == []
