@@ -212,10 +212,9 @@ def judge(left: Sequence[Row]) -> tuple[str, str]:
     return ("leftovers", "--kill ends them") if left else ("clean", "--undrain resumes it")
 
 
-def kill_left(node: str, left: list[Row], reach: Reach, stop: Stop) -> tuple[list[Row], int]:
-    """End what is left on a node, by SIGTERM and then by SIGKILL; what is left after that, and how
-    many processes were sent a signal. Raises OSError."""
-    killed: set[str] = set()
+def kill_left(node: str, left: list[Row], reach: Reach, stop: Stop, killed: set[str]) -> list[Row]:
+    """End what is left on a node, by SIGTERM and then by SIGKILL; what is left after that. The
+    processes that were sent a signal are added to `killed`. Raises OSError."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         targets = [[process["pid"], process["started"]] for process in left]
         killed |= set(
@@ -226,7 +225,7 @@ def kill_left(node: str, left: list[Row], reach: Reach, stop: Stop) -> tuple[lis
             time.sleep(0.5)
         if not left or stop.is_due():
             break
-    return left, len(killed)
+    return left
 
 
 def undrain(node: Node) -> str:
@@ -248,18 +247,18 @@ def treat_node(node: Node, reach: Reach, kills: bool, undrains: bool, stop: Stop
         return Outcome(node, None, "busy", "it still has jobs")
     if node.state.endswith("*"):
         return Outcome(node, None, "no answer", "slurmd does not respond")
-    killed = 0
+    killed: set[str] = set()
     try:
         left = look_at(node.name, reach)
         if kills and left:
-            left, killed = kill_left(node.name, left, reach, stop)
+            left = kill_left(node.name, left, reach, stop, killed)
     except OSError as error:
-        return Outcome(node, None, "no answer", str(error))
+        return Outcome(node, None, "no answer", str(error), len(killed))
     verdict, advice = judge(left)
     if verdict == "clean" and undrains and not stop.is_due():
         advice = undrain(node)
         verdict = "still drained" if advice else "undrained"
-    return Outcome(node, left, verdict, advice, killed)
+    return Outcome(node, left, verdict, advice, len(killed))
 
 
 def demonstrate(stop: Stop) -> list[Outcome]:
@@ -272,8 +271,9 @@ def demonstrate(stop: Stop) -> list[Outcome]:
     try:
         left = look_at(node.name, reach)
         before = Outcome(node, left, *judge(left))
-        left, killed = kill_left(node.name, left, reach, stop)
-        return [before, Outcome(node._replace(since="after"), left, *judge(left), killed)]
+        killed: set[str] = set()
+        left = kill_left(node.name, left, reach, stop, killed)
+        return [before, Outcome(node._replace(since="after"), left, *judge(left), len(killed))]
     finally:
         process.kill()
         process.wait()

@@ -108,9 +108,12 @@ def test_a_process_is_ended_only_if_it_is_the_one_that_was_seen(module: ModuleTy
         assert [process["pid"] for process in left] == [child.pid]
         other = [{**left[0], "started": left[0]["started"] + 1}]
         stop = module.Stop(budget=0.0)
-        assert module.kill_left("here", other, reach, stop)[1] == 0
+        killed: set[str] = set()
+        module.kill_left("here", other, reach, stop, killed)
+        assert killed == set()
         assert child.poll() is None
-        assert module.kill_left("here", left, reach, stop)[1] == 1
+        module.kill_left("here", left, reach, stop, killed)
+        assert killed == {str(child.pid)}
         assert child.wait(timeout=10) == -signal.SIGTERM
     finally:
         child.kill()
