@@ -43,7 +43,6 @@ import io
 import math
 import random
 import statistics
-import string
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,13 +60,7 @@ PROFILES = {"demo": ["--experiment", "demo"], "full": []}
 UNITS = dict.fromkeys(("setting", "seed", "step", "loss", "held_out_loss"), "1")
 SYMBOLS, WINDOW, WIDTH, LAYERS, HEADS = 27, 32, 48, 2, 4
 BETA1, EPSILON = 0.9, 1e-8
-POOL, HELD_OUT = 20480, 64
-"""Windows to train on, and windows that no run trains on."""
-BAD_SYMBOL = 17
-"""A bad batch is this letter again and again."""
-
-
-Options = dict[str, Any]
+POOL, HELD_OUT = 20480, 64  # windows to train on, and windows that no run trains on
 
 
 class Plan(NamedTuple):
@@ -75,7 +68,6 @@ class Plan(NamedTuple):
 
     arm: str
     setting: float | None = None  # the number that is varied, if it is one
-    seed: int = 0
     steps: int = 300
     batch: int = 16
     rate: float = 1e-2
@@ -92,10 +84,10 @@ class Plan(NamedTuple):
     read_from: int = 0
 
 
-DEMO: Options = {"steps": 60, "batch": 4, "every": 20}
-CLIP: Options = {"steps": 420, "beta2": 0.999, "every": 5, "read_from": 270, "bad": range(300, 304)}
-RESUME: Options = {"steps": 800, "every": 10, "read_from": 380}
-WEIGHTS: Options = {"steps": 600, "rate": 1e-3, "decay": "cosine", "every": 20}
+DEMO: Row = {"steps": 60, "batch": 4, "every": 20}
+CLIP: Row = {"steps": 420, "beta2": 0.999, "every": 5, "read_from": 270, "bad": range(300, 304)}
+RESUME: Row = {"steps": 800, "every": 10, "read_from": 380}
+WEIGHTS: Row = {"steps": 600, "rate": 1e-3, "decay": "cosine", "every": 20}
 OFTEN, RARELY = range(400, 660, 20), range(400, 800, 100)
 
 EXPERIMENTS = {
@@ -135,7 +127,7 @@ def write_windows(torch: Any, count: int, seed: int) -> Any:
     chance = random.Random(7)
     words: dict[str, None] = {}
     while len(words) < 120:
-        letters = (chance.choice(string.ascii_lowercase) for _ in range(chance.randint(2, 6)))
+        letters = (chr(97 + chance.randrange(26)) for _ in range(chance.randint(2, 6)))
         words["".join(letters)] = None
     followers = {word: chance.sample(list(words), 8) for word in words}
     chance = random.Random(seed)
@@ -180,8 +172,7 @@ def compute_loss(torch: Any, weights: Any, windows: Any) -> Any:
         mixed = functional.linear(normed, named[f"{layer}.qkv"])
         query, key, value = mixed.view(len(x), WINDOW, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
         heads = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-        joined = heads.transpose(1, 2).reshape(x.shape)
-        x = x + functional.linear(joined, named[f"{layer}.out"])
+        x = x + functional.linear(heads.transpose(1, 2).reshape(x.shape), named[f"{layer}.out"])
         normed = functional.layer_norm(x, (WIDTH,), named[f"{layer}.mlp_norm"])
         wide = functional.gelu(functional.linear(normed, named[f"{layer}.up"]))
         x = x + functional.linear(wide, named[f"{layer}.down"])
@@ -211,13 +202,13 @@ def round_to_bfloat16(torch: Any, values: Any, generator: Any | None) -> Any:
     return ((bits + noise) & -(1 << 16)).view(torch.float32)
 
 
-def train(torch: Any, plan: Plan, stop: Stop) -> Iterator[Row]:
+def train(torch: Any, plan: Plan, seed: int, stop: Stop) -> Iterator[Row]:
     """Train as planned; the readings, the last of them with how it ended. Raises Stopped."""
     pool, held_out = write_windows(torch, POOL, 1), write_windows(torch, HELD_OUT, 2)
-    chance = torch.Generator().manual_seed(plan.seed) if plan.weights == "stochastic" else None
-    weights = make_weights(torch, plan.seed)
+    chance = torch.Generator().manual_seed(seed) if plan.weights == "stochastic" else None
+    weights = make_weights(torch, seed)
     first = second = torch.zeros_like(weights)
-    updates, position = 0, 1000 * plan.seed
+    updates, position = 0, 1000 * seed
     norms: list[float] = []
     losses: list[float] = []
     for step in range(plan.steps):
@@ -228,12 +219,12 @@ def train(torch: Any, plan: Plan, stop: Stop) -> Iterator[Row]:
             file.seek(0)
             weights, first, second, updates, position = torch.load(file)
             if plan.forgets == "sampler":
-                position = 1000 * plan.seed
+                position = 1000 * seed
             elif plan.forgets == "moments":
                 first, second, updates = torch.zeros_like(first), torch.zeros_like(second), 0
         batch = pool[torch.arange(position, position + plan.batch) % POOL]
         if step in plan.bad:
-            batch = torch.full_like(batch, BAD_SYMBOL)
+            batch = torch.full_like(batch, 17)  # the same letter again and again
         leaf = weights.clone().requires_grad_()
         loss = compute_loss(torch, leaf, batch)
         loss.backward()
@@ -256,33 +247,22 @@ def train(torch: Any, plan: Plan, stop: Stop) -> Iterator[Row]:
         is_last = step + 1 == plan.steps
         if not is_last and (plan.every == 0 or (step + 1) % plan.every):
             continue
-        with torch.no_grad():
-            reached = float(compute_loss(torch, weights, held_out))
+        reached = float(compute_loss(torch, weights, held_out))
+        row: Row = {"arm": plan.arm, "setting": plan.setting, "seed": seed, "step": step + 1}
+        readings = {"loss": statistics.fmean(losses), "held_out_loss": reached}
+        row |= {name: one if math.isfinite(one) else None for name, one in readings.items()}
+        row["ended"] = ("done" if math.isfinite(reached) else "diverged") if is_last else ""
         if is_last or step + 1 >= plan.read_from:
-            yield {
-                "arm": plan.arm,
-                "setting": plan.setting,
-                "seed": plan.seed,
-                "step": step + 1,
-                "loss": finite(statistics.fmean(losses)),
-                "held_out_loss": finite(reached),
-                "ended": ("done" if math.isfinite(reached) else "diverged") if is_last else "",
-            }
+            yield row
         losses.clear()
-
-
-def finite(value: float) -> float | None:
-    """The value, or None for infinity and NaN, which JSON does not have."""
-    return value if math.isfinite(value) else None
 
 
 def build_parser() -> Parser:
     """The command line."""
     demo = PROFILES["demo"]
     parser = Parser(__doc__, tool="loss_patterns", version=__version__, method=METHOD, demo=demo)
-    names = list(EXPERIMENTS)
-    more = {"choices": names, "default": names[1:], "help": "(default: all but demo)"}
-    parser.add_argument("--experiment", nargs="+", **more)
+    more = {"default": list(EXPERIMENTS)[1:], "help": "(default: all but demo)"}
+    parser.add_argument("--experiment", nargs="+", choices=list(EXPERIMENTS), **more)
     parser.add_argument("--seed", type=natural_int, default=0, help="(default: 0)")
     return parser
 
@@ -299,9 +279,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         for name in options.experiment:
             for plan in EXPERIMENTS[name]:
-                seeded = plan._replace(seed=options.seed)
-                report.rows += [{"experiment": name, **r} for r in train(torch, seeded, stop)]
-            report.save()
+                rows = train(torch, plan, options.seed, stop)
+                report.rows += [{"experiment": name, **row} for row in rows]
         report.complete = True
     except Stopped as stopped:
         report.note(str(stopped))

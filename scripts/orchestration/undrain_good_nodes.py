@@ -49,7 +49,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, start
@@ -129,18 +129,11 @@ class Node(NamedTuple):
     reason: str
 
 
-class Look(NamedTuple):
-    """The processes that are left on a node; None where nothing was seen, and why."""
-
-    processes: list[dict[str, Any]] | None
-    failure: str = ""
-
-
 class Outcome(NamedTuple):
-    """What became of a node."""
+    """What became of a node; `left` are the processes on it, None where it was not looked at."""
 
     node: Node
-    look: Look
+    left: list[Row] | None
     verdict: str
     advice: str
     killed: int = 0
@@ -153,8 +146,8 @@ class Reach(NamedTuple):
     timeout: float = 60.0
     only_job: str | None = None
 
-    def run(self, node: str, script: str) -> tuple[str, str]:
-        """What a Python script printed on a node, and why that failed."""
+    def run(self, node: str, script: str) -> str:
+        """What a Python script printed on a node. Raises OSError."""
         words = [word.replace("{node}", node) for word in self.connect]
         command = [*words, "python3" if words else sys.executable, "-I", "-"]
         pipe = subprocess.PIPE
@@ -162,10 +155,12 @@ class Reach(NamedTuple):
                               errors="replace", start_new_session=True) as process:  # fmt: skip
             try:
                 out, err = process.communicate(script, timeout=self.timeout)
-            except subprocess.TimeoutExpired:
+            except subprocess.TimeoutExpired as error:
                 os.killpg(process.pid, signal.SIGKILL)
-                return "", f"no answer within {format_seconds(self.timeout)}"
-        return out, (err.strip().splitlines() or [""])[-1] if process.returncode else ""
+                raise OSError(f"no answer within {format_seconds(self.timeout)}") from error
+        if process.returncode:
+            raise OSError((err.strip().splitlines() or ["the command failed"])[-1])
+        return out
 
 
 def ask_slurm(*command: str) -> str:
@@ -187,58 +182,50 @@ def list_nodes(names: Sequence[str] = ()) -> list[Node]:
     return list({line[0]: Node(*map(str.strip, line)) for line in lines if len(line) == 4}.values())
 
 
-def look_at(node: str, reach: Reach) -> Look:
-    """What is left on a node."""
-    text, failure = reach.run(node, PROBE)
+def look_at(node: str, reach: Reach) -> list[Row]:
+    """What is left on a node. Raises OSError."""
+    text = reach.run(node, PROBE)
     try:
-        return read_probe(json.loads(text.strip().rpartition("\n")[2]), reach)
-    except ValueError:
-        return Look(None, failure or "its answer is cut off")
+        return choose_left(json.loads(text.strip().rpartition("\n")[2]), reach.only_job)
+    except ValueError as error:
+        raise OSError("its answer is cut off") from error
 
 
-def read_probe(seen: dict[str, Any], reach: Reach) -> Look:
+def choose_left(seen: Row, only_job: str | None = None) -> list[Row]:
     """The processes that should not be there any more: those of users and of jobs."""
 
-    def counts(process: dict[str, Any]) -> bool:
+    def counts(process: Row) -> bool:
         if process["state"] in "ZX" or process["pid"] == seen["me"]:
             return False
-        if reach.only_job is not None:
-            return bool(process["job"] == reach.only_job)
+        if only_job is not None:
+            return bool(process["job"] == only_job)
         is_user = process["uid"] >= FIRST_UID and process["uid"] != NOBODY
         return bool(process["job"]) or (is_user and process["name"] not in LOGIN_NAMES)
 
-    processes = sorted(seen["processes"], key=lambda process: process["pid"])
-    return Look([process for process in processes if counts(process)])
+    return sorted(filter(counts, seen["processes"]), key=lambda process: process["pid"])
 
 
-def judge(look: Look) -> tuple[str, str]:
+def judge(left: Sequence[Row]) -> tuple[str, str]:
     """The verdict on a node, and what to do about it."""
-    if look.failure:
-        return "no answer", look.failure
-    if any(process["state"] == "D" for process in look.processes or []):
+    if any(process["state"] == "D" for process in left):
         return "stuck", "a process waits in the kernel: restart the node if it stays"
-    if look.processes:
-        return "leftovers", "--kill ends them"
-    return "clean", "--undrain resumes it"
+    return ("leftovers", "--kill ends them") if left else ("clean", "--undrain resumes it")
 
 
-def kill_left(node: str, look: Look, reach: Reach, stop: Stop) -> tuple[Look, int]:
-    """End what is left on a node, by SIGTERM and then by SIGKILL; what is left after that, and how
-    many processes were sent a signal."""
-    killed: set[str] = set()
+def kill_left(node: str, left: list[Row], reach: Reach, stop: Stop, killed: set[str]) -> list[Row]:
+    """End what is left on a node, by SIGTERM and then by SIGKILL; what is left after that. The
+    processes that were sent a signal are added to `killed`. Raises OSError."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        targets = [[process["pid"], process["started"]] for process in look.processes or []]
-        text, _ = reach.run(node, f"TARGETS, SIGNAL = {targets}, {int(number)}\n{KILL}")
-        killed |= set(text.split())
+        targets = [[process["pid"], process["started"]] for process in left]
+        killed |= set(
+            reach.run(node, f"TARGETS, SIGNAL = {targets}, {int(number)}\n{KILL}").split()
+        )
         until = time.monotonic() + GRACE_SECONDS
-        while True:
-            look = look_at(node, reach)
-            if not look.processes or stop.is_due():
-                return look, len(killed)
-            if time.monotonic() > until:
-                break
+        while (left := look_at(node, reach)) and time.monotonic() < until and not stop.is_due():
             time.sleep(0.5)
-    return look, len(killed)
+        if not left or stop.is_due():
+            break
+    return left
 
 
 def undrain(node: Node) -> str:
@@ -257,17 +244,21 @@ def treat_node(node: Node, reach: Reach, kills: bool, undrains: bool, stop: Stop
     if stop.is_due():
         return None
     if node.state.startswith("draining"):
-        return Outcome(node, Look(None), "busy", "it still has jobs")
+        return Outcome(node, None, "busy", "it still has jobs")
     if node.state.endswith("*"):
-        return Outcome(node, Look(None), "no answer", "slurmd does not respond")
-    look, killed = look_at(node.name, reach), 0
-    if kills and look.processes:
-        look, killed = kill_left(node.name, look, reach, stop)
-    verdict, advice = judge(look)
+        return Outcome(node, None, "no answer", "slurmd does not respond")
+    killed: set[str] = set()
+    try:
+        left = look_at(node.name, reach)
+        if kills and left:
+            left = kill_left(node.name, left, reach, stop, killed)
+    except OSError as error:
+        return Outcome(node, None, "no answer", str(error), len(killed))
+    verdict, advice = judge(left)
     if verdict == "clean" and undrains and not stop.is_due():
         advice = undrain(node)
         verdict = "still drained" if advice else "undrained"
-    return Outcome(node, look, verdict, advice, killed)
+    return Outcome(node, left, verdict, advice, len(killed))
 
 
 def demonstrate(stop: Stop) -> list[Outcome]:
@@ -275,21 +266,22 @@ def demonstrate(stop: Stop) -> list[Outcome]:
     number that no job has; no other process is touched."""
     reach = Reach((), only_job=str(4_000_000_000 + os.getpid()))
     environ = {**os.environ, "SLURM_JOB_ID": str(reach.only_job)}
-    left = subprocess.Popen(["sleep", "600"], env=environ, start_new_session=True)
+    process = subprocess.Popen(["sleep", "600"], env=environ, start_new_session=True)
     node = Node("this machine", "drained", "before", REASON)
     try:
-        look = look_at(node.name, reach)
-        before = Outcome(node, look, *judge(look))
-        look, killed = kill_left(node.name, look, reach, stop)
-        return [before, Outcome(node._replace(since="after"), look, *judge(look), killed)]
+        left = look_at(node.name, reach)
+        before = Outcome(node, left, *judge(left))
+        killed: set[str] = set()
+        left = kill_left(node.name, left, reach, stop, killed)
+        return [before, Outcome(node._replace(since="after"), left, *judge(left), len(killed))]
     finally:
-        left.kill()
-        left.wait()
+        process.kill()
+        process.wait()
 
 
 def make_row(number: int, outcome: Outcome) -> Row:
     """A row of results. What was not looked at has no numbers."""
-    left, node = outcome.look.processes, outcome.node
+    left, node = outcome.left, outcome.node
     row: Row = {"node": number, "name": node.name, "since": node.since, "verdict": outcome.verdict}
     row |= {"processes": None, "stuck": None, "gpu_processes": None, "killed": outcome.killed}
     if left is not None:
@@ -307,7 +299,7 @@ def print_results(report: Report, outcomes: Sequence[Outcome]) -> None:
     cells = [[*(row[name] for name in names), outcome.advice] for row, outcome in rows]
     print(format_table(headings, cells))
     for outcome in outcomes:
-        for process in (outcome.look.processes or [])[:SHOWN_PROCESSES]:
+        for process in (outcome.left or [])[:SHOWN_PROCESSES]:
             print(
                 f"{outcome.node.name}: {process['pid']} of job {process['job'] or '-'}, user "
                 f"{process['uid']}, state {process['state']}, "

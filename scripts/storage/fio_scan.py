@@ -62,7 +62,7 @@ from kit.cli import Parser, UsageError, duration, positive_int, size, start
 from kit.files import find_file_system, read_text
 from kit.fio import add_jobs, explain_not_simultaneous, list_jobs, parse_fio, read_job, round_digits
 from kit.report import Progress, Report, Row, format_bytes, format_table
-from kit.stats import MIN_QUARTILE_SAMPLES, summarize
+from kit.stats import MIN_QUARTILE_SAMPLES, scaled, summarize
 from kit.stop import Stop, Stopped
 
 __version__ = "0.2.0"
@@ -260,22 +260,14 @@ def scan(loads: Sequence[Load], options: argparse.Namespace, stop: Stop, report:
 
 
 def print_results(report: Report) -> None:
-    """Print the table and the notes.
-
-    Bandwidth and IOPS of a row get the same number of digits, so that they agree with each other:
-    three, or two where the repeats differ by more than 5 %.
-    """
+    """Print the table and the notes."""
     cells = []
     for row in report.rows:
-        rate, requests = row["bytes_per_second_median"], row["requests_per_second_median"]
-        digits = 2
-        if row["samples"] > 1 and row["bytes_per_second_min"] >= 0.95 * row["bytes_per_second_max"]:
-            digits = 3
         latencies = [row[f"latency_seconds_{name}"] for name in ("p50", "p99")]
         cells.append((
             f"{row['pattern']}, {row['access']}", format_bytes(row["file_bytes"]),
             format_bytes(row["block_bytes"]), f"{row['jobs']}x{row['iodepth']}",
-            round_digits(rate and rate / 1e6, digits), round_digits(requests, digits),
+            scaled(row, "bytes_per_second_median", 1e6), scaled(row, "requests_per_second_median"),
             *(round_digits(s and 1e3 * s) for s in latencies), row["samples"], row["verdict"],
         ))  # fmt: skip
     headings = ("load", "file", "block", "jobs x depth", "MB/s", "IOPS", "p50 ms", "p99 ms", "n",

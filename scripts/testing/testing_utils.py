@@ -313,19 +313,12 @@ class TestCasePlus(unittest.TestCase):
         return folder
 
 
-def write_file_tree(folder: AnyPath, files: Mapping[str, str | bytes]) -> list[Path]:
-    """Write files by their paths below a folder, and the folders they need; the paths."""
-    written = [Path(folder) / name for name in files]
-    for path, content in zip(written, files.values(), strict=True):
+def write_file_tree(folder: AnyPath, files: Mapping[str, str]) -> None:
+    """Write files by their paths below a folder, and the folders they need."""
+    for name, text in files.items():
+        path = Path(folder, name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return written
-
-
-def read_file_tree(folder: AnyPath) -> dict[str, bytes]:
-    """The content of all files below a folder, by their paths below it."""
-    files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+        path.write_text(text, encoding="utf-8")
 
 
 given_ports: set[int] = set()

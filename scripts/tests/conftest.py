@@ -88,6 +88,15 @@ def module(request: pytest.FixtureRequest, load_tool: Callable[[str], ModuleType
     return load_tool(request.module.TOOL)
 
 
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A Slurm of two nodes, with what the test file says in CLUSTER."""
+    from slurm_cluster import open_cluster  # a plugin, which pytest imports itself
+
+    with open_cluster(2, **getattr(request.module, "CLUSTER", {})) as opened:
+        yield opened
+
+
 @pytest.fixture(scope="session")
 def run_tool() -> Callable[..., Completed]:
     """Run a tool as a reader does: the exit status, stdout and stderr."""
@@ -131,24 +140,18 @@ def call_tool(
     load_tool: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Completed]:
     """Run a tool within this process, which saves the start of another one and its import of
-    torch; else as run_tool does. With `without_torch` torch cannot be imported."""
+    torch; else as run_tool does."""
 
     def call(
         tool: str,
         *arguments: str,
         environ: dict[str, str] | None = None,
-        cwd: Path | None = None,
-        without_torch: bool = False,
     ) -> Completed:
         module = load_tool(tool)
         out, err = io.TextIOWrapper(io.BytesIO()), io.TextIOWrapper(io.BytesIO())
         with monkeypatch.context() as patch, set_aside():
-            if without_torch:
-                patch.setitem(sys.modules, "torch", None)
             for name, value in (environ or {}).items():
                 patch.setenv(name, value)
-            if cwd is not None:
-                patch.chdir(cwd)
             patch.setattr(sys, "argv", [str(SCRIPTS / tool), *arguments])
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 try:
@@ -164,28 +167,24 @@ def call_tool(
     return call
 
 
-@pytest.fixture(scope="session")
-def can_mount(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Skips where this machine lets nobody mount."""
+@pytest.fixture
+def mount_tmpfs(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Mounts a file system in memory; skips where this machine lets nobody mount."""
     from needs import need  # a plugin, which pytest imports itself
 
     need("root")
-    point = tmp_path_factory.mktemp("mount")
-    mount = ["mount", "-t", "tmpfs", "none", str(point)]
-    if subprocess.run(mount, capture_output=True, timeout=30, check=False).returncode:
-        pytest.skip("mounts are not allowed: run the tests as root, outside of a container")
-    subprocess.run(["umount", str(point)], timeout=30, check=True)
+    point = tmp_path / "disk"
+    point.mkdir()
 
+    def mount(options: str) -> Path:
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(point)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"no tmpfs can be mounted here: {done.stderr.strip()}")
+        return point
 
-@pytest.fixture(scope="session")
-def can_unshare() -> None:
-    """Skips where this machine has no hosts and networks of one's own to give."""
-    from needs import need
-
-    need("root", "unshare", "nsenter", "setpriv")
-    unshare = ["unshare", "--net", "--uts", "--mount", "true"]
-    if subprocess.run(unshare, capture_output=True, timeout=30, check=False).returncode:
-        pytest.skip("namespaces are not allowed: run the tests as root, outside of a container")
+    yield mount
+    subprocess.run(["umount", "--lazy", str(point)], capture_output=True, check=False)
 
 
 class Wires:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+TOOL = "training/activation_memory.py"
+
 SMALL = ["--device", "cpu", "--hidden", "64", "--heads", "4", "--sequence", "16", "--batch", "2"]
 TOKENS = 2 * 16
 LLAMA = {
@@ -18,18 +20,13 @@ LLAMA = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def memory(load_tool: Callable[[str], Any]) -> Any:
-    return load_tool("training/activation_memory.py")
-
-
 @pytest.fixture
-def study(memory: Any, tmp_path: Path, read_json: Callable[[Path], Any]) -> Callable[..., Any]:
+def study(module: Any, tmp_path: Path, read_json: Callable[[Path], Any]) -> Callable[..., Any]:
     """The JSON of a run with these options, which has to be good."""
 
     def run(*arguments: str, status: int = 0) -> Any:
         path = tmp_path / "out.json"
-        assert memory.main([*SMALL, *arguments, "--json", str(path)]) == status
+        assert module.main([*SMALL, *arguments, "--json", str(path)]) == status
         return read_json(path)
 
     return run
@@ -78,28 +75,28 @@ def test_autocast_keeps_weights_in_two_precisions(study: Callable[..., Any]) -> 
 
 @pytest.mark.torch
 def test_a_wrong_recomputation_is_found(
-    memory: Any, monkeypatch: pytest.MonkeyPatch, study: Callable[..., Any]
+    module: Any, monkeypatch: pytest.MonkeyPatch, study: Callable[..., Any]
 ) -> None:
     """One whose gradient is off."""
-    usual = memory.Layer.checkpoint
-    monkeypatch.setattr(memory.Layer, "checkpoint", lambda *given: usual(*given) * 1.01)
+    usual = module.Layer.checkpoint
+    monkeypatch.setattr(module.Layer, "checkpoint", lambda *given: usual(*given) * 1.01)
     document = study("--recompute", "none", "full", status=1)
     assert [row["verdict"] for row in document["results"]] == ["ok", "WRONG GRADIENT"]
 
 
 @pytest.mark.torch
 def test_a_layer_that_does_not_fit_leaves_the_others(
-    memory: Any, monkeypatch: pytest.MonkeyPatch, study: Callable[..., Any]
+    module: Any, monkeypatch: pytest.MonkeyPatch, study: Callable[..., Any]
 ) -> None:
     """Said in one line, with what to try."""
-    usual = memory.Layer.run
+    usual = module.Layer.run
 
     def run(layer: Any, variant: Any, x: Any) -> Any:
         if variant.attention == "eager":
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
         return usual(layer, variant, x)
 
-    monkeypatch.setattr(memory.Layer, "run", run)
+    monkeypatch.setattr(module.Layer, "run", run)
     document = study("--attention", "eager", "sdpa", status=1)
     assert [row["attention"] for row in document["results"]] == ["sdpa"]
     note = "eager, recompute none: does not fit into memory; use a smaller --sequence"
@@ -113,15 +110,15 @@ def write_config(tmp_path: Path, config: Any) -> str:
     return str(path)
 
 
-def test_configs_of_known_families(memory: Any, tmp_path: Path) -> None:
+def test_configs_of_known_families(module: Any, tmp_path: Path) -> None:
     """Sizes of a Llama, and of a model whose text part is nested."""
 
     def read(config: Any) -> Any:
         path = write_config(tmp_path, config)
-        return memory.choose_spec(memory.build_parser().parse_args(["--config", path]))
+        return module.choose_spec(module.build_parser().parse_args(["--config", path]))
 
     llama = read(LLAMA)
-    assert llama == memory.Spec(4096, 32, 8, 128, 14336)
+    assert llama == module.Spec(4096, 32, 8, 128, 14336)
     assert read({**LLAMA, "head_dim": 64, "num_key_value_heads": None})[2:4] == (32, 64)
     assert read({"model_type": "x", "text_config": LLAMA}) == llama
 
@@ -134,8 +131,8 @@ def test_configs_of_known_families(memory: Any, tmp_path: Path) -> None:
     ],
 )
 def test_a_config_that_is_not_here_is_refused(
-    memory: Any, tmp_path: Path, change: dict[str, Any], message: str
+    module: Any, tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
     """Experts, latent attention and encoders have other layers, and are not guessed at."""
-    with pytest.raises(memory.UsageError, match=message):
-        memory.main(["--config", write_config(tmp_path, {**LLAMA, **change})])
+    with pytest.raises(module.UsageError, match=message):
+        module.main(["--config", write_config(tmp_path, {**LLAMA, **change})])

@@ -4,23 +4,25 @@ batch file, or within an allocation."""
 
 from __future__ import annotations
 
+import ast
 import csv
 import json
-import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import bindery
 import pytest
 from chapter_blocks import find_blocks
 from slurm_cluster import Cluster, open_cluster
+from slurm_user import Login, log_in
 
 HERE = Path(__file__).resolve().parent
 SCRIPTS = HERE.parent
+CLUSTER = {"cores": 96, "gpus": 8, "settings": ["DefMemPerCPU=40"]}
+"""Two nodes of the size that the book has, as far as Slurm can tell."""
 
 SMALLER = (
     # eight tasks of a node: two; eight GPUs, ranks of torchrun, ranks of a node in pairs: one
@@ -43,19 +45,6 @@ SMALLER = (
 """What is replaced in a block, and nothing else but the numbers of jobs. Without GPUs the tools
 and train.py take the CPU and gloo by themselves."""
 
-RUNS: dict[str, list[tuple[str, str]]] = {}
-"""Test -> chapter and beginning of each block that it runs."""
-
-
-def runs(chapter: str, *begins: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Say which blocks of a chapter a test runs."""
-
-    def note(test: Callable[..., None]) -> Callable[..., None]:
-        RUNS.setdefault(test.__name__, []).extend((chapter, begin) for begin in begins)
-        return test
-
-    return note
-
 
 def take(chapter: str, begin: str, job: str = "", language: str = "bash") -> str:
     """A block in small; `job` for the number of a job that the chapter has made up."""
@@ -70,133 +59,55 @@ def take(chapter: str, begin: str, job: str = "", language: str = "bash") -> str
 
 
 def test_list_of_blocks_names_these_tests() -> None:
-    """book_blocks.csv and the tests here name the same blocks."""
+    """Each block that book_blocks.csv gives to a test here is named in it, by its beginning."""
+    functions = [
+        node for node in ast.parse(Path(__file__).read_text()).body if hasattr(node, "name")
+    ]
+    named = {
+        function.name: [node.value for node in ast.walk(function) if hasattr(node, "value")]
+        for function in functions
+    }
     with (HERE / "book_blocks.csv").open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["test"] in RUNS]
-    listed = {(row["test"], row["chapter"], row["command"]) for row in rows}
-    run = {(test, *pair) for test, pairs in RUNS.items() for pair in pairs}
-    for test, chapter, begin in run:
-        found = [r for r in listed if r[:2] == (test, chapter) and r[2].startswith(begin)]
-        assert len(found) == 1, f"book_blocks.csv: {test} runs {begin!r} of {chapter}"
-    assert len(listed) == len(run)
+        for row in csv.DictReader(file):
+            texts = [text for text in named.get(row["test"], ()) if isinstance(text, str)]
+            is_named = any(row["command"].startswith(text) for text in texts if len(text) > 5)
+            assert row["test"] not in named or (is_named and row["chapter"] in texts), row
 
 
 # --- a user of the cluster ---
 
 
-@dataclass(frozen=True)
-class Ended:
-    """A job that has ended, and what its files say."""
+class Reader(Login):
+    """A reader of the book, in a folder with scripts/ and the files of the test."""
 
-    number: str
-    state: str
-    status: str
-    log: str
-
-
-@dataclass
-class Login:
-    """A user of the cluster, in a folder with scripts/ and the files of the test."""
-
-    cluster: Cluster
-    folder: Path
-
-    @property
-    def environment(self) -> dict[str, str]:
-        programs = (self.folder / "bin", Path(sys.executable).parent)
-        path = ":".join((*map(str, programs), os.environ["PATH"], "/usr/sbin"))
-        return {
-            "PATH": path,
-            "HOME": str(self.folder),
-            "USER": "root",
-            "TMPDIR": str(self.folder / "tmp"),
-            "OMP_NUM_THREADS": "1",
-            "PYTHONUNBUFFERED": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-
-    def run(self, code: str, timeout: float = 180) -> str:
-        """Run a block on the login node, every command of which has to succeed."""
-        done = self.cluster.run(
-            ["bash", "-eo", "pipefail", "-c", code],
-            folder=self.folder,
-            env=self.environment,
-            timeout=timeout,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout + done.stderr
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        super().__init__(cluster, folder)
+        self.environment["PYTHONUNBUFFERED"] = "1"
+        for name in ("scripts", "chapters.yaml"):
+            (folder / name).symlink_to(SCRIPTS.parent / name)
+        (folder / "bin").mkdir()
+        program = folder / "bin/bindery"  # that of these tests, whatever is installed
+        package = Path(bindery.__file__).parents[1]
+        program.write_text(f'#!/bin/bash\nPYTHONPATH={package} exec python -m bindery "$@"\n')
+        program.chmod(0o755)
 
     def allocate(self, code: str, *options: str, timeout: float = 300) -> str:
         """Run a block within an allocation of two nodes."""
-        sized = ["--nodes=2", "--exclusive", *options]
-        done = self.cluster.run(
-            ["salloc", *sized, "bash", "-eo", "pipefail", "-c", code],
-            folder=self.folder,
-            env=self.environment,
-            timeout=timeout,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        return self.run(code, "salloc", "--nodes=2", "--exclusive", *options, timeout=timeout)
 
-    def submit(self, code: str, *options: str) -> str:
+    def batch(self, code: str, *options: str) -> str:
         """Submit a block as a batch file."""
-        path = self.folder / "train.slurm"
-        path.write_text(code if code.startswith("#!") else f"#!/bin/bash\n{code}\n")
-        command = ["sbatch", "--parsable", "--output=%j.log", *options, str(path)]
-        done = self.cluster.run(command, folder=self.folder, env=self.environment)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
-
-    def read(self, number: str) -> str:
-        log = self.folder / f"{number}.log"
-        return log.read_text() if log.exists() else ""
-
-    def wait_for(self, number: str, text: str, count: int = 1, seconds: float = 120) -> None:
-        self.cluster.wait_for(
-            lambda: self.read(number).count(text) >= count, f"no {text!r} in {number}", seconds
-        )
-
-    def wait(self, number: str, seconds: float = 240) -> Ended:
-        """Wait for the end of a job."""
-        facts: dict[str, str] = {}
-
-        def has_ended() -> bool:
-            text = self.cluster.ask("scontrol", "show", "job", number)
-            facts.update(part.split("=", 1) for part in text.split() if "=" in part)
-            return facts["JobState"] not in ("PENDING", "RUNNING", "COMPLETING")
-
-        self.cluster.wait_for(has_ended, f"job {number} does not end", seconds)
-        return Ended(number, facts["JobState"], facts["ExitCode"], self.read(number))
+        self.write("train.slurm", code if code.startswith("#!") else f"#!/bin/bash\n{code}\n")
+        return self.submit(*options, "train.slurm")
 
     def write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text)
 
 
-def open_login(cluster: Cluster, folder: Path) -> Login:
-    for name in ("scripts", "chapters.yaml"):
-        (folder / name).symlink_to(SCRIPTS.parent / name)
-    (folder / "tmp").mkdir()
-    (folder / "bin").mkdir()
-    program = folder / "bin/bindery"  # that of these tests, whatever is installed
-    package = Path(bindery.__file__).parents[1]
-    program.write_text(f'#!/bin/bash\nPYTHONPATH={package} exec python -m bindery "$@"\n')
-    program.chmod(0o755)
-    return Login(cluster, folder)
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """Two nodes of the size that the book has, as far as Slurm can tell."""
-    with open_cluster(2, cores=96, gpus=8, settings=["DefMemPerCPU=40"]) as opened:
-        yield opened
-
-
 @pytest.fixture
-def login(cluster: Cluster, tmp_path: Path) -> Iterator[Login]:
-    yield open_login(cluster, tmp_path)
-    for job in cluster.queue():
-        cluster.ask("scancel", job.number)
-    cluster.wait_for(lambda: not cluster.queue(), "a job stays in the queue")
+def login(cluster: Cluster, tmp_path: Path) -> Iterator[Reader]:
+    with log_in(cluster, tmp_path, Reader) as user:
+        yield user
 
 
 HELLO = """
@@ -255,10 +166,8 @@ print("done with", ranks, flush=True)
 # --- orchestration/slurm ---
 
 
-@runs("orchestration/slurm", "bindery bundle torch_distributed_check")
-@runs("orchestration/launchers", "bindery bundle torch_distributed_check")
 @pytest.mark.torch
-def test_quick_answers_submit(login: Login) -> None:
+def test_quick_answers_submit(login: Reader) -> None:
     """Both check the ranks of two nodes; the launchers' then starts a program."""
     login.write("train.py", HELLO.replace("SLURM_PROCID", "RANK"))
     numbers = []
@@ -276,14 +185,12 @@ def test_quick_answers_submit(login: Login) -> None:
             assert "[node1 rank 0] all 2 ranks on 2 nodes can talk" in log
 
 
-@runs("orchestration/slurm", "sbatch --test-only")
-def test_batch_file_is_checked(login: Login) -> None:
+def test_batch_file_is_checked(login: Reader) -> None:
     login.run("cp scripts/orchestration/launchers/torchrun.slurm .")
     assert " to start at " in login.run(take("orchestration/slurm", "sbatch --test-only"))
 
 
-@runs("orchestration/slurm", "srun --output=logs/")
-def test_logs_by_node_and_task(login: Login) -> None:
+def test_logs_by_node_and_task(login: Reader) -> None:
     login.write("train.py", HELLO)
     (login.folder / "logs").mkdir()
     login.allocate(take("orchestration/slurm", "srun --output=logs/"), "--job-name=train")
@@ -292,10 +199,9 @@ def test_logs_by_node_and_task(login: Login) -> None:
     assert ends == {"node1.log", "node2.log", "0.log", "1.log"}
 
 
-@runs("orchestration/slurm", "export SQUEUE_FORMAT", "squeue --me --start -o", "squeue --steps")
-def test_job_is_looked_at_and_a_step_ended(login: Login) -> None:
+def test_job_is_looked_at_and_a_step_ended(login: Reader) -> None:
     """The step goes, the job goes on."""
-    number = login.submit("srun --label sleep 60 || true\necho goes on; sleep 60", "--nodes=2")
+    number = login.batch("srun --label sleep 60 || true\necho goes on; sleep 60", "--nodes=2")
     login.cluster.wait_for(
         lambda: f"{number}.0" in login.run(f"squeue --steps --jobs={number}"), "no step"
     )
@@ -307,8 +213,7 @@ def test_job_is_looked_at_and_a_step_ended(login: Login) -> None:
     login.wait_for(number, "goes on")
 
 
-@runs("orchestration/slurm", "first=$(sbatch")
-def test_chain_of_jobs(login: Login) -> None:
+def test_chain_of_jobs(login: Reader) -> None:
     for name in ("train", "evaluate"):
         login.write(f"{name}.slurm", f"#!/bin/bash\necho {name} >> order\n")
     out = login.run(take("orchestration/slurm", "first=$(sbatch"))
@@ -317,10 +222,6 @@ def test_chain_of_jobs(login: Login) -> None:
     assert (login.folder / "order").read_text().split() == ["train", "train", "evaluate"]
 
 
-@runs("orchestration/slurm", "sbatch --array=1-50%1")
-@runs(
-    "training/fault-tolerance", "sbatch --array=1-10%1 --dependency", "sbatch --array=1-10%1 train"
-)
 def test_arrays_wait_for_each_other(tmp_path: Path) -> None:
     """In clusters whose first job has the number that the chapter has."""
     for first, chapter, begins in (
@@ -334,7 +235,7 @@ def test_arrays_wait_for_each_other(tmp_path: Path) -> None:
         folder = tmp_path / str(first)
         folder.mkdir()
         with open_cluster(2, settings=[f"FirstJobId={first}"]) as cluster:
-            login = open_login(cluster, folder)
+            login = Reader(cluster, folder)
             login.write("train.slurm", "#!/bin/bash\nsleep 60\n")
             for begin in begins:
                 login.run(take(chapter, begin))
@@ -348,21 +249,20 @@ def test_arrays_wait_for_each_other(tmp_path: Path) -> None:
             cluster.ask("scancel", "--me")
 
 
-@runs("orchestration/slurm", "leave=switches/")
 @pytest.mark.torch
-def test_batch_shell_tells_the_ranks(login: Login) -> None:
+def test_batch_shell_tells_the_ranks(login: Reader) -> None:
     """The script survives two signals, and ends with the status of its step; the file that it made
     stops neither another job nor the same one after a requeue."""
     code = take("orchestration/slurm", "leave=switches/")
     login.write("train.py", WAITS.replace("break", "raise SystemExit(3)"))
-    number = login.submit(code, "--nodes=2", "--ntasks-per-node=1")
+    number = login.batch(code, "--nodes=2", "--ntasks-per-node=1")
     login.wait_for(number, "ready", 2)
     for _ in range(2):
         login.cluster.ask("scancel", "--batch", "--signal=USR1", number)
     ended = login.wait(number)
     assert (ended.state, ended.status) == ("FAILED", "3:0"), ended.log
     assert ended.log.count("saved") >= 1
-    number = login.submit(code, "--nodes=2", "--ntasks-per-node=1", "--requeue")
+    number = login.batch(code, "--nodes=2", "--ntasks-per-node=1", "--requeue")
     login.wait_for(number, "ready", 2)
     (login.folder / f"switches/leave-{number}").touch()
     login.cluster.ask("scontrol", "requeuehold", number)
@@ -377,8 +277,7 @@ def test_batch_shell_tells_the_ranks(login: Login) -> None:
     assert "saved" not in ended.log.rsplit("ready", 1)[1]
 
 
-@runs("orchestration/slurm", "salloc --nodes=2")
-def test_steps_of_an_allocation(login: Login) -> None:
+def test_steps_of_an_allocation(login: Reader) -> None:
     """The first line opens the shell in which the second is typed."""
     login.write("train.py", HELLO)
     salloc, step = take("orchestration/slurm", "salloc --nodes=2").split("\n", 1)
@@ -387,8 +286,7 @@ def test_steps_of_an_allocation(login: Login) -> None:
     assert found == [("node1", "0"), ("node1", "1"), ("node2", "2"), ("node2", "3")]
 
 
-@runs("orchestration/slurm", "srun --cpus-per-task=12", "export SRUN_CPUS_PER_TASK=")
-def test_cpus_of_a_task(login: Login) -> None:
+def test_cpus_of_a_task(login: Reader) -> None:
     """Each task says where it runs; how many CPUs it may use takes a cluster that binds."""
     login.write("train.py", HELLO)
     out = login.allocate(take("orchestration/slurm", "srun --cpus-per-task=12"), "--ntasks=2")
@@ -397,13 +295,7 @@ def test_cpus_of_a_task(login: Login) -> None:
     assert "hello node2" in login.allocate(code, "--ntasks=2", "--cpus-per-task=12")
 
 
-@runs(
-    "orchestration/slurm",
-    'scontrol show hostnames "$SLURM_JOB_NODELIST"',
-    "python scripts/orchestration/hostfile.py",
-)
-@runs("orchestration/launchers", "read -r MASTER_ADDR")
-def test_nodes_are_listed(login: Login) -> None:
+def test_nodes_are_listed(login: Reader) -> None:
     out = login.allocate(take("orchestration/slurm", 'scontrol show hostnames "$SLURM_JOB_NO'))
     assert "node1\nnode2\ngpu[08-10]\n2\n" in out
     code = take("orchestration/launchers", "read -r MASTER_ADDR")
@@ -420,10 +312,10 @@ def test_nodes_are_listed(login: Login) -> None:
 ONE_PER_NODE = r"--nodes(?:=| )\S+ --ntasks(?:=| )\S+"
 
 
-def test_one_task_per_node_where_eight_run(login: Login) -> None:
+def test_one_task_per_node_where_eight_run(login: Reader) -> None:
     """In a job of eight tasks per node, the steps that look at each node start one there; with
     --ntasks-per-node=1 alone they would start all sixteen."""
-    number = login.submit("sleep 100", "--nodes=2", "--ntasks-per-node=8")
+    number = login.batch("sleep 100", "--nodes=2", "--ntasks-per-node=8")
     login.cluster.wait_for(
         lambda: [job.state for job in login.cluster.queue()] == ["RUNNING"], "it does not run"
     )
@@ -440,9 +332,8 @@ def test_one_task_per_node_where_eight_run(login: Login) -> None:
     assert login.allocate(inside, "--ntasks-per-node=8").count("node1") == 1
 
 
-@runs("orchestration/slurm", "srun --nodes=")
 @pytest.mark.torch
-def test_nodes_are_tested(login: Login) -> None:
+def test_nodes_are_tested(login: Reader) -> None:
     """All but gpu_health, which rightly misses eight GPUs per node; node_pairs ends with 1 where a
     busy machine makes a link slow."""
     code = take("orchestration/slurm", "srun --nodes=")
@@ -456,15 +347,13 @@ def test_nodes_are_tested(login: Login) -> None:
     assert json.loads((login.folder / "pairs.json").read_text())["results"]
 
 
-@runs("orchestration/slurm", "mkdir -p ~/cron/cron.daily")
-def test_cron_job_waits_and_goes(login: Login) -> None:
+def test_cron_job_waits_and_goes(login: Reader) -> None:
     out = login.run(take("orchestration/slurm", "mkdir -p ~/cron/cron.daily"))
     assert "cron_dai" in out
     login.cluster.wait_for(lambda: not login.cluster.queue(), "it stays")
 
 
-@runs("orchestration/slurm", "srun --ntasks-per-node=8 --cpus-per-task=12 --cpu-bind=none")
-def test_ranks_are_bound(login: Login) -> None:
+def test_ranks_are_bound(login: Reader) -> None:
     """By numa_bind and by rank_run, each with the ranks of both nodes."""
     login.write("train.py", HELLO)
     code = take("orchestration/slurm", "srun --ntasks-per-node=8 --cpus-per-task=12 --cpu-bind")
@@ -472,14 +361,12 @@ def test_ranks_are_bound(login: Login) -> None:
     assert len(re.findall(r"hello node[12] [0-3]", out)) == 8
 
 
-@runs("orchestration/slurm", "sbatch --mail-type=")
-def test_mail_is_accepted(login: Login) -> None:
+def test_mail_is_accepted(login: Reader) -> None:
     login.write("train.slurm", "#!/bin/bash\nsleep 60\n")
     assert "Submitted batch job" in login.run(take("orchestration/slurm", "sbatch --mail-type="))
 
 
-@runs("orchestration/slurm", "sinfo -R")
-def test_nodes_are_drained_and_resumed(login: Login) -> None:
+def test_nodes_are_drained_and_resumed(login: Reader) -> None:
     try:
         login.run(take("orchestration/slurm", "sinfo -R"))
         assert login.cluster.state("node2").startswith("drain")
@@ -488,14 +375,13 @@ def test_nodes_are_drained_and_resumed(login: Login) -> None:
         login.cluster.ask("scontrol", "update", "NodeName=node2", "State=RESUME")
 
 
-@runs("orchestration/slurm", "python scripts/training/hang_watchdog.py dump --job JOBID")
-def test_stacks_of_a_running_job(login: Login) -> None:
+def test_stacks_of_a_running_job(login: Reader) -> None:
     if not Path(sys.executable).with_name("py-spy").exists():
         pytest.skip("py-spy is missing: pip install py-spy")
     login.write(
         "train.py", "import time\n\n\ndef load_shard():\n    time.sleep(100)\n\n\nload_shard()"
     )
-    number = login.submit("srun python train.py", "--nodes=2", "--ntasks-per-node=1")
+    number = login.batch("srun python train.py", "--nodes=2", "--ntasks-per-node=1")
     login.cluster.wait_for(
         lambda: f"{number}.0" in login.run(f"squeue --steps --jobs={number}"), "no step"
     )
@@ -507,15 +393,14 @@ def test_stacks_of_a_running_job(login: Login) -> None:
 # --- training, insights, network ---
 
 
-@runs("training/fault-tolerance", "leave=switches/")
 @pytest.mark.torch
-def test_warning_saves_through_torchrun(login: Login) -> None:
+def test_warning_saves_through_torchrun(login: Reader) -> None:
     """Rehearsed as the chapter says: each rank saves once, at the same step, and the job ends by
     itself with status 0."""
     agree = take("training/fault-tolerance", "SWITCHES = ", language="python")
     login.write("train.py", TRAIN.format(agree=agree))
     code = take("training/fault-tolerance", "leave=switches/")
-    number = login.submit(code)
+    number = login.batch(code)
     login.wait_for(number, "ready", 2)
     login.cluster.ask("scancel", "--batch", "--signal=USR1", number)
     ended = login.wait(number)
@@ -525,12 +410,11 @@ def test_warning_saves_through_torchrun(login: Login) -> None:
     assert len({step for _, step in saved}) == 1
 
 
-@runs("training/fault-tolerance", "srun --no-kill")
 @pytest.mark.torch
-def test_training_goes_on_without_a_node(login: Login) -> None:
+def test_training_goes_on_without_a_node(login: Reader) -> None:
     """A node dies; the ranks of the other start again without it, and finish."""
     login.write("train.py", ELASTIC)
-    number = login.submit(take("training/fault-tolerance", "srun --no-kill"))
+    number = login.batch(take("training/fault-tolerance", "srun --no-kill"))
     login.wait_for(number, "begins with 2", 2)
     login.cluster.cut("node2")
     try:
@@ -540,8 +424,7 @@ def test_training_goes_on_without_a_node(login: Login) -> None:
         login.cluster.restore("node2")
 
 
-@runs("training/fault-tolerance", "end=$(squeue")
-def test_deadline_is_the_end_of_the_job(login: Login) -> None:
+def test_deadline_is_the_end_of_the_job(login: Reader) -> None:
     code = take("training/fault-tolerance", "end=$(squeue")
     begun = time.time()
     out = login.allocate(f'{code}\necho "deadline $DEADLINE"', "--time=30")
@@ -549,9 +432,8 @@ def test_deadline_is_the_end_of_the_job(login: Login) -> None:
     assert abs(int(deadline) - begun - 1800) < 60
 
 
-@runs("insights/cloud-provider", "export MASTER_ADDR")
 @pytest.mark.torch
-def test_acceptance_test_of_a_provider(login: Login) -> None:
+def test_acceptance_test_of_a_provider(login: Reader) -> None:
     """All-reduce with one node and with both, then all pairs, in an allocation that has a number
     of tasks."""
     code = take("insights/cloud-provider", "export MASTER_ADDR")
@@ -562,16 +444,15 @@ def test_acceptance_test_of_a_provider(login: Login) -> None:
     assert (login.folder / "pairs.json").exists()
 
 
-@runs(
-    "network/benchmarks",
-    "python scripts/network/all_reduce_bench.py --max_size 8GiB --json nodes.json",
-    "srun --ntasks-per-node 8 --gpus-per-node 8 --kill-on-bad-exit=0",
-    "python scripts/debug/torch_distributed_check.py --timeout 30s",
-)
 @pytest.mark.torch
-def test_network_benchmarks_of_two_nodes(login: Login) -> None:
+def test_network_benchmarks_of_two_nodes(login: Reader) -> None:
     code = "\n".join(
-        take(chapter, begin) for chapter, begin in RUNS["test_network_benchmarks_of_two_nodes"]
+        take("network/benchmarks", begin)
+        for begin in (
+            "python scripts/network/all_reduce_bench.py --max_size 8GiB --json nodes.json",
+            "srun --ntasks-per-node 8 --gpus-per-node 8 --kill-on-bad-exit=0",
+            "python scripts/debug/torch_distributed_check.py --timeout 30s",
+        )
     )
     # node_pairs ends with 1 where a busy machine makes a link slow.
     out = login.allocate(f"set +e\n{code}\ntrue", "--gpus-per-node=8", timeout=400)
@@ -580,17 +461,16 @@ def test_network_benchmarks_of_two_nodes(login: Login) -> None:
         assert (login.folder / f"{name}.json").exists()
 
 
-@runs("training/reproducibility", "repro=$HOME")
 @pytest.mark.torch
 @pytest.mark.needs("git")
-def test_state_of_a_job_is_recorded(login: Login) -> None:
+def test_state_of_a_job_is_recorded(login: Reader) -> None:
     """With eight tasks per node, one report from each node."""
     login.run(
         "git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m one"
     )
     login.write("notes.txt", "not in git")
     code = take("training/reproducibility", "repro=$HOME")
-    number = login.submit(f"export API_KEY=secret\n{code}", "--nodes=2", "--ntasks-per-node=8")
+    number = login.batch(f"export API_KEY=secret\n{code}", "--nodes=2", "--ntasks-per-node=8")
     ended = login.wait(number)
     assert (ended.state, ended.status) == ("COMPLETED", "0:0"), ended.log
     folder = login.folder / "repro" / number

@@ -30,6 +30,7 @@ import pytest
 from chapter_blocks import ROOT, Block, find_blocks
 from needs import need
 
+torch = pytest.importorskip("torch", reason="torch is missing: pip install torch")
 pytestmark = pytest.mark.torch
 
 SCRIPTS = ROOT / "scripts"
@@ -54,28 +55,25 @@ def replace_devices_and_places(code: str, folder: Path) -> str:
 class Page:
     """A chapter that is open beside the keyboard: its snippets run in one set of names."""
 
-    def __init__(self, chapter: str, folder: Path) -> None:
-        self.chapter = chapter
+    def __init__(self, chapter: str, begin: str, folder: Path) -> None:
+        self.chapter, self.begin = chapter, begin
         self.folder = folder
         self.names: dict[str, Any] = {"__name__": "__main__"}
 
-    def find(self, begin: str) -> str:
-        """The snippet whose name begins so."""
-        code = find_snippet(self.chapter, begin).code
+    def find(self, begin: str = "") -> str:
+        """The snippet of this test, or of its snippets the one whose name begins so."""
+        code = find_snippet(self.chapter, begin or self.begin).code
         return replace_devices_and_places(code, self.folder)
 
-    def run(self, begin: str, within: str = "", **names: Any) -> SimpleNamespace:
-        """Run a snippet, within a loop where it needs one around it, and return all names."""
-        block = find_snippet(self.chapter, begin)
-        code = self.find(begin)
-        if within:
-            code = f"{within}\n{textwrap.indent(code, '    ')}"
+    def run(self, begin: str = "", **names: Any) -> SimpleNamespace:
+        """Run a snippet, and return all names."""
+        line = find_snippet(self.chapter, begin or self.begin).line
         self.names |= names
         path = f"book/{self.chapter}/README.md"
-        exec(compile("\n" * (block.line - 1 - bool(within)) + code, path, "exec"), self.names)
+        exec(compile("\n" * (line - 1) + self.find(begin), path, "exec"), self.names)
         return SimpleNamespace(**self.names)
 
-    def write(self, name: str, begin: str, before: str = "", after: str = "") -> Path:
+    def write(self, name: str, begin: str = "", *, before: str = "", after: str = "") -> Path:
         """Write a snippet as a file, with code around it."""
         path = self.folder / name
         path.write_text("\n".join((before, self.find(begin), after)))
@@ -136,7 +134,7 @@ TRIED = list(NEEDS_GPU)
 def snippet(chapter: str, *begins: str) -> Callable[[Callable[..., None]], Any]:
     """Say which snippets of a chapter a test runs; its `page` is that chapter."""
     TRIED.extend((chapter, begin) for begin in begins)
-    return pytest.mark.parametrize("page", [chapter], indirect=True)
+    return pytest.mark.parametrize("page", [(chapter, begins[0])], indirect=True, ids=[chapter])
 
 
 @pytest.fixture
@@ -144,7 +142,6 @@ def page(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Page]:
     """The chapter, in an empty folder. What a snippet changes of this process is put back."""
-    torch = pytest.importorskip("torch", reason="torch is missing: pip install torch")
     monkeypatch.chdir(tmp_path)
     for folder in ("debug", "training", "testing"):
         monkeypatch.syspath_prepend(SCRIPTS / folder)
@@ -153,7 +150,7 @@ def page(
     for place in ("shared/you", "local", "dev/shm", "data", "tmp"):
         (tmp_path / place).mkdir(parents=True)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGTERM)}
-    opened = Page(request.param, tmp_path)
+    opened = Page(*request.param, tmp_path)
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         yield opened
     for value in opened.names.values():
@@ -183,7 +180,7 @@ def one_rank() -> Iterator[None]:
 def test_every_snippet_is_run() -> None:
     """Each Python block of the book has its test here, or its line in NEEDS_GPU; no line is of a
     snippet that is gone."""
-    tried = [find_snippet(*pair) for pair in TRIED]
+    tried = [find_snippet(*pair) for pair in (*TRIED, *PLAIN)]
     assert [block.name for block in tried if tried.count(block) > 1] == []
     missing = [f"{b.place}: {b.name}" for b in find_blocks("python").values() if b not in tried]
     message = "these snippets have no test: write one in scripts/tests/test_book_snippets.py"
@@ -195,6 +192,40 @@ def test_gpu_snippets_compile(chapter: str, begin: str) -> None:
     compile(find_snippet(chapter, begin).code, chapter, "exec")
 
 
+# --- those that need nothing ---
+
+PLAIN = {
+    ("testing", 'dist.init_process_group("fake"'): "",  # it asserts by itself
+    ("training/benchmarks", "if torch.cuda.is_available():"): "",
+    ("training/emulate-multi-node", 'dist.init_process_group("fake"'): "65552 of 67125248",
+    ("training/memory", "def log_memory("): "",  # what its functions call needs a GPU
+    # Parameters take 2.75 GiB and Adam's states twice that.
+    (
+        "training/memory",
+        "with FakeTensorMode():",
+    ): r"2\.75 GiB[\s\S]*5\.5 GiB|5\.5 GiB[\s\S]*2\.75 GiB",
+    ("training/number-formats", "weights = torch.tensor([208.0])"): r"^104\.0\n$",
+    ("training/number-formats", "total = torch.tensor(0.0"): r"^256\.0\n8192\.0\n$",
+    (
+        "training/performance",
+        'with torch.device("meta"):',
+    ): r"^1\.924e\+12\n5\.772e\+12\n6\.735e\+12\n$",
+}
+"""Chapter and beginning of the snippet -> a regular expression for what it prints."""
+
+
+@pytest.mark.parametrize(
+    ("page", "shown"),
+    PLAIN.items(),
+    indirect=["page"],
+    ids=map(": ".join, PLAIN),
+)
+def test_plain_snippets_run(page: Page, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    warnings.simplefilter("ignore")
+    page.run()
+    assert re.search(shown, capsys.readouterr().out)
+
+
 # --- compute ---
 
 
@@ -202,17 +233,15 @@ def test_gpu_snippets_compile(chapter: str, begin: str) -> None:
 def test_batches_of_a_loader_are_timed(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
     from torch.utils.data import DataLoader
 
-    page.run("batches = iter(loader)", loader=DataLoader(range(400), batch_size=4))
+    page.run(loader=DataLoader(range(400), batch_size=4))
     assert re.fullmatch(r"0\.\d{3} s per batch over 50 batches\n", capsys.readouterr().out)
 
 
 @snippet("compute/cpu-memory", "state = torch.load(")
 def test_weights_are_mapped(page: Page) -> None:
-    import torch
-
     weights = {"weight": torch.arange(1000.0)}
     torch.save(weights, "model.pt")
-    state = page.run("state = torch.load(", torch=torch).state
+    state = page.run(torch=torch).state
     assert torch.equal(state["weight"], weights["weight"])
     assert "model.pt" in Path("/proc/self/maps").read_text()
 
@@ -221,7 +250,7 @@ def test_weights_are_mapped(page: Page) -> None:
 @snippet("compute/cpu-memory", '"""How much memory')
 def test_reading_objects_makes_their_pages_private(page: Page) -> None:
     """A list of strings is copied nearly whole, one buffer not at all."""
-    path = page.write("cow.py", '"""How much memory')
+    path = page.write("cow.py")
     grown = {}
     for kind in ("list", "buffer"):
         out = page.start(sys.executable, path, kind)
@@ -236,12 +265,12 @@ def test_reading_objects_makes_their_pages_private(page: Page) -> None:
 
 @snippet("debug", "@record")
 def test_main_is_recorded(page: Page) -> None:
-    assert page.run("@record").main() is None
+    assert page.run().main() is None
 
 
 @snippet("debug", 'print(f"{rank}: passed')
 def test_print_takes_a_lock(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
-    names = page.run('print(f"{rank}: passed', rank=3)
+    names = page.run(rank=3)
     assert names.print is not builtins.print
     assert capsys.readouterr().out == "3: passed stage 0\n"
 
@@ -253,7 +282,7 @@ def test_one_rank_stops_in_the_debugger(page: Page) -> None:
     before = "import torch, torch.distributed as dist; dist.init_process_group('gloo')\n"
     before += "loss = torch.tensor(float('nan'))"
     after = "print('goes on', dist.get_rank(), flush=True)\ndist.destroy_process_group()"
-    path = page.write("train.py", "if loss.isnan():", before, after)
+    path = page.write("train.py", before=before, after=after)
     out = page.torchrun(4, path, stdin="up\np 'loss:', loss\nc\n")
     assert "('loss:', tensor(nan))" in out
     assert sorted(re.findall(r"goes on (\d)", out)) == list("0123")
@@ -261,7 +290,7 @@ def test_one_rank_stops_in_the_debugger(page: Page) -> None:
 
 @snippet("debug", "class TerminalPdb")
 def test_debugger_takes_the_terminal(page: Page) -> None:
-    path = page.write("train.py", "class TerminalPdb", "answer = 6 * 7", "print('goes on')")
+    path = page.write("train.py", before="answer = 6 * 7", after="print('goes on')")
     out = page.start(sys.executable, path, stdin="p f'{answer=}'\nc\n")
     assert "answer=42" in out
     assert "goes on" in out
@@ -275,7 +304,7 @@ def test_tracer_writes_a_file(page: Page, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.syspath_prepend(page.folder)
     import mypkg  # type: ignore[import-not-found]
 
-    page.run("with Tracer(", step=mypkg.step)
+    page.run(step=mypkg.step)
     (trace,) = (page.folder / "local/traces").iterdir()
     assert "return 1 + 1" in trace.read_text()
 
@@ -284,7 +313,7 @@ def test_tracer_writes_a_file(page: Page, monkeypatch: pytest.MonkeyPatch) -> No
 @snippet("debug/hangs", 'dist.init_process_group("gloo")')
 def test_one_rank_that_loads_hangs_all(page: Page) -> None:
     """All four come to step 3, and none beyond it."""
-    path = page.write("hang.py", 'dist.init_process_group("gloo")')
+    path = page.write("hang.py")
     with (page.folder / "log").open("w") as log:
         process = subprocess.Popen(
             [*list_launcher(4), path], stdout=log, stderr=log, env=make_environment()
@@ -304,7 +333,7 @@ def test_one_rank_that_loads_hangs_all(page: Page) -> None:
 
 @snippet("debug/hangs", "stacks = open(")
 def test_stacks_come_at_a_signal(page: Page) -> None:
-    page.run("stacks = open(")
+    page.run()
     try:
         os.kill(os.getpid(), signal.SIGUSR1)
         text = (page.folder / "tmp" / f"stacks.{os.getpid()}").read_text()
@@ -333,7 +362,7 @@ for _ in range(100):
         break
 dist.destroy_process_group()
 """
-    path = page.write("train.py", "keep_ready(", before, after)
+    path = page.write("train.py", before=before, after=after)
     page.torchrun(1, path, TORCH_FR_BUFFER_SIZE="2000")
     out = page.start(sys.executable, SCRIPTS / "debug/collective_mismatch.py", "read", folder)
     assert "all ranks call all_reduce [4] Float" in out
@@ -341,10 +370,8 @@ dist.destroy_process_group()
 
 @snippet("debug/overflow", "debug = DebugUnderflowOverflow(model)")
 def test_first_overflow_is_found(page: Page) -> None:
-    import torch
-
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
-    page.run("debug = DebugUnderflowOverflow(model)", model=model)
+    page.run(model=model)
     model(torch.ones(1, 2))
     with torch.no_grad():
         model[1].bias.fill_(math.inf)
@@ -356,32 +383,27 @@ def test_first_overflow_is_found(page: Page) -> None:
 @snippet("debug/overflow", "with safe_open(")
 def test_bad_weights_of_a_file_are_named(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
     need("python:safetensors")
-    import torch
     from safetensors.torch import save_file
 
     for value, told in ((1.0, "all finite"), (math.nan, "['b']")):
         save_file({"a": torch.ones(2), "b": torch.tensor([1.0, value])}, "model.safetensors")
-        page.run("with safe_open(")
+        page.run()
         assert capsys.readouterr().out == f"{told}\n"
 
 
 @snippet("debug/overflow", "hidden = self.act(")
 def test_forward_names_the_tensor(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
-    import torch
-
     layer = SimpleNamespace(act=torch.exp, wi_0=lambda x: x, wi_1=lambda x: x, wo=lambda x: x * 0)
-    page.run("hidden = self.act(").forward(layer, torch.tensor([1.0, 200.0]))
+    page.run().forward(layer, torch.tensor([1.0, 200.0]))
     assert capsys.readouterr().err == "after the gate has inf\nafter wo has nan\n"
 
 
 @snippet("debug/overflow", "with torch.autocast(device_type")
 def test_block_runs_in_float32(page: Page) -> None:
-    import torch
-
     seen = []
     linear = torch.nn.Linear(2, 2)
     layer = SimpleNamespace(_forward=lambda x: seen.append(linear(x).dtype) or x)
-    forward = page.run("with torch.autocast(device_type", torch=torch).forward
+    forward = page.run(torch=torch).forward
     with torch.autocast("cpu", dtype=torch.bfloat16):
         back = forward(layer, torch.ones(1, 2, dtype=torch.bfloat16))
     assert (seen, back.dtype) == ([torch.float32], torch.bfloat16)
@@ -389,18 +411,14 @@ def test_block_runs_in_float32(page: Page) -> None:
 
 @snippet("debug/overflow", "gradients = [p.grad")
 def test_zero_gradients_are_counted(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
-    import torch
-
     model = torch.nn.Linear(2, 1, bias=False)
     model(torch.tensor([[0.0, 1.0]])).backward()
-    page.run("gradients = [p.grad", model=model)
+    page.run(model=model)
     assert capsys.readouterr().out == "50.0% of the gradients are zero\n"
 
 
 @snippet("debug/overflow", "scaler = torch.amp.GradScaler(")
 def test_scaler_skips_an_overflow(page: Page) -> None:
-    import torch
-
     class Model(torch.nn.Linear):
         def forward(self, batch: Any) -> Any:
             return super().forward(batch).sum()
@@ -408,7 +426,6 @@ def test_scaler_skips_an_overflow(page: Page) -> None:
     model = Model(2, 1)
     start = model.weight.detach().clone()
     names = page.run(
-        "scaler = torch.amp.GradScaler(",
         torch=torch,
         loader=[torch.full((1, 2), math.inf), torch.ones(1, 2)],
         model=model,
@@ -421,13 +438,11 @@ def test_scaler_skips_an_overflow(page: Page) -> None:
 
 @snippet("debug/overflow", "norm = torch.nn.utils.clip_grad_norm_")
 def test_bad_step_is_skipped(page: Page) -> None:
-    import torch
-
     model = torch.nn.Linear(1, 1)
     steps = []
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     page.names |= {"torch": torch, "model": model, "optimizer": optimizer, "steps": steps}
-    code = page.find("norm = torch.nn.utils.clip_grad_norm_")
+    code = page.find()
     loop = "for x in (1.0, float('inf')):\n    model(torch.tensor([x])).backward()\n"
     exec(f"{loop}{textwrap.indent(code, '    ')}\n    steps.append(x)", page.names)
     assert steps == [1.0]
@@ -478,7 +493,7 @@ def test_config_becomes_a_tiny_model(page: Page, capsys: pytest.CaptureFixture[s
 
     make_llama(page.folder / "your/model")
     capsys.readouterr()
-    model = page.run("config = AutoConfig.from_pretrained(").model
+    model = page.run().model
     assert capsys.readouterr().out.endswith(f"\n{model.num_parameters():,}\n")
     back = AutoModelForCausalLM.from_pretrained("tiny")
     assert back.config.num_hidden_layers == 2
@@ -490,7 +505,7 @@ def test_tokenizer_is_trained_anew(page: Page) -> None:
     from transformers import AutoTokenizer
 
     make_tokenizer(page.folder / "your/model")
-    page.run("old = AutoTokenizer.from_pretrained(")
+    page.run()
     back = AutoTokenizer.from_pretrained("tiny")
     assert len(back) <= 1000
     assert back.decode(back("A few lines")["input_ids"], skip_special_tokens=True) == "A few lines"
@@ -520,7 +535,7 @@ def test_one_request_is_timed(page: Page, capsys: pytest.CaptureFixture[str]) ->
     """With a port that is free in place of 8000."""
     with http.server.HTTPServer(("127.0.0.1", 0), Stream) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        code = page.find('prompt = " ".join(')
+        code = page.find()
         exec(code.replace("127.0.0.1:8000", f"127.0.0.1:{server.server_port}"), page.names)
         server.shutdown()
     gc.collect()
@@ -531,7 +546,7 @@ def test_one_request_is_timed(page: Page, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.nightly
 @snippet("network/comms", 'dist.init_process_group("gloo")')
 def test_reduce_scatter_and_all_gather_are_an_all_reduce(page: Page) -> None:
-    path = page.write("collectives.py", 'dist.init_process_group("gloo")')
+    path = page.write("collectives.py")
     out = page.torchrun(4, path)
     assert out == "all-reduce [60.0, 64.0, 68.0, 72.0] piece of rank 0 [60.0]\n"
 
@@ -555,7 +570,6 @@ def test_warning_saves_and_stops(
             (switches / "leave-87").touch()
 
     page.run(
-        'leave = Path("switches"',
         device="cpu",
         loader=range(9),
         train_step=train_step,
@@ -576,17 +590,9 @@ def test_test_of_ranks_passes(page: Page) -> None:
     assert "2 passed" in out
 
 
-@snippet("testing", 'dist.init_process_group("fake"')
-def test_layout_of_a_thousand_ranks(page: Page) -> None:
-    """The snippet asserts by itself."""
-    page.run('dist.init_process_group("fake"')
-
-
 @snippet("testing", "@require_torch_multi_gpu")
 def test_test_of_two_gpus_is_skipped_without(page: Page) -> None:
-    import torch
-
-    function = page.run("@require_torch_multi_gpu").test_two_gpus_share
+    function = page.run().test_two_gpus_share
     is_skipped = getattr(function, "__unittest_skip__", False)
     assert is_skipped == (torch.cuda.device_count() < 2)
 
@@ -595,21 +601,17 @@ def test_test_of_two_gpus_is_skipped_without(page: Page) -> None:
 def test_output_and_logs_are_captured(page: Page) -> None:
     logger = logging.getLogger("mypkg")
     page.run(
-        "with CaptureStd() as streams:",
         logging=logging,
         train_one_step=lambda: print("loss 2", file=sys.stderr),
         save_checkpoint=lambda: logger.info("saved step-1"),
     )
     with pytest.raises(AssertionError):
-        page.run(
-            "with CaptureStd() as streams:",
-            train_one_step=lambda: print("overflow", file=sys.stderr),
-        )
+        page.run(train_one_step=lambda: print("overflow", file=sys.stderr))
 
 
 @snippet("testing", '@pytest.mark.parametrize("dtype"')
 def test_two_decorators_multiply(page: Page) -> None:
-    page.write("test_names.py", '@pytest.mark.parametrize("dtype"', "import pytest")
+    page.write("test_names.py", before="import pytest")
     out = page.start(sys.executable, "-m", "pytest", "--collect-only", "-q", "test_names.py")
     assert out.count("test_sharding[") == 4
     assert "test_sharding[full-float32]" in out
@@ -618,16 +620,10 @@ def test_two_decorators_multiply(page: Page) -> None:
 # --- training: memory, checkpoints ---
 
 
-@snippet("training/benchmarks", "if torch.cuda.is_available():")
-def test_memory_outside_the_allocator(page: Page) -> None:
-    page.run("if torch.cuda.is_available():")
-
-
 @snippet("training/checkpoints", "gpu = torch.cuda.is_available()", "for path in (")
 def test_checkpoints_are_saved_in_the_background(
     page: Page, one_rank: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import torch
     import torch.distributed.checkpoint as dcp
 
     warnings.simplefilter("ignore", UserWarning)
@@ -650,10 +646,8 @@ def test_checkpoints_are_saved_in_the_background(
 def test_only_whole_checkpoints_have_the_name(
     page: Page, one_rank: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import torch
-
     warnings.simplefilter("ignore", UserWarning)
-    names = page.run("def save_whole(")
+    names = page.run()
     for step in (9, 100, 100):
         names.save_whole({"step": torch.tensor(step)}, page.folder, step)
     assert len(list(page.folder.glob(".step-00000100.bad-*"))) == 1
@@ -674,11 +668,10 @@ def test_only_whole_checkpoints_have_the_name(
 def test_newest_checkpoint_that_can_be_read_is_loaded(
     page: Page, one_rank: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import torch
     import torch.distributed.checkpoint as dcp
 
     warnings.simplefilter("ignore", UserWarning)
-    load_newest = page.run("def load_newest(").load_newest
+    load_newest = page.run().load_newest
     state = {"step": torch.tensor(0)}
     assert load_newest(state, page.folder) is None
     folders = [page.folder / f"step-{step:08d}" for step in (9, 100, 200)]
@@ -701,21 +694,18 @@ def test_newest_checkpoint_that_can_be_read_is_loaded(
 def test_unsafe_globals_are_listed(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
     import argparse
 
-    import torch
-
     torch.save({"args": argparse.Namespace(lr=1)}, "model.pt")
-    page.run("print(torch.serialization.get_unsafe_globals")
+    page.run()
     assert capsys.readouterr().out == "['argparse.Namespace']\n"
 
 
 @snippet("training/checkpoints", 'with open(sys.argv[1], "rb") as file:')
 def test_header_shows_whether_a_file_is_whole(page: Page) -> None:
     need("python:safetensors")
-    import torch
     from safetensors.torch import save_file
 
     save_file({"a": torch.ones(4)}, "model.safetensors", metadata={"format": "pt"})
-    path = page.write("header.py", 'with open(sys.argv[1], "rb") as file:')
+    path = page.write("header.py")
     out = page.start(sys.executable, path, "model.safetensors")
     assert out.startswith("a {'dtype': 'F32', 'shape': [4]")
     assert out.endswith("\ncomplete\n")
@@ -727,7 +717,7 @@ def test_header_shows_whether_a_file_is_whole(page: Page) -> None:
 
 @snippet("training/checkpoints", "def is_tied(model):")
 def test_tied_matrices_are_seen(page: Page) -> None:
-    is_tied = page.run("def is_tied(model):").is_tied
+    is_tied = page.run().is_tied
     for tied in (True, False):
         assert is_tied(make_llama(page.folder / "model", tie_word_embeddings=tied)) == tied
 
@@ -735,7 +725,7 @@ def test_tied_matrices_are_seen(page: Page) -> None:
 @pytest.mark.nightly
 @snippet("training/checkpoints", 'dist.init_process_group("gloo")')
 def test_two_ranks_save_and_three_load(page: Page) -> None:
-    path = page.write("reshard.py", 'dist.init_process_group("gloo")')
+    path = page.write("reshard.py")
     page.torchrun(2, path, "save")
     out = page.torchrun(3, path, "load")  # lines of ranks may interleave
     assert out.count("(4, 8)") == 3
@@ -749,40 +739,19 @@ def test_two_ranks_save_and_three_load(page: Page) -> None:
 
 @snippet("training/checkpoints", 'with torch.device("meta"):')
 def test_model_takes_over_the_loaded_tensors(page: Page) -> None:
-    import torch
-
     torch.save(torch.nn.Linear(4, 4).state_dict(), "model.pt")
-    names = page.run('with torch.device("meta"):', make_model=lambda: torch.nn.Linear(4, 4))
+    names = page.run(make_model=lambda: torch.nn.Linear(4, 4))
     assert names.model.weight.device.type == "cpu"
     assert names.model.weight.data_ptr() == names.state["weight"].data_ptr()
 
 
 @snippet("training/memory", "aten = torch.ops.aten")
 def test_matmuls_are_kept_and_the_rest_computed_again(page: Page) -> None:
-    import torch
-
-    names = page.run("aten = torch.ops.aten")
+    names = page.run()
     first = names.layer[0].weight.grad.clone()
     names.layer.zero_grad()
     names.layer(names.x).sum().backward()
     torch.testing.assert_close(first, names.layer[0].weight.grad)
-
-
-@snippet("training/memory", "def log_memory(")
-def test_memory_log_is_defined(page: Page) -> None:
-    """What the functions call needs a GPU."""
-    page.run("def log_memory(")
-
-
-@pytest.mark.nightly
-@snippet("training/memory", "with FakeTensorMode():")
-def test_memory_is_tracked_without_any(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
-    """Parameters take 2.75 GiB and Adam's states twice that."""
-    warnings.simplefilter("ignore")
-    page.run("with FakeTensorMode():")
-    out = capsys.readouterr().out
-    assert "2.75 GiB" in out
-    assert "5.5 GiB" in out
 
 
 # --- training: data ---
@@ -791,9 +760,7 @@ def test_memory_is_tracked_without_any(page: Page, capsys: pytest.CaptureFixture
 @snippet("training/datasets", 'with main_process_first("global")')
 def test_first_rank_works_and_the_rest_find_it(page: Page, one_rank: None) -> None:
     seen: list[str] = []
-    names = page.run(
-        'with main_process_first("global")', load_and_prepare=lambda p: seen.append(p) or "data"
-    )
+    names = page.run(load_and_prepare=lambda p: seen.append(p) or "data")
     assert (names.dataset, seen) == ("data", [f"{page.folder}/data/set"])
 
 
@@ -807,7 +774,7 @@ def test_shards_are_streamed(page: Page, capsys: pytest.CaptureFixture[str]) -> 
                 info = tarfile.TarInfo(f"{shard}{number}.txt")
                 info.size = 2
                 tar.addfile(info, io.BytesIO(b"ok"))
-    names = page.run("rank, world_size = 0, 1")
+    names = page.run()
     assert "4 shards\n" in capsys.readouterr().out
     assert len({record["__key__"] for record in names.images}) == 12
 
@@ -819,7 +786,7 @@ def test_each_rank_streams_its_shards(page: Page, capsys: pytest.CaptureFixture[
 
     for shard in range(3):
         Dataset.from_dict({"n": [2 * shard, 2 * shard + 1]}).to_parquet(f"train-{shard}.parquet")
-    open_stream = page.run("def open_stream(").open_stream
+    open_stream = page.run().open_stream
     seen = [[r["n"] for r in open_stream(rank, 2, "train-*.parquet")] for rank in (0, 1)]
     assert sorted(seen[0] + seen[1]) == list(range(6))
     assert sorted(map(len, seen)) == [2, 4]
@@ -832,18 +799,11 @@ def test_each_rank_streams_its_shards(page: Page, capsys: pytest.CaptureFixture[
 @pytest.mark.nightly
 @snippet("training/emulate-multi-node", 'dist.init_process_group("gloo")')
 def test_ranks_say_hello(page: Page) -> None:
-    out = page.torchrun(2, page.write("hello.py", 'dist.init_process_group("gloo")'))
+    out = page.torchrun(2, page.write("hello.py"))
     for rank in (0, 1):
         line = f"{socket.gethostname()} rank {rank} of 2, node 0, local {rank} of 2, sees GPUs "
         assert line in out
     assert out.count("sum 1") == 2
-
-
-@pytest.mark.nightly
-@snippet("training/emulate-multi-node", 'dist.init_process_group("fake"')
-def test_a_thousandth_is_kept(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
-    page.run('dist.init_process_group("fake"')
-    assert capsys.readouterr().out == "rank 0 keeps 65552 of 67125248 parameters\n"
 
 
 class Groups:
@@ -861,9 +821,7 @@ def test_ranks_agree_to_save_and_to_stop(
     page: Page, one_rank: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    import torch
-
-    agree = page.run("SWITCHES = ").agree
+    agree = page.run().agree
     switches = page.folder / "switches"
     switches.mkdir()
     assert agree("cpu") == 0
@@ -884,7 +842,7 @@ def test_ranks_agree_to_save_and_to_stop(
 
 @snippet("training/fault-tolerance", "def memory_left():")
 def test_memory_that_is_left(page: Page) -> None:
-    left = page.run("def memory_left():").memory_left()
+    left = page.run().memory_left()
     total = re.search(r"MemTotal: +(\d+) kB", Path("/proc/meminfo").read_text())
     assert total is not None
     assert 0 < left < int(total[1]) * 1024
@@ -893,7 +851,7 @@ def test_memory_that_is_left(page: Page) -> None:
 @pytest.mark.nightly
 @snippet("training/model-parallelism", 'device = "cuda" if')
 def test_two_replicas_of_two_train(page: Page) -> None:
-    path = page.write("hsdp.py", 'device = "cuda" if')
+    path = page.write("hsdp.py")
     out = page.torchrun(4, path, SHARD_GROUP="2")
     assert re.fullmatch(r"0 \d+\.\d{3}\n1 \d+\.\d{3}\n", out)
 
@@ -903,7 +861,7 @@ def test_two_replicas_of_two_train(page: Page) -> None:
 
 @snippet("training/hyperparameters", "model = torch.nn.ModuleDict(")
 def test_muon_gets_the_hidden_matrices(page: Page) -> None:
-    names = page.run("model = torch.nn.ModuleDict(")
+    names = page.run()
     assert names.matrices == [names.model["hidden"].weight]
     assert len(names.others) == 3
     for parameter in names.model.parameters():
@@ -917,8 +875,6 @@ def test_muon_gets_the_hidden_matrices(page: Page) -> None:
 
 @snippet("training/hyperparameters", "@torch.no_grad()")
 def test_logits_are_clipped_to_tau(page: Page) -> None:
-    import torch
-
     torch.manual_seed(0)
     heads, size, hidden = 4, 8, 32
     query, key = torch.randn(2, heads * size, hidden)
@@ -930,7 +886,7 @@ def test_logits_are_clipped_to_tau(page: Page) -> None:
 
     largest = find_largest()
     assert (largest > 100).any()
-    page.run("@torch.no_grad()").qk_clip(query, key, largest)
+    page.run().qk_clip(query, key, largest)
     torch.testing.assert_close(find_largest(), largest.clamp(max=100.0))
 
 
@@ -938,15 +894,13 @@ def test_logits_are_clipped_to_tau(page: Page) -> None:
 def test_batches_are_drawn_and_dropped(page: Page) -> None:
     seen: list[int] = []
     batches = iter(range(41_098, 41_402))
-    page.run("skip = range(", start=41_098, total=41_402, batches=batches, train=seen.append)
+    page.run(start=41_098, total=41_402, batches=batches, train=seen.append)
     assert seen == [41_098, 41_099, 41_400, 41_401]
 
 
 @snippet("training/instabilities", "def step_or_skip(")
 def test_large_gradients_are_skipped(page: Page) -> None:
-    import torch
-
-    step_or_skip = page.run("def step_or_skip(").step_or_skip
+    step_or_skip = page.run().step_or_skip
     model = torch.nn.Linear(1, 1, bias=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     moved = []
@@ -960,19 +914,11 @@ def test_large_gradients_are_skipped(page: Page) -> None:
     assert moved == [True, False, False]
 
 
-@snippet("training/number-formats", "weights = torch.tensor([208.0])")
-def test_float8_misread_is_half(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
-    page.run("weights = torch.tensor([208.0])")
-    assert capsys.readouterr().out == "104.0\n"
-
-
 @snippet("training/number-formats", "gradients = [p.grad")
 def test_what_float16_loses_is_counted(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
-    import torch
-
     model = torch.nn.Linear(2, 1, bias=False)
     model.weight.grad = torch.tensor([[1e-8, 1.0]])
-    page.run("gradients = [p.grad", torch=torch, model=model)
+    page.run(torch=torch, model=model)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["0", "4", "8", "12", "16", "20", "24"]
     assert lines[0] == "0 Lost(values=2, zero=1, subnormal=0, too_large=0)"
@@ -981,15 +927,9 @@ def test_what_float16_loses_is_counted(page: Page, capsys: pytest.CaptureFixture
 
 @snippet("training/number-formats", "def round_stochastically(")
 def test_small_updates_survive_by_chance(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
-    names = page.run("def round_stochastically(")
+    names = page.run()
     assert capsys.readouterr().out.startswith("tensor(1.)\n")
     assert float(names.stochastic.float().mean()) == pytest.approx(2, abs=0.02)
-
-
-@snippet("training/number-formats", "total = torch.tensor(0.0")
-def test_sum_of_bfloat16_stops(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
-    page.run("total = torch.tensor(0.0")
-    assert capsys.readouterr().out == "256.0\n8192.0\n"
 
 
 @pytest.mark.nightly
@@ -997,15 +937,13 @@ def test_sum_of_bfloat16_stops(page: Page, capsys: pytest.CaptureFixture[str]) -
 def test_switches_of_float32_are_there(page: Page) -> None:
     """Each by itself, as the comments say; in a process of its own, for they are global."""
     after = "print(torch.backends.cuda.matmul.fp32_precision, torch.backends.fp32_precision)"
-    path = page.write("tf32.py", "torch.backends.cuda.matmul.fp32_precision", after=after)
+    path = page.write("tf32.py", after=after)
     assert page.start(sys.executable, path) == "tf32 ieee\n"
 
 
 @snippet("training/number-formats", "E2M1 = ")
 def test_blocks_keep_small_numbers(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
-    import torch
-
-    names = page.run("E2M1 = ")
+    names = page.run()
     whole = names.quantize(names.numbers, 8)
     assert whole[:4].tolist() == [0.0] * 4
     halves = names.quantize(names.numbers, 4)
@@ -1017,18 +955,10 @@ def test_blocks_keep_small_numbers(page: Page, capsys: pytest.CaptureFixture[str
 # --- training: performance ---
 
 
-@snippet("training/performance", 'with torch.device("meta"):')
-def test_flops_are_counted(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
-    page.run('with torch.device("meta"):')
-    assert capsys.readouterr().out == "1.924e+12\n5.772e+12\n6.735e+12\n"
-
-
 @snippet("training/performance", "rank, batches, train_step = 0")
 def test_three_steps_are_profiled(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
-    import torch
-
     weight = torch.ones(8, 8)
-    code = page.find("rank, batches, train_step = 0").replace("lambda batch: None", "step")
+    code = page.find().replace("lambda batch: None", "step")
     page.names["step"] = lambda batch: weight @ weight
     warnings.simplefilter("ignore", UserWarning)
     exec(code, page.names)
@@ -1039,7 +969,7 @@ def test_three_steps_are_profiled(page: Page, capsys: pytest.CaptureFixture[str]
 
 @snippet("training/performance", "train_step, batches = (")
 def test_garbage_is_collected_between_steps(page: Page) -> None:
-    page.run("train_step, batches = (")
+    page.run()
     assert not gc.isenabled()
     assert gc.get_freeze_count() > 0
 
@@ -1050,14 +980,13 @@ def test_garbage_is_collected_between_steps(page: Page) -> None:
 @snippet("training/re-train-hub-models", "name, folder = ")
 def test_architecture_gets_fresh_weights(page: Page) -> None:
     need("python:transformers")
-    import torch
     from transformers import AutoModelForCausalLM, OPTConfig
 
     folder = page.folder / "facebook/opt-1.3b"
     make_tokenizer(folder)
     sizes = {"hidden_size": 32, "ffn_dim": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
     OPTConfig(vocab_size=400, word_embed_proj_dim=32, **sizes).save_pretrained(folder)
-    model = page.run("name, folder = ").model
+    model = page.run().model
     back = AutoModelForCausalLM.from_pretrained("opt-1.3b-fresh")
     for one, other in zip(model.parameters(), back.parameters(), strict=True):
         assert torch.equal(one, other)
@@ -1066,11 +995,10 @@ def test_architecture_gets_fresh_weights(page: Page) -> None:
 @snippet("training/re-train-hub-models", 'name = "your/model"')
 def test_every_second_layer_is_kept(page: Page) -> None:
     need("python:transformers")
-    import torch
     from transformers import AutoModelForCausalLM
 
     make_llama(page.folder / "your/model")
-    names = page.run('name = "your/model"')
+    names = page.run()
     back = AutoModelForCausalLM.from_pretrained("every-second-layer")
     assert names.kept == [0, 2, 4]
     last = names.large.model.layers[4].mlp.up_proj.weight
@@ -1080,7 +1008,7 @@ def test_every_second_layer_is_kept(page: Page) -> None:
 @snippet("training/re-train-hub-models", "domain = Dataset.from_dict(")
 def test_sources_are_mixed(page: Page) -> None:
     need("python:datasets")
-    texts = [record["text"] for record in page.run("domain = Dataset.from_dict(").mixed]
+    texts = [record["text"] for record in page.run().mixed]
     assert texts.count("domain") / len(texts) == pytest.approx(0.8, abs=0.05)
 
 
@@ -1092,8 +1020,6 @@ def test_sources_are_mixed(page: Page) -> None:
     "print({(p.dtype,",
 )
 def test_layers_are_frozen_and_tokens_added(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
-    import torch
-
     model = make_llama(page.folder / "your/model")
     names = page.run("model.requires_grad_(False)", torch=torch, model=model)
     assert len(names.trained) == 4 * 9
@@ -1119,17 +1045,15 @@ def test_adapters_train_the_new_rows(page: Page) -> None:
     tokenizer = make_tokenizer(page.folder / "your/model")
     tokenizer.add_tokens(["<|tool|>", "<|result|>"], special_tokens=True)
     model = make_llama(page.folder / "your/model", vocab_size=len(tokenizer))
-    names = page.run("new = tokenizer.convert_tokens_to_ids(", tokenizer=tokenizer, model=model)
+    names = page.run(tokenizer=tokenizer, model=model)
     trained = [name for name, p in names.model.named_parameters() if p.requires_grad]
     assert any("token_adapter" in name or "trainable_tokens" in name for name in trained)
 
 
 @snippet("training/reproducibility", "def seed_all(")
 def test_seeds_are_all_set(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
-    names = page.run("def seed_all(")
+    names = page.run()
     draws = []
     try:
         for rank in (0, 0, 1):

@@ -16,11 +16,6 @@ pytestmark = pytest.mark.torch
 TOOL = "training/checkpoint_shrink.py"
 
 
-@pytest.fixture(scope="module")
-def shrink(load_tool: Callable[[str], Any]) -> Any:
-    return load_tool(TOOL)
-
-
 def save_state(path: Path, **options: Any) -> dict[str, Any]:
     """A checkpoint that drags storages along at every depth."""
     flat, table = torch.randn(100_000), torch.randn(2000, 50)
@@ -86,13 +81,13 @@ def test_what_is_dragged_along_goes(
     assert new["rng"][1][1] == "x"
 
 
-def test_bytes_needed_by_hand(shrink: Any) -> None:
+def test_bytes_needed_by_hand(module: Any) -> None:
     """Of 400 bytes: elements 8 to 20 need 48; every tenth element 40, under two names as well;
     every tenth and every twentieth overlap, so all from 0 to 91: 364."""
     base = torch.zeros(100)
 
     def needs(*tensors: Any) -> Any:
-        return shrink.measure_group([(str(n), t) for n, t in enumerate(tensors)])[2]
+        return module.measure_group([(str(n), t) for n, t in enumerate(tensors)])[2]
 
     assert needs(base[8:20]) == 48
     assert needs(base[::10]) == needs(base[::10], base[::10]) == 40
@@ -101,19 +96,19 @@ def test_bytes_needed_by_hand(shrink: Any) -> None:
 
 
 def test_a_file_that_does_not_verify_stays(
-    call_tool: Callable[..., Any], shrink: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call_tool: Callable[..., Any], module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A writer that loses a value: the old file is as it was."""
     path = tmp_path / "x.pt"
     torch.save({"w": torch.arange(9000.0)[:5]}, path)
     before = path.read_bytes()
-    cut = shrink.cut_out
+    cut = module.cut_out
 
     def lose(*arguments: Any) -> None:
         cut(*arguments)
         arguments[2][0][0][1][3] = 7.0
 
-    monkeypatch.setattr(shrink, "cut_out", lose)
+    monkeypatch.setattr(module, "cut_out", lose)
     done = call_tool(TOOL, str(tmp_path))
     assert done.returncode == 1
     assert "x.pt: the new file did not verify: 'w' is not what it was" in done.stderr

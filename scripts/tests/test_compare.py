@@ -10,19 +10,16 @@ from typing import Any
 
 import pytest
 
-
-@pytest.fixture
-def compare(load_tool: Callable[[str], Any]) -> Any:
-    return load_tool("compare.py")
+TOOL = "compare.py"
 
 
 @pytest.fixture
-def write(tmp_path: Path, compare: Any) -> Callable[..., str]:
+def write(tmp_path: Path, module: Any) -> Callable[..., str]:
     """A run like the demo's with some changes, as a file."""
     count = iter(range(9))
 
     def make(change: Callable[[dict[str, Any]], Any] = lambda _: None) -> str:
-        document = copy.deepcopy(compare.DEMO)
+        document = copy.deepcopy(module.DEMO)
         change(document)
         path = tmp_path / f"{next(count)}.json"
         path.write_text(json.dumps(document))
@@ -44,7 +41,7 @@ def slow_down(factor: float) -> Callable[[dict[str, Any]], None]:
     [(0.97, "within", 0), (0.9, "below", 1), (0.5, "far below", 1), (1.1, "above", 0)],
 )
 def test_a_run_is_judged_by_its_ratio(
-    compare: Any,
+    module: Any,
     write: Callable[..., str],
     capsys: pytest.CaptureFixture[str],
     factor: float,
@@ -52,20 +49,20 @@ def test_a_run_is_judged_by_its_ratio(
     status: int,
 ) -> None:
     """5 % is within; three margins are far; only worse ends with status 1."""
-    assert compare.main([write(slow_down(factor)), write()]) == status
+    assert module.main([write(slow_down(factor)), write()]) == status
     out = capsys.readouterr()
     assert f"\n{verdict}: yours is at {100 * factor:.1f} % of the other run, over 2 rows" in out.out
     assert "1 rows left out" in out.err
 
 
-def test_a_wide_spread_widens_the_margin(compare: Any, write: Callable[..., str]) -> None:
+def test_a_wide_spread_widens_the_margin(module: Any, write: Callable[..., str]) -> None:
     """A row that spreads by 30 % cannot be 10 % worse."""
 
     def spread(document: dict[str, Any]) -> None:
         for row in document["results"]:
             row["spread"] = 0.3
 
-    assert compare.main([write(slow_down(0.9)), write(spread)]) == 0
+    assert module.main([write(slow_down(0.9)), write(spread)]) == 0
 
 
 @pytest.mark.parametrize(
@@ -77,14 +74,14 @@ def test_a_wide_spread_widens_the_margin(compare: Any, write: Callable[..., str]
     ],
 )
 def test_unlike_runs_are_refused(
-    compare: Any, write: Callable[..., str], change: dict[str, Any], reason: str
+    module: Any, write: Callable[..., str], change: dict[str, Any], reason: str
 ) -> None:
     """With the reason."""
-    with pytest.raises(compare.UsageError, match=reason):
-        compare.main([write(), write(lambda document: document.update(change))])
+    with pytest.raises(module.UsageError, match=reason):
+        module.main([write(), write(lambda document: document.update(change))])
 
 
-def test_settings_have_to_be_equal(compare: Any, write: Callable[..., str]) -> None:
+def test_settings_have_to_be_equal(module: Any, write: Callable[..., str]) -> None:
     """What the tool names under `alike`, by its place in the JSON."""
 
     def use(dtype: str) -> Callable[[dict[str, Any]], None]:
@@ -94,19 +91,19 @@ def test_settings_have_to_be_equal(compare: Any, write: Callable[..., str]) -> N
 
         return change
 
-    with pytest.raises(compare.UsageError, match="dtype is bf16 in yours and fp8 in the other"):
-        compare.main([write(use("bf16")), write(use("fp8"))])
+    with pytest.raises(module.UsageError, match="dtype is bf16 in yours and fp8 in the other"):
+        module.main([write(use("bf16")), write(use("fp8"))])
 
 
-def test_what_is_not_a_run_is_refused(compare: Any, tmp_path: Path) -> None:
+def test_what_is_not_a_run_is_refused(module: Any, tmp_path: Path) -> None:
     """JSON of something else."""
     (tmp_path / "x.json").write_text("[]")
     path = str(tmp_path / "x.json")
-    with pytest.raises(compare.UsageError, match="is not the JSON of a companion tool"):
-        compare.main([path, path])
+    with pytest.raises(module.UsageError, match="is not the JSON of a companion tool"):
+        module.main([path, path])
 
 
-def test_a_record_finds_its_terms_in_the_tool(compare: Any) -> None:
+def test_a_record_finds_its_terms_in_the_tool(module: Any) -> None:
     """Records made before tools wrote them down."""
-    terms = compare.find_terms({"tool": "all_reduce_bench"})
+    terms = module.find_terms({"tool": "all_reduce_bench"})
     assert terms["value"] == "busbw_bytes_per_second_median"

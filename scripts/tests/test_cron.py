@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from slurm_cluster import Cluster, open_cluster
+from slurm_cluster import Cluster
 
 CRON = Path(__file__).resolve().parent.parent / "orchestration" / "cron"
 END = "# ==== EDIT to here ====\n"
@@ -150,12 +150,6 @@ class Chain:
 
     def wait_for_runs(self, count: int) -> None:
         self.cluster.wait_for(lambda: len(self.runs()) >= count, f"no {count} runs", 60)
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with open_cluster(2) as opened:
-        yield opened
 
 
 def make_chain(cluster: Cluster, folder: Path, name: str) -> Chain:

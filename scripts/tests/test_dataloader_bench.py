@@ -48,11 +48,6 @@ def empty(): return {"dataset": Items(1), "drop_last": True}
 
 
 @pytest.fixture
-def loader(load_tool: Callable[[str], Any]) -> Any:
-    return load_tool(TOOL)
-
-
-@pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a user's module of datasets, as the working directory."""
     (tmp_path / "my_data.py").write_text(OWN)
@@ -68,24 +63,24 @@ def make_row(workers: int, seconds: float, **more: Any) -> dict[str, Any]:
     return row | {"step_seconds_median": seconds, "wait_share": 0.5} | more
 
 
-def test_the_fewest_workers_within_two_percent(loader: Any) -> None:
+def test_the_fewest_workers_within_two_percent(module: Any) -> None:
     """Of 100, 50, 25.4 and 25 ms it is the third; 25.6 ms would be too slow."""
     rows = [make_row(1, 0.1), make_row(2, 0.05), make_row(4, 0.0254), make_row(8, 0.025)]
-    assert loader.recommend(rows)["workers"] == 4
+    assert module.recommend(rows)["workers"] == 4
     rows[2]["step_seconds_median"] = 0.0256
-    assert loader.recommend(rows)["workers"] == 8
+    assert module.recommend(rows)["workers"] == 8
 
 
-def test_pinning_is_recommended_only_where_it_gains(loader: Any) -> None:
+def test_pinning_is_recommended_only_where_it_gains(module: Any) -> None:
     """Among rows with as many workers, the simplest within 2 %."""
     rows = [
         make_row(2, 0.0500, pin_memory=True, non_blocking=True),
         make_row(2, 0.0505, pin_memory=True),
         make_row(2, 0.0600),
     ]
-    chosen = loader.recommend(rows)
+    chosen = module.recommend(rows)
     assert (chosen["pin_memory"], chosen["non_blocking"]) == (True, False)
-    [advice, *_] = loader.advise(rows, 0, loader.SETTING)
+    [advice, *_] = module.advise(rows, 0, module.SETTING)
     assert advice == "recommended: num_workers=2, pin_memory=True, non_blocking=False"
 
 
@@ -94,10 +89,10 @@ def test_pinning_is_recommended_only_where_it_gains(loader: Any) -> None:
     [(0.101, "the loader is not a bottleneck"), (0.103, "the trainer waits 50 % of the time")],
 )
 def test_a_bottleneck_makes_steps_two_percent_longer(
-    loader: Any, seconds: float, said: str
+    module: Any, seconds: float, said: str
 ) -> None:
     """Steps of 100 ms that take 101 ms, and 103 ms."""
-    assert said in " ".join(loader.advise([make_row(2, seconds)], 100, ["workers"]))
+    assert said in " ".join(module.advise([make_row(2, seconds)], 100, ["workers"]))
 
 
 @pytest.mark.torch
@@ -114,11 +109,11 @@ def test_a_batch_costs_what_its_items_cost(call_tool: Callable[..., Any], tmp_pa
 
 @pytest.mark.torch
 def test_wrong_batches_are_found(
-    call_tool: Callable[..., Any], loader: Any, monkeypatch: pytest.MonkeyPatch
+    call_tool: Callable[..., Any], module: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dataset that gives each item twice."""
-    get = loader.SyntheticDataset.__getitem__
-    monkeypatch.setattr(loader.SyntheticDataset, "__getitem__", lambda s, n: get(s, n // 2))
+    get = module.SyntheticDataset.__getitem__
+    monkeypatch.setattr(module.SyntheticDataset, "__getitem__", lambda s, n: get(s, n // 2))
     done = call_tool(TOOL, *QUICK, "--num-workers", "0")
     assert done.returncode == 1
     assert "WRONG BATCH" in done.stdout

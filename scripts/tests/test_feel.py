@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -19,12 +16,6 @@ TOOL = "storage/feel.py"
 
 TINY = ("--files", "20", "--file-bytes", "100", "--entries", "30", "--modules", "5")
 SLOW, LOCAL = ("list", "warm", "path"), ("list", "warm", "beside")
-
-
-@pytest.fixture(scope="module")
-def feel(load_tool: Callable[[str], ModuleType]) -> ModuleType:
-    """The tool as a module."""
-    return load_tool(TOOL)
 
 
 @pytest.fixture
@@ -77,16 +68,16 @@ def test_all_waits_are_timed_in_both_places(
     ],
 )
 def test_verdicts_by_hand(
-    feel: ModuleType, path: list[float], beside: list[float], ratio: float, verdict: str
+    module: ModuleType, path: list[float], beside: list[float], ratio: float, verdict: str
 ) -> None:
     """Of steady samples, of one sample, and of samples that disagree."""
-    rows = feel.make_rows({SLOW: path, LOCAL: beside}, together=False)
+    rows = module.make_rows({SLOW: path, LOCAL: beside}, together=False)
     [row] = [row for row in rows if row["place"] == "path"]
     assert (row["ratio"], row["verdict"]) == (ratio, verdict)
 
 
 @pytest.mark.needs("fincore")
-def test_pages_are_really_dropped(feel: ModuleType, tmp_path: Path) -> None:
+def test_pages_are_really_dropped(module: ModuleType, tmp_path: Path) -> None:
     """The page cache holds nothing of a file that it held before, read-only or not."""
     path = tmp_path / "file"
     path.write_bytes(os.urandom(1 << 20))
@@ -97,9 +88,9 @@ def test_pages_are_really_dropped(feel: ModuleType, tmp_path: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
         return int(done.stdout)
 
-    if count_pages() == 0 or feel.find_file_system(tmp_path) in ("tmpfs", "ramfs"):
+    if count_pages() == 0 or module.find_file_system(tmp_path) in ("tmpfs", "ramfs"):
         pytest.skip("the tests' directory has no page cache: set TMPDIR to one on a disk")
-    feel.drop_pages(tmp_path)
+    module.drop_pages(tmp_path)
     assert count_pages() == 0
 
 
@@ -144,23 +135,3 @@ def test_wrong_use(
     assert done.returncode == 2
     assert message in done.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.nightly
-def test_a_signal_cleans_up(places: tuple[Path, Path]) -> None:
-    """Both directories are removed."""
-    command = [sys.executable, str(SCRIPTS / TOOL), str(places[0]), "--beside", str(places[1])]
-    command += [*TINY, "--tasks", "unpack", "list", "--num-iterations", "100000"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    try:
-        while not list(places[1].glob(".feel-*/unpacked")):
-            assert process.poll() is None, process.communicate()[1]
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == 1, errors
-    assert "stopped by SIGINT: the results so far" in errors
-    assert [*places[0].iterdir(), *places[1].iterdir()] == []

@@ -113,13 +113,6 @@ def test_a_file_without_results_is_a_problem(
     assert f"problem: {message}\n" in done.stderr
 
 
-def test_a_file_that_is_missing(run_tool: Callable[..., Any], tmp_path: Path) -> None:
-    """Wrong use, in one line."""
-    done = run_tool(TOOL, "nowhere.json", cwd=tmp_path)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "No such file or directory: 'nowhere.json'" in done.stderr
-
-
 @pytest.mark.nightly
 @pytest.mark.needs("fio")
 def test_numbers_are_those_of_fio(

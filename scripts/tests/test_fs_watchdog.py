@@ -6,24 +6,16 @@ import json
 import os
 import re
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from slurm_cluster import open_cluster
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "training/fs_watchdog.py"
 DAY = 86400.0
-
-
-@pytest.fixture(scope="module")
-def watchdog(load_tool: Callable[[str], Any]) -> Any:
-    """The tool as a module."""
-    return load_tool(TOOL)
 
 
 @pytest.fixture
@@ -42,21 +34,8 @@ def look(run_tool: Callable[..., Any], tmp_path: Path) -> Callable[[str], Any]:
     return run
 
 
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 4 MiB and 64 inodes."""
-    point = tmp_path / "disk"
-    point.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=4m,nr_inodes=64", "tmpfs", str(point)]
-    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if mounted.returncode:
-        pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.strip()}")
-    yield point
-    subprocess.run(["umount", "--lazy", str(point)], check=True)
-
-
 @pytest.mark.needs("du")
-def test_du_agrees_with_du(watchdog: Any, tmp_path: Path) -> None:
+def test_du_agrees_with_du(module: Any, tmp_path: Path) -> None:
     """Hard links once, holes not at all, symbolic links not followed."""
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "x").write_bytes(os.urandom(100_000))
@@ -64,7 +43,7 @@ def test_du_agrees_with_du(watchdog: Any, tmp_path: Path) -> None:
     with (tmp_path / "a" / "hole").open("wb") as file:
         file.truncate(50 << 20)
     (tmp_path / "a" / "link").symlink_to("/")
-    seen = watchdog.measure_du(watchdog.Watched(str(tmp_path), {}, "du"))
+    seen = module.measure_du(module.Watched(str(tmp_path), {}, "du"))
     for quantity, option in (("bytes", "--block-size=1"), ("inodes", "--inodes")):
         command = ["du", "--summarize", option, str(tmp_path)]
         said = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -112,19 +91,19 @@ bytes = "90%"
         assert len(see("fine").alerts) == 2
 
 
-def test_ok_again_only_with_a_margin(watchdog: Any) -> None:
+def test_ok_again_only_with_a_margin(module: Any) -> None:
     """A tenth of the 100 above the limit: 891 is still over after an alert, 889 is not."""
-    watched = watchdog.Watched("/", {})
+    watched = module.Watched("/", {})
     states = [
-        watchdog.judge(watchdog.Finding("", watched, "bytes", "", used, 1000, 900.0), before)
+        module.judge(module.Finding("", watched, "bytes", "", used, 1000, 900.0), before)
         for used, before in ((899, "ok"), (900, "ok"), (891, "over"), (889, "over"))
     ]
     assert states == ["ok", "over", "over", "ok"]
 
 
-@pytest.mark.needs("root")
-def test_a_disk_that_fills(look: Callable[[str], Any], disk: Path) -> None:
+def test_a_disk_that_fills(look: Callable[[str], Any], mount_tmpfs: Callable[[str], Path]) -> None:
     """Bytes up to the real end, then inodes while bytes are free; each change is told once."""
+    disk = mount_tmpfs("size=4m,nr_inodes=64")
     text = f'[[path]]\npath = "{disk}"\nbytes = "50%"\ninodes = "10 free"\n'
     assert look(text).alerts == []
     (disk / "a").write_bytes(bytes(3 << 20))
@@ -139,13 +118,13 @@ def test_a_disk_that_fills(look: Callable[[str], Any], disk: Path) -> None:
     assert "disk inodes: over its limit: 56 used of 64" in inodes_over
 
 
-def test_forecast_by_hand(watchdog: Any) -> None:
+def test_forecast_by_hand(module: Any) -> None:
     """100 GB a day and 300 GB free are 3 days; four samples tell nothing, nor does noise."""
     samples = [(day * DAY, 100e9 * day) for day in range(8)]
-    assert watchdog.make_forecast(samples, 300e9) == pytest.approx(3 * DAY)
-    assert watchdog.make_forecast(samples[:4], 300e9) is None
-    assert watchdog.make_forecast(samples, 8000e9) is None  # further ahead than ten times 7 days
-    assert watchdog.make_forecast([(day * DAY, 5.0 + (-1) ** day) for day in range(8)], 1) is None
+    assert module.make_forecast(samples, 300e9) == pytest.approx(3 * DAY)
+    assert module.make_forecast(samples[:4], 300e9) is None
+    assert module.make_forecast(samples, 8000e9) is None  # further ahead than ten times 7 days
+    assert module.make_forecast([(day * DAY, 5.0 + (-1) ** day) for day in range(8)], 1) is None
 
 
 def test_soon_is_told_before_it_is_full(look: Callable[[str], Any], tmp_path: Path) -> None:
@@ -164,7 +143,7 @@ def test_soon_is_told_before_it_is_full(look: Callable[[str], Any], tmp_path: Pa
     assert "ok again" in look(text.replace("3d", "1d")).alerts[0]
 
 
-def test_the_example_is_right(watchdog: Any, run_tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_example_is_right(module: Any, run_tool: Callable[..., Any], tmp_path: Path) -> None:
     """Also with its comments taken in; its pattern fits the line beside it."""
     text = run_tool(TOOL, "--example").stdout
     for name in ("mail.login", "webhook.url"):
@@ -172,35 +151,9 @@ def test_the_example_is_right(watchdog: Any, run_tool: Callable[..., Any], tmp_p
         (tmp_path / name).chmod(0o600)
     config = tmp_path / "watch.toml"
     config.write_text(re.sub(r"^#(?=[\[a-z])", "", text, flags=re.MULTILINE))
-    notifier, watched = watchdog.read_config(str(config))
+    notifier, watched = module.read_config(str(config))
     assert [channel.name for channel in notifier.channels] == ["mail", "webhook", "stdout"]
     (line,) = re.findall(r"^# +prints: (.*)$", text, re.MULTILINE)
     quota = next(one for one in watched if one.method == "quota")
-    seen = watchdog.measure_quota(quota._replace(command=["echo", line]))
+    seen = module.measure_quota(quota._replace(command=["echo", line]))
     assert seen == {"bytes": [1024 * 1024, 4096 * 1024], "inodes": [17, None]}
-
-
-@pytest.mark.nightly
-def test_the_job_comes_again(tmp_path: Path) -> None:
-    """On a real Slurm: it looks, tells once, and has submitted the next one."""
-    (tmp_path / "data").mkdir()
-    config = tmp_path / "watch.toml"
-    config.write_text('[[path]]\npath = "data"\nmethod = "du"\ninodes = "1 used"\n')
-    text = (SCRIPTS / "training" / "fs_watchdog.slurm").read_text()
-    changes = {"PYTHON": sys.executable, "TOOL": SCRIPTS / TOOL, "CONFIG": config, "WHEN": 1}
-    for key, value in changes.items():
-        text, count = re.subn(rf"^{key}=\S+", f"{key}={value}", text, flags=re.MULTILINE)
-        assert count == 1
-    (tmp_path / "fs_watchdog.slurm").write_text(text)
-    log = tmp_path / "fs_watchdog.log"
-    with open_cluster(1) as cluster:
-        folder = f"--chdir={tmp_path}"
-        cluster.ask("env", folder, "sbatch", "--test-only", "fs_watchdog.slurm")
-        cluster.ask("env", folder, "sbatch", "fs_watchdog.slurm")
-
-        def count_looks() -> int:
-            return log.read_text().count("ended with 1") if log.exists() else 0
-
-        cluster.wait_for(lambda: count_looks() >= 2, "it does not look again")
-        cluster.ask("scancel", "--name=fs_watchdog")
-    assert log.read_text().count("ALERT") == 1

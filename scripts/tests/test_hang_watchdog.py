@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slurm_cluster import Cluster, open_cluster
+from slurm_cluster import Cluster
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "training/hang_watchdog.py"
@@ -59,16 +59,10 @@ sys.exit(5)
 """
 
 
-@pytest.fixture(scope="module")
-def dog(load_tool: Callable[[str], Any]) -> Any:
-    """The tool as a module."""
-    return load_tool(TOOL)
-
-
 @pytest.fixture
-def py_spy(dog: Any) -> None:
+def py_spy(module: Any) -> None:
     """Skip where py-spy is missing."""
-    if dog.find_py_spy() is None:
+    if module.find_py_spy() is None:
         pytest.skip("py-spy is missing: pip install py-spy")
 
 
@@ -103,11 +97,11 @@ def quiet(tmp_path: Path) -> list[str]:
 class Bench:
     """A watch with a timeout of 10 s, whose clock and output are in the test's hand."""
 
-    def __init__(self, dog: Any, **files: Any) -> None:
+    def __init__(self, module: Any, **files: Any) -> None:
         self.now, self.output = 1000.0, "a"
         options = argparse.Namespace(timeout=10.0, first=None, log=None, heartbeat=None)
         vars(options).update(files)
-        self.silence = dog.Silence(options, lambda: self.output, lambda: self.now)
+        self.silence = module.Silence(options, lambda: self.output, lambda: self.now)
 
     def look(self, at: float, output: str | None = None) -> list[str]:
         """The sources that have hung by that second."""
@@ -116,18 +110,18 @@ class Bench:
         return [Path(name).name for name in self.silence.find_hang()]
 
 
-def test_a_hang_is_told_once_and_again_after_progress(dog: Any) -> None:
+def test_a_hang_is_told_once_and_again_after_progress(module: Any) -> None:
     """Nothing before the time is up, once then, and again only if something new came between."""
-    bench = Bench(dog)
+    bench = Bench(module)
     assert [bench.look(at) for at in (5, 9.9, 10, 11, 100)] == [[], [], ["output"], [], []]
     assert bench.look(101, "b") == []
     assert [bench.look(at) for at in (110, 111, 112)] == [[], ["output"], []]
 
 
-def test_every_heartbeat_counts(dog: Any, tmp_path: Path) -> None:
+def test_every_heartbeat_counts(module: Any, tmp_path: Path) -> None:
     """One that stops is a hang though others go on; until it moves nothing else is one."""
     files = [tmp_path / f"beat_{rank}" for rank in range(2)]
-    bench = Bench(dog, heartbeat=[str(tmp_path / "beat_*")])
+    bench = Bench(module, heartbeat=[str(tmp_path / "beat_*")])
 
     def beat(at: float, *ranks: int) -> list[str]:
         for rank in ranks:
@@ -139,7 +133,7 @@ def test_every_heartbeat_counts(dog: Any, tmp_path: Path) -> None:
     assert [beat(50, 0, 1), beat(59, 1), beat(60)] == [[], [], ["beat_0"]]
 
 
-def test_a_file_system_that_hangs_is_silence(dog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_that_hangs_is_silence(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The look itself does not hang; when it answers again, the log has moved."""
     answers = threading.Event()
 
@@ -147,8 +141,8 @@ def test_a_file_system_that_hangs_is_silence(dog: Any, monkeypatch: pytest.Monke
         answers.wait(60)
         return {"log": "a"}
 
-    monkeypatch.setattr(dog, "look_at_files", look)
-    bench = Bench(dog, log=["log"])
+    monkeypatch.setattr(module, "look_at_files", look)
+    bench = Bench(module, log=["log"])
     bench.silence.files.seconds = 0.01
     assert [bench.look(at) for at in (5, 10)] == [[], ["log"]]
     answers.set()
@@ -194,7 +188,7 @@ def test_the_job_runs_without_py_spy(
 
 
 def test_kill_ends_the_whole_tree(
-    dog: Any, run_tool: Callable[..., Any], quiet: list[str], tmp_path: Path
+    module: Any, run_tool: Callable[..., Any], quiet: list[str], tmp_path: Path
 ) -> None:
     """After the other actions, in their order."""
     order = tmp_path / "order"
@@ -205,7 +199,7 @@ def test_kill_ends_the_whole_tree(
     done = run_tool(TOOL, "run", "--timeout", "1s", *out, *then, "--", *shell)
     assert done.returncode == 128 + signal.SIGTERM, done.stderr
     assert order.read_text() == "one\ntwo\n"
-    assert dog.identify(int((tmp_path / "pid").read_text())) is None
+    assert module.identify(int((tmp_path / "pid").read_text())) is None
 
 
 @pytest.mark.usefixtures("py_spy")
@@ -267,13 +261,6 @@ def test_the_outlier_of_torchrun_is_named(start: Callable[..., Any], tmp_path: P
     merge = [sys.executable, PATH, "merge", tmp_path / "out"]
     merged = subprocess.run(merge, capture_output=True, text=True, check=True)
     assert merged.stderr.splitlines()[-1] == SUMMARY
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """A Slurm of two nodes."""
-    with open_cluster(2) as running:
-        yield running
 
 
 @pytest.mark.torch

@@ -6,14 +6,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slurm_cluster import Cluster, open_cluster
+from slurm_cluster import Cluster
 
 PATH = Path(__file__).resolve().parent.parent / "orchestration" / "hostfile.py"
 JOB = {"SLURM_JOB_NODELIST": "n[1-4]", "SLURM_TASKS_PER_NODE": "8(x3),2"}
+CLUSTER = {"gpus": 2}
+"""Two nodes with two GPUs each."""
 
 
 def run(variables: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -65,13 +66,6 @@ def test_wrong_use(variables: dict[str, str], arguments: tuple[str, ...], messag
     done = run(variables, *arguments)
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """Two nodes with two GPUs each."""
-    with open_cluster(2, gpus=2) as opened:
-        yield opened
 
 
 def test_a_real_job(cluster: Cluster, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def patterns(load_tool: Callable[[str], Any]) -> Any:
 
 def train(patterns: Any, **settings: Any) -> list[dict[str, Any]]:
     plan = patterns.Plan("test", steps=settings.pop("steps", 12), batch=4, **settings)
-    return list(patterns.train(torch, plan, patterns.Stop()))
+    return list(patterns.train(torch, plan, 0, patterns.Stop()))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,12 +22,6 @@ PRINT += "os.environ.get('OMP_NUM_THREADS'), sys.argv[1:]]))"
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "sched_getaffinity"), reason="binding needs Linux's CPU affinity"
 )
-
-
-@pytest.fixture(scope="module")
-def numa(load_tool: Callable[[str], ModuleType]) -> ModuleType:
-    """The tool as a module."""
-    return load_tool(TOOL)
 
 
 @pytest.fixture
@@ -47,18 +40,20 @@ def lumi(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def plan(numa: ModuleType, root: Path, ranks: int, *arguments: str) -> tuple[list[Any], list[str]]:
+def plan(
+    module: ModuleType, root: Path, ranks: int, *arguments: str
+) -> tuple[list[Any], list[str]]:
     """The bindings of a made-up machine, and the notes."""
-    options = numa.build_parser().parse_args(arguments)
-    allowed = numa.read_topology(root).cpus or frozenset(range(4))
-    made, notes = numa.plan(ranks, options, root, allowed)
+    options = module.build_parser().parse_args(arguments)
+    allowed = module.read_topology(root).cpus or frozenset(range(4))
+    made, notes = module.plan(ranks, options, root, allowed)
     return made, notes
 
 
-def test_a_node_map(numa: ModuleType, lumi: Path) -> None:
+def test_a_node_map(module: ModuleType, lumi: Path) -> None:
     """GPUs 0 to 7 of a LUMI node are on NUMA nodes 3, 3, 1, 1, 0, 0, 2, 2: 8 cores per rank."""
-    made, notes = plan(numa, lumi, 8, "--node-map", "3,3,1,1,0,0,2,2", "--mode", "exclusive")
-    assert [numa.format_cpus(each.cpus) for each in made[:3]] == ["48-55", "56-63", "16-23"]
+    made, notes = plan(module, lumi, 8, "--node-map", "3,3,1,1,0,0,2,2", "--mode", "exclusive")
+    assert [module.format_cpus(each.cpus) for each in made[:3]] == ["48-55", "56-63", "16-23"]
     assert len(frozenset().union(*(each.cpus for each in made))) == 64
     assert {each.source for each in made} == {"given node"}
     assert notes == []
@@ -73,18 +68,11 @@ def test_a_node_map(numa: ModuleType, lumi: Path) -> None:
     ],
 )
 def test_maps_that_do_not_fit(
-    numa: ModuleType, lumi: Path, ranks: int, arguments: tuple[str, ...], message: str
+    module: ModuleType, lumi: Path, ranks: int, arguments: tuple[str, ...], message: str
 ) -> None:
     """The error says which entry is wrong."""
-    with pytest.raises(numa.UsageError, match=message):
-        plan(numa, lumi, ranks, *arguments)
-
-
-def test_gpus_of_unknown_place_run_unbound(numa: ModuleType, lumi: Path) -> None:
-    """Firmware that does not report the node: a note that names the option."""
-    made, notes = plan(numa, lumi, 2)
-    assert {each.verdict for each in made} == {"unknown"}
-    assert "run unbound; --node-map" in notes[0]
+    with pytest.raises(module.UsageError, match=message):
+        plan(module, lumi, ranks, *arguments)
 
 
 def run(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:

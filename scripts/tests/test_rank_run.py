@@ -7,13 +7,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from slurm_cluster import Cluster, open_cluster
+from slurm_cluster import Cluster
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "orchestration/rank_run.py"
@@ -32,12 +32,6 @@ with open(f"{sys.argv[1]}/{dist.get_rank()}.json", "w") as file:
     json.dump(seen, file)
 dist.destroy_process_group()
 """
-
-
-@pytest.fixture(scope="module")
-def rank_run(load_tool: Callable[[str], ModuleType]) -> ModuleType:
-    """The tool as a module."""
-    return load_tool(TOOL)
 
 
 @pytest.fixture
@@ -81,48 +75,40 @@ TORCHRUN = GIVEN | {"TORCHELASTIC_RUN_ID": "none", "GROUP_RANK": "0"}
     ],
 )
 def test_the_innermost_launcher_counts(
-    rank_run: ModuleType, environ: dict[str, str], launcher: str, numbers: tuple[int, ...]
+    module: ModuleType, environ: dict[str, str], launcher: str, numbers: tuple[int, ...]
 ) -> None:
     """Rank, size, local rank, local size and node."""
-    place = rank_run.find_place(environ)
+    place = module.find_place(environ)
     assert place[:6] == (launcher, *numbers)
 
 
-def test_where_rank_0_is(rank_run: ModuleType) -> None:
+def test_where_rank_0_is(module: ModuleType) -> None:
     """On the first node of the step, or of the allocation around mpirun."""
     around = OPENMPI | {"SLURM_JOB_NODELIST": "n[7-8]"}
     for environ, host in ((SLURM, "node09"), (around, "n7"), (HYDRA, "127.0.0.1")):
-        assert rank_run.find_master(rank_run.find_place(environ))[0] == host
+        assert module.find_master(module.find_place(environ))[0] == host
 
 
-def test_ports(rank_run: ModuleType) -> None:
-    """Different for consecutive jobs and steps of each; job 1234, step 2 has 29746."""
-    place = rank_run.find_place(SLURM)
-    assert rank_run.choose_port(place)[0] == "29746"
-    assert rank_run.choose_port(place._replace(step=3))[0] == "29747"
-    assert rank_run.choose_port(place._replace(job="1235"))[0] == "29762"
-
-
-def share(rank_run: ModuleType, ranks: int, rank: int = 0, **more: Any) -> Any:
+def share(module: ModuleType, ranks: int, rank: int = 0, **more: Any) -> Any:
     """The share of a rank of a machine with two nodes of four cores with two threads, 4 GPUs."""
     from kit.topology import NumaNode, Topology
 
     cpus = [frozenset({*range(4 * n, 4 * n + 4), *range(4 * n + 8, 4 * n + 12)}) for n in (0, 1)]
     nodes = tuple(NumaNode(n, each) for n, each in enumerate(cpus))
     machine = Topology(nodes, {cpu: cpu % 8 for cpu in range(16)})
-    gpus = [rank_run.Gpu(n, "nvidia", f"{n}", "", n // 2, frozenset(), "") for n in range(4)]
-    place = rank_run.RankPlace("x", rank, ranks, rank, ranks, 0)
+    gpus = [module.Gpu(n, "nvidia", f"{n}", "", n // 2, frozenset(), "") for n in range(4)]
+    place = module.RankPlace("x", rank, ranks, rank, ranks, 0)
     mode, own = more.pop("mode", "auto"), more.pop("own", machine.cpus)
     visible = gpus[: more.pop("visible", 4)]
     found = (machine, visible, (own, machine.cpus), None, more.pop("granted", None))
-    return rank_run.plan_share(place, SimpleNamespace(cpus=mode), found)
+    return module.plan_share(place, SimpleNamespace(cpus=mode), found)
 
 
-def test_shares_and_masks(rank_run: ModuleType) -> None:
+def test_shares_and_masks(module: ModuleType) -> None:
     """Four ranks get two cores each next to their GPU, and as many threads."""
-    made = share(rank_run, 4, 3)
-    assert (rank_run.format_cpus(made.cpus), made.threads) == ("6-7,14-15", 2)
-    masks = [rank_run.format_mask(each.cpus) for each in made.plan]
+    made = share(module, 4, 3)
+    assert (module.format_cpus(made.cpus), made.threads) == ("6-7,14-15", 2)
+    masks = [module.format_mask(each.cpus) for each in made.plan]
     assert masks == ["0x303", "0xc0c", "0x3030", "0xc0c0"]
 
 
@@ -148,38 +134,26 @@ def test_masks_of_a_lumi_node(call_tool: Callable[..., Any], tmp_path: Path) -> 
     assert f"| {masks},0xfe0000000000 |" in done.stdout, done.stdout + done.stderr
 
 
-def test_what_the_launcher_has_bound_stays(rank_run: ModuleType) -> None:
+def test_what_the_launcher_has_bound_stays(module: ModuleType) -> None:
     """Unless --cpus exclusive binds anyway; without a cgroup, a part of a node stays unbound."""
     one = frozenset({5})
-    made = share(rank_run, 1, own=one)
+    made = share(module, 1, own=one)
     assert (made.binding, made.threads, made.source) == (None, 1, "bound by the launcher")
-    assert share(rank_run, 1, own=one, mode="exclusive").cpus >= frozenset(range(4))
-    made = share(rank_run, 2, granted=3)
+    assert share(module, 1, own=one, mode="exclusive").cpus >= frozenset(range(4))
+    made = share(module, 2, granted=3)
     assert (made.binding, made.threads) == (None, 4)
     assert "Slurm gave this job 3 CPUs" in made.notes[0]
 
 
-def test_a_machine_without_topology_runs_unbound(rank_run: ModuleType) -> None:
-    """With a warning, and threads from the CPUs that the rank has."""
-    own = frozenset({0, 1, 2, 3})
-    place = rank_run.RankPlace("x", 1, 2, 1, 2, 0)
-    from kit.topology import Topology
-
-    machine = (Topology((), {}), [], (own, own), None, None)
-    made = rank_run.plan_share(place, SimpleNamespace(cpus="exclusive"), machine)
-    assert (made.binding, made.cpus, made.threads) == (None, own, 2)
-    assert made.notes == ["the topology is not shown in /sys, so ranks run unbound"]
-
-
-def test_interfaces(rank_run: ModuleType, tmp_path: Path) -> None:
+def test_interfaces(module: ModuleType, tmp_path: Path) -> None:
     """Slingshot NICs that are up come first; loopback leads to no other node."""
     for name, state in (("hsn1", "up"), ("hsn0", "up"), ("hsn2", "down")):
         folder = tmp_path / "sys/class/net" / name
         folder.mkdir(parents=True)
         (folder / "operstate").write_text(f"{state}\n")
-    found = rank_run.choose_interfaces(None, "127.0.0.1", tmp_path)
+    found = module.choose_interfaces(None, "127.0.0.1", tmp_path)
     assert found == (["hsn0", "hsn1"], "Slingshot")
-    assert rank_run.choose_interfaces(None, "127.0.0.1", tmp_path / "none")[0] == []
+    assert module.choose_interfaces(None, "127.0.0.1", tmp_path / "none")[0] == []
 
 
 def run(
@@ -289,12 +263,6 @@ def test_ranks_of_open_mpi(bare: dict[str, str], program: list[str]) -> None:
     seen = check_ranks(program[1], 2)
     assert all(each["arguments"] == ["--lr", "1"] for each in seen)
     assert len(os.sched_getaffinity(0)) < 2 or not set(seen[0]["cpus"]) & set(seen[1]["cpus"])
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with open_cluster(2) as opened:
-        yield opened
 
 
 @pytest.mark.torch

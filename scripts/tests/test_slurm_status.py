@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,19 +14,6 @@ from slurm_cluster import Cluster, open_cluster
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "training/slurm_status.py"
 PATH = SCRIPTS / TOOL
-
-
-@pytest.fixture(scope="module")
-def status(load_tool: Callable[[str], Any]) -> Any:
-    """The tool as a module."""
-    return load_tool(TOOL)
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """Two nodes without accounting."""
-    with open_cluster(2) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -65,9 +51,8 @@ def look(cluster: Cluster, *arguments: str | Path, env: dict[str, str] | None = 
 
 
 @pytest.mark.nightly
-def test_every_state_of_a_real_queue(empty: Cluster, tmp_path: Path) -> None:
-    """Running, an array, a dependency, one that can never be met, held, later, failed: by JSON, and
-    by text where squeue has no JSON."""
+def test_every_state_of_a_real_queue(empty: Cluster) -> None:
+    """Running, an array, a dependency, one that can never be met, held, later, failed."""
     cluster = empty
     failed = submit(cluster, "fails", "exit 3")
     train = submit(cluster, "train-1", "sleep 300")
@@ -84,32 +69,21 @@ def test_every_state_of_a_real_queue(empty: Cluster, tmp_path: Path) -> None:
     )
     names = ("train-.*", "arr", "dep", "never", "held", "later", "fails", "train")
     asked = [word for name in names for word in ("--name", name)]
-    bare = tmp_path / "bin"
-    bare.mkdir()
-    refuse = 'case $1 in --json) echo "squeue: error: no plugin" >&2; exit 1;; esac'
-    (bare / "squeue").write_text(f'#!/bin/sh\n{refuse}\nexec /usr/bin/squeue "$@"\n')
-    (bare / "squeue").chmod(0o755)
-    tables = []
-    for path in ("/usr/bin:/bin", f"{bare}:/usr/bin:/bin"):
-        environ = {"PATH": path, "SQUEUE_STATES": "CANCELLED", "SQUEUE_FORMAT": "%i"}
-        done = look(cluster, *asked, env=environ)
-        keys = ("state", "running", "pending", "job", "reason")
-        tables.append({name: tuple(row[key] for key in keys) for name, row in done.rows.items()})
-        assert done.returncode == 1
-        assert done.rows["train-.*"]["end_seconds"] > 3600
-        assert 3000 < done.rows["later"]["start_seconds"] <= 3600
-        assert done.rows["dep"]["dependency"] == f"afterok:{train}(unfulfilled)"
-        assert done.rows["fails"]["last_job"] == failed
-        assert done.rows["fails"]["last_state"] == "FAILED"
-    by_json, by_text = tables
-    assert by_json == by_text
-    assert by_json["train-.*"] == ("running", 1, 0, train, "")
-    assert by_json["arr"][:4] == ("running", 1, 1, f"{array}_1")
-    assert by_json["dep"] == ("pending", 0, 1, dependent, "Dependency")
-    assert by_json["never"][::4] == ("stuck", "DependencyNeverSatisfied")
-    assert by_json["held"][::4] == ("stuck", "JobHeldUser")
-    assert by_json["later"][::4] == ("pending", "BeginTime")
-    assert by_json["fails"][0] == by_json["train"][0] == "missing"
+    done = look(cluster, *asked, env={"SQUEUE_STATES": "CANCELLED", "SQUEUE_FORMAT": "%i"})
+    keys = ("state", "running", "pending", "job", "reason")
+    seen = {name: tuple(row[key] for key in keys) for name, row in done.rows.items()}
+    assert done.returncode == 1
+    assert done.rows["train-.*"]["end_seconds"] > 3600
+    assert 3000 < done.rows["later"]["start_seconds"] <= 3600
+    assert done.rows["dep"]["dependency"] == f"afterok:{train}(unfulfilled)"
+    assert (done.rows["fails"]["last_job"], done.rows["fails"]["last_state"]) == (failed, "FAILED")
+    assert seen["train-.*"] == ("running", 1, 0, train, "")
+    assert seen["arr"][:4] == ("running", 1, 1, f"{array}_1")
+    assert seen["dep"] == ("pending", 0, 1, dependent, "Dependency")
+    assert seen["never"][::4] == ("stuck", "DependencyNeverSatisfied")
+    assert seen["held"][::4] == ("stuck", "JobHeldUser")
+    assert seen["later"][::4] == ("pending", "BeginTime")
+    assert seen["fails"][0] == seen["train"][0] == "missing"
 
 
 @pytest.mark.nightly
@@ -172,57 +146,6 @@ def test_alerts_once_per_change(empty: Cluster, tmp_path: Path) -> None:
     assert counts == [0, 1, 0]
     states = [json.loads(line)["state"] for line in log.read_text().splitlines()]
     assert states == ["running", "missing", "missing", "stuck", "running", *["unknown"] * 3]
-
-
-@pytest.mark.nightly
-def test_the_job_comes_again(tmp_path: Path) -> None:
-    """On a real Slurm without accounting: it looks and has submitted the next one; after an edit
-    to WHEN=0 the chain ends."""
-    config = tmp_path / "watch.toml"
-    config.write_text('[[job]]\nname = "train"\n')
-    script, log = tmp_path / "slurm_status.slurm", tmp_path / "slurm_status.log"
-    text = (SCRIPTS / "training" / "slurm_status.slurm").read_text()
-    changes = {"PYTHON": sys.executable, "TOOL": PATH, "CONFIG": config, "WHEN": 1,
-               "LOG": tmp_path / "pulse"}  # fmt: skip
-    for key, value in changes.items():
-        text, count = re.subn(rf"^{key}=\S+", f"{key}={value}", text, flags=re.MULTILINE)
-        assert count == 1
-    script.write_text(text)
-    with open_cluster(1) as cluster:
-        folder = f"--chdir={tmp_path}"
-        cluster.ask("env", folder, "sbatch", "--test-only", script.name)
-        cluster.ask("env", folder, "sbatch", script.name)
-
-        def count_looks(words: str) -> int:
-            return log.read_text().count(words) if log.exists() else 0
-
-        cluster.wait_for(lambda: count_looks("ended with 1") >= 2, "it does not look")
-        submit(cluster, "train", "sleep 300")
-        cluster.wait_for(lambda: count_looks("ended with 0") >= 1, "it does not see the job")
-        script.write_text(re.sub("^WHEN=1", "WHEN=0", text, flags=re.MULTILINE))
-        cluster.wait_for(
-            lambda: [job.state for job in cluster.queue()] == ["RUNNING"], "the chain does not end"
-        )
-    assert count_looks("ALERT slurm_status: train: MISSING") == 1
-    assert '"state": "missing"' in (tmp_path / "pulse").read_text()
-
-
-def test_json_of_newer_versions(status: Any) -> None:
-    """Numbers that say whether they are set, and lists of states, from 23.02 on."""
-
-    def number(value: int, is_set: bool = True) -> dict[str, Any]:
-        return {"set": is_set, "infinite": False, "number": value}
-
-    job = {
-        "job_id": 44, "array_job_id": number(41), "array_task_id": number(3),
-        "array_task_string": "", "name": "n", "user_name": "u", "group_name": "g",
-        "job_state": ["RUNNING", "CONFIGURING"], "state_reason": "None", "nodes": "n[1-2]",
-        "start_time": number(1800000000), "end_time": number(0, is_set=False), "dependency": "",
-    }  # fmt: skip
-    ended = {**job, "job_state": ["FAILED", "COMPLETING"]}
-    first, second = map(status.read_json_job, (job, ended))
-    assert (first.number, first.state, first.reason) == ("41_3", "RUNNING", "")
-    assert (first.start, first.end, second.state) == (1800000000, None, "COMPLETING")
 
 
 def test_without_slurm_it_is_one_line(run_tool: Callable[..., Any], tmp_path: Path) -> None:

@@ -7,11 +7,10 @@ import hashlib
 import io
 import json
 import os
-import subprocess
 import sys
 import tarfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,12 +21,6 @@ from slurm_cluster import open_cluster
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "orchestration/stage_in.py"
 PATH = SCRIPTS / TOOL
-
-
-@pytest.fixture(scope="module")
-def stage_in(load_tool: Callable[[str], ModuleType]) -> ModuleType:
-    """The tool as a module."""
-    return load_tool(TOOL)
 
 
 @pytest.fixture
@@ -134,9 +127,9 @@ def test_what_leads_out_is_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_what_leads_out_is_refused_by_any_python(stage_in: ModuleType, tmp_path: Path) -> None:
+def test_what_leads_out_is_refused_by_any_python(module: ModuleType, tmp_path: Path) -> None:
     """The check for a Python without tarfile.data_filter judges as that filter does."""
-    filters = [stage_in.check_member]
+    filters = [module.check_member]
     if hasattr(tarfile, "data_filter"):
         filters.append(tarfile.data_filter)
     cases = {("in/file", REG, ""): True, ("in", SYM, "a/../file"): True, ("in", LNK, "file"): True,
@@ -216,17 +209,17 @@ def test_remove(run: Callable[..., Any], tmp_path: Path, local: Path) -> None:
         assert list_names(local) == []
 
 
-def test_a_run_that_is_stopped(stage_in: ModuleType, tmp_path: Path, local: Path) -> None:
+def test_a_run_that_is_stopped(module: ModuleType, tmp_path: Path, local: Path) -> None:
     """While it reads: nothing of it is left."""
     source = pack(tmp_path / "data.tar", make_contents(50))
-    options = stage_in.build_parser().parse_args([str(source), "--to", str(local)])
-    with pytest.raises(stage_in.Stopped):
-        stage_in.run(options, stage_in.Stop(budget=-1.0))
+    options = module.build_parser().parse_args([str(source), "--to", str(local)])
+    with pytest.raises(module.Stopped):
+        module.run(options, module.Stop(budget=-1.0))
     assert list_names(local) == []
 
 
 def test_the_others_wait(
-    stage_in: ModuleType, call_tool: Callable[..., Any], tmp_path: Path, local: Path
+    module: ModuleType, call_tool: Callable[..., Any], tmp_path: Path, local: Path
 ) -> None:
     """A process that finds the lock held waits for it, and then finds the dataset."""
     source = pack(tmp_path / "data.tar", {"a": b"1"})
@@ -240,33 +233,18 @@ def test_the_others_wait(
     assert (quiet.returncode, quiet.stdout) == (0, "")
 
 
-@pytest.fixture
-def mount_small(tmp_path: Path, can_mount: None) -> Iterator[Callable[..., Path]]:
-    """Mounts a small file system in memory."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-
-    def mount(options: str) -> Path:
-        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
-        subprocess.run(command, timeout=30, check=True)
-        return folder
-
-    yield mount
-    subprocess.run(["umount", str(folder)], timeout=30, check=True)
-
-
 @pytest.mark.parametrize(
     ("mount", "options"),
     [("size=100k", ()), ("size=10M,nr_inodes=40", ()), ("size=1M", ("--leave", "1000KiB"))],
 )
 def test_what_does_not_fit_is_refused(
-    call_tool: Callable[..., Any], mount_small: Callable[[str], Path], tmp_path: Path, mount: str,
+    call_tool: Callable[..., Any], mount_tmpfs: Callable[[str], Path], tmp_path: Path, mount: str,
     options: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Too few bytes or inodes, or bytes that are to be left free: nothing is there."""
     zeros = {name: bytes(1000) for name in make_contents(100)}
     source = pack(tmp_path / "data.tar.gz", zeros, "w:gz")
-    small = mount_small(mount)
+    small = mount_tmpfs(mount)
     done = call_tool(TOOL, str(source), "--to", str(small), *options)
     assert (done.returncode, "does not fit" in done.stderr) == (1, True), done.stderr
     assert list_names(small) == []
@@ -274,7 +252,7 @@ def test_what_does_not_fit_is_refused(
     assert call_tool(TOOL, str(few), "--to", str(small)).returncode == 0
 
 
-def test_limits_of_cgroups_count(stage_in: ModuleType, tmp_path: Path) -> None:
+def test_limits_of_cgroups_count(module: ModuleType, tmp_path: Path) -> None:
     """The least that any cgroup of the job leaves, or the machine."""
     files = {
         "proc/meminfo": "MemAvailable:   2 kB",
@@ -286,9 +264,9 @@ def test_limits_of_cgroups_count(stage_in: ModuleType, tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"{text}\n")
-    assert stage_in.read_free_memory(tmp_path) == 600
+    assert module.read_free_memory(tmp_path) == 600
     (tmp_path / "proc/self/cgroup").unlink()
-    assert stage_in.read_free_memory(tmp_path) == 2048
+    assert module.read_free_memory(tmp_path) == 2048
 
 
 def test_each_node_of_a_job_has_a_copy(tmp_path: Path) -> None:

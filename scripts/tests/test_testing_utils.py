@@ -228,8 +228,7 @@ def test_skipped(): pass
 def test_reports(run_pytest: Run, tmp_path: Path, workers: list[str]) -> None:
     """Each file says what its name promises, with xdist and without."""
     run_pytest({"test_r.py": REPORTS}, "--make-reports=ci", *workers, status=1)
-    files = utils.read_file_tree(tmp_path / "reports/ci")
-    text = {name.removesuffix(".txt"): content.decode() for name, content in files.items()}
+    text = {path.stem: path.read_text() for path in (tmp_path / "reports/ci").iterdir()}
     assert "1 failed\n" in text["summary"]
     assert "1 error\n" in text["summary"]
     assert "assert 1 == 2" in text["failures"]

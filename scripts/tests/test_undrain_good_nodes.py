@@ -16,16 +16,12 @@ from typing import Any
 
 import pytest
 from needs import need
-from slurm_cluster import Cluster, open_cluster
+from slurm_cluster import Cluster
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "orchestration/undrain_good_nodes.py"
-
-
-@pytest.fixture(scope="module")
-def undrain(load_tool: Callable[[str], ModuleType]) -> ModuleType:
-    """The tool as a module."""
-    return load_tool(TOOL)
+CLUSTER = {"settings": ("UnkillableStepTimeout=1", "KillWait=1")}
+"""Two nodes whose Slurm soon loses patience."""
 
 
 def make_process(pid: int, name: str, **more: Any) -> dict[str, Any]:
@@ -56,11 +52,11 @@ def make_answer(*processes: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_what_counts_as_left(
-    undrain: ModuleType, processes: list[dict[str, Any]], left: list[int]
+    module: ModuleType, processes: list[dict[str, Any]], left: list[int]
 ) -> None:
     """Processes of users and jobs; not services, logins, this tool, and what has ended."""
-    look = undrain.read_probe(make_answer(*processes), undrain.Reach(()))
-    assert [process["pid"] for process in look.processes] == left
+    found = module.choose_left(make_answer(*processes))
+    assert [process["pid"] for process in found] == left
 
 
 @pytest.mark.parametrize(
@@ -71,21 +67,20 @@ def test_what_counts_as_left(
         ([make_process(99, "sh", job="7", state="D")], "stuck"),
     ],
 )
-def test_verdicts(undrain: ModuleType, processes: list[dict[str, Any]], verdict: str) -> None:
+def test_verdicts(module: ModuleType, processes: list[dict[str, Any]], verdict: str) -> None:
     """A process in the kernel, or leftovers."""
-    look = undrain.read_probe(make_answer(*processes), undrain.Reach(()))
-    assert undrain.judge(look)[0] == verdict
+    assert module.judge(module.choose_left(make_answer(*processes)))[0] == verdict
 
 
-def test_nodes_that_cannot_be_looked_at(undrain: ModuleType) -> None:
+def test_nodes_that_cannot_be_looked_at(module: ModuleType) -> None:
     """Draining, down, hanging and unreachable nodes: a verdict, and no numbers."""
-    stop = undrain.Stop()
+    stop = module.Stop()
 
     def treat(script: str, state: str = "drained") -> tuple[str, str, Any]:
-        node = undrain.Node("n1", state, "before", undrain.REASON)
-        reach = undrain.Reach(("sh", "-c", f"{script}; : {{node}}"), timeout=0.5)
-        outcome = undrain.treat_node(node, reach, False, True, stop)
-        return outcome.verdict, outcome.advice, undrain.make_row(0, outcome)["processes"]
+        node = module.Node("n1", state, "before", module.REASON)
+        reach = module.Reach(("sh", "-c", f"{script}; : {{node}}"), timeout=0.5)
+        outcome = module.treat_node(node, reach, False, True, stop)
+        return outcome.verdict, outcome.advice, module.make_row(0, outcome)["processes"]
 
     assert treat("true", "draining") == ("busy", "it still has jobs", None)
     assert treat("true", "drained*") == ("no answer", "slurmd does not respond", None)
@@ -99,9 +94,9 @@ NAMED = "import ctypes, time; ctypes.CDLL(None).prctl(15, b'a\\n) Z 1', 0, 0, 0)
 NAMED += "print('named', flush=True); time.sleep(60)"
 
 
-def test_a_process_is_ended_only_if_it_is_the_one_that_was_seen(undrain: ModuleType) -> None:
+def test_a_process_is_ended_only_if_it_is_the_one_that_was_seen(module: ModuleType) -> None:
     """Whatever it calls itself; the number of a process that ended may belong to another one."""
-    reach = undrain.Reach((), only_job=str(4_100_000_000 + os.getpid()))
+    reach = module.Reach((), only_job=str(4_100_000_000 + os.getpid()))
     child = subprocess.Popen(
         [sys.executable, "-c", NAMED], env={**os.environ, "SLURM_JOB_ID": str(reach.only_job)},
         stdout=subprocess.PIPE, text=True,
@@ -109,13 +104,16 @@ def test_a_process_is_ended_only_if_it_is_the_one_that_was_seen(undrain: ModuleT
     try:
         assert child.stdout is not None
         assert child.stdout.readline() == "named\n"
-        look = undrain.look_at("here", reach)
-        assert [process["pid"] for process in look.processes] == [child.pid]
-        other = [{**look.processes[0], "started": look.processes[0]["started"] + 1}]
-        stop = undrain.Stop(budget=0.0)
-        assert undrain.kill_left("here", undrain.Look(other), reach, stop)[1] == 0
+        left = module.look_at("here", reach)
+        assert [process["pid"] for process in left] == [child.pid]
+        other = [{**left[0], "started": left[0]["started"] + 1}]
+        stop = module.Stop(budget=0.0)
+        killed: set[str] = set()
+        module.kill_left("here", other, reach, stop, killed)
+        assert killed == set()
         assert child.poll() is None
-        assert undrain.kill_left("here", look, reach, stop)[1] == 1
+        module.kill_left("here", left, reach, stop, killed)
+        assert killed == {str(child.pid)}
         assert child.wait(timeout=10) == -signal.SIGTERM
     finally:
         child.kill()
@@ -174,13 +172,6 @@ class Admin:
     def wait_for_idle(self, node: str) -> None:
         """A node that was resumed is `idle*` until the controller has heard from it."""
         self.cluster.wait_for(lambda: self.cluster.state(node) == "idle", f"{node} is not idle")
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """Two nodes whose Slurm soon loses patience."""
-    with open_cluster(2, settings=("UnkillableStepTimeout=1", "KillWait=1")) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -248,7 +239,7 @@ def test_a_node_that_slurm_drained(
 
 
 def test_what_is_left_is_ended_only_when_asked(
-    cluster: Cluster, admin: Admin, undrain: ModuleType, tmp_path: Path,
+    cluster: Cluster, admin: Admin, module: ModuleType, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """A user's process that ignores SIGTERM is named and stays until --kill; other nodes and other
@@ -274,9 +265,9 @@ def test_what_is_left_is_ended_only_when_asked(
     admin.wait_for_idle("node2")
 
     # The commands are real; they are only started on the login node.
-    monkeypatch.setattr(undrain, "ask_slurm", lambda *command: cluster.ask(*command))
+    monkeypatch.setattr(module, "ask_slurm", lambda *command: cluster.ask(*command))
     admin.drain("node2", "Kill task failed")
-    (node,) = undrain.list_nodes(["node2"])
+    (node,) = module.list_nodes(["node2"])
     admin.drain("node2", "bad disk")
-    assert undrain.undrain(node) == "its state or reason changed in the meantime"
+    assert module.undrain(node) == "its state or reason changed in the meantime"
     assert cluster.state("node2") == "drained"

@@ -41,8 +41,6 @@ Exit status: 0 done; 1 a wrong answer, a mode that failed, or a signal; 2 wrong 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import json
 import math
 import os
 import subprocess
@@ -57,7 +55,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, positive_int, start
 from kit.device import choose_device, describe_run, import_torch, synchronize
 from kit.ranks import first_line
-from kit.report import Report, Row, format_seconds, format_table
+from kit.report import Report, Row, format_seconds, format_table, read_json
 from kit.stats import earned, summarize, verdict_of_samples
 from kit.stop import Stop, Stopped
 from kit.timing import Stopwatch
@@ -91,12 +89,8 @@ UNITS = {
     "calls_per_second_median": "1/s",
 }
 SETTINGS = ("model", "hidden", "layers", "batch", "sequence", "dtype", "backend")
-DEFAULTS = {
-    "accelerator": {"hidden": 4096, "layers": 2, "batch": 8, "sequence": 2048},
-    "cpu": {"hidden": 256, "layers": 2, "batch": 2, "sequence": 64},
-}
-WARMUP = 10
-BACKENDS = ("inductor", "aot_eager")
+SIZES = {"hidden": (4096, 256), "layers": (2, 2), "batch": (8, 2), "sequence": (2048, 64)}
+"""On an accelerator, and on a CPU."""
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 ERROR_LIMITS = {"bfloat16": 4e-2, "float16": 1e-2, "float32": 1e-4}
 """Largest relative difference (Frobenius norm) from eager: the same sums in another order."""
@@ -104,18 +98,17 @@ ERROR_LIMITS = {"bfloat16": 4e-2, "float16": 1e-2, "float32": 1e-4}
 
 def build_model(torch: Any, name: str, hidden: int, layers: int) -> Any:
     """A stack of MLPs or transformer blocks; `broken` has a graph break in each layer."""
-    nn, functional = torch.nn, torch.nn.functional
+    nn = torch.nn
     heads = hidden // 64 if hidden % 64 == 0 else 1
 
     class Mlp(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.norm = nn.LayerNorm(hidden)
-            self.up = nn.Linear(hidden, 4 * hidden)
-            self.down = nn.Linear(4 * hidden, hidden)
+            up, down = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
+            self.body = nn.Sequential(nn.LayerNorm(hidden), up, nn.GELU(), down)
 
         def forward(self, x: Any) -> Any:
-            return x + self.down(functional.gelu(self.up(self.norm(x))))
+            return x + self.body(x)
 
     class Block(nn.Module):
         def __init__(self) -> None:
@@ -128,7 +121,7 @@ def build_model(torch: Any, name: str, hidden: int, layers: int) -> Any:
         def forward(self, x: Any) -> Any:
             parts = self.qkv(self.norm(x)).unflatten(-1, (3, heads, -1))
             query, key, value = parts.permute(2, 0, 3, 1, 4)
-            mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+            mixed = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
             return self.mlp(x + self.out(mixed.transpose(1, 2).flatten(2)))
 
     class Broken(Mlp):
@@ -170,7 +163,7 @@ def measure(torch: Any, options: argparse.Namespace, variant: str, stop: Stop) -
         call()
         synchronize(torch, device)
         first = time.perf_counter() - began
-        watch.time_each(call, WARMUP, stop.check)
+        watch.time_each(call, 10, stop.check)  # warm-up
         seconds = watch.time_each(call, options.num_iterations, stop.check)
         answer = [call().detach(), *([x.grad] if options.backward else [])]
     row = {"first_call_seconds": first, **summarize("seconds", seconds)}
@@ -180,8 +173,7 @@ def measure(torch: Any, options: argparse.Namespace, variant: str, stop: Stop) -
 
 
 def count_graphs(torch: Any, options: argparse.Namespace) -> tuple[int, list[str]]:
-    """The number of graphs of the model, and the reasons of the breaks between them; the sizes do
-    not matter, so they are small."""
+    """The number of graphs of the model, and the reasons of the breaks; at a small size."""
     torch._dynamo.reset()
     with torch.no_grad():
         model = build_model(torch, options.model, 64, options.layers)
@@ -194,20 +186,17 @@ def measure_warm_cache(arguments: Sequence[str], mode: str) -> float | None:
     path = Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]) / f"warm-{mode}.json"
     same = [text for text in arguments if text not in ("--warm-cache", "--warm_cache")]
     command = [sys.executable, str(Path(__file__).resolve()), *same, "--modes", mode]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run([*command, "--num-iterations", "5", "--json", str(path)], **quiet, check=False)
-    with contextlib.suppress(OSError, LookupError):
-        return json.loads(path.read_text(encoding="utf-8"))["results"][1]["compile_seconds"]
-    return None
+    command += ["--num-iterations", "5", "--json", str(path)]
+    subprocess.run(command, capture_output=True, check=False)
+    return read_json("JSON", path)["results"][1]["compile_seconds"] if path.exists() else None
 
 
 def run(options: argparse.Namespace, arguments: Sequence[str], stop: Stop, report: Report) -> None:
     """Measure eager and each mode into the report. Raises Stopped."""
     torch = import_torch()
     options.device = choose_device(torch, options.device)
-    sizes = DEFAULTS["cpu" if options.device.type == "cpu" else "accelerator"]
-    for name, value in sizes.items():
-        setattr(options, name, getattr(options, name) or value)
+    for name, sizes in SIZES.items():
+        setattr(options, name, getattr(options, name) or sizes[options.device.type == "cpu"])
     report.details["header"] = describe_run(torch, options.device)
     report.details["settings"] = {name: getattr(options, name) for name in SETTINGS}
     names = options.modes if options.backend == "inductor" else [options.backend]
@@ -270,13 +259,13 @@ def build_parser() -> Parser:
     add = parser.add_argument
     # fmt: off
     add("--model", choices=("mlp", "block", "broken"), default="block", help="(default: block)")
-    for name, small in DEFAULTS["cpu"].items():
-        large = DEFAULTS["accelerator"][name]
+    for name, (large, small) in SIZES.items():
         add(f"--{name}", type=positive_int, help=f"(default: {large}, on a CPU {small})")
     add("--dtype", choices=tuple(ERROR_LIMITS), default="bfloat16", help="(default: bfloat16)")
     add("--backward", action="store_true", help="time the backward pass too")
     add("--modes", nargs="+", choices=MODES, default=["default"], help="(default: default)")
-    add("--backend", choices=BACKENDS, default="inductor", help="(default: inductor)")
+    add("--backend", choices=("inductor", "aot_eager"), default="inductor",
+        help="(default: inductor)")
     add("--warm-cache", action="store_true", help="measure compile time in a second process too")
     add("--num-iterations", type=positive_int, default=50, help="samples (default: 50)")
     add("--device", help="cuda:1, xpu, cpu (default: the accelerator, else the CPU)")
@@ -293,10 +282,8 @@ def main(arguments: list[str] | None = None) -> int:
     stop = Stop()
     stop.listen()
     with tempfile.TemporaryDirectory(prefix="compile_bench_", ignore_cleanup_errors=True) as folder:
-        if "TORCHINDUCTOR_CACHE_DIR" in os.environ:
-            report.note("TORCHINDUCTOR_CACHE_DIR is set: its cache may be warm")
-        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", folder)
-        os.environ.setdefault("TRITON_CACHE_DIR", str(Path(folder) / "triton"))
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+        os.environ["TRITON_CACHE_DIR"] = str(Path(folder) / "triton")
         try:
             run(options, sys.argv[1:] if arguments is None else arguments, stop, report)
             report.complete = all(row["verdict"] != "failed" for row in report.rows)

@@ -63,15 +63,13 @@ from kit.stop import Stop, Stopped
 
 __version__ = "0.2.0"
 METHOD = 1
-# fmt: off
 PROFILES = {
     "demo": [
         "--device", "cpu", "--num-workers", "0", "1", "--batch-size", "4", "--item-cost-ms", "1",
         "--item-size", "4KiB", "--blocks", "5", "--block-steps", "4",
     ],
     "full": ["--num-workers", "0", "1", "2", "4", "8", "16", "--step-ms", "100"],
-}
-# fmt: on
+}  # fmt: skip
 UNITS = {
     **dict.fromkeys(("workers", "batch_size", "steps", "samples", "spread", "drift"), "1"),
     **dict.fromkeys([f"step_seconds_{s}" for s in ("median", "mean", "iqr", "min", "max")], "s"),
@@ -80,7 +78,7 @@ UNITS = {
     "steps_per_second": "1/s",
 }
 SETTING = ("workers", "pin_memory", "non_blocking")
-PREFETCH = 2
+PREFETCH = 2  # the default of DataLoader
 NEAR_BEST = 0.02
 """Fewer workers are preferred if they make a step at most this much longer."""
 
@@ -106,8 +104,8 @@ class SyntheticDataset:
 
 def leave_signals(_worker: int) -> None:
     """What a worker does first: the trainer alone reacts to signals, and ends its workers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
@@ -122,11 +120,8 @@ def measure(
     if workers > 1:
         block = max(2, math.ceil(block / workers)) * workers
     warmup = max(options.block_steps, workers * (PREFETCH + 1))
-    arguments: Row = {"worker_init_fn": leave_signals}
-    if "batch_sampler" not in given:
-        arguments["batch_size"] = options.batch_size
-    if workers:
-        arguments |= {"prefetch_factor": PREFETCH, "persistent_workers": True}
+    arguments: Row = {"worker_init_fn": leave_signals, "batch_size": options.batch_size}
+    arguments["persistent_workers"] = workers > 0
     arguments |= given | {"num_workers": workers, "pin_memory": setting["pin_memory"]}
     loader = torch.utils.data.DataLoader(**arguments)
     began = time.perf_counter()
@@ -150,9 +145,8 @@ def measure(
         if step == 0:
             first_batch = time.perf_counter() - began
         if options.dataset is None:
-            first = step * options.batch_size
-            expected = [n % options.length for n in range(first, first + options.batch_size)]
-            wrong += batch[:, 0].tolist() != expected
+            first = step * options.batch_size % options.length
+            wrong += batch[:, 0].tolist() != list(range(first, first + options.batch_size))
         if device.type != "cpu":
             moved = move_batch(batch, device, setting["non_blocking"])
             event = torch.Event(device)
@@ -164,7 +158,6 @@ def measure(
         if step >= warmup and (step - warmup) % block == block - 1:
             if copied:
                 copied[0].synchronize()
-                copied = None
             samples.append((time.perf_counter() - block_began) / block)
     row = setting | {"batch_size": options.batch_size, "steps": options.blocks * block}
     row |= summarize("step_seconds", samples)
@@ -274,7 +267,6 @@ def main(arguments: list[str] | None = None) -> int:
     report = Report("dataloader_bench", __version__, METHOD, UNITS, options.json)
     options.length = 1024 * options.batch_size  # a multiple, so that every batch is whole
     torch = import_torch()
-    importlib.import_module("torch.utils.data")
     stop = Stop()
     stop.listen()
     device = choose_device(torch, options.device)

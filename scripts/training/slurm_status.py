@@ -18,8 +18,7 @@ once when a watch gets worse, and once when it is good again.
 | unknown | Slurm did not answer, twice in a row |
 
 A regular expression has to match the whole name: `train` does not match `train-2`. Without `--user`
-or `--group` only your own jobs are watched. `squeue --json` is asked once for all watches, or
-`squeue --format` where its JSON plugin is missing.
+or `--group` only your own jobs are watched. squeue is asked once for all watches.
 
 ## How to run
 
@@ -53,7 +52,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.alerts import CHANNELS_EXAMPLE, send_test
@@ -77,9 +76,6 @@ FIELDS = ("name", "user", "group")
 SQUEUE = {"number": "%i", "user": "%u", "group": "%g", "state": "%T", "reason": "%r", "start": "%S",
           "end": "%e", "node_list": "%N", "dependency": "%E", "name": "%j"}  # fmt: skip
 """Field of Job -> its letter in squeue's format; the name comes last, as it may hold anything."""
-JSON = {"number": "job_id", "user": "user_name", "group": "group_name", "state": "job_state",
-        "reason": "state_reason", "start": "start_time", "end": "end_time", "node_list": "nodes",
-        "dependency": "dependency", "name": "name"}  # fmt: skip
 SACCT = {"number": "JobID", "user": "User", "group": "Group", "state": "State", "end": "End",
          "exit_code": "ExitCode", "node_list": "NodeList", "name": "JobName"}  # fmt: skip
 NOTHING = ("(null)", "N/A", "None", "None assigned", "Unknown")
@@ -171,35 +167,11 @@ def read_lines(text: str, fields: Iterable[str]) -> list[Job]:
     return [make_job(dict(zip(names, row, strict=True))) for row in rows]
 
 
-def read_json_job(entry: Mapping[str, Any]) -> Job:
-    """A job of `squeue --json`. Numbers are bare, or from Slurm 23.02 on say if they are set."""
-
-    def read(name: str) -> str:
-        value = entry.get(name)
-        if isinstance(value, dict):
-            value = value["number"] if value["set"] else None
-        if isinstance(value, list):
-            value = "COMPLETING" if "COMPLETING" in value else value[0]
-        return "" if value is None else str(value)
-
-    values = {field: read(name) for field, name in JSON.items()}
-    array, task, tasks = (read(f"array_{x}") for x in ("job_id", "task_id", "task_string"))
-    if array not in ("", "0") and (task or tasks):
-        values["number"] = f"{array}_[{tasks}]" if tasks else f"{array}_{task}"
-    return make_job(values)
-
-
 def list_queue() -> list[Job]:
     """All jobs that Slurm shows, also those that have just ended. Raises OSError or ValueError
     where Slurm does not answer."""
-    try:
-        document = json.loads(ask_slurm("squeue", "--json", "--states=all"))
-        if document.get("errors"):
-            raise ValueError("there is no controller")
-        return [read_json_job(entry) for entry in document["jobs"]]
-    except (OSError, ValueError):  # no plugin for JSON, or no Slurm: this tells which
-        form = f"--format={'|'.join(SQUEUE.values())}"
-        return read_lines(ask_slurm("squeue", "--noheader", "--states=all", form), SQUEUE)
+    form = f"--format={'|'.join(SQUEUE.values())}"
+    return read_lines(ask_slurm("squeue", "--noheader", "--states=all", form), SQUEUE)
 
 
 def list_ended() -> list[Job]:
