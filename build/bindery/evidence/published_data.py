@@ -105,6 +105,10 @@ def load_data(tree: Tree, folder: str) -> Iterator[DataTable | tuple[str, list[F
         if name in seen:
             message = f"there is a table '{name}' already: '{seen[name]}'"
             result = [Finding(Span.whole(path), "bad-data", message, "rename one of them")]
+        elif not IDENTIFIER.fullmatch(name):
+            message = f"'{name}' cannot be the name of a table"
+            hint = "small letters, digits and _ only"
+            result = [Finding(Span.whole(path), "bad-data", message, hint)]
         elif ending == "csv":
             result = _load_csv(tree, name, path)
         else:
@@ -115,8 +119,6 @@ def load_data(tree: Tree, folder: str) -> Iterator[DataTable | tuple[str, list[F
 
 def _load_csv(tree: Tree, name: str, path: str) -> DataTable | list[Finding]:
     schema_path = path.removesuffix(".csv") + ".yaml"
-    if not IDENTIFIER.fullmatch(name):
-        return [_refuse_name(path, name)]
     if tree.find_kind(schema_path) != "file":
         message = f"the data has no schema '{schema_path}'"
         hint = "give title, and under columns a type and a description for each"
@@ -150,8 +152,6 @@ def _load_csv(tree: Tree, name: str, path: str) -> DataTable | list[Finding]:
 
 
 def _load_yaml(tree: Tree, name: str, path: str) -> DataTable | list[Finding]:
-    if not IDENTIFIER.fullmatch(name):
-        return [_refuse_name(path, name)]
     schema = _read_schema(tree, path)
     if isinstance(schema, Finding):
         return [schema]
@@ -166,11 +166,6 @@ def _load_yaml(tree: Tree, name: str, path: str) -> DataTable | list[Finding]:
     for line, row in schema.rows:
         builder.read_yaml_row(line, row)
     return builder.finish(name)
-
-
-def _refuse_name(path: str, name: str) -> Finding:
-    message = f"'{name}' cannot be the name of a table"
-    return Finding(Span.whole(path), "bad-data", message, "small letters, digits and _ only")
 
 
 def _read_schema(tree: Tree, path: str) -> _Schema | Finding:

@@ -50,7 +50,6 @@ class ListedRecord:
 def list_records(
     evidence: Evidence,
     quotations: Mapping[str, Quotations],
-    methods: Mapping[str, int | None],
     today: date,
 ) -> tuple[ListedRecord, ...]:
     """Every record of the book, those that were refused too, by tool and then by time."""
@@ -74,7 +73,7 @@ def list_records(
                 record.tool,
                 _describe_state(name, evidence, is_unused),
                 record,
-                methods.get(record.tool),
+                evidence.methods.get(record.tool),
                 (today - record.started.date()).days,
                 views,
                 tuple(path for path, theirs in chapters.items() if theirs & set(views)),

@@ -638,10 +638,6 @@ class UnlikeMachinesError(ValueError):
 
     def __init__(self, field: str, first: object, second: object, index: int) -> None:
         super().__init__(f"'{field}' is '{first}' on node 1, and '{second}' on node {index + 1}")
-        self.field = field
-        self.first = first
-        self.second = second
-        self.index = index
 
 
 _SIZE_TOLERANCE = 0.01

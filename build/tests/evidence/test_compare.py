@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import evidence_book
 import pytest
 from bindery.check.rules import RULES
 from bindery.core.config import load_config
@@ -27,7 +28,13 @@ from bindery.evidence.compare.judge import (
     make_run,
 )
 from bindery.evidence.compare.words import make_cells, write_sentences
-from bindery.evidence.records import Record, ToolOutput, format_record, load_records
+from bindery.evidence.records import (
+    Record,
+    ToolOutput,
+    format_record,
+    load_records,
+    parse_record,
+)
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -53,29 +60,18 @@ def make_machine(watts: float) -> dict[str, Any]:
     return {"label": "h100-x8", "cpu": {"model": "Xeon"}, "accelerators": accelerators}
 
 
-def make_record(rows: list[dict[str, Any]], **changes: Any) -> Record:
-    units = {key: compare_unit(key) for row in rows for key in row if compare_unit(key)}
+def make_record(rows: list[dict[str, Any]], tool: str = "fabric", **changes: Any) -> Record:
     data = {
-        "schema": 2,
-        "tool": "fabric",
-        "version": "0.1.0",
-        "method": 1,
-        "sha256": "0" * 64,
-        "profile": "full",
-        "command": ["python", "fabric.py"],
         "started": "2026-08-01T10:00:00Z",
-        "seconds": 1.5,
-        "exit_status": 0,
-        "ended": "done",
-        "complete": True,
+        "environment": {},
         "machine": {"label": "h100-x8", "cpu": {"model": "Xeon"}, "accelerators": H100},
-        "software": {},
-        "units": units,
+        "units": {key: compare_unit(key) for row in rows for key in row if compare_unit(key)},
         "results": rows,
         "details": {"settings": {"algorithm": "ring"}},
-        "seal": None,
     }
-    return Record.model_validate({**data, **changes})
+    record = parse_record("r.json", evidence_book.make_record(tool, **{**data, **changes}))
+    assert isinstance(record, Record), record
+    return record
 
 
 def compare_unit(column: str) -> str:

@@ -46,12 +46,10 @@ def records(
     from bindery.core.build_date import read_today
     from bindery.core.report import count_noun
     from bindery.evidence import record_list
-    from bindery.evidence.stale_records import read_methods
 
     inspection = inspect_book(root)
     evidence, tools = inspection.evidence, inspection.config.tools
-    methods = read_methods(inspection.tree, tools)
-    listed = record_list.list_records(evidence, inspection.quotations, methods, read_today())
+    listed = record_list.list_records(evidence, inspection.quotations, read_today())
     if name is not None:
         entry = record_list.find_record(name, listed)
         listed = (entry,)

@@ -38,12 +38,9 @@ from bindery.evidence.stale_records import find_stale, read_methods
 
 def parse_share(text: str) -> float:
     """A share from `5%` or `0.05`. Raises ValueError where it is none."""
-    number, percent, _ = text.strip().partition("%")
-    try:
-        share = float(number) / (100 if percent else 1)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < 1 or not re.fullmatch(r"[\d.]+\s*%?", text.strip()):
+    match = re.fullmatch(r"(\d+|\d*\.\d+)\s*(%?)", text.strip())
+    share = float(match[1]) / (100 if match[2] else 1) if match else 1.0
+    if share >= 1:
         raise ValueError(f"'{text}' is not a share: write 5% or 0.05")
     return share
 

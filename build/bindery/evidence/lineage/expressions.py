@@ -17,7 +17,6 @@ from bindery.evidence.lineage.formulas import (
 )
 from bindery.evidence.lineage.functions import (
     EXTREMES,
-    JOINING,
     TEXT_FUNCTIONS,
     is_aggregate,
 )
@@ -218,8 +217,7 @@ class Expressions:
         formula = f"{name}({', '.join(part.formula for part in parts)})"
         if name in EXTREMES:
             return _trace_extreme(function, formula, parts)
-        changed = name in JOINING and not shows_values(function, follow)
-        if name not in TEXT_FUNCTIONS or changed:
+        if name not in TEXT_FUNCTIONS:
             return combine(formula, parts)
         kind, factor = unite_kinds(parts)
         return Traced(kind, formula, unite_terms(parts), factor)

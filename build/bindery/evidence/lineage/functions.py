@@ -17,9 +17,7 @@ EXTREMES = frozenset(("min", "max"))
 COUNTERS = frozenset("row_number rank dense_rank percent_rank cume_dist ntile".split())
 """Windows that give the place of a row."""
 TEXT_AGGREGATES = frozenset("group_concat json_group_array json_group_object string_agg".split())
-JOINING = frozenset("format printf".split())
-"""They put a text together."""
-TEXT_FUNCTIONS = JOINING | frozenset("lower quote upper".split())
+TEXT_FUNCTIONS = frozenset("lower quote upper".split())
 """They can leave values as they are."""
 
 

@@ -7,7 +7,7 @@ It does where nothing of its own can be read into a value and no two values stan
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from bindery.evidence.lineage.model import CONSTANT, Traced
@@ -25,17 +25,15 @@ _PART_OF_NUMBER = re.compile(
     "\\d|\0[.]\0|\0[eE][+-]?\0|^[~≈<>≤≥\\s]*[+−-]\\s*\0|^[~≈<>≤≥\\s]*[.]\0"
 )
 _QUOTED = re.compile(r"'(?:[^']|'')*'")
-_CONVERSION = re.compile("%(.)", re.DOTALL)
 
 _Forms = frozenset[str]
 _Follow = Callable[["Expr"], Traced]
 
 _NONE: _Forms = frozenset()
-_UNKNOWN: _Forms = frozenset((_VALUE * 2,))
 
 
 def shows_values(node: Expr, follow: _Follow) -> bool:
-    """Whether `||`, or a function that puts a text together, shows its values as they are."""
+    """Whether `||` shows its values as they are."""
     return all(map(_is_plain, _list_forms(node, follow)))
 
 
@@ -63,19 +61,15 @@ def _list_forms(node: Expr, follow: _Follow) -> _Forms:
         case "literal":
             return frozenset((node.name,))
         case "dpipe":
-            return _join(list_each((node.this, node.expression)))
+            return _join(*list_each((node.this, node.expression)))
         case "case":
             branches = [branch.args["true"] for branch in node.args["ifs"]]
             if default := node.args.get("default"):
                 branches.append(default)
             return _NONE.union(*list_each(branches))
         case "anonymous":
-            arguments = node.expressions
-            match node.name.lower():
-                case "coalesce" | "ifnull":
-                    return _NONE.union(*list_each(arguments))
-                case "format" | "printf" if arguments:
-                    return _list_formatted(arguments[0], _fill_empty(list_each(arguments[1:])))
+            if node.name.lower() in ("coalesce", "ifnull"):
+                return _NONE.union(*list_each(node.expressions))
     return _list_texts(follow(node))
 
 
@@ -90,33 +84,6 @@ def _list_texts(traced: Traced) -> _Forms:
     return frozenset("0")  # a constant that is not known here may be a digit
 
 
-def _list_formatted(pattern: Expr, arguments: Sequence[_Forms]) -> _Forms:
-    if not pattern.args.get("is_string"):
-        return _UNKNOWN
-    pieces = _CONVERSION.split(pattern.name)
-    rest = iter(arguments)
-    parts: list[_Forms] = []
-    for number, piece in enumerate(pieces):
-        if number % 2 == 0:
-            parts.append(frozenset((piece,)))
-        elif piece == "%":
-            parts.append(frozenset("%"))
-        elif piece in "sdi":
-            parts.append(next(rest, _UNKNOWN))
-        else:
-            return _UNKNOWN  # it rounds, pads or writes with another base
-    return _join(parts)
-
-
-def _fill_empty(parts: Iterable[_Forms]) -> list[_Forms]:
-    """The parts as functions take them: NULL is an empty text."""
-    return [forms or frozenset(("",)) for forms in parts]
-
-
-def _join(parts: Sequence[_Forms]) -> _Forms:
-    joined: _Forms = frozenset(("",))
-    for forms in parts:
-        joined = frozenset(left + right for left in joined for right in forms)
-        if len(joined) > MOST_FORMS:
-            return _UNKNOWN
-    return joined
+def _join(left: _Forms, right: _Forms) -> _Forms:
+    joined = frozenset(one + other for one in left for other in right)
+    return joined if len(joined) <= MOST_FORMS else frozenset((_VALUE * 2,))

@@ -2,7 +2,8 @@
 
 Letters are drawn as outlines of the font that bindery carries, and of DejaVu Sans where that
 lacks a character, so that a plot looks the same in a browser, on paper and in an ebook, whatever
-fonts are there. Only a text with a character that neither has is left to the reader's fonts.
+fonts are there. The texts of a plot with a character that neither has are left to the reader's
+fonts.
 """
 
 from __future__ import annotations
@@ -10,13 +11,11 @@ from __future__ import annotations
 import io
 import math
 import re
-import unicodedata
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
@@ -78,9 +77,8 @@ def draw_figure(figure: Figure, words: str, *, dark: bool) -> str:
         hint = "run `pip install matplotlib`"
         raise ConfigError(Finding(Span.whole("chapters.yaml"), "config", message, hint)) from None
     sheet = _Sheet(_DARK if dark else _LIGHT)
-    with mpl.rc_context(), warnings.catch_warnings():
-        # Characters that no font here has are drawn by the reader's.
-        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
+    with mpl.rc_context(), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
         mpl.rcdefaults()  # a user's own style is not that of the book
         mpl.rcParams["text.parse_math"] = False
         mpl.rcParams["svg.hashsalt"] = _SALT
@@ -95,11 +93,18 @@ def draw_figure(figure: Figure, words: str, *, dark: bool) -> str:
         FigureCanvasSVG(canvas)
         canvas.patch.set_visible(False)
         sheet.draw(canvas)
-        buffer = io.StringIO()
-        canvas.savefig(buffer, format="svg", metadata=dict.fromkeys(
-            ("Date", "Creator", "Format", "Type")
-        ))  # fmt: skip
-    return _tidy_svg(buffer.getvalue(), figure.title, words)
+        svg = _save(canvas)
+        if any("missing from font" in str(warning.message) for warning in told):
+            mpl.rcParams["svg.fonttype"] = "none"
+            svg = _save(canvas)
+    return _tidy_svg(svg, figure.title, words)
+
+
+def _save(canvas: Any) -> str:
+    buffer = io.StringIO()
+    metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    canvas.savefig(buffer, format="svg", metadata=metadata)
+    return buffer.getvalue()
 
 
 _FAMILIES = ("Source Sans 3", "DejaVu Sans")
@@ -133,19 +138,6 @@ def _find_spare_font(name: str) -> Path:
 
 
 @cache
-def _find_characters() -> frozenset[int]:
-    """The characters that one of the fonts can draw."""
-    from matplotlib.ft2font import FT2Font
-
-    paths = (_find_font(400), _find_spare_font("DejaVuSans.ttf"))
-    return frozenset(chain.from_iterable(FT2Font(p).get_charmap() for p in paths))
-
-
-def _has_glyphs(text: str) -> bool:
-    return all(ord(character) in _find_characters() for character in text)
-
-
-@cache
 def _make_font(size: float, is_bold: bool) -> FontProperties:
     from matplotlib.font_manager import FontProperties
 
@@ -154,33 +146,12 @@ def _make_font(size: float, is_bold: bool) -> FontProperties:
 
 @cache
 def _measure(text: str, size: float, is_bold: bool = False) -> float:
-    """The width of a text in points; a guess where the reader's fonts draw it."""
+    """The width of a text in points."""
     from matplotlib.textpath import text_to_path
 
-    if not _has_glyphs(text):
-        wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
-        return size * (wide + 0.6 * (len(text) - wide))
     font = _make_font(size, is_bold)
     width, _, _ = text_to_path.get_text_width_height_descent(text, font, False)
     return float(width)
-
-
-def _write(
-    axes: Axes, x: float, y: float, text: str, size: float, colour: str, align: str = "left",
-    is_bold: bool = False,
-) -> None:  # fmt: skip
-    """A line of text with its foot at this place."""
-    from matplotlib import rc_context
-    from matplotlib.text import Text
-
-    class Words(Text):
-        def draw(self, renderer: Any) -> None:
-            with rc_context({"svg.fonttype": "path" if _has_glyphs(text) else "none"}):
-                super().draw(renderer)
-
-    axes.add_artist(Words(
-        x, y, text, ha=align, color=colour, fontproperties=_make_font(size, is_bold), zorder=4
-    ))  # fmt: skip
 
 
 def _wrap(text: str, room: float, size: float, is_bold: bool = False) -> list[str]:
@@ -220,10 +191,14 @@ class _Sheet:
         align: str = "left", is_bold: bool = False,
     ) -> None:  # fmt: skip
         """A line of text, `y` being the middle of its small letters."""
+        from matplotlib.text import Text
+
         text = show_controls(text)
         foot = y + _FOOT * size
         shown = colour or self.shade.ink
-        self.actions.append(lambda axes: _write(axes, x, foot, text, size, shown, align, is_bold))
+        font = _make_font(size, is_bold)
+        words = Text(x, foot, text, ha=align, color=shown, fontproperties=font, zorder=4)
+        self.actions.append(lambda axes: axes.add_artist(words))
 
     def fill(self, x: float, y: float, width: float, height: float, index: int) -> None:
         """A bar of a series."""
