@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 
 from bindery.check.rules import RULES
 from bindery.core.config import Config, ToolEntry, load_config
-from bindery.core.model import BookError, ConfigError, Finding, Span
+from bindery.core.model import BookError, Finding, Span, refuse
 from bindery.core.processes import Ended, Limits, Show, run_limited
 from bindery.core.repository import Tree
 from bindery.core.whole_files import write_whole
@@ -89,11 +89,11 @@ def record_texts(root: Path, name: str, texts: Sequence[str] = ()) -> list[str]:
     if unknown := [text for text in texts if text not in entry.texts]:
         message = f"'{name}' has no text '{unknown[0]}'"
         hint = f"it has: {', '.join(entry.texts) or 'none'}; add texts under its `texts:`"
-        raise ConfigError(Finding(entry.span, "config", message, hint))
+        raise refuse(entry.span, message, hint)
     if not entry.texts:
         message = f"'{name}' has no texts"
         hint = "give it some in chapters.yaml: `texts: {help: [--help]}`"
-        raise ConfigError(Finding(entry.span, "config", message, hint))
+        raise refuse(entry.span, message, hint)
     printed = {}
     for what in (*(texts or entry.texts), _OPTIONS):
         result = _print(root, entry, what)
