@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.model import Finding, refuse
 
 if TYPE_CHECKING:
     from bindery.check.inspect import Inspection
@@ -77,7 +77,7 @@ def refuse_given(context: click.Context, names: Iterable[str], problem: str, hin
         if source is not None and source.name == "COMMANDLINE":
             option = f"--{name.replace('_', '-')}"
             message = f"{option} {problem}"
-            raise ConfigError(Finding(Span.whole(option), "config", message, hint))
+            raise refuse(option, message, hint)
 
 
 def find_out(root: Path, out: Path | None) -> Path:
@@ -88,7 +88,7 @@ def find_out(root: Path, out: Path | None) -> Path:
     if is_file or folder.suffix.lower() in (".pdf", ".epub", ".html", ".zip"):
         message = f"--out takes a folder, and '{out}' is the name of a file"
         hint = "the name of an ebook is `outputs: name:` in chapters.yaml"
-        raise ConfigError(Finding(Span.whole(str(out)), "config", message, hint))
+        raise refuse(str(out), message, hint)
     return folder
 
 
@@ -96,7 +96,7 @@ def read_amount(option: str, text: str, parse: Callable[..., float], *default: s
     try:
         return parse(text, *default)
     except ValueError as error:
-        raise ConfigError(Finding(Span.whole(option), "config", str(error))) from None
+        raise refuse(option, str(error)) from None
 
 
 def print_findings(

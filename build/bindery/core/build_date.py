@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from datetime import UTC, date, datetime, timedelta
 
-from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.model import refuse
 
 
 def read_today() -> date:
@@ -34,4 +34,4 @@ def read_epoch() -> datetime | None:
         return datetime.fromtimestamp(int(epoch), UTC)
     except (ValueError, OverflowError, OSError):
         message = f"SOURCE_DATE_EPOCH is '{epoch}', which is not a number of seconds"
-        raise ConfigError(Finding(Span.whole("SOURCE_DATE_EPOCH"), "config", message)) from None
+        raise refuse("SOURCE_DATE_EPOCH", message) from None

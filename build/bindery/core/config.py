@@ -13,7 +13,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from bindery.core.control_characters import show_controls
-from bindery.core.model import ConfigError, Finding, Severity, Span
+from bindery.core.model import ConfigError, Finding, Severity, Span, refuse
 from bindery.core.suggestions import find_nearest
 
 FILE_NAME = "chapters.yaml"
@@ -172,16 +172,12 @@ def load_config(root: Path, rule_ids: Iterable[str]) -> Config:
     except FileNotFoundError:
         hint = "give the folder of a book with --root, or make one with `bindery import DIR`"
         message = f"there is no {FILE_NAME} in the folder '{root}'"
-        raise _refuse(Span.whole(shown), message, hint) from None
+        raise refuse(shown, message, hint) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         message = "this file is not UTF-8"
-        raise _refuse(Span(FILE_NAME, line), message, "save it as UTF-8 text") from None
+        raise refuse(Span(FILE_NAME, line), message, "save it as UTF-8 text") from None
     return _Reader(root, frozenset(rule_ids)).read(text)
-
-
-def _refuse(span: Span, message: str, hint: str = "") -> ConfigError:
-    return ConfigError(Finding(span, "config", message, hint))
 
 
 T = TypeVar("T")
@@ -204,12 +200,12 @@ class _Reader:
             problem = error.problem or "it is not YAML"
             hint = _YAML_HINTS.get(problem) or _hint_at_beginning(error)
             message = f"the YAML breaks off: {problem}"
-            raise _refuse(Span(FILE_NAME, line, col), message, hint) from None
+            raise refuse(Span(FILE_NAME, line, col), message, hint) from None
         except YAMLError as error:
-            raise _refuse(Span.whole(FILE_NAME), str(error).splitlines()[0]) from None
+            raise refuse(FILE_NAME, str(error).splitlines()[0]) from None
         if node is None:
             needed = "it needs `title`, and `parts` with the chapters"
-            raise _refuse(Span.whole(FILE_NAME), "the file is empty", needed)
+            raise refuse(FILE_NAME, "the file is empty", needed)
         config = self._read_top(node)
         if self.findings or config is None:
             raise ConfigError(*sorted(self.findings, key=lambda finding: finding.span))

@@ -62,6 +62,12 @@ class ConfigError(BookError):
     """`chapters.yaml` or the command line is wrong: exit status 2."""
 
 
+def refuse(place: Span | str, message: str, hint: str = "") -> ConfigError:
+    """The error at a place, or about a file or an option as such."""
+    span = Span.whole(place) if isinstance(place, str) else place
+    return ConfigError(Finding(span, "config", message, hint))
+
+
 # --- what an author wrote --------------------------------------------------------------------
 
 LinkKind = Literal[

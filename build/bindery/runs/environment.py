@@ -7,7 +7,7 @@ import site
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.model import refuse
 from bindery.core.suggestions import find_nearest
 from bindery.runs.anonymize import hide_folders
 
@@ -43,7 +43,7 @@ def choose_environment(
         message = f"the environment variable '{missing[0]}' is not set"
         nearest = find_nearest(missing[0], environ)
         hint = f"did you mean '{nearest}'?" if nearest else "set it, or leave it out"
-        raise ConfigError(Finding(Span.whole("--env"), "config", message, hint))
+        raise refuse("--env", message, hint)
     chosen = {
         name: value
         for name, value in environ.items()

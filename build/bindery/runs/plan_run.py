@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from bindery.check.rules import RULES
 from bindery.core.config import Config, ToolEntry, load_config
-from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.model import ConfigError, Span, refuse
 from bindery.core.suggestions import find_nearest
 from bindery.evidence.records import CUSTOM
 from bindery.runs.anonymize import hide_folders
@@ -96,9 +96,7 @@ def plan_run(
     config = load_config(root, RULES)
     if name == FACTS:
         message = f"'{FACTS}' makes no record: every other record includes its facts"
-        raise ConfigError(
-            Finding(Span.whole(config.file), "config", message, "run it with python, by its path")
-        )
+        raise refuse(config.file, message, "run it with python, by its path")
     entry = find_tool(config, name)
     tool = read_tool(root, entry)
     reporter = read_tool(root, find_tool(config, FACTS))
@@ -107,7 +105,7 @@ def plan_run(
         hint = f"did you mean '{nearest}'? " if nearest else ""
         hint += f"it has: {', '.join(tool.profiles) or 'none'}"
         message = f"'{name}' has no profile '{profile}'"
-        raise ConfigError(Finding(entry.span, "config", message, hint))
+        raise refuse(entry.span, message, hint)
     return Plan(
         root,
         tool,
@@ -135,7 +133,7 @@ def find_tool(config: Config, name: str) -> ToolEntry:
             f"put {FACTS}.py, the file that `bindery bundle {FACTS}` writes in the repository of"
             f" bindery, into scripts/ and list it under `tools:` as {FACTS}"
         )
-    raise ConfigError(Finding(Span.whole(config.file), "config", message, hint))
+    raise refuse(config.file, message, hint)
 
 
 def read_tool(root: Path, entry: ToolEntry) -> ToolFacts:
@@ -145,15 +143,15 @@ def read_tool(root: Path, entry: ToolEntry) -> ToolFacts:
         return _read_constants(entry, text, hash_bundle(root, entry.path))
     except OSError as error:
         message = f"the tool '{entry.path}' cannot be read: {(error.strerror or '').lower()}"
-        raise ConfigError(Finding(entry.span, "config", message)) from None
+        raise refuse(entry.span, message) from None
     except SyntaxError as error:
         span = Span(entry.path, error.lineno or 1, error.offset or 1)
-        raise ConfigError(Finding(span, "config", f"this is not Python: {error.msg}")) from None
+        raise refuse(span, f"this is not Python: {error.msg}") from None
     except BundleError as error:
-        raise ConfigError(Finding(Span.whole(entry.path), "config", str(error))) from None
+        raise refuse(entry.path, str(error)) from None
     except UnicodeDecodeError:
         message = f"the tool '{entry.path}' is not UTF-8"
-        raise ConfigError(Finding(Span.whole(entry.path), "config", message)) from None
+        raise refuse(entry.path, message) from None
 
 
 def _read_constants(entry: ToolEntry, text: str, sha256: str) -> ToolFacts:
@@ -163,19 +161,21 @@ def _read_constants(entry: ToolEntry, text: str, sha256: str) -> ToolFacts:
     stores = [node for node in stores if isinstance(node.ctx, ast.Store)]
     lines = {node.id: node.lineno for node in stores}
 
-    def refuse(name: str, needed: str) -> ConfigError:
+    def refuse_constant(name: str, needed: str) -> ConfigError:
         span = Span(entry.path, lines.get(name, 1))
         message = f"the constant {name} of '{entry.name}' has to be {needed}"
         hint = "scripts/README.md in the repository of bindery lists what a tool must have"
-        return ConfigError(Finding(span, "config", message, hint))
+        return refuse(span, message, hint)
 
     def read(name: str, default: Any, needed: str, is_valid: Callable[[Any], bool]) -> Any:
         try:
             value = ast.literal_eval(values[name]) if name in values else default
         except (ValueError, TypeError, RecursionError):
-            raise refuse(name, "a literal: bindery reads it without running the tool") from None
+            raise refuse_constant(
+                name, "a literal: bindery reads it without running the tool"
+            ) from None
         if not is_valid(value):
-            raise refuse(name, needed)
+            raise refuse_constant(name, needed)
         return value
 
     def is_whole(value: object) -> bool:
@@ -188,7 +188,9 @@ def _read_constants(entry: ToolEntry, text: str, sha256: str) -> ToolFacts:
         lambda it: isinstance(it, dict) and all(isinstance(v, list | tuple) for v in it.values()),
     )
     if CUSTOM in profiles:
-        raise refuse("PROFILES", f"without '{CUSTOM}', the name for runs with added arguments")
+        raise refuse_constant(
+            "PROFILES", f"without '{CUSTOM}', the name for runs with added arguments"
+        )
     ranks = read(
         "RANKS",
         {},
@@ -198,7 +200,7 @@ def _read_constants(entry: ToolEntry, text: str, sha256: str) -> ToolFacts:
         ),
     )
     if unknown := [name for name in ranks if name not in profiles]:
-        raise refuse("RANKS", f"profiles that exist, and '{unknown[0]}' does not")
+        raise refuse_constant("RANKS", f"profiles that exist, and '{unknown[0]}' does not")
     return ToolFacts(
         entry.name,
         entry.path,

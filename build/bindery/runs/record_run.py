@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 from pydantic import ValidationError
 
-from bindery.core.model import BookError, ConfigError, Finding, Span
+from bindery.core.model import BookError, Finding, Span, refuse
 from bindery.core.processes import Ended, Limits, Show, Watch, run_limited
 from bindery.core.whole_files import name_target, write_whole
 from bindery.evidence.records import (
@@ -312,7 +312,7 @@ def count_ranks(plan: Plan, facts: Mapping[str, Any]) -> int | None:
         return count if plan.ranks == "accelerators" else plan.ranks
     message = f"the profile '{plan.profile}' of '{plan.tool.name}' needs an accelerator"
     hint = "this machine has none: use `--profile demo`, or run it on a machine that has one"
-    raise ConfigError(Finding(Span.whole(plan.tool.path), "config", message, hint))
+    raise refuse(plan.tool.path, message, hint)
 
 
 def _record(

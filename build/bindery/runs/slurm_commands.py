@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.model import refuse
 from bindery.core.processes import CommandMissingError, CommandTimeoutError, Completed, run_command
 from bindery.runs.jobs import Job, Request, find_entry, list_launch, list_options, list_setup
 
@@ -81,7 +81,7 @@ def _submit_function(job: Job, request: Request) -> str:
     except ImportError:
         message = "submitit is not installed"
         hint = "install it with `pip install 'bindery[slurm]'`, or use `--via sbatch`"
-        raise ConfigError(Finding(Span.whole("--via"), "config", message, hint)) from None
+        raise refuse("--via", message, hint) from None
     executor = submitit.SlurmExecutor(folder=job.folder / "submitit")
     options = dict(list_options(job, request))
     further = dict(_split_option(option) for option in request.options)
@@ -127,7 +127,7 @@ def _call(*command: str) -> Completed:
     except CommandMissingError:
         message = f"'{command[0]}' is not installed on this machine"
         hint = "`--on slurm` needs Slurm's commands: run it on a login node of the cluster"
-        raise ConfigError(Finding(Span.whole("--on"), "config", message, hint)) from None
+        raise refuse("--on", message, hint) from None
     except CommandTimeoutError as error:
         return Completed(command, -signal.SIGKILL, "", str(error))
 

@@ -30,7 +30,7 @@ from types import FrameType
 from pydantic import TypeAdapter, ValidationError
 
 from bindery.core.config import ToolEntry
-from bindery.core.model import BookError, ConfigError, Finding, Span
+from bindery.core.model import BookError, ConfigError, Finding, Span, refuse
 from bindery.core.processes import Limits, hold_signals
 from bindery.core.whole_files import write_whole
 from bindery.evidence.records import CUSTOM, Ending
@@ -102,7 +102,7 @@ def write_run(plan: Plan, request: Request, tasks: Sequence[Sequence[str]] = (()
     for option in request.options:
         if not option.startswith("--"):
             message = f"'{option}' is not an option of sbatch"
-            raise _refuse_option("--sbatch", message, "write it in full: --sbatch=--NAME=VALUE")
+            raise refuse("--sbatch", message, "write it in full: --sbatch=--NAME=VALUE")
     if request.gpus is None and plan.gpus:
         request = dataclasses.replace(request, gpus=plan.gpus)
     ranks = _find_ranks(plan, request)
@@ -148,7 +148,7 @@ def _find_ranks(plan: Plan, request: Request) -> int | None:
     name = plan.tool.name
     if plan.ranks is None:
         if request.nodes > 1:
-            raise _refuse_option(
+            raise refuse(
                 "--nodes",
                 f"'{name}' is one process, which cannot use {request.nodes} nodes",
                 "a tool with ranks declares RANKS; `--ranks` sets them for any tool",
@@ -156,17 +156,13 @@ def _find_ranks(plan: Plan, request: Request) -> int | None:
         return None
     if plan.ranks == "accelerators":
         if request.gpus is None:
-            raise _refuse_option(
+            raise refuse(
                 "--gpus",
                 f"'{name}' starts a rank per accelerator",
                 "set their number with `--gpus`, or the number of ranks with `--ranks`",
             )
         return request.gpus
     return plan.ranks
-
-
-def _refuse_option(option: str, message: str, hint: str = "") -> ConfigError:
-    return ConfigError(Finding(Span.whole(option), "config", message, hint))
 
 
 # --- from start to end ---
@@ -189,7 +185,7 @@ def run_on_slurm(
     """
     if via == "submitit" and request.runtime == "pyxis":
         message = "submitit starts its own Python, which the container does not have"
-        raise _refuse_option("--via", message, "use `--via sbatch` with pyxis")
+        raise refuse("--via", message, "use `--via sbatch` with pyxis")
     job = write_run(plan, request, tasks)
     count = len(job.tasks)
     where = _name_path(plan.root, job.folder)
@@ -255,7 +251,7 @@ def read_job(folder: Path) -> Job:
         return TypeAdapter(Job).validate_json(path.read_bytes())
     except (OSError, ValidationError):
         hint = "name the folder that `bindery run --on slurm` printed"
-        raise _refuse_option("--collect", f"'{folder}' is not the folder of a run", hint) from None
+        raise refuse("--collect", f"'{folder}' is not the folder of a run", hint) from None
 
 
 def read_number(folder: Path) -> str | None:

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 
 from bindery.check.rules import RULES
 from bindery.core.config import Config, ToolEntry, load_config
-from bindery.core.model import BookError, ConfigError, Finding, Span
+from bindery.core.model import BookError, Finding, Span, refuse
 from bindery.core.processes import Ended, Limits, Show, run_limited
 from bindery.core.repository import Tree
 from bindery.core.whole_files import write_whole
@@ -89,11 +89,11 @@ def record_texts(root: Path, name: str, texts: Sequence[str] = ()) -> list[str]:
     if unknown := [text for text in texts if text not in entry.texts]:
         message = f"'{name}' has no text '{unknown[0]}'"
         hint = f"it has: {', '.join(entry.texts) or 'none'}; add texts under its `texts:`"
-        raise ConfigError(Finding(entry.span, "config", message, hint))
+        raise refuse(entry.span, message, hint)
     if not entry.texts:
         message = f"'{name}' has no texts"
         hint = "give it some in chapters.yaml: `texts: {help: [--help]}`"
-        raise ConfigError(Finding(entry.span, "config", message, hint))
+        raise refuse(entry.span, message, hint)
     printed = {}
     for what in (*(texts or entry.texts), _OPTIONS):
         result = _print(root, entry, what)
@@ -169,20 +169,16 @@ def _verify_run(root: Path, entry: ToolEntry, newest: tuple[str, Record] | None)
         return [Finding(entry.span, RULE, message, "add it to the constant PROFILES of the tool")]
     with tempfile.TemporaryDirectory(prefix="bindery-verify-") as made:
         folder = Path(made)
-        log: list[str] = []
         arguments = (*tool.profiles[DEMO], "--json", str(folder / "results.json"))
         ranks = tool.ranks.get(DEMO)
         launcher = describe_launcher(ranks) if isinstance(ranks, int) else ()
-
-        def keep(_stream: str, line: str) -> None:
-            log.append(line)
-
-        done = _run(root, entry, arguments, folder, keep, launcher)
+        done = _run(root, entry, arguments, folder, None, launcher)
+        log = (folder / "verify.log").read_text(encoding="utf-8")
         output = read_output(folder / "results.json")
     if done.ended != "done" or not isinstance(output, dict):
         message = f"the demo run of '{entry.name}' {_explain(done)}"
         message += "" if isinstance(output, dict) else " and left no results"
-        return [Finding(Span.whole(entry.path), RULE, message, _quote_last("".join(log)))]
+        return [Finding(Span.whole(entry.path), RULE, message, _quote_last(log))]
     if entry.name == FACTS:
         return _refuse_invalid(entry, MachineReport, output)
     if invalid := _refuse_invalid(entry, ToolOutput, output):
@@ -260,16 +256,11 @@ _TYPES = {str: "text", bool: "true or false", int: "a number", float: "a number"
 
 def _find_newest(config: Config) -> dict[str, tuple[str, Record]]:
     """The newest whole demo record of each tool."""
-    newest: dict[str, tuple[str, Record]] = {}
-    for item in load_records(Tree(config.root)):
-        if isinstance(item, Finding):
-            continue  # reported by `bindery check`
-        _, record = item
-        if record.profile_name == DEMO and record.complete:
-            held = newest.get(record.tool)
-            if held is None or (held[1].started, held[0]) < (record.started, item[0]):
-                newest[record.tool] = item
-    return newest
+    # What is broken has been reported by `bindery check`.
+    whole = [item for item in load_records(Tree(config.root)) if not isinstance(item, Finding)]
+    demos = [item for item in whole if item[1].profile_name == DEMO and item[1].complete]
+    demos.sort(key=lambda item: (item[1].started, item[0]))
+    return {item[1].tool: item for item in demos}
 
 
 def _run(
@@ -277,7 +268,7 @@ def _run(
     entry: ToolEntry,
     arguments: Sequence[str],
     folder: Path,
-    show: Show,
+    show: Show | None,
     launcher: Sequence[str] = (),
 ) -> Ended:
     return run_limited(

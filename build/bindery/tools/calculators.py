@@ -199,18 +199,13 @@ class _Reader:
     ) -> _Made:
         for kind in self.module.body:
             if isinstance(kind, ast.ClassDef) and kind.name == name:
-                fields = [
-                    n
-                    for n in kind.body
-                    if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)
-                ]
-                names = [n.target.id for n in fields if isinstance(n.target, ast.Name)]
-                defaults = {
-                    n.target.id: self.read(n.value, {})
-                    for n in fields
-                    if isinstance(n.target, ast.Name) and n.value is not None
+                fields = {
+                    node.target.id: node.value
+                    for node in kind.body
+                    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
                 }
-                values = {**defaults, **dict(zip(names, given, strict=False)), **keywords}
+                usual = {n: self.read(v, {}) for n, v in fields.items() if v is not None}
+                values = {**usual, **dict(zip(fields, given, strict=False)), **keywords}
                 return _Made(name, values, node.lineno)
         raise TranslationError(f"there is no class '{name}' in this file", node.lineno)
 
@@ -245,8 +240,7 @@ def _quote_functions(module: ast.Module, source: str, functions: Functions) -> s
     lines = source.split("\n")
     texts: list[str] = []
     for name in functions.parameters:
-        nodes = [n for n in module.body if isinstance(n, ast.FunctionDef) and n.name == name]
-        (node,) = nodes[-1:]
+        *_, node = (n for n in module.body if isinstance(n, ast.FunctionDef) and n.name == name)
         first = node.body[1] if ast.get_docstring(node) is not None else node.body[0]
         text = textwrap.dedent("\n".join(lines[first.lineno - 1 : node.end_lineno]))
         if texts:

@@ -153,12 +153,12 @@ def write_name(name: str) -> str:
 
 
 def _find_assigned(body: Sequence[ast.stmt]) -> list[str]:
-    found = []
-    for statement in body:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                found.append(node.id)
-    return found
+    return [
+        node.id
+        for statement in body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from bindery.cli.console import CLEAN, root_option
-from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.model import refuse
 
 
 @click.command("bundle")
@@ -39,7 +39,7 @@ def bundle(*, tools: tuple[str, ...], out: Path | None, root: Path) -> None:
         try:
             text = bundle_tool(entry.path, lambda path: (root / path).read_text(encoding="utf-8"))
         except (BundleError, OSError) as error:
-            raise ConfigError(Finding(Span.whole(entry.path), "config", str(error))) from None
+            raise refuse(entry.path, str(error)) from None
         target = folder / Path(entry.path).name
         write_whole(target, text.encode())
         print(f"{hashlib.sha256(text.encode()).hexdigest()}  {target}")

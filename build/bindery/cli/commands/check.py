@@ -20,7 +20,7 @@ from bindery.cli.console import (
     print_findings,
     root_option,
 )
-from bindery.core.model import BookError, ConfigError, Finding, Severity, Span
+from bindery.core.model import BookError, Finding, Severity, Span, refuse
 
 if TYPE_CHECKING:
     from bindery.check.finding_identity import Identity
@@ -81,7 +81,7 @@ def check(
         _rewrite_baseline(root, write_baseline)
     if watch:
         if output is not Format.TEXT:
-            raise _refuse("--watch", f"'--watch' has no format '{output}'", "leave --format out")
+            raise refuse("--watch", f"'--watch' has no format '{output}'", "leave --format out")
         raise SystemExit(_watch_book(wanted))
     checked = _check_once(wanted)
     print_findings(checked.findings, checked.inspection, output, accepted=checked.accepted)
@@ -150,7 +150,7 @@ def _explain_rule(name: str) -> str:
     if name not in RULES:
         nearest = find_nearest(name, [*RULES, *REPORTED_ELSEWHERE])
         hint = f"did you mean '{nearest}'?" if nearest else f"they are {', '.join(sorted(RULES))}"
-        raise _refuse("--explain", f"there is no rule '{name}'", hint)
+        raise refuse("--explain", f"there is no rule '{name}'", hint)
     rule = RULES[name]
     document = sys.modules[CHECKS[rule].__module__].__doc__ or ""
     about = document.removeprefix(f"{name}: ").strip() if document.startswith(name) else ""
@@ -179,7 +179,7 @@ def _rewrite_baseline(root: Path, path: Path) -> None:
     from bindery.core.whole_files import write_whole
 
     if path.exists() and not path.is_file():
-        raise _refuse("--write-baseline", f"'{path}' is not a file", "name one, or a new one")
+        raise refuse("--write-baseline", f"'{path}' is not a file", "name one, or a new one")
     acceptances = read_accepted(root, path) if path.exists() else None
     inspection = inspect_book(root)
 
@@ -288,8 +288,4 @@ def _refuse_parts(
     }
     for other in (name for name, is_given in given.items() if is_given):
         message = f"'--write-baseline' is about the whole book as it is, and goes without {other}"
-        raise _refuse("--write-baseline", message, f"leave {other} out")
-
-
-def _refuse(place: str, message: str, hint: str) -> ConfigError:
-    return ConfigError(Finding(Span.whole(place), "config", message, hint))
+        raise refuse("--write-baseline", message, f"leave {other} out")

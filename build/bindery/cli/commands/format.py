@@ -14,7 +14,7 @@ from bindery.cli.console import (
     FINDINGS,
     root_option,
 )
-from bindery.core.model import ConfigError, Finding, Severity, Span
+from bindery.core.model import Finding, Severity, Span, refuse
 from bindery.core.report import count_noun
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _shrink(config: Config, loaded: Loaded, paths: Sequence[str], *, write: bool
         if not path:
             hint = "name images below the folder of the book"
             message = f"no file is at '{typed}'"
-            raise ConfigError(Finding(Span.whole(typed), "config", message, hint))
+            raise refuse(typed, message, hint)
         wanted.append(path)
     if not paths:
         resolved = resolve_book(loaded.book, tree, config.allowed_schemes)
@@ -150,7 +150,7 @@ def _choose(
         if not under:
             message = f"no Markdown file is at '{typed}'"
             hint = "name files or folders below the folder of the book"
-            raise ConfigError(Finding(Span.whole(typed), "config", message, hint))
+            raise refuse(typed, message, hint)
         found |= {document.path: document for document in under}
     return _choose_once(found.values(), root)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.model import refuse
 
 
 @click.command("import")
@@ -32,9 +32,7 @@ def import_book(
     target = out or folder / "chapters.yaml"
     if target.exists() and not force:
         message = f"'{target}' is there already"
-        raise ConfigError(
-            Finding(Span.whole(str(target)), "config", message, "replace it with --force")
-        )
+        raise refuse(str(target), message, "replace it with --force")
     text, summary = import_chapter_list(folder)
     write_whole(target, text.encode())
     print(f"{target}: {summary}")

@@ -22,7 +22,7 @@ from bindery.cli.console import (
     show_progress,
 )
 from bindery.core.config import PAPERS
-from bindery.core.model import ConfigError, Finding, Severity, Span
+from bindery.core.model import ConfigError, Severity, refuse
 
 if TYPE_CHECKING:
     from bindery.book.this_edition import Edition
@@ -126,7 +126,7 @@ def _begin_build(
     if output not in inspection.config.formats:
         message = f"this book has no output '{output}'"
         hint = "add it to `outputs: formats:`"
-        raise ConfigError(Finding(Span.whole(inspection.config.file), "config", message, hint))
+        raise refuse(inspection.config.file, message, hint)
     sifted = sift_listed(inspection)
     findings, accepted = (*sifted.fresh, *sifted.gone), len(sifted.accepted)
     if findings:

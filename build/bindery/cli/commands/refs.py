@@ -13,7 +13,7 @@ from bindery.cli.console import (
     list_format_option,
     root_option,
 )
-from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.model import refuse
 
 
 @click.command("refs")
@@ -37,7 +37,7 @@ def refs(
     if not target.strip():
         message = "the target is empty"
         hint = "name a path, path#anchor, #anchor, an address, or a tool, record or view"
-        raise ConfigError(Finding(Span.whole("TARGET"), "config", message, hint))
+        raise refuse("TARGET", message, hint)
     inspection = inspect_book(root)
     documents = read_documents(inspection.tree, inspection.config, inspection.book.chapters)
     found = find_references(inspection, documents, _read_path(target, inspection.tree.root))

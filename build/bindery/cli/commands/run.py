@@ -18,7 +18,7 @@ from bindery.cli.commands.run_on_slurm import (
     submit,
 )
 from bindery.cli.console import quiet_option, read_amount, root_option
-from bindery.core.model import BookError, ConfigError, Finding, Span
+from bindery.core.model import BookError, refuse
 
 if TYPE_CHECKING:
     from bindery.core.processes import Limits, Show, Watch
@@ -94,7 +94,7 @@ def run(
         return
     if tool is None:
         hint = "`bindery run TOOL`; chapters.yaml lists the tools under `tools:`"
-        raise ConfigError(Finding(Span.whole("run"), "config", "no tool is named", hint))
+        raise refuse("run", "no tool is named", hint)
     if text or texts:
         _record_texts(root, tool, text)
         return

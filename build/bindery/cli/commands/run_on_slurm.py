@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bindery.cli.console import refuse_given
-from bindery.core.model import BookError, ConfigError, Finding, Span
+from bindery.core.model import BookError, refuse
 
 if TYPE_CHECKING:
     from bindery.runs.plan_run import Plan
@@ -101,11 +101,11 @@ def submit(
     if bool(slurm["container"]) != bool(slurm["container_runtime"]):
         message = "--container and --container-runtime belong together"
         hint = "the runtimes are pyxis and apptainer"
-        raise ConfigError(Finding(Span.whole("--container"), "config", message, hint))
+        raise refuse("--container", message, hint)
     try:
         tasks = spread_tasks([parse_sweep(text) for text in slurm["sweep"]], slurm["repeat"])
     except ValueError as error:
-        raise ConfigError(Finding(Span.whole("--sweep"), "config", str(error))) from None
+        raise refuse("--sweep", str(error)) from None
     request = Request(
         seconds=seconds,
         log_bytes=log_bytes,

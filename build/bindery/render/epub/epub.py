@@ -194,16 +194,13 @@ def _mark_long_lines(body: str, chapter: Chapter, dialect: EpubDialect) -> str:
     position = 0
     for start, end, typed in sorted(blocks):
         # Spans never cross lines (see highlight_code), so that each line is well formed.
-        lines = zip(body[start:end].split("\n"), typed, strict=False)
-        pieces += (body[position:start], "\n".join(_mark_line(*line) for line in lines))
+        lines = (
+            f'<span class="line">{line}</span>' if len(text) > _LONG_LINE else line
+            for line, text in zip(body[start:end].split("\n"), typed, strict=False)
+        )
+        pieces += (body[position:start], "\n".join(lines))
         position = end
     return "".join((*pieces, body[position:]))
-
-
-def _mark_line(line: str, typed: str) -> str:
-    if len(typed) <= _LONG_LINE:
-        return line
-    return f'<span class="line">{line}</span>'
 
 
 # --- pandoc ---

@@ -153,10 +153,6 @@ def _read_letters(
     """`-abc`: flags in one, the last perhaps with its value."""
     word = words[index - 1]
     letters = word.text[1:]
-    long = [one for one in parser.options if any(n.startswith(word.text) for n in one.names)]
-    if long and len(word.text) > 2:  # `-json` for `-jsonfile`: argparse takes it, few people know
-        reading.is_loose = True
-        return index
     while letters:
         option = parser.find(f"-{letters[0]}")
         if option is None:

@@ -16,7 +16,7 @@ _LAUNCHERS = frozenset(
     nsys ncu nvprof rocprof rocprofv3 omnitrace-run perf strace ltrace gdb numactl taskset
     hwloc-bind chrt nice ionice time env sudo nohup setsid stdbuf exec command timeout watch
     chronic uv poetry pipenv conda micromamba docker podman apptainer singularity enroot kernprof
-    kubectl py-spy memray coverage sbatch salloc dsh pdsh clush ssh parallel xargs systemd-run
+    kubectl py-spy memray coverage sbatch salloc dsh pdsh clush ssh systemd-run
     caffeinate unbuffer script ipython cuda-gdb compute-sanitizer cuda-memcheck rocgdb bash sh
     zsh""".split()
 )
@@ -149,19 +149,10 @@ def _find_in_command(words: Sequence[Word]) -> Iterator[ToolCall]:
             return
         elif _SCRIPT.fullmatch(word.text):
             if not _OPTIONS_THAT_TAKE_A_FILE.fullmatch(before):
-                yield ToolCall(word, _take_arguments(name, words[index:]))
+                yield ToolCall(word, tuple(words[index + 1 :]))
                 return
         elif (word.inner >= 0 and " " in word.text) or _name(word) in _STRANGERS:
             return
-
-
-def _take_arguments(launcher: str, words: Sequence[Word]) -> tuple[Word, ...]:
-    """The arguments behind a program. `parallel` and `xargs` add others, which nobody sees."""
-    if launcher not in ("parallel", "xargs"):
-        return tuple(words[1:])
-    ends = (index for index, word in enumerate(words) if word.text.startswith(":::"))
-    own = words[: next(ends, len(words))]
-    return (*own[1:], Word("...", own[-1].end, own[-1].end, is_many=True))
 
 
 _STRANGERS = frozenset(

@@ -118,9 +118,10 @@ def iterate_prompted(text: str) -> Iterator[tuple[int, str]]:
         while lines[index].endswith("\\") and index + 1 < len(lines):
             index += 1
         last = index
-        while _is_unfinished(text[start : offsets[last + 1] - 1]):
+        while fault := read_shell(text[start : offsets[last + 1] - 1]).fault:
             last += 1
-            if last == len(lines) or _PROMPT.match(lines[last]) or last - index == _LONGEST:
+            is_open = fault.message.endswith(_OPEN_END) and last - index < _LONGEST
+            if not is_open or last == len(lines) or _PROMPT.match(lines[last]):
                 last = index
                 break
         # What made the command no better is its output.
@@ -132,11 +133,6 @@ def iterate_prompted(text: str) -> Iterator[tuple[int, str]]:
 
 _LONGEST = 100
 """Lines of a command behind a prompt."""
-
-
-def _is_unfinished(text: str) -> bool:
-    fault = read_shell(text).fault
-    return fault is not None and fault.message.endswith(_OPEN_END)
 
 
 _OPEN_END = "is never closed"
