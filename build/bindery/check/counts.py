@@ -45,19 +45,8 @@ class Count:
     """Of generated tables, plots and values, by their class."""
 
     def __add__(self, other: Count) -> Count:
-        return Count(
-            self.name,
-            self.chapters + other.chapters,
-            self.words + other.words,
-            self.tables + other.tables,
-            self.generated + other.generated,
-            self.figures + other.figures,
-            self.code_blocks + other.code_blocks,
-            self.links_inside + other.links_inside,
-            self.links_web + other.links_web,
-            self.sums + other.sums,
-            Counter(self.numbers) + Counter(other.numbers),
-        )
+        sums = {key: getattr(self, key) + getattr(other, key) for key, _ in _COLUMNS}
+        return Count(self.name, **sums, numbers=Counter(self.numbers) + Counter(other.numbers))
 
 
 def count_parts(inspection: Inspection) -> tuple[Count, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -157,18 +157,6 @@ class DatedClaim:
 def has_date(prose: str) -> bool:
     """Whether a reader can tell from a text what time it speaks of."""
     return _DATED.search(prose) is not None
-
-
-def find_lines_of_now(source: str) -> Set[int]:
-    """The lines of a source, from 1, with a word that may say "now"; the others need no look."""
-    lowered = source.lower()
-    lines = set()
-    for word in _WORDS_OF_NOW:
-        at = lowered.find(word)
-        while at >= 0:
-            lines.add(source.count("\n", 0, at) + 1)
-            at = lowered.find(word, at + 1)
-    return lines
 
 
 def find_undated(prose: str) -> Iterator[UndatedClaim]:

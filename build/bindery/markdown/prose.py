@@ -241,9 +241,6 @@ def _align(inline: Token, length: int) -> list[int]:
                 found = child.meta["at"]
                 offsets.extend(range(found, found + len(piece)))
                 read = found + len(piece)
-            case "text" if piece and (plain := typer.follow_plainly(read, piece)) is not None:
-                offsets.extend(plain)
-                read = plain.stop
             case _:
                 for character in piece:
                     found, read = typer.follow_character(read, character)
@@ -270,15 +267,6 @@ class _Typed:
         self._content = content
         self._absent: dict[str, int] = {}
         """From where on a character was looked for in vain, so that it is not again."""
-
-    def follow_plainly(self, start: int, text: str) -> range | None:
-        """Where a text was typed as it is read, which most of it is; None where that is not
-        certain."""
-        if "\\" in text or "&" in text:
-            return None
-        first, _ = self.follow_character(start, text[0])
-        is_typed = self._content.startswith(text, first)
-        return range(first, first + len(text)) if is_typed else None
 
     def follow_character(self, start: int, character: str) -> tuple[int, int]:
         """Where a character of the text was typed, plainly, escaped or as an entity, and where

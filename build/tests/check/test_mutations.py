@@ -33,8 +33,6 @@ Place = tuple[str, str, str]
 class Planted:
     """A copy of a book with its plants, and what was found in it before and after."""
 
-    book: Path
-    seed: int
     plants: list[Plant]
     before: Counter[Place]
     after: Inspection
@@ -62,7 +60,7 @@ def planted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     inspection = inspect_book(book)
     before = count_places(inspection, inspection.findings)
     plants = plant_defects(inspection, seed, COUNT)
-    return Planted(book, seed, plants, before, inspect_book(book))
+    return Planted(plants, before, inspect_book(book))
 
 
 BOOKS = pytest.mark.parametrize(

@@ -49,9 +49,7 @@ __all__ = ["CHECKS", "REPORTED_ELSEWHERE", "RULES", "Rule", "Scope", "check_book
 
 Check = Callable[[Scope], Iterable[Finding]]
 
-_ENTRIES: tuple[Rule | Any, ...] = (
-    earlier_stages.MISSING_CHAPTER,
-    earlier_stages.NOT_UTF8,
+_MODULES: tuple[Any, ...] = (
     outside_book,
     dead_link,
     dead_anchor,
@@ -65,23 +63,10 @@ _ENTRIES: tuple[Rule | Any, ...] = (
     large_image,
     broken_maths,
     missing_alt,
-    earlier_stages.SWALLOWED_TAG,
     unlisted_chapter,
     gutted_section,
     orphan_file,
-    earlier_stages.BAD_DATA,
-    earlier_stages.BAD_RECORD,
-    earlier_stages.EDITED_RECORD,
-    earlier_stages.BAD_VIEW,
-    earlier_stages.UNCLOSED_REGION,
-    earlier_stages.UNKNOWN_VIEW,
-    earlier_stages.UNKNOWN_RECORD,
-    earlier_stages.EDITED_OUTPUT,
-    earlier_stages.STALE_OUTPUT,
-    earlier_stages.OLD_METHOD,
-    earlier_stages.OLD_RECORD,
     unused_record,
-    earlier_stages.UNSOURCED_NUMBER,
     undefined_reference,
     repeated_reference,
     unused_reference,
@@ -101,11 +86,10 @@ _ENTRIES: tuple[Rule | Any, ...] = (
 
 
 def _list_checks() -> Iterator[tuple[Rule, Check]]:
-    for entry in _ENTRIES:
-        if isinstance(entry, Rule):
-            yield entry, partial(Scope.take_found, rule=entry)
-        else:
-            yield entry.RULE, entry.check
+    for rule in earlier_stages.RULES:
+        yield rule, partial(Scope.take_found, rule=rule)
+    for module in _MODULES:
+        yield module.RULE, module.check
 
 
 CHECKS: Mapping[Rule, Check] = dict(_list_checks())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from bindery.check.renamed_variables import (
@@ -15,9 +14,6 @@ from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity, Span
 
 RULE = Rule("renamed-variable", Severity.WARNING, "an environment variable has been renamed")
-
-_FAMILIES = re.compile(r"NCCL_|SLURM_|HUGGING|_CACHE|_ALLOC_CONF|HF_HUB_|VLLM_")
-"""What each of the names has in it: a passage without it is passed over quickly."""
 
 
 def check(scope: Scope) -> Iterator[Finding]:
@@ -32,13 +28,11 @@ def check(scope: Scope) -> Iterator[Finding]:
 
 def _find_places(scope: Scope) -> Iterator[tuple[Span, Rename]]:
     for chapter, passage in scope.iterate_passages():
-        if passage.is_quoted or not _FAMILIES.search(passage.text):
+        if passage.is_quoted:
             continue
         for place in find_old_names(passage.text, chapter.lines[passage.line - 1]):
             yield passage.place(place.start, place.end), place.rename
     for _, fence in scope.iterate_fences():
-        if not _FAMILIES.search(fence.code):
-            continue
         for place in find_old_names_in_code(fence.code, fence.language):
             row = fence.code.count("\n", 0, place.start)
             col = place.start - (fence.code.rfind("\n", 0, place.start) + 1)

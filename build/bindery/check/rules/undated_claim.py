@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 
 from bindery.check.rules.rule import Rule, Scope
-from bindery.check.time_claims import find_lines_of_now, find_undated, has_date
+from bindery.check.time_claims import find_undated, has_date
 from bindery.core.model import Chapter, Finding, Severity
 
 RULE = Rule("undated-claim", Severity.WARNING, "a claim of today has no date")
@@ -21,12 +21,10 @@ def check(scope: Scope) -> Iterator[Finding]:
     path = ""
     fronts: dict[int, bool] = {}
     levels: dict[int, int] = {}
-    lines: Set[int] = set()
     expected = 0
     for chapter, passage in scope.iterate_passages():
         if chapter.path != path:  # sections end with their chapter
             path, levels = chapter.path, _find_levels(chapter)
-            lines = find_lines_of_now(chapter.source)
             fronts = {0: _has_front_date(chapter)}
             expected = 0
         if passage.kind == "heading":
@@ -37,8 +35,7 @@ def check(scope: Scope) -> Iterator[Finding]:
         if expected and "20" in passage.text and _CHECKED.search(passage.text):
             fronts[expected] |= has_date(passage.prose)
         expected = 0
-        spoken = range(passage.line, passage.line + passage.text.count("\n") + 1)
-        if passage.is_quoted or lines.isdisjoint(spoken) or any(fronts.values()):
+        if passage.is_quoted or any(fronts.values()):
             continue
         for claim in find_undated(passage.prose):
             span = passage.place(claim.start, claim.end)

@@ -4,46 +4,32 @@ those that `bindery run TOOL --texts` has stored; the tool is not run."""
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Chapter, Finding, Severity, Span
 from bindery.core.repository import RECORDS_FOLDER
 from bindery.markdown.prose import Fence, Passage
-
-if TYPE_CHECKING:
-    from bindery.tools.command_lines.programs import ToolCall
-    from bindery.tools.command_lines.stored_parsers import Parser
+from bindery.tools.command_lines.fitting import judge_words
+from bindery.tools.command_lines.programs import ToolCall, find_calls, find_calls_in_span
+from bindery.tools.command_lines.stored_parsers import Parser, read_stored_parser
 
 RULE = Rule("unknown-flag", Severity.ERROR, "a command does not fit the tool that it calls")
 
-_ENDING = re.compile(r"\.py\b")
-_PATH = re.compile(r"[\w./~-]*$")
 _LANGUAGES = frozenset(("", "bash", "sh", "shell", "zsh", "console", "terminal", "shell-session"))
 
 
 def check(scope: Scope) -> Iterator[Finding]:
-    calling = {chapter.path for chapter in scope.book.chapters if _may_call(chapter.source)}
-    if not calling:
-        return
     toolbox = _Toolbox(scope)
     for chapter, fence in scope.iterate_fences():
-        if fence.language not in _LANGUAGES or chapter.path not in calling:
-            continue
-        if toolbox.is_called_in(fence.code, chapter.path):
+        if fence.language in _LANGUAGES:
             yield from _check_fence(chapter, fence, toolbox)
     for chapter, passage in scope.iterate_passages():
-        if chapter.path in calling and passage.codes:
+        if passage.codes:
             yield from _check_passage(chapter, passage, toolbox)
 
 
 def _check_fence(chapter: Chapter, fence: Fence, toolbox: _Toolbox) -> Iterator[Finding]:
-    # Imported here: a book that starts no program need not wait for what reads them.
-    from bindery.tools.command_lines.fitting import judge_words
-    from bindery.tools.command_lines.programs import find_calls
-
     for call in find_calls(fence.code):
         parser = toolbox.find_parser(call, chapter.path)
         for misuse in judge_words(parser, call.program, call.words) if parser else ():
@@ -60,11 +46,8 @@ def _check_passage(chapter: Chapter, passage: Passage, toolbox: _Toolbox) -> Ite
     nothing is missing in it."""
     for start, end in passage.codes:
         text = passage.text[start:end]
-        if " " not in text or not toolbox.is_called_in(text, chapter.path):
+        if " " not in text:
             continue
-        from bindery.tools.command_lines.fitting import judge_words
-        from bindery.tools.command_lines.programs import find_calls_in_span
-
         for call in find_calls_in_span(text):
             parser = toolbox.find_parser(call, chapter.path)
             if parser is None:
@@ -72,10 +55,6 @@ def _check_passage(chapter: Chapter, passage: Passage, toolbox: _Toolbox) -> Ite
             for misuse in judge_words(parser, call.program, call.words, is_whole=False):
                 span: Span = passage.place(start + misuse.word.start, start + misuse.word.end)
                 yield RULE.find(span, misuse.message, misuse.help)
-
-
-def _may_call(text: str) -> bool:
-    return ".py" in text or "bindery run" in text or "nox " in text
 
 
 class _Toolbox:
@@ -89,18 +68,6 @@ class _Toolbox:
             name = posixpath.basename(path)
             self.by_file_name[name] = "" if name in self.by_file_name else path
         self.parsers: dict[str, Parser | None] = {}
-
-    def is_called_in(self, text: str, here: str) -> bool:
-        """Whether a program that can be judged is named in a text: most name none, and reading
-        shell text takes its time."""
-        if "bindery run" in text or "nox " in text:
-            return True
-        for found in _ENDING.finditer(text):
-            before = _PATH.search(text, max(found.start() - 200, 0), found.start())
-            path = self._find_file(f"{before[0] if before else ''}.py", here)
-            if path and self._find_parser_of(path) is not None:
-                return True
-        return False
 
     def find_parser(self, call: ToolCall, here: str) -> Parser | None:
         """The parser of the program that is called, where it is a file of the repository and its
@@ -135,8 +102,6 @@ class _Toolbox:
         stored = f"{RECORDS_FOLDER}/{name}/options.json"
         if name is None or self.tree.find_kind(stored) != "file":
             return None
-        from bindery.tools.command_lines.stored_parsers import read_stored_parser
-
         try:
             return read_stored_parser(self.tree.read_bytes(stored).decode())
         except (OSError, ValueError):
