@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from bindery.book.resolve import resolve_book
 from bindery.core.config import FILE_NAME, Config
 from bindery.core.model import Book, BookError, Chapter, Finding, Link, Part, Resolution, Span
-from bindery.core.repository import Tree
+from bindery.core.repository import Tree, join_lines
 from bindery.markdown.chapter_reader import parse_chapter
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
@@ -86,7 +86,7 @@ def make_document(
 
 def read_source(text: str) -> str:
     """A text as the parser gets it: line feeds only, no byte order mark."""
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return join_lines(text.removeprefix("\ufeff"))
 
 
 def _list_markdown(tree: Tree) -> Iterator[str]:

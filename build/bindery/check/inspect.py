@@ -14,7 +14,7 @@ from bindery.core.build_date import read_latest_start, read_today
 from bindery.core.config import Config, load_config
 from bindery.core.model import Book, Chapter, Finding, ResolvedBook, Severity
 from bindery.core.report import sort_findings
-from bindery.core.repository import RECORDS_FOLDER, Tree
+from bindery.core.repository import RECORDS_FOLDER, Tree, join_lines
 from bindery.evidence.evidence import Evidence
 from bindery.evidence.plots.files import compare_figures
 from bindery.evidence.quotations import Quotations, compare_quotations, find_quotations
@@ -103,6 +103,6 @@ def _read_former(config: Config, book: Book, rev: str) -> Mapping[str, Chapter]:
         if data is None and chapter.path in names:
             data = read_file_at(config.root, rev, names[chapter.path])
         if data is not None:
-            source = data.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
+            source = join_lines(data.decode("utf-8-sig", "replace"))
             former[chapter.path] = parse_chapter(chapter.path, source, maths=config.maths)
     return former

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from bindery.book.glossary import is_glossary, match_name, split_names
 from bindery.check.rules.gutted_section import find_section
 from bindery.check.rules.rule import Rule, Scope
-from bindery.core.model import Chapter, Finding, Link, Severity, ToChapter
+from bindery.core.model import Finding, Link, Severity, ToChapter
 from bindery.markdown.typed_tables import Cell, TypedTable, read_tables
 
 RULE = Rule(
@@ -68,34 +67,21 @@ def _list_places(scope: Scope, links: Sequence[Link]) -> list[tuple[Link, ToChap
     return found
 
 
-@dataclass(slots=True)
-class _Lines:
-    """What a chapter says, line by line."""
-
-    chapter: Chapter
-    texts: list[tuple[int, str]]
-
-
 class _Texts:
-    """The words of chapters and of their sections, read once."""
+    """The words of chapters and of their sections."""
 
     def __init__(self, scope: Scope) -> None:
-        self._chapters = {c.path: _Lines(c, []) for c in scope.book.chapters}
+        self._chapters = {chapter.path: chapter for chapter in scope.book.chapters}
+        self._texts: dict[str, list[tuple[int, str]]] = defaultdict(list)
         for chapter, passage in scope.iterate_passages():
-            self._chapters[chapter.path].texts.append((passage.line, passage.text))
+            self._texts[chapter.path].append((passage.line, passage.text))
         for chapter, fence in scope.iterate_fences():
-            self._chapters[chapter.path].texts.append((fence.line, fence.code))
-        self._known: dict[ToChapter, str] = {}
+            self._texts[chapter.path].append((fence.line, fence.code))
 
     def read(self, target: ToChapter) -> str:
         """The text of a section with all below it; of the whole chapter where no anchor is
         named or the anchor is not a heading."""
-        if target not in self._known:
-            lines = self._chapters[target.path]
-            headings = {anchor.slug for anchor in lines.chapter.anchors if anchor.level}
-            slug = target.slug if target.slug in headings else ""
-            first, last = find_section(lines.chapter, slug)
-            self._known[target] = "\n".join(
-                text for line, text in lines.texts if first <= line < last
-            )
-        return self._known[target]
+        chapter = self._chapters[target.path]
+        headings = {anchor.slug for anchor in chapter.anchors if anchor.level}
+        first, last = find_section(chapter, target.slug if target.slug in headings else "")
+        return "\n".join(text for line, text in self._texts[target.path] if first <= line < last)
