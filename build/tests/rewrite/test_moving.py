@@ -142,6 +142,15 @@ def test_a_folder_shown_by_its_readme_is_followed(book: Path) -> None:
     ]
 
 
+def test_a_folder_that_gets_a_page_is_noted(book: Path) -> None:
+    """A link to a folder leads to the chapter that comes to lie in it, and the author is told."""
+    (book / "README.md").write_text("# Book\n\n[pictures](images)\n")
+    plan = move(book, "docs/sub/README.md", "images/README.md")
+    assert [note.message for note in plan.notes] == [
+        "'images' now leads to 'images/README.md': moving back will not undo that"
+    ]
+
+
 def test_an_image_moves(book: Path) -> None:
     """Its name is typed as the author typed the old one: encoded, bare or in HTML."""
     move(book, "images/a b.png", "docs/c d.png")
