@@ -22,9 +22,7 @@ def find_folders(inspection: Inspection, root: Path, paths: Sequence[str]) -> li
         *(entry.path for entry in inspection.config.chapters),
         *(finding.span.path for finding in inspection.findings),
     ]
-    for path in paths:
-        relative = relate_path(root, Path(path))
-        relative = "" if relative == "." else relative
+    for path, relative in zip(paths, relate_paths(root, paths), strict=True):
         if not any(is_below(name, [relative]) for name in known):
             raise ConfigError(
                 Finding(
@@ -36,6 +34,12 @@ def find_folders(inspection: Inspection, root: Path, paths: Sequence[str]) -> li
             )
         wanted.append(relative)
     return wanted
+
+
+def relate_paths(root: Path, paths: Sequence[str]) -> list[str]:
+    """The given paths relative to the root, which itself is the empty path."""
+    relative = (relate_path(root, Path(path)) for path in paths)
+    return ["" if path == "." else path for path in relative]
 
 
 def is_below(path: str, folders: Sequence[str]) -> bool:
