@@ -15,7 +15,6 @@ from bindery.web.fetch import Reply
 
 _MOST_SECONDS = 5
 """A refresh that comes later reloads the page itself."""
-_LONGEST_REFRESH = 2_048
 _REFRESH = re.compile(
     r"\s*(?P<seconds>\d+)(?:\.\d*)?\s*[;,]\s*(?:url\s*=\s*)?(?P<quote>[\"']?)(?P<url>.+?)(?P=quote)\s*",
     re.IGNORECASE | re.DOTALL,
@@ -109,7 +108,7 @@ def _find_refresh(root: HtmlElement, reply: Reply) -> Refresh | None:
     for element in root.xpath("//meta[@http-equiv and @content][not(ancestor::noscript)]"):
         if element.get("http-equiv").strip().lower() != "refresh":
             continue
-        match = _REFRESH.fullmatch(element.get("content")[:_LONGEST_REFRESH])
+        match = _REFRESH.fullmatch(element.get("content"))
         if match and int(match["seconds"][:9]) <= _MOST_SECONDS:
             with contextlib.suppress(ValueError):  # not an address
                 start = urljoin(reply.url, base)

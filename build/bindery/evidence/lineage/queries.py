@@ -136,7 +136,7 @@ class Queries:
         if keys is not None:
             for term in order:
                 keys.append(self._names.make("k"))
-                value = write_order_key(term.this, scope, items)
+                value = write_order_key(term.this, items)
                 extra.append(make_raw(f"{value} AS {quote_name(keys[-1])}"))
         tree.set("expressions", [*items, *sisters, *extra])
         return tree, outputs

@@ -8,7 +8,7 @@ that it can be compared without being drawn again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bindery.core.model import Finding, Span
 from bindery.core.repository import Tree
@@ -16,14 +16,12 @@ from bindery.evidence.evidence import Evidence
 from bindery.evidence.quotations import FILL_COMMAND, Quotations, Region
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
+class _State(NamedTuple):
     """One file that a quoted plot needs."""
 
     path: str
-    view: str
-    is_dark: bool
     region: Region
+    is_dark: bool
     problem: str
     """Empty, or `missing`, `edited`, `stale`."""
 
@@ -51,7 +49,7 @@ def _inspect_figures(
                     found, is_intact = read_stamp(text)
                     problem = "" if found == wanted else "stale"
                     problem = problem if is_intact else "edited"
-                yield _State(path, region.name, is_dark, region, problem)
+                yield _State(path, region, is_dark, problem)
 
 
 def compare_figures(
@@ -80,6 +78,9 @@ def draw_figures(
         if state.problem in ("missing", "stale"):
             from bindery.evidence.plots.spec import draw_plot
 
-            plot = evidence.views[state.view].plot
+            plot = evidence.views[state.region.name].plot
             assert plot is not None
-            yield state.path, draw_plot(plot, evidence.tables[state.view], dark=state.is_dark)
+            yield (
+                state.path,
+                draw_plot(plot, evidence.tables[state.region.name], dark=state.is_dark),
+            )
