@@ -10,7 +10,7 @@
 -- column low: Rent from [USD] .2
 -- column high: to [USD] .2
 -- column sources: Sources
--- note: Vendors' figures, read in November 2026: dense peaks, memory as labeled, link bandwidth as the sum over all links of one accelerator in one direction. A dash: not published, or no list price found.
+-- note: Vendors' figures, read in November 2026: dense peaks, memory as labeled, link bandwidth as the sum over all links of one accelerator in one direction (for Trainium2, inside one instance). A dash: not published, or no list price found.
 -- note: Rent: lowest and highest on-demand list price per accelerator-hour, at up to five providers, read between 19 August and 8 October 2026. Large clouds list more, contracts cost less.
 WITH rent AS (
     SELECT accelerator, min(1.0 * node / accelerators) AS low, max(1.0 * node / accelerators) AS high

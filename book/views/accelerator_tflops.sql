@@ -6,8 +6,8 @@
 -- column tf32: TF32 [TFLOPS] .0
 -- column int8: INT8 [TOPS] .0
 -- column sources: Sources
--- note: Dense. A dash: not supported or not published. FP16 equals BF16, except on Gaudi 3 (459 TFLOPS).
--- note: Announced parts are projections. MI455X's FP8 and FP4 figures are a rack's divided by 72. A data type after the sources marks an unconfirmed figure.
+-- note: Dense. A dash: not supported or not published. FP16 equals BF16 on NVIDIA, AMD and Trainium. Gaudi 3: 459 TFLOPS. TPUs: none published.
+-- note: Announced parts are projections. MI455X's FP8 and FP4 figures are a rack's divided by 72, RTX PRO 6000's are half of NVIDIA's sparse figures. A data type after the sources marks an unconfirmed figure.
 WITH cited AS (
     SELECT accelerator, source,
            row_number() OVER (PARTITION BY accelerator ORDER BY min(rowid)) AS number

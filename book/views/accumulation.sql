@@ -5,7 +5,7 @@
 -- column network: Network [s] .2
 -- column share: Network share, none hidden [%] .0
 -- column steps: Steps for 1T tokens [K] .0
--- note: Computed by the calculators, not measured: 64 ranks with one sequence of 8,192 tokens in a micro-batch, DDP of an 8B model with gradients in bf16, 40 GBps. Compute is derived from 6 FLOPs per parameter and token at an assumed 400 TFLOPS.
+-- note: Computed by the calculators, not measured: 64 ranks with one sequence of 8,192 tokens per micro-batch, DDP of an 8B model with gradients in bf16, 40 GBps. Compute is derived from 6 FLOPs per parameter per token at an assumed 400 TFLOPS.
 SELECT b.accumulation AS accumulation,
        b.step_tokens / 1e6 AS tokens,
        6.0 * t.parameters * b.step_tokens / b.data_ranks / 400e12 AS compute,

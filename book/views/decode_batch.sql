@@ -5,7 +5,7 @@
 -- column cache: KV cache, share of read [%] .0
 -- column each: Tokens/s per user .0
 -- column total: Tokens/s in total .0
--- note: Computed: 16.06 GB of weights, 131,072 bytes of KV cache per token, 1,024 tokens of context, 3.35 TBps, and 2 FLOPs for each of 8.03 billion parameters at 989 TFLOPS. The longer time counts. More than 256 sequences do not fit.
+-- note: Computed: 16.06 GB of weights, 131,072 bytes of KV cache per token, 1,024 tokens of context, 3.35 TBps, and 2 FLOPs for each of 8.03 billion parameters at 989 TFLOPS. The longer time counts. The next doubling, 512 sequences, does not fit.
 SELECT d.batch AS batch,
        d.decode_seconds * 1e3 AS read,
        2 * s.parameters * 1e9 * d.batch / (f.tflops * 1e12) * 1e3 AS compute,

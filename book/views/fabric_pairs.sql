@@ -14,5 +14,5 @@ SELECT l.accelerator,
        CASE WHEN l.one_way_peer = l.one_way THEN 'switched' ELSE 'point to point' END AS wiring
 FROM accelerator_fabric l
 JOIN accelerators a USING (accelerator)
-WHERE a.status = 'available' AND a.compared = 'yes'
+WHERE a.status = 'available' AND a.compared = 'yes' AND l.one_way_peer IS NOT NULL
 ORDER BY share DESC, l.one_way DESC, l.accelerator;

@@ -7,7 +7,7 @@
 -- column port_bytes: Port, 4 lanes [GBps] .2
 -- column single: 1 lane [GBps] .2
 -- column source: Source
--- note: Port: derived, lanes times lane rate, divided by 8 for GBps. A bad cable can leave a port with one lane.
+-- note: Port: derived, lanes times lane rate, divided by 8 for GBps. The 56 Gbps of FDR include encoding. A bad cable can leave a port with one lane.
 SELECT generation,
        CAST(year AS TEXT) AS year,
        adapter,

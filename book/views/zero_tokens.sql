@@ -5,13 +5,13 @@
 -- column inside: Inside the domain .0
 -- column cards: 50 GBps NIC per GPU .0
 -- column card: One 50 GBps NIC per 8 GPUs .0
--- note: Use the column of the slowest link that the group crosses. Derived: compute rate over bandwidth, because ZeRO 3 sends 6 bytes per parameter and computes 6 FLOPs per parameter and token. 40 % of the peak and links at full speed are assumed; with full activation checkpointing three quarters of the tokens suffice.
+-- note: Gradients in bf16. Derived: compute rate over bandwidth, because ZeRO 3 sends 6 bytes per parameter and computes 6 FLOPs per parameter and token. The bandwidth is that of the slower of the domain's fabric and all NICs of a domain. 40 % of the peak and links at full speed are assumed; with full activation checkpointing three quarters of the tokens suffice.
 SELECT f.accelerator AS accelerator,
        0.4 * f.tflops AS rate,
        l.domain AS domain,
        0.4 * f.tflops * 1000.0 / l.one_way AS inside,
-       0.4 * f.tflops * 1000.0 / 400.0 AS cards,
-       0.4 * f.tflops * 1000.0 / 50.0 AS card
+       0.4 * f.tflops * 1000.0 / min(l.one_way, l.domain * 50.0) AS cards,
+       0.4 * f.tflops * 1000.0 / min(l.one_way, l.domain / 8.0 * 50.0) AS card
 FROM accelerator_tflops f
 JOIN accelerator_fabric l USING (accelerator)
 JOIN accelerators a USING (accelerator)

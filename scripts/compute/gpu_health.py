@@ -55,8 +55,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, positive_int, start
 from kit.report import Report, Row, format_table
 
-__version__ = "0.4.0"
-METHOD = 3
+__version__ = "0.5.0"
+METHOD = 4
 
 PROFILES = {"demo": ["--demo"], "full": []}
 COUNTS = (
@@ -114,7 +114,7 @@ ROCM_SMI = {
     "power_limit_watts": "Max Graphics Package Power (W)",
 }
 ALIKE = ("vbios", "driver", "ecc_mode", "pcie_generation_max", "pcie_width_max", "nvlinks",
-         "power_limit_watts")  # fmt: skip
+         "nvlinks_up", "power_limit_watts")  # fmt: skip
 """What a GPU has to share with most others of its model."""
 FEWEST_TO_COMPARE = 3
 SEVERITIES = ("fault", "reset", "watch", "odd", "ok")
@@ -359,8 +359,8 @@ def shorten_address(address: str) -> str:
     return ":".join(address.lower().partition(".")[0].split(":")[-2:])
 
 
-def find_signs(row: Row) -> list[tuple[str, str]]:
-    """What is wrong with a GPU by itself: how bad it is, and in words."""
+def find_signs(row: Row, linked: bool) -> list[tuple[str, str]]:
+    """What is wrong with a GPU: how bad it is, and in words; linked: NVLinks of its node are up."""
     signs = [(how, words.format(row[column])) for how, column, words in RULES if row[column]]
     for number in map(int, (row["xids"] or "").split()):
         if number in XIDS:
@@ -378,7 +378,7 @@ def find_signs(row: Row) -> list[tuple[str, str]]:
     reasons = (row["throttle_reasons"] or "").split()
     signs += [("watch", f"clocks lowered: {name}") for name in reasons if BAD_THROTTLES.match(name)]
     up, links = row["nvlinks_up"], row["nvlinks"]
-    if up and up < links:
+    if links and up < links and linked:  # a node without bridges has none up
         signs.append(("fault", f"{up} of {links} NVLinks are up"))
     return signs
 
@@ -403,8 +403,10 @@ def find_outliers(rows: Sequence[Row]) -> list[tuple[Row, str, str]]:
 def judge_gpus(rows: Sequence[Row]) -> None:
     """Set the verdict of each GPU, the worst that applies, with its reasons, the worst first."""
     outliers = find_outliers(rows)
+    linked = {row["node"] for row in rows if row["nvlinks_up"]}
     for row in rows:
-        signs = find_signs(row) + [(how, why) for one, how, why in outliers if one is row]
+        signs = find_signs(row, row["node"] in linked)
+        signs += [(how, why) for one, how, why in outliers if one is row]
         signs.sort(key=lambda sign: SEVERITIES.index(sign[0]))
         row["verdict"] = signs[0][0] if signs else "ok"
         row["reasons"] = "; ".join(words for _, words in signs)

@@ -38,7 +38,8 @@ CLASSES = ("run", "parsed", "gpu")
 NO_COMMANDS = {"python", "text", "markdown"}
 """Languages that are no commands; Python has test_book_snippets.py."""
 NEVER = re.compile(
-    r"\b(sudo|apt|apt-get|pip3? install|rm|mkfs\S*|curl|wget|docker|nvidia-smi|kubectl)(?= )"
+    r"\b(sudo|apt|apt-get|pip3? install|rm(?! -f .\$leave)|mkfs\S*|curl|wget|docker|nvidia-smi"
+    r"|kubectl)(?= )"
 )
 """Commands that change the machine, or that no machine of tests has."""
 

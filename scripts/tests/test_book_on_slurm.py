@@ -209,7 +209,7 @@ import os, time
 print("ready", flush=True)
 for _ in range(600):
     time.sleep(0.1)
-    if os.path.exists("save-and-stop") or any(os.scandir("switches")):
+    if os.path.exists(f"switches/leave-{os.environ['SLURM_JOB_ID']}"):
         print("saved", flush=True)
         break
 """
@@ -348,25 +348,33 @@ def test_arrays_wait_for_each_other(tmp_path: Path) -> None:
             cluster.ask("scancel", "--me")
 
 
-@runs("orchestration/slurm", "trap 'touch save-and-stop' USR1")
-@runs("training/fault-tolerance", "trap 'touch")
+@runs("orchestration/slurm", "leave=switches/")
 @pytest.mark.torch
 def test_batch_shell_tells_the_ranks(login: Login) -> None:
-    """Both scripts survive the signal, and end with the status of their step."""
-    (login.folder / "switches").mkdir()
-    for chapter, begin in (
-        ("orchestration/slurm", "trap 'touch save-and-stop' USR1"),
-        ("training/fault-tolerance", "trap 'touch"),
-    ):
-        login.write("train.py", WAITS)
-        login.write("launch.sh", "exec python train.py\n")
-        number = login.submit(take(chapter, begin), "--nodes=2", "--ntasks-per-node=1")
-        login.wait_for(number, "ready", 2)
+    """The script survives two signals, and ends with the status of its step; the file that it made
+    stops neither another job nor the same one after a requeue."""
+    code = take("orchestration/slurm", "leave=switches/")
+    login.write("train.py", WAITS.replace("break", "raise SystemExit(3)"))
+    number = login.submit(code, "--nodes=2", "--ntasks-per-node=1")
+    login.wait_for(number, "ready", 2)
+    for _ in range(2):
         login.cluster.ask("scancel", "--batch", "--signal=USR1", number)
-        ended = login.wait(number)
-        assert (ended.state, ended.status) == ("COMPLETED", "0:0"), ended.log
-        assert ended.log.count("saved") == 2
-        (login.folder / "save-and-stop").unlink(missing_ok=True)
+    ended = login.wait(number)
+    assert (ended.state, ended.status) == ("FAILED", "3:0"), ended.log
+    assert ended.log.count("saved") >= 1
+    number = login.submit(code, "--nodes=2", "--ntasks-per-node=1", "--requeue")
+    login.wait_for(number, "ready", 2)
+    (login.folder / f"switches/leave-{number}").touch()
+    login.cluster.ask("scontrol", "requeuehold", number)
+    login.cluster.wait_for(
+        lambda: any(job.state == "PENDING" for job in login.cluster.queue()), "not requeued"
+    )
+    login.write("train.py", WAITS.replace("600", "10"))
+    login.cluster.ask("scontrol", "release", number)
+    login.wait_for(number, "ready", 2)
+    ended = login.wait(number)
+    assert (ended.state, ended.status) == ("COMPLETED", "0:0"), ended.log
+    assert "saved" not in ended.log.rsplit("ready", 1)[1]
 
 
 @runs("orchestration/slurm", "salloc --nodes=2")
@@ -464,12 +472,10 @@ def test_ranks_are_bound(login: Login) -> None:
     assert len(re.findall(r"hello node[12] [0-3]", out)) == 8
 
 
-@runs("orchestration/slurm", "sbatch --signal=USR1@600", "sbatch --mail-type=")
-def test_warnings_and_mail_are_accepted(login: Login) -> None:
-    login.run("cp scripts/orchestration/launchers/torchrun.slurm .")
+@runs("orchestration/slurm", "sbatch --mail-type=")
+def test_mail_is_accepted(login: Login) -> None:
     login.write("train.slurm", "#!/bin/bash\nsleep 60\n")
-    for begin in ("sbatch --signal=USR1@600", "sbatch --mail-type="):
-        assert "Submitted batch job" in login.run(take("orchestration/slurm", begin))
+    assert "Submitted batch job" in login.run(take("orchestration/slurm", "sbatch --mail-type="))
 
 
 @runs("orchestration/slurm", "sinfo -R")
@@ -501,17 +507,17 @@ def test_stacks_of_a_running_job(login: Login) -> None:
 # --- training, insights, network ---
 
 
-@runs("training/fault-tolerance", "srun --kill-on-bad-exit=1")
+@runs("training/fault-tolerance", "leave=switches/")
 @pytest.mark.torch
 def test_warning_saves_through_torchrun(login: Login) -> None:
     """Rehearsed as the chapter says: each rank saves once, at the same step, and the job ends by
     itself with status 0."""
     agree = take("training/fault-tolerance", "SWITCHES = ", language="python")
     login.write("train.py", TRAIN.format(agree=agree))
-    code = take("training/fault-tolerance", "srun --kill-on-bad-exit=1")
+    code = take("training/fault-tolerance", "leave=switches/")
     number = login.submit(code)
     login.wait_for(number, "ready", 2)
-    login.cluster.ask("scancel", "--signal=USR1", number)
+    login.cluster.ask("scancel", "--batch", "--signal=USR1", number)
     ended = login.wait(number)
     assert (ended.state, ended.status) == ("COMPLETED", "0:0"), ended.log
     saved = re.findall(r"rank (\d) saved at step (\d+)", ended.log)
@@ -574,7 +580,7 @@ def test_network_benchmarks_of_two_nodes(login: Login) -> None:
         assert (login.folder / f"{name}.json").exists()
 
 
-@runs("training/reproducibility", "umask 077")
+@runs("training/reproducibility", "repro=$HOME")
 @pytest.mark.torch
 @pytest.mark.needs("git")
 def test_state_of_a_job_is_recorded(login: Login) -> None:
@@ -583,7 +589,7 @@ def test_state_of_a_job_is_recorded(login: Login) -> None:
         "git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m one"
     )
     login.write("notes.txt", "not in git")
-    code = take("training/reproducibility", "umask 077")
+    code = take("training/reproducibility", "repro=$HOME")
     number = login.submit(f"export API_KEY=secret\n{code}", "--nodes=2", "--ntasks-per-node=8")
     ended = login.wait(number)
     assert (ended.state, ended.status) == ("COMPLETED", "0:0"), ended.log

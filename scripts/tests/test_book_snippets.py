@@ -37,6 +37,7 @@ SCRIPTS = ROOT / "scripts"
 NEEDS_GPU = {
     ("inference", "llm = LLM("): "vLLM",
     ("network/debug", "options = dist.ProcessGroupNCCL.Options()"): "NCCL",
+    ("training/model-parallelism", 'mesh = init_device_mesh("cuda", (8,))'): "context parallelism",
     ("training/number-formats", "layer = te.Linear("): "Transformer Engine",
 }
 """Compiled and not run: chapter and beginning of the snippet -> what it drives."""
@@ -538,17 +539,23 @@ def test_reduce_scatter_and_all_gather_are_an_all_reduce(page: Page) -> None:
 # --- orchestration and testing ---
 
 
-@snippet("orchestration/slurm", "stop = torch.zeros(1)")
-def test_warning_saves_and_stops(page: Page, one_rank: None) -> None:
+@snippet("orchestration/slurm", 'leave = Path("switches"')
+def test_warning_saves_and_stops(
+    page: Page, one_rank: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "87")
+    switches = page.folder / "switches"
+    switches.mkdir()
+    (switches / "leave-86").touch()
     done: list[str] = []
 
     def train_step(batch: int) -> None:
         done.append(f"step {batch}")
         if batch == 2:
-            os.kill(os.getpid(), signal.SIGUSR1)
+            (switches / "leave-87").touch()
 
     page.run(
-        "stop = torch.zeros(1)",
+        'leave = Path("switches"',
         device="cpu",
         loader=range(9),
         train_step=train_step,
@@ -647,10 +654,8 @@ def test_only_whole_checkpoints_have_the_name(
 
     warnings.simplefilter("ignore", UserWarning)
     names = page.run("def save_whole(")
-    assert names.find_newest(page.folder) is None
     for step in (9, 100, 100):
         names.save_whole({"step": torch.tensor(step)}, page.folder, step)
-    assert names.find_newest(page.folder) == page.folder / "step-00000100"
     assert len(list(page.folder.glob(".step-00000100.bad-*"))) == 1
 
     rename = Path.rename
@@ -663,6 +668,33 @@ def test_only_whole_checkpoints_have_the_name(
     monkeypatch.setattr(Path, "rename", refuse)
     with pytest.raises(RuntimeError, match="step 200 was not saved: read-only"):
         names.save_whole({"step": torch.tensor(200)}, page.folder, 200)
+
+
+@snippet("training/checkpoints", "def load_newest(")
+def test_newest_checkpoint_that_can_be_read_is_loaded(
+    page: Page, one_rank: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+    import torch.distributed.checkpoint as dcp
+
+    warnings.simplefilter("ignore", UserWarning)
+    load_newest = page.run("def load_newest(").load_newest
+    state = {"step": torch.tensor(0)}
+    assert load_newest(state, page.folder) is None
+    folders = [page.folder / f"step-{step:08d}" for step in (9, 100, 200)]
+    for step, folder in zip((9, 100, 200), folders, strict=True):
+        dcp.save({"step": torch.tensor(step)}, checkpoint_id=folder)
+    (folders[2] / ".metadata").unlink()  # a save that was cut short
+    assert load_newest(state, page.folder) == folders[1]
+    assert state["step"] == 100
+    shard = folders[1] / "__0_0.distcp"
+    shard.write_bytes(shard.read_bytes()[:100])
+    assert load_newest(state, page.folder) == folders[0]
+    assert state["step"] == 9
+    assert f"skipped {folders[1]}" in capsys.readouterr().out
+    (folders[0] / "__0_0.distcp").unlink()
+    with pytest.raises(RuntimeError, match="can be read"):
+        load_newest(state, page.folder)
 
 
 @snippet("training/checkpoints", "print(torch.serialization.get_unsafe_globals")
@@ -700,14 +732,10 @@ def test_tied_matrices_are_seen(page: Page) -> None:
         assert is_tied(make_llama(page.folder / "model", tie_word_embeddings=tied)) == tied
 
 
-# A thread of gloo that lets go of a tensor while Python ends aborts the process (torch 2.13).
-LET_GO = "import time; time.sleep(0.5)"
-
-
 @pytest.mark.nightly
 @snippet("training/checkpoints", 'dist.init_process_group("gloo")')
 def test_two_ranks_save_and_three_load(page: Page) -> None:
-    path = page.write("reshard.py", 'dist.init_process_group("gloo")', after=LET_GO)
+    path = page.write("reshard.py", 'dist.init_process_group("gloo")')
     page.torchrun(2, path, "save")
     out = page.torchrun(3, path, "load")  # lines of ranks may interleave
     assert out.count("(4, 8)") == 3
@@ -818,11 +846,23 @@ def test_a_thousandth_is_kept(page: Page, capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out == "rank 0 keeps 65552 of 67125248 parameters\n"
 
 
+class Groups:
+    """A data set of two items: is this process, a worker, the first of its process group?"""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> int:
+        return int(os.getpgrp() == os.getpid())
+
+
 @snippet("training/fault-tolerance", "SWITCHES = ")
 def test_ranks_agree_to_save_and_to_stop(
     page: Page, one_rank: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    import torch
+
     agree = page.run("SWITCHES = ").agree
     switches = page.folder / "switches"
     switches.mkdir()
@@ -837,6 +877,9 @@ def test_ranks_agree_to_save_and_to_stop(
     page.names["DEADLINE"] = math.inf
     os.kill(os.getpid(), signal.SIGUSR1)
     assert agree("cpu") == 2
+    workers = {"num_workers": 1, "worker_init_fn": page.names["own_group"]}
+    loader = torch.utils.data.DataLoader(Groups(), multiprocessing_context="fork", **workers)
+    assert [int(item) for item in loader] == [1, 1]
 
 
 @snippet("training/fault-tolerance", "def memory_left():")
@@ -889,6 +932,14 @@ def test_logits_are_clipped_to_tau(page: Page) -> None:
     assert (largest > 100).any()
     page.run("@torch.no_grad()").qk_clip(query, key, largest)
     torch.testing.assert_close(find_largest(), largest.clamp(max=100.0))
+
+
+@snippet("training/instabilities", "skip = range(")
+def test_batches_are_drawn_and_dropped(page: Page) -> None:
+    seen: list[int] = []
+    batches = iter(range(41_098, 41_402))
+    page.run("skip = range(", start=41_098, total=41_402, batches=batches, train=seen.append)
+    assert seen == [41_098, 41_099, 41_400, 41_401]
 
 
 @snippet("training/instabilities", "def step_or_skip(")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,21 @@ def test_one_gpu_of_eight(health: Any, old: str, new: str, verdict: str, reason:
     rows = judge(health, text)
     assert [row["verdict"] for row in rows] == ["ok"] * 7 + [verdict]
     assert reason in rows[-1]["reasons"]
+
+
+def test_no_nvlink_is_up(health: Any) -> None:
+    """A GPU that is cut off from NVLink is a fault. Where none of a node has a link up, as on
+    boards without bridges, nothing is wrong unless most GPUs of the model have links."""
+    good = health.make_demo(8)
+    cut_off = re.sub(r"( Link \d+:) 26.562 GB/s", r"\1 <inactive>", good)
+    last = good.index("GPU 7: ")
+    rows = judge(health, good[:last] + cut_off[cut_off.index("GPU 7: ") :])
+    assert [row["verdict"] for row in rows] == ["ok"] * 7 + ["fault"]
+    assert rows[-1]["reasons"].startswith("0 of 18 NVLinks are up")
+    assert {row["verdict"] for row in judge(health, cut_off)} == {"ok"}
+    rows = judge(health, good, good, cut_off)
+    assert [row["verdict"] for row in rows] == ["ok"] * 16 + ["odd"] * 8
+    assert rows[-1]["reasons"] == "nvlinks up 0, most have 18"
 
 
 def test_the_outlier_of_several_nodes(health: Any) -> None:

@@ -430,35 +430,76 @@ def test_nodes_and_tasks_that_do_not_fit_are_refused(login: Login) -> None:
 WARNED = """
 import os
 import signal
-import sys
 import time
 
-warned = []
-if os.environ["SLURM_PROCID"] == "1":
-    signal.signal(signal.SIGUSR1, lambda *_: warned.append("saved"))
+heard = []
+if os.environ.get("LISTENS"):
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, lambda number, _: heard.append(signal.Signals(number).name))
+leave = f"switches/leave-{os.environ['SLURM_JOB_ID']}"
 print("ready", flush=True)
-for _ in range(100):
+for _ in range(150):
     time.sleep(0.1)
-    if warned or os.path.exists("others"):
+    if heard or os.path.exists(leave):
         break
-open("others", "w").close()
-print("ends", *warned)
+time.sleep(0.5)
+print("ends", *heard, "saved" if os.path.exists(leave) else "")
 """
 
 
-@pytest.mark.nightly
-def test_the_early_warning_reaches_who_listens(login: Login) -> None:
-    """SIGUSR1, as --signal=USR1@120 sends it: a rank with a handler hears it, and nobody dies of
-    it."""
+def start_warned(login: Login, launcher: str) -> str:
     (login.folder / "warned.py").write_text(WARNED)
-    number = login.submit(LAUNCHERS / "srun.slurm", "warned.py")
+    number = login.submit(LAUNCHERS / f"{launcher}.slurm", "warned.py")
     log = login.folder / f"{number}.log"
     login.cluster.wait_for(lambda: log.exists() and log.read_text().count("ready") == 2, "no ranks")
+    return number
+
+
+@pytest.mark.nightly
+@pytest.mark.torch
+@pytest.mark.parametrize("launcher", [name for name in RANKED if name != "lightning"])
+def test_the_early_warning_is_a_file(login: Login, launcher: str) -> None:
+    """SIGUSR1 to the batch shell, as --signal=B:USR1@120 sends it, twice: the ranks find the file.
+    One to the tasks hurts nobody."""
+    number = start_warned(login, launcher)
     login.cluster.ask("scancel", "--signal=USR1", number)
+    for _ in range(2):
+        login.cluster.ask("scancel", "--batch", "--signal=USR1", number)
     ended = login.wait(number)
     assert (ended.state, ended.status) == ("COMPLETED", "0:0"), ended.log
-    assert "[node1 rank 0] ends\n" in ended.log
-    assert "[node2 rank 1] ends saved\n" in ended.log
+    for rank in (0, 1):
+        assert f"[node{rank + 1} rank {rank}] ends saved\n" in ended.log
+
+
+@pytest.mark.nightly
+@pytest.mark.torch
+@pytest.mark.parametrize("launcher", RANKED)
+def test_a_task_passes_termination_on(
+    login: Login, launcher: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With proctrack/cgroup, SIGTERM comes to the task's shell alone; here it is sent there."""
+    monkeypatch.setenv("LISTENS", "1")
+    number = start_warned(login, launcher)
+    for node in login.cluster.nodes:
+        pattern = "^[a-z/]*bash -c .*run_logged"
+        done = login.cluster.run(["pkill", "--oldest", "--full", "-TERM", pattern], on=node)
+        assert done.returncode == 0, done.stderr
+    ended = login.wait(number)
+    for rank in (0, 1):
+        assert f"[node{rank + 1} rank {rank}] ends SIGTERM" in ended.log
+
+
+@pytest.mark.nightly
+@pytest.mark.torch
+def test_lightning_hears_its_warning_once(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGUSR2, as --signal=USR2@120 sends it, is SIGUSR1 for the rank."""
+    monkeypatch.setenv("LISTENS", "1")
+    number = start_warned(login, "lightning")
+    login.cluster.ask("scancel", "--signal=USR2", number)
+    ended = login.wait(number)
+    assert (ended.state, ended.status) == ("COMPLETED", "0:0"), ended.log
+    for rank in (0, 1):
+        assert f"[node{rank + 1} rank {rank}] ends SIGUSR1 \n" in ended.log
 
 
 @pytest.mark.nightly

@@ -241,7 +241,7 @@ def test_a_book_without_evidence_is_left_alone(make_book: BookMaker, run_bindery
     root = make_book({"README.md": "# Preface\n\n| a |\n|---|\n| 1 |\n"})
     assert run_bindery("html", folder=root).status == 0
     site = root / "dist" / "site"
-    assert [path.name for path in site.iterdir() if path.is_dir()] == ["pagefind"]
+    assert not any(path.is_dir() for path in site.iterdir())
     assert "provenance.js" not in (site / "index.html").read_text()
     assert "origins" not in (site / "index.html").read_text()
 

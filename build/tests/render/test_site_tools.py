@@ -116,7 +116,7 @@ def test_tools_are_found(build: Callable[[dict[str, str]], Path]) -> None:
     assert '<a href="tools/index.html">All tools</a>' in (site / "index.html").read_text()
     assert "How long does <it> take?" in read_text(site / "tools/index.html")
     index = (site / "search-index.js").read_text().removeprefix("window.searchIndex = ")
-    pages = {page: title for page, title, *_ in json.loads(index.rstrip(";\n"))}
+    pages = {page: title for page, title, *_ in json.loads(index.rstrip(";\n"))["pages"]}
     assert pages["tools/timer/index.html"] == "timer"
     assert (
         "- [timer](https://example.org/b/tools/timer/timer.py): How long"

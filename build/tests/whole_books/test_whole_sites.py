@@ -45,6 +45,7 @@ WITHOUT_PHRASES: dict[str, set[str]] = {
         "storage/benchmarks/results/hope-2023-12-20-14-37-02-331702-summary.html",
     },
 }
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 PARTS = 3
 """Tests that share the pages of a book, so that several processes can look at them."""
 FIRST_BYTES = 150_000
@@ -206,6 +207,43 @@ def test_the_search_finds_a_phrase_of_every_chapter(
     name = re.escape(page.removesuffix("index.html"))
     tab.wait_for_url(re.compile(rf"/{name}(index\.html)?(#.+)?$"))
     assert not tab.locator("dialog.search[open]").count()
+
+
+ANSWER = """(typed) => {
+    const field = document.querySelector("dialog.search input");
+    const keep = (event) => event.preventDefault();
+    document.addEventListener("click", keep, { capture: true });
+    field.value = typed;
+    field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
+    document.removeEventListener("click", keep, { capture: true });
+    return [...document.querySelectorAll("dialog.search [role=option]")].map((a) => a.href);
+}"""
+
+
+def test_questions_of_readers_are_answered(
+    whole_site: WholeSite, open_tab: Callable[..., Any]
+) -> None:
+    """Of the questions in `searches.txt` at least 85 % have a section that answers them first, 97 %
+    among the first three."""
+    if whole_site.name != "own":
+        pytest.skip("the questions are those of our own book")
+    base = whole_site.folder.as_uri()
+    tab = open_tab(base)
+    tab.goto(f"{base}/index.html")
+    tab.keyboard.press("/")
+    tab.locator("dialog.search [role=option]").first.wait_for()
+    lines = (FIXTURES / "searches.txt").read_text(encoding="utf-8").splitlines()
+    ranks = {}
+    for line in lines:
+        typed, *wanted = line.split("\t")
+        found = [
+            h.removeprefix(f"{base}/").replace("index.html", "")
+            for h in tab.evaluate(ANSWER, typed)
+        ]
+        ranks[typed] = next((n for n, href in enumerate(found, 1) if href in wanted), 99)
+    late = {typed: rank for typed, rank in ranks.items() if rank > 1}
+    assert len(late) <= 0.15 * len(lines), late
+    assert sum(rank > 3 for rank in late.values()) <= 0.03 * len(lines), late
 
 
 # --- what readers do, by keyboard; by mouse in test_site_reading.py ---

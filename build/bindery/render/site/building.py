@@ -63,7 +63,7 @@ def build_site(inspection: Inspection, edition: Edition, out: Path, progress: Pr
     """Write the site to `out`, whole or not at all. Returns the proof that nothing is missing.
 
     Raises ConfigError if `out` is something other than a site of bindery, or a line of the link
-    memory cannot be read; BookError if the search cannot be indexed.
+    memory cannot be read.
     """
     refuse_foreign(out)
     site = _gather_site(inspection, edition, out, progress)
@@ -87,7 +87,6 @@ def build_site(inspection: Inspection, edition: Edition, out: Path, progress: Pr
             target = work / offer.place
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(inspection.tree.root / offer.path, target)
-        searching.run_pagefind(work)
         proof = prove_site(inspection.resolved, site.dialect, work, site.places)
         proof.raise_if_incomplete()
     return proof
@@ -142,13 +141,14 @@ def _write_machine_texts(site: Site, pages: Sequence[Page]) -> Mapping[str, str]
     }
     summaries = {text.chapter.path: text.summary for text in site.texts}
     listed = {tool.file.place: (tool.name, tool.question) for tool in site.tools}
+    synonyms = [names for text in site.texts for names in text.synonyms]
     texts = {
         **sources,
         machines.LLMS: machines.write_llms(
             site.book, config, edition, summaries, list(sources), listed
         ),
         machines.LLMS_FULL: machines.write_llms_full(sources, config, edition),
-        searching.INDEX: searching.write_index(pages),
+        searching.INDEX: searching.write_index(pages, synonyms),
     }
     if config.site:
         days = {page.place: page.changed for page in pages if page.is_listed}

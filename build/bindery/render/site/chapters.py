@@ -60,7 +60,6 @@ def write_texts(
                      **terms}  # fmt: skip
         has_terms = text.mark_terms(terms)
         text.delay_images()
-        text.part_words()
         body = text.write()
         yield ChapterText(
             chapter,
@@ -70,6 +69,7 @@ def write_texts(
             days.get(chapter.path, ""),
             has_origins=chapter.path in additions,
             has_terms=has_terms,
+            synonyms=tuple(term.names for term in text.terms if len(term.names) > 1),
         )
 
 
@@ -94,7 +94,6 @@ def make_pages(site: Site) -> Iterator[Page]:
         values: dict[str, object] = {
             "part": parts[chapter.path],
             "body": Markup(text.body),
-            "weight": weight,
             "sections": _list_sections(chapter),
             "number": site.numbers[chapter.path],
             "minutes": 0 if is_front else count_minutes(text.sections),

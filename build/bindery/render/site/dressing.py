@@ -10,7 +10,6 @@ from lxml import etree
 
 from bindery.render.glossary import Term, collect_terms, mark_terms
 from bindery.render.numbering import Exhibit
-from bindery.render.site.reading import UNSAID
 from bindery.render.text.captions import caption_exhibit, mark_table_notes
 
 _XHTML = "{http://www.w3.org/1999/xhtml}"
@@ -22,7 +21,6 @@ _VOID = frozenset(
     f"{_XHTML}{name}"
     for name in "area br col embed hr img input link meta source track wbr".split()
 )
-_CELLS = tuple(f"{_XHTML}{name}" for name in ("caption", "th", "td", "figcaption", "dt", "dd"))
 _LONGEST_NAME = 24
 """Characters of a name that stays on one line."""
 
@@ -76,15 +74,6 @@ class DressedText:
         for number, image in enumerate(images):
             if number or image not in in_sight:
                 image.set("loading", "lazy")
-
-    def part_words(self) -> None:
-        """Mark what the search passes over, numbers of notes and where numbers come from, and part
-        the text of each cell and caption from what follows it."""
-        for element in self._root.iter(f"{_XHTML}sup", f"{_XHTML}details"):
-            if element.get("class") in UNSAID:
-                element.set("data-pagefind-ignore", "")
-        for element in self._root.iter(*_CELLS):
-            element.tail = element.tail or "\n"
 
     def write(self) -> str:
         """The text as XHTML that HTML parsers read alike."""

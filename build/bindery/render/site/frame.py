@@ -41,7 +41,6 @@ def describe_frame(site: Site, page: Page) -> dict[str, object]:
         "summary": config.description,
         "is_front": here == FRONT,
         "sections": (),
-        "weight": 1,
         "number": "",
         "minutes": 0,
         "changed": "",

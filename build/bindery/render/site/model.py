@@ -36,6 +36,8 @@ class ChapterText:
     """Whether its numbers say where they come from."""
     has_terms: bool
     """Whether it uses terms of a glossary."""
+    synonyms: Sequence[Sequence[str]]
+    """The names of each term that it explains under several."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,28 +32,32 @@ class Section:
 
     slug: str
     title: str
-    text: str
+    prose: str
+    rest: str
+    """Of tables and blocks of code."""
 
 
 def read_sections(body: str) -> Sequence[Section]:
     """The sections of a page from its XHTML, without what is added to its words:
     numbers of notes, and where its numbers come from."""
     sections: list[Section] = []
-    slug, title, pieces = "", "", list[str]()
-    for heading, text in _walk(lxml_html.fragment_fromstring(body, create_parent="article")):
+    slug, title, prose, rest = "", "", list[str](), list[str]()
+    for heading, text, is_prose in _walk(
+        lxml_html.fragment_fromstring(body, create_parent="article")
+    ):
         if heading is None:
-            pieces.append(text)
+            (prose if is_prose else rest).append(text)
             continue
-        if slug or "".join(pieces).strip():
-            sections.append(Section(slug, title, _fold("".join(pieces))))
-        slug, title, pieces = heading, _fold(text), []
-    sections.append(Section(slug, title, _fold("".join(pieces))))
+        if slug or "".join((*prose, *rest)).strip():
+            sections.append(Section(slug, title, _fold("".join(prose)), _fold("".join(rest))))
+        slug, title, prose, rest = heading, _fold(text), [], []
+    sections.append(Section(slug, title, _fold("".join(prose)), _fold("".join(rest))))
     return sections
 
 
 def count_minutes(sections: Sequence[Section]) -> int:
     """How long a page takes to read, in minutes; at least one."""
-    words = sum(len(section.text.split()) for section in sections)
+    words = sum(len(f"{part.prose} {part.rest}".split()) for part in sections)
     return max(1, round(words / WORDS_A_MINUTE))
 
 
@@ -61,7 +65,7 @@ def summarise_page(body: str) -> str:
     """The first paragraph of a page, cut at a word to what search engines show."""
     root = lxml_html.fragment_fromstring(body, create_parent="article")
     for paragraph in root.iter("p"):
-        text = _fold("".join(text for _, text in _walk(paragraph)))
+        text = _fold("".join(text for _, text, _ in _walk(paragraph)))
         if text:
             if len(text) <= _LONGEST_SUMMARY:
                 return text
@@ -73,19 +77,21 @@ def _fold(text: str) -> str:
     return _SPACE.sub(" ", text).strip()
 
 
-def _walk(element: Any) -> Iterator[tuple[str | None, str]]:
-    """The text below an element piece by piece; a heading is one piece, with its id."""
+def _walk(element: Any, *, is_prose: bool = True) -> Iterator[tuple[str | None, str, bool]]:
+    """The text below an element piece by piece, and whether it is prose; a heading is one piece,
+    with its id."""
     if element.text:
-        yield None, element.text
+        yield None, element.text, is_prose
     for child in element:
         name = child.tag
         if not isinstance(name, str) or name in _SKIPPED or child.get("class") in UNSAID:
             pass
         elif name in _HEADINGS and child.get("id"):
-            yield child.get("id"), "".join(text for _, text in _walk(child))
+            yield child.get("id"), "".join(text for _, text, _ in _walk(child)), is_prose
         else:
-            yield from _walk(child)
+            within = is_prose and name not in ("pre", "table")
+            yield from _walk(child, is_prose=within)
             if name in _BLOCKS:
-                yield None, " "
+                yield None, " ", within
         if child.tail:
-            yield None, child.tail
+            yield None, child.tail, is_prose

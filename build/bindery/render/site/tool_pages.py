@@ -16,6 +16,9 @@ from bindery.render.site.reading import read_sections, summarise_page
 from bindery.render.site.tools import ToolPage, find_calculator, show_bounds, show_default
 from bindery.tools.calculators import Calculator
 
+_WEIGHT = 0.5
+"""In the search: chapters come first."""
+
 
 def make_pages(site: Site, environment: Environment) -> Iterator[Page]:
     """All pages of tools, the catalogue first; nothing if the book has none."""
@@ -99,7 +102,8 @@ def _make_page(
     """A page whose text comes from a template; `around` is what is shown beside it."""
     body = environment.get_template(template).render(**shown)
     values = {"part": "Tools", "summary": summarise_page(body), "body": Markup(body), **around}
-    return Page(here, title, "site/page.html", values, scripts, list(read_sections(body)))
+    sections = list(read_sections(body))
+    return Page(here, title, "site/page.html", values, scripts, sections, _WEIGHT)
 
 
 def _embed_json(value: object) -> Markup:

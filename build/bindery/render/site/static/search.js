@@ -1,7 +1,8 @@
 /* The search of the book: `/` opens it, arrows and Enter choose, Escape closes.
 
-   A page from a server asks Pagefind, which loads only the parts of its index that it needs. A
-   page that was opened as a file cannot; it reads a small index with the text of every section. */
+   `search-index.js` holds the text of every section; a page that was opened as a file can read it
+   too. Sections are ranked by BM25F (Robertson and Zaragoza 2009) over heading, title of the page
+   and text, in which all words count more than some of them. */
 
 "use strict";
 
@@ -11,141 +12,177 @@
   const MOST_PAGES = 12;
   const MOST_SECTIONS = 4;
   const AROUND = 70;
+  const IN_HEADING = 8, IN_TITLE = 2; // how much a word counts there, beside one in the text
+  const SATURATION = 3; // the k1 of BM25
+  const OF_SYNONYM = 0.8;
+  const STOP = new Set(("a an and are as at be by can do does for from has have how i if in is it my not of on or " +
+    "our should than that the this to vs versus was we what when where which who why will with you your").split(" "));
   let dialog, field, list, state;
-  let asked = 0;
+  let index = null;
   let answered = "";
 
-  const splitWords = (typed) => typed.toLowerCase().replaceAll('"', " ").split(/\s+/).filter(Boolean);
+  // --- words ---
 
-  // --- Pagefind ---
+  const fold = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 
-  let pagefind = null;
-
-  async function openPagefind() {
-    const base = new URL(`${root}pagefind/`, document.baseURI);
-    const engine = await import(new URL("pagefind.js", base));
-    await engine.options({ baseUrl: new URL(root || "./", document.baseURI).pathname, excerptLength: 22 });
-    await engine.init();
-    return engine;
+  /* Forms of a word are the same: caches, caching and cached; timeouts and timeout. */
+  function stem(word) {
+    if (word.length < 4 || /\d/.test(word)) return word;
+    let cut = word.replace(/ies$/, "y").replace(/([^sui])s$/, "$1");
+    const short = cut.replace(/(ing|ed)$/, "");
+    if (short !== cut && short.length > 2) cut = short.replace(/([bdgmnprt])\1$/, "$1");
+    return cut.length > 4 ? cut.replace(/e$/, "") : cut;
   }
 
-  const findWhole = (word) => new RegExp(`(?<![\\p{L}\\p{N}])${word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}(?![\\p{L}\\p{N}])`, "iu");
-
-  /* The sections of a page that Pagefind has found. It asks for all words on a page; what has them
-     in a section of it comes first, and what has them in its heading before that. */
-  function rankSections(page, words) {
-    const texts = page.content.split(/\s+/);
-    const heads = page.anchors.filter(({ element, text }) => /^h\d$/i.test(element) && text.trim())
-      .sort((a, b) => a.location - b.location);
-    const sections = page.sub_results.map((part) => {
-      const index = heads.findIndex(({ id }) => part.url.endsWith(`#${id}`));
-      const start = heads[index]?.location ?? 0;
-      const text = texts.slice(start, heads[index + 1]?.location).join(" ").toLowerCase();
-      const heading = part.title.toLowerCase();
-      const said = words.filter((word) => text.includes(word) || heading.includes(word)).length;
-      const named = words.filter((word) => heading.includes(word)).length;
-      return {
-        title: part.title, href: part.url, excerpt: part.excerpt, // marked up by Pagefind
-        score: said + named / (words.length + 1),
-      };
-    });
-    return sections.sort((a, b) => b.score - a.score);
-  }
-
-  /* A text as letters and digits only, without accents: Pagefind takes no notice of the rest. */
-  const bare = (text) => text.normalize("NFD").toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "");
-
-  /* Whether a page has a word in some form. Where no page has it, Pagefind takes off letter after
-     letter until something fits: of the pages with `-q` it says that they answer `qqzz`. */
-  function hasWord(text, word) {
-    const stem = bare(word);
-    return text.includes(stem.slice(0, Math.max(3, Math.floor(0.6 * stem.length))));
-  }
-
-  async function findPages(typed, words) {
-    const found = await pagefind.search(typed);
-    const load = (from, to) => Promise.all(found.results.slice(from, to).map((r) => r.data()));
-    // One word is where Pagefind says; for several it is asked for more, to choose among them.
-    const most = words.length > 1 ? 2 * MOST_PAGES : MOST_PAGES;
-    const pages = await load(0, most);
-    // By its stem "ACS" is found in "accelerator", and few pages have it as it was typed.
-    const alone = words.length === 1 && findWhole(words[0]);
-    if (alone && !pages.some((page) => alone.test(page.content))) pages.push(...await load(most, 5 * MOST_PAGES));
-    return pages.filter((page) => {
-      const text = bare(`${page.meta.title} ${page.content}`);
-      return words.some((word) => hasWord(text, word));
-    });
-  }
-
-  async function askPagefind(typed) {
-    const words = splitWords(typed);
-    const alone = words.length === 1 && findWhole(words[0]);
-    let pages = await findPages(typed, words);
-    if (!pages.length && words.length > 1 && !typed.includes('"')) {
-      // No page has them all: what has some of them.
-      const found = (await Promise.all(words.map((word) => findPages(word, [word])))).flat();
-      pages = [...new Map(found.map((page) => [page.url, page])).values()];
+  /* The words of a text; of "time-out" and "ZeRO-3" the parts and the whole. */
+  function splitWords(text) {
+    const words = [];
+    for (const [run] of fold(text).matchAll(/[\p{L}\p{N}]+(?:[-_./'’][\p{L}\p{N}]+)*/gu)) {
+      const parts = run.split(/[^\p{L}\p{N}]+/u);
+      words.push(...parts.map(stem));
+      if (parts.length > 1) words.push(stem(parts.join("")));
     }
-    return pages.map((page) => {
-      const sections = rankSections(page, words);
-      const score = alone ? Number(alone.test(page.content)) : sections[0]?.score ?? 0;
-      return { title: page.meta.title, href: page.url, score, sections: sections.slice(0, MOST_SECTIONS) };
-    }).sort((a, b) => b.score - a.score).slice(0, MOST_PAGES);
+    return words;
   }
 
-  // --- the small index ---
+  // --- the index ---
 
   function loadIndex() {
     return new Promise((resolve, reject) => {
-      if (window.searchIndex) return resolve();
       const script = document.createElement("script");
       script.src = `${root}search-index.js`;
-      script.addEventListener("load", resolve);
+      script.addEventListener("load", () => resolve(makeIndex(window.searchIndex)));
       script.addEventListener("error", () => reject(new Error("the index cannot be read")));
       document.head.append(script);
     });
   }
 
-  const escape = (text) => text.replace(/[&<>]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[c]);
-
-  /* A piece of a text around the first of some words, with all of them marked. */
-  function cut(text, lower, words) {
-    const at = Math.min(...words.map((word) => lower.indexOf(word)).filter((i) => i >= 0), text.length);
-    const from = at > AROUND ? text.indexOf(" ", at - AROUND) + 1 : 0;
-    const rest = text.slice(from, from + 2.5 * AROUND);
-    const piece = from + rest.length < text.length ? rest.replace(/\s\S*$/, "") : rest;
-    const pattern = words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|");
-    const marked = piece.split(new RegExp(`(${pattern})`, "gi"))
-      .map((part, i) => (i % 2 ? `<mark>${escape(part)}</mark>` : escape(part))).join("");
-    return `${from ? "… " : ""}${marked}${from + piece.length < text.length ? " …" : ""}`;
-  }
-
-  function askIndex(typed) {
-    const words = splitWords(typed);
-    // What is in quotes has to be there as it was typed.
-    const phrases = [...typed.matchAll(/"([^"]+)"/g)].map((found) => found[1].trim().replace(/\s+/g, " ").toLowerCase());
-    const pages = [];
-    for (const [href, title, sections, weight] of window.searchIndex) {
-      const parts = [];
-      for (const [slug, heading, text] of sections) {
-        const [lowHead, low] = [heading.toLowerCase(), text.toLowerCase()];
-        const said = words.filter((word) => lowHead.includes(word) || low.includes(word)).length;
-        if (!said || 2 * said < words.length) continue;
-        if (!phrases.every((phrase) => lowHead.includes(phrase) || low.includes(phrase))) continue;
-        // A section with more of the words comes first, whatever else it has.
-        let score = 100 * said + (low.includes(words.join(" ")) ? 8 : 1);
-        for (const word of words) {
-          if (lowHead.includes(word)) score += 6;
-          score += Math.min(low.split(word).length - 1, 5) / 5;
+  /* For each word the sections that have it, with how often it counts there. */
+  function makeIndex({ pages, synonyms }) {
+    const sections = [];
+    const postings = new Map();
+    for (const [href, title, parts, weight] of pages) {
+      const page = { href, title, weight };
+      const named = splitWords(title);
+      for (const [slug, heading, prose, rest] of parts) {
+        const words = splitWords(`${prose} ${rest}`);
+        const number = sections.push({ page, slug, heading, prose, rest, length: words.length }) - 1;
+        const counts = new Map();
+        const count = (word, weight) => counts.set(word, (counts.get(word) ?? 0) + weight);
+        for (const word of words) count(word, 1 / (1.5 + words.length / 300));
+        for (const word of new Set(splitWords(heading))) count(word, IN_HEADING);
+        for (const word of new Set(named)) count(word, IN_TITLE);
+        for (const [word, weight] of counts) {
+          if (!postings.has(word)) postings.set(word, new Map());
+          postings.get(word).set(number, weight);
         }
-        parts.push({ score, title: heading || title, href: `${root}${href}${slug ? `#${encodeURIComponent(slug)}` : ""}`, excerpt: cut(text, low, words) });
-      }
-      if (parts.length) {
-        parts.sort((a, b) => b.score - a.score);
-        pages.push({ title, href: `${root}${href}`, score: weight * (parts[0].score + parts.length / 50), sections: parts.slice(0, MOST_SECTIONS) });
       }
     }
-    return pages.sort((a, b) => b.score - a.score).slice(0, MOST_PAGES);
+    return { sections, postings, synonyms: synonyms.map((names) => names.map((name) => [...new Set(splitWords(name))])) };
+  }
+
+  /* What is asked for: lists of words of which one will do, each with how much it counts. */
+  function readQuery(typed) {
+    const all = [...new Set(splitWords(typed))];
+    const words = all.some((word) => !STOP.has(word)) ? all.filter((word) => !STOP.has(word)) : all;
+    const wanted = words.map((word) => new Map(listForms(word).map((form) => [form, 1])));
+    for (const names of index.synonyms) {
+      const own = names.findIndex((name) => name.every((word) => all.includes(word)));
+      if (own < 0) continue;
+      const others = names.filter((_, i) => i !== own).flat().filter((word) => !STOP.has(word));
+      wanted.forEach((forms, i) => {
+        if (!names[own].includes(words[i])) return;
+        for (const other of others) if (!forms.has(other)) forms.set(other, OF_SYNONYM);
+      });
+    }
+    return wanted.filter((forms) => forms.size);
+  }
+
+  /* A word as the book has it, or the words of the book that begin with it. */
+  function listForms(word) {
+    if (index.postings.has(word) || word.length < 3) return [word];
+    const longer = [...index.postings.keys()].filter((known) => known.startsWith(word));
+    return longer.slice(0, 30);
+  }
+
+  // --- the ranking ---
+
+  const rarity = (many) => Math.log(1 + (index.sections.length - many + 0.5) / (many + 0.5));
+
+  function findSections(typed) {
+    const phrases = [...typed.matchAll(/"([^"]+)"/g)].map(([, said]) => fold(said).replace(/\s+/g, " ").trim());
+    const wanted = readQuery(typed);
+    const scores = new Map();
+    let most = 0;
+    for (const forms of wanted) {
+      const found = new Map();
+      let rarest = 0;
+      for (const [word, weight] of forms) {
+        const sections = index.postings.get(word) ?? new Map();
+        const value = rarity(sections.size);
+        if (weight === 1) rarest = Math.max(rarest, value);
+        for (const [number, count] of sections) {
+          const score = weight * value * count / (count + SATURATION);
+          found.set(number, Math.max(found.get(number) ?? 0, score));
+        }
+      }
+      most += rarest;
+      for (const [number, score] of found) {
+        const before = scores.get(number) ?? { score: 0, covered: 0 };
+        scores.set(number, { score: before.score + score, covered: before.covered + rarest });
+      }
+    }
+    const folded = fold(typed).replaceAll('"', "").trim();
+    const ranked = [];
+    for (const [number, { score, covered }] of scores) {
+      const section = index.sections[number];
+      const said = phrases.length ? fold(`${section.heading} ${section.prose} ${section.rest}`) : "";
+      if (!phrases.every((phrase) => said.includes(phrase))) continue;
+      const inHeading = fold(section.heading).includes(folded) ? 1.3 : 1;
+      ranked.push({ section, score: section.page.weight * inHeading * score * (covered / most) ** 2 });
+    }
+    return ranked.sort((a, b) => b.score - a.score);
+  }
+
+  /* The pages that answer, the best first, each with its best sections. */
+  function findPages(typed) {
+    const pages = new Map();
+    const words = new Set(readQuery(typed).flatMap((forms) => [...forms.keys()]));
+    for (const { section, score } of findSections(typed)) {
+      if (!pages.has(section.page) && pages.size === MOST_PAGES) continue;
+      if (!pages.has(section.page)) pages.set(section.page, { title: section.page.title, best: score, sections: [] });
+      const page = pages.get(section.page);
+      if (page.sections.length === MOST_SECTIONS || score < page.best / 3) continue;
+      const anchor = section.slug ? `#${encodeURIComponent(section.slug)}` : "";
+      page.sections.push({
+        title: section.heading || section.page.title,
+        href: `${root}${section.page.href}${anchor}`,
+        excerpt: cut(section.prose, words) ?? cut(section.rest, words) ?? cut(section.prose, null),
+      });
+    }
+    return [...pages.values()];
+  }
+
+  const escape = (text) => text.replace(/[&<>]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[c]);
+
+  /* A piece of a text around the first of some words, with all of them marked; the beginning where
+     none are given, and nothing where the text has none of them. */
+  function cut(text, words) {
+    const hits = [];
+    for (const found of words ? text.matchAll(/[\p{L}\p{N}]+(?:[-_./'’][\p{L}\p{N}]+)*/gu) : []) {
+      if (splitWords(found[0]).some((word) => words.has(word))) hits.push([found.index, found.index + found[0].length]);
+    }
+    if (words && !hits.length) return null;
+    const at = hits[0]?.[0] ?? 0;
+    const from = at > AROUND ? text.indexOf(" ", at - AROUND) + 1 : 0;
+    let to = Math.min(text.length, from + 3 * AROUND);
+    if (to < text.length) to = Math.max(text.lastIndexOf(" ", to), at + 1);
+    let marked = "", done = from;
+    for (const [start, end] of hits.filter(([start, end]) => start >= from && end <= to)) {
+      marked += `${escape(text.slice(done, start))}<mark>${escape(text.slice(start, end))}</mark>`;
+      done = end;
+    }
+    return `${from ? "… " : ""}${marked}${escape(text.slice(done, to))}${to < text.length ? " …" : ""}`;
   }
 
   // --- the dialog ---
@@ -190,22 +227,23 @@
     if (!dialog) build();
     if (!dialog.open) dialog.showModal();
     field.select();
-    if (pagefind || window.searchIndex) return;
-    try {
-      if (location.protocol === "file:") throw new Error("a file may load no modules");
-      pagefind = await openPagefind();
-    } catch {
-      try { await loadIndex(); } catch (error) { state.textContent = `No search: ${error.message}.`; return; }
-    }
-    if (field.value) search();
+    if (index) return;
+    try { index = await loadIndex(); } catch (error) { state.textContent = `No search: ${error.message}.`; return; }
+    search();
   }
 
-  async function search() {
-    const turn = ++asked;
+  /* What is typed, or without it the chapters. */
+  function search() {
     const typed = field.value.trim();
-    if (!typed || !(pagefind || window.searchIndex)) { show([], ""); return; }
-    const pages = pagefind ? await askPagefind(typed) : askIndex(typed);
-    if (turn === asked) show(pages, typed);
+    if (index) show(typed ? findPages(typed) : listChapters(), typed);
+  }
+
+  function listChapters() {
+    const pages = [...new Set(index.sections.map(({ page }) => page))].filter(({ weight }) => weight === 1);
+    return [{
+      title: "Chapters",
+      sections: pages.map(({ href, title }) => ({ title, href: `${root}${href}`, excerpt: "" })),
+    }];
   }
 
   function show(pages, typed) {
@@ -240,7 +278,7 @@
     field.removeAttribute("aria-activedescendant");
     const count = (many, what) => `${many} ${what}${many === 1 ? "" : "s"}`;
     state.textContent = !typed ? "" : number ? `${count(number, "section")} in ${count(pages.length, "page")}` : `Nothing in the book says “${typed}”.`;
-    if (number) choose(0);
+    if (number && typed) choose(0);
   }
 
   const findOptions = () => [...list.querySelectorAll("[role=option]")];
@@ -255,7 +293,7 @@
     });
   }
 
-  async function move(event) {
+  function move(event) {
     if (event.key === "Escape") { // which else only empties the field, in some browsers
       event.preventDefault();
       dialog.close();
@@ -264,7 +302,7 @@
     if (event.key === "Enter") {
       event.preventDefault();
       // What is shown may still be the answer to a part of what was typed.
-      if (field.value.trim() !== answered) await search();
+      if (field.value.trim() !== answered) search();
     }
     const options = findOptions();
     const now = options.findIndex((option) => option.getAttribute("aria-selected") === "true");
