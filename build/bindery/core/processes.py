@@ -124,10 +124,7 @@ def run_limited(
     started = now()
     mark = uuid.uuid4().hex
     # Not an address space limit: accelerators map far more memory than they use.
-    with (
-        log.open("w", encoding="utf-8", newline="") as file,
-        _listen() as received,
-    ):
+    with log.open("w", encoding="utf-8", newline="") as file, _listen() as received:
         process = _start(command, folder, {**environment, _MARK: mark})
         family = _Family(process.pid, mark)
         transcript = _Transcript(file, limits.output_bytes, show)

@@ -136,12 +136,12 @@ def format_github(findings: Sequence[Finding], prefix: str = "") -> str:
         lines += [_annotate(finding, prefix) for finding in level[:shown]]
         if left := level[shown:]:
             files = len({finding.span.path for finding in left})
-            message = f"{_count_more(len(left), str(severity))} in {count_noun(files, 'file')}"
+            message = f"{count_noun(len(left), f'more {severity}')} in {count_noun(files, 'file')}"
             lines.append(f"::{severity} title=bindery::{message}: the log of this step lists them")
             rest += left
     if rest:
         title = " and ".join(
-            _count_more(number, str(severity))
+            count_noun(number, f"more {severity}")
             for severity in (Severity.ERROR, Severity.WARNING)
             if (number := sum(finding.severity is severity for finding in rest))
         )
@@ -168,10 +168,6 @@ def _escape(text: str) -> str:
 
 def _escape_property(text: str) -> str:
     return _escape(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def _count_more(number: int, noun: str) -> str:
-    return count_noun(number, f"more {noun}")
 
 
 def summarise(findings: Sequence[Finding], links: int, chapters: int, accepted: int = 0) -> str:

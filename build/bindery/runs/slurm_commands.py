@@ -84,7 +84,7 @@ def _submit_function(job: Job, request: Request) -> str:
         raise refuse("--via", message, hint) from None
     executor = submitit.SlurmExecutor(folder=job.folder / "submitit")
     options = dict(list_options(job, request))
-    further = dict(_split_option(option) for option in request.options)
+    further = dict(option.removeprefix("--").partition("=")[::2] for option in request.options)
     for name in ("array", "output"):  # submitit sets these itself
         options.pop(name, None)
     executor.update_parameters(
@@ -103,11 +103,6 @@ def _submit_function(job: Job, request: Request) -> str:
     except (FailedJobError, FailedSubmissionError) as error:
         raise RefusedJobError(_trim(str(error))) from None
     return str(jobs[0].job_id).partition("_")[0]
-
-
-def _split_option(option: str) -> tuple[str, str]:
-    name, _, text = option.removeprefix("--").partition("=")
-    return name, text
 
 
 def _trim(words: str) -> str:

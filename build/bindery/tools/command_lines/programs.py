@@ -86,7 +86,7 @@ def _find_in_commands(text: str, commands: Sequence[Command]) -> Iterator[ToolCa
     for command in commands:
         if command.words:
             yield from _find_in_command(command.words)
-        if command.heredoc and _reads_shell(command.words):
+        if command.heredoc and any(_name(word) in _SHELLS for word in command.words):
             for call in _find_in_shell(command.heredoc):
                 yield _shift(call, command.heredoc_start)
         for word in command.assignments:
@@ -94,10 +94,6 @@ def _find_in_commands(text: str, commands: Sequence[Command]) -> Iterator[ToolCa
         if command.words and _name(command.words[0]) in _SHELLS:
             for word in command.words[1:]:
                 yield from _find_in_quotes(text, word)
-
-
-def _reads_shell(words: Sequence[Word]) -> bool:
-    return any(_name(word) in _SHELLS for word in words)
 
 
 def _find_in_quotes(text: str, word: Word) -> Iterator[ToolCall]:
