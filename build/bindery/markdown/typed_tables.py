@@ -145,8 +145,7 @@ def find_table_faults(chapter: Chapter) -> Iterator[TableFault]:
             if "|" in tokens[index + 1].content:
                 yield from _check_paragraph(chapter, index, lines)
         elif "|" in token.content:
-            check = _check_indented if token.type == "code_block" else _check_html
-            yield from check(chapter, token, lines)
+            yield from _check_hidden(chapter, token, lines)
 
 
 _BLOCKS = frozenset(("table_open", "paragraph_open", "code_block", "html_block"))
@@ -315,25 +314,19 @@ def _describe_delimiter(
     return TableFault(span, message, "give each cell of the head its dashes")
 
 
-def _check_indented(chapter: Chapter, token: Token, lines: Sequence[str]) -> Iterator[TableFault]:
-    rows = token.content.rstrip("\n").split("\n")
+def _check_hidden(chapter: Chapter, token: Token, lines: Sequence[str]) -> Iterator[TableFault]:
+    """A table that is in indented code, or in raw HTML."""
+    content = token.content.rstrip("\n")
+    message = "this table is indented by four blanks, so it is shown as code"
+    hint = "indent it less"
+    if token.type == "html_block":
+        content = _blank_text_blocks(content)
+        message = "this table is shown as text: to GitHub it is a part of the HTML above it"
+        hint = "put an empty line above the head"
     assert token.map is not None
-    for offset, (head, delimiter) in enumerate(pairwise(rows)):
+    for offset, (head, delimiter) in enumerate(pairwise(content.split("\n"))):
         if _is_delimiter(delimiter) and len(split_cells(head)) == len(split_cells(delimiter)):
-            message = "this table is indented by four blanks, so it is shown as code"
-            span = _span_line(chapter, lines, token.map[0] + offset)
-            yield TableFault(span, message, "indent it less")
-            return
-
-
-def _check_html(chapter: Chapter, token: Token, lines: Sequence[str]) -> Iterator[TableFault]:
-    rows = _blank_text_blocks(token.content).split("\n")
-    assert token.map is not None
-    for offset, (head, delimiter) in enumerate(pairwise(rows)):
-        if _is_delimiter(delimiter) and len(split_cells(head)) == len(split_cells(delimiter)):
-            message = "this table is shown as text: to GitHub it is a part of the HTML above it"
-            span = _span_line(chapter, lines, token.map[0] + offset)
-            yield TableFault(span, message, "put an empty line above the head")
+            yield TableFault(_span_line(chapter, lines, token.map[0] + offset), message, hint)
             return
 
 

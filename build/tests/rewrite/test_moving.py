@@ -672,11 +672,11 @@ def test_any_text_moves_or_is_refused(text: str, old: str) -> None:
 
 
 @pytest.mark.nightly
-def test_no_link_breaks_in_a_hundred_moves(large_book: Path) -> None:
-    """After a hundred random moves in a large book the check finds what it found before."""
+def test_no_link_breaks_in_many_moves(large_book: Path) -> None:
+    """After many random moves in a large book the check finds what it found before."""
     rng = random.Random(20261121)
     before = count_findings(large_book)
-    for number in range(100):
+    for number in range(30):
         made = move_anything(large_book, rng)
         if number % 10 == 9:
             assert count_findings(large_book) == before, f"move {number}: {made}"
