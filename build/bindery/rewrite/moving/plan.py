@@ -261,11 +261,9 @@ def _move_documents(
     for path, document in documents.items():
         new_path = moves.map(path)
         if path not in edits:
-            chapter = document.chapter
+            moved[new_path] = document
             if new_path != path:
                 moved[new_path] = make_document(new_path, document.text, maths=maths)
-            else:
-                moved[new_path] = Document(document.text, chapter)
             continue
         changed = make_document(new_path, apply_edits(document.text, edits[path]), maths=maths)
         sums = tuple(_renew_checksums(document.chapter, changed.chapter))
