@@ -159,7 +159,7 @@ class Asker:
         if reply.status >= 300:
             return Robots()
         if not reply.is_whole and len(reply.body) < MAX_BYTES:
-            return Fault("connection", "robots.txt breaks off")
+            return Fault("connection", "robots.txt cannot be read to its end")
         return parse_robots(reply.body.decode("utf-8", "replace"))
 
     def _find_queue(self, url: str) -> _Queue:

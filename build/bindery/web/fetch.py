@@ -31,7 +31,7 @@ class Reply:
     headers: Mapping[str, str]
     body: bytes = b""
     is_whole: bool = True
-    """False if the body is too long, too slow, or breaks off."""
+    """False if the body is too long, too slow, packed, or breaks off."""
 
     @property
     def media_type(self) -> str:
@@ -97,7 +97,7 @@ async def fetch(
                     body += chunk
                     if len(body) > max_bytes:
                         return replace(reply, body=bytes(body[:max_bytes]))
-            return replace(reply, body=bytes(body), is_whole=True)
+            return replace(reply, body=bytes(body), is_whole=is_plain)
     except (TimeoutError, httpx.TimeoutException):
         fault = Fault("timeout", f"no answer within {seconds:g} s")
     except NoHostError as error:

@@ -94,6 +94,7 @@ def test_one_failing_page_does_not_stop_its_host() -> None:
     [
         (Answer(429), "throttled"),
         (Answer(500), "unreachable"),
+        (Answer(body=RULES, headers={"Content-Encoding": "gzip"}), "unreachable"),
         (Answer(403), "live"),
         (Answer(404), "live"),
         (Answer(body=RULES, kind="application/octet-stream"), "gated"),
