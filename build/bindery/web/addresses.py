@@ -7,7 +7,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from urllib.parse import urldefrag, urlsplit
 
 from bindery.check.inspect import Inspection
@@ -20,6 +20,12 @@ _PRIVATE_ENDINGS = tuple(
     "corp home home.arpa internal intranet lan local localdomain localhost onion private".split()
 )
 _NO_NAME = re.compile(r"[^a-z0-9._-]")
+# Browsers and the system read a name that ends in a number as an IPv4 address.
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
+_TUNNELS = IPv6Network("2002::/16")
+_TRANSLATED = IPv6Network("64:ff9b::/96")
+"""How networks without IPv4 write the IPv4 addresses of hosts."""
 
 EXAMPLE, PRIVATE, MALFORMED = "example host", "private host", "broken URL"
 
@@ -135,6 +141,8 @@ def find_reason_not_to_ask(url: str) -> str:
         pass
     if not host or _NO_NAME.search(host) or any(map(str.isspace, url)):
         return MALFORMED
+    if _NUMBER.fullmatch(host.rpartition(".")[2]):
+        return MALFORMED
     if _ends_in(host, _EXAMPLES):
         return EXAMPLE
     return PRIVATE if _ends_in(host, _PRIVATE_ENDINGS) or "." not in host else ""
@@ -142,6 +150,11 @@ def find_reason_not_to_ask(url: str) -> str:
 
 def is_on_web(address: IPv4Address | IPv6Address) -> bool:
     """Whether an address belongs to one host on the internet."""
+    if isinstance(address, IPv6Address):
+        if address not in _TRANSLATED:
+            is_public = address in _GLOBAL_UNICAST and address not in _TUNNELS
+            return is_public and address.is_global
+        address = IPv4Address(int(address) & 0xFFFFFFFF)
     return address.is_global and not address.is_multicast
 
 

@@ -3,6 +3,7 @@ memory."""
 
 from __future__ import annotations
 
+import ipaddress
 import ssl
 import subprocess
 import time
@@ -13,7 +14,7 @@ import pytest
 from bindery.check.inspect import inspect_book
 from bindery.cli.commands.links_external import Web, Wishes, ask_web
 from bindery.core.model import ConfigError
-from bindery.web.addresses import find_host, find_reason_not_to_ask
+from bindery.web.addresses import find_host, find_reason_not_to_ask, is_on_web
 from faulty_server import BRIEF, HASTY, Answer, ask, ask_paths, know, redirect, serve
 
 BookMaker = Callable[..., Path]
@@ -51,6 +52,30 @@ def allow_first(url: str) -> str:
 def test_some_addresses_are_never_asked(url: str, reason: str) -> None:
     """Examples, private hosts and broken addresses are left out, with the reason."""
     assert find_reason_not_to_ask(url) == reason
+
+
+@pytest.mark.parametrize("host", ["127.1", "0x7f000001", "2130706433", "%31%32%37.0.0.1"])
+def test_no_spelling_makes_a_private_host_public(host: str) -> None:
+    """Numbers that stand for an address are left out."""
+    assert find_reason_not_to_ask(f"http://{host}/") in ("private host", "broken URL")
+
+
+@pytest.mark.parametrize(
+    ("address", "is_public"),
+    [
+        ("8.8.8.8", True),
+        ("100.64.0.1", False),
+        ("2606:4700::1111", True),
+        ("::ffff:10.0.0.1", False),
+        ("64:ff9b::8.8.8.8", True),
+        ("64:ff9b::10.0.0.1", False),
+        ("2002:a00:1::1", False),
+        ("fc00::1", False),
+    ],
+)
+def test_only_addresses_of_the_internet_are_asked(address: str, is_public: bool) -> None:
+    """Private, local and multicast addresses are not, nor tunnels to them."""
+    assert is_on_web(ipaddress.ip_address(address)) is is_public
 
 
 def test_a_name_is_looked_up_once() -> None:
