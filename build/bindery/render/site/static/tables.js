@@ -74,20 +74,24 @@
       .map((texts) => Array.from(texts, (text) => quote(text ?? "")).join(",")).join("\n");
   }
 
-  /* Whether a table goes on beyond its box, which its style shows. */
-  function markEdges(box) {
-    const beyond = box.scrollWidth - box.clientWidth - box.scrollLeft;
-    if (beyond > FAR * box.clientWidth) box.toggleAttribute("data-wide", true);
-    box.toggleAttribute("data-scrolled", box.scrollLeft > 1);
-    box.toggleAttribute("data-goes-on", beyond > 1);
-    box.toggleAttribute("data-fits", box.scrollWidth <= box.clientWidth + 1);
+  /* Whether tables go on beyond their boxes, which their style shows. All are read before one is
+     changed: a change in between would have the browser lay out the page for each. */
+  function markEdges(boxes) {
+    const read = boxes.map((box) => [box, box.scrollWidth, box.clientWidth, box.scrollLeft]);
+    for (const [box, scrollWidth, clientWidth, scrollLeft] of read) {
+      const beyond = scrollWidth - clientWidth - scrollLeft;
+      if (beyond > FAR * clientWidth) box.toggleAttribute("data-wide", true);
+      box.toggleAttribute("data-scrolled", scrollLeft > 1);
+      box.toggleAttribute("data-goes-on", beyond > 1);
+      box.toggleAttribute("data-fits", scrollWidth <= clientWidth + 1);
+    }
   }
 
   const sizes = new ResizeObserver((entries) => {
-    for (const { target } of entries) markEdges(target.closest(".table"));
+    markEdges([...new Set(entries.map(({ target }) => target.closest(".table")))]);
   });
   document.addEventListener("scroll", ({ target }) => {
-    if (target instanceof Element && target.matches(".table")) markEdges(target);
+    if (target instanceof Element && target.matches(".table")) markEdges([target]);
   }, { capture: true, passive: true });
   window.watchEdges = (box) => {
     sizes.observe(box);
