@@ -456,10 +456,12 @@ def test_apptainer_file_runs_the_bench_but_for_the_container(login: Login) -> No
 
 @pytest.mark.nightly
 def test_pyxis_file_runs_ranks_but_for_the_container(login: Login) -> None:
-    """Over two nodes; a rank that dies ends the job with its status."""
+    """Over two nodes; a rank that dies ends the job. Of the statuses srun shows the highest, which
+    may be that of the rank that it ended."""
     script = drop_container("all_reduce_bench_pyxis.sbatch", login.folder)
     ended = run(login, script, "die.py", "3")
-    assert (ended.state, ended.status) == ("FAILED", "3:0"), ended.log
+    assert ended.state == "FAILED", ended.log
+    assert "node2: task 1: Exited with exit code 3\n" in ended.log
     assert "[node2 rank 1] last words\n" in ended.log
 
 
