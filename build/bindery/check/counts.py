@@ -3,6 +3,7 @@ sums, and the numbers that it quotes by their class."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections import Counter
@@ -10,8 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
-from bindery.check.arithmetic.judging import Verdict
-from bindery.check.arithmetic.statements import has_sign, read_statements
+from bindery.check.arithmetic.statements import read_statements
 from bindery.check.inspect import Inspection
 from bindery.check.quoted_numbers import CLASSES, find_quoted, list_numbers
 from bindery.check.rules.wrong_arithmetic import TEXT_LANGUAGES
@@ -105,16 +105,14 @@ def _count_words(chapter: Chapter) -> int:
 
 
 def _count_sums(chapter: Chapter) -> int:
-    judged = 0
-    for passage in read_passages(chapter):
-        statements = read_statements(passage.text, passage.codes)
-        judged += sum(statement.verdict is not Verdict.UNJUDGED for statement in statements)
-    for fence in read_fences(chapter):
-        if fence.language in TEXT_LANGUAGES and has_sign(fence.code):
-            for line in fence.code.split("\n"):
-                statements = read_statements(line, ((0, len(line)),))
-                judged += sum(statement.verdict is not Verdict.UNJUDGED for statement in statements)
-    return judged
+    passages = (read_statements(one.text, one.codes) for one in read_passages(chapter))
+    lines = (
+        read_statements(line, ((0, len(line)),))
+        for fence in read_fences(chapter)
+        if fence.language in TEXT_LANGUAGES
+        for line in fence.code.split("\n")
+    )
+    return sum(map(len, itertools.chain(passages, lines)))
 
 
 # --- printing it ---
