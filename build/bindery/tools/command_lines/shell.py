@@ -7,17 +7,18 @@ is a word of its own, and is not a fault.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 _BLANK = " \t"
 _META = " \t\n;&|<>()"
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]\n]*\])?\+?=")
 _LETTERS = re.compile(r"[^\s;&|<>()\\'\"$`]+")
 _TO_LOOK_AT = re.compile(r"[\"\\$`]")
 _PLACEHOLDER = re.compile(r"<[A-Za-z_][^<>\n`$;&\"']*(?<! )>(?![&>])")
 _PARENTHESIS = re.compile("[()]")
+_PARAMETERS = re.compile(r"\([ \t]*\)")
 _PREFIX = re.compile(r"(?:!|time(?: +-p)?|coproc(?: +\w+(?= +[{(]))?)(?=[ \t])")
 """What a command may begin with; after `coproc`, a name before a compound command."""
 _REDIRECTION = re.compile(r"(?:\d+|\{\w+\})?(?:<<<|<<-?|<>|<&|>>|>&|>\||&>>|&>|<|>)")
@@ -26,8 +27,9 @@ _ELLIPSIS = re.compile(r"\[?(?:\.{3}|…)\]?")
 _OPTIONAL = re.compile(r"\[[^\]\sA-Za-z]*[A-Za-z][^\]]*\]?|[^\[]*[A-Za-z.…]\]")
 _GLOB = re.compile(r"[*?]|\[[^\]]{1,99}\]|\{(?=[^{}]{0,99}?(?:,|\.\.))[^{}]{0,200}\}")
 
-_OPENERS = frozenset(("if", "for", "while", "until", "case", "select", "{", "function"))
-_CLOSERS = frozenset(("then", "elif", "else", "fi", "do", "done", "esac", "}", "in"))
+_OPERATOR = re.compile(r";;&|;&|;;|&&|&>|\|\||\|&|<<|>>|\(\(|\)\)|[ \t\n;&|<>()]")
+_ENDS = (";;&", ";;", ";&")
+"""What ends the commands of a case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +146,6 @@ class _Broken(Exception):
         self.fault = fault
 
 
-def _shift(word: Word, offset: int) -> Word:
-    inner = word.inner + offset if word.inner >= 0 else -1
-    return replace(word, start=word.start + offset, end=word.end + offset, inner=inner)
-
-
 @dataclass(frozen=True, slots=True)
 class _Heredoc:
     delimiter: str
@@ -159,36 +156,56 @@ class _Heredoc:
     """Which of the commands it belongs to."""
 
 
+@dataclass(slots=True)
+class _Block:
+    """A compound command or a list in brackets that is open."""
+
+    opening: str
+    start: int
+    word: str
+    """The last reserved word of it that was read: of an `if` perhaps `else`."""
+    count: int = 0
+    """How many commands followed that word."""
+
+
+_FOLLOWING = {
+    "if": ("then",), "elif": ("then",), "then": ("elif", "else", "fi"), "else": ("fi",),
+    "while": ("do",), "until": ("do",), "for": ("do",), "select": ("do",), "do": ("done",),
+    "case": ("esac",), "{": ("}",), "(": (")",), "$(": (")",), "<(": (")",), ">(": (")",),
+}  # fmt: skip
+"""What may follow the commands behind a word or bracket; the last closes it or must come."""
+_CLOSERS = frozenset(word for words in _FOLLOWING.values() for word in words)
+_MAY_BE_EMPTY = frozenset(("for", "select", "case", "$(", "<(", ">("))
+
+
 class _Reader:
-    """A recursive descent over the text; `at` is how far it has come."""
+    """Reads from left to right; `at` is how far it has come."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
         self.commands: list[Command] = []
         self.heredocs: list[_Heredoc] = []
-        self._closings: dict[int, int] | None = None
 
     def read_script(self) -> None:
-        self._read_list(frozenset())
-        if self.at < len(self.text):
-            self._break_at_token()
+        self._read_list([])
         self._read_heredocs()
 
     # --- faults ---
 
-    def _break(self, start: int, end: int, message: str, hint: str = "") -> None:
+    def _break(self, start: int, end: int, message: str, hint: str = "") -> NoReturn:
         raise _Broken(ShellFault(start, max(end, start + 1), message, hint))
 
-    def _break_at_token(self) -> None:
+    def _break_at_token(self) -> NoReturn:
         start = self.at
         if start >= len(self.text):
             start = len(self.text.rstrip())
             self._break(max(start - 1, 0), start, "the code breaks off here")
-        token = self._peek_token()
+        token = self._peek_token().replace("((", "(")
         hints = {
             "then": "a 'then' belongs to an 'if'",
             "do": "a 'do' belongs to a 'for' or 'while'",
+            "(": "put the word that holds it between quotes",
         }
         self._break(
             start,
@@ -199,11 +216,11 @@ class _Reader:
 
     def _peek_token(self) -> str:
         """What is next: an operator, or the plain letters of a word."""
-        for operator in (";;&", ";&", ";;", "&&", "&>", "||", "|&", "<<", ">>", "((", "))"):
-            if self.text.startswith(operator, self.at):
-                return operator
-        if self.text[self.at : self.at + 1] in tuple(_META) and self.at < len(self.text):
-            return self.text[self.at]
+        if self.at >= len(self.text):
+            return ""
+        found = _OPERATOR.match(self.text, self.at)
+        if found:
+            return found[0]
         end = self.at
         while end < len(self.text) and self.text[end] not in _META and self.text[end] not in "\"'`":
             end += 1
@@ -213,70 +230,96 @@ class _Reader:
 
     # --- lists ---
 
-    def _read_list(self, closers: frozenset[str]) -> int:
-        """Read commands until one of the closing words or signs, which is left; how many."""
-        count = 0
+    def _read_list(self, blocks: list[_Block]) -> None:
+        """Read commands up to the end, or up to the bracket that closes the first block."""
+        is_nested = bool(blocks)
+        operator = ""
         while True:
-            self._skip_blank(newlines=True)
-            if self.at >= len(self.text):
-                return count
-            token = self._peek_token()
-            if token in closers or (token.startswith(")") and ")" in closers):
-                return count
-            if token in _CLOSERS and token != "in":
-                self._break_at_token()
-            if token.startswith((";", "&", "|", ")")) and not token.startswith("&>"):
-                self._break_at_token()
-            self._read_and_or()
-            count += 1
-            self._skip_blank()
-            if self.at >= len(self.text):
-                return count
-            if self.text[self.at] == "\n":
-                continue
-            if self.text.startswith((";;", ";&"), self.at):
-                if ";;" in closers:
-                    return count
-                self._break_at_token()
-            if self.text[self.at] in ";&":
-                self.at += 1
-                self._skip_blank()
-                continue
-            # Behind a compound command a closing word needs no semicolon.
-            if (self.text[self.at] == ")" and ")" in closers) or self._peek_token() in closers:
-                return count
-            self._break_at_token()
-
-    def _read_and_or(self) -> None:
-        while True:
-            self._read_piped()
-            self._skip_blank()
-            operator = next(
-                (sign for sign in ("&&", "||", "|&", "|") if self.text.startswith(sign, self.at)),
-                "",
-            )
-            if not operator:
-                return
             start = self.at
-            self.at += len(operator)
             self._skip_blank(newlines=True)
-            if self.at >= len(self.text):
-                self._break(
-                    start,
-                    start + len(operator),
-                    f"nothing follows '{operator}'",
-                    "add the command, or take the sign out",
-                )
+            token = self._peek_token()
+            if not token:
+                if operator:
+                    at = self.text.rfind(operator, 0, start)
+                    hint = "add the command, or take the sign out"
+                    self._break(at, at + len(operator), f"nothing follows '{operator}'", hint)
+                if blocks:
+                    self._break_open(blocks[-1])
+                return
+            token = ")" if token == "))" else token
+            if token in _CLOSERS:
+                if operator or not blocks or not self._go_on(blocks, token):
+                    self._break_at_token()
+                if is_nested and not blocks:
+                    return
+                if blocks and blocks[-1].word == token:
+                    continue  # commands follow
+            elif token in _ENDS and blocks and blocks[-1].word == "case" and not operator:
+                self.at += len(token)
+                self._read_pattern()
+                continue
+            elif (token[0] in ";&|" and token != "&>") or self._is_in_head(blocks):
+                self._break_at_token()
+            else:
+                head = self._read_command(blocks)
+                if head is not None:
+                    operator = head
+                    continue
+            operator = self._read_operator(blocks)
 
-    def _read_piped(self) -> None:
+    def _is_in_head(self, blocks: Sequence[_Block]) -> bool:
+        """Whether the `do` of a loop has to be next."""
+        return bool(blocks) and blocks[-1].word in ("for", "select")
+
+    def _go_on(self, blocks: list[_Block], word: str) -> bool:
+        """Read a word or bracket that goes on in the last block or closes it, if it may."""
+        block = blocks[-1]
+        following = _FOLLOWING[block.word]
+        if word not in following:
+            return False
+        if not block.count and block.word not in _MAY_BE_EMPTY:
+            if block.word in "({":
+                return False
+            self._break(
+                self.at,
+                self.at + len(word),
+                f"no command is between '{block.word}' and '{word}'",
+                "a comment is none; write ':' for a command that does nothing",
+            )
+        self.at += len(word)
+        if word in _FOLLOWING:
+            block.word, block.count = word, 0
+            return True
+        blocks.pop()
+        if blocks:
+            blocks[-1].count += 1
+        if block.opening not in ("$(", "<(", ">("):
+            self._read_redirections()
+        return True
+
+    def _break_open(self, block: _Block) -> NoReturn:
+        word = _FOLLOWING[block.word][-1]
+        hint = f"it goes on with '{word}'" if word in _FOLLOWING else f"close it with '{word}'"
+        end = block.start + len(block.opening)
+        self._break(block.start, end, f"'{block.opening}' {_OPEN_END}", hint)
+
+    def _read_operator(self, blocks: Sequence[_Block]) -> str:
+        """What is behind a command: a sign after which another one has to follow is returned."""
         self._skip_blank()
-        while found := _PREFIX.match(self.text, self.at):
-            self.at = found.end()
-            self._skip_blank()
-        self._read_command()
+        token = self._peek_token()
+        if token in ("&&", "||", "|&", "|"):
+            self.at += len(token)
+            return token
+        if token in (";", "&"):
+            self.at += 1
+        # Behind a compound command a closing word needs no semicolon.
+        following = _FOLLOWING[blocks[-1].word] if blocks else ()
+        if token not in ("", ";", "&", "\n", ")", "))", *_ENDS, *following):
+            self._break_at_token()
+        return ""
 
     def _skip_blank(self, *, newlines: bool = False) -> None:
-        """Pass over blanks, continuations and comments, and over the ends of lines if asked to."""
+        """Skip blanks, continuations and comments, and the ends of lines if asked to."""
         text = self.text
         while self.at < len(text):
             if text[self.at] in _BLANK:
@@ -294,69 +337,50 @@ class _Reader:
 
     # --- commands ---
 
-    def _read_command(self) -> None:
-        if self.at >= len(self.text):
+    def _read_command(self, blocks: list[_Block]) -> str | None:
+        """Read a command, or the head of one that holds others. Of a function its head is
+        returned, for a command has to follow; of other heads nothing."""
+        while found := _PREFIX.match(self.text, self.at):
+            self.at = found.end()
+            self._skip_blank()
+        start, token = self.at, self._peek_token()
+        if token in _CLOSERS:
             self._break_at_token()
-        token = self._peek_token()
         if token == "((" and self._skip_arithmetic():
             self._read_redirections()
-        elif token.startswith("("):
-            self._read_enclosed("(", ")", self.at)
-        elif token == "{":
-            self._read_enclosed("{", "}", self.at)
         elif token == "[[":
             self._read_condition()
-        elif token in _OPENERS:
-            self._read_compound(token)
-        elif token in _CLOSERS and token != "in":
-            self._break_at_token()
-        else:
-            self._read_simple()
+        elif token == "function":
+            self.at += len(token)
+            self._skip_blank()
+            self._read_word()
+            self._skip_blank()
+            self._skip_parameters()
+            return self.text[start : self.at]
+        elif (word := token.replace("((", "(")) in _FOLLOWING and token not in _CLOSERS:
+            self.at += len(word)
+            blocks.append(_Block(word, start, word))
+            if word in ("for", "select"):
+                self._read_for(blocks)
+            elif word == "case":
+                self._read_case()
+            return ""
+        elif self._read_simple():
+            return self.text[start : self.at]
+        if blocks:
+            blocks[-1].count += 1
+        return None
 
     def _skip_arithmetic(self) -> bool:
-        """Pass over `(( ... ))`; false where the two parentheses are two subshells."""
-        end = self._find_closing(self.at)
-        if end < 0:
-            self._break(self.at, self.at + 2, f"'((' {_OPEN_END}", "close it with '))'")
-        if self.text[end - 1] != ")":
-            return False
-        self.at = end + 1
-        return True
-
-    def _find_closing(self, start: int) -> int:
-        """The parenthesis that closes the one that is here, or -1, whatever is between."""
-        if self._closings is None:  # once for all of them: they may be nested a thousand deep
-            self._closings = {}
-            waiting: list[int] = []
-            for found in _PARENTHESIS.finditer(self.text):
-                if found[0] == "(":
-                    waiting.append(found.start())
-                elif waiting:
-                    self._closings[waiting.pop()] = found.start()
-        return self._closings.get(start, -1)
-
-    def _read_enclosed(self, opening: str, closing: str, start: int) -> None:
-        self.at += 1
-        if not self._read_list(frozenset((closing,))) and self.at < len(self.text):
-            self._break_at_token()
-        self._expect(closing, start, opening)
-        self._read_redirections()
-
-    def _expect(self, word: str, start: int, opening: str) -> None:
-        self._skip_blank(newlines=True)
-        if self.at >= len(self.text):
-            hint = (
-                f"it goes on with '{word}'"
-                if word in ("then", "do", "in")
-                else f"close it with '{word}'"
-            )
-            self._break(start, start + len(opening), f"'{opening}' {_OPEN_END}", hint)
-        if word == ")" and self.text[self.at] == ")":
-            self.at += 1
-            return
-        if self._peek_token() != word:
-            self._break_at_token()
-        self.at += len(word)
+        """Skip `(( ... ))`; false where the two parentheses are two subshells."""
+        depth = 0
+        for found in _PARENTHESIS.finditer(self.text, self.at):
+            depth += 1 if found[0] == "(" else -1
+            if not depth:
+                is_double = self.text[found.start() - 1] == ")"
+                self.at = found.end() if is_double else self.at
+                return is_double
+        return self._break(self.at, self.at + 2, f"'((' {_OPEN_END}", "close it with '))'")
 
     def _read_condition(self) -> None:
         start = self.at
@@ -371,69 +395,11 @@ class _Reader:
             if self.text[self.at] in "()<>&|;":
                 self.at += 1
             else:
-                self._read_word(is_pattern=True)
-        self._read_redirections()
-
-    def _read_compound(self, word: str) -> None:
-        start = self.at
-        self.at += len(word)
-        match word:
-            case "if":
-                self._read_filled(frozenset(("then",)), "if")
-                self._expect("then", start, "if")
-                self._read_branches(start)
-            case "while" | "until":
-                self._read_filled(frozenset(("do",)), word)
-                self._read_loop(start, word)
-            case "for" | "select":
-                self._read_for(start, word)
-            case "case":
-                self._read_case(start)
-            case _:
-                self._skip_blank()
                 self._read_word()
-                self._skip_blank()
-                if self.text.startswith("(", self.at):
-                    self._read_parameters()
-                self._skip_blank(newlines=True)
-                self._read_command()
-                return
         self._read_redirections()
 
-    def _read_filled(self, closers: frozenset[str], after: str) -> None:
-        """A list of commands that may not be empty."""
-        if not self._read_list(closers) and self.at < len(self.text):
-            token = self._peek_token()
-            self._break(
-                self.at,
-                self.at + len(token),
-                f"no command is between '{after}' and '{token}'",
-                "a comment is none; write ':' for a command that does nothing",
-            )
-
-    def _read_branches(self, start: int) -> None:
-        after = "then"
-        while True:
-            self._read_filled(frozenset(("elif", "else", "fi")), after)
-            token = self._peek_token() if self.at < len(self.text) else ""
-            if token == "elif" and after != "else":
-                self.at += 4
-                self._read_filled(frozenset(("then",)), "elif")
-                self._expect("then", start, "if")
-                after = "then"
-            elif token == "else" and after != "else":
-                self.at += 4
-                after = "else"
-            else:
-                self._expect("fi", start, "if")
-                return
-
-    def _read_loop(self, start: int, word: str) -> None:
-        self._expect("do", start, word)
-        self._read_filled(frozenset(("done",)), "do")
-        self._expect("done", start, word)
-
-    def _read_for(self, start: int, word: str) -> None:
+    def _read_for(self, blocks: list[_Block]) -> None:
+        """The head of a loop, up to its `do` or `{`."""
         self._skip_blank()
         if self.text.startswith("((", self.at):
             self._skip_arithmetic()
@@ -452,50 +418,45 @@ class _Reader:
             self.at += 1
         self._skip_blank(newlines=True)
         if self._peek_token() == "{":
-            self._read_enclosed("{", "}", self.at)
-        else:
-            self._read_loop(start, word)
+            blocks[-1] = _Block("{", self.at, "{")
+            self.at += 1
 
-    def _read_case(self, start: int) -> None:
+    def _read_case(self) -> None:
         self._skip_blank()
         self._read_word()
         self._skip_blank(newlines=True)
-        self._expect("in", start, "case")
+        if self._peek_token() == "in":
+            self.at += 2
+            self._read_pattern()
+        elif self.at < len(self.text):
+            self._break_at_token()
+
+    def _read_pattern(self) -> None:
+        """What is before the `)` of a case; nothing at the end of all cases."""
+        self._skip_blank(newlines=True)
+        if self._peek_token() in ("", "esac"):
+            return
+        depth = 0 if self.text[self.at] == "(" else 1
         while True:
-            self._skip_blank(newlines=True)
-            if self.at >= len(self.text) or self._peek_token() == "esac":
-                self._expect("esac", start, "case")
-                return
-            if self.text[self.at] == "(":
+            self._skip_blank()
+            sign = self.text[self.at : self.at + 1]
+            if sign not in ("(", ")", "|") and self._read_word() is None:
+                self._break_at_token()
+            elif sign in ("(", ")", "|"):
                 self.at += 1
-            while self.at < len(self.text) and self.text[self.at] != ")":
-                self._skip_blank()
-                if self.text[self.at : self.at + 1] == "|":
-                    self.at += 1
-                elif self._read_word(is_pattern=True) is None and self.text[self.at] != ")":
-                    self._break_at_token()
-                self._skip_blank()
-            self.at += 1
-            self._read_list(frozenset((";;", ";;&", ";&", "esac")))
-            for sign in (";;&", ";;", ";&"):
-                if self.text.startswith(sign, self.at):
-                    self.at += len(sign)
-                    break
+                depth += {"(": 1, ")": -1}.get(sign, 0)
+                if not depth:
+                    return
 
-    def _read_parameters(self) -> None:
-        """`()` behind the name of a function."""
-        self.at += 1
-        self._skip_blank()
-        if not self.text.startswith(")", self.at):
-            self._break(
-                self.at - 1,
-                self.at,
-                "'(' cannot be here",
-                "put the word that holds it between quotes",
-            )
-        self.at += 1
+    def _skip_parameters(self) -> None:
+        """Skip the `()` behind the name of a function."""
+        if found := _PARAMETERS.match(self.text, self.at):
+            self.at = found.end()
+        elif self.text.startswith("(", self.at):
+            self._break_at_token()
 
-    def _read_simple(self) -> None:
+    def _read_simple(self) -> bool:
+        """Read a simple command; true for the head of a function instead."""
         words: list[Word] = []
         assignments: list[Word] = []
         pending: list[int] = []
@@ -511,16 +472,9 @@ class _Reader:
                 continue
             if self.text[self.at] == "(":
                 if len(words) != 1 or assignments:
-                    self._break(
-                        self.at,
-                        self.at + 1,
-                        "'(' cannot be here",
-                        "put the word that holds it between quotes",
-                    )
-                self._read_parameters()
-                self._skip_blank(newlines=True)
-                self._read_command()
-                return
+                    self._break_at_token()
+                self._skip_parameters()
+                return True
             word = self._read_word(may_assign=True)
             assert word is not None
             if not words and _ASSIGNMENT.match(self.text, word.start):
@@ -532,6 +486,7 @@ class _Reader:
         self.commands.append(Command(tuple(words), tuple(assignments)))
         for index in pending:
             self.heredocs[index] = replace(self.heredocs[index], command=len(self.commands) - 1)
+        return False
 
     # --- redirections and heredocs ---
 
@@ -603,7 +558,7 @@ class _Reader:
 
     # --- words ---
 
-    def _read_word(self, *, is_pattern: bool = False, may_assign: bool = False) -> Word | None:
+    def _read_word(self, *, may_assign: bool = False) -> Word | None:
         """The word that begins here; nothing where an operator is."""
         text, start = self.text, self.at
         pieces: list[str] = []
@@ -630,13 +585,13 @@ class _Reader:
                     is_open, is_split = True, True
                 pieces.append(text[begin : self.at])
             elif character in "<>" and text.startswith("(", self.at + 1):
-                self._skip_process()
+                self._skip_commands()
                 is_open = True
             elif placeholder := _PLACEHOLDER.match(text, self.at):
                 is_open = True
                 pieces.append(placeholder[0])
                 self.at = placeholder.end()
-            elif character == "(" and self._skip_group(start, is_pattern, may_assign):
+            elif character == "(" and may_assign and self._skip_array(start):
                 is_open = True
             elif character in _META:
                 break
@@ -710,7 +665,9 @@ class _Reader:
                 end += 2 if text[end] == "\\" else 1
             if end >= len(text):
                 self._break(start, start + 1, f"the ` {_OPEN_END}", "close it, or quote it")
-            self._read_inside(text[start + 1 : end], start + 1)
+            inner = _Reader(text[:end])
+            inner.at, inner.commands = start + 1, self.commands
+            inner.read_script()
             self.at = end + 1
             return True
         if text.startswith("$((", start):
@@ -719,9 +676,7 @@ class _Reader:
                 return True
             self.at = start
         if text.startswith("$(", start):
-            self.at += 2
-            self._read_list(frozenset((")",)))
-            self._expect(")", start, "$(")
+            self._skip_commands()
             return True
         if text.startswith("${", start):
             self._skip_parameter()
@@ -729,25 +684,6 @@ class _Reader:
         found = _VARIABLE.match(text, start)
         self.at = found.end() if found else start + 1
         return found is not None
-
-    def _read_inside(self, inside: str, offset: int) -> None:
-        inner = _Reader(inside.replace("\\`", "  "))
-        try:
-            inner.read_script()
-        except _Broken as broken:
-            fault = broken.fault
-            raise _Broken(
-                replace(fault, start=fault.start + offset, end=fault.end + offset)
-            ) from None
-        for command in inner.commands:
-            self.commands.append(
-                replace(
-                    command,
-                    words=tuple(_shift(word, offset) for word in command.words),
-                    assignments=tuple(_shift(word, offset) for word in command.assignments),
-                    heredoc_start=command.heredoc_start + offset,
-                )
-            )
 
     def _skip_parameter(self) -> None:
         start = self.at
@@ -768,29 +704,25 @@ class _Reader:
         self.at = len(self.text)
         self._break(start, start + 2, f"'${{' {_OPEN_END}", "close it with '}'")
 
-    def _skip_process(self) -> None:
-        start = self.at
+    def _skip_commands(self) -> None:
+        """Skip `$(...)`, `<(...)` or `>(...)`, and read the commands in it."""
+        opening = self.text[self.at : self.at + 2]
+        block = _Block(opening, self.at, opening)
         self.at += 2
-        self._read_list(frozenset((")",)))
-        self._expect(")", start, self.text[start : start + 2])
+        self._read_list([block])
 
-    def _skip_group(self, start: int, is_pattern: bool, may_assign: bool) -> bool:
-        """Pass over the parentheses of an array, or of a pattern where one may be."""
-        before = self.text[start : self.at]
-        if may_assign and _ASSIGNMENT.fullmatch(before):
-            opening = self.at
-            self.at += 1
-            while True:
-                self._skip_blank(newlines=True)
-                if self.at >= len(self.text):
-                    self._break(opening, opening + 1, f"'(' {_OPEN_END}", "close it with ')'")
-                if self.text[self.at] == ")":
-                    self.at += 1
-                    return True
-                if self._read_word() is None:
-                    self._break_at_token()
-        if is_pattern and before and before[-1] in "@?*+!~(^|":
-            end = self._find_closing(self.at)
-            self.at = end + 1 if end >= 0 else len(self.text)
-            return end >= 0
-        return False
+    def _skip_array(self, start: int) -> bool:
+        """Skip the values of an array, `NAME=(...)`."""
+        if not _ASSIGNMENT.fullmatch(self.text[start : self.at]):
+            return False
+        opening = self.at
+        self.at += 1
+        while True:
+            self._skip_blank(newlines=True)
+            if self.at >= len(self.text):
+                self._break(opening, opening + 1, f"'(' {_OPEN_END}", "close it with ')'")
+            if self.text[self.at] == ")":
+                self.at += 1
+                return True
+            if self._read_word() is None:
+                self._break_at_token()
