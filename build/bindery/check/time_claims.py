@@ -32,11 +32,7 @@ _DONE = (
 )
 _TO_BE_DONE = (
     r"(?:released|available|supported|merged|deprecated|removed|launched|added|fixed|implemented"
-    r"|announced|replaced|open[- ]sourced)"
-)
-_WARES = (
-    r"(?:version|release|generation|model|product|accelerator|GPU|TPU|CPU|chip|card|hardware"
-    r"|architecture|driver|standard|feature|support)s?"
+    r"|announced|replaced|displaced|open[- ]sourced)"
 )
 _START = r"(?:^|(?<=[.!?:]\s)|(?<=\n))"
 """Where a sentence begins."""
@@ -44,57 +40,37 @@ _START = r"(?:^|(?<=[.!?:]\s)|(?<=\n))"
 _WORDS_OF_NOW = {
     "writing": r"as\s+of\s+(?:(?:this|the\s+time\s+of(?:\s+this)?)\s+)?writing"
     r"|at\s+(?:the\s+)?(?:time|moment)\s+of\s+(?:this\s+|the\s+)?writing"
-    r"(?!\s+(?:the|an?|to|data|files?|checkpoints?)\b)"
-    r"|(?:when|while)\s+I\s+(?:was|am)\s+writing\s+this",
-    "written": r"(?:when|while)\s+this\s+(?:was|is)\s+(?:being\s+)?written",
-    "publication": r"at\s+(?:the\s+)?time\s+of\s+publication",
+    r"(?!\s+(?:the|an?|to|data|files?|checkpoints?)\b)",
     "as of": r"as\s+of\s+(?:today|now|right\s+now|the\s+moment)",
     "nowadays": r"nowadays",
     "these days": r"these\s+days",
-    "at present": r"at\s+present(?=[\s,])",
-    "presently": rf"{_START}presently",
     "recent": rf"{_START}recently(?!,?\s+(?:used|opened)\b)"
     r"|until\s+recently|in\s+recent\s+(?:weeks|months|years)"
     rf"|(?:has|have|had|was|were|been|just|only)\s+(?:only\s+)?recently\s+(?:been\s+)?{_DONE}"
     rf"|(?<=[,.(]\s)recently\s+{_DONE}"
-    rf"|recently\s+{_MADE_KNOWN}(?=\s+(?:an?|the|its|their|as|in|by|to|support|version)\b)"
-    rf"|recently\s+{_MADE_KNOWN}(?=\s+(?-i:[\dA-Z]))"
-    r"|most\s+recent\s+(?:stable\s+)?(?:version|release)\s+is",
-    " year": r"(?:earlier|later)\s+this\s+year|(?:last|next|this)\s+year(?![-'’\w])|coming\s+years",
-    " month": r"(?:last|next|this)\s+month(?![-'’\w])|coming\s+months",
-    "soon": r"(?:will\s+soon\s+be|soon\s+(?:to\s+be|will\s+be))\s+(?:\w+ly\s+)?"
-    r"(?:released|available|supported|displaced|replaced|merged|deprecated|removed|launched|added"
-    r"|out|gone)|coming\s+soon"
-    rf"|(?:will|to|should)\s+be\s+(?:\w+ly\s+)?{_TO_BE_DONE}\s+(?:very\s+|pretty\s+)?soon"
-    r"(?!\s+(?:after|as|enough)\b)",
-    "future": r"(?:will|should|expect\w*|hope\w*|plan\w*|likely|may|might)\b"
-    r"(?![^.\n]*\b(?:(?:re)?used\b|access\w*))[^.\n]{0,60}\sin\s+the\s+near\s+future",
-    "upcoming": rf"upcoming\s+(?:\w+\s+){{0,2}}{_WARES}|upcoming\s+(?-i:[A-Z]\w*\d\w*)",
-    "yet": r"(?:is|are)\s+not\s+(?:yet\s+(?:\w+ly\s+)?(?:supported|merged|announced|released"
-    r"|implemented)|(?:supported|merged|announced|released|implemented)\s+yet)"
+    rf"|recently\s+{_MADE_KNOWN}(?=\s+(?:(?:an?|the|its|their|as|in|by|to)\b|(?-i:[\dA-Z])))",
+    " year": r"(?:earlier|later)\s+this\s+year|(?:last|next|this)\s+year(?![-'’\w])",
+    " month": r"(?:last|next|this)\s+month(?![-'’\w])",
+    "soon": rf"(?:will\s+soon\s+be|soon\s+to\s+be)\s+{_TO_BE_DONE}|coming\s+soon"
+    rf"|(?:will|to|should)\s+be\s+{_TO_BE_DONE}\s+soon(?!\s+(?:after|as|enough)\b)",
+    "yet": r"(?:is|are)\s+not\s+(?:yet\s+(?:supported|merged|announced|released|implemented)"
+    r"|(?:supported|merged|announced|released|implemented)\s+yet)"
     r"|(?:does|do)(?:\s+not|n['’]t)\s+yet\s+(?:support|offer|provide|implement)",
-    "just": r"(?:has|have|was|were)\s+(?:been\s+(?:only\s+)?just|(?:only\s+)?just\s+been|just)"
+    "just": r"(?:has|have|was|were)\s+(?:been\s+just|just\s+been|just)"
     r"\s+(?:announced|launched|unveiled|open[- ]sourced)",
-    "to date": r"(?:\w+est|most\s+\w+)\s+(?:\w+\s+){0,4}to\s+date"
-    r"(?=\s*(?:[.,;:)]|$|is\b|are\b|was\b))",
-    "of-the-art": r"current\s+state-of-the-art",
-    "of the art": r"current\s+state\s+of\s+the\s+art",
     "currently": rf"{_START}currently(?!,?\s+(?:running|open|active|set|selected|loaded|logged|used"
     r"|unused|executing)\b)"
     r"|currently\s+(?:only|requires?|supports?|needs?|lacks?|offers?|provides?|costs?|does\s?n['’]t"
     r"|do\s?n['’]t|does\s+not|do\s+not|has\s+no|have\s+no|there\s+(?:is|are)|limited\s+to"
-    r"|the\s+(?:\w+\s+)?(?:best|fastest|largest|biggest|cheapest|only|main|prevalent|dominant"
-    r"|leading|newest|latest|default|recommended|preferred|standard|most\s+\w+)"
+    r"|the\s+(?:\w+\s+)?(?:best|fastest|largest|cheapest|only|main|prevalent|dominant|leading"
+    r"|latest|default|recommended|most\s+\w+)"
     r"|supported|unsupported|recommended|experimental|under\s+development|in\s+(?:beta|preview))"
-    r"|(?:is|are)\s+currently\s+(?:not|no|only|being\s+developed)",
+    r"|(?:is|are)\s+currently\s+(?:not|no|only)",
     "latest": r"latest\s+(?:stable\s+)?(?:version|release)\s+is"
-    r"(?!\s+(?:installed|used|loaded|running))"
-    rf"|latest\s+(?:\w+\s+){{0,3}}{_WARES}\s+(?:is|are)\s+(?:called\b|(?:the\s+)?(?-i:[A-Z]\w*))",
-    "newest": r"newest\s+(?:stable\s+)?(?:version|release)\s+is",
+    r"(?!\s+(?:installed|used|loaded|running))",
     "the moment": rf"{_START}at\s+the\s+moment(?!,?\s+(?:of|when|that)\b)"
     r"|(?:(?<=\bwhich\s)|(?<=\bbut\s)|(?<=\band\s)|(?<=ically\s))at\s+the\s+moment(?=\s+\w)",
-    "right now": rf"{_START}right\s+now"
-    r"|(?:available|on\s+the\s+market|supported|possible)\s+right\s+now",
+    "right now": rf"{_START}right\s+now",
     "today": rf"{_START}today,?\s+(?:most|many|almost|nearly|all|no|there|only)",
 }
 """What says "now", by a word that has to be in the text."""

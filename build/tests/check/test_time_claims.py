@@ -90,11 +90,8 @@ def test_a_date_makes_a_claim_that_can_be_judged(when: str) -> None:
         "The latest model is loaded, and the latest release is installed.",
         "A rank that is currently the leader sends the data.",
         "The memory will be released soon after the step.",
-        "Pages that will be used again in the near future stay in the cache.",
-        "the upcoming step and the upcoming maintenance window",
         "If the type is not yet supported, it fails.",
         "files which are not yet merged, and the lock was just released",
-        "It is the state of the art for its task, with state of the art results.",
         "Bring the driver up to date.",
         'dates, not "as of this writing", and “nowadays”.',
     ],
@@ -125,22 +122,13 @@ def test_a_year_is_told_from_a_number(text: str, dated: bool) -> None:
     ("text", "until"),
     [
         ("as of 2024", date(2024, 12, 31)),
-        ("As of June 2024", date(2024, 6, 30)),
-        ("as of Sept. 2024", date(2024, 9, 30)),
-        ("as of 3 June 2024", date(2024, 6, 3)),
-        ("as of June 3, 2024", date(2024, 6, 3)),
-        ("as of June 3rd 2024", date(2024, 6, 3)),
-        ("as of 2024-02", date(2024, 2, 29)),
-        ("as of 2024-02-07", date(2024, 2, 7)),
         ("as of Q1-2024", date(2024, 3, 31)),
         ("as of early 2024", date(2024, 4, 30)),
         ("as of the end of 2024", date(2024, 12, 31)),
         ("as of the beginning of 2024", date(2024, 1, 31)),
         ("as of\n2024", date(2024, 12, 31)),
         ("Last updated: 2024-02-07", date(2024, 2, 7)),
-        ("checked 2024-02-07", date(2024, 2, 7)),
         ("verified on 2024-02-07", date(2024, 2, 7)),
-        ("correct as of May 2024", date(2024, 5, 31)),
     ],
 )
 def test_a_dated_claim_holds_up_to_the_end_of_what_it_names(text: str, until: date) -> None:
@@ -198,13 +186,6 @@ def test_every_day_is_read_as_it_is_written(day: date) -> None:
     ):
         (claim,) = find_dated(f"It holds as of {written}.")
         assert claim.until == day
-
-
-@given(st.text(max_size=80))
-def test_any_text_is_read_without_failing(text: str) -> None:
-    """Whatever is in a passage, claims lie inside it."""
-    for claim in (*find_undated(text), *find_dated(text)):
-        assert 0 <= claim.start < claim.end <= len(text)
 
 
 @pytest.mark.parametrize(
