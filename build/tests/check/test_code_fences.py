@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 WHOLE = [
     ("python", "x = 1\n"),
     ("python", "    def f(self):\n        return 1\n    y = 2\n"),
-    ("python", "    x = 1\ny = 2\n"),
     ("python", "def f(x):\n    # as before\n\ny = 1\n"),
     ("python", "class A(B):\n    ...\n"),
     ("python", "@mark\ndef f():\n"),
@@ -22,9 +21,8 @@ WHOLE = [
     ("python", "print('\\d')\nassert (1, 'x')\n"),
     ("python", "async with a as b:\n    await c\n"),
     ("python", 'Traceback (most recent call last):\n  File "a.py", line 1\nKeyError\n'),
-    ("python", ">>> x = (1,\n...      2)\n>>> x\n(1, 2)\n>>> if x:\n...     y = 1\n... \n"),
-    ("python", ">>> f(x, …)\n"),
-    ("pycon", "1 +\n"),
+    ("python", ">>> x = (1,\n"),
+    ("json", '{"a": 1} // not for the parser\n'),
     ("bash", "echo 'it is' | tee a\n"),
     ("bash", "squeue -j <jobid>\n"),
     ("bash", "python a.py \\\n  --x 1 \\\n  # --y 2\n"),
@@ -42,7 +40,6 @@ WHOLE = [
     ("json", '{"a": 1, ...}\n'),
     ("json", '{"a": <path>}\n'),
     ("json", '"a": 1,\n"b": "// no comment"\n'),
-    ("jsonc", '{"a": 1 /* one */} // all\n'),
     ("toml", "[a]\nb = 1\n"),
     ("toml", "a = ...\n"),
     ("text", "it's (\n"),
@@ -50,7 +47,6 @@ WHOLE = [
     ("zsh", "echo ${(s:x:)y}\n"),
     ("", "'"),
     ("python", ""),
-    ("python", "...\n    f(a,\n      b)\n"),
 ]
 
 
@@ -68,8 +64,6 @@ BROKEN = [
     ("python", "x = 1\n  y = 2\n", 1, "y", "unexpected indent"),
     ("python", "    def f(self):\n        g(]\n", 1, "]", "closing parenthesis ']' does not"),
     ("python", "$ ls\n", 0, "$", "it breaks off here"),
-    ("python", ">>> x = 1\n1\n>>> f(2\n", 2, "(", "'(' was never closed"),
-    ("pycon", ">>> for a in b:\n... f(\n", 1, "f", "expected an indented block"),
     ("bash", "ls\necho 'a\n", 1, "'", "the quote ' is never closed"),
     ("bash", "cat <<EOT > f\na\n EOT\n", 0, "<<EOT", "the heredoc 'EOT' is never closed"),
     ("bash", "run \\ \n  --x\n", 0, "\\", "a blank is behind the backslash"),
@@ -102,7 +96,7 @@ def test_faults_have_their_place(
 
 
 @given(
-    st.sampled_from(["python", "pycon", "bash", "console", "yaml", "json", "toml"]),
+    st.sampled_from(["python", "bash", "console", "yaml", "json", "toml"]),
     st.text(alphabet="ab:1 \t\n'\"([{}])#=,.>$@%\\-<!&|*", max_size=60),
 )
 def test_any_block_can_be_judged(language: str, code: str) -> None:

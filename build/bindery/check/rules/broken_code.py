@@ -14,9 +14,9 @@ RULE = Rule("broken-code", Severity.ERROR, "a block of code is not in the langua
 
 _JUDGED = {
     "python": "Python", "py": "Python", "python3": "Python", "ipython": "Python",
-    "pycon": "Python", "bash": "shell code", "sh": "shell code", "shell": "shell code",
+    "bash": "shell code", "sh": "shell code", "shell": "shell code",
     "console": "shell code", "shell-session": "shell code", "terminal": "shell code",
-    "yaml": "YAML", "yml": "YAML", "json": "JSON", "jsonc": "JSON", "jsonl": "JSON",
+    "yaml": "YAML", "yml": "YAML", "json": "JSON", "jsonl": "JSON",
     "toml": "TOML",
 }  # fmt: skip
 
