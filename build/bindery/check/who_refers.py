@@ -52,7 +52,7 @@ class Asked:
     """What is asked for. Each field that is set is searched for; one name can mean a tool and
     all that belongs to it."""
 
-    paths: frozenset[str] = frozenset()
+    path: str | None = None
     folder: str = ""
     """A folder, with everything below it."""
     anchors: frozenset[tuple[str, str]] = frozenset()
@@ -60,7 +60,7 @@ class Asked:
     address: str = ""
     tool: str = ""
     record: str = ""
-    views: frozenset[str] = frozenset()
+    view: str = ""
 
 
 def find_references(
@@ -82,47 +82,29 @@ def find_references(
 
 
 def _read_target(inspection: Inspection, documents: Mapping[str, Document], target: str) -> Asked:
-    config, evidence, tree = inspection.config, inspection.evidence, inspection.tree
+    tree, evidence = inspection.tree, inspection.evidence
     if _ADDRESS.match(target):
         return Asked(address=target)
     path, mark, anchor = target.partition("#")
     if mark:
         return Asked(anchors=_find_anchors(documents, tree, path, anchor, target))
-    tools = {tool.name: tool.path for tool in config.tools}
-    if target in tools:
-        return Asked(paths=frozenset((tools[target],)), tool=target)
-    if target in evidence.records:
-        return _ask_record(target)
-    if target in evidence.views:
-        path = evidence.views[target].path
-        return Asked(paths=frozenset((path,)), views=frozenset((target,)))
+    # A tool, a record or a view is asked for by its name or by the path of its file.
+    named = {
+        **{name: Asked(f"{RECORDS_FOLDER}/{name}.json", record=name) for name in evidence.records},
+        **{view.name: Asked(view.path, view=view.name) for view in evidence.views.values()},
+        **{tool.name: Asked(tool.path, tool=tool.name) for tool in inspection.config.tools},
+    }
+    if target in named:
+        return named[target]
     path = posixpath.normpath(path) if path else ""
     path = "" if path == "." else path
-    kind = tree.find_kind(path)
-    if kind == "folder":
-        return Asked(folder=f"{path}/" if path else "", paths=frozenset((path,)))
-    if kind == "file":
-        return _ask_file(inspection, path)
-    choices = (*tools, *evidence.records, *evidence.views, *tree.walk_files(""))
-    raise _refuse(target, f"there is nothing called '{target}'", find_nearest(target, choices))
-
-
-def _ask_file(inspection: Inspection, path: str) -> Asked:
-    """A file is also the tool, the record or the view that it holds."""
-    for tool in inspection.config.tools:
-        if tool.path == path:
-            return Asked(paths=frozenset((path,)), tool=tool.name)
-    for view in inspection.evidence.views.values():
-        if view.path == path:
-            return Asked(paths=frozenset((path,)), views=frozenset((view.name,)))
-    record = path.removeprefix(f"{RECORDS_FOLDER}/").removesuffix(".json")
-    if record in inspection.evidence.records:
-        return _ask_record(record)
-    return Asked(paths=frozenset((path,)))
-
-
-def _ask_record(record: str) -> Asked:
-    return Asked(paths=frozenset((f"{RECORDS_FOLDER}/{record}.json",)), record=record)
+    match tree.find_kind(path):
+        case "folder":
+            return Asked(path, folder=f"{path}/" if path else "")
+        case "file":
+            return next((one for one in named.values() if one.path == path), Asked(path))
+    nearest = find_nearest(target, (*named, *tree.walk_files("")))
+    raise _refuse(target, f"there is nothing called '{target}'", nearest)
 
 
 def _find_anchors(
@@ -164,7 +146,7 @@ def _find_links(
 
 def _stays_inside(path: str, asked: Asked) -> bool:
     """Whether a link is in what is asked for: a file's links to itself are not news."""
-    return path in asked.paths or (bool(asked.folder) and path.startswith(asked.folder))
+    return path == asked.path or (bool(asked.folder) and path.startswith(asked.folder))
 
 
 def _name_kind(link: Link) -> str:
@@ -196,8 +178,7 @@ def _leads_there(resolution: Resolution, asked: Asked) -> bool:
 
 
 def _is_asked(path: str, slug: str, asked: Asked) -> bool:
-    inside = bool(asked.folder) and path.startswith(asked.folder)
-    return path in asked.paths or inside or (bool(slug) and (path, slug) in asked.anchors)
+    return _stays_inside(path, asked) or (bool(slug) and (path, slug) in asked.anchors)
 
 
 def _is_same_address(url: str, asked: str) -> bool:
@@ -212,27 +193,25 @@ def _is_same_address(url: str, asked: str) -> bool:
 
 def _find_listed(inspection: Inspection, asked: Asked) -> Iterator[Reference]:
     config = inspection.config
-
-    def is_asked(path: str) -> bool:
-        return _is_asked(path, "", asked)
-
-    for entry in config.chapters:
-        if is_asked(entry.path):
-            yield Reference(entry.span, "chapter", entry.path)
-    for move in config.moved:
-        if is_asked(move.new):
-            yield Reference(move.span, "moved", move.old)
-    for tool in config.tools:
-        if is_asked(tool.path):
-            span = Span(FILE_NAME, tool.span.line, tool.span.col)
-            yield Reference(span, "tool", tool.name)
-    if config.cover and config.cover_span and is_asked(config.cover):
-        yield Reference(config.cover_span, "cover", config.cover)
+    listed = [
+        *((entry.path, Reference(entry.span, "chapter", entry.path)) for entry in config.chapters),
+        *((move.new, Reference(move.span, "moved", move.old)) for move in config.moved),
+        *(
+            (
+                tool.path,
+                Reference(Span(FILE_NAME, tool.span.line, tool.span.col), "tool", tool.name),
+            )
+            for tool in config.tools
+        ),
+    ]
+    if config.cover and config.cover_span:
+        listed.append((config.cover, Reference(config.cover_span, "cover", config.cover)))
+    yield from (reference for path, reference in listed if _is_asked(path, "", asked))
 
 
 def _find_quotations(inspection: Inspection, asked: Asked) -> Iterator[Reference]:
     evidence = inspection.evidence
-    views = set(asked.views)
+    views = {asked.view} if asked.view else set()
     for view in evidence.views.values():
         if line := _find_source(inspection, view, asked):
             views.add(view.name)
@@ -303,12 +282,13 @@ def format_references_json(references: Iterable[Reference]) -> str:
     """One array of objects: path line col how text."""
     rows = [
         {
-            "path": entry.span.path,
-            "line": entry.span.line,
-            "col": entry.span.col,
+            "path": span.path,
+            "line": span.line,
+            "col": span.col,
             "how": entry.how,
             "text": entry.text,
         }
         for entry in references
+        for span in (entry.span,)
     ]
     return json.dumps(rows, indent=2, ensure_ascii=False) + "\n"

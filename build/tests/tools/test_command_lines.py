@@ -64,7 +64,6 @@ REFUSED = {
     "a --dtype=bf16": ("--dtype=bf16", "'--dtype' cannot be 'bf16'"),
     "a --dtype BFLOAT16": ("BFLOAT16", "'--dtype' cannot be 'BFLOAT16'"),
     "a --num_steps 1.5": ("1.5", "'--num_steps' takes a whole number, and '1.5' is none"),
-    "a -n1k": ("-n1k", "'-n' takes a whole number, and '1k' is none"),
     "a --ratio half": ("half", "'--ratio' takes a number, and 'half' is none"),
     "a --num_steps": ("--num_steps", "'--num_steps' takes a value, and none follows"),
     "a --num_steps --quiet": ("--num_steps", "'--num_steps' takes a value, and none follows"),

@@ -53,7 +53,6 @@ def judge_words(
 
 
 def _read_words(parser: Parser, program: Word, words: Sequence[Word], reading: _Reading) -> None:
-    has_numbers = any(_NUMBER.fullmatch(name) for one in parser.options for name in one.names)
     index = 0
     while index < len(words) and not reading.has_ended:
         word = words[index]
@@ -63,8 +62,8 @@ def _read_words(parser: Parser, program: Word, words: Sequence[Word], reading: _
             break
         if word.is_many:
             reading.is_loose = True
-        elif _is_option(word, has_numbers=has_numbers):
-            index = _read_option(parser, words, index, reading, has_numbers=has_numbers)
+        elif _is_option(word):
+            index = _read_option(parser, words, index, reading)
         else:
             reading.positional.append(word)
             if _takes_over(parser, program, words, index, reading):
@@ -75,11 +74,11 @@ def _read_words(parser: Parser, program: Word, words: Sequence[Word], reading: _
         _judge_rivals(reading)
 
 
-def _is_option(word: Word, *, has_numbers: bool) -> bool:
+def _is_option(word: Word) -> bool:
     text = word.text
     if not text.startswith("-") or text == "-" or (word.inner >= 0 and " " in text):
         return False
-    return has_numbers or not _NUMBER.fullmatch(text)
+    return not _NUMBER.fullmatch(text)
 
 
 def _takes_over(
@@ -114,29 +113,18 @@ def _takes_over(
 # --- options ---
 
 
-def _read_option(
-    parser: Parser, words: Sequence[Word], index: int, reading: _Reading, *, has_numbers: bool
-) -> int:
+def _read_option(parser: Parser, words: Sequence[Word], index: int, reading: _Reading) -> int:
     """Read the option before `index` and its values; the index behind them."""
     word = words[index - 1]
     name, sign, value = word.text.partition("=")
     option = parser.find(word.text) or (parser.find(name) if sign else None)
     if option is None and name.startswith("--") and parser.takes_abbreviations:
-        matches = [
-            (known, one)
-            for one in parser.options
-            for known in one.names
-            if known.startswith(name) and known.startswith("--")
-        ]
-        if len(matches) > 1 and not word.is_open:
-            names = " and ".join(f"'{known}'" for known, _ in matches[:2])
-            message = f"'{name}' is short for {names}"
-            reading.misuses.append(Misuse(word, message, "write the whole name"))
-            reading.is_loose = True
-            return index
-        option = matches[0][1] if matches else None
-    if option is None and not name.startswith("--"):
-        return _read_letters(parser, words, index, reading, has_numbers=has_numbers)
+        names = ((one, known) for one in parser.options for known in one.names)
+        option = next((one for one, known in names if known.startswith(name)), None)
+    is_cluster = bool(re.match("-[^-].", name)) and not parser.find(f"-{name}")
+    if option is None and is_cluster and parser.find(name[:2]):
+        reading.is_loose = True  # -n3, or several flags in one
+        return index
     if option is None or (word.is_open and not sign):
         _report_unknown(parser, word, name, reading)
         return index
@@ -144,29 +132,7 @@ def _read_option(
     if sign and word.text not in option.names:
         _judge_joined(option, name, value, word, reading)
         return index
-    return _read_values(option, words, index, reading, has_numbers=has_numbers)
-
-
-def _read_letters(
-    parser: Parser, words: Sequence[Word], index: int, reading: _Reading, *, has_numbers: bool
-) -> int:
-    """`-abc`: flags in one, the last perhaps with its value."""
-    word = words[index - 1]
-    letters = word.text[1:]
-    while letters:
-        option = parser.find(f"-{letters[0]}")
-        if option is None:
-            _report_unknown(parser, word, word.text.partition("=")[0], reading)
-            return index
-        reading.given.append((option, word))
-        letters = letters[1:]
-        if option.most != 0:
-            if not letters:
-                return _read_values(option, words, index, reading, has_numbers=has_numbers)
-            value = letters.removeprefix("=")
-            _judge_value(option, f"-{word.text[1]}", value, word, reading)
-            return index
-    return index
+    return _read_values(option, words, index, reading)
 
 
 def _report_unknown(parser: Parser, word: Word, name: str, reading: _Reading) -> None:
@@ -186,9 +152,7 @@ def _report_unknown(parser: Parser, word: Word, name: str, reading: _Reading) ->
     reading.misuses.append(Misuse(word, f"there is no option '{name}'", hint))
 
 
-def _read_values(
-    option: Option, words: Sequence[Word], index: int, reading: _Reading, *, has_numbers: bool
-) -> int:
+def _read_values(option: Option, words: Sequence[Word], index: int, reading: _Reading) -> int:
     name = words[index - 1]
     reading.has_ended = option.ends_run or option.takes_rest
     count = 0
@@ -198,9 +162,7 @@ def _read_values(
         if word.is_many and not _STAND_IN.fullmatch(word.text.strip("[]")):
             is_blurred = reading.is_loose = True
             break
-        if word.text == "--" or (
-            _is_option(word, has_numbers=has_numbers) and not (word.is_open and word.text[0] != "-")
-        ):
+        if word.text == "--" or _is_option(word):
             break
         if word.is_many:
             reading.is_loose = True
