@@ -1,8 +1,7 @@
 """Findings that a book lives with for now: the file that lists them, and what it lets pass.
 
-One finding a line, without its line number, so that the file stays true while text moves. What is
-listed and no longer found is reported, so the file only gets shorter. It has nothing to do with
-the small files beside tools (`baselines`).
+One finding per line, without its line number, so that the file stays true while text moves. What
+is listed and no longer found is reported, so the file only gets shorter.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bindery.check.finding_identity import Identity, Standing, identify_finding
+from bindery.check.finding_identity import Identity, identify_finding
 from bindery.core.model import ConfigError, Finding, Severity, Span
 from bindery.core.report import LineReader, write_json
 
@@ -143,50 +142,44 @@ def _report_gone(entry: Acceptance, number: int, *, has_moved: bool) -> Finding:
 
 def carry_accepted(
     acceptances: Iterable[Acceptance],
-    before: Sequence[Standing],
-    after: Sequence[Standing],
+    before: Sequence[Identity],
+    after: Sequence[Identity],
     map_path: Callable[[str], str],
 ) -> str:
-    """The file once sources have been moved or typed otherwise, which brings no new defects: of
-    each rule in each file as many findings are accepted as before.
+    """The file once sources have been moved or formatted, which brings no new defects: of each
+    rule in each file as many findings are accepted as before.
 
-    Both lists are in reading order. A finding is known again by its identity, else by the
-    offending text, else by its turn. What was listed and gone before stays listed.
+    Both lists are in reading order. A finding is recognized by its identity, else by its turn.
+    What was listed and gone before stays listed.
     """
     left = Counter({entry.identity: entry.count for entry in acceptances})
-    groups: dict[tuple[str, str], tuple[list[tuple[Standing, bool]], list[Standing]]]
-    groups = defaultdict(lambda: ([], []))
-    for standing in before:
-        identity = standing.identity
+    former: dict[tuple[str, str], list[tuple[Identity, bool]]] = defaultdict(list)
+    present: dict[tuple[str, str], list[Identity]] = defaultdict(list)
+    for identity in before:
         is_accepted = left[identity] > 0
         left[identity] -= is_accepted
         moved = replace(identity, path=map_path(identity.path))
-        groups[moved.path, moved.rule][0].append((replace(standing, identity=moved), is_accepted))
-    for standing in after:
-        groups[standing.identity.path, standing.identity.rule][1].append(standing)
+        former[moved.path, moved.rule].append((moved, is_accepted))
+    for identity in after:
+        present[identity.path, identity.rule].append(identity)
     counts = Counter(
         {replace(key, path=map_path(key.path)): number for key, number in left.items() if number}
     )
-    for former, present in groups.values():
-        counts.update(standing.identity for standing in _find_again(former, present))
+    for key, findings in former.items():
+        counts.update(_find_again(findings, present[key]))
     return _format_counts(counts)
 
 
 def _find_again(
-    before: Sequence[tuple[Standing, bool]], after: Sequence[Standing]
-) -> Iterable[Standing]:
-    """Those of `after` that are an accepted one of `before`."""
-    keys: tuple[Callable[[Standing], object], ...] = (
-        lambda standing: standing.identity,
-        lambda standing: standing.core,
-        lambda standing: None,
-    )
-    former, present = list(before), list(after)
-    for key in keys:
-        for standing in list(present):
-            same = (entry for entry in former if key(entry[0]) == key(standing))
-            if found := next(same, None):
-                former.remove(found)
-                present.remove(standing)
-                if found[1]:
-                    yield standing
+    before: Iterable[tuple[Identity, bool]], after: list[Identity]
+) -> Iterable[Identity]:
+    """Those of `after` that are an accepted one of `before`; `after` is used up."""
+    changed = []
+    for identity, is_accepted in before:
+        if identity not in after:
+            changed.append(is_accepted)
+            continue
+        after.remove(identity)
+        if is_accepted:
+            yield identity
+    yield from (identity for identity, was in zip(after, changed, strict=False) if was)

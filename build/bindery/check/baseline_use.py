@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bindery.check.baseline import Acceptance, Sifted, carry_accepted, parse_accepted, sift_findings
-from bindery.check.finding_identity import Standing, describe_standing
+from bindery.check.finding_identity import Identity, identify_finding
 from bindery.core.config import ASKED_RULES, Config
 from bindery.core.model import BookError, ConfigError, Finding, Span
 from bindery.core.repository import read_line
@@ -91,13 +91,13 @@ def prepare_carrying(
 
     if not config.baseline:
         return None
-    entries, before = read_listed(config), _describe_book(config.root)
+    entries, before = read_listed(config), _identify_findings(config.root)
     text = (config.root / config.baseline).read_bytes().decode("utf-8")
     if obstacle := find_obstacle(config.root, config.baseline):
         raise BookError(Finding(Span.whole(config.baseline), rule, *obstacle))
 
     def carry() -> Mapping[str, tuple[str, str]]:
-        after = _describe_book(config.root)
+        after = _identify_findings(config.root)
         unchanged = carry_accepted(entries, before, before, str)
         carried = carry_accepted(entries, before, after, map_path)
         # One that was sorted otherwise by hand is left so where it stays true.
@@ -106,11 +106,11 @@ def prepare_carrying(
     return carry
 
 
-def _describe_book(root: Path) -> tuple[Standing, ...]:
+def _identify_findings(root: Path) -> list[Identity]:
     from bindery.check.inspect import inspect_book
 
     inspection = inspect_book(root)
-    return tuple(
-        describe_standing(finding, read_line(inspection.tree, finding.span))
+    return [
+        identify_finding(finding, read_line(inspection.tree, finding.span))
         for finding in inspection.findings
-    )
+    ]

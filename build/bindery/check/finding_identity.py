@@ -25,15 +25,6 @@ class Identity:
     """Where a file is meant as such, what is said of it, its numbers left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """A finding where it is: its identity, and the offending text alone, by which it is known
-    again where the words around it have changed."""
-
-    identity: Identity
-    core: str
-
-
 def identify_finding(finding: Finding, line: str) -> Identity:
     """The identity of a finding, given the source line that it is in."""
     span = finding.span
@@ -45,13 +36,6 @@ def identify_finding(finding: Finding, line: str) -> Identity:
     before = _squeeze(line[max(start - _READ, 0) : start])[-_REACH:]
     after = _squeeze(line[end : end + _READ])[:_REACH]
     return Identity(span.path, finding.rule, f"{before}{_squeeze(line[start:end])}{after}".strip())
-
-
-def describe_standing(finding: Finding, line: str) -> Standing:
-    """Where a finding is, given its source line."""
-    span = finding.span
-    core = line[span.col - 1 :][: span.width] if span.width else finding.message
-    return Standing(identify_finding(finding, line), _squeeze(core))
 
 
 def _squeeze(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from bindery.check.baseline import carry_accepted, format_accepted, parse_accepted, sift_findings
-from bindery.check.finding_identity import Identity, Standing, identify_finding
+from bindery.check.finding_identity import Identity, identify_finding
 from bindery.core.model import Finding, Span
 from hypothesis import given
 from hypothesis import strategies as st
@@ -358,9 +358,9 @@ def test_as_many_are_accepted_as_before(
 ) -> None:
     """However the words around findings change and whatever moves, as many of each rule and file
     are accepted, and without a change the same ones."""
-    before = [Standing(Identity(path, "r", f"{core} {text}"), core) for path, core, text in rows]
+    before = [Identity(path, "r", f"{core} {text}") for path, core, text in rows]
     chosen = data.draw(st.lists(st.sampled_from(before), unique_by=id) if before else st.just([]))
-    counts = Counter(standing.identity for standing in chosen)
+    counts = Counter(chosen)
     text = "".join(
         json.dumps({"path": i.path, "rule": i.rule, "text": i.text, "count": n}) + "\n"
         for i, n in sorted(counts.items())
@@ -368,7 +368,7 @@ def test_as_many_are_accepted_as_before(
     entries = parse_accepted(text, "f")
     assert carry_accepted(entries, before, before, str) == text
     after = [
-        Standing(Identity(f"x/{path}", "r", f"{core} {other}"), core)
+        Identity(f"x/{path}", "r", f"{core} {other}")
         for (path, core, _), other in zip(rows, others, strict=False)
     ]
     carried = parse_accepted(carry_accepted(entries, before, after, lambda p: f"x/{p}"), "f")
@@ -376,6 +376,4 @@ def test_as_many_are_accepted_as_before(
         assert sum(e.count for e in carried if e.identity.path == f"x/{path}") == sum(
             e.count for e in entries if e.identity.path == path
         )
-    assert Counter(e.identity for e in carried for _ in range(e.count)) <= Counter(
-        standing.identity for standing in after
-    )
+    assert Counter(e.identity for e in carried for _ in range(e.count)) <= Counter(after)
