@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.check.inspect import inspect_book
-from bindery.check.rules.gutted_section import check
-from bindery.check.rules.rule import Scope
-from bindery.markdown.chapter_reader import parse_chapter
 from evidence_book import FILES
 
 if TYPE_CHECKING:
@@ -154,67 +149,3 @@ def test_quotations_are_listed(
     ended = run_bindery("refs", target, "--format", "json", folder=measured)
     assert ended.status == 0, ended.stderr
     assert [row["how"] for row in json.loads(ended.stdout)] == hows
-
-
-# --- sections that have lost their text ---
-
-
-LONG = "word " * 40
-FORMER = f"# Guide\n\n## Use\n\n{LONG}\n\n### More\n\n{LONG}\n\n## Other\n\n{LONG}\n"
-
-
-def find_gutted(root: Path, former: dict[str, str] | None) -> list[str]:
-    """What the check says of a book, compared with former texts of its chapters."""
-    inspection = inspect_book(root)
-    chapters = None
-    if former is not None:
-        chapters = {path: parse_chapter(path, text) for path, text in former.items()}
-    scope = Scope(
-        inspection.config,
-        inspection.tree,
-        inspection.resolved,
-        inspection.evidence,
-        inspection.quotations,
-        (),
-    )
-    return [
-        f"{f.span.path}:{f.span.line} {f.message}; {f.help}"
-        for f in check(replace(scope, former=chapters))
-    ]
-
-
-def test_a_gutted_section_is_reported(make_book: BookMaker) -> None:
-    """A section that lost most of its words is reported where others link to it, with who does."""
-    now = f"# Guide\n\n## Use\n\nSee elsewhere.\n\n## Other\n\n{LONG}\n\n[up](#use)\n"
-    linking = "# A\n\n[use](guide.md#use)\n\n[o](guide.md#other)\n"
-    root = make_book({"README.md": linking, "guide.md": now})
-    [found] = find_gutted(root, {"guide.md": FORMER, "README.md": linking})
-    assert found == (
-        "guide.md:3 this section had 84 words and has 4; 2 links from elsewhere lead here; "
-        "see that these still find what they promise: README.md:3, guide.md:11"
-    )
-    assert find_gutted(root, None) == []
-
-
-def test_what_still_says_as_much_is_not_gutted(make_book: BookMaker) -> None:
-    """Rewritten text, short sections, new ones and those that nobody links to are left alone."""
-    now = FORMER.replace("word", "other")
-    root = make_book({"README.md": "# A\n\n[use](guide.md#use)\n", "guide.md": now})
-    assert find_gutted(root, {"guide.md": FORMER}) == []
-    assert find_gutted(root, {}) == []
-    assert find_gutted(root, {"guide.md": f"# Guide\n\n{LONG}{LONG}{LONG}{LONG}\n"}) == []
-    root = make_book({"README.md": "# A\n", "guide.md": "# Guide\n\n## Use\n\nGone.\n"})
-    assert find_gutted(root, {"guide.md": FORMER}) == []
-    root = make_book({"README.md": "# A\n\n[use](guide.md#use)\n", "guide.md": "# G\n\n## Use\n"})
-    assert find_gutted(root, {"guide.md": "# G\n\n## Use\n\nA few words more.\n"}) == []
-
-
-def test_a_moved_chapter_is_held_against_its_old_self(make_book: BookMaker) -> None:
-    """What has moved is compared with what it was at its old path, and as a whole as well."""
-    files = {"README.md": "# A\n\n[g](new.md)\n", "new.md": "# Guide\n\nSee there.\n"}
-    root = make_book(files, extra="moved:\n  old.md: new.md\n")
-    [found] = find_gutted(root, {"old.md": FORMER})
-    assert found == (
-        "new.md:1 this chapter had 128 words and has 4; 1 link from elsewhere leads here; "
-        "see that these still find what they promise: README.md:3"
-    )
