@@ -13,9 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.check.finding_identity import Identity
-from bindery.check.watch import compare_findings
-from bindery.core.model import Finding, Span
 from needs import need
 
 if TYPE_CHECKING:
@@ -117,6 +114,9 @@ def test_only_what_a_change_brings_is_printed(watch: Start, book: Path) -> None:
     third = watcher.read_round()
     assert third[0] == "gone: a.md:5:7: error[dead-link]: there is no file 'gone.md'"
     assert third[1].startswith("gone.md:1:1: warning[unlisted-chapter]: ")
+    (book / "data").mkdir()  # a folder that was not there at the start
+    write(book / "data/d.yaml", "titel: D\n")
+    assert any("bad-data" in line for line in watcher.read_round())
     assert watcher.stop() == 1
 
 
@@ -137,20 +137,6 @@ def test_a_half_written_list_of_chapters_is_survived(watch: Start, book: Path) -
     assert watcher.stop() == 2
 
 
-def test_new_folders_and_data_are_watched(watch: Start, book: Path) -> None:
-    """Data, and files in folders that were not there at the start, belong to the book too."""
-    watcher = watch(book)
-    watcher.read_round()
-    (book / "data").mkdir()
-    write(book / "data/d.yaml", "titel: D\n")
-    assert any("bad-data" in line for line in watcher.read_round())
-    write(book / "a.md", "# A\n")
-    watcher.read_round()
-    (book / "data/d.yaml").unlink()
-    assert watcher.read_round()[-1] == "checked 0 links in 2 chapters: 0 errors, 0 warnings"
-    assert watcher.stop() == 0
-
-
 def test_wrong_use_does_not_wait(run_bindery: Runner, book: Path) -> None:
     """What is wrong from the start ends the program, as without the option."""
     need("python:watchfiles")
@@ -168,17 +154,3 @@ def test_without_its_package_it_says_what_to_install(
     ended = run_bindery("check", "--watch", folder=book)
     assert ended.status == 2
     assert "pip install 'bindery[watch]'" in ended.stderr
-
-
-def test_equal_findings_are_counted() -> None:
-    """Of two alike one may go, and one is left."""
-
-    def find(*lines: int) -> dict[Finding, Identity]:
-        found = [Finding(Span("a.md", line), "dead-link", "gone") for line in lines]
-        return {finding: Identity("a.md", "dead-link", "x") for finding in found}
-
-    difference = compare_findings(find(3, 5), find(4))
-    assert (len(difference.new), len(difference.gone)) == (0, 1)
-    difference = compare_findings(find(3), find(3, 9))
-    assert [finding.span.line for finding in difference.new] == [9]
-    assert difference.gone == ()

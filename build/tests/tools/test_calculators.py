@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import contextlib
 import importlib.util
 import json
 import math
@@ -36,6 +35,7 @@ COMPUTE = """(cases) => JSON.stringify(JSON.parse(cases).map((inputs) => {
     const given = new Map(inputs.map(([name, kind, text]) =>
         [name, kind === "int" ? BigInt(text) : kind === "float" ? Number(text) : text]));
     const reason = calculator.check(given);
+    if (reason) return [reason, []];
     const found = calculator.compute(given);
     return [reason, calculator.outputs.map(({ name }) => {
         const value = found.get(name);
@@ -75,23 +75,24 @@ def type_value(name: str, value: Any) -> list[Any]:
     return [name, kind, repr(value) if kind in ("int", "float") else value]
 
 
-def draw_points(tool: ModuleType, calculator: Any) -> list[tuple[Any, Any]]:
-    """Random inputs with what Python makes of them; those that have to fit are made to."""
+def draw_points(tool: ModuleType, calculator: Any) -> list[tuple[Any, Any, str]]:
+    """Random inputs with what Python makes of them: outputs, or why it refuses."""
     chance = random.Random(calculator.name)
-    points = []
-    while len(points) < POINTS:
+    points: list[tuple[Any, Any, str]] = []
+    for _ in range(POINTS):
         given = {one.name: draw_input(one, chance) for one in calculator.inputs}
-        for whole, part in (("heads", "kv_heads"), ("heads", "tensor_ranks"),
-                            ("micro_batches", "stages")):  # fmt: skip
-            if whole in given and part in given:
-                given[part] = min(given[part], given[whole])
-                given[whole] -= given[whole] % given[part]
-        if "active_experts" in given:
-            given["active_experts"] = min(given["active_experts"], given["experts"])
-        if "hardware_flop" in given:
-            given["hardware_flop"] = max(given["hardware_flop"], given["model_flop"])
-        with contextlib.suppress(tool.UsageError):
-            points.append(tool.calculate(calculator, given))
+        if chance.random() < 0.9:  # otherwise most would be refused
+            for whole, part in (("heads", "kv_heads"), ("heads", "tensor_ranks"),
+                                ("micro_batches", "stages"), ("experts", "active_experts"),
+                                ("hardware_flop", "model_flop")):  # fmt: skip
+                if whole in given and part in given:
+                    given[part] = min(given[part], given[whole])
+                    if "heads" in whole or whole == "micro_batches":
+                        given[whole] -= given[whole] % given[part]
+        try:
+            points.append((*tool.calculate(calculator, given), ""))
+        except tool.UsageError as error:
+            points.append((given, {}, str(error).removeprefix(f"{calculator.name}: ")))
     return points
 
 
@@ -109,8 +110,9 @@ NAMES = [one.name for one in read_calculators(TOOL.read_text())]
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", NAMES)
 def test_a_calculator_gives_what_python_gives(browser: Any, tool: ModuleType, name: str) -> None:
-    """Thousands of random inputs give the same whole numbers, and the same floats bit by bit, but
-    for those of functions that a browser has its own of."""
+    """Thousands of random inputs give the same whole numbers, and the same floats bit by bit,
+    except from functions of which a browser has its own. Inputs that break a condition are refused
+    with the same sentence."""
     (calculator,) = (one for one in tool.CALCULATORS if one.name == name)
     (script,) = (one.script for one in read_calculators(TOOL.read_text()) if one.name == name)
     cases = draw_points(tool, calculator)
@@ -119,12 +121,14 @@ def test_a_calculator_gives_what_python_gives(browser: Any, tool: ModuleType, na
     page.add_script_tag(content=script)
     # sum() has added otherwise before Python 3.12.
     page.evaluate(f"python.compensates = {json.dumps(sys.version_info >= (3, 12))}")
-    asked = [[type_value(key, value) for key, value in inputs.items()] for inputs, _ in cases]
+    asked = [[type_value(key, value) for key, value in inputs.items()] for inputs, *_ in cases]
     answers = json.loads(page.evaluate(COMPUTE, json.dumps(asked)))
     page.close()
-    assert len(answers) == POINTS
-    for (inputs, outputs), (reason, found) in zip(cases, answers, strict=True):
-        assert reason == ""
+    assert any(refusal for *_, refusal in cases) is bool(calculator.requires)
+    for (inputs, outputs, refusal), (reason, found) in zip(cases, answers, strict=True):
+        assert reason == refusal
+        if refusal:
+            continue
         assert [key for key, _, _ in found] == list(outputs)
         for key, kind, text in found:
             value: Any = int(text) if kind == "int" else float(text)
@@ -134,38 +138,6 @@ def test_a_calculator_gives_what_python_gives(browser: Any, tool: ModuleType, na
                 assert near, (key, inputs, value, outputs[key])
             else:
                 assert value == outputs[key], (key, inputs)
-
-
-@pytest.mark.nightly
-def test_inputs_that_do_not_fit_are_refused_alike(browser: Any, tool: ModuleType) -> None:
-    """Inputs within their bounds that break a condition get the sentence that Python gives."""
-    page = browser.new_page()
-    page.add_script_tag(content=RUNTIME)
-    chance = random.Random(3)
-    scripts = {one.name: one.script for one in read_calculators(TOOL.read_text())}
-    refused = 0
-    for calculator in tool.CALCULATORS:
-        if not calculator.requires:
-            continue
-        page.add_script_tag(content=scripts[calculator.name])
-        for _ in range(40):
-            given = {one.name: draw_input(one, chance) for one in calculator.inputs}
-            try:
-                tool.calculate(calculator, given)
-                expected = ""
-            except tool.UsageError as error:
-                expected = str(error).removeprefix(f"{calculator.name}: ")
-                refused += 1
-            pairs = [type_value(key, value) for key, value in given.items()]
-            said = page.evaluate(
-                """(inputs) => calculator.check(new Map(inputs.map(([name, kind, text]) =>
-                    [name, kind === "int" ? BigInt(text) : kind === "float" ? Number(text) : text]
-                )))""",
-                pairs,
-            )
-            assert said == expected
-    page.close()
-    assert refused > 20
 
 
 @pytest.mark.nightly
@@ -207,28 +179,6 @@ def test_answers_are_shown_as_the_tool_prints_them(
     assert tool.format_quantity(5425347.5, "1/s") == "5.425 M/s"
     for (value, unit), text in zip(cases, said, strict=True):
         assert text == tool.format_quantity(value, unit), (value, unit)
-
-
-@pytest.mark.nightly
-def test_whole_numbers_have_no_end(browser: Any) -> None:
-    """Sums, products and quotients of whole numbers beyond 2**53 are those of Python."""
-    chance = random.Random(1)
-    page = browser.new_page()
-    page.add_script_tag(content=RUNTIME)
-    pairs = [
-        (chance.getrandbits(chance.randint(1, 200)), chance.getrandbits(chance.randint(1, 200)) + 1)
-        for _ in range(5000)
-    ]
-    pairs += [((1 << 54) + odd, 1) for odd in range(9)] + [(2**53 + 1, 2), (-(2**60) - 3, 7)]
-    said = page.evaluate(
-        """(pairs) => JSON.parse(pairs).map(([a, b]) => ["add", "mul", "div"].map(
-            (name) => String(python[name](BigInt(a), BigInt(b)))))""",
-        json.dumps([[str(a), str(b)] for a, b in pairs]),
-    )
-    page.close()
-    for (a, b), (total, product, quotient) in zip(pairs, said, strict=True):
-        assert (int(total), int(product)) == (a + b, a * b)
-        assert float(quotient) == a / b, (a, b)
 
 
 @pytest.mark.parametrize(
