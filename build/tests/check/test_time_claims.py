@@ -6,9 +6,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.check.time_claims import find_dated, find_undated, has_date
-from hypothesis import given
-from hypothesis import strategies as st
+from bindery.check.time_claims import find_dated, find_undated
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -50,11 +48,20 @@ def test_words_of_now_are_found(text: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "when", ["(2026-11)", "on 2026-11-20", "in 2026", "in Q3-2025", "in Nov 2026", "on March 3"]
+    ("words", "dated"),
+    [
+        ("(2026-11)", True),
+        ("on 2026-11-20", True),
+        ("in Q3-2025", True),
+        ("in Nov 2026", True),
+        ("on March 3", True),
+        ("2024 GB of it, $2024, 2024 MiB and 1,2024", False),
+        ("a batch of 2048 with version 2.2024.1", False),
+    ],
 )
-def test_a_date_makes_a_claim_that_can_be_judged(when: str) -> None:
-    """The same words with a date in the passage are fine."""
-    assert list(find_undated(f"Nowadays it is fast. So it was {when}.")) == []
+def test_a_date_makes_a_claim_that_can_be_judged(words: str, dated: bool) -> None:
+    """The same words are fine in a passage with a date, where a reader would take it for one."""
+    assert bool(list(find_undated(f"Nowadays it is fast: {words}."))) is not dated
 
 
 @pytest.mark.parametrize(
@@ -86,57 +93,31 @@ def test_what_speaks_of_any_time_is_left_alone(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "dated"),
+    ("text", "until", "is_promise"),
     [
-        ("in 2024", True),
-        ("(2025-03)", True),
-        ("since Nov 2026", True),
-        ("2024 GB of it, $2024, 2024 MiB and 1,2024", False),
-        ("a batch of 2048", False),
-        ("version 2.2024.1", False),
-        ("no date", False),
+        ("as of 2024", date(2024, 12, 31), False),
+        ("as of Sept. 2024", date(2024, 9, 30), False),
+        ("as of 3 June 2024", date(2024, 6, 3), False),
+        ("as of June 3rd, 2024", date(2024, 6, 3), False),
+        ("as of 2024-02", date(2024, 2, 29), False),
+        ("as of Q1-2024", date(2024, 3, 31), False),
+        ("as of early 2024", date(2024, 4, 30), False),
+        ("as of the beginning of 2024", date(2024, 1, 31), False),
+        ("Last updated: 2024-02-07", date(2024, 2, 7), False),
+        ("verified on\n2024-02-07", date(2024, 2, 7), False),
+        ("is expected in H1 2025", date(2025, 6, 30), True),
+        ("is expected to ship in mid 2025", date(2025, 8, 31), True),
+        ("will be launched by Cornelis Networks in Q2-2025", date(2025, 6, 30), True),
+        ("will be available by the end of 2025", date(2025, 12, 31), True),
     ],
 )
-def test_a_year_is_told_from_a_number(text: str, dated: bool) -> None:
-    """A passage has a date where a reader would take the number for a year."""
-    assert has_date(text) is dated
-
-
-@pytest.mark.parametrize(
-    ("text", "until"),
-    [
-        ("as of 2024", date(2024, 12, 31)),
-        ("as of Q1-2024", date(2024, 3, 31)),
-        ("as of early 2024", date(2024, 4, 30)),
-        ("as of the end of 2024", date(2024, 12, 31)),
-        ("as of the beginning of 2024", date(2024, 1, 31)),
-        ("as of\n2024", date(2024, 12, 31)),
-        ("Last updated: 2024-02-07", date(2024, 2, 7)),
-        ("verified on 2024-02-07", date(2024, 2, 7)),
-    ],
-)
-def test_a_dated_claim_holds_up_to_the_end_of_what_it_names(text: str, until: date) -> None:
-    """A claim as of a year, a month or a day is as old as the last day of it."""
+def test_a_dated_claim_holds_up_to_the_end_of_what_it_names(
+    text: str, until: date, is_promise: bool
+) -> None:
+    """A claim as of a year, a month or a day is as old as its last day; a promise ends on it."""
     (claim,) = find_dated(f"There is one, {text}, and no more.")
-    assert (claim.until, claim.is_promise) == (until, False)
+    assert (claim.until, claim.is_promise) == (until, is_promise)
     assert claim.words == " ".join(text.split())
-
-
-@pytest.mark.parametrize(
-    ("text", "until"),
-    [
-        ("It is expected in H1 2025.", date(2025, 6, 30)),
-        ("It is expected to ship in mid 2025.", date(2025, 8, 31)),
-        ("It is planned for 2025.", date(2025, 12, 31)),
-        ("It will be launched by Cornelis Networks in Q2-2025.", date(2025, 6, 30)),
-        ("It will ship in March 2025.", date(2025, 3, 31)),
-        ("It will be available by the end of 2025.", date(2025, 12, 31)),
-    ],
-)
-def test_a_promise_names_its_day(text: str, until: date) -> None:
-    """What is to come by a day is found with the last day of it."""
-    (claim,) = find_dated(text)
-    assert (claim.until, claim.is_promise) == (until, True)
 
 
 @pytest.mark.parametrize(
@@ -157,19 +138,6 @@ def test_a_promise_names_its_day(text: str, until: date) -> None:
 def test_history_and_no_dates_are_left_alone(text: str) -> None:
     """What was, and what names no day that there is, does not grow old."""
     assert list(find_dated(text)) == []
-
-
-@given(st.dates(date(2000, 1, 1), date(2049, 12, 31)))
-def test_every_day_is_read_as_it_is_written(day: date) -> None:
-    """A claim as of any day is of that day, in each of the usual spellings."""
-    name = day.strftime("%B")
-    for written in (
-        day.isoformat(),
-        f"{day.day} {name} {day.year}",
-        f"{name} {day.day}, {day.year}",
-    ):
-        (claim,) = find_dated(f"It holds as of {written}.")
-        assert claim.until == day
 
 
 @pytest.mark.parametrize(
