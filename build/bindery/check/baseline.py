@@ -35,11 +35,11 @@ class Sifted:
     fresh: tuple[Finding, ...]
     accepted: tuple[Finding, ...]
     gone: tuple[Finding, ...]
-    """A finding for each acceptance that accepts more than there is."""
+    """A finding per acceptance that accepts more than there is."""
 
 
 def parse_accepted(text: str, path: str) -> tuple[Acceptance, ...]:
-    """Read the file. Raises ConfigError with the line that is none of ours."""
+    """Read the file. Raises ConfigError for a line that is not an accepted finding."""
     entries: dict[Identity, Acceptance] = {}
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():

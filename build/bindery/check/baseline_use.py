@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bindery.check.inspect import Inspection
 
 _OF_OTHERS = frozenset((*ASKED_RULES, "second-opinion"))
-"""Rules of `bindery links`, of which `check` cannot tell whether their findings are gone."""
+"""Rules of `bindery links`: `check` cannot know whether their findings are gone."""
 
 
 def read_accepted(root: Path, path: Path, place: Span | None = None) -> tuple[Acceptance, ...]:
@@ -60,7 +60,7 @@ def relate_path(root: Path, path: Path) -> str:
 
 
 def is_of_check(entry: Acceptance) -> bool:
-    """Whether `check` can tell that what is listed here is gone."""
+    """Whether `check` would find again what is listed here."""
     return entry.identity.rule not in _OF_OTHERS
 
 

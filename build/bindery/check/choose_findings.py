@@ -11,7 +11,7 @@ from bindery.check.inspect import Inspection
 from bindery.core.model import ConfigError, Finding, Span
 
 _AT_ANY_LINE = frozenset(("gutted-section",))
-"""Rules that speak of what is gone: no line that is there tells whether their finding is new."""
+"""Rules about text that is gone: their findings are new whatever line they are on."""
 
 
 def find_folders(inspection: Inspection, root: Path, paths: Sequence[str]) -> list[str]:

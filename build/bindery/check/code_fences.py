@@ -175,7 +175,7 @@ def _find_lost_continuation(code: str, commands: Sequence[Command]) -> ShellFaul
             return ShellFault(
                 word.start,
                 word.end,
-                f"'{word.text}' begins a command of its own",
+                f"'{word.text}' starts a new command",
                 "move the comment above the command"
                 if is_comment
                 else "end the line above with a backslash",

@@ -40,7 +40,7 @@ class Count:
     """To chapters, anchors and files of the repository."""
     links_web: int = 0
     sums: int = 0
-    """Sums in the text that `bindery check` works out, all of which hold in a clean book."""
+    """Sums in the text that `bindery check` works out; in a clean book all of them hold."""
     numbers: Mapping[str, int] = field(default_factory=dict)
     """Of generated tables, plots and values, by their class."""
 
@@ -131,8 +131,7 @@ _COLUMNS = (
 
 
 def format_counts(counts: Sequence[Count], heading: str) -> str:
-    """The counts as aligned text, a line each; columns of classes that have no number are left
-    out."""
+    """The counts as aligned text, one per line; classes without a number have no column."""
     classes = [name for name in CLASSES if any(count.numbers.get(name) for count in counts)]
     head = (heading, *(title for _, title in _COLUMNS), *classes)
     rows = [

@@ -22,7 +22,7 @@ class Identity:
     path: str
     rule: str
     text: str
-    """Where a file is meant as such, what is said of it, its numbers left out."""
+    """For a finding about a whole file its message, without numbers."""
 
 
 def identify_finding(finding: Finding, line: str) -> Identity:
@@ -32,7 +32,7 @@ def identify_finding(finding: Finding, line: str) -> Identity:
         return Identity(span.path, finding.rule, _NUMBER.sub("#", _squeeze(finding.message)))
     start = span.col - 1
     end = start + span.width
-    # A line may be a whole book long: no more of it is read than matters.
+    # A line may be as long as a book: only the part that matters is read.
     before = _squeeze(line[max(start - _READ, 0) : start])[-_REACH:]
     after = _squeeze(line[end : end + _READ])[:_REACH]
     return Identity(span.path, finding.rule, f"{before}{_squeeze(line[start:end])}{after}".strip())

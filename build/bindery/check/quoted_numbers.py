@@ -40,8 +40,7 @@ class Quoted:
 
 
 def find_quoted(inspection: Inspection) -> Quoted:
-    """What a book quotes. Of what was edited, is out of date or has no provenance nothing is said
-    rather than something wrong."""
+    """What a book quotes. Leaves out edited, stale or untraceable quotations."""
     evidence = inspection.evidence
     chapters: dict[str, tuple[Region | Value, ...]] = {}
     records: dict[str, str] = {}

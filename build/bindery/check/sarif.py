@@ -1,4 +1,4 @@
-"""Findings as SARIF 2.1.0, the form in which code scanners tell what they have found.
+"""Findings as SARIF 2.1.0, the format of code scanners.
 
 Columns are counted in UTF-16 units, the default of the format. Fingerprints name a finding by
 file, rule and the words around it, so a finding whose line moves stays the same one.
@@ -103,11 +103,11 @@ def _locate(span: Span, line: str, prefix: str) -> dict[str, Any]:
 
 
 def _count_units(text: str, characters: int) -> int:
-    """UTF-16 units of so many characters; those beyond the end of the line count as one each."""
+    """UTF-16 units of a text; characters beyond the end of the line count as one each."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2 + characters - len(text)
 
 
 def _hash(identity: Identity, number: int) -> str:
-    """`number` tells apart findings that are alike: the first, the second, and so on."""
+    """`number` distinguishes findings that are alike: the first, the second, and so on."""
     content = "\0".join((identity.path, identity.rule, identity.text, str(number)))
     return hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()[:32]

@@ -23,7 +23,7 @@ _DATED = re.compile(
     rf"(?<![\d.,$#/-])(?:{_YEAR}-\d\d(?:-\d\d)?|(?:19[89]\d|20[0-3]\d))(?![\d%]|[.,]\d|\s?[KMGT]i?B)"
     rf"|\b{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?\b|\b(?:[QH][1-4]-|\d\d?/){_YEAR}\b"
 )
-"""Anything by which a reader can tell the time of a passage."""
+"""Anything that dates a passage for a reader."""
 
 _MADE_KNOWN = "(?:renamed|announced|released|introduced|launched|acquired|bought|published|merged)"
 _DONE = (
@@ -131,7 +131,7 @@ class DatedClaim:
 
 
 def has_date(prose: str) -> bool:
-    """Whether a reader can tell from a text what time it speaks of."""
+    """Whether a text says what time it is about."""
     return _DATED.search(prose) is not None
 
 
@@ -190,7 +190,7 @@ def find_dated(prose: str) -> Iterator[DatedClaim]:
 
 
 def _read_day(match: re.Match[str]) -> date | None:
-    """The last day of the time that is named; None where there is no such day."""
+    """The last day of the time that is named; None if there is no such day."""
     part = (match["part"] or "").lower()
     year = int(match["y1"] or match["y2"] or match["y3"] or match["y4"])
     if match["m1"]:

@@ -183,7 +183,7 @@ def _find_hertz(prose: str) -> Iterator[Slip]:
 
 
 def _find_flops(prose: str) -> Iterator[Slip]:
-    """Where one count of a sentence is meant as a rate, the others that can be are meant so too."""
+    """If one count of a sentence is meant as a rate, the others that can be one are too."""
     if "flop" not in prose.lower():
         return
     start = 0
@@ -196,7 +196,7 @@ def _find_flops(prose: str) -> Iterator[Slip]:
 
 def _is_named_a_rate(match: re.Match[str], prose: str, start: int, end: int) -> bool:
     """Whether the words around FLOPs, in a sentence from `start` to `end`, say that they are done
-    in a second."""
+    per second."""
     if match["plural"] != "s" or match["rate"] or _PER.match(prose, match.end()):
         return False
     around = f"{prose[max(match.start() - 100, start) : match.start()]} "
@@ -206,7 +206,7 @@ def _is_named_a_rate(match: re.Match[str], prose: str, start: int, end: int) -> 
 
 def _judge_flops(match: re.Match[str], prose: str, is_rate: bool) -> Slip | None:
     """What is wrong with a number of floating point operations; `is_rate` says whether the
-    sentence speaks of so many in a second."""
+    sentence is about operations per second."""
     prefix, stem, plural, rate = match["prefix"], match["stem"], match["plural"], match["rate"]
     counted = _NUMBER_BEFORE.search(prose, max(match.start() - 16, 0), match.start())
     amount = counted[0] if counted else ""

@@ -13,7 +13,7 @@ from bindery.core.model import ConfigError, Finding, Span
 from bindery.core.repository import Tree
 
 _LOOK_MILLISECONDS = 2000
-"""How often files are looked at unasked: network file systems tell of no changes."""
+"""How often files are looked at unasked: network file systems do not report changes."""
 _SETTLE_MILLISECONDS = 200
 """A save may be several changes, and is one."""
 
@@ -74,7 +74,7 @@ def wait_for_changes(root: Path) -> Iterator[None]:
 
 
 def _read_stamps(root: Path) -> Mapping[str, Stamp]:
-    """What tells that a file has changed: its time, its size, and which file it is."""
+    """What shows that a file has changed: its time, its size and its inode."""
     stamps = {}
     for path in Tree(root).walk_files(""):
         with contextlib.suppress(OSError):

@@ -67,7 +67,7 @@ def find_references(
     inspection: Inspection, documents: Mapping[str, Document], target: str
 ) -> tuple[Reference, ...]:
     """Every reference to the target, in reading order. `target` is a path, `path#anchor`,
-    `#anchor`, a tool, a record, a view or an address. Raises ConfigError where it is none."""
+    `#anchor`, a tool, a record, a view or an address. Raises ConfigError for anything else."""
     asked = _read_target(inspection, documents, target)
     found = [
         *_find_links(inspection, documents, asked),

@@ -29,7 +29,7 @@ class BundleError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A module, cut into what a bundle needs of it."""
+    """A module, cut into the parts that a bundle needs."""
 
     path: str
     head: str

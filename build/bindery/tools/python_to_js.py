@@ -69,7 +69,7 @@ def translate_expression(text: str, known: Iterable[str], functions: Mapping[str
 
 
 def write_literal(value: object) -> str:
-    """A constant as JavaScript. Raises ValueError for what is none."""
+    """A constant as JavaScript. Raises ValueError for anything else."""
     match value:
         case None:
             return "null"

@@ -62,8 +62,8 @@ REFUSED = {
     "a -x": ("-x", "there is no option '-x'"),
     "a --dtype bf16": ("bf16", "'--dtype' cannot be 'bf16'"),
     "a --dtype=bf16": ("--dtype=bf16", "'--dtype' cannot be 'bf16'"),
-    "a --num_steps 1.5": ("1.5", "'--num_steps' takes a whole number, and '1.5' is none"),
-    "a --ratio half": ("half", "'--ratio' takes a number, and 'half' is none"),
+    "a --num_steps 1.5": ("1.5", "'--num_steps' takes a whole number, not '1.5'"),
+    "a --ratio half": ("half", "'--ratio' takes a number, not 'half'"),
     "a --num_steps": ("--num_steps", "'--num_steps' takes a value, and none follows"),
     "a --shape 1 2": ("--shape", "'--shape' takes 3 values, and only 2 follow"),
     "a --tags --quiet": ("--tags", "'--tags' takes a value, and none follows"),
@@ -280,7 +280,7 @@ def test_calls_are_found_behind_what_starts_them(text: str) -> None:
     assert all(
         text[call.program.start : call.program.end] == call.program.text
         for call in calls
-        if call.program.inner < 0
+        if not call.program.is_quoted
     )
 
 

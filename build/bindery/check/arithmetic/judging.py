@@ -111,14 +111,14 @@ def _agree(left: Side, right: Side, is_rough: bool) -> bool | None:
     if _is_shown_as(exact, shown, number, size, is_rough):
         return True
     if number.decimals == 0 and 0 < shown - exact < size and "/" in other.operators:
-        return None  # rounded up: so many nodes are needed
+        return None  # rounded up: 3.2 nodes are 4
     if typed.has_percent and _is_shown_as(abs(exact - 1), abs(shown), number, size, is_rough):
         return None  # so much more or less than the whole
     return None if abs(exact - shown) <= abs(exact) * _find_spread(other) * 1.001 else False
 
 
 def _is_shown_as(exact: float, shown: float, number: Number, size: float, is_rough: bool) -> bool:
-    """Whether a number stands for a value: rounded, or cut off, at the last digit shown."""
+    """Whether a number is a value that was rounded or cut off at the last digit shown."""
     step = size * 10.0**-number.decimals
     difference = abs(exact - shown)
     slack = 1e-9 * max(abs(exact), abs(shown))

@@ -33,7 +33,7 @@ class Cut:
     is_bare_before: bool = True
     """Whether no word is directly before it that may speak of its first number."""
     is_factor: bool = False
-    """Whether an `x` behind it makes it so many times."""
+    """Whether an `x` follows it, as in `5x`."""
 
     def read(self, reading: Reading) -> Side | None:
         """The side in another reading; None where it has no value in it."""
@@ -63,7 +63,7 @@ _ABOUT = frozenset(
 
 
 def find_left(tokens: Sequence[Token], low: int, end: int) -> list[Cut]:
-    """The sides that end before the token `end`, the longest first; none where there is none."""
+    """The sides that end before the token `end`, the longest first."""
     cuts: list[Cut] = []
     for start in range(max(low, end - LONGEST), end):
         token = tokens[start]

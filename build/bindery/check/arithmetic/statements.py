@@ -167,7 +167,7 @@ def _write_like(typed: Number, value: float) -> str:
 
 
 def _write(value: float, decimals: int, has_commas: bool = False) -> str:
-    """A value with so many decimals, and more where these would show nothing."""
+    """A value with this many decimals, or with more where these would all be zeros."""
     comma = "," if has_commas else ""
     if float(value).is_integer():
         return f"{int(value):{comma}d}" if abs(value) < 10**18 else f"{value:.4g}"

@@ -1,13 +1,13 @@
 """Text cut into the pieces of sums: numbers, units, signs and words.
 
-What looks like a number and is none (a version, a date, an address, a name with digits) is a word.
+A version, a date, an address or a name with digits is a word, not a number.
 """
 
 from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bindery.check.arithmetic.measures import Unit, match_rate, match_unit, read_currency
 
@@ -113,7 +113,7 @@ def split_tokens(text: str) -> list[Token]:
                 continue
             token = _read_token(match, text, last)
         if is_new_line:
-            token = Token(token.kind, token.text, token.start, token.end, token.is_loose, True)
+            token = replace(token, is_new_line=True)
             is_new_line = False
         tokens.append(token)
         position = token.end
@@ -175,7 +175,7 @@ def _is_loose(match: re.Match[str], text: str) -> bool:
     if match[0] == "-" and not before and not after:
         numbers = _BEFORE.search(text, max(match.start() - 20, 0), match.start())
         behind = _BEHIND.match(text, match.end())
-        # 1-8 is a range, 8-1 is none
+        # 1-8 is a range, 8-1 is not
         return not (numbers and behind and float(numbers[0]) > float(behind[0]))
     return match[0] == "–" or before != after
 

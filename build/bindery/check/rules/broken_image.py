@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity, Span, ToFile
 
-RULE = Rule("broken-image", Severity.ERROR, "a file shown as an image is none")
+RULE = Rule("broken-image", Severity.ERROR, "a file shown as an image is not one")
 
 _OUTSIDE = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*:)?//|\s*(?:file|javascript):", re.I)
 _MAGIC = (
@@ -87,7 +87,7 @@ def check(scope: Scope) -> Iterator[Finding]:
         if fault := find_fault(path):
             hint = "use PNG, JPEG, GIF, WebP or SVG"
             if fault.startswith("is a drawing with") or " loads " in fault:
-                hint = "take that out: it would run when somebody opens the file alone"
+                hint = "take that out: it would run when someone opens the file alone"
             elif "first bytes" not in fault:
                 hint = "save or download it again: no browser can show it so"
             yield RULE.find(span, f"'{path}' {fault}", hint)

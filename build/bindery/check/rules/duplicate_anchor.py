@@ -26,7 +26,7 @@ def check(scope: Scope) -> Iterator[Finding]:
 
 def _find_taken_numbers(anchors: Sequence[Anchor], holders: dict[str, Anchor]) -> Iterator[Finding]:
     """Headings whose number is taken. Repeats are plain `setup`, `setup-1`, `setup-2`; with a
-    heading "Setup 1" among them, nobody can tell which of the two is `setup-1`."""
+    heading "Setup 1" among them, it is unclear which of the two is `setup-1`."""
     repeats: Counter[str] = Counter()
     for anchor in anchors:
         if anchor.level == 0 or not anchor.title:

@@ -26,7 +26,7 @@ def check(scope: Scope) -> Iterator[Finding]:
             if scope.is_generated(chapter.path, span.line):
                 continue
             if claim.is_promise:
-                message = f"'{claim.words}' ended on {claim.until}, and nobody says what came of it"
+                message = f"'{claim.words}' ended on {claim.until}; what came of it is not said"
                 hint = "say what has come of it, and when you looked"
             else:
                 message = f"'{claim.words}' is more than {shelf_days} days old"

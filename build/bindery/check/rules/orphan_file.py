@@ -59,7 +59,7 @@ def _find_targets(scope: Scope) -> tuple[set[str], set[str]]:
                 folders.add(path)
             case ToFile(path=path) | WrongCase(target=ToFile(path=path)):
                 files.add(path)
-            case Outside(path=path, through_link=True):  # shown, though outside-book tells of it
+            case Outside(path=path, through_link=True):  # shown, though outside-book reports it
                 files.add(path)
             case _:
                 pass

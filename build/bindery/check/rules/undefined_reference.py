@@ -1,5 +1,5 @@
 """undefined-reference: brackets that were meant as a link, or as the mark of a footnote, whose
-label nobody defines. Readers see the brackets."""
+label is not defined. Readers see the brackets."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Labels:
 
 def _check_footnote(reference: OpenReference, labels: _Labels) -> Iterator[Finding]:
     label = reference.label
-    # In a pattern brackets of this kind stand for characters that are not wanted.
+    # In a pattern, brackets of this kind exclude characters.
     is_repeated = reference.after in ("*", "+", "?", "{") and re.fullmatch(r"\D\w?", label)
     if is_repeated or _RANGES.fullmatch(label) or not _FOOTNOTE.fullmatch(label):
         return

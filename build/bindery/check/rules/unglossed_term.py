@@ -1,5 +1,5 @@
 """unglossed-term: a table of the glossary leaves a term without its meaning, names it twice, or
-sends the reader to a place that does not speak of it."""
+sends the reader to a place that does not mention it."""
 
 from __future__ import annotations
 

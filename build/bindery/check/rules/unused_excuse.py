@@ -22,7 +22,7 @@ _BLOCKS = frozenset(
     """paragraph_open heading_open fence code_block html_block table_open blockquote_open
     list_item_open footnote_open""".split()
 )
-"""Blocks that an excuse covers whole. A list is none of them, each of its items is."""
+"""Blocks that an excuse covers whole: not a list, but each of its items."""
 
 
 def check(scope: Scope) -> Iterator[Finding]:
@@ -35,7 +35,7 @@ def apply_excuses(
     rule_ids: Iterable[str],
     silent: Container[str] = (),
 ) -> Iterator[Finding]:
-    """The findings that no excuse covers, and a finding for each excuse that covers none.
+    """The findings that no excuse covers, and a finding per excuse that covers nothing.
 
     One excuse covers one finding: the first of its rule on the lines that it speaks of. Those of
     `silent` rules, which were not asked, excuse what cannot be seen.

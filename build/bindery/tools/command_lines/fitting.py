@@ -37,9 +37,10 @@ class _Reading:
     given: list[tuple[Option, Word]] = field(default_factory=list)
     positional: list[Word] = field(default_factory=list)
     is_loose: bool = False
-    """Whether words are there, or may be, that cannot be told: nothing is missed any more."""
+    """Whether there may be words that only the shell or the reader knows: nothing is reported as
+    missing then."""
     has_ended: bool = False
-    """Whether what follows is none of this parser's business."""
+    """Whether the rest belongs to another parser."""
 
 
 def judge_words(
@@ -76,7 +77,7 @@ def _read_words(parser: Parser, program: Word, words: Sequence[Word], reading: _
 
 def _is_option(word: Word) -> bool:
     text = word.text
-    if not text.startswith("-") or text == "-" or (word.inner >= 0 and " " in text):
+    if not text.startswith("-") or text == "-" or (word.is_quoted and " " in text):
         return False
     return not _NUMBER.fullmatch(text)
 
@@ -203,7 +204,7 @@ def _judge_value(option: Option, name: str, value: str, word: Word, reading: _Re
             (int if option.kind == "int" else float)(value)
         except ValueError:
             wanted = "a whole number" if option.kind == "int" else "a number"
-            message = f"'{about}' takes {wanted}, and '{value}' is none"
+            message = f"'{about}' takes {wanted}, not '{value}'"
             reading.misuses.append(Misuse(word, message, f"write {wanted}"))
             return
     if option.choices is not None and not _is_choice(option, value):

@@ -147,7 +147,7 @@ def _find_in_command(words: Sequence[Word]) -> Iterator[ToolCall]:
             if not _OPTIONS_THAT_TAKE_A_FILE.fullmatch(before):
                 yield ToolCall(word, tuple(words[index + 1 :]))
                 return
-        elif (word.inner >= 0 and " " in word.text) or _name(word) in _STRANGERS:
+        elif (word.is_quoted and " " in word.text) or _name(word) in _STRANGERS:
             return
 
 

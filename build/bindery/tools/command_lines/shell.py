@@ -1,7 +1,7 @@
 """Shell text, read and never run: its commands word by word, and where its syntax breaks off.
 
 The grammar is that of bash. What a book writes for a reader to fill in, `<host>` or `[options]`,
-is a word of its own, and is not a fault.
+is a word, and not a fault.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Word:
     """Whether a part of it is known only where it runs, or is for the reader to fill in."""
     is_many: bool = False
     """Whether it can become any number of words, none included."""
-    inner: int = -1
-    """Where the text between the quotes begins if the whole word is quoted; otherwise -1."""
+    is_quoted: bool = False
+    """Whether the whole word is between quotes."""
 
     @property
     def is_plain(self) -> bool:
@@ -99,7 +99,7 @@ _PROMPT = re.compile(r"^(?:\([\w.-]+\) ?)?(?:\[?[\w.-]+@[\w.-]+[^$#%\n]{0,60})?[
 
 
 def iterate_prompted(text: str) -> Iterator[tuple[int, str]]:
-    """Give what is typed behind prompts, and its offset; nothing where there is no prompt.
+    """What is typed behind prompts, with its offset.
 
     A command goes on in the next line behind a backslash, and up to the line that ends an open
     quote, heredoc or loop, if there is one before the next prompt.
@@ -284,7 +284,7 @@ class _Reader:
                 self.at,
                 self.at + len(word),
                 f"no command is between '{block.word}' and '{word}'",
-                "a comment is none; write ':' for a command that does nothing",
+                "a comment does not count; write ':' for a command that does nothing",
             )
         self.at += len(word)
         if word in _FOLLOWING:
@@ -611,10 +611,8 @@ class _Reader:
         elif _ELLIPSIS.search(bare) or (_GLOB.search(bare) and not _ASSIGNMENT.match(bare)):
             is_open, is_split = True, True
         is_many = is_many or (is_split and not word.startswith("-"))
-        inner = -1
-        if text[start] in "\"'" and text[self.at - 1] == text[start] and not plain:
-            inner = start + 1
-        return Word(word, start, self.at, is_open, is_many, inner)
+        is_quoted = text[start] in "\"'" and text[self.at - 1] == text[start] and not plain
+        return Word(word, start, self.at, is_open, is_many, is_quoted)
 
     def _read_single_quotes(self) -> str:
         start = self.at

@@ -31,7 +31,7 @@ class Option:
     takes_rest: bool = False
     """Whether everything behind it belongs to it."""
     rivals: int = 0
-    """The number of the group of which only one may be given; 0 without."""
+    """The number of the group of options that exclude each other; 0 without."""
     is_hidden: bool = False
     """Whether `--help` leaves it out."""
 
@@ -43,7 +43,7 @@ class Parser:
     options: tuple[Option, ...] = ()
     positionals: tuple[Option, ...] = ()
     commands: Mapping[str, Parser] | None = None
-    """The subcommands by name, which come after the positionals; None where there are none."""
+    """The subcommands by name, which come after the positionals; None without any."""
     is_command_required: bool = False
     is_open: bool = False
     """Whether it lets options pass that it does not know."""
