@@ -126,32 +126,21 @@ class Side:
         return abs(self.value / self.numbers[0].value) if self.numbers[0].value else 1.0
 
 
-class NoValueError(ValueError):
-    """The tokens have no value in this reading."""
-
-
-class _NoExpressionError(Exception):
-    """The tokens are not an expression."""
+class _NoValueError(ValueError):
+    """The tokens are not an expression, or it has no value in this reading."""
 
 
 def read_side(tokens: Sequence[Token], reading: Reading) -> Side | None:
-    """The side that exactly these tokens make; None where they are not an expression.
-
-    Raises NoValueError where it has no value in this reading.
-    """
+    """The side that exactly these tokens make; None where they have no value in this reading."""
     if len(tokens) > LONGEST:
         return None
     reader = _Reader(tokens, reading)
     try:
         quantity = reader.read_sum()
-        if reader.at != len(tokens):
+        if reader.at != len(tokens) or not math.isfinite(quantity.value):
             return None
-        if isinstance(quantity.value, complex) or not math.isfinite(quantity.value):
-            raise NoValueError
-    except _NoExpressionError:
-        return None
     except (ArithmeticError, ValueError, TypeError):
-        raise NoValueError from None
+        return None
     return Side(
         quantity,
         tuple(reader.numbers),
@@ -221,9 +210,9 @@ class _Reader:
 
     def add(self, first: Quantity, second: Quantity, operator: str) -> Quantity:
         if first.dimension and second.dimension and first.dimension != second.dimension:
-            raise NoValueError
+            raise _NoValueError
         if second.is_percent and not first.is_percent and first.value != 1:
-            raise NoValueError  # 100 + 20% is 120 to some
+            raise _NoValueError  # 100 + 20% is 120 to some
         value = first.value + second.value if operator == "+" else first.value - second.value
         return Quantity(value, first.dimension or second.dimension, first.is_percent)
 
@@ -281,13 +270,13 @@ class _Reader:
             return base
         self.operators += "^"
         if abs(exponent) * math.log2(abs(base.value) + 1) > _LARGEST_BITS:
-            raise NoValueError
+            raise _NoValueError
         return Quantity(base.value**exponent)
 
     def read_atom(self) -> Quantity:
         token = self.peek()
         if token is None:
-            raise _NoExpressionError
+            raise _NoValueError
         self.at += 1
         match token.kind:
             case Kind.NUMBER:
@@ -297,7 +286,7 @@ class _Reader:
             case Kind.CURRENCY if token.unit:
                 number = self.peek()
                 if number is None or number.kind is not Kind.NUMBER or number.start != token.end:
-                    raise _NoExpressionError
+                    raise _NoValueError
                 return self.measure(self.read_atom(), token.unit)
             case Kind.OPEN:
                 inner = self.read_sum()
@@ -314,7 +303,7 @@ class _Reader:
                 self.close()
                 return self.call(token.text, arguments)
             case _:
-                raise _NoExpressionError
+                raise _NoValueError
 
     def call(self, name: str, arguments: Sequence[Quantity]) -> Quantity:
         self.operators += "f"
@@ -323,13 +312,13 @@ class _Reader:
         if name in ("min", "max"):
             return Quantity((min if name == "min" else max)(values), dimension)
         if len(values) != 1:
-            raise NoValueError
+            raise _NoValueError
         return Quantity(_FUNCTIONS[name](values[0]), dimension if name in _KEEP_UNITS else ())
 
     def close(self) -> None:
         token = self.peek()
         if token is None or token.kind is not Kind.CLOSE:
-            raise _NoExpressionError
+            raise _NoValueError
         self.at += 1
 
     def measure(self, quantity: Quantity, unit: Unit) -> Quantity:
@@ -422,10 +411,10 @@ def _read_number(text: str) -> Number:
     plain = "".join(character for character in text if character not in ",_ \u00a0\u202f\u2009")
     mantissa, _, exponent = plain.lower().partition("e")
     if len(exponent) > 4:
-        raise _NoExpressionError
+        raise _NoValueError
     decimals = len(mantissa.partition(".")[2]) - int(exponent or 0)
     if abs(decimals) > _LARGEST_EXPONENT or len(mantissa) > _LARGEST_EXPONENT:
-        raise _NoExpressionError
+        raise _NoValueError
     value = int(plain) if plain.isdigit() else float(plain)
     if isinstance(value, float) and value.is_integer() and "." not in mantissa:
         value = int(mantissa) * 10 ** int(exponent)

@@ -9,7 +9,13 @@ import math
 import re
 from collections.abc import Iterator
 
-from bindery.check.arithmetic.expressions import Number, Reading, Side, list_readings
+from bindery.check.arithmetic.expressions import (
+    Number,
+    Reading,
+    Side,
+    list_readings,
+    read_side,
+)
 from bindery.check.arithmetic.sides import Cut
 
 _ROUGH_SIGNS = frozenset(("=~", "~=", "≈", "≃", "≅", "~"))
@@ -79,7 +85,7 @@ def _compare_readings(left: Cut, right: Cut, is_rough: bool, is_hidden: bool) ->
 def iterate_values(left: Cut, right: Cut) -> Iterator[tuple[Reading, Side, Side]]:
     """Both sides in each reading in which both have a value, the bare numbers first."""
     for reading in list_readings(left.side, right.side):
-        a, b = left.read(reading), right.read(reading)
+        a, b = read_side(left.tokens, reading), read_side(right.tokens, reading)
         if a is not None and b is not None:
             yield reading, a, b
 

@@ -10,13 +10,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bindery.check.arithmetic.expressions import (
-    LONGEST,
-    NoValueError,
-    Reading,
-    Side,
-    read_side,
-)
+from bindery.check.arithmetic.expressions import LONGEST, Reading, Side, read_side
 from bindery.check.arithmetic.tokens import Kind, Token
 
 
@@ -34,13 +28,6 @@ class Cut:
     """Whether no word is directly before it that may speak of its first number."""
     is_factor: bool = False
     """Whether an `x` follows it, as in `5x`."""
-
-    def read(self, reading: Reading) -> Side | None:
-        """The side in another reading; None where it has no value in it."""
-        try:
-            return read_side(self.tokens, reading)
-        except NoValueError:
-            return None
 
 
 class _Edge(enum.Enum):
@@ -73,7 +60,7 @@ def find_left(tokens: Sequence[Token], low: int, end: int) -> list[Cut]:
         edge = _judge_start(tokens, start)
         if edge is _Edge.NONE or (cuts and not _is_dash(tokens, start - 1)):
             continue
-        side = _read_bare(tokens[start:end])
+        side = read_side(tokens[start:end], Reading())
         if side is None:
             continue
         before, last = tokens[start - 1] if start else None, tokens[end - 1]
@@ -104,7 +91,7 @@ def find_right(
         edge = _judge_end(tokens, end, codes)
         if edge is _Edge.NONE or (cuts and not _is_dash(tokens, end)):
             continue
-        side = _read_bare(tokens[start:end])
+        side = read_side(tokens[start:end], Reading())
         if side is None or side.has_remark_behind:
             continue
         is_factor = end < len(tokens) and tokens[end].text == "x"
@@ -115,13 +102,6 @@ def find_right(
         )
         cuts.append(Cut(side, tokens[start:end], start, end, is_factor=is_factor))
     return cuts
-
-
-def _read_bare(tokens: Sequence[Token]) -> Side | None:
-    try:
-        return read_side(tokens, Reading())
-    except NoValueError:
-        return None
 
 
 def _judge_start(tokens: Sequence[Token], start: int) -> _Edge:
