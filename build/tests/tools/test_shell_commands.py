@@ -47,14 +47,6 @@ def test_commands_are_read_word_by_word(text: str) -> None:
     assert found == COMMANDS[text]
 
 
-def test_heredocs_belong_to_their_command() -> None:
-    """The text of a heredoc is that of its command, with the place where it begins."""
-    text = "sbatch --x <<'EOF' && ls\nsrun a\nEOF\nb <<-E <<F\n\tc\n\tE\nd\nF\n"
-    first, second, third = read_shell(text).commands
-    assert (first.heredoc, second.heredoc, third.heredoc) == ("srun a\n", "", "d\n")
-    assert text[first.heredoc_start :].startswith("srun a")
-
-
 @pytest.mark.parametrize(
     ("word", "is_open", "is_many"),
     [
