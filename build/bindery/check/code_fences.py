@@ -11,7 +11,7 @@ import itertools
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bindery.tools.command_lines.shell import Command, ShellFault, iterate_prompted, read_shell
@@ -194,30 +194,24 @@ def _find_in_yaml(code: str) -> CodeFault | None:
     # Imported here: it takes longer to load than most books take to check.
     from ruamel.yaml import YAML
     from ruamel.yaml.composer import ComposerError
+    from ruamel.yaml.constructor import DuplicateKeyError
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
-    from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
-
-    def iterate_nodes(root: Node | None) -> Iterator[MappingNode]:
-        # Aliases make a graph of the tree: each node once, or a few lines would take for ever.
-        waiting, seen = [root], set[int]()
-        while waiting:
-            node = waiting.pop()
-            if node is None or id(node) in seen or isinstance(node, ScalarNode):
-                continue
-            seen.add(id(node))
-            if isinstance(node, MappingNode):
-                yield node
-            for child in reversed(node.value):
-                waiting.extend(reversed(child) if isinstance(child, tuple) else (child,))
 
     if "{{" in code or "{%" in code:
         code = _TEMPLATE_LINE.sub("", code)
         code = _TEMPLATE.sub(lambda found: "x" * len(found[0]), code)
     code = _YAML_DOTS.sub(lambda found: f"{found[1]}#", code)
     try:
-        documents = list(YAML(typ="safe", pure=True).compose_all(code))
-    except (ComposerError, RecursionError):
-        return None  # an alias whose anchor is in a part that is not shown
+        list(YAML(pure=True).load_all(code))
+    except (ComposerError, RecursionError, ValueError):
+        return None  # an alias whose anchor is in a part that is not shown, or a strange date
+    except DuplicateKeyError as error:
+        found, mark = re.search(r'key "(.*?)"', error.problem or ""), error.problem_mark
+        if found is None or found[1] == "<<" or mark is None:
+            return None
+        message = f"'{found[1]}' appears twice in one mapping"
+        hint = "only the last counts: take one out"
+        return CodeFault(mark.line, mark.column, len(found[1]), message, hint)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         row, col = (mark.line, mark.column) if mark else (0, 0)
@@ -229,17 +223,6 @@ def _find_in_yaml(code: str) -> CodeFault | None:
         return CodeFault(row, min(col, len(lines[row])), 1, problem, _YAML_HINTS.get(problem, ""))
     except YAMLError as error:
         return CodeFault(0, 0, 1, str(error).splitlines()[0])
-    for document in documents:
-        for mapping in iterate_nodes(document):
-            names: set[str] = set()
-            for key, _ in mapping.value:
-                if isinstance(key, ScalarNode) and key.value != "<<":
-                    if key.value in names:
-                        mark = key.start_mark
-                        message = f"'{key.value}' appears twice in one mapping"
-                        hint = "only the last counts: take one out"
-                        return CodeFault(mark.line, mark.column, len(key.value), message, hint)
-                    names.add(key.value)
     return None
 
 
