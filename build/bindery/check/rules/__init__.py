@@ -1,9 +1,9 @@
-"""The rules, one file each. A check yields findings and never prints."""
+"""The rules, one file each unless they share a table. A check yields findings and never prints."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 from bindery.check.rules import (
@@ -12,22 +12,16 @@ from bindery.check.rules import (
     broken_code,
     broken_image,
     broken_maths,
-    case_mismatch,
-    dead_anchor,
-    dead_link,
-    directory_anchor,
     duplicate_anchor,
     earlier_stages,
     gutted_section,
     house_word,
     large_image,
+    link_targets,
     missing_alt,
-    missing_image,
     mixed_machines,
-    nested_url,
     old_claim,
     orphan_file,
-    outside_book,
     renamed_variable,
     repeated_reference,
     undated_claim,
@@ -50,14 +44,7 @@ __all__ = ["CHECKS", "REPORTED_ELSEWHERE", "RULES", "Rule", "Scope", "check_book
 Check = Callable[[Scope], Iterable[Finding]]
 
 _MODULES: tuple[Any, ...] = (
-    outside_book,
-    dead_link,
-    dead_anchor,
-    directory_anchor,
-    case_mismatch,
-    nested_url,
     duplicate_anchor,
-    missing_image,
     mixed_machines,
     broken_image,
     large_image,
@@ -81,13 +68,19 @@ _MODULES: tuple[Any, ...] = (
     broken_code,
     bad_table,
     unglossed_term,
-    unused_excuse,
 )
 
 
+def _pass_on(scope: Scope) -> Iterable[Finding]:
+    """What loading, reading evidence and comparing quotations have found already."""
+    return scope.found
+
+
 def _list_checks() -> Iterator[tuple[Rule, Check]]:
-    for rule in earlier_stages.RULES:
-        yield rule, partial(Scope.take_found, rule=rule)
+    for rule in (*earlier_stages.RULES, unused_excuse.RULE):
+        yield rule, _pass_on
+    for rule in link_targets.RULES:
+        yield rule, link_targets.check
     for module in _MODULES:
         yield module.RULE, module.check
 
@@ -117,12 +110,12 @@ REPORTED_ELSEWHERE: Mapping[str, str] = {
 def check_book(scope: Scope) -> Iterator[Finding]:
     """Every finding that the book does not excuse, at the severity that the book gives it."""
     findings = sorted(
-        (finding for check in CHECKS.values() for finding in check(scope)),
+        (finding for check in dict.fromkeys(CHECKS.values()) for finding in check(scope)),
         key=lambda finding: (finding.span, finding.rule),
     )
     severities = {rule.id: rule.severity for rule in CHECKS} | dict(scope.config.severities)
     silent = {rule for rule, severity in severities.items() if severity is Severity.OFF}
     for finding in apply_excuses(findings, scope.book.chapters, RULES, silent):
-        severity = scope.config.severities.get(finding.rule, finding.severity)
+        severity = severities[finding.rule]
         if severity is not Severity.OFF:
-            yield Finding(finding.span, finding.rule, finding.message, finding.help, severity)
+            yield replace(finding, severity=severity)

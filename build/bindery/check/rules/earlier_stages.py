@@ -1,7 +1,4 @@
-"""Rules whose findings earlier stages have made: loading, reading evidence, comparing quotations.
-
-A check has only to pass them on, with the severity of the rule.
-"""
+"""Rules whose findings come from earlier stages: loading, reading evidence, comparing tables."""
 
 from __future__ import annotations
 

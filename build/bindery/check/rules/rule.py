@@ -31,6 +31,8 @@ class Rule:
     id: str
     severity: Severity
     summary: str
+    about: str = ""
+    """A sentence that explains it; otherwise the docstring of its module does."""
 
     def find(self, span: Span, message: str, hint: str = "") -> Finding:
         return Finding(span, self.id, message, hint, self.severity)
@@ -99,11 +101,3 @@ class Scope:
             region.opening.line <= line <= region.closing.line
             for region in self.quotations[path].regions
         )
-
-    def take_found(self, rule: Rule) -> Iterator[Finding]:
-        """The findings of earlier stages under this rule."""
-        for finding in self.found:
-            if finding.rule == rule.id:
-                yield Finding(
-                    finding.span, finding.rule, finding.message, finding.help, rule.severity
-                )

@@ -9,12 +9,17 @@ import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from bindery.check.rules.rule import Rule, Scope
+from bindery.check.rules.rule import Rule
 from bindery.core.config import ASKED_RULES
 from bindery.core.model import Chapter, Excuse, Finding, Severity
 from bindery.core.suggestions import find_nearest
 
-RULE = Rule("unused-excuse", Severity.WARNING, "an excuse excuses nothing")
+RULE = Rule(
+    "unused-excuse",
+    Severity.WARNING,
+    "an excuse excuses nothing",
+    "An excuse excuses nothing, or does not say why.",
+)
 
 _COMMENTS = re.compile(r"\s*(?:(?><!--.*?-->)\s*)++", re.DOTALL)
 _NAMED = "name the rule as its findings do, such as 'dead-link' in error[dead-link]"
@@ -23,10 +28,6 @@ _BLOCKS = frozenset(
     list_item_open footnote_open""".split()
 )
 """Blocks that an excuse covers whole: not a list, but each of its items."""
-
-
-def check(scope: Scope) -> Iterator[Finding]:
-    yield from scope.take_found(RULE)
 
 
 def apply_excuses(

@@ -154,7 +154,8 @@ def _explain_rule(name: str) -> str:
     rule = RULES[name]
     document = sys.modules[CHECKS[rule].__module__].__doc__ or ""
     about = document.removeprefix(f"{name}: ").strip() if document.startswith(name) else ""
-    about = f"{about[:1].upper()}{about[1:]}\n\n" if about else ""
+    about = f"{about[:1].upper()}{about[1:]}" or rule.about
+    about += "\n\n" if about else ""
     other = Severity.OFF if rule.severity is Severity.WARNING else Severity.WARNING
     return (
         f"{name} ({rule.severity}): {rule.summary}\n\n{about}"
