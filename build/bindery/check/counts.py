@@ -7,9 +7,7 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import reduce
+from collections.abc import Iterable, Iterator, Sequence
 
 from bindery.check.arithmetic.statements import read_statements
 from bindery.check.inspect import Inspection
@@ -23,56 +21,48 @@ WHOLE = "the whole book"
 _WORD = re.compile(r"[^\W_]")
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
-    """What one chapter holds, or several together."""
+COLUMNS = {
+    "chapters": "chapters",
+    "words": "words",
+    "tables": "tables",
+    "generated": "generated",
+    "figures": "figures",
+    "code_blocks": "code",
+    "links_inside": "links",
+    "links_web": "to the web",
+    "sums": "sums",
+}
+"""What is counted, with its heading: words as a reader sees them, without blocks of code; links
+inside the repository; sums that `bindery check` works out, all of which hold in a clean book."""
 
-    name: str
-    chapters: int = 0
-    words: int = 0
-    """Of paragraphs, headings and cells, as a reader sees them; blocks of code are not text."""
-    tables: int = 0
-    generated: int = 0
-    """Those of the tables that views have made."""
-    figures: int = 0
-    code_blocks: int = 0
-    links_inside: int = 0
-    """To chapters, anchors and files of the repository."""
-    links_web: int = 0
-    sums: int = 0
-    """Sums in the text that `bindery check` works out; in a clean book all of them hold."""
-    numbers: Mapping[str, int] = field(default_factory=dict)
-    """Of generated tables, plots and values, by their class."""
-
-    def __add__(self, other: Count) -> Count:
-        sums = {key: getattr(self, key) + getattr(other, key) for key, _ in _COLUMNS}
-        return Count(self.name, **sums, numbers=Counter(self.numbers) + Counter(other.numbers))
+Count = tuple[str, Counter[str]]
+"""A chapter, or several together, by name, and how much it holds; numbers of generated tables,
+plots and values by their class."""
 
 
-def count_parts(inspection: Inspection) -> tuple[Count, ...]:
+def count_parts(inspection: Inspection) -> list[Count]:
     """Each part of the book, by its title, and the whole book last."""
-    by_path = {chapter.path: count for chapter, count in _count_chapters(inspection)}
+    by_path = dict(_count_chapters(inspection))
     parts = [
-        _join(part.title or "front", (by_path[chapter.path] for chapter in part.chapters))
+        (part.title or "front", _join(by_path[chapter.path] for chapter in part.chapters))
         for part in inspection.book.parts
         if part.chapters
     ]
-    return (*parts, _join(WHOLE, parts))
+    return [*parts, (WHOLE, _join(held for _, held in parts))]
 
 
-def count_chapters(inspection: Inspection) -> tuple[Count, ...]:
+def count_chapters(inspection: Inspection) -> list[Count]:
     """Each chapter, by its path, and the whole book last."""
-    counts = [count for _, count in _count_chapters(inspection)]
-    return (*counts, _join(WHOLE, counts))
+    counts = list(_count_chapters(inspection))
+    return [*counts, (WHOLE, _join(held for _, held in counts))]
 
 
-def _join(name: str, counts: Iterable[Count]) -> Count:
-    return reduce(Count.__add__, counts, Count(name))
+def _join(counts: Iterable[Counter[str]]) -> Counter[str]:
+    return sum(counts, Counter())
 
 
-def _count_chapters(inspection: Inspection) -> list[tuple[Chapter, Count]]:
+def _count_chapters(inspection: Inspection) -> Iterator[Count]:
     quoted = find_quoted(inspection).chapters
-    counts = []
     for chapter in inspection.book.chapters:
         targets = [inspection.resolved.links[link] for link in chapter.links if not link.is_image]
         web = sum(isinstance(target, ToWeb) for target in targets)
@@ -82,8 +72,7 @@ def _count_chapters(inspection: Inspection) -> list[tuple[Chapter, Count]]:
             for number in list_numbers(quotation, inspection.evidence)
         )
         regions = inspection.quotations[chapter.path].regions
-        count = Count(
-            chapter.path,
+        held = Counter(
             chapters=1,
             words=_count_words(chapter),
             tables=len(chapter.inventory.tables),
@@ -93,10 +82,8 @@ def _count_chapters(inspection: Inspection) -> list[tuple[Chapter, Count]]:
             links_inside=len(targets) - web,
             links_web=web,
             sums=_count_sums(chapter),
-            numbers=numbers,
         )
-        counts.append((chapter, count))
-    return counts
+        yield chapter.path, held + numbers
 
 
 def _count_words(chapter: Chapter) -> int:
@@ -117,38 +104,17 @@ def _count_sums(chapter: Chapter) -> int:
 
 # --- printing it ---
 
-_COLUMNS = (
-    ("chapters", "chapters"),
-    ("words", "words"),
-    ("tables", "tables"),
-    ("generated", "generated"),
-    ("figures", "figures"),
-    ("code_blocks", "code"),
-    ("links_inside", "links"),
-    ("links_web", "to the web"),
-    ("sums", "sums"),
-)
-
 
 def format_counts(counts: Sequence[Count], heading: str) -> str:
     """The counts as aligned text, one per line; classes without a number have no column."""
-    classes = [name for name in CLASSES if any(count.numbers.get(name) for count in counts)]
-    head = (heading, *(title for _, title in _COLUMNS), *classes)
-    rows = [
-        (
-            count.name,
-            *(group_digits(getattr(count, key)) for key, _ in _COLUMNS),
-            *(group_digits(count.numbers.get(name, 0)) for name in classes),
-        )
-        for count in counts
-    ]
-    widths = [max(len(row[index]) for row in (head, *rows)) for index in range(len(head))]
+    classes = [name for name in CLASSES if any(held[name] for _, held in counts)]
+    shown = (*COLUMNS, *classes)
+    rows = [(heading, *COLUMNS.values(), *classes)]
+    rows += [(name, *(group_digits(held[key]) for key in shown)) for name, held in counts]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (
-        "  ".join(
-            cell.rjust(width) if index else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in (head, *rows)
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
+        for row in rows
     )
     return "\n".join(lines) + "\n"
 
@@ -157,10 +123,10 @@ def format_counts_json(counts: Sequence[Count]) -> str:
     """The counts as JSON, every class of number named."""
     rows = [
         {
-            "name": count.name,
-            **{key: getattr(count, key) for key, _ in _COLUMNS},
-            "numbers": {name: count.numbers.get(name, 0) for name in CLASSES},
+            "name": name,
+            **{key: held[key] for key in COLUMNS},
+            "numbers": {key: held[key] for key in CLASSES},
         }
-        for count in counts
+        for name, held in counts
     ]
     return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
