@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -98,12 +97,10 @@ def test_names_of_files_may_be_no_text(
     for name in (b"bad\xff.txt", b"bad\xff.md", b"nl\nx.png", b"esc\x1b[31m.png", b"sub/y\xff.py"):
         Path(os.fsdecode(os.fsencode(book) + b"/" + name)).write_bytes(b"")
     environment = child_environment | {"PYTHONIOENCODING": "ascii"}
-    for output in ("text", "json", "sarif", "github"):
+    for output in ("text", "sarif"):
         ended = _check(book, environment, "--format", output)
         assert ended.returncode == 1, ended.stderr
         assert "\x1b" not in ended.stdout
-        if output in ("json", "sarif"):
-            json.loads(ended.stdout)
 
 
 @pytest.mark.parametrize("name", ["README.md", "a.png"])

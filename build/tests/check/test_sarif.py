@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from bindery.check.rules import CHECKS
 from bindery.check.sarif import format_sarif
-from bindery.core.model import Finding, Severity, Span
+from bindery.core.model import Finding, Span
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -89,14 +89,10 @@ def test_columns_are_counted_in_utf_16() -> None:
 
 def test_paths_are_addresses() -> None:
     """What an address may not hold is escaped, also a name that is not UTF-8."""
-    for path, uri in {
-        "a b/ü#1%.md": "a%20b/%C3%BC%231%25.md",
-        "f\udcff.png": "f%FF.png",
-        "a,b:c.md": "a%2Cb%3Ac.md",
-    }.items():
-        finding = Finding(Span.whole(path), "orphan-file", "gone", "", Severity.WARNING)
-        (result,) = read_results(format_sarif([finding], CHECKS, lambda span: ""))
-        assert find_place(result)["artifactLocation"]["uri"] == uri
+    finding = Finding(Span.whole("a b/ü#1%,\udcff.png"), "orphan-file", "gone")
+    (result,) = read_results(format_sarif([finding], CHECKS, lambda span: ""))
+    uri = find_place(result)["artifactLocation"]["uri"]
+    assert uri == "a%20b/%C3%BC%231%25%2C%FF.png"
 
 
 def test_paths_begin_at_the_repository(run_bindery: Runner, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,22 +14,21 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.needs("git")
 
-Git = Callable[..., None]
 LONG = "word " * 80
 
 
+def git(folder: Path, *arguments: str) -> None:
+    user = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+    subprocess.run(("git", *user, *arguments), cwd=folder, check=True, capture_output=True)
+
+
+def commit(folder: Path) -> None:
+    git(folder, "add", ".")
+    git(folder, "commit", "-m", "more")
+
+
 @pytest.fixture
-def git() -> Git:
-    def run(folder: Path, *arguments: str) -> None:
-        user = ("-c", "user.name=A", "-c", "user.email=a@example.org")
-        command = ("git", *user, "-c", "init.defaultBranch=main", *arguments)
-        subprocess.run(command, cwd=folder, check=True, capture_output=True)
-
-    return run
-
-
-@pytest.fixture
-def book(make_book: BookMaker, git: Git) -> Path:
+def book(make_book: BookMaker) -> Path:
     """A book with an old dead link in each chapter, all of it committed."""
     root = make_book(
         {
@@ -39,8 +37,7 @@ def book(make_book: BookMaker, git: Git) -> Path:
         }
     )
     git(root, "init")
-    git(root, "add", ".")
-    git(root, "commit", "-m", "first")
+    commit(root)
     return root
 
 
@@ -62,7 +59,7 @@ def test_old_findings_are_nobodys_concern(run_bindery: Runner, book: Path) -> No
     assert check(run_bindery, book, "--since", "HEAD") == []
 
 
-def test_findings_in_new_lines_are_reported(run_bindery: Runner, book: Path, git: Git) -> None:
+def test_findings_in_new_lines_are_reported(run_bindery: Runner, book: Path) -> None:
     """A line counts as new before it is staged, staged, and committed, and old after that."""
     append(book / "a.md", "\n[new](nowhere.md)\n")
     expected = [("a.md", 7, "dead-link")]
@@ -85,14 +82,11 @@ def test_new_files_are_reported_whole(run_bindery: Runner, book: Path) -> None:
     ]
 
 
-def test_files_as_such_are_new_where_they_changed(
-    run_bindery: Runner, book: Path, git: Git
-) -> None:
+def test_files_as_such_are_new_where_they_changed(run_bindery: Runner, book: Path) -> None:
     """A finding about a file as such is old until something changes in the file, be it that a
     line is taken out."""
     (book / "notes.md").write_text("# N\n\nText.\n", encoding="utf-8")
-    git(book, "add", ".")
-    git(book, "commit", "-m", "second")
+    commit(book)
     assert ("notes.md", 1, "unlisted-chapter") in check(run_bindery, book)
     assert check(run_bindery, book, "--since", "HEAD") == []
     (book / "notes.md").write_text("# N\n", encoding="utf-8")
@@ -101,21 +95,18 @@ def test_files_as_such_are_new_where_they_changed(
 
 
 def test_a_book_may_lie_in_a_folder(
-    run_bindery: Runner, make_book: BookMaker, git: Git, tmp_path: Path
+    run_bindery: Runner, make_book: BookMaker, tmp_path: Path
 ) -> None:
     """Paths are those of the book, wherever in its repository it is."""
     (tmp_path / "docs").mkdir()
     root = make_book({"größe 1.md": "# A\n\n[old](gone.md)\n"}, name="docs/book")
     git(root.parent, "init")
-    git(root.parent, "add", ".")
-    git(root.parent, "commit", "-m", "first")
+    commit(root.parent)
     append(root / "größe 1.md", "\n[new](gone.md)\n")
     assert check(run_bindery, root, "--since", "HEAD") == [("größe 1.md", 5, "dead-link")]
 
 
-def test_a_gutted_section_is_told_of_at_its_old_heading(
-    run_bindery: Runner, book: Path, git: Git
-) -> None:
+def test_a_gutted_section_is_told_of_at_its_old_heading(run_bindery: Runner, book: Path) -> None:
     """A section that others link to and that has lost its text is reported, though no line of it
     is new, and also where its chapter has moved."""
     append(book / "a.md", "\n[deep](b.md#deep)\n")
