@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import ast
-import importlib.util
 import json
 import math
 import random
+import runpy
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -45,14 +45,8 @@ COMPUTE = """(cases) => JSON.stringify(JSON.parse(cases).map((inputs) => {
 
 
 @pytest.fixture(scope="module")
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("calculators_of_the_book", TOOL)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def tool() -> SimpleNamespace:
+    return SimpleNamespace(**runpy.run_path(str(TOOL)))
 
 
 def draw_input(asked: Any, chance: random.Random) -> Any:
@@ -75,7 +69,7 @@ def type_value(name: str, value: Any) -> list[Any]:
     return [name, kind, repr(value) if kind in ("int", "float") else value]
 
 
-def draw_points(tool: ModuleType, calculator: Any) -> list[tuple[Any, Any, str]]:
+def draw_points(tool: Any, calculator: Any) -> list[tuple[Any, Any, str]]:
     """Random inputs with what Python makes of them: outputs, or why it refuses."""
     chance = random.Random(calculator.name)
     points: list[tuple[Any, Any, str]] = []
@@ -96,20 +90,12 @@ def draw_points(tool: ModuleType, calculator: Any) -> list[tuple[Any, Any, str]]
     return points
 
 
-def read_amount(tool: ModuleType, text: str) -> Any:
-    """A number of things, or what is said against it."""
-    try:
-        return tool.large_number(text)
-    except argparse.ArgumentTypeError as error:
-        return str(error)
-
-
 NAMES = [one.name for one in read_calculators(TOOL.read_text())]
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", NAMES)
-def test_a_calculator_gives_what_python_gives(browser: Any, tool: ModuleType, name: str) -> None:
+def test_a_calculator_gives_what_python_gives(browser: Any, tool: Any, name: str) -> None:
     """Thousands of random inputs give the same whole numbers, and the same floats bit by bit,
     except from functions of which a browser has its own. Inputs that break a condition are refused
     with the same sentence."""
@@ -142,7 +128,7 @@ def test_a_calculator_gives_what_python_gives(browser: Any, tool: ModuleType, na
 
 @pytest.mark.nightly
 def test_answers_are_shown_as_the_tool_prints_them(
-    browser: Any, tool: ModuleType, make_book: BookMaker, run_bindery: Runner
+    browser: Any, tool: Any, make_book: BookMaker, run_bindery: Runner
 ) -> None:
     """Prefixes, days and hours, thousands and four digits, a half rounded to even; numbers of
     things are read alike as well, 70B among them."""
@@ -164,8 +150,7 @@ def test_answers_are_shown_as_the_tool_prints_them(
     assert run_bindery("html", folder=root).status == 0
     page = browser.new_page()
     page.goto((root / "dist/site/tools/calculators/batch.html").as_uri())
-    typed = ["70B", "7.5T", "1.5M", "128K", "128k", "4Mi", "2e3B", " 7B ", "1E", ".5G", "0",
-             "7.5GB", "70b", "7BB", "K", "", "-1", "1.2.3", "80 G", "4Bi"]  # fmt: skip
+    typed = ["70B", "7.5T", "128k", "4Mi", "2e3B", " 7B ", ".5G", "7.5GB", "70b", "", "-1", "1.2.3"]
     amounts = page.evaluate("(typed) => typed.map(readAmount)", typed)
     said = page.evaluate(
         """(cases) => JSON.parse(cases).map(([kind, text, unit]) =>
@@ -174,9 +159,11 @@ def test_answers_are_shown_as_the_tool_prints_them(
     )
     page.close()
     for text, amount in zip(typed, amounts, strict=True):
-        assert amount == read_amount(tool, text)
-    assert amounts[:5] == [70e9, 7.5e12, 1.5e6, 128e3, 128e3]
-    assert tool.format_quantity(5425347.5, "1/s") == "5.425 M/s"
+        try:
+            expected = tool.large_number(text)
+        except argparse.ArgumentTypeError as error:
+            expected = str(error)
+        assert amount == expected
     for (value, unit), text in zip(cases, said, strict=True):
         assert text == tool.format_quantity(value, unit), (value, unit)
 
