@@ -47,29 +47,6 @@ def test_commands_are_read_word_by_word(text: str) -> None:
     assert found == COMMANDS[text]
 
 
-@pytest.mark.parametrize(
-    ("word", "is_open", "is_many"),
-    [
-        ("a", False, False),
-        ("'$a'", False, False),
-        ('"$a"', True, False),
-        ("$a", True, True),
-        ("--x=$a", True, False),
-        ("<host name>", True, False),
-        ("...", False, True),
-        ("[options]", False, True),
-        ('"$@"', True, True),
-        ("*.json", True, True),
-        ("{1..4}", True, True),
-        ("--x=<N>", True, False),
-    ],
-)
-def test_words_know_what_is_not_known_of_them(word: str, is_open: bool, is_many: bool) -> None:
-    """What only the shell or the reader knows is told from what is there."""
-    read = read_shell(f"run {word}").commands[0].words[1]
-    assert (read.is_open, read.is_many) == (is_open, is_many)
-
-
 FAULTS = {
     "echo 'a": ("'", "the quote ' is never closed"),
     'echo "a': ('"', 'the quote " is never closed'),
