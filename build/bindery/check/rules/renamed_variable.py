@@ -1,19 +1,96 @@
-"""renamed-variable: an environment variable goes by another name today, and nothing fails."""
+"""renamed-variable: an environment variable goes by another name today, and nothing fails.
+
+The list is `renamed_variables.toml`. Where a text names the new variable too, or says that the old
+one is deprecated, it is about the change and is left alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
-from bindery.check.renamed_variables import (
-    Rename,
-    find_old_names,
-    find_old_names_in_code,
-    load_renames,
-)
 from bindery.check.rules.rule import Rule, Scope
 from bindery.core.model import Finding, Severity, Span
 
 RULE = Rule("renamed-variable", Severity.WARNING, "an environment variable has been renamed")
+
+_OUTPUT_LANGUAGES = frozenset(
+    ("", "console", "log", "none", "output", "plain", "plaintext", "shell-session", "text", "txt")
+)
+"""Fences that may show what a program printed: only what is plainly set or read there counts."""
+
+_OF_THE_CHANGE = re.compile(
+    r"\b(?:deprecat\w*|renam\w*|former(?:ly)?|replac\w*|supersed\w*|obsolete|legacy|no\s+longer"
+    r"|used\s+to|instead\s+of|backwards?[ -]compat\w*|alias\w*|old(?:er)?\s+names?|previously"
+    r"|in\s+the\s+past|historical\w*)\b",
+    re.I,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """A variable that goes by another name today."""
+
+    old: str
+    new: str
+    source: str
+    since: str = ""
+    """The release from which on, where it is known."""
+    note: str = ""
+
+
+@cache
+def load_renames() -> Mapping[str, Rename]:
+    """The variables that have been renamed, by their old names."""
+    import tomllib  # only a book that may have such names needs it
+
+    text = (Path(__file__).parent / "renamed_variables.toml").read_text(encoding="utf-8")
+    entries = tomllib.loads(text)["variable"]
+    return {entry["old"]: Rename(**entry) for entry in entries}
+
+
+@cache
+def _make_pattern() -> re.Pattern[str]:
+    names = "|".join(sorted(load_renames(), reverse=True))
+    return re.compile(rf"(?<![A-Za-z0-9_])(?:{names})(?![A-Za-z0-9_])")
+
+
+def find_old_names(text: str, around: str = "") -> Iterator[tuple[re.Match[str], Rename]]:
+    """The old names in a text that is not about their change. `around` is what else a reader sees
+    in the same place, such as the other cells of a row."""
+    seen = f"{text}\n{around}"
+    matches = list(_make_pattern().finditer(text))
+    if not matches or _OF_THE_CHANGE.search(seen):
+        return
+    for match in matches:
+        rename = load_renames()[match[0]]
+        if not re.search(rf"(?<![\w-]){re.escape(rename.new)}(?!\w)", seen):
+            yield match, rename
+
+
+def find_old_names_in_code(code: str, language: str) -> Iterator[tuple[re.Match[str], Rename]]:
+    """The old names in a block of code. Where the block may be the output of a program, only those
+    that a command sets or reads."""
+    for match, rename in find_old_names(code):
+        if language not in _OUTPUT_LANGUAGES or _is_used(code, *match.span()):
+            yield match, rename
+
+
+def _is_used(code: str, start: int, end: int) -> bool:
+    """Whether a command or program sets or reads the variable here."""
+    before = code[code.rfind("\n", 0, start) + 1 : start]
+    behind = code[end:].split("\n", 1)[0]
+    if before.endswith(("$", "${")):
+        return True
+    if re.search(r"\b(?:environ(?:\.get)?|getenv)[\[(]['\"]$", before):
+        return True
+    if re.search(r"(?:\b(?:export|unset|setenv|ENV)\s+(?:\S+=\S*\s+)*|\s-e\s+|--env[= ])$", before):
+        return True
+    prompt = re.fullmatch(r"\s*(?:[$#>%]\s+)?(?:\w+=\S*\s+)*", before)
+    return prompt is not None and re.match(r"=\S*\s+\S", behind) is not None
 
 
 def check(scope: Scope) -> Iterator[Finding]:
@@ -30,13 +107,13 @@ def _find_places(scope: Scope) -> Iterator[tuple[Span, Rename]]:
     for chapter, passage in scope.iterate_passages():
         if passage.is_quoted:
             continue
-        for place in find_old_names(passage.text, chapter.lines[passage.line - 1]):
-            yield passage.place(place.start, place.end), place.rename
+        for match, rename in find_old_names(passage.text, chapter.lines[passage.line - 1]):
+            yield passage.place(*match.span()), rename
     for _, fence in scope.iterate_fences():
-        for place in find_old_names_in_code(fence.code, fence.language):
-            row = fence.code.count("\n", 0, place.start)
-            col = place.start - (fence.code.rfind("\n", 0, place.start) + 1)
-            yield fence.place(row, col, place.end - place.start), place.rename
+        for match, rename in find_old_names_in_code(fence.code, fence.language):
+            row = fence.code.count("\n", 0, match.start())
+            col = match.start() - (fence.code.rfind("\n", 0, match.start()) + 1)
+            yield fence.place(row, col, len(match[0])), rename
 
 
 def _report(span: Span, more: int, rename: Rename) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bindery.check.units_in_prose import find_slips
+from bindery.check.rules.wrong_unit import find_slips
 from bindery.markdown.chapter_reader import parse_chapter
 from bindery.markdown.prose import read_passages
 
