@@ -11,7 +11,7 @@ from bindery.core.model import Chapter, Finding, Severity, Span
 from bindery.core.repository import RECORDS_FOLDER
 from bindery.markdown.prose import Fence, Passage
 from bindery.tools.command_lines.fitting import judge_words
-from bindery.tools.command_lines.programs import ToolCall, find_calls, find_calls_in_span
+from bindery.tools.command_lines.programs import ToolCall, find_calls
 from bindery.tools.command_lines.stored_parsers import Parser, read_stored_parser
 
 RULE = Rule("unknown-flag", Severity.ERROR, "a command does not fit the tool that it calls")
@@ -48,7 +48,7 @@ def _check_passage(chapter: Chapter, passage: Passage, toolbox: _Toolbox) -> Ite
         text = passage.text[start:end]
         if " " not in text:
             continue
-        for call in find_calls_in_span(text):
+        for call in find_calls(text):
             parser = toolbox.find_parser(call, chapter.path)
             if parser is None:
                 continue
@@ -72,15 +72,10 @@ class _Toolbox:
     def find_parser(self, call: ToolCall, here: str) -> Parser | None:
         """The parser of the program that is called, where it is a file of the repository and its
         parser can be known."""
-        path = self.paths.get(call.program.text, "") if call.is_named else ""
-        if not call.is_named and call.program.is_plain:
-            path = self._find_file(call.program.text, here)
-        return self._find_parser_of(path) if path else None
-
-    def _find_parser_of(self, path: str) -> Parser | None:
-        if path not in self.parsers:
+        path = self._find_file(call.program.text, here) if call.program.is_plain else ""
+        if path and path not in self.parsers:
             self.parsers[path] = self._read(path)
-        return self.parsers[path]
+        return self.parsers.get(path)
 
     def _find_file(self, typed: str, here: str) -> str:
         """A path from the root, from the chapter, or, alone, the file name of a tool: readers copy

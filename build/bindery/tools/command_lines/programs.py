@@ -39,41 +39,15 @@ class ToolCall:
     """A program with its arguments, as a text starts it. Places are offsets in that text."""
 
     program: Word
-    """The path of the program, or what a book calls the tool."""
+    """The path of the program."""
     words: tuple[Word, ...]
-    is_named: bool = False
-    """Whether it is called by its name in `chapters.yaml`, as `bindery run NAME -- ...` does."""
 
 
 def find_calls(text: str) -> tuple[ToolCall, ...]:
-    """The calls in a block of code. Output that is among the commands is passed over."""
-    prompted = list(iterate_prompted(text))
-    if prompted:
-        return tuple(
-            _shift(call, offset) for offset, piece in prompted for call in _find_in_shell(piece)
-        )
-    shell = read_shell(text)
-    if shell.fault is None:
-        return tuple(_find_in_commands(text, shell.commands))
-    return tuple(_find_in_lines(text))
-
-
-def find_calls_in_span(text: str) -> tuple[ToolCall, ...]:
-    """The calls in a code span, if it is a command and nothing else."""
-    shell = read_shell(text)
-    return tuple(_find_in_commands(text, shell.commands)) if shell.fault is None else ()
-
-
-_LOGICAL_LINE = re.compile(r"(?:[^\n]*\\\n)*[^\n]*")
-
-
-def _find_in_lines(text: str) -> Iterator[ToolCall]:
-    """Each line for itself, with those that it goes on in, where the text as a whole is not a shell
-    text."""
-    for line in _LOGICAL_LINE.finditer(text):
-        if line[0].strip():
-            for call in _find_in_shell(line[0]):
-                yield _shift(call, line.start())
+    """The calls in a block of code or a code span, if all of it is shell text. Behind prompts only
+    what is typed counts, and not the output."""
+    pieces = list(iterate_prompted(text)) or [(0, text)]
+    return tuple(_shift(call, offset) for offset, one in pieces for call in _find_in_shell(one))
 
 
 def _find_in_shell(text: str) -> Iterator[ToolCall]:
@@ -89,8 +63,10 @@ def _find_in_commands(text: str, commands: Sequence[Command]) -> Iterator[ToolCa
         if command.heredoc and any(_name(word) in _SHELLS for word in command.words):
             for call in _find_in_shell(command.heredoc):
                 yield _shift(call, command.heredoc_start)
-        for word in command.assignments:
-            yield from _find_in_assignment(text, word)
+        for word in command.assignments:  # CMD="python a.py": more may come where it is used
+            for call in _find_in_quotes(text, word):
+                end = Word("...", word.end, word.end, is_many=True)
+                yield replace(call, words=(*call.words, end))
         if command.words and _name(command.words[0]) in _SHELLS:
             for word in command.words[1:]:
                 yield from _find_in_quotes(text, word)
@@ -107,13 +83,6 @@ def _find_in_quotes(text: str, word: Word) -> Iterator[ToolCall]:
         yield _shift(call, word.start + quote.end())
 
 
-def _find_in_assignment(text: str, word: Word) -> Iterator[ToolCall]:
-    """`CMD="python tool.py --x"`: more words may come where the variable is used."""
-    for call in _find_in_quotes(text, word):
-        end = Word("...", word.end, word.end, is_many=True)
-        yield replace(call, words=(*call.words, end))
-
-
 def _shift(call: ToolCall, offset: int) -> ToolCall:
     def shift(word: Word) -> Word:
         return replace(word, start=word.start + offset, end=word.end + offset)
@@ -127,9 +96,6 @@ def _name(word: Word) -> str:
 
 def _find_in_command(words: Sequence[Word]) -> Iterator[ToolCall]:
     name = _name(words[0])
-    if name in ("bindery", "nox"):
-        yield from _find_in_bindery(words)
-        return
     if _SCRIPT.fullmatch(words[0].text):
         yield ToolCall(words[0], tuple(words[1:]))
         return
@@ -156,22 +122,3 @@ _STRANGERS = frozenset(
     scp rsync wget curl git chmod diff wc echo touch ln find tar jq pylint flake8 isort""".split()
 )
 """Programs that do something else with a file than to start it."""
-
-
-def _find_in_bindery(words: Sequence[Word]) -> Iterator[ToolCall]:
-    """`bindery run TOOL -- ARGUMENTS`, also through nox. What a profile adds is not seen."""
-    texts = [word.text for word in words]
-    if _name(words[0]) == "nox":
-        if "--" not in texts or "run" not in texts[: texts.index("--")]:
-            return
-        words = words[texts.index("--") :]
-    elif texts[1:2] == ["run"]:
-        words = words[1:]
-    else:
-        return
-    texts = [word.text for word in words]
-    if len(words) < 2 or "--" not in texts[2:] or not words[1].is_plain:
-        return
-    behind = words[texts.index("--", 2) + 1 :]
-    profile = Word("...", words[1].end, words[1].end, is_many=True)
-    yield ToolCall(words[1], (profile, *behind), is_named=True)
