@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 _BLANK = " \t"
@@ -53,12 +53,12 @@ class Word:
         return not (self.is_open or self.is_many)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Command:
     """A simple command: its words, without redirections. It may have none, as `NAME=value` has."""
 
-    words: tuple[Word, ...]
-    assignments: tuple[Word, ...] = ()
+    words: list[Word] = field(default_factory=list)
+    assignments: list[Word] = field(default_factory=list)
     """What is before them: `NAME=value`."""
     heredoc: str = ""
     heredoc_start: int = 0
@@ -91,7 +91,7 @@ def read_shell(text: str) -> ShellText:
     except _Broken as broken:
         fault = broken.fault
     except RecursionError:
-        fault = None
+        pass
     return ShellText(tuple(reader.commands), fault)
 
 
@@ -152,8 +152,7 @@ class _Heredoc:
     strips_tabs: bool
     start: int
     end: int
-    command: int
-    """Which of the commands it belongs to."""
+    command: Command
 
 
 @dataclass(slots=True)
@@ -457,9 +456,8 @@ class _Reader:
 
     def _read_simple(self) -> bool:
         """Read a simple command; true for the head of a function instead."""
-        words: list[Word] = []
-        assignments: list[Word] = []
-        pending: list[int] = []
+        command = Command()
+        words, assignments = command.words, command.assignments
         is_redirected = False
         while True:
             self._skip_blank()
@@ -467,7 +465,7 @@ class _Reader:
                 break
             if self.text[self.at] == "&" and not self.text.startswith("&>", self.at):
                 break
-            if self._read_redirection(pending):
+            if self._read_redirection(command):
                 is_redirected = True
                 continue
             if self.text[self.at] == "(":
@@ -483,21 +481,18 @@ class _Reader:
                 words.append(word)
         if not (words or assignments or is_redirected):
             self._break_at_token()
-        self.commands.append(Command(tuple(words), tuple(assignments)))
-        for index in pending:
-            self.heredocs[index] = replace(self.heredocs[index], command=len(self.commands) - 1)
+        self.commands.append(command)
         return False
 
     # --- redirections and heredocs ---
 
     def _read_redirections(self) -> None:
         """Those behind a compound command."""
-        pending: list[int] = []
         self._skip_blank()
-        while self.at < len(self.text) and self._read_redirection(pending):
+        while self.at < len(self.text) and self._read_redirection(Command()):
             self._skip_blank()
 
-    def _read_redirection(self, pending: list[int]) -> bool:
+    def _read_redirection(self, command: Command) -> bool:
         found = _REDIRECTION.match(self.text, self.at)
         if (
             found is None
@@ -508,8 +503,7 @@ class _Reader:
         start, sign = self.at, found[0].lstrip("0123456789")
         self.at = found.end()
         self._skip_blank()
-        at = self.at
-        word = self._read_word() if at < len(self.text) else None
+        word = self._read_word()
         if word is None:
             self._break(
                 start,
@@ -517,11 +511,9 @@ class _Reader:
                 f"nothing follows '{found[0]}'",
                 "name a file, or put the sign between quotes",
             )
-            return False
         if sign in ("<<", "<<-"):
             delimiter = re.sub(r"[\"'\\]", "", self.text[word.start : word.end])
-            pending.append(len(self.heredocs))
-            self.heredocs.append(_Heredoc(delimiter, sign == "<<-", start, word.end, -1))
+            self.heredocs.append(_Heredoc(delimiter, sign == "<<-", start, word.end, command))
         return True
 
     def _read_heredocs(self) -> None:
@@ -538,11 +530,9 @@ class _Reader:
                 if end == len(self.text):
                     self._break_heredoc(heredoc, start)
                 self.at = end + 1
-            body = self.text[start : self.at]
+            heredoc.command.heredoc = self.text[start : self.at]
+            heredoc.command.heredoc_start = start
             self.at = min(end + 1, len(self.text))
-            if 0 <= heredoc.command < len(self.commands):
-                command = self.commands[heredoc.command]
-                self.commands[heredoc.command] = replace(command, heredoc=body, heredoc_start=start)
 
     def _break_heredoc(self, heredoc: _Heredoc, start: int) -> None:
         hint = f"close it with '{heredoc.delimiter}' alone on a line"
@@ -617,9 +607,6 @@ class _Reader:
     def _read_single_quotes(self) -> str:
         start = self.at
         end = self.text.find("'", start + 1)
-        ansi = start > 0 and self.text[start - 1] == "$"
-        while ansi and end > 0 and (end - len(self.text[:end].rstrip("\\"))) % 2:
-            end = self.text.find("'", end + 1)
         if end < 0:
             self._break(start, start + 1, f"the quote ' {_OPEN_END}", "close it, or write \\'")
         self.at = end + 1
@@ -651,11 +638,10 @@ class _Reader:
                 end = found.start() if found else len(text)
                 pieces.append(text[self.at : end])
                 self.at = end
-        self._break(start, start + 1, f'the quote " {_OPEN_END}', 'close it, or write \\"')
-        return "", False, False
+        return self._break(start, start + 1, f'the quote " {_OPEN_END}', 'close it, or write \\"')
 
     def _skip_expansion(self) -> bool:
-        """Pass over what begins with a dollar or backtick; false where it is that sign only."""
+        """Skip what begins with a dollar or backtick; false where it is only that sign."""
         text, start = self.text, self.at
         if text[start] == "`":
             end = start + 1
@@ -699,7 +685,6 @@ class _Reader:
                 self._skip_expansion()
             else:
                 self.at += 1
-        self.at = len(self.text)
         self._break(start, start + 2, f"'${{' {_OPEN_END}", "close it with '}'")
 
     def _skip_commands(self) -> None:
