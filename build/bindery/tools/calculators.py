@@ -94,7 +94,7 @@ def read_calculators(source: str) -> list[Calculator]:
     if _CONSTANT not in constants:
         raise TranslationError(f"this tool has no constant {_CONSTANT}", 1)
     reader = _Reader(module, constants)
-    declared = reader.read(constants[_CONSTANT], {})
+    declared = reader.read(constants[_CONSTANT])
     if not isinstance(declared, tuple):
         raise TranslationError(
             f"{_CONSTANT} has to be a tuple of calculators", constants[_CONSTANT].lineno
@@ -126,73 +126,37 @@ class _Reader:
     constants: Mapping[str, ast.expr]
     known: dict[str, Any] = field(default_factory=dict)
 
-    def read(self, node: ast.expr, local: Mapping[str, Any]) -> Any:
+    def read(self, node: ast.expr) -> Any:
         match node:
             case ast.Constant(value=value):
                 return value
             case ast.Tuple(elts=elements):
-                return tuple(self.read(element, local) for element in elements)
+                return tuple(map(self.read, elements))
             case ast.List(elts=elements):
-                return [self.read(element, local) for element in elements]
+                return list(map(self.read, elements))
             case ast.Dict(keys=keys, values=values) if None not in keys:
-                return {
-                    self.read(key, local): self.read(value, local)
-                    for key, value in zip(keys, values, strict=True)
-                    if key is not None
-                }
-            case ast.UnaryOp(op=ast.USub(), operand=operand):
-                value = self.read(operand, local)
-                if isinstance(value, int | float):
-                    return -value
+                pairs = zip(keys, values, strict=True)
+                return {self.read(key): self.read(value) for key, value in pairs if key is not None}
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+                return -value
             case ast.Name(id=name):
-                return self._read_name(name, node, local)
-            case ast.JoinedStr(values=values):
-                return "".join(str(self.read(value, local)) for value in values)
-            case ast.FormattedValue(value=value, conversion=-1, format_spec=None):
-                return self.read(value, local)
-            case ast.Subscript(value=value, slice=key):
-                try:
-                    return self.read(value, local)[self.read(key, local)]
-                except (LookupError, TypeError):
-                    pass
-            case ast.DictComp(key=key, value=value, generators=[made]) if not made.ifs:
-                return {
-                    self.read(key, inside): self.read(value, inside)
-                    for inside in self._repeat(made, local)
-                }
+                return self._read_name(name, node)
             case ast.Call(func=ast.Name(id="tuple"), args=[value], keywords=[]):
-                return tuple(self.read(value, local))
-            case ast.Call(func=ast.Name(id="enumerate"), args=[value], keywords=[]):
-                return tuple(enumerate(self.read(value, local)))
-            case ast.Call(func=ast.Attribute(value=value, attr="items"), args=[], keywords=[]):
-                held = self.read(value, local)
-                if isinstance(held, dict):
-                    return tuple(held.items())
+                return tuple(self.read(value))
             case ast.Call(func=ast.Name(id=name), args=given, keywords=keywords):
-                named = {k.arg or "": self.read(k.value, local) for k in keywords}
-                return self._make(name, node, [self.read(a, local) for a in given], named)
+                named = {k.arg or "": self.read(k.value) for k in keywords}
+                return self._make(name, node, [self.read(value) for value in given], named)
         raise TranslationError(f"`{ast.unparse(node)[:60]}` cannot be read here", node.lineno)
 
-    def _read_name(self, name: str, node: ast.expr, local: Mapping[str, Any]) -> Any:
-        if name in local:
-            return local[name]
+    def _read_name(self, name: str, node: ast.expr) -> Any:
         if name in self.known:
             return self.known[name]
         if name in self.constants:
-            self.known[name] = self.read(self.constants[name], {})
+            self.known[name] = self.read(self.constants[name])
             return self.known[name]
         if any(isinstance(n, ast.FunctionDef) and n.name == name for n in self.module.body):
             return _Function(name)
         raise TranslationError(f"the name '{name}' is not known here", node.lineno)
-
-    def _repeat(self, made: ast.comprehension, local: Mapping[str, Any]) -> list[dict[str, Any]]:
-        names = made.target.elts if isinstance(made.target, ast.Tuple) else [made.target]
-        found = []
-        for item in self.read(made.iter, local):
-            parts = item if isinstance(made.target, ast.Tuple) else (item,)
-            own = {n.id: v for n, v in zip(names, parts, strict=True) if isinstance(n, ast.Name)}
-            found.append({**local, **own})
-        return found
 
     def _make(
         self, name: str, node: ast.expr, given: Sequence[Any], keywords: Mapping[str, Any]
@@ -204,7 +168,7 @@ class _Reader:
                     for node in kind.body
                     if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
                 }
-                usual = {n: self.read(v, {}) for n, v in fields.items() if v is not None}
+                usual = {n: self.read(v) for n, v in fields.items() if v is not None}
                 values = {**usual, **dict(zip(fields, given, strict=False)), **keywords}
                 return _Made(name, values, node.lineno)
         raise TranslationError(f"there is no class '{name}' in this file", node.lineno)
