@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from bindery.core.config import Config
 from bindery.core.model import (
     Book,
     Chapter,
-    Definition,
     Finding,
     Link,
     Resolution,
@@ -39,17 +37,11 @@ class Rule:
 
     def find_in_link(self, chapter: Chapter, link: Link, message: str, hint: str) -> Finding:
         """A finding in a link. Where its destination is in a definition, the advice says so."""
-        first = _index_definitions(chapter.definitions).get(link.label) if link.label else None
+        defined = (one for one in chapter.definitions if one.key == link.label)
+        first = next(defined, None) if link.label else None
         if first is not None:
             hint += f" (defined on line {first.span.line})"
         return self.find(link.span, message, hint)
-
-
-@lru_cache(maxsize=256)
-def _index_definitions(definitions: tuple[Definition, ...]) -> Mapping[str, Definition]:
-    """Definitions by their keys; of several the first. A chapter may have thousands of both
-    definitions and dead links."""
-    return {entry.key: entry for entry in reversed(definitions)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,6 @@ def _find_reaches(chapter: Chapter) -> Iterator[tuple[Excuse, int]]:
             comments[first + 1] = end
         else:
             ends[first + 1] = max(end, ends.get(first + 1, 0))
-    reached: dict[int, int] = {}  # behind the comments that begin on a line
     for excuse in chapter.excuses:
         line = excuse.covers
         if line == excuse.span.line:
@@ -99,11 +98,8 @@ def _find_reaches(chapter: Chapter) -> Iterator[tuple[Excuse, int]]:
         around = (end for first, end in containers if first <= excuse.span.line <= end)
         bound = min(around, default=line + len(chapter.lines))
         line = first_line = _skip_blank(chapter.lines, line)
-        passed = []
         while line in comments:
-            passed.append(line)
-            line = reached.get(line) or _skip_blank(chapter.lines, comments[line] + 1)
-        reached |= dict.fromkeys(passed, line)
+            line = _skip_blank(chapter.lines, comments[line] + 1)
         last = min(ends.get(line, line), bound)
         while last > line and not chapter.lines[last - 1].strip():
             last -= 1
