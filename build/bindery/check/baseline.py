@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bindery.check.finding_identity import Identity, identify_finding
-from bindery.core.model import ConfigError, Finding, Severity, Span
+from bindery.core.model import Finding, Severity, Span, refuse
 from bindery.core.report import LineReader, write_json
 
 RULE = "gone-finding"
@@ -49,7 +49,7 @@ def parse_accepted(text: str, path: str) -> tuple[Acceptance, ...]:
         if (former := entries.get(entry.identity)) is not None:
             message = f"this finding is accepted twice, here and in line {former.span.line}"
             hint = "keep one of the two lines, with the count of both"
-            raise ConfigError(Finding(span, "config", message, hint))
+            raise refuse(span, message, hint)
         entries[entry.identity] = entry
     return tuple(entries.values())
 
@@ -61,7 +61,7 @@ def _parse_line(line: str, span: Span) -> Acceptance:
         ):
             return Acceptance(Identity(path, rule, text), count, span)
     message = "this line is not an accepted finding: path, rule, text and how often"
-    raise ConfigError(Finding(span, "config", message, _REPAIR))
+    raise refuse(span, message, _REPAIR)
 
 
 def _load(line: str) -> object:

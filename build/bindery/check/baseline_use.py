@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bindery.check.baseline import Acceptance, Sifted, carry_accepted, parse_accepted, sift_findings
 from bindery.check.finding_identity import Identity, identify_finding
 from bindery.core.config import ASKED_RULES, Config
-from bindery.core.model import BookError, ConfigError, Finding, Span
+from bindery.core.model import BookError, Finding, Span, refuse
 from bindery.core.repository import read_line
 
 if TYPE_CHECKING:
@@ -27,19 +27,14 @@ def read_accepted(root: Path, path: Path, place: Span | None = None) -> tuple[Ac
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
-        message = f"there is no file '{path if place is None else shown}' of accepted findings"
-        hint = f"write it: `bindery check --write-baseline {path if place is None else shown}`"
-        where = Span.whole(shown) if place is None else place
-        raise ConfigError(Finding(where, "config", message, hint)) from None
-    except IsADirectoryError:
-        where = Span.whole(shown) if place is None else place
-        hint = "name a file, such as accepted.jsonl"
-        raise ConfigError(Finding(where, "config", f"'{shown}' is a folder", hint)) from None
+        named = path if place is None else shown
+        hint = f"write it: `bindery check --write-baseline {named}`"
+        message = f"there is no file '{named}' of accepted findings"
+        raise refuse(place or shown, message, hint) from None
     except UnicodeDecodeError as error:
         message = f"this is not UTF-8: byte 0x{error.object[error.start]:02x}"
         line = error.object.count(b"\n", 0, error.start) + 1
-        hint = "save the file as UTF-8 text"
-        raise ConfigError(Finding(Span(shown, line), "config", message, hint)) from None
+        raise refuse(Span(shown, line), message, "save the file as UTF-8 text") from None
     return parse_accepted(text, shown)
 
 

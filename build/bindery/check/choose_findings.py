@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bindery.check.baseline_use import relate_path
 from bindery.check.inspect import Inspection
-from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.model import Finding, refuse
 
 _AT_ANY_LINE = frozenset(("gutted-section",))
 """Rules about text that is gone: their findings are new whatever line they are on."""
@@ -24,14 +24,8 @@ def find_folders(inspection: Inspection, root: Path, paths: Sequence[str]) -> li
     ]
     for path, relative in zip(paths, relate_paths(root, paths), strict=True):
         if not any(is_below(name, [relative]) for name in known):
-            raise ConfigError(
-                Finding(
-                    Span.whole(path),
-                    "config",
-                    f"no chapter of the book is at '{path}'",
-                    "name chapters or folders of this book, relative to the folder you are in",
-                )
-            )
+            hint = "name chapters or folders of this book, relative to the folder you are in"
+            raise refuse(path, f"no chapter of the book is at '{path}'", hint)
         wanted.append(relative)
     return wanted
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bindery.check.finding_identity import Identity
-from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.model import Finding, refuse
 from bindery.core.repository import Tree
 
 _LOOK_MILLISECONDS = 2000
@@ -56,7 +56,7 @@ def wait_for_changes(root: Path) -> Iterator[None]:
     except ImportError:
         message = "'--watch' needs the package watchfiles, which is not installed"
         hint = "install it with `pip install 'bindery[watch]'`"
-        raise ConfigError(Finding(Span.whole("--watch"), "config", message, hint)) from None
+        raise refuse("--watch", message, hint) from None
     stamps = _read_stamps(root)
     yield
     # A change says only that it is time to look: what has changed the stamps tell, also what

@@ -13,8 +13,6 @@ from bindery.book.markdown_files import Document, resolve_documents
 from bindery.check.inspect import Inspection
 from bindery.core.config import FILE_NAME
 from bindery.core.model import (
-    ConfigError,
-    Finding,
     FolderAnchor,
     Link,
     NestedUrl,
@@ -25,6 +23,7 @@ from bindery.core.model import (
     ToFile,
     ToWeb,
     WrongCase,
+    refuse,
 )
 from bindery.core.report import count_noun
 from bindery.core.repository import RECORDS_FOLDER, Tree
@@ -104,7 +103,7 @@ def _read_target(inspection: Inspection, documents: Mapping[str, Document], targ
         case "file":
             return next((one for one in named.values() if one.path == path), Asked(path))
     nearest = find_nearest(target, (*named, *tree.walk_files("")))
-    raise _refuse(target, f"there is nothing called '{target}'", nearest)
+    raise refuse(target, f"there is nothing called '{target}'", _suggest(nearest))
 
 
 def _find_anchors(
@@ -115,20 +114,19 @@ def _find_anchors(
         chosen = f"{chosen}/README.md" if chosen != "." else "README.md"
     if chosen and chosen not in documents:
         nearest = find_nearest(chosen, documents)
-        raise _refuse(target, f"there is no Markdown file '{chosen}'", nearest)
+        raise refuse(target, f"there is no Markdown file '{chosen}'", _suggest(nearest))
     where = [documents[chosen]] if chosen else list(documents.values())
     known = {(document.path, a.slug) for document in where for a in document.chapter.anchors}
     found = frozenset(pair for pair in known if pair[1] == anchor)
     if not found:
         place = f"in '{chosen}'" if chosen else "in any chapter"
         nearest = find_nearest(anchor, sorted({slug for _, slug in known}))
-        raise _refuse(target, f"there is no anchor '{anchor}' {place}", nearest)
+        raise refuse(target, f"there is no anchor '{anchor}' {place}", _suggest(nearest))
     return found
 
 
-def _refuse(target: str, message: str, nearest: str) -> ConfigError:
-    hint = f"did you mean '{nearest}'?" if nearest else ""
-    return ConfigError(Finding(Span.whole(target), "config", message, hint))
+def _suggest(nearest: str) -> str:
+    return f"did you mean '{nearest}'?" if nearest else ""
 
 
 # --- links ---
