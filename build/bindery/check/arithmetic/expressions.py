@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from bindery.check.arithmetic.measures import Unit, multiply
 from bindery.check.arithmetic.tokens import Kind, Token
@@ -85,26 +85,26 @@ class Quantity:
     is_percent: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Side:
     """A side of a sum in one reading."""
 
-    quantity: Quantity
-    numbers: tuple[Number, ...]
-    operators: str
+    quantity: Quantity = Quantity(0)
+    numbers: list[Number] = field(default_factory=list)
+    operators: str = ""
     """The operators in it, and `f` for each function."""
-    units: tuple[Unit, ...]
+    units: list[Unit] = field(default_factory=list)
     """The units and scales in it, whether they count or not."""
-    has_percent: bool
-    terms: frozenset[float]
+    has_percent: bool = False
+    terms: set[float] = field(default_factory=set)
     """What is added or subtracted in it."""
-    labels: frozenset[str]
+    labels: set[str] = field(default_factory=set)
     """The words behind its numbers that are not units: `gpu`, `node`."""
-    is_loose: bool
+    is_loose: bool = False
     """Whether it may well mean something else."""
-    is_rough: bool
+    is_rough: bool = False
     """Whether one of its numbers is said to be rough."""
-    has_remark_behind: bool
+    has_remark_behind: bool = False
     """Whether words or brackets follow the last of its values."""
 
     @property
@@ -135,24 +135,15 @@ def read_side(tokens: Sequence[Token], reading: Reading) -> Side | None:
     if len(tokens) > LONGEST:
         return None
     reader = _Reader(tokens, reading)
+    side = reader.side
     try:
-        quantity = reader.read_sum()
-        if reader.at != len(tokens) or not math.isfinite(quantity.value):
+        side.quantity = reader.read_sum()
+        if reader.at != len(tokens) or not math.isfinite(side.value):
             return None
     except (ArithmeticError, ValueError, TypeError):
         return None
-    return Side(
-        quantity,
-        tuple(reader.numbers),
-        reader.operators,
-        tuple(reader.units),
-        reader.has_percent,
-        frozenset(reader.terms),
-        frozenset(reader.labels),
-        reader.is_loose,
-        reader.is_rough,
-        reader.value_end < reader.at,
-    )
+    side.has_remark_behind = reader.value_end < reader.at
+    return side
 
 
 def list_readings(first: Side, second: Side) -> list[Reading]:
@@ -178,14 +169,7 @@ class _Reader:
         self.reading = reading
         self.at = 0
         self.value_end = 0
-        self.numbers: list[Number] = []
-        self.operators = ""
-        self.units: list[Unit] = []
-        self.has_percent = False
-        self.terms: set[float] = set()
-        self.labels: set[str] = set()
-        self.is_loose = False
-        self.is_rough = False
+        self.side = Side()
 
     def peek(self, ahead: int = 0) -> Token | None:
         index = self.at + ahead
@@ -195,7 +179,7 @@ class _Reader:
         token = self.peek()
         if token is None or token.kind is not Kind.OPERATOR or token.text not in names:
             return None
-        self.is_loose |= token.is_loose or token.is_new_line
+        self.side.is_loose |= token.is_loose or token.is_new_line
         self.at += 1
         return token.text
 
@@ -203,8 +187,8 @@ class _Reader:
         total = self.read_product()
         while operator := self.take_operator("+", "-"):
             term = self.read_product()
-            self.operators += operator
-            self.terms |= {total.value, term.value}
+            self.side.operators += operator
+            self.side.terms |= {total.value, term.value}
             total = self.add(total, term, operator)
         return total
 
@@ -230,7 +214,7 @@ class _Reader:
                 value = product.value // factor.value
             else:
                 value = product.value * factor.value
-            self.operators += "/" if power < 0 else "*"
+            self.side.operators += "/" if power < 0 else "*"
             product = Quantity(value, multiply(product.dimension, factor.dimension, power))
 
     def is_glued_bracket(self) -> bool:
@@ -248,11 +232,11 @@ class _Reader:
         token = self.peek()
         if token is not None and token.kind is Kind.TILDE:
             self.at += 1
-            self.is_rough = True
-        was_loose = self.is_loose
+            self.side.is_rough = True
+        was_loose = self.side.is_loose
         sign = self.take_operator("+", "-")
         if sign:
-            self.is_loose = was_loose or self.at > 1  # in 8 -3 the minus may be a dash
+            self.side.is_loose = was_loose or self.at > 1  # in 8 -3 the minus may be a dash
             factor = self.read_factor()
             return replace(factor, value=-factor.value) if sign == "-" else factor
         return self.read_suffixes(self.read_power())
@@ -268,7 +252,7 @@ class _Reader:
             exponent = self.read_power().value * (-1 if sign == "-" else 1)
         else:
             return base
-        self.operators += "^"
+        self.side.operators += "^"
         if abs(exponent) * math.log2(abs(base.value) + 1) > _LARGEST_BITS:
             raise _NoValueError
         return Quantity(base.value**exponent)
@@ -280,9 +264,9 @@ class _Reader:
         self.at += 1
         match token.kind:
             case Kind.NUMBER:
-                self.is_loose |= token.is_loose
-                self.numbers.append(_read_number(token.text))
-                return Quantity(self.numbers[-1].value)
+                self.side.is_loose |= token.is_loose
+                self.side.numbers.append(_read_number(token.text))
+                return Quantity(self.side.numbers[-1].value)
             case Kind.CURRENCY if token.unit:
                 number = self.peek()
                 if number is None or number.kind is not Kind.NUMBER or number.start != token.end:
@@ -306,7 +290,7 @@ class _Reader:
                 raise _NoValueError
 
     def call(self, name: str, arguments: Sequence[Quantity]) -> Quantity:
-        self.operators += "f"
+        self.side.operators += "f"
         values = [argument.value for argument in arguments]
         dimension = arguments[0].dimension
         if name in ("min", "max"):
@@ -322,7 +306,7 @@ class _Reader:
         self.at += 1
 
     def measure(self, quantity: Quantity, unit: Unit) -> Quantity:
-        self.units.append(unit)
+        self.side.units.append(unit)
         if not self.reading.units:
             return quantity
         size, dimension = unit.measure(binary=self.reading.binary, billion=self.reading.billion)
@@ -344,7 +328,7 @@ class _Reader:
         return quantity
 
     def read_percent(self, quantity: Quantity) -> Quantity:
-        self.has_percent = True
+        self.side.has_percent = True
         if not self.reading.percent:
             return quantity
         return Quantity(quantity.value / 100, quantity.dimension, is_percent=True)
@@ -364,10 +348,10 @@ class _Reader:
             return False
         is_glued = self.tokens[self.at].start == self.tokens[self.at - 1].end
         if is_glued and words == ["x"]:
-            self.is_loose = True  # three times, or a variable
+            self.side.is_loose = True  # three times, or a variable
         elif len(words[0]) < (3 if is_glued else 2):
             return False
-        self.labels.update(word.lower().rstrip("s") for word in words)
+        self.side.labels.update(word.lower().rstrip("s") for word in words)
         self.at += len(words)
         return True
 
@@ -386,8 +370,8 @@ class _Reader:
         is_name = len(word.text) > 2 and word.text.lower() not in NO_LABELS
         if not is_name or (follows is not None and follows.kind not in _AFTER_LABEL):
             return False
-        self.is_loose |= word.text.endswith("s")  # 640 GB/ranks may be divided by their number
-        self.labels.add(word.text.lower())
+        self.side.is_loose |= word.text.endswith("s")  # 640 GB/ranks may be divided by their number
+        self.side.labels.add(word.text.lower())
         self.at += 2
         return True
 
@@ -402,7 +386,7 @@ class _Reader:
         length = kinds.index(Kind.CLOSE)
         if Kind.WORD not in kinds[:length] or Kind.OPEN in kinds[1:length]:
             return False
-        self.is_loose |= Kind.NUMBER in kinds[:length]
+        self.side.is_loose |= Kind.NUMBER in kinds[:length]
         self.at += length + 1
         return True
 

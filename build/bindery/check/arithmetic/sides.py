@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bindery.check.arithmetic.expressions import LONGEST, Reading, Side, read_side
 from bindery.check.arithmetic.tokens import Kind, Token
@@ -70,7 +70,7 @@ def find_left(tokens: Sequence[Token], low: int, end: int) -> list[Cut]:
         is_word = before is not None and before.kind is Kind.WORD
         if is_sign and is_word:
             edge = _Edge.LOOSE
-        side = replace(side, is_loose=side.is_loose or edge is _Edge.LOOSE)
+        side.is_loose |= edge is _Edge.LOOSE
         is_bare = before is None or not is_word or before.text.lower() in _JOINTS
         cuts.append(Cut(side, tokens[start:end], start, end, is_bare))
     return cuts
@@ -95,11 +95,8 @@ def find_right(
         if side is None or side.has_remark_behind:
             continue
         is_factor = end < len(tokens) and tokens[end].text == "x"
-        side = replace(
-            side,
-            is_loose=side.is_loose or edge is _Edge.LOOSE,
-            is_rough=side.is_rough or is_rough,
-        )
+        side.is_loose |= edge is _Edge.LOOSE
+        side.is_rough |= is_rough
         cuts.append(Cut(side, tokens[start:end], start, end, is_factor=is_factor))
     return cuts
 
