@@ -35,7 +35,6 @@ def reach(source: str, rule: str = "dead-link") -> list[int]:
         (f"{EXCUSE}\n\n| a |\n|---|\n| b |\n| c |\n\ntext\n", [3, 4, 5, 6]),  # a table
         (f"{EXCUSE}\n<!-- table: v -->\n| a |\n|---|\n| b |\n<!-- /table -->\n", [2, 3, 4, 5]),
         (f"one\ntwo {EXCUSE}\nthree\n", [2]),  # inside a line: that line
-        (f"| a |\n|---|\n| b {EXCUSE} |\n| c |\n", [3]),
         (f"{EXCUSE}\n<div>\n<a href='x'>\n</div>\n\ntext\n", [2, 3, 4]),  # raw HTML
         (f"<table>\n<tr>\n{EXCUSE}\n<td>\n</tr>\n</table>\n", [4]),
         (f"{EXCUSE}\n- one\n  more\n- two\n", [2, 3]),  # of a list one item

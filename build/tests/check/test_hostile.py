@@ -39,7 +39,6 @@ def make_texts(length: int) -> dict[str, str]:
         "a link of blanks": f"[a]({many(' ')}x y(z\n",
         "many sums": f"{many('1 + 1 = 3 - ')}\n",
         "many claims": f"{many('Currently, only a. ')}\n",
-        "many dates": f"{many('as of 2023 ')}\n",
         "many old names": f"{many('Set `NCCL_ASYNC_ERROR_HANDLING`. ')}\n",
         "a long ragged table": "| a | b |\n|---|---|\n" + many("| 1 | 2 | 3 |\n"),
         "much of all in a line": many(
@@ -60,7 +59,6 @@ def make_texts(length: int) -> dict[str, str]:
         "many excuses": many("<!-- bindery: allow dead-link because x -->\n"),
         "many footnotes": number("a[^{i}]\n\n[^{i}]: x\n\n", 80),
         "comments without an end": f"{many('<div><!-- a ')}\n",
-        "many opening brackets": f"{many('[')}\n",
         "code over two lines": f"{many('`a⏎b` c ')}\n".replace("⏎", "\n"),
         "a wide table": f"|{many('[a](b.md)|')}\n|{many('-|')}\n",
         "a prompt without an end": f"```console\n$ ls '\n{many('out⏎')}```\n".replace("⏎", "\n"),

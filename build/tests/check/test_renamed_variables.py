@@ -31,7 +31,6 @@ def test_the_list_is_whole_and_leads_to_no_old_name() -> None:
         ("NCCL_BLOCKING_WAIT, now TORCH_NCCL_BLOCKING_WAIT", ""),
         ("NCCL_BLOCKING_WAIT", "| NCCL_BLOCKING_WAIT | TORCH_NCCL_BLOCKING_WAIT |"),
         ("NCCL_BLOCKING_WAIT was renamed", ""),
-        ("the deprecated TRANSFORMERS_CACHE", ""),
         ("pass --attention-backend, not VLLM_ATTENTION_BACKEND", ""),
     ],
 )

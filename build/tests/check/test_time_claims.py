@@ -20,10 +20,8 @@ UNDATED = [
     ("It will soon be replaced.", "will soon be replaced"),
     ("NVIDIA recently announced a card.", "recently announced"),
     ("This currently requires root.", "currently requires"),
-    ("There are currently no wheels.", "are currently no"),
     ("The latest version is 2.3.", "latest version is"),
     ("Currently, it is one.", "Currently"),
-    ("At the moment I use one.", "At the moment"),
     ("It is dense, which at the moment nobody is.", "at the moment"),
     ("Today, most are dense.", "Today, most"),
     ("vLLM is currently the leading engine.", "currently the leading"),
@@ -31,7 +29,6 @@ UNDATED = [
     ("It is planned to be open sourced soon.", "to be open sourced soon"),
     ("FP8 is not yet supported.", "is not yet supported"),
     ("Nested types are not supported yet.", "are not supported yet"),
-    ("Trainium3 has been just announced.", "has been just announced"),
 ]
 
 
@@ -68,8 +65,6 @@ def test_a_date_makes_a_claim_that_can_be_judged(words: str, dated: bool) -> Non
         "when a file has recently been moved",
         "the state at the moment of saving, which is not available at the moment",
         "as soon as it can, as of the first step",
-        "at the time of writing the file",
-        "more recently announced accelerators",
         "The latest model is loaded, and the latest release is installed.",
         "A rank that is currently the leader sends the data.",
         "The memory will be released soon after the step.",
@@ -88,12 +83,10 @@ def test_what_speaks_of_any_time_is_left_alone(text: str) -> None:
     [
         ("as of 2024", date(2024, 12, 31), False),
         ("as of Sept. 2024", date(2024, 9, 30), False),
-        ("as of 3 June 2024", date(2024, 6, 3), False),
         ("as of June 3rd, 2024", date(2024, 6, 3), False),
         ("as of 2024-02", date(2024, 2, 29), False),
         ("as of Q1-2024", date(2024, 3, 31), False),
         ("as of early 2024", date(2024, 4, 30), False),
-        ("as of the beginning of 2024", date(2024, 1, 31), False),
         ("Last updated: 2024-02-07", date(2024, 2, 7), False),
         ("verified on\n2024-02-07", date(2024, 2, 7), False),
         ("is expected in H1 2025", date(2025, 6, 30), True),

@@ -174,12 +174,9 @@ def test_answers_are_shown_as_the_tool_prints_them(
         ("    return x % 2", "x % 2"),
         ("    return [y for y in x]", "[y for y in x]"),
         ("    for y in x:\n        pass", "for y in x:"),
-        ("    return open(x)", "open(x)"),
-        ("    return x.real", "x.real"),
         ("    return 1 < x < 2", "1 < x < 2"),
         ("    x += 1\n    return x", "x += 1"),
         ("    return math.gamma(x)", "math.gamma(x)"),
-        ("    return f'{x}'", "f'{x}'"),
     ],
 )
 def test_what_cannot_be_translated_is_named(body: str, said: str) -> None:
@@ -197,9 +194,7 @@ def test_what_cannot_be_translated_is_named(body: str, said: str) -> None:
         ("x = 1\n", "no constant CALCULATORS"),
         ("def f(:\n", "this is not Python"),
         ("CALCULATORS = 3\n", "has to be a tuple"),
-        ("CALCULATORS = (3,)\n", "not a Calculator"),
         ("CALCULATORS = (Calculator(1),)\n", "no class 'Calculator'"),
-        ("CALCULATORS = (make(),)\n", "no class 'make'"),
         ("CALCULATORS = (lost,)\n", "'lost' is not known"),
     ],
 )
