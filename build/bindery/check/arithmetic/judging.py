@@ -22,8 +22,6 @@ _ROUGH_SIGNS = frozenset(("=~", "~=", "≈", "≃", "≅", "~"))
 _ROUGH_SHARE = 0.05
 """How far off a rough number may be."""
 _WRAPS = frozenset(2**bits for bits in (8, 16, 32, 64))
-_FARTHEST_NUMBER = 3
-"""How far a number can be from the working behind it to be its wrong result."""
 _FARTHEST_UNIT = 30
 """How far sides can be apart if one of them has its unit left out."""
 
@@ -42,7 +40,6 @@ def judge_sides(left: Cut, right: Cut, sign: str, counted: str) -> bool | None:
         first.is_loose
         or second.is_loose
         or (right.is_factor and first.operators != "/")
-        or (first.typed and second.operators and _is_far(first, second, _FARTHEST_NUMBER))
         or (not operators and (is_rough or not left.is_bare_before))
         or (not operators and (first.labels or second.labels))
         or (counted and first.labels and not second.units and counted not in first.labels)
@@ -65,7 +62,7 @@ def _compare_readings(left: Cut, right: Cut, is_rough: bool, is_hidden: bool) ->
             return True
         agrees_bare |= bool(agreement)
         is_explained |= agreement is None
-        is_near |= not _is_far(a, b, _FARTHEST_UNIT)
+        is_near |= not _is_far(a, b)
         if a.dimension and b.dimension:
             is_measured = True
             is_eightfold &= _is_eightfold(a, b)
@@ -90,9 +87,9 @@ def iterate_values(left: Cut, right: Cut) -> Iterator[tuple[Reading, Side, Side]
             yield reading, a, b
 
 
-def _is_far(first: Side, second: Side, most: float) -> bool:
+def _is_far(first: Side, second: Side) -> bool:
     smaller, larger = sorted((abs(first.value), abs(second.value)))
-    return larger > most * smaller
+    return larger > _FARTHEST_UNIT * smaller
 
 
 def _is_eightfold(first: Side, second: Side) -> bool:

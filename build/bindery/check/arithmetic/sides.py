@@ -43,7 +43,6 @@ _STOPS = frozenset(".:;!?\"'“”‘’„»«|—…{}[]<>→≤≥≠≡")
 _NEGATIONS = frozenset("not never no isn't per".split())
 _GO_ON = frozenset("to or half dozen hundred hundreds thousands mod modulo squared cubed".split())
 """Words behind a number after which it may not be the whole."""
-_JOINTS = frozenset("so that because since thus hence then i.e e.g recall remember".split())
 _ABOUT = frozenset(
     "about around roughly approx approximately nearly almost some circa ca over under".split()
 )
@@ -71,8 +70,7 @@ def find_left(tokens: Sequence[Token], low: int, end: int) -> list[Cut]:
         if is_sign and is_word:
             edge = _Edge.LOOSE
         side.is_loose |= edge is _Edge.LOOSE
-        is_bare = before is None or not is_word or before.text.lower() in _JOINTS
-        cuts.append(Cut(side, tokens[start:end], start, end, is_bare))
+        cuts.append(Cut(side, tokens[start:end], start, end, is_bare_before=not is_word))
     return cuts
 
 
