@@ -40,9 +40,6 @@ def reach(source: str, rule: str = "dead-link") -> list[int]:
         (f"{EXCUSE}\n- one\n  more\n- two\n", [2, 3]),  # of a list one item
         (f"- one\n\n  {EXCUSE}\n  two\n  more\n- three\n", [4, 5]),
         (f"> one\n>\n> {EXCUSE}\n> two\n> more\n\nthree\n", [4, 5]),
-        (f"> one\n>\n> {EXCUSE}\n\nthree\n", []),  # nothing outside of what holds it
-        (f"- one\n\n  {EXCUSE}\n> {OTHER}\n\nthree\n", []),
-        (f"[^1]: one\n\n    {EXCUSE}\n\nthree[^1]\n", []),
     ],
 )
 def test_an_excuse_covers_the_block_below_or_its_line(source: str, lines: list[int]) -> None:

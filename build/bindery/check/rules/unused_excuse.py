@@ -58,10 +58,7 @@ def apply_excuses(
     for last, excuse in sorted(left, key=lambda entry: entry[1].span):
         if excuse.rule in ASKED_RULES or excuse.rule in silent:
             continue
-        if excuse.rule in known and not last:
-            message = "no text is below this excuse in its quotation, list item or footnote"
-            yield RULE.find(excuse.span, message, "put it above the text that it excuses")
-        elif excuse.rule in known:
+        if excuse.rule in known:
             lines = f"line {excuse.covers} has"
             if last > excuse.covers:
                 lines = f"lines {excuse.covers} to {last} have"
@@ -75,13 +72,12 @@ def apply_excuses(
 
 def _find_reaches(chapter: Chapter) -> Iterator[tuple[Excuse, int]]:
     """Each excuse with the last line that it covers: its own inside a line, otherwise that of the
-    block that begins below it in the same quotation or list item; 0 where none does. Comments
-    between the two, of more excuses or of a generated table, are passed over."""
+    block that begins below it. Comments between the two, of more excuses or of a generated table,
+    are skipped."""
     if not chapter.excuses:
         return
     ends: dict[int, int] = {}
     comments: dict[int, int] = {}
-    containers = list(_find_containers(chapter))
     for token in chapter.tokens:
         if token.map is None or token.type not in _BLOCKS:
             continue
@@ -95,29 +91,13 @@ def _find_reaches(chapter: Chapter) -> Iterator[tuple[Excuse, int]]:
         if line == excuse.span.line:
             yield excuse, line
             continue
-        around = (end for first, end in containers if first <= excuse.span.line <= end)
-        bound = min(around, default=line + len(chapter.lines))
         line = first_line = _skip_blank(chapter.lines, line)
         while line in comments:
             line = _skip_blank(chapter.lines, comments[line] + 1)
-        last = min(ends.get(line, line), bound)
+        last = ends.get(line, line)
         while last > line and not chapter.lines[last - 1].strip():
             last -= 1
-        yield replace(excuse, covers=first_line), (last if line <= bound else 0)
-
-
-def _find_containers(chapter: Chapter) -> Iterator[tuple[int, int]]:
-    """First and last line of what holds other blocks: quotations, items of lists, footnotes."""
-    note: list[int] = []  # a footnote has no lines of its own, those of its blocks are known
-    for token in chapter.tokens:
-        if token.type == "footnote_open":
-            note = []
-        elif token.type == "footnote_close" and note:
-            yield min(note) + 1, max(note)
-        elif token.map is not None:
-            note += token.map
-            if token.type in ("blockquote_open", "list_item_open"):
-                yield token.map[0] + 1, token.map[1]
+        yield replace(excuse, covers=first_line), last
 
 
 def _skip_blank(lines: Sequence[str], line: int) -> int:
