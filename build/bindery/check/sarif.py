@@ -78,13 +78,7 @@ def _describe_rule(rule: Rule) -> dict[str, Any]:
 
 
 def _find_level(severity: Severity) -> str:
-    match severity:
-        case Severity.ERROR:
-            return "error"
-        case Severity.WARNING:
-            return "warning"
-        case Severity.OFF:
-            return "none"
+    return "none" if severity is Severity.OFF else str(severity)
 
 
 def _join_message(finding: Finding) -> str:
