@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bindery.check.code_fences import find_fault
+from bindery.check.rules.broken_code import find_fault
 from hypothesis import given
 from hypothesis import strategies as st
 
