@@ -7,13 +7,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-from bindery.core.model import refuse
+from bindery.core.model import BookError, Finding, Span, refuse
 from bindery.core.processes import CommandMissingError, CommandTimeoutError, Completed, run_command
-from bindery.runs.jobs import Job, Request, find_entry, list_launch, list_options, list_setup
+from bindery.runs.jobs import Job
 
-Via = Literal["sbatch", "submitit"]
 Show = Callable[[str], None]
 
 ANSWER_SECONDS = 30.0
@@ -50,59 +48,25 @@ class TaskState:
         return words
 
 
-class RefusedJobError(Exception):
-    """Slurm refused the job, with its message."""
-
-
 # --- submitting ---
 
 
-def submit_job(job: Job, request: Request, via: Via) -> str:
+def submit_job(job: Job) -> str:
     """Submit a run folder. Returns the number of the job.
 
-    Raises RefusedJobError with Slurm's message, and ConfigError if its commands, or submitit, are
-    not installed.
+    Raises BookError with Slurm's message, and ConfigError if sbatch is not installed.
     """
-    return _submit_file(job) if via == "sbatch" else _submit_function(job, request)
-
-
-def _submit_file(job: Job) -> str:
     ended = _call("sbatch", "--parsable", str(job.folder / "job.sbatch"))
     if ended.returncode:
-        raise RefusedJobError(_trim(ended.stderr))
+        message = f"Slurm refused the run of '{job.tool}': {_trim(ended.stderr)}"
+        raise BookError(Finding(Span.whole(job.path), "failed-run", message, _HINT_REFUSED))
     return ended.stdout.strip().partition(";")[0]
 
 
-def _submit_function(job: Job, request: Request) -> str:
-    """With submitit, whose batch file starts a Python on every node, which starts ours."""
-    try:
-        import submitit
-        from submitit.core.utils import CommandFunction, FailedJobError, FailedSubmissionError
-    except ImportError:
-        message = "submitit is not installed"
-        hint = "install it with `pip install 'bindery[slurm]'`, or use `--via sbatch`"
-        raise refuse("--via", message, hint) from None
-    executor = submitit.SlurmExecutor(folder=job.folder / "submitit")
-    options = dict(list_options(job, request))
-    further = dict(option.removeprefix("--").partition("=")[::2] for option in request.options)
-    for name in ("array", "output"):  # submitit sets these itself
-        options.pop(name, None)
-    executor.update_parameters(
-        job_name=options.pop("job-name"),
-        nodes=int(options.pop("nodes")),
-        ntasks_per_node=int(options.pop("ntasks-per-node")),
-        time=int(options.pop("time")),
-        setup=list_setup(),
-        srun_args=list_launch(job, request),
-        additional_parameters={name: text or True for name, text in {**options, **further}.items()},
-    )
-    try:
-        with executor.batch():
-            command = CommandFunction(find_entry(job, request), verbose=False)
-            jobs = [executor.submit(command) for _ in job.tasks]
-    except (FailedJobError, FailedSubmissionError) as error:
-        raise RefusedJobError(_trim(str(error))) from None
-    return str(jobs[0].job_id).partition("_")[0]
+_HINT_REFUSED = (
+    "request what a partition has: see `sinfo` and `scontrol show partition`; a job takes a few"
+    " minutes more than --timeout"
+)
 
 
 def _trim(words: str) -> str:

@@ -30,7 +30,7 @@ from types import FrameType
 from pydantic import TypeAdapter, ValidationError
 
 from bindery.core.config import ToolEntry
-from bindery.core.model import BookError, ConfigError, Finding, Span, refuse
+from bindery.core.model import BookError, Finding, Span, refuse
 from bindery.core.processes import Limits, hold_signals
 from bindery.core.whole_files import write_whole
 from bindery.evidence.records import CUSTOM, Ending
@@ -48,9 +48,7 @@ from bindery.runs.record_run import (
 )
 from bindery.runs.slurm_commands import (
     SETTLE_SECONDS,
-    RefusedJobError,
     TaskState,
-    Via,
     ask_states,
     cancel_job,
     find_lost_nodes,
@@ -83,12 +81,6 @@ class Collected:
 
     records: tuple[str, ...]
     findings: tuple[Finding, ...]
-
-
-_HINT_PARTITIONS = (
-    "request what a partition has: see `sinfo` and `scontrol show partition`; a job takes a few"
-    " minutes more than --timeout"
-)
 
 
 # --- the folder ---
@@ -174,7 +166,6 @@ def run_on_slurm(
     show: Callable[[str], None],
     *,
     tasks: Sequence[Sequence[str]] = ((),),
-    via: Via = "sbatch",
     waits: bool = True,
 ) -> Collected:
     """Run a tool on a cluster. Returns what it left: nothing, without `waits`. `show` gets the
@@ -183,16 +174,13 @@ def run_on_slurm(
 
     Raises ConfigError if the request does not suit the tool, and BookError if Slurm refuses it.
     """
-    if via == "submitit" and request.runtime == "pyxis":
-        message = "submitit starts its own Python, which the container does not have"
-        raise refuse("--via", message, "use `--via sbatch` with pyxis")
     job = write_run(plan, request, tasks)
     count = len(job.tasks)
     where = _name_path(plan.root, job.folder)
     number = ""
     with _listen():
         try:
-            number = _submit(job, request, via)
+            number = _submit(job)
             show(f"submitted job {number}; its files are in {where}")
             if not waits:
                 show(f"when it has ended: bindery run --collect {where}")
@@ -209,18 +197,14 @@ def run_on_slurm(
     return collect_run(plan.root, job.folder)
 
 
-def _submit(job: Job, request: Request, via: Via) -> str:
+def _submit(job: Job) -> str:
     """Submit a run, and note and return the number of its job. A run that Slurm refuses leaves no
     folder. Raises BookError with Slurm's message."""
     # A signal between Slurm's answer and the file would lose the number of the job.
     with hold_signals():
         try:
-            number = submit_job(job, request, via)
-        except RefusedJobError as error:
-            shutil.rmtree(job.folder, ignore_errors=True)
-            message = f"Slurm refused the run of '{job.tool}': {error}"
-            raise BookError(_report_run(job.path, message, _HINT_PARTITIONS)) from None
-        except ConfigError:
+            number = submit_job(job)
+        except BookError:
             shutil.rmtree(job.folder, ignore_errors=True)
             raise
         write_whole(job.folder / "job", f"{number}\n".encode())

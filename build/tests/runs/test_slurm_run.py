@@ -266,13 +266,6 @@ def book(make_book: BookMaker) -> Path:
         (["counter", "--on", "slurm", "--sweep", "steps"], "'steps' is not a sweep"),
         (["counter", "--on", "slurm", "--container", "a.sif"], "belong together"),
         (["counter", "--on", "slurm", "--sbatch", "C=x"], "'C=x' is not an option of sbatch"),
-        (
-            [
-                *("counter", "--on", "slurm", "--via", "submitit"),
-                *("--container", "a", "--container-runtime", "pyxis"),
-            ],
-            "submitit starts its own Python, which the container",
-        ),
         (["--collect", "scripts"], "'scripts' is not the folder of a run"),
         ([], "no tool is named"),
     ],
@@ -364,11 +357,9 @@ def login(cluster: Cluster, book: Path, child_environment: dict[str, str]) -> It
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("via", ["sbatch", "submitit"])
-def test_a_run_over_two_nodes_leaves_one_record(login: Login, via: str) -> None:
-    """Ranks on two nodes meet, and the facts of both nodes are in one record, whichever way the
-    job was submitted."""
-    status, out, err = login.run("reduce_bench", "--on", "slurm", "--nodes", "2", "--via", via)
+def test_a_run_over_two_nodes_leaves_one_record(login: Login) -> None:
+    """Ranks on two nodes meet, and the facts of both nodes are in one record."""
+    status, out, err = login.run("reduce_bench", "--on", "slurm", "--nodes", "2")
     assert (status, err.splitlines()[-1]) == (0, "completed on node[1-2]"), err
     (record,) = login.records()
     assert out == f"recorded scripts/records/reduce_bench/{record['log'][:-4]}.json\n"

@@ -103,7 +103,7 @@ def spread_tasks(sweeps: Sequence[Sweep], repeat: int) -> tuple[tuple[str, ...],
     return tuple(combination for combination in combinations for _ in range(repeat))
 
 
-def list_options(job: Job, request: Request) -> Mapping[str, str]:
+def _list_options(job: Job, request: Request) -> Mapping[str, str]:
     """The options of sbatch by name, with an empty text for an option without a value."""
     # In the name of an output file, % starts a pattern.
     output = str(job.folder).replace("%", "%%") + "/slurm_%j.out"
@@ -129,46 +129,24 @@ def list_options(job: Job, request: Request) -> Mapping[str, str]:
     return {name: text for name, text in options.items() if text or name == "no-requeue"}
 
 
-def list_setup() -> list[str]:
-    """What the job does before srun: find the node where ranks meet."""
-    return [
-        'read -r RENDEZVOUS < <(scontrol show hostnames "$SLURM_JOB_NODELIST")',
-        "export RENDEZVOUS",
-    ]
-
-
-def list_launch(job: Job, request: Request) -> list[str]:
-    """The options of srun. Without --export=ALL, srun would apply the job's list of variables
-    again."""
-    options = ["--export=ALL", "--kill-on-bad-exit=1"]
-    if request.runtime == "pyxis":
-        mount = f"{job.folder}:{job.folder}"
-        options += [f"--container-image={request.container}", f"--container-mounts={mount}"]
-    return options
-
-
-def find_entry(job: Job, request: Request) -> list[str]:
-    """What runs on every node: the node script, or the script that enters the container."""
-    name = "enter.sh" if request.runtime == "apptainer" else "node.sh"
-    return ["bash", str(job.folder / name)]
-
-
 def write_texts(job: Job, request: Request) -> dict[str, str]:
     """The files of the run folder by name."""
-    options = [
-        *(f"--{name}={shlex.quote(text)}" if text else f"--{name}" for name, text in
-          list_options(job, request).items()),
-        *request.options,
-    ]  # fmt: skip
-    launch = shlex.join([*list_launch(job, request), *find_entry(job, request)])
+    named = _list_options(job, request).items()
+    options = [f"--{name}={shlex.quote(text)}" if text else f"--{name}" for name, text in named]
+    # Without --export=ALL, srun would apply the job's list of variables again.
+    launch = ["--export=ALL", "--kill-on-bad-exit=1"]
+    if request.runtime == "pyxis":
+        mount = f"{job.folder}:{job.folder}"
+        launch += [f"--container-image={request.container}", f"--container-mounts={mount}"]
+    entry = "enter.sh" if request.runtime == "apptainer" else "node.sh"
+    launch += ["bash", str(job.folder / entry)]
     texts = {
         "job.sbatch": _render(
             "job.sbatch",
             tool=job.tool,
             profile=job.profile,
-            options=options,
-            setup=list_setup(),
-            launch=launch,
+            options=[*options, *request.options],
+            launch=shlex.join(launch),
         ),
         "node.sh": _render(
             "node.sh",
