@@ -27,13 +27,11 @@ from bindery.evidence.records import (
     Machine,
     MachineReport,
     Record,
-    RefusedJsonError,
     ToolOutput,
     UnlikeMachinesError,
     describe_error,
     format_record,
     merge_machines,
-    read_strict_json,
 )
 from bindery.runs.anonymize import clean_log, clean_values
 from bindery.runs.environment import choose_environment, find_steering
@@ -45,14 +43,12 @@ MIB, GIB = 1 << 20, 1 << 30
 
 
 def read_output(path: Path) -> Any:
-    """The JSON that a tool wrote, or None if it wrote nothing, or what is wrong with it."""
+    """The JSON that a tool wrote, None if it wrote nothing, or the error in it."""
     try:
         text = path.read_text(encoding="utf-8")
-        return read_strict_json(text) if text.strip() else None
-    except RefusedJsonError as error:
+        return json.loads(text) if text.strip() else None
+    except ValueError as error:
         return error
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        return RefusedJsonError(f"this is not JSON: {error}", "")
     except OSError:
         return None
 
@@ -85,8 +81,8 @@ def make_record(
         return refuse("no node reported its facts")
     if output is None:
         return refuse(f"'{name}' left no results", _HINT_NO_RESULTS)
-    if isinstance(output, RefusedJsonError):
-        return refuse(f"the results of '{name}' do not fit a record: {output}")
+    if isinstance(output, ValueError):
+        return refuse(f"the results of '{name}' are not JSON: {output}")
     try:
         told = ToolOutput.model_validate(output)
     except ValidationError as error:

@@ -40,7 +40,7 @@ PAIR = Plot("bar", "name", ("rate", "peak"))
 BY = Plot("bar", "name", ("rate",), by="kind")
 LINE = Plot("line", "size", ("rate",))
 LOG = Plot("line", "size", ("rate",), log=frozenset(("x", "y")))
-SCATTER = Plot("scatter", "size", ("rate",), labels="name")
+SCATTER = Plot("scatter", "size", ("rate",))
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -64,7 +64,7 @@ def test_headers_are_read_or_refused_with_their_line(case: Case) -> None:
     if isinstance(plot, Plot):
         axes = ", ".join(sorted(plot.log))
         assert plot.line == lines[0][0]
-        parts = [plot.kind, plot.x, "+".join(plot.y), plot.by, axes, plot.labels]
+        parts = [plot.kind, plot.x, "+".join(plot.y), plot.by, axes]
         case.expect(" | ".join(part or "-" for part in parts))
     else:
         case.expect("" if plot is None else "{}: {}\n= help: {}".format(*plot))
@@ -123,7 +123,7 @@ def test_the_stamp_changes_with_what_is_shown() -> None:
          "3 points (x and y logarithmic). Highest 12.0 GBps, Payload 100 B; "
          "lowest 0.5 GBps, Payload 10 B.")),
         (SCATTER, CHIPS, ("Rates. Scatter plot of Rate, GBps against Payload, B, from 1 to 100, "
-         "3 points. Highest 12.0 GBps, C; lowest 0.5 GBps, B.")),
+         "3 points. Highest 12.0 GBps, Payload 100 B; lowest 0.5 GBps, Payload 10 B.")),
         (BY, make_table(("A", 3, "x"), ("A", 9, "y"), ("B", 1, "y"), columns="name rate kind"),
          ("Rates. Bar chart of Rate, GBps for 2 rows by Name in 2 series: x and y. "
          "Highest 9.0 GBps, y, A; lowest 1.0 GBps, y, B.")),
@@ -153,8 +153,6 @@ def test_names_are_words_without_markup() -> None:
          "row 2 ('B') has the text 'fast' in 'rate', and an axis needs numbers"),
         (LOG, make_table(("A", 0, 2, 3)),
          "row 1 ('A') has 0 in 'size', which no logarithmic axis has"),
-        (BAR, make_table(("A", 1, 2, 3), ("B", 1, 1e-200, 3)),
-         "row 2 ('B') has 1e-200 in 'rate', which is beyond what can be drawn"),
         (BY, make_table(("A", 1, "x"), ("B", 1, "x"), ("A", 2, "x"), columns="name rate kind"),
          "rows 1 and 3 are both 'x' of 'A'"),
         (BY, make_table(*(("A", n, f"{n}") for n in range(MAX_SERIES + 1)),
@@ -218,9 +216,7 @@ def test_a_changed_file_is_seen() -> None:
     assert read_stamp(text.replace("\n", "\r\n")) == (stamp, True)
     assert read_stamp(text.replace("<title>Rates", "<title>Rated")) == (stamp, False)
     assert read_stamp(text + "<!-- more -->\n") == (stamp, False)
-    assert read_stamp(text.rstrip().rpartition("\n")[0]) == (stamp, False)
     assert read_stamp("<svg/>") == ("", False)
-    assert read_stamp("") == ("", False)
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

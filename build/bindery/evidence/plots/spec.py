@@ -1,7 +1,7 @@
 """Plots of views: the header that asks for one, its points, its words, and the file it is kept in.
 
 A drawing is told by its stamp, which is made of the plot and its table alone: whether a file is
-up to date can be seen without drawing it again. How it looks is in `drawing`.
+up to date can be seen without drawing it again. How it looks is in `svg`.
 """
 
 from __future__ import annotations
@@ -16,22 +16,19 @@ from urllib.parse import quote
 
 from bindery.core.control_characters import show_controls
 from bindery.core.report import count_noun
-from bindery.core.suggestions import find_nearest
+from bindery.core.suggestions import suggest
 from bindery.evidence.tables import Cell, Column, Table, format_cell
 
 STYLE = 1
 """How plots look; one more makes every drawing stale."""
 MAX_SERIES = 8
-MAX_BARS = 80
-MAX_POINTS = 2000
-_SMALLEST, _LARGEST = 1e-100, 1e100
 
 Kind = Literal["bar", "line", "scatter"]
 Fault = tuple[int, str, str]
 """Line of the header, what is wrong with it, and what to do."""
 
 _KINDS: tuple[Kind, ...] = get_args(Kind)
-_KEYS = ("", "x", "y", "by", "log", "labels")
+_KEYS = ("", "x", "y", "by", "log")
 _LINE = re.compile(r"--\s*plot(?:\s+(?P<key>[^:]*?))?\s*:(?P<rest>.*)")
 
 
@@ -47,8 +44,6 @@ class Plot:
     """A column of text: one series for each of its values."""
     log: frozenset[str] = frozenset()
     """The axes, `x` and `y`, that count in powers of ten."""
-    labels: str = ""
-    """A column of text that names the points."""
     line: int = field(default=1, compare=False)
     """Where the header begins to ask for it."""
 
@@ -63,15 +58,8 @@ def parse_plot(lines: Iterable[tuple[int, str]], columns: Sequence[Column]) -> P
             return number, "this line of a plot cannot be read", "write `-- plot KEY: VALUE`"
         key = match["key"] or ""
         if key not in _KEYS:
-            nearest = find_nearest(key, _KEYS)
-            hint = f"did you mean '{nearest}'?" if nearest else f"use {_list_words(_KEYS[1:])}"
+            hint = suggest(key, _KEYS, f"use {_list_words(_KEYS[1:])}")
             return number, f"a plot knows no '{key}'", hint
-        if key in entries:
-            message = f"'{_name_line(key)}' is repeated"
-            return number, message, f"the first is in line {entries[key][0]}: keep one of them"
-        if not match["rest"].strip():
-            message, hint = f"'{_name_line(key)}' says nothing", "give it a value, or leave it out"
-            return number, message, hint
         entries[key] = number, match["rest"].strip()
     if not entries:
         return None
@@ -92,7 +80,7 @@ def _read_plot(
         number, _ = entries.get(key, (first, ""))
         return number, message, hint
 
-    word, x, by, labels = (entries.get(key, (0, ""))[1] for key in ("", "x", "by", "labels"))
+    word, x, by = (entries.get(key, (0, ""))[1] for key in ("", "x", "by"))
     y, log = split("y"), frozenset(split("log"))
     kind = next((kind for kind in _KINDS if kind == word), None)
     if kind is None:
@@ -101,11 +89,10 @@ def _read_plot(
     for key, need in (("x", "a column"), ("y", "one column or several")):
         if not split(key):
             return refuse(key, f"the plot has no '{key}'", f"write `-- plot {key}: ` and {need}")
-    for key, names in (("x", (x,)), ("y", y), ("by", (by,)), ("labels", (labels,))):
+    for key, names in (("x", (x,)), ("y", y), ("by", (by,))):
         for name in filter(None, names):
             if name not in columns:
-                nearest = find_nearest(name, columns)
-                hint = f"did you mean '{nearest}'?" if nearest else f"use {_list_words(columns)}"
+                hint = suggest(name, columns, f"use {_list_words(columns)}")
                 return refuse(key, f"the view has no column '{name}'", hint)
     units = list(dict.fromkeys(columns[key].unit for key in y))
     if len(units) > 1:
@@ -121,14 +108,7 @@ def _read_plot(
     if kind == "bar" and log:
         message = "bars begin at zero, which no logarithmic axis has"
         return refuse("log", message, "use line or scatter, or leave out 'log'")
-    if kind != "scatter" and labels:
-        message = f"a {kind} plot names no points"
-        return refuse("labels", message, "use scatter, or leave out 'labels'")
-    return Plot(kind, x, y, by, log, labels, first)
-
-
-def _name_line(key: str) -> str:
-    return f"plot {key}".strip()
+    return Plot(kind, x, y, by, log, first)
 
 
 def _list_words(words: Iterable[str]) -> str:
@@ -183,20 +163,13 @@ class Figure:
         headings = _list_plainly(_find_column(self.table, k).heading for k in self.plot.y)
         return f"{headings}, {first.unit}" if first.unit else headings
 
-    def read_label(self, point: Point) -> str:
-        """The name of a point, where the plot names points."""
-        if not self.plot.labels:
-            return ""
-        column = _find_column(self.table, self.plot.labels)
-        return _read_words(self._find_cell(point, column), column)
-
     def read_place(self, point: Point) -> str:
-        """Where a point stands: at which bar, under which name, or at which number."""
+        """The bar of a point, or its number along the horizontal axis."""
         if self.plot.kind == "bar":
             return self.bars[int(point.x)]
         place = format_cell(self._find_cell(point, self.x_column), self.x_column)
         unit = f" {self.x_column.unit}" if self.x_column.unit else ""
-        return self.read_label(point) or f"{self.x_column.heading} {place}{unit}"
+        return f"{self.x_column.heading} {place}{unit}"
 
     def read_value(self, point: Point) -> str:
         """The value as the table writes it, without its unit."""
@@ -272,22 +245,18 @@ def _refuse_excess(figure: Figure) -> None:
     points = figure.points
     if not points:
         raise PlotError("there is nothing to draw: no value is known", "fix the query")
-    limits = [(len(figure.series), MAX_SERIES, "series"), (len(points), MAX_POINTS, "points")]
-    if figure.plot.kind == "bar":
-        limits = [limits[0], (len(points), MAX_BARS, "bars")]
-        for series in figure.series:
-            seen: dict[float, int] = {}
-            for point in series.points:
-                if figure.plot.by and point.x in seen:
-                    name = figure.bars[int(point.x)]
-                    first, second = seen[point.x] + 1, point.row + 1
-                    message = f"rows {first} and {second} are both '{series.name}' of '{name}'"
-                    raise PlotError(message, "let the query give one row for each bar")
-                seen[point.x] = point.row
-    for count, limit, noun in limits:
-        if count > limit:
-            message = f"a plot shows at most {limit} {noun}, and here are {count}"
-            raise PlotError(message, "let the query give fewer, with WHERE or LIMIT")
+    if len(figure.series) > MAX_SERIES:
+        message = f"a plot shows at most {MAX_SERIES} series, and here are {len(figure.series)}"
+        raise PlotError(message, "let the query give fewer, with WHERE or LIMIT")
+    for series in figure.series if figure.plot.kind == "bar" else ():
+        seen: dict[float, int] = {}
+        for point in series.points:
+            if point.x in seen:
+                name = figure.bars[int(point.x)]
+                first, second = seen[point.x] + 1, point.row + 1
+                message = f"rows {first} and {second} are both '{series.name}' of '{name}'"
+                raise PlotError(message, "let the query give one row for each bar")
+            seen[point.x] = point.row
 
 
 def _read_number(
@@ -301,8 +270,6 @@ def _read_number(
     if isinstance(value, str):
         fault = f"the text '{value}' in '{key}', and an axis needs numbers"
         hint = "name a column of numbers, or fix the query"
-    elif not (value == 0 or _SMALLEST <= abs(value) <= _LARGEST):
-        fault = f"{value:g} in '{key}', which is beyond what can be drawn"
     elif is_log and value <= 0:
         fault = f"{value:g} in '{key}', which no logarithmic axis has"
         hint = "leave the row out, or take the axis out of 'plot log'"
@@ -411,7 +378,7 @@ def _list_plainly(words: Iterable[str]) -> str:
 
 def compute_stamp(plot: Plot, table: Table) -> str:
     """16 hex digits made of all that decides a drawing, but for the program that draws it."""
-    asked = (plot.kind, plot.x, plot.y, plot.by, sorted(plot.log), plot.labels)
+    asked = (plot.kind, plot.x, plot.y, plot.by, sorted(plot.log), "")
     shown = (table.title, [astuple(column) for column in table.columns], table.rows)
     text = json.dumps([STYLE, asked, shown], ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

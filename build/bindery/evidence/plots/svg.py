@@ -12,7 +12,7 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -108,40 +108,28 @@ def _save(canvas: Any) -> str:
 
 
 _FAMILIES = ("Source Sans 3", "DejaVu Sans")
-_WEIGHTS = {False: 400, True: 600}
 
 
 @cache
 def _register_fonts() -> None:
     """Make the fonts known to matplotlib, in both weights."""
+    from matplotlib import get_data_path
     from matplotlib.font_manager import FontEntry, fontManager
 
-    for weight, name in zip(
-        _WEIGHTS.values(), ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf"), strict=True
-    ):
-        for family, path in zip(
-            _FAMILIES, (_find_font(weight), _find_spare_font(name)), strict=True
-        ):
+    carried = Path(str(resources.files("bindery.render"))) / "fonts"
+    spare = Path(get_data_path(), "fonts", "ttf")
+    for weight, name in ((400, "DejaVuSans.ttf"), (600, "DejaVuSans-Bold.ttf")):
+        files = (carried / f"source-sans-3-latin-{weight}-normal.ttf", spare / name)
+        for family, path in zip(_FAMILIES, files, strict=True):
             entry = FontEntry(fname=str(path), name=family, weight=weight, size="scalable")
             fontManager.ttflist.insert(0, entry)
-
-
-def _find_font(weight: int) -> Path:
-    fonts = Path(str(resources.files("bindery.render"))) / "fonts"
-    return fonts / f"source-sans-3-latin-{weight}-normal.ttf"
-
-
-def _find_spare_font(name: str) -> Path:
-    from matplotlib import get_data_path
-
-    return Path(get_data_path(), "fonts", "ttf", name)
 
 
 @cache
 def _make_font(size: float, is_bold: bool) -> FontProperties:
     from matplotlib.font_manager import FontProperties
 
-    return FontProperties(family=list(_FAMILIES), size=size, weight=_WEIGHTS[is_bold])
+    return FontProperties(family=list(_FAMILIES), size=size, weight=600 if is_bold else 400)
 
 
 @cache
@@ -155,19 +143,14 @@ def _measure(text: str, size: float, is_bold: bool = False) -> float:
 
 
 def _wrap(text: str, room: float, size: float, is_bold: bool = False) -> list[str]:
-    """The text in lines no wider than `room`, broken inside words only where it must be."""
+    """The text in lines no wider than `room`, unless a single word is."""
     lines = [""]
     for word in text.split(" "):
         joined = f"{lines[-1]} {word}".strip()
-        if _measure(joined, size, is_bold) <= room:
+        if not lines[-1] or _measure(joined, size, is_bold) <= room:
             lines[-1] = joined
-            continue
-        if lines[-1]:
-            lines.append("")
-        for character in word:
-            if lines[-1] and _measure(lines[-1] + character, size, is_bold) > room:
-                lines.append("")
-            lines[-1] += character
+        else:
+            lines.append(word)
     return lines
 
 
@@ -347,11 +330,10 @@ def _draw_points(figure: Figure, sheet: _Sheet) -> None:
     sheet.add_lines(_wrap(_title_values(figure), WIDTH, _SMALL), _SMALL, colour=shade.soft)
     xs = _Scale.fit([p.x for p in figure.points], is_log="x" in figure.plot.log)
     ys = _Scale.fit([p.y for p in figure.points], is_log="y" in figure.plot.log)
-    names = [name for name in map(figure.read_label, figure.points) if name]
     left = max(_measure(_write_tick(t), _SMALL) for t in ys.ticks) + 8
     right = WIDTH - max(_measure(_write_tick(t), _SMALL) for t in xs.ticks) / 2 - 2
     top = sheet.height + 5
-    bottom = top + (320 if len(names) > 12 else 230)
+    bottom = top + 230
     for tick in xs.ticks:
         x = left + xs.find_share(tick) * (right - left)
         sheet.rule(x, top, x, bottom)
@@ -362,25 +344,15 @@ def _draw_points(figure: Figure, sheet: _Sheet) -> None:
         sheet.rule(left, y, right, y)
         sheet.write(left - 5, y, _write_tick(tick), size=_SMALL, colour=shade.soft, align="right")
     sheet.rule(left, bottom, right, bottom, is_zero=True)
-    places = {
-        point: (
-            left + xs.find_share(point.x) * (right - left),
-            bottom - ys.find_share(point.y) * (bottom - top),
-        )
-        for point in figure.points
-    }
     for index, series in enumerate(figure.series):
-        across, down = zip(*(places[point] for point in series.points), strict=True)
+        across = [left + xs.find_share(point.x) * (right - left) for point in series.points]
+        down = [bottom - ys.find_share(point.y) * (bottom - top) for point in series.points]
         sheet.mark(across, down, **_style_series(figure, index, shade))
-    written = _write_labels(figure, sheet, places, (left, top, right, bottom))
     sheet.height = bottom + 16
     for line in _wrap(figure.x_column.title, right - left, _SMALL):
         sheet.write((left + right) / 2, sheet.height + 5, line, size=_SMALL, colour=shade.soft,
                     align="center")  # fmt: skip
         sheet.height += _SMALL * _LEADING
-    if written < len(names):
-        note = f"For {len(names) - written} of {len(names)} names there was no room."
-        sheet.add_lines([note], _SMALL, colour=shade.soft)
     sheet.height += 3
 
 
@@ -418,43 +390,6 @@ class _Scale:
         if self.is_log:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
-
-
-_Box = tuple[float, float, float, float]
-
-
-def _write_labels(
-    figure: Figure, sheet: _Sheet, places: Mapping[Point, tuple[float, float]], room: _Box
-) -> int:
-    """Write each name beside its point, where no other point is nearer and no other name is
-    hidden. Returns how many could be written."""
-    taken: list[_Box] = [(x - _GAP, y - _GAP, x + _GAP, y + _GAP) for x, y in places.values()]
-    left, top, right, bottom = room
-    tall = _SMALL * 1.1
-    written = 0
-    for point, (x, y) in places.items():
-        text = figure.read_label(point)
-        wide = _measure(text, _SMALL)
-        for across, down in _DIRECTIONS if text else ():
-            first = x + across * _GAP - wide * (1 - across) / 2
-            middle = y + down * (_GAP + tall / 2)
-            box = (first, middle - tall / 2, first + wide, middle + tall / 2)
-            is_inside = left < box[0] and top < box[1] and box[2] < right and box[3] < bottom
-            if is_inside and not any(_overlap(box, other) for other in taken):
-                taken.append(box)
-                written += 1
-                sheet.write(first, middle, text, size=_SMALL)
-                break
-    return written
-
-
-_GAP = 6.0
-"""From a point to its name."""
-_DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
-
-
-def _overlap(a: _Box, b: _Box) -> bool:
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
 def _find_ticks(low: float, high: float) -> list[float]:
