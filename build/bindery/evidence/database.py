@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from bindery.core.model import Finding, Span
-from bindery.core.suggestions import find_nearest
+from bindery.core.suggestions import suggest
 from bindery.evidence.tables import Cell, Table, find_fault
 from bindery.evidence.views import View
 
@@ -154,16 +154,15 @@ class EvidenceDatabase:
             if word.lower() in self._tools:
                 return f"'{word}' has no records yet: run `bindery run {word.lower()}`"
             names = sorted(self.columns)
-            nearest = find_nearest(word, names)
-            return f"did you mean '{nearest}'?" if nearest else f"tables: {', '.join(names)}"
+            return suggest(word, names, f"tables: {', '.join(names)}")
         used: Mapping[str, tuple[str, ...]] = {
             name: columns
             for name, columns in sorted(self.columns.items())
             if re.search(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE)
         }
-        nearest = find_nearest(word, [column for group in used.values() for column in group])
+        nearest = suggest(word, [column for group in used.values() for column in group])
         listed = "; ".join(f"{name} has {', '.join(group)}" for name, group in used.items())
-        return f"did you mean '{nearest}'? {listed}" if nearest else listed
+        return f"{nearest} {listed}".strip()
 
 
 def _quote(name: str) -> str:

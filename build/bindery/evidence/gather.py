@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bindery.core.config import Config
 from bindery.core.model import Finding, Span
 from bindery.core.repository import RECORDS_FOLDER, Tree
-from bindery.core.suggestions import find_nearest
+from bindery.core.suggestions import suggest
 from bindery.evidence.database import EvidenceDatabase
 from bindery.evidence.evidence import Evidence
 from bindery.evidence.plots.spec import find_plot_fault
@@ -264,8 +264,7 @@ def _find_unknown_records(
         is_name = slash and (tool in tools or _RECORD_NAME.fullmatch(text))
         if not is_name or text in records:
             continue
-        nearest = find_nearest(text, records)
-        hint = f"did you mean '{nearest}'?" if nearest else "see `bindery records`"
+        hint = suggest(text, records, "see `bindery records`")
         yield Finding(span, "unknown-record", f"there is no record '{text}'", hint)
 
 

@@ -10,10 +10,10 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from bindery.core.config import ToolEntry
-from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.model import Finding, refuse
 from bindery.core.report import count_noun
 from bindery.core.repository import RECORDS_FOLDER
-from bindery.core.suggestions import find_nearest
+from bindery.core.suggestions import suggest
 
 if TYPE_CHECKING:
     from bindery.evidence.evidence import Evidence
@@ -131,11 +131,8 @@ def choose_records(
     """
     names = {entry.name for entry in tools} | {entry.tool for entry in listed}
     if tool and tool not in names:
-        nearest = find_nearest(tool, names)
-        hint = f"did you mean '{nearest}'?" if nearest else ""
-        hint = hint or f"it has: {', '.join(sorted(names)) or 'none'}"
-        message = f"the book has no tool '{tool}'"
-        raise ConfigError(Finding(Span.whole("--tool"), "config", message, hint))
+        hint = suggest(tool, names, f"it has: {', '.join(sorted(names)) or 'none'}")
+        raise refuse("--tool", f"the book has no tool '{tool}'", hint)
     part = machine.casefold()
     return tuple(
         entry
@@ -238,11 +235,8 @@ def find_record(name: str, listed: Sequence[ListedRecord]) -> ListedRecord:
     for entry in listed:
         if entry.name == wanted:
             return entry
-    nearest = find_nearest(wanted, [entry.name for entry in listed])
-    hint = f"did you mean '{nearest}'?" if nearest else "see `bindery records`"
-    raise ConfigError(
-        Finding(Span.whole(name), "config", f"the book has no record '{wanted}'", hint)
-    )
+    hint = suggest(wanted, [entry.name for entry in listed], "see `bindery records`")
+    raise refuse(name, f"the book has no record '{wanted}'", hint)
 
 
 def clean_name(name: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from bindery.check.rules import RULES
 from bindery.core.config import Config, ToolEntry, load_config
 from bindery.core.model import ConfigError, Span, refuse
-from bindery.core.suggestions import find_nearest
+from bindery.core.suggestions import suggest
 from bindery.evidence.records import CUSTOM
 from bindery.runs.anonymize import hide_folders
 from bindery.tools.bundle import BundleError, hash_bundle
@@ -101,11 +101,9 @@ def plan_run(
     tool = read_tool(root, entry)
     reporter = read_tool(root, find_tool(config, FACTS))
     if profile not in tool.profiles:
-        nearest = find_nearest(profile, tool.profiles)
-        hint = f"did you mean '{nearest}'? " if nearest else ""
-        hint += f"it has: {', '.join(tool.profiles) or 'none'}"
-        message = f"'{name}' has no profile '{profile}'"
-        raise refuse(entry.span, message, hint)
+        known = f"it has: {', '.join(tool.profiles) or 'none'}"
+        hint = f"{suggest(profile, tool.profiles)} {known}".strip()
+        raise refuse(entry.span, f"'{name}' has no profile '{profile}'", hint)
     return Plan(
         root,
         tool,
@@ -124,8 +122,7 @@ def find_tool(config: Config, name: str) -> ToolEntry:
     tools = {tool.name: tool for tool in config.tools}
     if name in tools:
         return tools[name]
-    nearest = find_nearest(name, tools)
-    hint = f"did you mean '{nearest}'?" if nearest else f"it has: {', '.join(tools) or 'none'}"
+    hint = suggest(name, tools, f"it has: {', '.join(tools) or 'none'}")
     message = f"the book has no tool '{name}'"
     if name == FACTS:
         message += ", which reports the facts of the machine"
@@ -170,7 +167,7 @@ def _read_constants(entry: ToolEntry, text: str, sha256: str) -> ToolFacts:
     def read(name: str, default: Any, needed: str, is_valid: Callable[[Any], bool]) -> Any:
         try:
             value = ast.literal_eval(values[name]) if name in values else default
-        except (ValueError, TypeError, RecursionError):
+        except (ValueError, TypeError):
             raise refuse_constant(
                 name, "a literal: bindery reads it without running the tool"
             ) from None

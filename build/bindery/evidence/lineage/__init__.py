@@ -32,7 +32,5 @@ def trace_query(sql: str, tables: Mapping[str, Sequence[str]]) -> Trace:
 
     try:
         return Queries(sql, tables).trace()
-    except RecursionError:
-        raise UntraceableError("the query is nested too deeply to be followed", 1) from None
     except UnsupportedError as error:
         raise UntraceableError(f"the query cannot be followed: {error}", 1) from None
