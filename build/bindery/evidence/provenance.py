@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -96,7 +96,6 @@ def trace_table(
     try:
         trace = trace_query(view.sql, database.columns)
         names, rows = database.select(trace.sql)
-        beyond = database.select(trace.sql_beyond)[1] if trace.limit is not None else rows
     except UntraceableError as error:
         return [_report_untraceable(view, str(error), error.line)]
     except (sqlite3.Error, sqlite3.Warning) as error:
@@ -127,9 +126,8 @@ def trace_table(
                 line.append(known[key])
         cells.append(tuple(line))
     findings += [_report_unsourced(view, key, number) for key, number in unsourced.items()]
-    findings += _find_ties(
-        view, table.rows, [[row[place[key]] for key in trace.order_keys] for row in beyond]
-    )
+    keys = [[row[place[key]] for key in trace.order_keys] for row in rows]
+    findings += _find_ties(view, table.rows, keys)
     return findings or TableProvenance(tuple(cells))
 
 
@@ -253,19 +251,13 @@ def _report_unsourced(view: View, key: str, row: int) -> Finding:
 
 def _find_ties(
     view: View, rows: Sequence[Sequence[Cell]], keys: Sequence[Sequence[Cell]]
-) -> list[Finding]:
-    """Rows that ORDER BY does not tell apart although they differ: their order is chance, and
-    with LIMIT even which of them is shown. `keys` may have one more, of the row behind the last."""
-    for number in range(1, len(keys)):
-        if keys[number] != keys[number - 1]:
-            continue
-        is_cut = number == len(rows)
-        if is_cut or rows[number] != rows[number - 1]:
+) -> Iterator[Finding]:
+    """The first two rows that ORDER BY does not tell apart although they differ."""
+    for number in range(1, len(rows)):
+        if keys[number] == keys[number - 1] and rows[number] != rows[number - 1]:
             message = f"ORDER BY does not tell row {number} from row {number + 1}"
-            if is_cut:
-                message = f"LIMIT cuts between rows {number} and {number + 1}, which are tied"
             hint = (
                 "add a column to ORDER BY that tells them apart, so that it is the same everywhere"
             )
-            return [Finding(Span(view.path, view.find_line("ORDER")), "bad-view", message, hint)]
-    return []
+            yield Finding(Span(view.path, view.find_line("ORDER")), "bad-view", message, hint)
+            return

@@ -115,14 +115,13 @@ def test_origins_are_told(case: Case) -> None:
 
 
 def test_what_cannot_be_read_is_refused() -> None:
-    """Text that is no query, and a query of any depth, end in a refusal and nothing else."""
+    """Text that is no query ends in a refusal and nothing else."""
     cases = {
         "SELECT 'abc": "a quote is not closed",
         "SELECT a FROM t ORDER BY": "cannot be read",
         "SELECT 1 AS x; SELECT 2 AS x": "one SELECT",
         "": "one SELECT",
         "SELECT x FROM nothing": "no table 'nothing'",
-        f"SELECT {' + '.join(['a'] * 5000)} AS x FROM t ORDER BY k": "nested too deeply",
     }
     for sql, message in cases.items():
         with pytest.raises(UntraceableError, match=message):
@@ -198,8 +197,6 @@ def test_texts_that_change_a_number_are_worked_out() -> None:
         "printf('%.1f', t.a)",
         "group_concat(t.a, '') OVER ()",
         "upper(t.a || '0')",
-        # Too many forms.
-        "t.a" + "".join(f" || CASE k WHEN {n} THEN ' ' ELSE '_' END" for n in range(7)),
     ]
     kinds = dict.fromkeys(plain, "copy") | dict.fromkeys(changing, "computed")
     items = ", ".join(f"{item} AS x{n}" for n, item in enumerate(kinds))
@@ -207,26 +204,6 @@ def test_texts_that_change_a_number_are_worked_out() -> None:
     columns = trace_query(sql, COLUMNS).columns
     assert {item: c.kind for item, c in zip(kinds, columns, strict=True)} == kinds
     assert all(bool(column.formula) == (column.kind == "computed") for column in columns)
-
-
-def test_a_row_beyond_the_limit_can_be_seen() -> None:
-    """Where LIMIT cuts through rows that are tied, one row more shows it."""
-    cases = {
-        "SELECT k, g FROM t ORDER BY g DESC LIMIT 1": True,
-        "SELECT k, g FROM t ORDER BY g DESC LIMIT 2": False,
-        "SELECT k, g FROM t ORDER BY g LIMIT 1 OFFSET 1": True,
-        "SELECT k, g FROM t ORDER BY g LIMIT 1, 2": False,
-    }
-    for sql, tied in cases.items():
-        answer = ask(sql, TABLES)
-        assert answer.trace.limit == len(answer.rows)
-        beyond = evaluate(answer.trace.sql_beyond, TABLES)
-        width = len(answer.rows[0])
-        assert [row[:width] for row in beyond[:-1]] == answer.rows == answer.original
-        assert (beyond[-1][2 * width :] == answer.keys[-1]) == tied, sql
-    for sql in ("SELECT k FROM t ORDER BY k", "SELECT k FROM t ORDER BY k LIMIT 1 + 1"):
-        trace = trace_query(sql, COLUMNS)
-        assert (trace.limit, trace.sql_beyond) == (None, "")
 
 
 # --- queries of a small grammar ---
@@ -302,8 +279,7 @@ def grouped_queries(draw: st.DrawFn, aggregates: str) -> str:
     items = []
     for inner in draw(st.lists(values(FROMS[source]), min_size=1, max_size=3)):
         name = draw(st.sampled_from(aggregates.split()))
-        filtered = draw(st.sampled_from(["", "", " FILTER (WHERE t.k > 1)"]))
-        items.append(f"{name}({inner}){filtered}")
+        items.append(f"{name}({inner})")
     listed = ", ".join(f"{item} AS x{number}" for number, item in enumerate(items))
     having = draw(st.sampled_from(["", " HAVING count(*) > 1"]))
     group = draw(st.sampled_from([" GROUP BY t.g", " GROUP BY 1", " GROUP BY label"]))

@@ -1,13 +1,12 @@
-"""Reading and writing SQL: SQLite's dialect, through sqlglot."""
+"""Reading and writing SQL, and its trees: SQLite's dialect, through sqlglot."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bindery.evidence.lineage.model import UntraceableError
-from bindery.evidence.lineage.nodes import is_query
 
 if TYPE_CHECKING:
     # Never imported before a query is traced: that takes longer than the check of a whole book.
@@ -116,16 +115,35 @@ def make_column(name: str, table: str, line: int) -> Expr:
     return column
 
 
-class NewNames:
-    """Names for what is added to a query, none of them in these texts."""
+# --- what stands in a tree ---
 
-    def __init__(self, texts: Iterable[str]) -> None:
-        taken = " ".join(texts).lower()
-        self._prefix = "__"
-        while self._prefix in taken:
-            self._prefix += "_"
-        self._count = 0
 
-    def make(self, letter: str) -> str:
-        self._count += 1
-        return f"{self._prefix}{letter}{self._count}"
+def fail(message: str, node: Expr) -> UntraceableError:
+    """The refusal of a node, to be raised."""
+    return UntraceableError(message, find_line(node))
+
+
+def find_line(node: Expr) -> int:
+    """The line of a node, or of what it stands in."""
+    place: Expr | None = node
+    while place is not None:
+        for part in place.walk():
+            if "line" in part.meta:
+                return int(part.meta["line"])
+        place = place.parent
+    return 1
+
+
+def is_query(node: Expr) -> bool:
+    return node.key in ("select", "union", "except", "intersect", "values")
+
+
+def is_whole(node: Expr) -> bool:
+    """Whether a node is a whole number, as it may stand for a column in ORDER BY."""
+    return node.key == "literal" and node.name.isdigit() and not node.args.get("is_string")
+
+
+def list_terms(query: Expr, clause: str) -> list[Expr]:
+    """The terms of ORDER BY or GROUP BY."""
+    found = query.args.get(clause)
+    return list(found.expressions) if found else []

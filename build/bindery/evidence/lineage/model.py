@@ -48,10 +48,6 @@ class Trace:
     columns: tuple[ColumnTrace, ...]
     order_keys: tuple[str, ...]
     """Columns that hold the values of the terms of ORDER BY: rows alike in all of them are tied."""
-    limit: int | None = None
-    """How many rows LIMIT lets through; None without one, or where it is no plain number."""
-    sql_beyond: str = ""
-    """With one row more than `limit`, so that a tie with the last one can be seen; else empty."""
 
 
 class UntraceableError(Exception):

@@ -41,7 +41,7 @@ def join_terms(terms: Sequence[str]) -> str:
     return "(" + " || ".join(f"coalesce({term} || ' ', '')" for term in terms) + ")"
 
 
-def gather(term: str, clause: str = "") -> str:
+def gather(term: str) -> str:
     """The origins of all rows of a group."""
     # SQLite takes no separator beside DISTINCT, and no item has a comma.
-    return f"replace(group_concat(DISTINCT {term}){clause}, ',', ' ')"
+    return f"replace(group_concat(DISTINCT {term}), ',', ' ')"

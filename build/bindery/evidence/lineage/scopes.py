@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from bindery.evidence.lineage.dialect import make_column
+from bindery.evidence.lineage.dialect import fail, find_line, make_column
 from bindery.evidence.lineage.model import Output
-from bindery.evidence.lineage.nodes import fail, find_line
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
@@ -52,8 +51,6 @@ class Scope:
     sources: list[Source] = field(default_factory=list)
     merged: dict[str, Source] = field(default_factory=dict)
     """Columns of USING, and which source gives their value."""
-    inner: dict[int, Expr] = field(default_factory=dict)
-    """The queries in the expressions as they were, by the id of the brackets around them."""
     grouped: bool = False
     keys: Sequence[Expr] = ()
     """The terms of GROUP BY."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from bindery.evidence.lineage.dialect import NewNames, make_alias, write
+from bindery.evidence.lineage.dialect import fail, is_query, make_alias, write
 from bindery.evidence.lineage.model import Output
-from bindery.evidence.lineage.nodes import fail, is_query
 from bindery.evidence.lineage.scopes import ROW_NAMES, Known, Scope, Source
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ Rewrite = Callable[["Expr", Scope | None, Known], tuple["Expr", Sequence[Output]
 class Sources:
     """Opens the scopes of SELECTs over some base tables."""
 
-    def __init__(self, tables: Mapping[str, Sequence[str]], names: NewNames) -> None:
+    def __init__(self, tables: Mapping[str, Sequence[str]]) -> None:
         self._tables = {name.lower(): (name, tuple(columns)) for name, columns in tables.items()}
-        self._names = names
+        self._numbers = itertools.count(1)
 
     def open_scope(
         self, select: Expr, outer: Scope | None, known: Known, rewrite: Rewrite
@@ -59,7 +59,7 @@ class Sources:
             raise fail(f"'{write(node)}' is not a table of the evidence", node)
         alias = node.args.get("alias")
         if alias is None or not alias.this:
-            alias = make_alias(self._names.make("r"))
+            alias = make_alias(f"__source{next(self._numbers)}")
             node.set("alias", alias)
         if alias.args.get("columns"):
             raise fail("columns cannot be renamed beside an alias in SQLite", node)

@@ -15,9 +15,6 @@ from bindery.evidence.lineage.model import CONSTANT, Traced
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
-MOST_FORMS = 64
-"""Forms of one text, by the branches of its choices, up to which all are looked at."""
-
 _VALUE = "\0"
 _NO_NUMBER = re.compile("[^\0\\d\\s~≈<>≤≥.,+−-]")
 """What begins a text that no reader takes for a number."""
@@ -85,5 +82,4 @@ def _list_texts(traced: Traced) -> _Forms:
 
 
 def _join(left: _Forms, right: _Forms) -> _Forms:
-    joined = frozenset(one + other for one in left for other in right)
-    return joined if len(joined) <= MOST_FORMS else frozenset((_VALUE * 2,))
+    return frozenset(one + other for one in left for other in right)
