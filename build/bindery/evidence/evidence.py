@@ -1,5 +1,5 @@
 """All that a book's numbers stand on, as one value: records, published figures, and the tables that
-its views make of them. `gathering` makes it."""
+its views make of them. `gather` makes it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Evidence:
     """The METHOD of each tool that has records, as its source says it today; None where it says
     none that can be read."""
     newest: frozenset[str] = frozenset()
-    """Records that no later whole one of the same kind follows (see `freshness.find_newest`)."""
+    """Records that no later whole one of the same kind follows (see `stale_records`)."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """What tools print, word by word, under `<tool>/<text>`."""
     findings: tuple[Finding, ...] = ()
