@@ -112,13 +112,10 @@ def _ask_accounting(number: str) -> dict[int, TaskState]:
     cluster has no accounting."""
     form = "--format=JobID,State,NodeList"
     ended = _call("sacct", f"--jobs={number}", "--allocations", "--parsable2", "--noheader", form)
-    return read_accounting(ended.stdout) if ended.returncode == 0 else {}
-
-
-def read_accounting(text: str) -> dict[int, TaskState]:
-    """The state of each task from sacct, with lines such as `12_0|CANCELLED by 1000|node1`."""
+    if ended.returncode:
+        return {}
     states = {}
-    for line in text.splitlines():
+    for line in ended.stdout.splitlines():  # such as `12_0|CANCELLED by 1000|node1`
         name, state, nodes = line.split("|")
         _, _, index = name.partition("_")
         if not index or index.isdigit():  # [2-5] are tasks that never started

@@ -88,7 +88,8 @@ def test_a_derived_figure_keeps_its_formula(tmp_path: Path) -> None:
          "'formula': 'both / 0' has no value: float division by zero", ""),
         ("a,900,450,measured,vendor,",
          "'class': what was measured comes from a record, not from data", ""),
-        ("a,900,450,vendr,vendor,", "'class': 'vendr' is not a class; one of: vendor, reported, derived, assumed", ""),
+        ("a,900,450,vendr,vendor,",
+         "'class': 'vendr' is not a class; one of: vendor, reported, derived, assumed", ""),
     ],
 )  # fmt: skip
 def test_formulas_that_do_not_hold_are_refused(

@@ -16,10 +16,6 @@ from bindery.core.model import ConfigError
 from bindery.evidence.records import Record, parse_record
 from bindery.runs.jobs import Job, Request, parse_sweep, spread_tasks, write_texts
 from bindery.runs.plan_run import plan_run
-from bindery.runs.slurm_commands import (
-    TaskState,
-    read_accounting,
-)
 from bindery.runs.slurm_run import write_run
 from bindery.tools.bundle import bundle_tool
 from hypothesis import given
@@ -124,9 +120,7 @@ def test_the_batch_file_asks_for_what_was_asked() -> None:
         "--constraint=nvme",
     ]
     plain = list_directives(make_job(Path("/shared/run")), Request(seconds=60, log_bytes=1000))
-    assert [text.partition("=")[0] for text in plain] == (
-        "--job-name --nodes --ntasks-per-node --time --signal --no-requeue --export --output"
-    ).split()
+    assert not any(text.startswith(("--gpus", "--array", "--partition")) for text in plain)
 
 
 def test_containers_are_entered_on_the_nodes() -> None:
@@ -224,20 +218,6 @@ def test_a_tool_on_a_node_gets_a_clean_environment(echo: Path, tmp_path: Path) -
     }
     assert variables["HOME"] == variables["TMPDIR"] == variables["PWD"]
     assert not Path(variables["HOME"]).exists()
-    again = run_node_script(tmp_path)
-    assert again.returncode == 2
-    assert "this run was started before" in again.stderr
-
-
-def test_accounting_is_read() -> None:
-    """The states of tasks come from sacct where the controller has forgotten them; tasks that
-    never started have no line of their own."""
-    text = "12_0|COMPLETED|node1\n12_1|CANCELLED by 1000|node[1-2]\n12_[2-5]|PENDING|None\n"
-    assert read_accounting(text) == {
-        0: TaskState("COMPLETED", "", "node1"),
-        1: TaskState("CANCELLED", "", "node[1-2]"),
-    }
-    assert read_accounting("9|NODE_FAIL|node2\n") == {0: TaskState("NODE_FAIL", "", "node2")}
 
 
 # --- what makes no sense ---
@@ -285,9 +265,8 @@ def test_a_rank_for_each_accelerator_needs_their_number(book: Path) -> None:
     tool = book / "scripts" / "counter.py"
     tool.write_text(tool.read_text() + '\nRANKS = {"demo": "accelerators"}\n')
     plan = plan_run(book, "counter", "demo")
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError, match="starts a rank per accelerator"):
         write_run(plan, Request(seconds=60, log_bytes=1000))
-    assert "starts a rank per accelerator" in caught.value.findings[0].message
     job = write_run(plan, Request(seconds=60, log_bytes=1000, gpus=4))
     assert "--nproc-per-node 4" in (job.folder / "node.sh").read_text()
 
@@ -518,20 +497,11 @@ def test_the_batch_file_can_be_submitted_by_hand(login: Login) -> None:
     assert [record["ended"] for record in login.records()] == ["done"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--gpus", "3"), "Slurm refused the run of 'counter': Batch job submission failed: "),
-        (("--partition", "none"), "invalid partition specified: none"),
-    ],
-)
-def test_an_impossible_request_is_told_in_slurms_words(
-    login: Login, arguments: tuple[str, ...], message: str
-) -> None:
+def test_an_impossible_request_is_told_in_slurms_words(login: Login) -> None:
     """What no partition has ends at once, and nothing of it stays in the queue or on disk."""
-    status, out, err = login.run("counter", "--on", "slurm", *arguments)
+    status, out, err = login.run("counter", "--on", "slurm", "--gpus", "3")
     assert (status, out) == (1, "")
-    assert message in err
+    assert "Slurm refused the run of 'counter': Batch job submission failed: " in err
     assert "sinfo" in err
     assert login.cluster.queue() == []
     assert list((login.book / "dist/runs").iterdir()) == []

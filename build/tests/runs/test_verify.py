@@ -173,12 +173,6 @@ def test_another_shape_is_found(stored: Path, old: str, new: str, message: str |
         assert found == message
 
 
-def test_a_row_more_is_found_where_outputs_are_exact(stored: Path) -> None:
-    """The number of rows counts too."""
-    change_tool(stored, '"results": [row]', '"results": [row, row]')
-    assert read_messages(stored) == ["'sums' gives 2 rows now, and gave 1"]
-
-
 def test_a_tool_that_fails_is_said_with_its_last_words(stored: Path) -> None:
     """A tool that does not run any more is a finding for each thing it should give."""
     change_tool(stored, "total = sum", "total = summ")
