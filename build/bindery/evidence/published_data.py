@@ -9,7 +9,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -151,27 +151,24 @@ def _load_table(tree: Tree, name: str, path: str) -> DataTable:
         header, typed = list(schema.columns), _read_yaml(schema)
     if faults := list(_check_header(path, header, schema)):
         raise _BadDataError(*faults)
-    try:
-        for line, cells in typed:
-            if len(cells) != len(header):
-                message = f"this row has {len(cells)} cells, the header {len(header)}"
-                findings.append(_report(Span(path, line), message))
-                continue
-            try:
-                rows.append(_read_row(line, dict(zip(header, cells, strict=True)), schema))
-            except ValueError as error:
-                message, _, advice = str(error).partition("; write ")
-                hint = f"write {advice}" if advice else ""
-                findings.append(_report(Span(path, line), message, hint))
-    except csv.Error as error:
-        raise _BadDataError(*findings, _report(path, f"this is not CSV: {error}")) from None
+    for line, cells in typed:
+        if len(cells) != len(header):
+            message = f"this row has {len(cells)} cells, the header {len(header)}"
+            findings.append(_report(Span(path, line), message))
+            continue
+        try:
+            rows.append(_read_row(line, dict(zip(header, cells, strict=True)), schema))
+        except ValueError as error:
+            message, _, advice = str(error).partition("; write ")
+            hint = f"write {advice}" if advice else ""
+            findings.append(_report(Span(path, line), message, hint))
     if findings:
         raise _BadDataError(*findings)
     columns = tuple(schema.columns[column] for column in header)
     return DataTable(name, path, schema.title or name, columns, tuple(rows))
 
 
-_Rows = Iterator[tuple[int, list[str]]]
+_Rows = Iterable[tuple[int, list[str]]]
 """The line of each row, and its cells as they are typed."""
 
 
@@ -183,9 +180,13 @@ def _read_csv(tree: Tree, path: str) -> tuple[list[str], _Rows]:
         line = error.object[: error.start].count(b"\n") + 1
         raise _BadDataError(_report(Span(path, line), "this is not UTF-8")) from None
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    header = next(reader, [])
-
-    return header, ((reader.line_num, row) for row in reader if row)
+    try:
+        rows = [(reader.line_num, row) for row in reader if row]
+    except csv.Error as error:
+        message = f"this is not CSV: {error}"
+        raise _BadDataError(_report(Span(path, reader.line_num), message)) from None
+    header = rows[0][1] if rows else []
+    return header, rows[1:]
 
 
 def _read_yaml(schema: _Schema) -> _Rows:

@@ -72,7 +72,7 @@ class MisplacedError(ValueError):
 def _explain_wrong_scalar(value: object) -> str:
     """Why a value cannot be a cell, or an empty text."""
     if isinstance(value, float) and not math.isfinite(value):
-        return f"{json.dumps(value)} cannot be compared; write null"
+        return f"it is {json.dumps(value)}, which cannot be compared; write null"
     if isinstance(value, int) and abs(value) > _LARGEST:
         return "a whole number of more than 64 bits; write it as 1.5e20"
     if value is None or isinstance(value, str | float | int):

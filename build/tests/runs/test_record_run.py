@@ -289,7 +289,7 @@ def test_added_arguments_are_recorded_without_folders(book: Path, run_bindery: R
         (("timer", "--timeout", "soon"), 2, "'soon' is not an amount above zero"),
         (("timer", "--profile", "every"), 2, "the profile 'every' of 'timer' needs an accelerator"),
         (("timer", "--profile", "stubborn", "--timeout", "1.5"), 1, "and left no results"),
-        (("timer", "--profile", "nan"), 1, "NaN cannot be compared; write null"),
+        (("timer", "--profile", "nan"), 1, "it is NaN, which cannot be compared; write null"),
         (("timer", "--profile", "torn"), 1, "are not JSON: Expecting value: line 2 column 14"),
         (("timer", "--profile", "method"), 1, "reports method 4, and its constant METHOD is 3"),
         (("timer", "--profile", "broken"), 1, "a tool gets --json PATH and writes its results"),
