@@ -28,7 +28,6 @@ class ListedRecord:
     """A record as it is listed."""
 
     name: str
-    tool: str
     state: str
     """`ok`, `stale: ...`, `failed`, `unused`, `superseded`, `edited: ...` or `refused: ...`."""
     record: Record | None = None
@@ -40,50 +39,54 @@ class ListedRecord:
     views: tuple[str, ...] = ()
     """Views that quote it and that chapters quote."""
     chapters: tuple[str, ...] = ()
-    quotes_known: bool = True
-    """False while a broken view may quote it."""
     is_stale: bool = False
     is_unused: bool = False
-    """Whether no table quotes its results, as the rule `unused-record` has it."""
+    """Whether the rule `unused-record` finds it."""
+
+    @property
+    def tool(self) -> str:
+        return self.name.partition("/")[0]
 
 
 def list_records(
     evidence: Evidence,
     quotations: Mapping[str, Quotations],
+    findings: Iterable[Finding],
     today: date,
 ) -> tuple[ListedRecord, ...]:
-    """Every record of the book, those that were refused too, by tool and then by time."""
+    """Every record of the book, by tool and then by time, and those that were refused. `findings`
+    are those of the whole book."""
     quoted: dict[str, list[str]] = {}
     for view, provenance in evidence.provenance.items():
         for name in provenance.records:
             quoted.setdefault(name, []).append(view)
     chapters = {path: set(entry.views) for path, entry in quotations.items()}
-    asked = {view for views in chapters.values() for view in views}
-    # What a broken view quotes is not known, so nothing can be said to be unused.
-    known = not asked & (set(evidence.views) | evidence.broken) - set(evidence.provenance)
-    cells = (cell for provenance in evidence.provenance.values() for cell in provenance.numbers)
-    used = {name for cell in cells for name in cell.results}
+    named = [(finding, clean_name(finding.span.path)) for finding in findings]
+    unused = {name for finding, name in named if finding.rule == "unused-record"}
     listed = []
     for name, record in evidence.records.items():
         views = tuple(quoted.get(name, ()))
-        is_unused = known and name not in used and name in evidence.newest
         listed.append(
             ListedRecord(
                 name,
-                record.tool,
-                _describe_state(name, evidence, is_unused),
+                _describe_state(name, evidence, name in unused),
                 record,
                 evidence.methods.get(record.tool),
                 (today - record.started.date()).days,
                 views,
                 tuple(path for path, theirs in chapters.items() if theirs & set(views)),
-                known,
                 name in evidence.stale,
-                is_unused,
+                name in unused,
             )
         )
     listed.sort(key=lambda entry: (entry.tool, -entry.days, entry.name))
-    return (*listed, *_list_refused(evidence.findings))
+    words = {"bad-record": "refused", "edited-record": "edited"}
+    refused = [
+        ListedRecord(name, f"{words[finding.rule]}: {finding.message}")
+        for finding, name in named
+        if finding.rule in words
+    ]
+    return (*listed, *sorted(refused, key=lambda entry: entry.name))
 
 
 def _describe_end(record: Record) -> str:
@@ -101,18 +104,6 @@ def _describe_state(name: str, evidence: Evidence, is_unused: bool) -> str:
     if evidence.records[name].ended == "failed":
         return "failed"
     return "unused" if is_unused else "ok"
-
-
-def _list_refused(findings: Iterable[Finding]) -> list[ListedRecord]:
-    refused = []
-    for finding in findings:
-        words = {"bad-record": "refused", "edited-record": "edited"}
-        if finding.rule in words and finding.span.path.startswith(f"{RECORDS_FOLDER}/"):
-            path = finding.span.path.removeprefix(f"{RECORDS_FOLDER}/")
-            name = path.removesuffix(".json")
-            state = f"{words[finding.rule]}: {finding.message}"
-            refused.append(ListedRecord(name, name.partition("/")[0], state))
-    return sorted(refused, key=lambda entry: entry.name)
 
 
 def choose_records(
@@ -189,7 +180,7 @@ def _format_row(entry: ListedRecord) -> tuple[str, ...]:
         record.started.date().isoformat(),
         str(entry.days),
         _describe_end(record),
-        quoted if entry.views else "nothing" if entry.quotes_known else "unknown",
+        quoted if entry.views else "nothing",
         entry.state,
     )
 
