@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from bindery.check.inspect import inspect_book
 from bindery.core.model import Finding
 from bindery.evidence import database
-from bindery.evidence.views import parse_view
 from evidence_book import make_record
 
 if TYPE_CHECKING:
@@ -86,31 +84,6 @@ def test_records_are_a_table(ask: Callable[..., object]) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "INSERT INTO sizes (name) SELECT 'x' AS x ORDER BY 1",
-        "CREATE TABLE t AS SELECT 1 AS x ORDER BY 1",
-        "ATTACH 'stolen.db' AS other /* order by */",
-        "PRAGMA writable_schema = 1 /* order by */",
-        "SELECT load_extension('x') AS x ORDER BY 1",
-        "SELECT random() AS x ORDER BY 1",
-        "SELECT date('now') AS x ORDER BY 1",
-        "SELECT name AS x FROM pragma_table_info('sizes') ORDER BY 1",
-        "SELECT 1 AS x ORDER BY 1; DROP TABLE sizes",
-    ],
-)
-def test_a_view_can_only_read(
-    ask: Callable[..., object], statement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No view writes, attaches, loads, or gives another table tomorrow."""
-    monkeypatch.chdir(tmp_path)
-    finding = ask(statement)
-    assert isinstance(finding, Finding)
-    assert finding.rule == "bad-view"
-    assert {path.name for path in tmp_path.iterdir()} == {"book"}
-
-
 def test_a_query_that_never_ends_is_stopped(
     ask: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,23 +122,6 @@ def test_a_tool_without_records_is_to_be_run(make_book: BookMaker) -> None:
     assert finding.help == "'timer' has no records yet: run `bindery run timer`"
 
 
-@pytest.mark.parametrize(
-    ("query", "line", "message"),
-    [
-        ("SELECT 'ORDER BY' AS x", 1, "the query has no ORDER BY"),
-        ("SELECT 1 AS x /* order\nby */", 1, "the query has no ORDER BY"),
-        ("\n\nEXPLAIN SELECT 1 ORDER BY 1", 5, "a view is one SELECT, and this begins with 'EXPL"),
-        ("", 1, "a view is one SELECT, and this has none"),
-    ],
-)  # fmt: skip
-def test_a_query_that_is_none_is_refused(query: str, line: int, message: str) -> None:
-    """ORDER BY counts outside texts, names and comments, and a view begins with SELECT or WITH."""
-    finding = parse_view("v", "v.sql", f"{HEAD}{query}\n")
-    assert isinstance(finding, Finding)
-    assert finding.message.startswith(message)
-    assert finding.span.line == line
-
-
 def test_one_broken_view_leaves_the_others(make_book: BookMaker) -> None:
     """A view that fails is reported once, also where a chapter asks for it."""
     root = make_book(
@@ -178,24 +134,6 @@ def test_one_broken_view_leaves_the_others(make_book: BookMaker) -> None:
     inspection = inspect_book(root)
     assert [finding.rule for finding in inspection.findings] == ["bad-view"]
     assert inspection.evidence.tables["fine"].rows == ((1,),)
-
-
-@pytest.mark.parametrize(
-    ("line", "shown"),
-    [
-        ("-- column x: Peak [TFLOPS] .1", ("x", "Peak", "TFLOPS", 1)),
-        ("-- column x: Peak [GB/s]", ("x", "Peak", "GB/s", None)),
-        ("--column x:Peak (dense) [%] .2", ("x", "Peak (dense)", "%", 2)),
-    ],
-)
-def test_a_header_names_heading_unit_and_digits(
-    line: str, shown: tuple[str, str, str, int | None]
-) -> None:
-    """The header of a view gives each column its heading, and if it wants a unit and digits."""
-    view = parse_view("v", "v.sql", f"-- title: T\n{line}\nSELECT 1 AS x ORDER BY 1\n")
-    assert not isinstance(view, Finding)
-    (column,) = view.columns
-    assert (column.key, column.heading, column.unit, column.digits) == shown
 
 
 @pytest.mark.parametrize(

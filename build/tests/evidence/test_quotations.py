@@ -202,9 +202,6 @@ def test_an_edited_value_is_reported_and_left() -> None:
         ("a <!-- value: two.a -->\nb <!-- /value -->", "this value is closed and was not opened"),
         ("It is <!-- value: two --><!-- /value -->.", "this marker of a value cannot be read"),
         ("<!-- plot: one -->\n<!-- /table -->", "this region is closed and was never opened"),
-        (f"<div>\n{EMPTY}</div>", "this marker is inside raw HTML"),
-        ("Say <!-- table: one -->.", "this marker of a region is inside a line of text"),
-        ("> <!-- table: one -->\n> <!-- /table -->", "a quote cannot hold a region"),
     ],
 )
 def test_markers_that_do_not_fit_are_reported(source: str, message: str) -> None:

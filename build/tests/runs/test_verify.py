@@ -142,7 +142,6 @@ def test_each_class_is_held_to_its_own(stored: Path, output: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"total": total}', '"amount": total}', None),
         ('"total": "1"}', '"total": "B"}', "the unit of 'total' of 'sums' is now 'B', and was '1'"),
         (
             'units = {"n": "1", "total": "1"}',
@@ -151,26 +150,16 @@ def test_each_class_is_held_to_its_own(stored: Path, output: str) -> None:
         ),
         (
             'units = {"n": "1", "total": "1"}',
-            'units = {"n": "1", "total": "1", "more": "1"}; row["more"] = 1',
-            "the results of 'sums' have a new column 'more'",
-        ),
-        (
-            'units = {"n": "1", "total": "1"}',
             'units = {"n": "1"}; del row["total"]',
             "the results of 'sums' no longer have the column 'total'",
         ),
     ],
 )
-def test_another_shape_is_found(stored: Path, old: str, new: str, message: str | None) -> None:
-    """Columns, units and types are compared; a column of numbers that has no unit any more makes
-    the results wrong as such."""
+def test_another_shape_is_found(stored: Path, old: str, new: str, message: str) -> None:
+    """Columns, units and types are compared."""
     change_class(stored, "shape")
     change_tool(stored, old, new)
-    (found,) = read_messages(stored)
-    if message is None:
-        assert found.startswith("the results of 'sums' do not fit the schema: 'units")
-    else:
-        assert found == message
+    assert read_messages(stored) == [message]
 
 
 def test_a_tool_that_fails_is_said_with_its_last_words(stored: Path) -> None:
