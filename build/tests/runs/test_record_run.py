@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
 from bindery.core.model import Finding
 from bindery.evidence.records import Record, parse_record
@@ -42,7 +41,7 @@ __version__ = "0.1.0"
 METHOD = 3
 PROFILES = {"demo": ["--count", "2"], "slow": ["--sleep"], "stubborn": ["--sleep", "--silent"],
             "broken": ["--fail"], "nan": ["--nan"], "milli": ["--milli"],
-            "loud": ["--loud", "--sleep"], "big": ["--big", "--sleep"], "signal": ["--signal"],
+            "loud": ["--loud", "--sleep"], "signal": ["--signal"],
             "torn": ["--torn"], "method": ["--method"], "ranks": [], "every": []}
 RANKS = {"ranks": 2, "every": "accelerators"}
 
@@ -80,10 +79,9 @@ def main() -> int:
             write(complete=False)
         while "--loud" in arguments:
             print("x" * 1000)
-        held = bytearray(340 << 20) if "--big" in arguments else b""
         print("waiting", file=sys.stderr, flush=True)
         time.sleep(60)
-        return len(held)
+        return 0
     rank = int(os.environ.get("RANK", 0))
     if "--nan" in arguments:
         write(results=[{"seconds_median": float("nan")}])
@@ -170,7 +168,6 @@ def test_the_python_that_is_named_runs_the_tool(
 ENDINGS = {
     "slow": (("--timeout", "2"), "timeout", 1, "was stopped after its 2 s"),
     "loud": (("--output", "0.1"), "output", 1, "was stopped: it printed more than 0.10 MiB"),
-    "big": (("--memory", "300MiB"), "memory", 1, "was stopped: it used "),
     "signal": ((), "crashed", -11, "was ended by the signal SIGSEGV"),
 }
 
@@ -192,11 +189,8 @@ def test_a_run_that_ends_early_leaves_a_partial_record(
     assert (book / "scripts/records/timer" / data["log"]).stat().st_size > 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_leaves_a_partial_record(
-    book: Path, child_environment: dict[str, str], number: signal.Signals
-) -> None:
-    """Who interrupts bindery gets what there is, and no process is left."""
+def test_ctrl_c_leaves_a_partial_record(book: Path, child_environment: dict[str, str]) -> None:
+    """Who interrupts bindery gets what there is."""
     command = [sys.executable, "-m", "bindery", "run", "timer", "--profile", "slow"]
     process = subprocess.Popen(
         command, cwd=book, env=child_environment, stderr=subprocess.PIPE, text=True
@@ -205,14 +199,12 @@ def test_ctrl_c_leaves_a_partial_record(
     for line in process.stderr:
         if line == "waiting\n":
             break
-    process.send_signal(number)
+    process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1, errors
     assert "error[failed-run]: 'timer' was interrupted" in errors
     data, _ = read_record(book)
     assert (data["ended"], data["complete"]) == ("interrupted", False)
-    commands = [" ".join(each.info["cmdline"] or ()) for each in psutil.process_iter(["cmdline"])]
-    assert [line for line in commands if str(book) in line] == []
 
 
 def test_results_that_do_not_fit_a_record_are_not_lost(book: Path, run_bindery: Runner) -> None:
