@@ -72,7 +72,6 @@ def gather_evidence(
             del tables[name]
             broken.add(name)
         provenance = _trace_views(database, followed, tables, sources, findings)
-        findings += _find_unlisted_tools(provenance, config)
     finally:
         database.close()
     return Evidence(
@@ -266,24 +265,6 @@ def _find_unknown_records(
             continue
         hint = suggest(text, records, "see `bindery records`")
         yield Finding(span, "unknown-record", f"there is no record '{text}'", hint)
-
-
-def _find_unlisted_tools(
-    provenance: Mapping[str, TableProvenance], config: Config
-) -> Iterator[Finding]:
-    """Tools whose records are quoted and that the book does not have, each once: nobody can tell
-    whether these records are stale."""
-    listed = {tool.name for tool in config.tools}
-    quoted = sorted({name for table in provenance.values() for name in table.records})
-    seen = set()
-    for name in quoted:
-        tool = name.partition("/")[0]
-        if tool not in listed and tool not in seen:
-            seen.add(tool)
-            message = f"the record '{name}' is quoted, and the book has no tool '{tool}'"
-            hint = f"list it under `tools` in '{config.file}', so that a stale record is seen"
-            span = Span.whole(f"{RECORDS_FOLDER}/{name}.json")
-            yield Finding(span, "unknown-record", message, hint)
 
 
 def _trace_views(

@@ -24,11 +24,12 @@ from bindery.evidence.plots.spec import (
 )
 from bindery.evidence.tables import Cell, Column, Table
 from bindery.markdown.chapter_reader import parse_chapter
+from evidence_book import FILES
 from hypothesis import given
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
-    from conftest import Case
+    from conftest import BookMaker, Case, Runner
 
 NAME, SIZE = Column("name", "Name"), Column("size", "Payload", "B", 0)
 RATE, PEAK = Column("rate", "Rate", "GBps", 1), Column("peak", "Peak", "GBps", 0)
@@ -98,20 +99,6 @@ def test_a_drawing_is_whole_and_the_same_each_time(
     assert root.findtext(f"{SVG}desc") == describe_plot(plot, table)
     assert root.findtext(f"{SVG}title") is not None
     assert not re.search(rb"nan|matplotlib|<metadata", re.sub(rb"<(title|desc)>.*", b"", drawing))
-
-
-def test_the_stamp_changes_with_what_is_shown() -> None:
-    """Another cell, drawn or not, another title or plot is another stamp."""
-    rows: list[tuple[Cell, ...]] = [("A", 1, 3.25, 4), ("B", 10, 0.5, None)]
-    table = make_table(*rows)
-    others = [
-        (PAIR, make_table(rows[0], ("B", 10, 0.5, 0))),
-        (PAIR, make_table(rows[0], ("B", 11, 0.5, None))),
-        (PAIR, Table("Other", table.columns, table.rows)),
-        (BAR, table),
-    ]
-    assert compute_stamp(PAIR, make_table(*rows)) == compute_stamp(PAIR, table)
-    assert compute_stamp(PAIR, table) not in [compute_stamp(*other) for other in others]
 
 
 @pytest.mark.parametrize(
@@ -201,14 +188,26 @@ def test_texts_that_no_font_here_has_are_left_to_the_readers() -> None:
         assert len(names) == count
 
 
-def test_a_changed_file_is_seen() -> None:
-    """A hand in the file breaks its checksum; other line ends do not; a strange file has none."""
-    text = draw_plot(BAR, CHIPS, dark=False).decode()
-    stamp = compute_stamp(BAR, CHIPS)
-    assert read_stamp(text.replace("\n", "\r\n")) == (stamp, True)
-    assert read_stamp(text.replace("<title>Rates", "<title>Rated")) == (stamp, False)
-    assert read_stamp(text + "<!-- more -->\n") == (stamp, False)
-    assert read_stamp("<svg/>") == ("", False)
+def test_drawings_follow_their_data(make_book: BookMaker, run_bindery: Runner) -> None:
+    """`fill` draws a plot light and dark; a change of the data makes the drawings stale, and one
+    that was edited is reported and left."""
+    sql = FILES["views/chips.sql"] + "-- plot: bar\n-- plot x: name\n-- plot y: memory\n"
+    chapter = "# A\n\n<!-- plot: chips -->\n<!-- /plot -->\n"
+    data = {path: FILES[path] for path in ("data/chips.csv", "data/chips.yaml")}
+    root = make_book({"README.md": chapter, "views/chips.sql": sql, **data})
+    assert run_bindery("fill", folder=root).status == 0
+    light, dark = root / "figures/chips.svg", root / "figures/chips-dark.svg"
+    drawn = light.read_bytes(), dark.read_bytes()
+    light.write_bytes(drawn[0].replace(b"\n", b"\r\n"))
+    assert run_bindery("check", folder=root).status == 0
+    (root / "data/chips.csv").write_text(data["data/chips.csv"].replace("192", "193"))
+    ended = run_bindery("check", folder=root)
+    assert "the plot 'figures/chips.svg' shows other figures than its view gives" in ended.stdout
+    dark.write_bytes(drawn[1].replace(b"<title>Chips", b"<title>Chops"))
+    ended = run_bindery("fill", folder=root)
+    assert "the plot 'figures/chips-dark.svg' was edited by hand" in ended.stdout
+    assert light.read_bytes() != drawn[0]
+    assert b"Chops" in dark.read_bytes()
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,14 +72,15 @@ def test_a_method_that_cannot_be_read_makes_records_stale(
     assert messages == [f"this {what} quotes '{RECORD}': {reason}" for what in QUOTATIONS]
 
 
-def test_a_quoted_record_of_no_tool_is_reported(find: Callable[..., Any]) -> None:
-    """Nobody can tell whether a record is stale whose tool the book does not have: that is said
-    once for the tool, and the record is not called stale."""
+def test_a_quoted_record_of_no_tool_is_stale(make_book: BookMaker, run_bindery: Runner) -> None:
+    """Nobody can tell whether a record still holds whose tool the book no longer has."""
+    root = make_book({**FILES, "scripts/ruler.py": "METHOD = 1\n"})
+    run_bindery("fill", folder=root)
     listing = LISTING.replace("  timer:\n    path: scripts/timer.py\n", "")
-    found = find(chapters_dot_yaml=listing)
-    message = f"the record '{RECORD}' is quoted, and the book has no tool 'timer'"
-    assert found["unknown-record"] == [message]
-    assert not any("timer" in text for text in found.get("old-method", ()))
+    (root / "chapters.yaml").write_text(listing)
+    messages = [f.message for f in inspect_book(root).findings if f.rule == "old-method"]
+    reason = "method 1, and the book has no tool 'timer'"
+    assert messages == [f"this {what} quotes '{RECORD}': {reason}" for what in QUOTATIONS]
 
 
 # --- newest ---
