@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Literal, get_args
@@ -122,8 +123,10 @@ class Point:
 
     x: float
     y: float
-    row: int
-    column: Column
+    place: str
+    """The name of its bar, or its heading and number along the horizontal axis."""
+    text: str
+    """The value as the table writes it, without its unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,26 +160,14 @@ class Figure:
         return _find_column(self.table, self.plot.x)
 
     @property
+    def unit(self) -> str:
+        return _find_column(self.table, self.plot.y[0]).unit
+
+    @property
     def y_title(self) -> str:
         """What the vertical axis, or that of the bars, counts."""
-        first = _find_column(self.table, self.plot.y[0])
         headings = _list_plainly(_find_column(self.table, k).heading for k in self.plot.y)
-        return f"{headings}, {first.unit}" if first.unit else headings
-
-    def read_place(self, point: Point) -> str:
-        """The bar of a point, or its number along the horizontal axis."""
-        if self.plot.kind == "bar":
-            return self.bars[int(point.x)]
-        place = format_cell(self._find_cell(point, self.x_column), self.x_column)
-        unit = f" {self.x_column.unit}" if self.x_column.unit else ""
-        return f"{self.x_column.heading} {place}{unit}"
-
-    def read_value(self, point: Point) -> str:
-        """The value as the table writes it, without its unit."""
-        return format_cell(self._find_cell(point, point.column), point.column)
-
-    def _find_cell(self, point: Point, column: Column) -> Cell:
-        return self.table.rows[point.row][self.table.columns.index(column)]
+        return f"{headings}, {self.unit}" if self.unit else headings
 
 
 class PlotError(Exception):
@@ -201,11 +192,14 @@ def read_figure(plot: Plot, table: Table) -> Figure:
     """What a plot shows of a table. Raises PlotError where it cannot be shown."""
     if not table.rows:
         raise PlotError("there is nothing to draw: the view gives no row", "fix the query")
+    x_column = _find_column(table, plot.x)
+    x_unit = f" {x_column.unit}" if x_column.unit else ""
+    by = _find_column(table, plot.by) if plot.by else None
     names: list[str] = []
     points: dict[str, list[Point]] = {}
     unknown = 0
     for number, row in enumerate(table.rows):
-        cells = dict(zip((c.key for c in table.columns), row, strict=True))
+        cells = dict(zip((column.key for column in table.columns), row, strict=True))
         x: Cell = 0
         if plot.kind != "bar":
             x = _read_number(plot, table, number, plot.x, "x" in plot.log)
@@ -213,50 +207,40 @@ def read_figure(plot: Plot, table: Table) -> Figure:
         unknown += sum(y is None or x is None for y in numbers)
         if x is None or all(y is None for y in numbers):
             continue
-        place = float(x)
+        place = f"{x_column.heading} {format_cell(cells[plot.x], x_column)}{x_unit}"
         if plot.kind == "bar":
-            name = _read_words(cells[plot.x], _find_column(table, plot.x))
-            if not (plot.by and name in names):
-                names.append(name)
-            place = float(len(names) - 1 if not plot.by else names.index(name))
+            place = _read_words(cells[plot.x], x_column)
+            if not (by and place in names):
+                names.append(place)
+            x = names.index(place) if by else len(names) - 1
         for key, y in zip(plot.y, numbers, strict=True):
-            column = _find_column(table, key)
-            by = _find_column(table, plot.by) if plot.by else None
-            series = _read_words(cells[by.key], by) if by else key
             if y is not None:
-                points.setdefault(series, []).append(Point(place, float(y), number, column))
-    names_of_series = {key: _find_column(table, key).heading for key in plot.y}
-    if plot.by:
-        names_of_series = {name: name for name in points}
-    series_shown = tuple(
-        Series(name, _sort(plot, points[key])) for key, name in names_of_series.items()
-        if key in points
-    )  # fmt: skip
-    figure = Figure(plot, table, series_shown, tuple(names), unknown)
+                series = _read_words(cells[by.key], by) if by else key
+                text = format_cell(y, _find_column(table, key))
+                points.setdefault(series, []).append(Point(float(x), float(y), place, text))
+    headings = {key: _find_column(table, key).heading for key in plot.y if key in points}
+    series_shown = []
+    for key in points if by else headings:
+        if plot.kind == "line":
+            points[key].sort(key=lambda point: point.x)
+        series_shown.append(Series(headings.get(key, key), tuple(points[key])))
+    figure = Figure(plot, table, tuple(series_shown), tuple(names), unknown)
     _refuse_excess(figure)
     return figure
 
 
-def _sort(plot: Plot, points: list[Point]) -> tuple[Point, ...]:
-    return tuple(sorted(points, key=lambda point: point.x) if plot.kind == "line" else points)
-
-
 def _refuse_excess(figure: Figure) -> None:
-    points = figure.points
-    if not points:
+    if not figure.points:
         raise PlotError("there is nothing to draw: no value is known", "fix the query")
     if len(figure.series) > MAX_SERIES:
         message = f"a plot shows at most {MAX_SERIES} series, and here are {len(figure.series)}"
         raise PlotError(message, "let the query give fewer, with WHERE or LIMIT")
     for series in figure.series if figure.plot.kind == "bar" else ():
-        seen: dict[float, int] = {}
-        for point in series.points:
-            if point.x in seen:
-                name = figure.bars[int(point.x)]
-                first, second = seen[point.x] + 1, point.row + 1
-                message = f"rows {first} and {second} are both '{series.name}' of '{name}'"
-                raise PlotError(message, "let the query give one row for each bar")
-            seen[point.x] = point.row
+        counts = Counter(point.x for point in series.points)
+        (x, count), *_ = counts.most_common(1)
+        if count > 1:
+            message = f"{count} rows are '{series.name}' of '{figure.bars[int(x)]}'"
+            raise PlotError(message, "let the query give one row for each bar")
 
 
 def _read_number(
@@ -346,21 +330,21 @@ def _plain(number: float) -> float | int:
 
 def _describe_extremes(figure: Figure, points: Sequence[Point], name: str) -> str:
     lowest, highest = min(points, key=lambda p: p.y), max(points, key=lambda p: p.y)
-    unit = f" {points[0].column.unit}" if points[0].column.unit else ""
+    unit = f" {figure.unit}" if figure.unit else ""
     if lowest.y == highest.y:
         count = "the value is" if len(points) == 1 else "all values are"
-        place = f", {_shorten(figure.read_place(highest), 48)}" if len(points) == 1 else ""
-        text = f"{count} {figure.read_value(highest)}{unit}{place}"
+        place = f", {_shorten(highest.place, 48)}" if len(points) == 1 else ""
+        text = f"{count} {highest.text}{unit}{place}"
     else:
         text = "; ".join(
-            f"{word} {figure.read_value(point)}{unit}, {_find_place(figure, point)}"
+            f"{word} {point.text}{unit}, {_find_place(figure, point)}"
             for word, point in (("highest", highest), ("lowest", lowest))
         )
     return f"{name}{text}" if name else text[0].upper() + text[1:]
 
 
 def _find_place(figure: Figure, point: Point) -> str:
-    place = _shorten(figure.read_place(point), 48)
+    place = _shorten(point.place, 48)
     if len(figure.series) > 2 or figure.plot.by:
         series = next(series.name for series in figure.series if point in series.points)
         return f"{_shorten(series, 24)}, {place}"

@@ -269,7 +269,7 @@ def _draw_bars(figure: Figure, sheet: _Sheet) -> None:
     values = [p.y for p in figure.points]
     low, high = min(0.0, *values), max(0.0, *values)
     high = high if high > low else 1.0
-    widths = {p: _measure(figure.read_value(p), _SMALL) + 5 for p in figure.points}
+    widths = {p: _measure(p.text, _SMALL) + 5 for p in figure.points}
     before = max((widths[p] for p in figure.points if p.y < 0), default=0)
     behind = max((widths[p] for p in figure.points if p.y >= 0), default=0)
     scale = (WIDTH - left - before - behind) / (high - low)
@@ -321,7 +321,7 @@ def _draw_bar(
     end = zero + point.y * scale
     sheet.fill(min(zero, end), y + 0.5, abs(end - zero), thick - 1, index)
     align, shift = ("right", -4) if point.y < 0 else ("left", 4)
-    sheet.write(end + shift, middle, figure.read_value(point), size=_SMALL, align=align)
+    sheet.write(end + shift, middle, point.text, size=_SMALL, align=align)
 
 
 def _draw_points(figure: Figure, sheet: _Sheet) -> None:
@@ -358,7 +358,7 @@ def _draw_points(figure: Figure, sheet: _Sheet) -> None:
 
 def _title_values(figure: Figure) -> str:
     """What the values are; of several columns, which the legend names, the unit alone."""
-    return figure.y_title if len(figure.plot.y) == 1 else figure.points[0].column.unit
+    return figure.y_title if len(figure.plot.y) == 1 else figure.unit
 
 
 @dataclass(frozen=True, slots=True)
