@@ -224,7 +224,8 @@ def _query_views(
             broken.add(name)
             continue
         views[name] = view
-        if faulty & _find_tables(database, view):
+        words = _QUERIED_WORD.findall(blank_quoted(view.sql, "comment", "text").lower())
+        if not faulty.isdisjoint(words):
             broken.add(name)  # what is wrong with its data is said there
             continue
         unknown = list(_find_unknown_records(view, records, tree))
@@ -241,16 +242,6 @@ def _query_views(
         else:
             tables[name] = result
     return views, tables, broken
-
-
-def _find_tables(database: EvidenceDatabase, view: View) -> Set[str]:
-    """The tables that a query reads; where it is none, as it may be for the very reason that its
-    tables are not whole, every word of it."""
-    tables = database.find_tables(view)
-    if tables is None:
-        words = _QUERIED_WORD.findall(blank_quoted(view.sql, "comment", "text"))
-        return {word.lower() for word in words}
-    return tables
 
 
 def _find_unknown_records(

@@ -19,13 +19,11 @@ import contextlib
 import dataclasses
 import os
 import shutil
-import signal
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -169,31 +167,30 @@ def run_on_slurm(
     waits: bool = True,
 ) -> Collected:
     """Run a tool on a cluster. Returns what it left: nothing, without `waits`. `show` gets the
-    number of the job, its folder, and each change of its state. Ctrl-C and SIGTERM cancel the job,
-    and the results of its tasks so far are collected; a second Ctrl-C does not wait for them.
+    number of the job, its folder, and each change of its state. Ctrl-C cancels the job, and the
+    results of its tasks so far are collected; a second Ctrl-C does not wait for them. A job whose
+    bindery was ended in another way goes on, and can be collected.
 
     Raises ConfigError if the request does not suit the tool, and BookError if Slurm refuses it.
     """
     job = write_run(plan, request, tasks)
     count = len(job.tasks)
     where = _name_path(plan.root, job.folder)
-    number = ""
-    with _listen():
-        try:
-            number = _submit(job)
-            show(f"submitted job {number}; its files are in {where}")
-            if not waits:
-                show(f"when it has ended: bindery run --collect {where}")
-                return Collected((), ())
-            watch_job(number, count, show)
-        except KeyboardInterrupt:
-            started = read_number(job.folder)
-            if started is None:
-                shutil.rmtree(job.folder, ignore_errors=True)
-                raise
-            show(f"canceling job {started}; its results so far are kept")
-            cancel_job(started)
-            watch_job(started, count, show, limit=SETTLE_SECONDS)
+    try:
+        number = _submit(job)
+        show(f"submitted job {number}; its files are in {where}")
+        if not waits:
+            show(f"when it has ended: bindery run --collect {where}")
+            return Collected((), ())
+        watch_job(number, count, show)
+    except KeyboardInterrupt:
+        started = read_number(job.folder)
+        if started is None:
+            shutil.rmtree(job.folder, ignore_errors=True)
+            raise
+        show(f"canceling job {started}; its results so far are kept")
+        cancel_job(started)
+        watch_job(started, count, show, limit=SETTLE_SECONDS)
     return collect_run(plan.root, job.folder)
 
 
@@ -209,23 +206,6 @@ def _submit(job: Job) -> str:
             raise
         write_whole(job.folder / "job", f"{number}\n".encode())
     return number
-
-
-@contextlib.contextmanager
-def _listen() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP act like Ctrl-C."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    former = {
-        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
 
 
 def read_job(folder: Path) -> Job:

@@ -217,6 +217,13 @@ class _Sheet:
         if len(figure.series) > 1:
             self._add_legend(figure)
 
+    def add_axis_title(self, title: str, left: float, right: float) -> None:
+        for line in filter(None, _wrap(title, right - left, _SMALL)):
+            middle, y = (left + right) / 2, self.height + 5
+            self.write(middle, y, line, size=_SMALL, colour=self.shade.soft, align="center")
+            self.height += _SMALL * _LEADING
+        self.height += 3
+
     def _add_legend(self, figure: Figure) -> None:
         x = 0.0
         row = _NORMAL * _LEADING
@@ -298,14 +305,7 @@ def _draw_bars(figure: Figure, sheet: _Sheet) -> None:
         y += height
     sheet.rule(zero, top, zero, bottom, is_zero=True)
     sheet.height = bottom + 15
-    title = _title_values(figure)
-    if title:
-        lines = _wrap(title, WIDTH - left, _SMALL)
-        for line in lines:
-            sheet.write(left + (WIDTH - left) / 2, sheet.height + 5, line, size=_SMALL,
-                        colour=shade.soft, align="center")  # fmt: skip
-            sheet.height += _SMALL * _LEADING
-    sheet.height += 3
+    sheet.add_axis_title(_title_values(figure), left, WIDTH)
 
 
 def _draw_bar(
@@ -349,11 +349,7 @@ def _draw_points(figure: Figure, sheet: _Sheet) -> None:
         down = [bottom - ys.find_share(point.y) * (bottom - top) for point in series.points]
         sheet.mark(across, down, **_style_series(figure, index, shade))
     sheet.height = bottom + 16
-    for line in _wrap(figure.x_column.title, right - left, _SMALL):
-        sheet.write((left + right) / 2, sheet.height + 5, line, size=_SMALL, colour=shade.soft,
-                    align="center")  # fmt: skip
-        sheet.height += _SMALL * _LEADING
-    sheet.height += 3
+    sheet.add_axis_title(figure.x_column.title, left, right)
 
 
 def _title_values(figure: Figure) -> str:
