@@ -58,8 +58,10 @@ def submit_job(job: Job) -> str:
     """
     ended = _call("sbatch", "--parsable", str(job.folder / "job.sbatch"))
     if ended.returncode:
-        message = f"Slurm refused the run of '{job.tool}': {_trim(ended.stderr)}"
-        raise BookError(Finding(Span.whole(job.path), "failed-run", message, _HINT_REFUSED))
+        message = f"Slurm refused the run of '{job.plan.tool.name}': {_trim(ended.stderr)}"
+        raise BookError(
+            Finding(Span.whole(job.plan.tool.path), "failed-run", message, _HINT_REFUSED)
+        )
     return ended.stdout.strip().partition(";")[0]
 
 

@@ -15,7 +15,7 @@ import pytest
 from bindery.core.model import ConfigError
 from bindery.evidence.records import Record, parse_record
 from bindery.runs.jobs import Job, Request, parse_sweep, spread_tasks, write_texts
-from bindery.runs.plan_run import plan_run
+from bindery.runs.plan_run import Plan, ToolFacts, plan_run
 from bindery.runs.slurm_run import write_run
 from bindery.tools.bundle import bundle_tool
 from hypothesis import given
@@ -38,18 +38,13 @@ EXTRA = """tools:
 # --- the texts of a job ---
 
 
+TOOL = ToolFacts("counter", "scripts/counter.py", "0.1.0", 1, "0" * 64, {}, {}, {})
+
+
 def make_job(folder: Path, *tasks: tuple[str, ...], ranks: int = 0) -> Job:
-    return Job(
-        folder,
-        "counter",
-        "demo",
-        "scripts/counter.py",
-        tasks or ((),),
-        ranks,
-        exports=("LANG", "PATH"),
-        keeps=("PATH", "LC_*", "SLURM_*"),
-        adds={"NO_COLOR": "1"},
-    )
+    plan = Plan(folder, TOOL, TOOL, "demo", (), None)
+    keeps = ("PATH", "LC_*", "SLURM_*")
+    return Job(folder, plan, tasks or ((),), ranks, ("LANG", "PATH"), keeps, {"NO_COLOR": "1"})
 
 
 def list_directives(job: Job, request: Request) -> list[str]:

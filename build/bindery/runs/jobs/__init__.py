@@ -16,6 +16,8 @@ from typing import Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from bindery.runs.plan_run import Plan
+
 GRACE_SECONDS = 30
 """Time to write results after SIGTERM."""
 _MARGIN_SECONDS = 120 + GRACE_SECONDS
@@ -57,14 +59,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A run folder: the tool, its arguments in each task, and what collecting them needs. It is
+    """A run folder: the plan, the arguments of each task, and what collecting them needs. It is
     the content of plan.json."""
 
     folder: Path
-    tool: str
-    profile: str
-    path: str
-    """Of the tool, relative to the root; its copy in the run folder has the same name."""
+    plan: Plan
     tasks: tuple[tuple[str, ...], ...]
     """Further arguments of the tool, one entry per task of the array."""
     ranks: int | None
@@ -75,8 +74,6 @@ class Job:
     """Shell patterns of the variables of a node that the tool gets."""
     adds: Mapping[str, str] = field(default_factory=dict)
     """Further variables for the tool."""
-    arguments: tuple[str, ...] = ()
-    """The tool's arguments in every task."""
     nodes: int = 1
     seconds: float = 0.0
     log_bytes: int = 0
@@ -110,7 +107,7 @@ def _list_options(job: Job, request: Request) -> Mapping[str, str]:
     if len(job.tasks) > 1:
         output = output.replace("%j.out", "%A_%a.out")
     options = {
-        "job-name": job.tool,
+        "job-name": job.plan.tool.name,
         "nodes": str(request.nodes),
         "ntasks-per-node": "1",
         "time": str(request.minutes),
@@ -143,8 +140,8 @@ def write_texts(job: Job, request: Request) -> dict[str, str]:
     texts = {
         "job.sbatch": _render(
             "job.sbatch",
-            tool=job.tool,
-            profile=job.profile,
+            tool=job.plan.tool.name,
+            profile=job.plan.profile,
             options=[*options, *request.options],
             launch=shlex.join(launch),
         ),
@@ -152,12 +149,12 @@ def write_texts(job: Job, request: Request) -> dict[str, str]:
             "node.sh",
             folder=shlex.quote(str(job.folder)),
             python=shlex.quote(request.python),
-            tasks=[shlex.join((*job.arguments, *further)) for further in job.tasks],
+            tasks=[shlex.join((*job.plan.arguments, *further)) for further in job.tasks],
             # A container's variables are part of it, like its files.
             keeps="" if request.container else "|".join(job.keeps),
             adds=[f"{name}={shlex.quote(value)}" for name, value in job.adds.items()],
             ranks=job.ranks,
-            script=shlex.quote(PurePosixPath(job.path).name),
+            script=shlex.quote(PurePosixPath(job.plan.tool.path).name),
             seconds=f"{request.seconds:g}",
             grace=GRACE_SECONDS,
             log_bytes=request.log_bytes,
