@@ -184,16 +184,6 @@ def test_a_value_is_filled_with_its_unit() -> None:
     assert changed == 1
 
 
-def test_an_edited_value_is_reported_and_left() -> None:
-    """A value that somebody typed over is an edit, and is not written over."""
-    text, _, _ = fill("It holds <!-- value: two.a --><!-- /value -->.\n")
-    edited = text.replace("1.0", "2.0")
-    assert fill(edited)[0] == edited
-    quotations = find_quotations(parse_chapter("a.md", edited))
-    (finding,) = compare_quotations("a.md", quotations, EVIDENCE, "figures")
-    assert (finding.rule, finding.message) == ("edited-output", "this value was edited by hand")
-
-
 @pytest.mark.parametrize(
     ("source", "message"),
     [

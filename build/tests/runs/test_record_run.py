@@ -16,7 +16,6 @@ import pytest
 from bindery.core.model import Finding
 from bindery.evidence.records import Record, parse_record
 from bindery.runs.anonymize import clean_values, hide_folders
-from bindery.runs.environment import find_steering
 from bindery.runs.plan_run import plan_run
 from bindery.runs.record_run import keep_record, make_record
 from demo_runs import write_bundle
@@ -242,6 +241,8 @@ def test_the_environment_is_clean_and_what_steers_is_recorded(
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)  # the session tests sets it
     monkeypatch.setenv("SECRET", "hush")
+    for name in ("TORCH_TOKEN", "CUDA_API_KEY", "NCCL_MASTER_ADDR", "NCCL_HOSTNAME"):
+        monkeypatch.setenv(name, "hush")
     monkeypatch.setenv("WANTED", "yes")
     assert run_bindery("run", "timer", "--env", "WANTED", folder=book).status == 0
     data, text = read_record(book)
@@ -405,14 +406,6 @@ def test_values_are_cleaned_and_none_is_lost(monkeypatch: pytest.MonkeyPatch) ->
         "HOST_": {"HOST": "HOST"},
         "HOST__": 3,
     }
-
-
-def test_secrets_and_hosts_are_not_in_the_record() -> None:
-    """A variable that steers is kept, unless its name speaks of a secret, a host or a person."""
-    names = "TORCH_TOKEN CUDA_API_KEY NCCL_MASTER_ADDR FI_HOSTNAME AMD_PASSWORD UCX_USER".split()
-    names += ["GPU_SECRET", "HIP_CREDENTIALS", "NCCL_ip_addr"]
-    kept = {"NCCL_ALGO": "Ring", "LD_PRELOAD": "a.so"}
-    assert find_steering({**dict.fromkeys(names, "x"), **kept}) == dict(sorted(kept.items()))
 
 
 @pytest.mark.parametrize(
