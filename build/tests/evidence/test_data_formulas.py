@@ -24,8 +24,7 @@ def test_arithmetic_is_evaluated(expression: str, value: float) -> None:
 
 @pytest.mark.parametrize(
     "expression",
-    ["", "1 +", "1 if 2 else 3", "abs(1)", "x", "none", "True", "1 / 0", "9 ** 9 ** 9",
-     "(-8) ** 0.5", "1e308 * 10", "1 // 2"],
+    ["", "1 +", "abs(1)", "x", "none", "1 / 0", "9 ** 9 ** 9", "(-8) ** 0.5", "1e308 * 10"],
 )  # fmt: skip
 def test_what_is_no_arithmetic_is_refused(expression: str) -> None:
     """Code, unknown names and expressions without a value raise one kind of error."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 from bindery.check.inspect import inspect_book
-from bindery.core.model import Finding
 from bindery.evidence import database
 from evidence_book import make_record
 
@@ -18,15 +16,13 @@ HEAD = "-- title: T\n-- column x: X\n"
 SCHEMA = """columns:
   name: {type: text}
   size: {type: number}
-  count: {type: integer}
-  sold: {type: boolean}
   source: {type: url}
   date: {type: date}
   class: {type: text}
 """
-DATA = """name,size,count,sold,source,date,class
-a,1.5,2,yes,https://example.org/,2026-01-02,vendor
-b,,,no,https://example.org/,2026-01-02,reported
+DATA = """name,size,source,date,class
+a,1.5,https://example.org/,2026-01-02,vendor
+b,1.5,https://example.org/,2026-01-02,reported
 """
 RECORD = make_record(
     "timer",
@@ -45,55 +41,35 @@ RECORD = make_record(
 )
 
 
-@pytest.fixture
-def ask(make_book: BookMaker) -> Callable[..., object]:
-    """Ask the evidence of a small book one query; gives rows, or the finding."""
-
-    def ask_query(select: str, columns: str = "x") -> list[tuple[object, ...]] | Finding:
-        head = "-- title: T\n" + "".join(f"-- column {name}: {name}\n" for name in columns.split())
-        root = make_book(
-            {
-                "README.md": "# Preface\n",
-                "data/sizes.csv": DATA,
-                "data/sizes.yaml": SCHEMA,
-                "views/view.sql": f"{head}{select}\n",
-                "scripts/records/timer/h200-x2_20261121.json": RECORD,
-            }
-        )
-        gathered = inspect_book(root).evidence
-        if "view" in gathered.tables:
-            assert gathered.findings == ()
-            return list(gathered.tables["view"].rows)
-        (finding,) = gathered.findings
-        assert gathered.broken == {"view"}
-        return finding
-
-    return ask_query
-
-
-def test_records_are_a_table(ask: Callable[..., object]) -> None:
+def test_records_are_a_table(make_book: BookMaker) -> None:
     """Each record is a row that says what ran where and when, the day in UTC."""
-    rows = ask(
-        "SELECT record, tool, method, profile, date, complete, machine, cpu, accelerator, "
-        "accelerator_count, torch FROM records ORDER BY record",
-        "record tool method profile date complete machine cpu accelerator accelerator_count torch",
+    keys = (
+        "record tool method profile date complete machine cpu accelerator accelerator_count torch"
     )
+    head = "-- title: T\n" + "".join(f"-- column {key}: {key}\n" for key in keys.split())
+    select = f"SELECT {', '.join(keys.split())} FROM records ORDER BY record\n"
     name = "timer/h200-x2_20261121"
-    assert rows == [
-        (name, "timer", 2, "demo", "2026-11-21", 1, "h200-x2", "Xeon", "H200", 2, "2.13.0")
-    ]
+    files = {
+        "README.md": "# A\n",
+        "views/v.sql": head + select,
+        f"scripts/records/{name}.json": RECORD,
+    }
+    assert inspect_book(make_book(files)).evidence.tables["v"].rows == (
+        (name, "timer", 2, "demo", "2026-11-21", 1, "h200-x2", "Xeon", "H200", 2, "2.13.0"),
+    )
 
 
 def test_a_query_that_never_ends_is_stopped(
-    ask: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+    make_book: BookMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A query has a few seconds."""
     monkeypatch.setattr(database, "QUERY_SECONDS", 0.2)
-    finding = ask(
+    query = (
         "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
         "SELECT x FROM c ORDER BY x % 1000, x"
     )
-    assert isinstance(finding, Finding)
+    files = {"README.md": "# A\n", "views/v.sql": f"{HEAD}{query}\n"}
+    (finding,) = inspect_book(make_book(files)).findings
     assert finding.message == "the query fails: the query ran longer than 0.2 s and was stopped"
 
 
@@ -148,7 +124,7 @@ def test_rows_that_tie_are_an_error(make_book: BookMaker, query: str, message: s
     root = make_book(
         {
             "README.md": "# Preface\n\n<!-- table: v -->\n<!-- /table -->\n",
-            "data/sizes.csv": DATA.replace("b,,,no", "b,1.5,,no"),
+            "data/sizes.csv": DATA,
             "data/sizes.yaml": SCHEMA,
             "views/v.sql": f"-- title: T\n-- column name: N\nSELECT name FROM sizes {query}\n",
         }

@@ -87,20 +87,6 @@ def test_origins_are_told(case: Case) -> None:
     case.expect("\n".join(lines))
 
 
-def test_what_cannot_be_read_is_refused() -> None:
-    """Text that is no query ends in a refusal and nothing else."""
-    cases = {
-        "SELECT 'abc": "a quote is not closed",
-        "SELECT a FROM t ORDER BY": "cannot be read",
-        "SELECT 1 AS x; SELECT 2 AS x": "one SELECT",
-        "": "one SELECT",
-        "SELECT x FROM nothing": "no table 'nothing'",
-    }
-    for sql, message in cases.items():
-        with pytest.raises(UntraceableError, match=message):
-            trace_query(sql, COLUMNS)
-
-
 def test_a_scaled_column_tells_its_factor() -> None:
     """What is shown is the factor times what was found, through every step and query in which it
     scales; the sides of a UNION agree or not."""

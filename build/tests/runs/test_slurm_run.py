@@ -430,21 +430,6 @@ def test_accounting_knows_what_slurm_has_forgotten(
     assert [record["ended"] for record in login.records()] == ["cancelled"] * 2
 
 
-def test_a_silent_slurm_is_a_finding(login: Login) -> None:
-    """Where the controller does not answer, bindery says so, and does not take the run for
-    ended."""
-    login.run("counter", "--on", "slurm", "--no-wait", "--profile", "long")
-    folder = str(login.folder().relative_to(login.book))
-    controller = login.cluster.processes["slurmctld"].pid
-    os.kill(controller, signal.SIGSTOP)
-    try:
-        status, _, err = login.run("--collect", folder)
-    finally:
-        os.kill(controller, signal.SIGCONT)
-    assert status == 1
-    assert "'counter' may still be running: Slurm does not answer\n" in err
-
-
 def test_the_batch_file_can_be_submitted_by_hand(login: Login) -> None:
     """job.sbatch is a plain file for sbatch, and the run that it starts can be collected."""
     plan = plan_run(login.book, "counter", "demo")

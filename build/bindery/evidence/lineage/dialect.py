@@ -66,21 +66,18 @@ def write_lower(node: Expr) -> str:
 
 
 def read_select(sql: str) -> Expr:
-    """The tree of a view. Raises UntraceableError where it is not one query."""
-    from sqlglot.errors import ParseError, TokenError
+    """The tree of a view that SQLite takes. Raises UntraceableError where sqlglot does not."""
+    from sqlglot.errors import ParseError
 
     try:
-        trees = [tree for tree in _load_dialect().parse(sql) if tree]
+        (tree,) = filter(None, _load_dialect().parse(sql))
     except ParseError as error:
         detail = error.errors[0] if error.errors else {}
         near = f" near '{detail['highlight']}'" if detail.get("highlight") else ""
-        line = int(detail.get("line") or 1)
-        raise UntraceableError(f"the query cannot be read{near}", line) from None
-    except TokenError:
-        raise UntraceableError("the query cannot be read: a quote is not closed", 1) from None
-    if len(trees) != 1 or trees[0].key == "values" or not is_query(trees[0]):
-        raise UntraceableError("a view is one SELECT", 1)
-    return trees[0]
+        raise UntraceableError(
+            f"the query cannot be read{near}", int(detail.get("line") or 1)
+        ) from None
+    return tree
 
 
 def quote_name(name: str) -> str:
