@@ -54,7 +54,7 @@ def records(
     if name is not None:
         entry = record_list.find_record(name, listed)
         listed = (entry,)
-        text = record_list.format_record(entry)
+        text = record_list.format_record(entry, inspection.evidence.records.get(entry.record))
     else:
         listed = record_list.choose_records(
             listed, inspection.config.tools, tool=tool, machine=machine, stale=stale, unused=unused
