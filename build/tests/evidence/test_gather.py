@@ -98,20 +98,6 @@ def test_a_tool_without_records_is_to_be_run(make_book: BookMaker) -> None:
     assert finding.help == "'timer' has no records yet: run `bindery run timer`"
 
 
-def test_one_broken_view_leaves_the_others(make_book: BookMaker) -> None:
-    """A view that fails is reported once, also where a chapter asks for it."""
-    root = make_book(
-        {
-            "README.md": "# Preface\n\n<!-- table: broken -->\n<!-- /table -->\n",
-            "views/broken.sql": f"{HEAD}SELECT y FROM nowhere ORDER BY 1\n",
-            "views/fine.sql": f"{HEAD}SELECT 1 AS x ORDER BY 1\n",
-        }
-    )
-    inspection = inspect_book(root)
-    assert [finding.rule for finding in inspection.findings] == ["bad-view"]
-    assert inspection.evidence.tables["fine"].rows == ((1,),)
-
-
 @pytest.mark.parametrize(
     ("query", "message"),
     [

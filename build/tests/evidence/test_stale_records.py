@@ -9,7 +9,7 @@ from bindery.check.inspect import inspect_book
 from bindery.evidence.records import parse_record
 from bindery.evidence.stale_records import find_newest
 from bindery.tools.tool_source import read_method
-from evidence_book import CHIPS, FILES, LISTING, make_record
+from evidence_book import CHIPS, FILES, make_record
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -40,29 +40,26 @@ def test_the_method_is_what_python_would_see(source: str, method: int | None) ->
     assert read_method(source) == method
 
 
-def test_a_method_that_cannot_be_read_makes_records_stale(
-    make_book: BookMaker, run_bindery: Runner
+@pytest.mark.parametrize(
+    ("path", "old", "new", "reason"),
+    [
+        ("scripts/timer.py", "= 1", "= BASE + 1", "timer names none that can be read"),
+        ("chapters.yaml", "  timer:\n", "  other:\n", "the book has no tool 'timer'"),
+    ],
+)
+def test_a_quoted_record_of_an_unknown_method_is_stale(
+    make_book: BookMaker, run_bindery: Runner, path: str, old: str, new: str, reason: str
 ) -> None:
-    """A tool that names no method that can be read does not end staleness: its quoted records are
-    stale, and those of others are not."""
+    """Nobody can tell whether a record still holds whose tool is gone or names no method; records
+    of other tools are not stale."""
     root = make_book({**FILES, "scripts/ruler.py": "METHOD = 1\n"})
     run_bindery("fill", folder=root)
     assert inspect_book(root).findings == ()
-    (root / "scripts/timer.py").write_text("METHOD = BASE + 1\n")
-    reason = "method 1, and timer names none that can be read"
-    messages = [finding.message for finding in inspect_book(root).findings]
-    assert messages == [f"this {what} quotes '{RECORD}': {reason}" for what in QUOTATIONS]
-
-
-def test_a_quoted_record_of_no_tool_is_stale(make_book: BookMaker, run_bindery: Runner) -> None:
-    """Nobody can tell whether a record still holds whose tool the book no longer has."""
-    root = make_book({**FILES, "scripts/ruler.py": "METHOD = 1\n"})
-    run_bindery("fill", folder=root)
-    listing = LISTING.replace("  timer:\n    path: scripts/timer.py\n", "")
-    (root / "chapters.yaml").write_text(listing)
+    (root / path).write_text((root / path).read_text().replace(old, new))
     messages = [f.message for f in inspect_book(root).findings if f.rule == "old-method"]
-    reason = "method 1, and the book has no tool 'timer'"
-    assert messages == [f"this {what} quotes '{RECORD}': {reason}" for what in QUOTATIONS]
+    assert messages == [
+        f"this {what} quotes '{RECORD}': method 1, and {reason}" for what in QUOTATIONS
+    ]
 
 
 # --- newest ---
