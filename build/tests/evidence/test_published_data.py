@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,23 +32,17 @@ def load(folder: Path, **files: str) -> DataTable | list[Finding]:
     return result if isinstance(result, DataTable) else result[1]
 
 
-def test_a_table_has_a_source_for_all_its_rows(tmp_path: Path) -> None:
-    """Source, date and class may stand once, in the schema."""
-    table = load(tmp_path, links_dot_yaml=SCHEMA, links_dot_csv="name,both,one_way\na,900,\n")
-    assert isinstance(table, DataTable)
-    assert table.cite(0, "both") == Citation("https://example.org/table", "2026-01-02", "vendor")
-    assert table.rows[0].cells == ("a", 900, None)
-
-
-def test_a_cell_may_have_a_source_of_its_own(tmp_path: Path) -> None:
-    """`COLUMN_source`, `COLUMN_class` and the like speak of one cell, the rest of the row stays."""
+def test_tables_rows_and_cells_have_sources(tmp_path: Path) -> None:
+    """Source, date and class may stand once, in the schema; `COLUMN_source`, `COLUMN_class` and the
+    like speak of one cell."""
     schema = SCHEMA + "  both_class: {type: text}\n  both_unconfirmed: {type: text}\n"
-    rows = "name,both,one_way,both_class,both_unconfirmed\na,900,450,reported,yes\n"
+    rows = "name,both,one_way,both_class,both_unconfirmed\na,900,,reported,yes\n"
     table = load(tmp_path, links_dot_yaml=schema, links_dot_csv=rows)
     assert isinstance(table, DataTable)
-    assert table.cite(0, "both").number_class == "reported"
-    assert table.cite(0, "both").unconfirmed
-    assert table.cite(0, "one_way") == table.rows[0].citation
+    assert table.rows[0].cells[:3] == ("a", 900, None)
+    whole = Citation("https://example.org/table", "2026-01-02", "vendor")
+    assert table.cite(0, "one_way") == table.rows[0].citation == whole
+    assert table.cite(0, "both") == replace(whole, number_class="reported", unconfirmed=True)
 
 
 def test_rows_may_stand_in_the_yaml(tmp_path: Path) -> None:

@@ -63,20 +63,6 @@ def test_a_sweep_is_every_combination_and_a_repeat_every_one_again() -> None:
     assert spread_tasks([], 3) == ((), (), ())
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("size", "'size' is not a sweep; write NAME=V1,V2,"),
-        ("size=", "the sweep of 'size' has an empty value"),
-        ("size=1,1", "the sweep of 'size' repeats a value; repeat runs with --repeat"),
-    ],
-)
-def test_a_sweep_that_is_none_is_refused(text: str, message: str) -> None:
-    """What cannot be meant is said in words."""
-    with pytest.raises(ValueError, match=message):
-        parse_sweep(text)
-
-
 def test_the_batch_file_asks_for_what_was_asked() -> None:
     """Each part of a request is one option of sbatch; what was not asked for is not there."""
     job = make_job(Path("/shared/100% runs"), ("--size", "1"), ("--size", "2"))
@@ -208,6 +194,8 @@ def book(make_book: BookMaker) -> Path:
         (["counter", "--nodes", "2"], "--nodes is for runs on a cluster"),
         (["counter", "--on", "slurm", "--nodes", "2"], "which cannot use 2 nodes"),
         (["counter", "--on", "slurm", "--sweep", "steps"], "'steps' is not a sweep"),
+        (["counter", "--on", "slurm", "--sweep", "n="], "the sweep of 'n' has an empty value"),
+        (["counter", "--on", "slurm", "--sweep", "n=1,1"], "the sweep of 'n' repeats a value"),
         (["counter", "--on", "slurm", "--container", "a.sif"], "belong together"),
         (["counter", "--on", "slurm", "--sbatch", "C=x"], "'C=x' is not an option of sbatch"),
         (["--collect", "scripts"], "'scripts' is not the folder of a run"),
