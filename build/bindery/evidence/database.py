@@ -1,6 +1,6 @@
 """Records and published figures as a database in memory that can only be read.
 
-An authorizer refuses whatever is no reading, and a query that runs too long is stopped. Rows are
+An authorizer refuses everything but reading, and a query that runs too long is stopped. Rows are
 inserted in the order of their files, so that the rowid of a row is its place there, counted from 1.
 """
 
@@ -122,7 +122,7 @@ class EvidenceDatabase:
         return Finding(Span(view.path, line), "bad-view", f"the query fails: {error}", hint)
 
     def _list_names(self, sql: str, word: str, kind: str) -> str:
-        """What there is in place of a table or column that there is not."""
+        """The tables or columns that exist, for a name that does not."""
         if kind == "table":
             if word.lower() in self._tools:
                 return f"'{word}' has no records yet: run `bindery run {word.lower()}`"

@@ -1,4 +1,4 @@
-"""Where each number of a generated table comes from: of which class it is, and on what it stands.
+"""Where each number of a generated table comes from: its class and its sources.
 
 Nothing here is declared by an author: the query of a view is followed to the records and the
 published figures that it reads (see `lineage`).
@@ -40,19 +40,19 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What one number stands on. `formula` is empty where it is shown as it was found."""
+    """The sources of one number. `formula` is empty if it is shown as it was found."""
 
     number_class: str
     formula: str
     records: tuple[str, ...]
     figures: tuple[Figure, ...]
     results: tuple[str, ...] = ()
-    """Those of the records whose results it stands on, and not only what `records` says of them."""
+    """Those of the records whose results it uses, and not only their row in the table `records`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableProvenance:
-    """The provenance of each cell, row by row; None for a cell that is no number."""
+    """The provenance of each cell, row by row; None for a cell that is not a number."""
 
     cells: tuple[tuple[Provenance | None, ...], ...]
 
@@ -89,8 +89,8 @@ def is_number(cell: Cell) -> bool:
 def trace_table(
     database: EvidenceDatabase, view: View, table: Table, sources: Sources
 ) -> TableProvenance | list[Finding]:
-    """The provenance of a table that a view has given, or what stands in its way: a query that
-    cannot be followed, numbers that stand in the query itself, rows without a settled order."""
+    """The provenance of a table that a view has given, or why it has none: a query that cannot be
+    followed, numbers in the query itself, rows without a settled order."""
     from bindery.evidence.lineage import UntraceableError, trace_query
 
     try:
@@ -186,7 +186,7 @@ def _describe(kind: str, formula: str, origins: str, sources: Sources) -> Proven
         formula = own_formulas[0]
     number_class = classes.pop() if shown_as_found and len(classes) == 1 else DERIVED
     if shown_as_found and number_class != DERIVED:
-        formula = ""  # another unit is no other number
+        formula = ""  # a number in another unit is the same number
     return Provenance(
         number_class, formula, tuple(records), tuple(figures.values()), tuple(results)
     )

@@ -150,7 +150,7 @@ _HEAD = ("record", "method", "profile", "hardware", "ranks", "date", "days", "en
 
 
 def format_list(listed: Sequence[ListedRecord]) -> str:
-    """The list as aligned text, one record a line; nothing where there is none."""
+    """The list as aligned text, one line per record; empty if there is none."""
     if not listed:
         return ""
     return _align([_HEAD, *(_format_row(entry) for entry in listed)])
@@ -200,7 +200,7 @@ def format_list_json(listed: Sequence[ListedRecord]) -> str:
 def find_record(name: str, listed: Sequence[ListedRecord]) -> ListedRecord:
     """The record of this name; its path, with or without the ending, is a name too.
 
-    Raises ConfigError where there is none.
+    Raises ConfigError if there is none.
     """
     wanted = clean_name(name)
     for entry in listed:

@@ -586,7 +586,7 @@ _OWN_TO_A_NODE = frozenset(("slurm", "hostname", "label"))
 
 
 def merge_machines(machines: Sequence[Machine]) -> Machine:
-    """One machine in place of several. Momentary facts are the worst of all: the lowest clock, the
+    """One machine instead of several. Momentary facts are the worst of all: the lowest clock, the
     highest temperature, every throttle reason. Other differences that do not affect speed are null.
 
     Raises UnlikeMachinesError if anything differs that affects speed.

@@ -33,7 +33,7 @@ class Terms(BaseModel):
     spread: str = ""
     """The column with the relative spread of the value, if there is one."""
     member: str = ""
-    """The column that tells rows with equal keys apart, such as the device."""
+    """The column that differs between rows with equal keys, such as the device."""
     trusted: dict[str, tuple[Scalar, ...]] = {}
     """Values that a row must have to be compared at all, by column."""
     alike: tuple[str, ...] = ()

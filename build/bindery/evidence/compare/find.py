@@ -52,11 +52,11 @@ def compare_with_book(
     facts: Path | None = None,
     tolerance: float = TOLERANCE,
 ) -> Comparison:
-    """A record of the book, or a file with a record or with what a tool wrote, beside the records
-    of the book; with `against` beside that one only.
+    """Compare a record of the book, or a file with a record or with what a tool wrote, with the
+    records of the book; with `against` only with that one.
 
-    Raises ConfigError for what is not there or cannot be read, and NothingAlikeError where no
-    record can stand beside it.
+    Raises ConfigError for what is not there or cannot be read, and NothingAlikeError if no record
+    is comparable.
     """
     tree = Tree(config.root)
     records = {item[0]: item[1] for item in load_records(tree) if not isinstance(item, Finding)}

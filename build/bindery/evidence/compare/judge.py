@@ -69,7 +69,7 @@ class Reference:
     name: str
     record: Record
     settings: Mapping[str, Scalar]
-    """What has to be equal besides keys, by its place."""
+    """What must be equal in addition to the keys, by its place."""
     rows: Mapping[Key, Recorded]
     untrusted: Mapping[Key, str]
     """Rows that cannot be compared, each with the reason."""
@@ -188,7 +188,7 @@ def show_scalar(value: Scalar) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RowVerdict:
-    """A row of the run beside the recorded one."""
+    """A row of the run and the recorded one."""
 
     key: Key
     member: str
@@ -209,7 +209,7 @@ class RowVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A run beside a record."""
+    """A run and the record that it is compared with."""
 
     terms: Terms
     run: Run

@@ -2,7 +2,7 @@
 
 Each column of the result gets a sister column with the cells of the base tables that its value was
 taken or worked out from. What decides whether a value is chosen (WHERE, ON, the condition of a
-CASE, a key of ORDER BY) is no origin; what the value is made of is one.
+CASE, a key of ORDER BY) is not an origin; what the value is made of is one.
 
 The rewritten query keeps the rows of the original and their order. What cannot be followed rightly
 is refused, never guessed.

@@ -103,7 +103,7 @@ def make_alias(name: str) -> Expr:
 
 
 def make_column(name: str, table: str, line: int) -> Expr:
-    """A column as it would stand in that line; `table` is empty where it is not named."""
+    """A column at that line; `table` is empty if it is not named."""
     from sqlglot import exp
 
     parts = {"table": table, "this": name} if table else {"this": name}
@@ -112,7 +112,7 @@ def make_column(name: str, table: str, line: int) -> Expr:
     return column
 
 
-# --- what stands in a tree ---
+# --- nodes of a tree ---
 
 
 def fail(message: str, node: Expr) -> UntraceableError:
@@ -121,7 +121,7 @@ def fail(message: str, node: Expr) -> UntraceableError:
 
 
 def find_line(node: Expr) -> int:
-    """The line of a node, or of what it stands in."""
+    """The line of a node, or of the nearest one around it."""
     place: Expr | None = node
     while place is not None:
         for part in place.walk():
@@ -136,7 +136,7 @@ def is_query(node: Expr) -> bool:
 
 
 def is_whole(node: Expr) -> bool:
-    """Whether a node is a whole number, as it may stand for a column in ORDER BY."""
+    """Whether a node is a whole number, which means a column in ORDER BY."""
     return node.key == "literal" and node.name.isdigit() and not node.args.get("is_string")
 
 

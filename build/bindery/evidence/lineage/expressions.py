@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
 LONGEST_EXPANSION = 80
-"""Characters of a formula up to which it stands in place of the column that another one uses."""
+"""Characters of a formula up to which it replaces the column that another formula uses."""
 
 _ITEM_PART = re.compile(r"[^\s:,]+")
 _OPERATORS = {
@@ -55,7 +55,7 @@ _OPERATORS = {
     "and": "AND",
     "or": "OR",
 }
-# Nodes whose value is made of all that stands in them.
+# Nodes whose value is computed from everything in them.
 _PLAIN = frozenset(
     "neg not bitwisenot is nullsafeeq nullsafeneq between like glob escape tuple bitwiseand "
     "bitwiseor bitwiseleftshift bitwiserightshift distinct regexplike".split()

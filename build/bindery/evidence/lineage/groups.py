@@ -60,7 +60,7 @@ def has_aggregate(tree: Expr) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Follows aggregates and windows; `trace` follows what stands in them."""
+    """Follows aggregates and windows; `trace` follows the expressions in them."""
 
     formulas: Formulas
     trace: Callable[[Expr, Scope], Traced]

@@ -169,7 +169,7 @@ def _write_order_key(term: Expr, items: Sequence[Expr]) -> str:
 
 
 def _find_named(term: Expr, items: Sequence[Expr]) -> Expr | None:
-    """What a term stands for that is the number or the name of a result."""
+    """The result that a term names by its number or its name."""
     if is_whole(term):
         return items[int(term.name) - 1].unalias()
     if term.key != "column" or term.text("table"):

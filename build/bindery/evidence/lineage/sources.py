@@ -1,4 +1,4 @@
-"""What stands in FROM: tables, queries, and the columns that joins make one."""
+"""The sources in FROM: tables, queries, and the columns that joins merge."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Whether a text that is put together shows its values as they are.
 
-It does where nothing of its own can be read into a value and no two values stand side by side:
+It does if none of its own characters can be read as part of a value and no two values touch:
 `m || ' x ' || n` does, `memory || '0'` does not.
 """
 
@@ -47,7 +47,7 @@ def _is_plain(form: str) -> bool:
 
 
 def _list_forms(node: Expr, follow: _Follow) -> _Forms:
-    """The forms that a text takes, each with a mark in the place of a value."""
+    """The forms that a text takes, each with a mark instead of a value."""
 
     def list_each(parts: Iterable[Expr]) -> list[_Forms]:
         return [_list_forms(part, follow) for part in parts]

@@ -1,7 +1,7 @@
 """Plots of views: the header that asks for one, its points, its words, and the file it is kept in.
 
-A drawing is told by its stamp, which is made of the plot and its table alone: whether a file is
-up to date can be seen without drawing it again. How it looks is in `svg`.
+The stamp of a drawing is computed from the plot and its table alone, so a file can be checked
+without drawing it again. How a plot looks is in `svg`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _read_plot(
         return tuple(filter(None, (word.strip() for word in text.split(","))))
 
     def refuse(key: str, message: str, hint: str) -> Fault:
-        """The fault, at the line of this key, or at the first one where there is none."""
+        """The fault, at the line of this key or at the first line."""
         number, _ = entries.get(key, (first, ""))
         return number, message, hint
 
@@ -85,7 +85,7 @@ def _read_plot(
     y, log = split("y"), frozenset(split("log"))
     kind = next((kind for kind in _KINDS if kind == word), None)
     if kind is None:
-        message = f"there is no plot '{word}'" if word else "the plot is of no kind"
+        message = f"there is no plot '{word}'" if word else "the plot has no kind"
         return refuse("", message, f"write `-- plot: KIND`, one of {', '.join(_KINDS)}")
     for key, need in (("x", "a column"), ("y", "one column or several")):
         if not split(key):
@@ -145,7 +145,7 @@ class Figure:
     bars: tuple[str, ...]
     """Names of the bars, from the top."""
     unknown: int
-    """Values that are NULL, or stand at no place, and are not shown."""
+    """Values that are NULL, or have no place, and are not shown."""
 
     @property
     def title(self) -> str:
@@ -264,7 +264,7 @@ def _read_number(
 
 
 def _name_row(table: Table, number: int) -> str:
-    """What tells a row from others: its first text, else its first cell."""
+    """The name of a row: its first text, else its first cell."""
     row = table.rows[number]
     index = next((i for i, cell in enumerate(row) if isinstance(cell, str)), 0)
     return f"'{_read_words(row[index], table.columns[index])}'"
@@ -373,8 +373,7 @@ _SEAL = re.compile(r"<!-- checksum (?P<sum>[0-9a-f]{16}) -->\n?\Z")
 
 
 def read_stamp(svg: str) -> tuple[str, bool]:
-    """The stamp of a drawing, empty where it carries none, and whether nobody has changed the
-    file since it was drawn."""
+    """The stamp of a drawing, empty if it has none, and whether the file is as it was drawn."""
     text = svg.replace("\r\n", "\n")
     stamp, seal = _STAMP.match(text), _SEAL.search(text)
     if stamp is None or seal is None:

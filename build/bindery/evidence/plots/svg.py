@@ -325,7 +325,7 @@ def _draw_bar(
 
 
 def _draw_points(figure: Figure, sheet: _Sheet) -> None:
-    """Lines or points between two axes; the title of the upright one stands above it."""
+    """Lines or points between two axes, the title of the vertical one above it."""
     shade = sheet.shade
     sheet.add_lines(_wrap(_title_values(figure), WIDTH, _SMALL), _SMALL, colour=shade.soft)
     xs = _Scale.fit([p.x for p in figure.points], is_log="x" in figure.plot.log)
@@ -382,7 +382,7 @@ class _Scale:
         return cls(low, high, tuple(t for t in _find_ticks(low, high) if low <= t <= high), False)
 
     def find_share(self, value: float) -> float:
-        """How far along the axis a value stands, from 0 to 1."""
+        """How far along the axis a value is, from 0 to 1."""
         if self.is_log:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
@@ -413,7 +413,7 @@ def _find_log_ticks(low: float, high: float) -> tuple[float, ...]:
 
 
 def _write_tick(value: float) -> str:
-    """A mark of an axis, in as few characters as it can be told from its neighbours."""
+    """The label of a tick, in as few characters as tell it from its neighbours."""
     if value and not 1e-4 <= abs(value) < 1e6:
         mantissa, _, exponent = f"{value:.4g}".partition("e")
         if not exponent:
@@ -441,6 +441,6 @@ def _tidy_svg(svg: str, title: str, words: str) -> str:
 
 
 def _round_numbers(match: re.Match[str]) -> str:
-    """To a hundredth of a point, which nobody sees."""
+    """To a hundredth of a point, which is invisible."""
     text = re.sub(r"-?\d+\.\d+", lambda n: f"{float(n[0]):.2f}".rstrip("0").rstrip("."), match[0])
     return " ".join(text.split())
