@@ -276,7 +276,12 @@ def _read_row(line: int, typed: Mapping[str, str], schema: _Schema) -> DataRow:
     """A row from its texts by column. Raises ValueError with what is wrong, and what to do."""
     texts = {name: text.strip() for name, text in typed.items()}
     kinds = {name: schema.columns[name].kind for name in texts}
-    values = {name: _read_cell(name, text, kinds[name]) for name, text in texts.items()}
+    values = {}
+    for name, text in texts.items():
+        try:
+            values[name] = _read_cell(name, text, kinds[name])
+        except ValueError as error:
+            raise ValueError(f"'{name}': {error}") from None
     whole = _cite(texts, "", Citation(), schema.citation)
     each = {name: _cite(texts, f"{name}_", whole, {}) for name in texts}
     each = {name: citation for name, citation in each.items() if citation != whole}
@@ -330,13 +335,6 @@ def _cite(
 
 
 def _read_cell(name: str, text: str, kind: str) -> Cell:
-    try:
-        return _parse_cell(name, text, kind)
-    except ValueError as error:
-        raise ValueError(f"'{name}': {error}") from None
-
-
-def _parse_cell(name: str, text: str, kind: str) -> Cell:
     if name in NEEDED and not text:
         raise ValueError("it is empty, and every figure says where it is from")
     if not text:

@@ -19,6 +19,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from markdown_it.token import Token
 
@@ -73,6 +74,11 @@ class Value:
     closing: Span
     body: str
     checksum: str
+    kind: ClassVar[str] = "value"
+
+    @property
+    def name(self) -> str:
+        return self.view
 
 
 Quotation = Region | Value
@@ -268,9 +274,9 @@ def make_filling(
 ) -> Filling | Finding | None:
     """The indented text of a region or value, or a finding if it cannot be made, or None while its
     view is broken. `figures` is the folder of plots."""
+    name = quotation.name
     if isinstance(quotation, Region) and quotation.kind == "output":
         return _make_output(quotation, evidence)
-    name = quotation.name if isinstance(quotation, Region) else quotation.view
     if name in evidence.broken:
         return None
     if name not in evidence.tables:
@@ -306,8 +312,7 @@ def _make_output(region: Region, evidence: Evidence) -> Filling | Finding:
         hint = suggest(region.name, evidence.texts, f"make it with {command}")
         message = f"there is no text '{region.name}' of a tool"
         return Finding(region.opening, "unknown-record", message, hint)
-    runs = [len(match) for match in re.findall(r"`{3,}", text)]
-    fence = "`" * max(3, *(run + 1 for run in runs)) if runs else "```"
+    fence = "`" * max([3, *(len(match) + 1 for match in re.findall(r"`{3,}", text))])
     lines = [f"{fence}text", *text.rstrip("\n").split("\n"), fence]
     body = "\n".join(f"{region.indent}{line}".rstrip() for line in lines)
     return Filling(body, body)
@@ -362,7 +367,7 @@ def compare_quotations(
 
 
 def _compare(quotation: Quotation, filling: Filling, evidence: Evidence) -> Finding | None:
-    what = quotation.kind if isinstance(quotation, Region) else "value"
+    what, name = quotation.kind, quotation.name
     if _is_edited(quotation):
         message = f"this {what} was edited by hand"
         if not quotation.checksum:
@@ -372,7 +377,6 @@ def _compare(quotation: Quotation, filling: Filling, evidence: Evidence) -> Find
         return Finding(quotation.opening, "edited-output", message, hint)
     if quotation.body == filling.text:
         return None
-    name = quotation.name if isinstance(quotation, Region) else quotation.view
     if quotation.body == filling.fresh:
         return _report_stale_records(quotation, what, evidence.find_stale_records(name), evidence)
     source = f"the text '{name}'" if what == "output" else f"the view '{name}'"
@@ -432,11 +436,9 @@ def fill_chapter(
         if isinstance(quotation, Region):
             closing = f"{quotation.indent}<!-- /{quotation.kind} {checksum} -->"
             lines[start.line : end.line] = [*filling.text.split("\n"), closing]
-            kind = quotation.kind
         else:
             line = lines[start.line - 1]
             head, tail = line[: start.col + start.width - 1], line[end.col + end.width - 1 :]
             lines[start.line - 1] = f"{head}{filling.text}<!-- /value {checksum} -->{tail}"
-            kind = "value"
-        changed[kind] = changed.get(kind, 0) + 1
+        changed[quotation.kind] = changed.get(quotation.kind, 0) + 1
     return "\n".join(lines), changed

@@ -267,12 +267,9 @@ def _style_series(figure: Figure, index: int, shade: _Shade) -> dict[str, Any]:
 def _draw_bars(figure: Figure, sheet: _Sheet) -> None:
     """Horizontal bars from zero, their names before them and their values behind them."""
     shade, count = sheet.shade, len(figure.series)
-    dense = len(figure.points) > 30
-    thick = 8.0 if dense else 10.0 if count == 1 else 9.0
-    gap = 5.0 if dense else 8.0 if count == 1 else 10.0
-    size = _SMALL if dense else _NORMAL
-    names = [_wrap(name, WIDTH * 0.38, size) for name in figure.bars]
-    left = max(_measure(line, size) for lines in names for line in lines) + 8
+    thick, gap = (10.0, 8.0) if count == 1 else (9.0, 10.0)
+    names = [_wrap(name, WIDTH * 0.38, _NORMAL) for name in figure.bars]
+    left = max(_measure(line, _NORMAL) for lines in names for line in lines) + 8
     values = [p.y for p in figure.points]
     low, high = min(0.0, *values), max(0.0, *values)
     high = high if high > low else 1.0
@@ -283,7 +280,7 @@ def _draw_bars(figure: Figure, sheet: _Sheet) -> None:
     zero = left + before - low * scale
 
     top = sheet.height + 2
-    heights = [max(count * thick, len(lines) * size * 1.15) + gap for lines in names]
+    heights = [max(count * thick, len(lines) * _NORMAL * 1.15) + gap for lines in names]
     bottom = top + sum(heights)
     ticks = [t for t in _find_ticks(low, high) if low <= t <= high]
     for tick in ticks:
@@ -295,9 +292,9 @@ def _draw_bars(figure: Figure, sheet: _Sheet) -> None:
 
     y = top
     for position, (lines, height) in enumerate(zip(names, heights, strict=True)):
-        first = y + height / 2 - (len(lines) - 1) * size * 1.15 / 2
+        first = y + height / 2 - (len(lines) - 1) * _NORMAL * 1.15 / 2
         for number, line in enumerate(lines):
-            sheet.write(left - 8, first + number * size * 1.15, line, size=size, align="right")
+            sheet.write(left - 8, first + number * _NORMAL * 1.15, line, align="right")
         bar = y + height / 2 - count * thick / 2
         for index, series in enumerate(figure.series):
             point = next((p for p in series.points if p.x == position), None)
