@@ -90,9 +90,8 @@ def test_line_ends_of_a_chapter_are_kept(book: Path, run_bindery: Runner) -> Non
 
 def test_a_region_in_a_list_is_indented(book: Path, run_bindery: Runner) -> None:
     """A table in a list is filled with the indentation of its marker, and is clean then."""
-    (book / "README.md").write_text(
-        "# Preface\n\n- Chips:\n\n  <!-- table: chips -->\n  <!-- /table -->\n"
-    )
+    source = "# Preface\n\n- Chips:\n\n  <!-- table: chips -->\n  <!-- /table -->\n"
+    (book / "README.md").write_text(source)
     assert run_bindery("fill", folder=book).status == 0
     text = (book / "README.md").read_text()
     assert "\n  | A100 |         40 |\n" in text
