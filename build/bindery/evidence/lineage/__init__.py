@@ -7,8 +7,8 @@ CASE, a key of ORDER BY) is not an origin; what the value is made of is one.
 The rewritten query keeps the rows of the original and their order. What cannot be followed rightly
 is refused, never guessed.
 
-Imports go one way, from the right to the left: model, dialect; scopes, sources, origins, formulas,
-texts; groups, expressions, queries.
+Imports go one way, from the right to the left: model, dialect; scopes, formulas, texts;
+groups, expressions, queries.
 """
 
 from __future__ import annotations

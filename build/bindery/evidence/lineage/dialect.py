@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -86,6 +86,21 @@ def quote_name(name: str) -> str:
 
 def quote_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+def join_terms(terms: Sequence[str]) -> str:
+    """All origins that some terms give."""
+    if not terms:
+        return "NULL"
+    if len(terms) == 1:
+        return terms[0]
+    return "(" + " || ".join(f"coalesce({term} || ' ', '')" for term in terms) + ")"
+
+
+def gather(term: str) -> str:
+    """The origins of all rows of a group."""
+    # SQLite takes no separator beside DISTINCT, and no item has a comma.
+    return f"replace(group_concat(DISTINCT {term}), ',', ' ')"
 
 
 def make_raw(sql: str) -> Expr:

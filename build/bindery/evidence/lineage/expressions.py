@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bindery.evidence.lineage.dialect import fail, quote_name, write
+from bindery.evidence.lineage.dialect import fail, gather, join_terms, quote_name, write
 from bindery.evidence.lineage.formulas import (
     Formulas,
     is_column,
@@ -27,9 +27,13 @@ from bindery.evidence.lineage.model import (
     unite_kinds,
     unite_terms,
 )
-from bindery.evidence.lineage.origins import gather, join_terms, write_cell, write_sister
-from bindery.evidence.lineage.scopes import Scope, find_column
-from bindery.evidence.lineage.sources import Rewrite
+from bindery.evidence.lineage.scopes import (
+    Rewrite,
+    Scope,
+    find_column,
+    write_cell,
+    write_sister,
+)
 from bindery.evidence.lineage.texts import shows_values
 
 if TYPE_CHECKING:

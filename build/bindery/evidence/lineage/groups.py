@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from bindery.evidence.lineage.dialect import fail, is_query, make_raw, write
+from bindery.evidence.lineage.dialect import fail, gather, is_query, join_terms, make_raw, write
 from bindery.evidence.lineage.formulas import Formulas
 from bindery.evidence.lineage.model import (
     COMPUTED,
@@ -16,8 +16,7 @@ from bindery.evidence.lineage.model import (
     unite_kinds,
     unite_terms,
 )
-from bindery.evidence.lineage.origins import gather, join_terms, list_rows
-from bindery.evidence.lineage.scopes import Scope
+from bindery.evidence.lineage.scopes import Scope, list_rows
 from bindery.evidence.lineage.texts import separates_values
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from bindery.evidence.lineage.dialect import (
     fail,
     is_whole,
+    join_terms,
     list_terms,
     make_raw,
     quote_name,
@@ -27,9 +28,14 @@ from bindery.evidence.lineage.model import (
     Trace,
     unite_kinds,
 )
-from bindery.evidence.lineage.origins import join_terms
-from bindery.evidence.lineage.scopes import Known, Scope, expand_stars, find_column, name_item
-from bindery.evidence.lineage.sources import Sources
+from bindery.evidence.lineage.scopes import (
+    Known,
+    Scope,
+    Sources,
+    expand_stars,
+    find_column,
+    name_item,
+)
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
