@@ -49,7 +49,7 @@ class Queries:
     def __init__(self, sql: str, tables: Mapping[str, Sequence[str]]) -> None:
         self._sql = sql
         self._numbers = itertools.count(1)
-        self._sources = Sources(tables)
+        self._sources = Sources(tables, self._rewrite)
         self._formulas = Formulas()
         self._expressions = Expressions(self._formulas, self._rewrite)
 
@@ -99,7 +99,7 @@ class Queries:
         every: bool = False,
     ) -> _Rewritten:
         """Append the sisters to a SELECT; with `every`, constants have one as well."""
-        scope = self._sources.open_scope(tree, outer, known, self._rewrite)
+        scope = self._sources.open_scope(tree, outer, known)
         expand_stars(tree, scope)
         items = list(tree.expressions)
         order = list_terms(tree, "order")

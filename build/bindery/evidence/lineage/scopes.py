@@ -159,49 +159,41 @@ Rewrite = Callable[["Expr", Scope | None, Known], tuple["Expr", Sequence[Output]
 class Sources:
     """Opens the scopes of SELECTs over some base tables."""
 
-    def __init__(self, tables: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, tables: Mapping[str, Sequence[str]], rewrite: Rewrite) -> None:
+        self._rewrite = rewrite
         self._tables = {name.lower(): (name, tuple(columns)) for name, columns in tables.items()}
         self._numbers = itertools.count(1)
 
-    def open_scope(
-        self, select: Expr, outer: Scope | None, known: Known, rewrite: Rewrite
-    ) -> Scope:
+    def open_scope(self, select: Expr, outer: Scope | None, known: Known) -> Scope:
         """The sources of a SELECT, those that are queries rewritten."""
         scope = Scope(outer, known)
         clause = select.args.get("from_")
         if clause:
-            scope.sources.append(self._open_source(clause.this, outer, known, rewrite))
+            scope.sources.append(self._open_source(clause.this, scope))
         for join in select.args.get("joins") or ():
-            source = self._open_source(join.this, outer, known, rewrite)
+            source = self._open_source(join.this, scope)
             for name in _find_merged(join):
                 _merge_column(name, join, scope, source)
             scope.sources.append(source)
-        for lateral in select.args.get("laterals") or ():
-            raise fail("LATERAL cannot be followed", lateral)
         aliases = [source.alias.lower() for source in scope.sources]
         for alias in aliases:
             if aliases.count(alias) > 1:
                 raise fail(f"two sources are called '{alias}'; give each an alias", select)
         return scope
 
-    def _open_source(
-        self, node: Expr, outer: Scope | None, known: Known, rewrite: Rewrite
-    ) -> Source:
+    def _open_source(self, node: Expr, scope: Scope) -> Source:
         if node.args.get("joins") or (node.key == "subquery" and not is_query(node.this)):
             raise fail("a join in brackets cannot be followed; write it without them", node)
         if node.key == "table" and node.this.key == "identifier":
-            return self._open_table(node, known)
-        if node.key == "subquery":
-            query, outputs = rewrite(node.this, outer, known)
-            node.set("this", query)
-        else:
+            return self._open_table(node, scope.known)
+        if node.key != "subquery":
             raise fail(f"'{write(node)}' is not a table of the evidence", node)
+        query, outputs = self._rewrite(node.this, scope.outer, scope.known)
+        node.set("this", query)
         alias = node.args.get("alias")
         if alias is None or not alias.this:
             alias = make_alias(f"__source{next(self._numbers)}")
             node.set("alias", alias)
-        if alias.args.get("columns"):
-            raise fail("columns cannot be renamed beside an alias in SQLite", node)
         return _make_source(alias.name, outputs)
 
     def _open_table(self, node: Expr, known: Known) -> Source:
