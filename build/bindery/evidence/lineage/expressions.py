@@ -204,8 +204,6 @@ class Expressions:
     def _trace_function(self, node: Expr, follow: _Follow, scope: Scope) -> Traced:
         name = node.name.lower()
         if is_aggregate(node):
-            if not scope.grouped:
-                raise fail(f"'{name}' is used where rows are not aggregated", node)
             return self._groups.trace_aggregate(node, scope)
         if name in ("iif", "if", "nullif"):
             raise fail(f"'{name}' cannot be followed; write CASE", node)

@@ -119,14 +119,10 @@ def expand_stars(select: Expr, scope: Scope) -> None:
     items: list[Expr] = []
     for item in select.expressions:
         if item.key == "star":
-            if not scope.sources:
-                raise fail("'*' without a FROM", item)
             items += _list_columns(scope, scope.sources, item)
         elif item.key == "column" and item.this.key == "star":
             named = item.text("table").lower()
             sources = [s for s in scope.sources if s.alias.lower() == named]
-            if not sources:
-                raise fail(f"there is no source '{item.text('table')}'", item)
             items += _list_columns(scope, sources, item, whole=True)
         else:
             items.append(item)
@@ -173,7 +169,9 @@ class Sources:
         for join in select.args.get("joins") or ():
             source = self._open_source(join.this, scope)
             for name in _find_merged(join):
-                _merge_column(name, join, scope, source)
+                # SQLite has checked that both sides have it.
+                left = next(s for s in scope.sources if s.has_column(name.lower()))
+                scope.merged.setdefault(name.lower(), left)
             scope.sources.append(source)
         aliases = [source.alias.lower() for source in scope.sources]
         for alias in aliases:
@@ -226,14 +224,6 @@ def _find_merged(join: Expr) -> list[str]:
     if names and (join.args.get("side") or "").upper() in ("FULL", "RIGHT"):
         raise fail("USING of a FULL or RIGHT JOIN cannot be followed; write ON", join)
     return names
-
-
-def _merge_column(name: str, join: Expr, scope: Scope, source: Source) -> None:
-    key = name.lower()
-    left = next((s for s in scope.sources if s.has_column(key)), None)
-    if left is None or not source.has_column(key):
-        raise fail(f"the column '{name}' of USING is not on both sides", join)
-    scope.merged.setdefault(key, left)
 
 
 # --- origins of their cells ---
