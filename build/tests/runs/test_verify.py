@@ -59,17 +59,14 @@ def book(make_book: BookMaker, facts_tool: str) -> Path:
     return make_book(files, extra=EXTRA.replace("CLASS", "exact"))
 
 
-def change_tool(book: Path, old: str, new: str) -> None:
-    path = book / "scripts/sums.py"
-    source = path.read_text(encoding="utf-8")
-    assert old in source
-    path.write_text(source.replace(old, new), encoding="utf-8")
+def change(book: Path, old: str, new: str, path: str = "scripts/sums.py") -> None:
+    text = (book / path).read_text(encoding="utf-8")
+    assert old in text
+    (book / path).write_text(text.replace(old, new), encoding="utf-8")
 
 
 def change_class(book: Path, output: str) -> None:
-    path = book / "chapters.yaml"
-    text = path.read_text(encoding="utf-8").replace("output: exact", f"output: {output}")
-    path.write_text(text, encoding="utf-8")
+    change(book, "output: exact", f"output: {output}", "chapters.yaml")
 
 
 @pytest.fixture
@@ -116,7 +113,7 @@ def test_what_was_never_stored_is_said(book: Path) -> None:
 def test_a_changed_text_is_found_and_mended(stored: Path, run_bindery: Runner) -> None:
     """The line that is another one is named with its text, and the command that is named mends
     it."""
-    change_tool(stored, "however many there are", "as many as you like")
+    change(stored, "however many there are", "as many as you like")
     (finding,) = verify_tools(stored, ["sums"]).findings
     assert (finding.span.path, finding.span.line) == ("scripts/records/sums/help.txt", 3)
     assert finding.message == (
@@ -132,7 +129,7 @@ def test_a_changed_text_is_found_and_mended(stored: Path, run_bindery: Runner) -
 def test_each_class_is_held_to_its_own(stored: Path, output: str) -> None:
     """Another value is a finding where outputs are exact only; a text is exact in every class."""
     change_class(stored, output)
-    change_tool(stored, "sum(options.numbers)", "sum(options.numbers) + 1")
+    change(stored, "sum(options.numbers)", "sum(options.numbers) + 1")
     expected = ["line 1 of the table of 'sums' is now '| sum | 6 |'"]
     if output == "exact":
         expected.append("'total' in row 1 of the results of 'sums' is now 6, and was 5")
@@ -158,13 +155,13 @@ def test_each_class_is_held_to_its_own(stored: Path, output: str) -> None:
 def test_another_shape_is_found(stored: Path, old: str, new: str, message: str) -> None:
     """Columns, units and types are compared."""
     change_class(stored, "shape")
-    change_tool(stored, old, new)
+    change(stored, old, new)
     assert read_messages(stored) == [message]
 
 
 def test_a_tool_that_fails_is_said_with_its_last_words(stored: Path) -> None:
     """A tool that does not run any more is a finding for each thing it should give."""
-    change_tool(stored, "total = sum", "total = summ")
+    change(stored, "total = sum", "total = summ")
     findings = verify_tools(stored, ["sums"]).findings
     assert [finding.message for finding in findings] == [
         "the table of 'sums' could not be printed: it ended with status 1",
