@@ -37,9 +37,16 @@ from bindery.runs.anonymize import clean_log, clean_values
 from bindery.runs.environment import choose_environment, find_steering
 from bindery.runs.plan_run import FACTS, Plan, describe_launcher
 
-RUNS = "dist/runs"
+_RUNS = "dist/runs"
 """The folder of runs that have no record, or not yet."""
 MIB, GIB = 1 << 20, 1 << 30
+
+
+def make_folder(plan: Plan) -> Path:
+    """A new folder for a run."""
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    (plan.root / _RUNS).mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix=f"{plan.tool.name}_{stamp}_", dir=plan.root / _RUNS))
 
 
 def read_output(path: Path) -> Any:
@@ -223,9 +230,7 @@ def record_run(
     recorded, log and results stay in a folder under `dist/runs/`. Raises ConfigError if the run
     cannot start, and BookError if env_report fails.
     """
-    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    (plan.root / RUNS).mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{plan.tool.name}_{stamp}_", dir=plan.root / RUNS))
+    folder = make_folder(plan)
     try:
         with name_target(folder):
             measured = _measure(folder, plan, limits, show, watch)

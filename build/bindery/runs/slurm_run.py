@@ -19,10 +19,8 @@ import contextlib
 import dataclasses
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -36,10 +34,10 @@ from bindery.runs.environment import choose_environment, list_passed
 from bindery.runs.jobs import Job, Request, write_texts
 from bindery.runs.plan_run import FACTS, Plan
 from bindery.runs.record_run import (
-    RUNS,
     describe_kept,
     explain_ending,
     keep_record,
+    make_folder,
     make_record,
     read_output,
 )
@@ -95,9 +93,7 @@ def write_run(plan: Plan, request: Request, tasks: Sequence[Sequence[str]] = (()
     if request.gpus is None and plan.gpus:
         request = dataclasses.replace(request, gpus=plan.gpus)
     ranks = _find_ranks(plan, request)
-    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    (plan.root / RUNS).mkdir(parents=True, exist_ok=True)
-    target = Path(tempfile.mkdtemp(prefix=f"{plan.tool.name}_{stamp}_", dir=plan.root / RUNS))
+    target = make_folder(plan)
     environment = choose_environment(os.environ, plan.passed)
     extras = choose_environment({})
     if ranks is not None and ranks > 1 and "OMP_NUM_THREADS" not in environment:
