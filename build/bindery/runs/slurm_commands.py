@@ -14,11 +14,11 @@ from bindery.runs.jobs import Job
 
 Show = Callable[[str], None]
 
-ANSWER_SECONDS = 30.0
+_ANSWER_SECONDS = 30.0
 """How long one Slurm command may take."""
-PATIENCE_SECONDS = 180.0
+_PATIENCE_SECONDS = 180.0
 """How long Slurm may fail to answer before waiting ends."""
-SETTLE_SECONDS = 120.0
+_SETTLE_SECONDS = 120.0
 """How long a canceled or completing job may take to end."""
 _POLL_SECONDS = (1.0, 10.0)
 
@@ -84,7 +84,7 @@ def _trim(words: str) -> str:
 def _call(*command: str) -> Completed:
     """Run a Slurm command. Raises ConfigError if it is not installed."""
     try:
-        return run_command(command, folder=Path.cwd(), timeout=ANSWER_SECONDS)
+        return run_command(command, folder=Path.cwd(), timeout=_ANSWER_SECONDS)
     except CommandMissingError:
         message = f"'{command[0]}' is not installed on this machine"
         hint = "`--on slurm` needs Slurm's commands: run it on a login node of the cluster"
@@ -146,21 +146,21 @@ def cancel_job(number: str) -> None:
 # --- waiting ---
 
 
-def watch_job(number: str, tasks: int, show: Show, *, limit: float | None = None) -> None:
+def watch_job(number: str, tasks: int, show: Show) -> None:
     """Wait until every task has ended, and show each change.
 
-    Waiting ends after `limit` seconds in any case, after SETTLE_SECONDS in which the job only
-    completes, and after PATIENCE_SECONDS without an answer.
+    Waiting also ends after _SETTLE_SECONDS in which the job only completes, and after
+    _PATIENCE_SECONDS without an answer.
     """
     pause, most = _POLL_SECONDS
-    began = answered = time.monotonic()
+    answered = time.monotonic()
     shown: dict[int, TaskState] = {}
     settling: float | None = None
     while True:
         states = ask_states(number, tasks)
         now = time.monotonic()
         if states is None:
-            if now - answered > PATIENCE_SECONDS:
+            if now - answered > _PATIENCE_SECONDS:
                 return
         else:
             answered = now
@@ -171,10 +171,8 @@ def watch_job(number: str, tasks: int, show: Show, *, limit: float | None = None
                 return
             if all(state.has_ended or state.state == "COMPLETING" for state in states.values()):
                 settling = settling or now
-                if now - settling > SETTLE_SECONDS:
+                if now - settling > _SETTLE_SECONDS:
                     return
-        if limit is not None and now - began > limit:
-            return
         time.sleep(pause)
 
 

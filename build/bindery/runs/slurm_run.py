@@ -42,7 +42,6 @@ from bindery.runs.record_run import (
     read_output,
 )
 from bindery.runs.slurm_commands import (
-    SETTLE_SECONDS,
     TaskState,
     ask_states,
     cancel_job,
@@ -182,7 +181,7 @@ def run_on_slurm(
             raise
         show(f"canceling job {started}; its results so far are kept")
         cancel_job(started)
-        watch_job(started, count, show, limit=SETTLE_SECONDS)
+        watch_job(started, count, show)
     return collect_run(plan.root, job.folder)
 
 
