@@ -140,7 +140,7 @@ def _verify_text(root: Path, entry: ToolEntry, what: str) -> Iterator[Finding]:
     command += "--texts" if what == _OPTIONS else f"--text {what}"
     stored = _read_bytes(root / path)
     if stored is None:
-        message = f"the {what} of '{entry.name}' is not stored"
+        message = f"'{entry.name}' has no stored {what}"
         yield Finding(entry.span, RULE, message, f"run `{command}`")
         return
     now = _print(root, entry, what)

@@ -100,9 +100,9 @@ def test_what_was_never_stored_is_said(book: Path) -> None:
     """Texts and records that are missing are findings that name the command."""
     findings = verify_tools(book, ["sums"]).findings
     assert [(finding.message, finding.help) for finding in findings] == [
-        ("the help of 'sums' is not stored", "run `bindery run sums --text help`"),
-        ("the table of 'sums' is not stored", "run `bindery run sums --text table`"),
-        ("the options of 'sums' is not stored", "run `bindery run sums --texts`"),
+        ("'sums' has no stored help", "run `bindery run sums --text help`"),
+        ("'sums' has no stored table", "run `bindery run sums --text table`"),
+        ("'sums' has no stored options", "run `bindery run sums --texts`"),
         (
             "'sums' has no record of its profile 'demo' to compare with",
             "make one with `bindery run sums --profile demo`",
