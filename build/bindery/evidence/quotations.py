@@ -152,7 +152,7 @@ def _find_regions(chapter: Chapter, fault: _Fault) -> Iterator[Region]:
     def report_unclosed() -> None:
         if opened is not None:
             kind, name = opened[0]["kind"], opened[0]["name"]
-            hint = f"write `<!-- /{kind} -->` on a line of its own behind the {kind}"
+            hint = f"write `<!-- /{kind} -->` on a line of its own after the {kind}"
             fault(opened[1], f"the region '{name}' is not closed", hint)
 
     for number, is_inside in _find_markers(chapter):
@@ -189,7 +189,7 @@ def _find_regions(chapter: Chapter, fault: _Fault) -> Iterator[Region]:
             message = "this marker of a region cannot be read"
             hint = "write `<!-- table: NAME -->` and `<!-- /table -->`, each on a line of its own"
             if ">" in line[: line.index("<!--")]:
-                message, hint = "a quote cannot hold a region", "put it before or behind the quote"
+                message, hint = "a quote cannot hold a region", "put it before or after the quote"
             fault(span, message, hint)
     report_unclosed()
 
@@ -228,7 +228,7 @@ def _pair_values(chapter: Chapter, comments: Iterable[Token], fault: _Fault) -> 
 
     def report_unclosed() -> None:
         if opened is not None:
-            hint = "write `<!-- /value -->` behind it, on the same line"
+            hint = "write `<!-- /value -->` after it, on the same line"
             fault(opened[1], "this value is not closed", hint)
 
     hint = "write `<!-- value: VIEW.COLUMN[ROW] --><!-- /value -->` on one line"
