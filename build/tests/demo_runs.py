@@ -4,6 +4,7 @@ has, from the bundle alone in an empty folder."""
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bindery.tools import tool_source
 from bindery.tools.bundle import bundle_tool
 from needs import need
 
@@ -36,12 +38,9 @@ class DemoRun:
 def read_constants(tool: Path) -> dict[str, Any]:
     """The module-level constants that are plain literals, read without importing the tool."""
     constants = {}
-    for node in ast.parse(tool.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            try:
-                constants[node.targets[0].id] = ast.literal_eval(node.value)
-            except ValueError:
-                continue
+    for name, node in tool_source.read_constants(tool.read_text(encoding="utf-8")).items():
+        with contextlib.suppress(ValueError):
+            constants[name] = ast.literal_eval(node)
     return constants
 
 

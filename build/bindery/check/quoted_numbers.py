@@ -87,7 +87,7 @@ def list_cells(region: Region, evidence: Evidence) -> Mapping[tuple[int, int], P
     plot = evidence.views[region.name].plot
     shown = set(columns)
     if region.kind == "plot" and plot is not None:
-        shown = {plot.x, *plot.y, plot.by, plot.labels}
+        shown = {plot.x, *plot.y, plot.by}
     return {
         (row, column): number
         for row, cells in enumerate(evidence.provenance[region.name].cells)

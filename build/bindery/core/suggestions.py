@@ -30,6 +30,12 @@ def find_nearest(word: str, choices: Iterable[str]) -> str:
     return _compare(word, _keep_one(tuple(choices)))
 
 
+def suggest(word: str, choices: Iterable[str], otherwise: str = "") -> str:
+    """A hint that asks whether the nearest choice was meant, or another one if none is close."""
+    nearest = find_nearest(word, choices)
+    return f"did you mean '{nearest}'?" if nearest else otherwise
+
+
 @lru_cache(maxsize=16)
 def _keep_one(words: tuple[str, ...]) -> tuple[str, ...]:
     """The same list for equal ones, so that a thousand questions keep one list of words."""

@@ -17,27 +17,23 @@ Dimension = tuple[tuple[str, int], ...]
 @dataclass(frozen=True, slots=True)
 class BaseUnit:
     meaning: str
-    word: str
-    """The word for it in the name of a column."""
     dimension: Dimension = ()
 
 
 BASE_UNITS = {
-    "1": BaseUnit("a count or a ratio", "ratio"),
-    "s": BaseUnit("seconds", "seconds", (("s", 1),)),
-    "B": BaseUnit("bytes", "bytes", (("B", 1),)),
-    "FLOP": BaseUnit("floating point operations", "flops", (("FLOP", 1),)),
-    "FLOP/s": BaseUnit(
-        "floating point operations per second", "flops_per_second", (("FLOP", 1), ("s", -1))
-    ),
-    "B/s": BaseUnit("bytes per second", "bytes_per_second", (("B", 1), ("s", -1))),
-    "Hz": BaseUnit("hertz", "hertz", (("s", -1),)),
-    "W": BaseUnit("watts", "watts", (("J", 1), ("s", -1))),
-    "J": BaseUnit("joules", "joules", (("J", 1),)),
-    "degC": BaseUnit("degrees Celsius", "celsius", (("degC", 1),)),
-    "V": BaseUnit("volts", "volts", (("V", 1),)),
-    "A": BaseUnit("amperes", "amperes", (("A", 1),)),
-    "1/s": BaseUnit("things per second", "per_second", (("s", -1),)),
+    "1": BaseUnit("a count or a ratio"),
+    "s": BaseUnit("seconds", (("s", 1),)),
+    "B": BaseUnit("bytes", (("B", 1),)),
+    "FLOP": BaseUnit("floating point operations", (("FLOP", 1),)),
+    "FLOP/s": BaseUnit("floating point operations per second", (("FLOP", 1), ("s", -1))),
+    "B/s": BaseUnit("bytes per second", (("B", 1), ("s", -1))),
+    "Hz": BaseUnit("hertz", (("s", -1),)),
+    "W": BaseUnit("watts", (("J", 1), ("s", -1))),
+    "J": BaseUnit("joules", (("J", 1),)),
+    "degC": BaseUnit("degrees Celsius", (("degC", 1),)),
+    "V": BaseUnit("volts", (("V", 1),)),
+    "A": BaseUnit("amperes", (("A", 1),)),
+    "1/s": BaseUnit("things per second", (("s", -1),)),
 }
 
 

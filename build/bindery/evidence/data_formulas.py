@@ -28,7 +28,7 @@ def evaluate(expression: str, names: Mapping[str, float | None]) -> float:
     try:
         tree = ast.parse(expression.strip(), mode="eval")
         value = _evaluate(tree.body, names)
-    except (SyntaxError, RecursionError):
+    except SyntaxError:
         raise NoArithmeticError(f"'{expression}' is not arithmetic") from None
     except NoArithmeticError:
         raise

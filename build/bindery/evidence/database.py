@@ -1,6 +1,6 @@
 """Records and published figures as a database in memory that can only be read.
 
-An authorizer refuses whatever is no reading, and a query that runs too long is stopped. Rows are
+An authorizer refuses everything but reading, and a query that runs too long is stopped. Rows are
 inserted in the order of their files, so that the rowid of a row is its place there, counted from 1.
 """
 
@@ -12,15 +12,11 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from bindery.core.model import Finding, Span
-from bindery.core.suggestions import find_nearest
+from bindery.core.suggestions import suggest
 from bindery.evidence.tables import Cell, Table, find_fault
 from bindery.evidence.views import View
 
 QUERY_SECONDS = 5.0
-_LONGEST_VALUE = 100_000
-_LONGEST_ORIGINS = 1_000_000
-"""Of a view that is followed: the list of all rows behind a sum is longer than any cell."""
-_MOST_ROWS = 10_000
 _PROGRESS_STEPS = 1_000
 
 _READ_ACTIONS = frozenset(
@@ -37,10 +33,8 @@ class EvidenceDatabase:
     """The tables of a book's evidence, filled first and then only read."""
 
     def __init__(self, tools: Iterable[str] = ()) -> None:
-        # A statement from the cache is not authorized again, and would be seen to read nothing.
-        self._connection = sqlite3.connect(":memory:", cached_statements=0)
+        self._connection = sqlite3.connect(":memory:")
         self._tools = frozenset(tools)
-        self._read: set[str] = set()
         self.columns: dict[str, tuple[str, ...]] = {}
         """The columns of each table, by its name."""
 
@@ -59,43 +53,24 @@ class EvidenceDatabase:
     def close(self) -> None:
         self._connection.close()
 
-    def find_tables(self, view: View) -> frozenset[str] | None:
-        """The tables that the query of a view reads, in small letters; None where it is none."""
-        self._read.clear()
-        try:
-            self._connection.execute(f"EXPLAIN {view.sql}").close()
-        except (sqlite3.Error, sqlite3.Warning):
-            return None
-        return frozenset(self._read)
+    def select(self, sql: str) -> tuple[tuple[str, ...], list[tuple[Cell, ...]]]:
+        """Names of the columns, and all rows.
 
-    def select(
-        self, sql: str, longest: int = _LONGEST_ORIGINS
-    ) -> tuple[tuple[str, ...], list[tuple[Cell, ...]]]:
-        """Names of the columns, and all rows; no value longer than so many bytes.
-
-        Raises sqlite3.Error and sqlite3.Warning with SQLite's own words, and sqlite3.DataError
-        where there are more rows than a table in a book can have.
+        Raises sqlite3.Error and sqlite3.Warning with SQLite's own words.
         """
         deadline = time.monotonic() + QUERY_SECONDS
-        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
         self._connection.set_progress_handler(
             lambda: int(time.monotonic() > deadline), _PROGRESS_STEPS
         )
-        try:
-            cursor = self._connection.execute(sql)
-            rows = cursor.fetchmany(_MOST_ROWS + 1)
-            names = tuple(description[0] for description in cursor.description or ())
-            cursor.close()
-        finally:
-            self._connection.set_progress_handler(None, 0)
-        if len(rows) > _MOST_ROWS:
-            raise sqlite3.DataError(f"it gives more than {_MOST_ROWS} rows")
+        cursor = self._connection.execute(sql)
+        rows = cursor.fetchall()
+        names = tuple(description[0] for description in cursor.description or ())
         return names, rows
 
     def query_view(self, view: View) -> Table | Finding:
         """The table that a view gives, or what is wrong with its query."""
         try:
-            keys, rows = self.select(view.sql, _LONGEST_VALUE)
+            keys, rows = self.select(view.sql)
         except (sqlite3.Error, sqlite3.Warning) as error:
             return self._explain(view, str(error))
         missing = [column.key for column in view.columns if column.key not in keys]
@@ -121,14 +96,12 @@ class EvidenceDatabase:
         return Table(view.title, view.columns, cells, view.notes)
 
     def _authorize(
-        self, action: int, first: str | None, second: str | None, _base: str | None, _by: str | None
+        self, action: int, _first: str | None, second: str | None, *_where: str | None
     ) -> int:
         if action not in _READ_ACTIONS:
             return sqlite3.SQLITE_DENY
         if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _REFUSED_FUNCTIONS:
             return sqlite3.SQLITE_DENY
-        if action == sqlite3.SQLITE_READ and first:
-            self._read.add(first.lower())
         return sqlite3.SQLITE_OK
 
     def _explain(self, view: View, error: str) -> Finding:
@@ -149,21 +122,20 @@ class EvidenceDatabase:
         return Finding(Span(view.path, line), "bad-view", f"the query fails: {error}", hint)
 
     def _list_names(self, sql: str, word: str, kind: str) -> str:
-        """What there is in place of a table or column that there is not."""
+        """The tables or columns that exist, for a name that does not."""
         if kind == "table":
             if word.lower() in self._tools:
                 return f"'{word}' has no records yet: run `bindery run {word.lower()}`"
             names = sorted(self.columns)
-            nearest = find_nearest(word, names)
-            return f"did you mean '{nearest}'?" if nearest else f"tables: {', '.join(names)}"
+            return suggest(word, names, f"tables: {', '.join(names)}")
         used: Mapping[str, tuple[str, ...]] = {
             name: columns
             for name, columns in sorted(self.columns.items())
             if re.search(rf"\b{re.escape(name)}\b", sql, re.IGNORECASE)
         }
-        nearest = find_nearest(word, [column for group in used.values() for column in group])
+        nearest = suggest(word, [column for group in used.values() for column in group])
         listed = "; ".join(f"{name} has {', '.join(group)}" for name, group in used.items())
-        return f"did you mean '{nearest}'? {listed}" if nearest else listed
+        return f"{nearest} {listed}".strip()
 
 
 def _quote(name: str) -> str:

@@ -1,5 +1,5 @@
-"""All that a book's numbers stand on, as one value: records, published figures, and the tables that
-its views make of them. `gathering` makes it."""
+"""The evidence of a book as one value: records, published figures, and the tables that its views
+make of them. `gather` makes it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Every table that the views of a book give, what they stand on, and what is wrong with it."""
+    """Every table that the views of a book give, its sources, and what is wrong with them."""
 
     tables: Mapping[str, Table] = field(default_factory=dict)
     views: Mapping[str, View] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Evidence:
     """The METHOD of each tool that has records, as its source says it today; None where it says
     none that can be read."""
     newest: frozenset[str] = frozenset()
-    """Records that no later whole one of the same kind follows (see `freshness.find_newest`)."""
+    """Records that no later whole one of the same kind follows (see `stale_records`)."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """What tools print, word by word, under `<tool>/<text>`."""
     findings: tuple[Finding, ...] = ()

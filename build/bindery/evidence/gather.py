@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bindery.core.config import Config
 from bindery.core.model import Finding, Span
 from bindery.core.repository import RECORDS_FOLDER, Tree
-from bindery.core.suggestions import find_nearest
+from bindery.core.suggestions import suggest
 from bindery.evidence.database import EvidenceDatabase
 from bindery.evidence.evidence import Evidence
 from bindery.evidence.plots.spec import find_plot_fault
@@ -72,7 +72,6 @@ def gather_evidence(
             del tables[name]
             broken.add(name)
         provenance = _trace_views(database, followed, tables, sources, findings)
-        findings += _find_unlisted_tools(provenance, config)
     finally:
         database.close()
     return Evidence(
@@ -225,7 +224,8 @@ def _query_views(
             broken.add(name)
             continue
         views[name] = view
-        if faulty & _find_tables(database, view):
+        words = _QUERIED_WORD.findall(blank_quoted(view.sql, "comment", "text").lower())
+        if not faulty.isdisjoint(words):
             broken.add(name)  # what is wrong with its data is said there
             continue
         unknown = list(_find_unknown_records(view, records, tree))
@@ -244,16 +244,6 @@ def _query_views(
     return views, tables, broken
 
 
-def _find_tables(database: EvidenceDatabase, view: View) -> Set[str]:
-    """The tables that a query reads; where it is none, as it may be for the very reason that its
-    tables are not whole, every word of it."""
-    tables = database.find_tables(view)
-    if tables is None:
-        words = _QUERIED_WORD.findall(blank_quoted(view.sql, "comment", "text"))
-        return {word.lower() for word in words}
-    return tables
-
-
 def _find_unknown_records(
     view: View, records: Mapping[str, Record], tree: Tree
 ) -> Iterator[Finding]:
@@ -264,27 +254,8 @@ def _find_unknown_records(
         is_name = slash and (tool in tools or _RECORD_NAME.fullmatch(text))
         if not is_name or text in records:
             continue
-        nearest = find_nearest(text, records)
-        hint = f"did you mean '{nearest}'?" if nearest else "see `bindery records`"
+        hint = suggest(text, records, "see `bindery records`")
         yield Finding(span, "unknown-record", f"there is no record '{text}'", hint)
-
-
-def _find_unlisted_tools(
-    provenance: Mapping[str, TableProvenance], config: Config
-) -> Iterator[Finding]:
-    """Tools whose records are quoted and that the book does not have, each once: nobody can tell
-    whether these records are stale."""
-    listed = {tool.name for tool in config.tools}
-    quoted = sorted({name for table in provenance.values() for name in table.records})
-    seen = set()
-    for name in quoted:
-        tool = name.partition("/")[0]
-        if tool not in listed and tool not in seen:
-            seen.add(tool)
-            message = f"the record '{name}' is quoted, and the book has no tool '{tool}'"
-            hint = f"list it under `tools` in '{config.file}', so that a stale record is seen"
-            span = Span.whole(f"{RECORDS_FOLDER}/{name}.json")
-            yield Finding(span, "unknown-record", message, hint)
 
 
 def _trace_views(

@@ -1,4 +1,4 @@
-"""Where each number of a generated table comes from: of which class it is, and on what it stands.
+"""Where each number of a generated table comes from: its class and its sources.
 
 Nothing here is declared by an author: the query of a view is followed to the records and the
 published figures that it reads (see `lineage`).
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -40,19 +40,19 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What one number stands on. `formula` is empty where it is shown as it was found."""
+    """The sources of one number. `formula` is empty if it is shown as it was found."""
 
     number_class: str
     formula: str
     records: tuple[str, ...]
     figures: tuple[Figure, ...]
     results: tuple[str, ...] = ()
-    """Those of the records whose results it stands on, and not only what `records` says of them."""
+    """Those of the records whose results it uses, and not only their row in the table `records`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableProvenance:
-    """The provenance of each cell, row by row; None for a cell that is no number."""
+    """The provenance of each cell, row by row; None for a cell that is not a number."""
 
     cells: tuple[tuple[Provenance | None, ...], ...]
 
@@ -89,14 +89,13 @@ def is_number(cell: Cell) -> bool:
 def trace_table(
     database: EvidenceDatabase, view: View, table: Table, sources: Sources
 ) -> TableProvenance | list[Finding]:
-    """The provenance of a table that a view has given, or what stands in its way: a query that
-    cannot be followed, numbers that stand in the query itself, rows without a settled order."""
+    """The provenance of a table that a view has given, or why it has none: a query that cannot be
+    followed, numbers in the query itself, rows without a settled order."""
     from bindery.evidence.lineage import UntraceableError, trace_query
 
     try:
         trace = trace_query(view.sql, database.columns)
         names, rows = database.select(trace.sql)
-        beyond = database.select(trace.sql_beyond)[1] if trace.limit is not None else rows
     except UntraceableError as error:
         return [_report_untraceable(view, str(error), error.line)]
     except (sqlite3.Error, sqlite3.Warning) as error:
@@ -127,9 +126,8 @@ def trace_table(
                 line.append(known[key])
         cells.append(tuple(line))
     findings += [_report_unsourced(view, key, number) for key, number in unsourced.items()]
-    findings += _find_ties(
-        view, table.rows, [[row[place[key]] for key in trace.order_keys] for row in beyond]
-    )
+    keys = [[row[place[key]] for key in trace.order_keys] for row in rows]
+    findings += _find_ties(view, table.rows, keys)
     return findings or TableProvenance(tuple(cells))
 
 
@@ -188,7 +186,7 @@ def _describe(kind: str, formula: str, origins: str, sources: Sources) -> Proven
         formula = own_formulas[0]
     number_class = classes.pop() if shown_as_found and len(classes) == 1 else DERIVED
     if shown_as_found and number_class != DERIVED:
-        formula = ""  # another unit is no other number
+        formula = ""  # a number in another unit is the same number
     return Provenance(
         number_class, formula, tuple(records), tuple(figures.values()), tuple(results)
     )
@@ -253,19 +251,13 @@ def _report_unsourced(view: View, key: str, row: int) -> Finding:
 
 def _find_ties(
     view: View, rows: Sequence[Sequence[Cell]], keys: Sequence[Sequence[Cell]]
-) -> list[Finding]:
-    """Rows that ORDER BY does not tell apart although they differ: their order is chance, and
-    with LIMIT even which of them is shown. `keys` may have one more, of the row behind the last."""
-    for number in range(1, len(keys)):
-        if keys[number] != keys[number - 1]:
-            continue
-        is_cut = number == len(rows)
-        if is_cut or rows[number] != rows[number - 1]:
+) -> Iterator[Finding]:
+    """The first two rows that ORDER BY does not tell apart although they differ."""
+    for number in range(1, len(rows)):
+        if keys[number] == keys[number - 1] and rows[number] != rows[number - 1]:
             message = f"ORDER BY does not tell row {number} from row {number + 1}"
-            if is_cut:
-                message = f"LIMIT cuts between rows {number} and {number + 1}, which are tied"
             hint = (
                 "add a column to ORDER BY that tells them apart, so that it is the same everywhere"
             )
-            return [Finding(Span(view.path, view.find_line("ORDER")), "bad-view", message, hint)]
-    return []
+            yield Finding(Span(view.path, view.find_line("ORDER")), "bad-view", message, hint)
+            return

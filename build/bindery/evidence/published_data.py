@@ -9,8 +9,8 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
@@ -19,7 +19,7 @@ from ruamel.yaml.error import YAMLError
 
 from bindery.core.model import Finding, Span
 from bindery.core.repository import Tree
-from bindery.core.suggestions import find_nearest
+from bindery.core.suggestions import suggest
 from bindery.evidence.data_formulas import NoArithmeticError, agrees, evaluate
 from bindery.evidence.tables import Cell
 
@@ -34,7 +34,6 @@ IDENTIFIER = re.compile(r"[a-z][a-z0-9_]*")
 _TYPES = ("text", "number", "integer", "date", "url", "boolean", "place")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _DIGITS = re.compile(r"[+-]?\d+", re.ASCII)
-_TYPES_ELSEWHERE = {"string": "text", "str": "text", "float": "number", "int": "integer"}
 _SCHEMA_KEYS = ("title", "description", "columns", "rows", *CITED)
 _COLUMN_KEYS = ("type", "unit", "description")
 
@@ -86,10 +85,25 @@ class DataTable:
 
 @dataclass(frozen=True, slots=True)
 class _Schema:
+    path: str
     title: str
     columns: Mapping[str, DataColumn]
     citation: Mapping[str, str]
-    rows: tuple[tuple[int, Mapping[str, Any]], ...] | None
+    rows: Sequence[Any] | None
+    """The rows of a table that is one YAML file."""
+
+
+class _BadDataError(Exception):
+    """A table that cannot be used, with the findings that say why."""
+
+    def __init__(self, *findings: Finding) -> None:
+        super().__init__()
+        self.findings = list(findings)
+
+
+def _report(place: Span | str, message: str, hint: str = "") -> Finding:
+    span = Span.whole(place) if isinstance(place, str) else place
+    return Finding(span, "bad-data", message, hint)
 
 
 def load_data(tree: Tree, folder: str) -> Iterator[DataTable | tuple[str, list[Finding]]]:
@@ -99,76 +113,94 @@ def load_data(tree: Tree, folder: str) -> Iterator[DataTable | tuple[str, list[F
     for path in paths:
         stem, _, ending = path.rpartition(".")
         name = stem.rpartition("/")[2]
-        result: DataTable | list[Finding]
         if ending not in ("csv", "yaml") or (ending == "yaml" and f"{stem}.csv" in paths):
             continue
         if name in seen:
             message = f"there is a table '{name}' already: '{seen[name]}'"
-            result = [Finding(Span.whole(path), "bad-data", message, "rename one of them")]
-        elif not IDENTIFIER.fullmatch(name):
-            message = f"'{name}' cannot be the name of a table"
-            hint = "small letters, digits and _ only"
-            result = [Finding(Span.whole(path), "bad-data", message, hint)]
-        elif ending == "csv":
-            result = _load_csv(tree, name, path)
-        else:
-            result = _load_yaml(tree, name, path)
-        seen.setdefault(name, path)
-        yield result if isinstance(result, DataTable) else (name, result)
+            yield name, [_report(path, message, "rename one of them")]
+            continue
+        seen[name] = path
+        try:
+            yield _load_table(tree, name, path)
+        except _BadDataError as error:
+            yield name, error.findings
 
 
-def _load_csv(tree: Tree, name: str, path: str) -> DataTable | list[Finding]:
-    schema_path = path.removesuffix(".csv") + ".yaml"
-    if tree.find_kind(schema_path) != "file":
-        message = f"the data has no schema '{schema_path}'"
-        hint = "give title, and under columns a type and a description for each"
-        return [Finding(Span.whole(path), "bad-data", message, hint)]
-    schema = _read_schema(tree, schema_path)
-    if isinstance(schema, Finding):
-        return [schema]
-    if schema.rows is not None:
-        message = f"the rows are in '{path}' and in its schema"
-        return [Finding(Span.whole(schema_path), "bad-data", message, "keep one of the two")]
+def _load_table(tree: Tree, name: str, path: str) -> DataTable:
+    if not IDENTIFIER.fullmatch(name):
+        message = f"'{name}' cannot be the name of a table"
+        raise _BadDataError(_report(path, message, "small letters, digits and _ only"))
+    rows: list[DataRow] = []
+    findings: list[Finding] = []
+    if path.endswith(".csv"):
+        schema_path = path.removesuffix(".csv") + ".yaml"
+        if tree.find_kind(schema_path) != "file":
+            message = f"the data has no schema '{schema_path}'"
+            hint = "give title, and under columns a type and a description for each"
+            raise _BadDataError(_report(path, message, hint))
+        schema = _read_schema(tree, schema_path)
+        if schema.rows is not None:
+            message = f"the rows are in '{path}' and in its schema"
+            raise _BadDataError(_report(schema_path, message, "keep one of the two"))
+        header, typed = _read_csv(tree, path)
+    else:
+        schema = _read_schema(tree, path)
+        if schema.rows is None:
+            message = f"the schema has neither 'rows' nor a file '{name}.csv' beside it"
+            raise _BadDataError(_report(path, message))
+        header, typed = list(schema.columns), _read_yaml(schema)
+    if faults := list(_check_header(path, header, schema)):
+        raise _BadDataError(*faults)
+    for line, cells in typed:
+        if len(cells) != len(header):
+            message = f"this row has {len(cells)} cells, the header {len(header)}"
+            findings.append(_report(Span(path, line), message))
+            continue
+        try:
+            rows.append(_read_row(line, dict(zip(header, cells, strict=True)), schema))
+        except ValueError as error:
+            message, _, advice = str(error).partition("; write ")
+            hint = f"write {advice}" if advice else ""
+            findings.append(_report(Span(path, line), message, hint))
+    if findings:
+        raise _BadDataError(*findings)
+    columns = tuple(schema.columns[column] for column in header)
+    return DataTable(name, path, schema.title or name, columns, tuple(rows))
+
+
+_Rows = Iterable[tuple[int, list[str]]]
+"""The line of each row, and its cells as they are typed."""
+
+
+def _read_csv(tree: Tree, path: str) -> tuple[list[str], _Rows]:
+    """The header and the rows of a file."""
     try:
         text = tree.read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        return [Finding(Span(path, line), "bad-data", "this is not UTF-8")]
-    lines = text.splitlines()
+        raise _BadDataError(_report(Span(path, line), "this is not UTF-8")) from None
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
-        header = next(reader, [])
-        findings = _check_header(path, header, schema, schema_path)
-        if findings:
-            return findings
-        builder = _RowReader(path, header, schema)
-        for row in reader:
-            if row:
-                number = reader.line_num
-                builder.read_csv_row(number, lines[number - 1 : number], row)
+        rows = [(reader.line_num, row) for row in reader if row]
     except csv.Error as error:
-        return [Finding(Span(path, reader.line_num), "bad-data", f"this is not CSV: {error}")]
-    return builder.finish(name)
+        message = f"this is not CSV: {error}"
+        raise _BadDataError(_report(Span(path, reader.line_num), message)) from None
+    header = rows[0][1] if rows else []
+    return header, rows[1:]
 
 
-def _load_yaml(tree: Tree, name: str, path: str) -> DataTable | list[Finding]:
-    schema = _read_schema(tree, path)
-    if isinstance(schema, Finding):
-        return [schema]
-    if schema.rows is None:
-        message = f"the schema has neither 'rows' nor a file '{name}.csv' beside it"
-        return [Finding(Span.whole(path), "bad-data", message)]
-    header = list(schema.columns)
-    findings = _check_header(path, header, schema, path)
-    if findings:
-        return findings
-    builder = _RowReader(path, header, schema)
-    for line, row in schema.rows:
-        builder.read_yaml_row(line, row)
-    return builder.finish(name)
+def _read_yaml(schema: _Schema) -> _Rows:
+    """The rows in a schema."""
+    for row in schema.rows or ():
+        line = row.lc.line + 1
+        if unknown := [str(name) for name in row if name not in schema.columns]:
+            message = f"the column '{unknown[0]}' is not in the schema"
+            hint = suggest(unknown[0], schema.columns)
+            raise _BadDataError(_report(Span(schema.path, line), message, hint))
+        yield line, [_to_text(row.get(name)) for name in schema.columns]
 
 
-def _read_schema(tree: Tree, path: str) -> _Schema | Finding:
+def _read_schema(tree: Tree, path: str) -> _Schema:
     try:
         text = tree.read_bytes(path).decode("utf-8")
         # The round-trip loader keeps the lines of mappings, and reads numbers as they are typed.
@@ -176,57 +208,43 @@ def _read_schema(tree: Tree, path: str) -> _Schema | Finding:
     except (YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else 1
-        return Finding(Span(path, line), "bad-data", "this schema is not YAML")
+        raise _BadDataError(_report(Span(path, line), "this schema is not YAML")) from None
     if not isinstance(data, Mapping) or not isinstance(data.get("columns"), Mapping):
-        return Finding(Span(path, 1), "bad-data", "the schema has no 'columns'")
-    for key in data:
-        if key not in _SCHEMA_KEYS:
-            return _refuse_key(path, data, str(key), "the schema", _SCHEMA_KEYS)
+        raise _BadDataError(_report(Span(path, 1), "the schema has no 'columns'"))
+    _check_keys(path, data, "the schema", _SCHEMA_KEYS)
     columns = {}
     for key, column in data["columns"].items():
-        read = _read_column(path, data["columns"], str(key), column)
-        if isinstance(read, Finding):
-            return read
-        columns[read.name] = read
-    rows = None
-    if (listed := data.get("rows")) is not None:
-        if not isinstance(listed, Sequence) or not all(isinstance(r, Mapping) for r in listed):
-            message = "'rows' should be a list of mappings from columns to cells"
-            return Finding(Span(path, _line_of(data, "rows")), "bad-data", message)
-        rows = tuple((row.lc.line + 1, row) for row in listed)
+        kind = column.get("type") if isinstance(column, Mapping) else None
+        if kind not in _TYPES:
+            message = f"the column '{key}' has no type"
+            if kind:
+                message = f"the column '{key}' has the type '{kind}', which is not known"
+            hint = suggest(str(kind), _TYPES, f"one of: {', '.join(_TYPES)}")
+            raise _BadDataError(_report(Span(path, _line_of(data["columns"], key)), message, hint))
+        _check_keys(path, column, f"the column '{key}'", _COLUMN_KEYS)
+        unit, description = (_to_text(column.get(name)) for name in ("unit", "description"))
+        columns[str(key)] = DataColumn(str(key), kind, unit, description)
+    rows = data.get("rows")
+    if rows is not None and not (
+        isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows)
+    ):
+        message = "'rows' should be a list of mappings from columns to cells"
+        raise _BadDataError(_report(Span(path, _line_of(data, "rows")), message))
     citation = {key: _to_text(data[key]) for key in CITED if data.get(key) is not None}
-    return _Schema(_to_text(data.get("title")), columns, citation, rows)
+    return _Schema(path, _to_text(data.get("title")), columns, citation, rows)
 
 
-def _read_column(path: str, columns: Any, key: str, column: Any) -> DataColumn | Finding:
-    kind = column.get("type") if isinstance(column, Mapping) else None
-    if kind not in _TYPES:
-        message = f"the column '{key}' has no type"
-        if kind:
-            message = f"the column '{key}' has the type '{kind}', which is not known"
-        nearest = _TYPES_ELSEWHERE.get(str(kind), "") or find_nearest(str(kind), _TYPES)
-        hint = f"did you mean '{nearest}'?" if nearest else f"one of: {', '.join(_TYPES)}"
-        return Finding(Span(path, _line_of(columns, key)), "bad-data", message, hint)
-    for name in column:
-        if name not in _COLUMN_KEYS:
-            return _refuse_key(path, column, str(name), f"the column '{key}'", _COLUMN_KEYS)
-    return DataColumn(
-        key, str(kind), _to_text(column.get("unit")), _to_text(column.get("description"))
-    )
-
-
-def _refuse_key(path: str, mapping: Any, key: str, what: str, keys: Sequence[str]) -> Finding:
-    nearest = find_nearest(key, keys)
-    hint = f"did you mean '{nearest}'?" if nearest else f"keys: {', '.join(keys)}"
-    return Finding(Span(path, _line_of(mapping, key)), "bad-data", f"{what} has no '{key}'", hint)
+def _check_keys(path: str, mapping: Any, what: str, keys: Sequence[str]) -> None:
+    for key in mapping:
+        if key not in keys:
+            hint = suggest(str(key), keys, f"keys: {', '.join(keys)}")
+            span = Span(path, _line_of(mapping, key))
+            raise _BadDataError(_report(span, f"{what} has no '{key}'", hint))
 
 
 def _line_of(mapping: Any, key: str) -> int:
     """The line of a key of a mapping."""
-    try:
-        return int(mapping.lc.key(key)[0]) + 1
-    except (AttributeError, KeyError, TypeError):
-        return 1
+    return int(mapping.lc.key(key)[0]) + 1
 
 
 def _to_text(value: Any) -> str:
@@ -238,149 +256,65 @@ def _to_text(value: Any) -> str:
     return str(value).strip()
 
 
-def _check_header(
-    path: str, header: Sequence[str], schema: _Schema, schema_path: str
-) -> list[Finding]:
-    findings = []
+def _check_header(path: str, header: Sequence[str], schema: _Schema) -> Iterator[Finding]:
     for name in header:
         if name not in schema.columns:
-            nearest = find_nearest(name, schema.columns)
-            hint = f"did you mean '{nearest}'?" if nearest else f"describe it in '{schema_path}'"
-            message = f"the column '{name}' is not in the schema"
-            findings.append(Finding(Span(path, 1), "bad-data", message, hint))
+            hint = suggest(name, schema.columns, f"describe it in '{schema.path}'")
+            yield _report(Span(path, 1), f"the column '{name}' is not in the schema", hint)
         elif not IDENTIFIER.fullmatch(name):
-            message = f"'{name}' cannot be the name of a column"
-            findings.append(Finding(Span(path, 1), "bad-data", message))
+            yield _report(Span(path, 1), f"'{name}' cannot be the name of a column")
     for name in NEEDED:
         if name not in header and name not in schema.citation:
             message = f"the column '{name}' is missing: every figure says where it is from"
-            hint = f"add it, or `{name}:` for the whole table to '{schema_path}'"
-            findings.append(Finding(Span(path, 1), "bad-data", message, hint))
+            hint = f"add it, or `{name}:` for the whole table to '{schema.path}'"
+            yield _report(Span(path, 1), message, hint)
     if len(set(header)) != len(header):
-        findings.append(Finding(Span(path, 1), "bad-data", "a column is repeated"))
-    return findings
+        yield _report(Span(path, 1), "a column is repeated")
 
 
-class _RowReader:
-    """Reads the rows of one table and collects what is wrong with them."""
+def _read_row(line: int, typed: Mapping[str, str], schema: _Schema) -> DataRow:
+    """A row from its texts by column. Raises ValueError with what is wrong, and what to do."""
+    texts = {name: text.strip() for name, text in typed.items()}
+    kinds = {name: schema.columns[name].kind for name in texts}
+    values = {}
+    for name, text in texts.items():
+        try:
+            values[name] = _read_cell(name, text, kinds[name])
+        except ValueError as error:
+            raise ValueError(f"'{name}': {error}") from None
+    whole = _cite(texts, "", Citation(), schema.citation)
+    each = {name: _cite(texts, f"{name}_", whole, {}) for name in texts}
+    each = {name: citation for name, citation in each.items() if citation != whole}
+    numbers = {
+        name: float(value)
+        for name, value in values.items()
+        if isinstance(value, int | float) and kinds[name] in ("number", "integer")
+    }
+    formulas = _read_formulas(texts, numbers)
+    for name in numbers:
+        if each.get(name, whole).number_class == "derived" and name not in formulas:
+            hint = f"write `{name} = EXPRESSION` into a column '{FORMULA}'"
+            raise ValueError(f"'{name}' is derived, and nothing says how; {hint}")
+    return DataRow(line, tuple(values.values()), whole, each, formulas)
 
-    def __init__(self, path: str, header: Sequence[str], schema: _Schema) -> None:
-        self.path = path
-        self.header = header
-        self.schema = schema
-        self.rows: list[DataRow] = []
-        self.findings: list[Finding] = []
 
-    def finish(self, name: str) -> DataTable | list[Finding]:
-        if self.findings:
-            return self.findings
-        columns = tuple(self.schema.columns[column] for column in self.header)
-        return DataTable(name, self.path, self.schema.title or name, columns, tuple(self.rows))
-
-    def read_csv_row(self, line: int, source: Sequence[str], row: Sequence[str]) -> None:
-        if len(row) != len(self.header):
-            message = f"this row has {len(row)} cells, the header {len(self.header)}"
-            self.findings.append(Finding(Span(self.path, line), "bad-data", message))
-            return
-        spans = []
-        start = 0
-        for text in row:
-            found = source[0].find(text, start) if source else -1
-            start = found + len(text) if found >= 0 else start
-            spans.append(Span(self.path, line, max(found, 0) + 1, max(len(text), 1)))
-        self._add(line, dict(zip(self.header, row, strict=True)), spans)
-
-    def read_yaml_row(self, line: int, row: Mapping[str, Any]) -> None:
-        unknown = [str(key) for key in row if key not in self.schema.columns]
-        if unknown:
-            message = f"the column '{unknown[0]}' is not in the schema"
-            nearest = find_nearest(unknown[0], self.schema.columns)
-            hint = f"did you mean '{nearest}'?" if nearest else ""
-            span = Span(self.path, _line_of(row, unknown[0]))
-            self.findings.append(Finding(span, "bad-data", message, hint))
-            return
-        texts: dict[str, str] = {}
-        spans = []
-        for name in self.header:
-            value = row.get(name)
-            spans.append(Span(self.path, _line_of(row, name) if name in row else line))
-            if isinstance(value, Mapping):  # a cell with its own source
-                texts |= {f"{name}_{key}": _to_text(value[key]) for key in CITED if key in value}
-                if FORMULA in value:
-                    texts[f"{name}_{FORMULA}"] = _to_text(value[FORMULA])
-                odd = next((str(k) for k in value if k not in ("value", FORMULA, *CITED)), "")
-                if odd or "value" not in value:
-                    message = f"'{name}': a cell has 'value' and perhaps {', '.join(CITED)}"
-                    self.findings.append(Finding(spans[-1], "bad-data", message))
-                value = value.get("value")
-            texts[name] = _to_text(value)
-        self._add(line, texts, spans)
-
-    def _add(self, line: int, texts: Mapping[str, str], spans: Sequence[Span]) -> None:
-        cells: list[Cell] = []
-        for name, span in zip(self.header, spans, strict=True):
-            try:
-                cells.append(_read_cell(name, texts[name].strip(), self.schema.columns[name].kind))
-            except ValueError as error:
-                self.findings.append(Finding(span, "bad-data", f"'{name}': {error}"))
-                cells.append(None)
-        if self.findings:
-            return
-        whole = _cite(texts, "", Citation(), self.schema.citation)
-        each = {}
-        for name in self.header:
-            citation = _cite(texts, f"{name}_", whole, {})
-            if citation != whole:
-                each[name] = citation
-        row = DataRow(line, tuple(cells), whole, each)
-        formulas = self._read_formulas(row, texts, spans)
-        self.rows.append(replace(row, formulas=formulas))
-
-    def _read_formulas(
-        self, row: DataRow, texts: Mapping[str, str], spans: Sequence[Span]
-    ) -> Mapping[str, str]:
-        """The formulas of a row's derived figures, evaluated and compared with their cells."""
-        typed = dict(zip(self.header, row.cells, strict=True))
-        names = {
-            name: float(cell) if isinstance(cell, int | float) else None
-            for name, cell in typed.items()
-        }
-        place = dict(zip(self.header, spans, strict=True))
-        here = place.get(FORMULA, Span(self.path, row.line))
-        formulas = {
-            name: texts[f"{name}_{FORMULA}"]
-            for name in self.header
-            if texts.get(f"{name}_{FORMULA}")
-        }
-        for part in filter(str.strip, texts.get(FORMULA, "").split(";")):
-            name, equals, expression = (text.strip() for text in part.partition("="))
-            if not equals or name not in typed:
-                message = f"'{FORMULA}': '{part.strip()}' names no column of this row"
-                self.findings.append(
-                    Finding(here, "bad-data", message, "write `COLUMN = EXPRESSION`")
-                )
-                continue
-            formulas[name] = expression
-        for name, expression in formulas.items():
-            try:
-                value = evaluate(expression, {k: v for k, v in names.items() if k != name})
-            except NoArithmeticError as error:
-                self.findings.append(Finding(here, "bad-data", f"'{FORMULA}': {error}"))
-                continue
-            if names[name] is None or not agrees(texts[name].strip(), value):
-                message = f"'{name}' is {texts[name].strip() or 'empty'}, and `{expression}` gives"
-                self.findings.append(Finding(place[name], "bad-data", f"{message} {value:.10g}"))
-        for column in (self.schema.columns[name] for name in self.header):
-            is_derived = (
-                row.cell_citations.get(column.name, row.citation).number_class == "derived"
-                and column.kind in ("number", "integer")
-                and typed[column.name] is not None
-            )
-            if is_derived and column.name not in formulas:
-                message = f"'{column.name}' is derived, and nothing says how"
-                hint = f"write `{column.name} = EXPRESSION` into a column '{FORMULA}'"
-                self.findings.append(Finding(place[column.name], "bad-data", message, hint))
-        return formulas
+def _read_formulas(texts: Mapping[str, str], numbers: Mapping[str, float]) -> Mapping[str, str]:
+    """The formulas of a row's derived figures, evaluated and compared with their cells."""
+    formulas: dict[str, str] = {}
+    for part in filter(str.strip, texts.get(FORMULA, "").split(";")):
+        name, equals, expression = (word.strip() for word in part.partition("="))
+        if not equals or name not in texts:
+            message = f"'{FORMULA}': '{part.strip()}' names no column of this row"
+            raise ValueError(f"{message}; write `COLUMN = EXPRESSION`")
+        formulas[name] = expression
+        try:
+            value = evaluate(expression, {n: v for n, v in numbers.items() if n != name})
+        except NoArithmeticError as error:
+            raise ValueError(f"'{FORMULA}': {error}") from None
+        if name not in numbers or not agrees(texts[name], value):
+            typed = texts[name] or "empty"
+            raise ValueError(f"'{name}' is {typed}, and `{expression}` gives {value:.10g}")
+    return formulas
 
 
 def _cite(
@@ -389,7 +323,7 @@ def _cite(
     """A citation from the cells under a prefix, then from the defaults, then from `base`."""
 
     def read(key: str, otherwise: str) -> str:
-        return texts.get(f"{prefix}{key}", "").strip() or defaults.get(key, "") or otherwise
+        return texts.get(f"{prefix}{key}", "") or defaults.get(key, "") or otherwise
 
     return Citation(
         read("source", base.source),
@@ -408,28 +342,22 @@ def _read_cell(name: str, text: str, kind: str) -> Cell:
     if (name == "class" or name.endswith("_class")) and text not in CLASSES:
         if text == "measured":
             raise ValueError("what was measured comes from a record, not from data")
-        nearest = find_nearest(text, CLASSES)
-        raise ValueError(f"'{text}' is not a class; {nearest or ', '.join(CLASSES)}?")
+        raise ValueError(f"'{text}' is not a class; one of: {', '.join(CLASSES)}")
     match kind:
         case "number" | "integer":
             if not _NUMBER.fullmatch(text):  # float() also takes nan, infinity and 1_000
                 raise ValueError(f"'{text}' is not a number")
-            number = float(text)
-            if math.isinf(number):
+            value: int | float = int(text) if _DIGITS.fullmatch(text) else float(text)
+            if not math.isfinite(value):
                 raise ValueError(f"'{text}' is larger than any number that can be worked with")
-            if _DIGITS.fullmatch(text):
-                whole = int(text)
-            elif number.is_integer() and (kind == "integer" or "." not in text):
-                whole = int(number)
-            elif kind == "integer":
+            is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**63
+            if is_whole and (kind == "integer" or "." not in text):
+                value = int(value)
+            if kind == "integer" and isinstance(value, float):
                 raise ValueError(f"'{text}' is not a whole number")
-            else:
-                return number
-            if -(2**63) <= whole < 2**63:
-                return whole
-            if kind == "number" and not _DIGITS.fullmatch(text):
-                return number
-            raise ValueError(f"'{text}' has more than 64 bits; write a number such as 1.5e20")
+            if isinstance(value, int) and not -(2**63) <= value < 2**63:
+                raise ValueError(f"'{text}' has more than 64 bits; write a number such as 1.5e20")
+            return value
         case "date":
             try:
                 date.fromisoformat(text)

@@ -17,11 +17,14 @@ import itertools
 import posixpath
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
+
+from markdown_it.token import Token
 
 from bindery.core.model import Chapter, Finding, Span
-from bindery.core.suggestions import find_nearest
+from bindery.core.suggestions import suggest
 from bindery.evidence.evidence import Evidence
 from bindery.evidence.tables import format_cell, format_markdown
 
@@ -71,6 +74,11 @@ class Value:
     closing: Span
     body: str
     checksum: str
+    kind: ClassVar[str] = "value"
+
+    @property
+    def name(self) -> str:
+        return self.view
 
 
 Quotation = Region | Value
@@ -119,77 +127,71 @@ def find_quotations(chapter: Chapter) -> Quotations:
     """What a chapter quotes; markers in code are ignored."""
     if "<!--" not in chapter.source:
         return Quotations()
-    regions, findings = _find_regions(chapter)
-    values, more = _find_values(chapter)
-    return Quotations(tuple(regions), tuple(values), (*findings, *more))
-
-
-def _find_regions(chapter: Chapter) -> tuple[list[Region], list[Finding]]:
-    regions: list[Region] = []
     findings: list[Finding] = []
-    opened: tuple[re.Match[str], Span] | None = None
+
+    def fault(span: Span, message: str, hint: str) -> None:
+        findings.append(Finding(span, "unclosed-region", message, hint))
+
+    regions = tuple(_find_regions(chapter, fault))
+    values = tuple(_find_values(chapter, fault))
+    return Quotations(regions, values, tuple(findings))
+
+
+_Fault = Callable[[Span, str, str], None]
+
+
+def _find_regions(chapter: Chapter, fault: _Fault) -> Iterator[Region]:
+    opened: tuple[re.Match[str], Span, bool] | None = None
     lines = chapter.lines
     tables = [
         (token.map[0], token.meta["id"])
         for token in chapter.tokens
         if token.type == "table_open" and token.map
     ]
-    unread = False
+
+    def report_unclosed() -> None:
+        if opened is not None:
+            kind, name = opened[0]["kind"], opened[0]["name"]
+            hint = f"write `<!-- /{kind} -->` on a line of its own after the {kind}"
+            fault(opened[1], f"the region '{name}' is not closed", hint)
+
     for number, is_inside in _find_markers(chapter):
         line = lines[number - 1]
-        opening, closing = _OPEN.match(line), _CLOSE.match(line)
-        if opening:
+        if opening := _OPEN.match(line):
             span = _span_of(chapter.path, number, opening)
-            if opened is not None:
-                findings.append(_report_unclosed(opened[1], opened[0]))
-            opened = (opening, span)
+            report_unclosed()
             # A plot is raw HTML itself; the others are Markdown.
-            unread = is_inside and opening["kind"] != "plot"
-            if unread:
+            is_unread = is_inside and opening["kind"] != "plot"
+            if is_unread:
                 message = "this marker is inside raw HTML, where Markdown is not read"
-                hint = "put an empty line before it"
-                findings.append(Finding(span, "unclosed-region", message, hint))
-        elif closing:
-            span = _span_of(chapter.path, number, closing)
-            if opened is None or opened[0]["kind"] != closing["kind"]:
-                kind = closing["kind"]
-                message = "this region is closed and was never opened"
+                fault(span, message, "put an empty line before it")
+            opened = opening, span, is_unread
+        elif closing := _CLOSE.match(line):
+            span, kind = _span_of(chapter.path, number, closing), closing["kind"]
+            if opened is None or opened[0]["kind"] != kind:
                 hint = f"write `<!-- {kind}: NAME -->` before the {kind}"
-                findings.append(Finding(span, "unclosed-region", message, hint))
+                fault(span, "this region is closed and was never opened", hint)
                 continue
-            start, where = opened
-            opened = None
-            if unread:
-                continue
+            (start, where, is_unread), opened = opened, None
             body = "\n".join(lines[where.line : number - 1])
             table = next((name for line, name in tables if where.line <= line < number), "")
-            if closing["kind"] == "table" and not table and body.lstrip().startswith("|"):
+            if is_unread:
+                continue
+            if kind == "table" and not table and body.lstrip().startswith("|"):
                 message = "Markdown reads no table here, so no origin can be shown for its numbers"
                 hint = "remove the lines between the two markers and run `bindery fill`"
-                findings.append(Finding(where, "unclosed-region", message, hint))
+                fault(where, message, hint)
                 continue
-            regions.append(
-                Region(
-                    start["kind"],
-                    start["name"],
-                    where,
-                    span,
-                    start["indent"],
-                    body,
-                    closing["sum"] or "",
-                    table,
-                )
-            )
+            indent, checksum = start["indent"], closing["sum"] or ""
+            yield Region(kind, start["name"], where, span, indent, body, checksum, table)
         else:
             span = Span(chapter.path, number, len(line) - len(line.lstrip()) + 1, len(line.strip()))
             message = "this marker of a region cannot be read"
             hint = "write `<!-- table: NAME -->` and `<!-- /table -->`, each on a line of its own"
             if ">" in line[: line.index("<!--")]:
-                message, hint = "a quote cannot hold a region", "put it before or behind the quote"
-            findings.append(Finding(span, "unclosed-region", message, hint))
-    if opened is not None:
-        findings.append(_report_unclosed(opened[1], opened[0]))
-    return regions, findings
+                message, hint = "a quote cannot hold a region", "put it before or after the quote"
+            fault(span, message, hint)
+    report_unclosed()
 
 
 def _find_markers(chapter: Chapter) -> Iterator[tuple[int, bool]]:
@@ -205,78 +207,54 @@ def _span_of(path: str, number: int, match: re.Match[str]) -> Span:
     return Span(path, number, match.start("mark") + 1, len(match["mark"]))
 
 
-def _report_unclosed(span: Span, opening: re.Match[str]) -> Finding:
-    message = f"the region '{opening['name']}' is not closed"
-    hint = f"write `<!-- /{opening['kind']} -->` on a line of its own behind the {opening['kind']}"
-    return Finding(span, "unclosed-region", message, hint)
-
-
-def _find_values(chapter: Chapter) -> tuple[list[Value], list[Finding]]:
-    values: list[Value] = []
-    findings: list[Finding] = []
-    lines = chapter.lines
+def _find_values(chapter: Chapter, fault: _Fault) -> Iterator[Value]:
     for token in chapter.tokens:
         if token.type == "html_block" and token.map and _ANY_VALUE.search(token.content):
-            findings += _report_values_in_block(chapter, token.map[0], token.map[1])
-        if token.type != "inline" or "<!--" not in token.content:
-            continue
-        opened: tuple[re.Match[str], Span] | None = None
-        for child in token.children or ():
-            if child.type != "html_inline":
-                continue
-            if _ANY.match(child.content):
-                message = "this marker of a region is inside a line of text"
-                hint = "write it alone on its line, with its name: `<!-- table: NAME -->`"
-                findings.append(Finding(child.meta["span"], "unclosed-region", message, hint))
-            if not _ANY_VALUE.match(child.content):
-                continue
-            span: Span = child.meta["span"]
-            opening, closing = (p.fullmatch(child.content) for p in (_VALUE, _END_VALUE))
-            if opening:
-                if opened is not None:
-                    findings.append(_report_open_value(opened[1]))
-                opened = (opening, span)
-            elif closing and opened is not None and opened[1].line == span.line:
-                start, where = opened
-                body = lines[span.line - 1][where.col + where.width - 1 : span.col - 1]
-                values.append(
-                    Value(
-                        start["view"],
-                        start["column"],
-                        start["row"],
-                        where,
-                        span,
-                        body,
-                        closing["sum"] or "",
+            for number in range(*token.map):
+                if match := _ANY_VALUE.search(chapter.lines[number]):
+                    span = Span(chapter.path, number + 1, match.start() + 1, len(match[0]))
+                    message = (
+                        "a line that begins with a value is raw HTML, its Markdown is not read"
                     )
-                )
-                opened = None
-            elif closing:
-                message = "this value is closed and was not opened on this line"
-                hint = "write `<!-- value: VIEW.COLUMN[ROW] --><!-- /value -->` on one line"
-                findings.append(Finding(span, "unclosed-region", message, hint))
-                opened = None
-            else:
-                message = "this marker of a value cannot be read"
-                hint = "write `<!-- value: VIEW.COLUMN[ROW] --><!-- /value -->`"
-                findings.append(Finding(span, "unclosed-region", message, hint))
+                    fault(span, message, "put a word before the value")
+        elif token.type == "inline" and "<!--" in token.content:
+            comments = [c for c in token.children or () if c.type == "html_inline"]
+            yield from _pair_values(chapter, comments, fault)
+
+
+def _pair_values(chapter: Chapter, comments: Iterable[Token], fault: _Fault) -> Iterator[Value]:
+    """The values in a paragraph or a cell."""
+    opened: tuple[re.Match[str], Span] | None = None
+
+    def report_unclosed() -> None:
         if opened is not None:
-            findings.append(_report_open_value(opened[1]))
-    return values, findings
+            hint = "write `<!-- /value -->` after it, on the same line"
+            fault(opened[1], "this value is not closed", hint)
 
-
-def _report_open_value(span: Span) -> Finding:
-    hint = "write `<!-- /value -->` behind it, on the same line"
-    return Finding(span, "unclosed-region", "this value is not closed", hint)
-
-
-def _report_values_in_block(chapter: Chapter, first: int, last: int) -> Iterator[Finding]:
-    for number in range(first, last):
-        match = _ANY_VALUE.search(chapter.lines[number])
-        if match:
-            span = Span(chapter.path, number + 1, match.start() + 1, len(match[0]))
-            message = "a line that begins with a value is raw HTML, its Markdown is not read"
-            yield Finding(span, "unclosed-region", message, "put a word before the value")
+    hint = "write `<!-- value: VIEW.COLUMN[ROW] --><!-- /value -->` on one line"
+    for comment in comments:
+        span: Span = comment.meta["span"]
+        if _ANY.match(comment.content):
+            message = "this marker of a region is inside a line of text"
+            name = "write it alone on its line, with its name: `<!-- table: NAME -->`"
+            fault(span, message, name)
+        elif opening := _VALUE.fullmatch(comment.content):
+            report_unclosed()
+            opened = opening, span
+        elif closing := _END_VALUE.fullmatch(comment.content):
+            if opened is None or opened[1].line != span.line:
+                fault(span, "this value is closed and was not opened on this line", hint)
+            else:
+                start, where = opened
+                line = chapter.lines[span.line - 1]
+                body = line[where.col + where.width - 1 : span.col - 1]
+                checksum = closing["sum"] or ""
+                view, column, row = start.group("view", "column", "row")
+                yield Value(view, column, row, where, span, body, checksum)
+            opened = None
+        elif _ANY_VALUE.match(comment.content):
+            fault(span, "this marker of a value cannot be read", hint)
+    report_unclosed()
 
 
 # --- what they should hold ---
@@ -296,14 +274,13 @@ def make_filling(
 ) -> Filling | Finding | None:
     """The indented text of a region or value, or a finding if it cannot be made, or None while its
     view is broken. `figures` is the folder of plots."""
+    name = quotation.name
     if isinstance(quotation, Region) and quotation.kind == "output":
         return _make_output(quotation, evidence)
-    name = quotation.name if isinstance(quotation, Region) else quotation.view
     if name in evidence.broken:
         return None
     if name not in evidence.tables:
-        nearest = find_nearest(name, [*evidence.tables, *evidence.broken])
-        hint = f"did you mean '{nearest}'?" if nearest else f"add a view '{name}.sql'"
+        hint = suggest(name, [*evidence.tables, *evidence.broken], f"add a view '{name}.sql'")
         return Finding(quotation.opening, "unknown-view", f"there is no view '{name}'", hint)
     stale = evidence.find_stale_records(name)
     if isinstance(quotation, Value):
@@ -330,14 +307,12 @@ def make_filling(
 def _make_output(region: Region, evidence: Evidence) -> Filling | Finding:
     text = evidence.texts.get(region.name)
     if text is None:
-        nearest = find_nearest(region.name, evidence.texts)
         tool, _, name = region.name.partition("/")
-        hint = f"did you mean '{nearest}'?" if nearest else ""
-        hint = hint or f"make it with `bindery run {tool or 'TOOL'} --text {name or 'NAME'}`"
+        command = f"`bindery run {tool or 'TOOL'} --text {name or 'NAME'}`"
+        hint = suggest(region.name, evidence.texts, f"make it with {command}")
         message = f"there is no text '{region.name}' of a tool"
         return Finding(region.opening, "unknown-record", message, hint)
-    runs = [len(match) for match in re.findall(r"`{3,}", text)]
-    fence = "`" * max(3, *(run + 1 for run in runs)) if runs else "```"
+    fence = "`" * max([3, *(len(match) + 1 for match in re.findall(r"`{3,}", text))])
     lines = [f"{fence}text", *text.rstrip("\n").split("\n"), fence]
     body = "\n".join(f"{region.indent}{line}".rstrip() for line in lines)
     return Filling(body, body)
@@ -351,8 +326,7 @@ def _make_value(value: Value, evidence: Evidence) -> Filling | Finding:
 
     keys = [column.key for column in table.columns]
     if value.column not in keys:
-        nearest = find_nearest(value.column, keys)
-        hint = f"did you mean '{nearest}'?" if nearest else f"it has: {', '.join(keys)}"
+        hint = suggest(value.column, keys, f"it has: {', '.join(keys)}")
         return refuse(f"the view '{value.view}' has no column '{value.column}'", hint)
     index = keys.index(value.column)
     labels = [format_cell(row[0], table.columns[0]) for row in table.rows]
@@ -361,8 +335,7 @@ def _make_value(value: Value, evidence: Evidence) -> Filling | Finding:
         return refuse(message, f"write `{value.view}.{value.column}[{(labels or ['ROW'])[0]}]`")
     rows = [n for n, label in enumerate(labels) if value.row is None or label == value.row]
     if len(rows) != 1:
-        nearest = find_nearest(value.row or "", labels)
-        hint = f"did you mean '{nearest}'?" if nearest else f"rows: {', '.join(labels[:12])}"
+        hint = suggest(value.row or "", labels, f"rows: {', '.join(labels[:12])}")
         if rows:
             hint = "quote a view whose first column tells its rows apart"
         count = "no row is" if not rows else f"{len(rows)} rows are"
@@ -394,7 +367,7 @@ def compare_quotations(
 
 
 def _compare(quotation: Quotation, filling: Filling, evidence: Evidence) -> Finding | None:
-    what = quotation.kind if isinstance(quotation, Region) else "value"
+    what, name = quotation.kind, quotation.name
     if _is_edited(quotation):
         message = f"this {what} was edited by hand"
         if not quotation.checksum:
@@ -404,7 +377,6 @@ def _compare(quotation: Quotation, filling: Filling, evidence: Evidence) -> Find
         return Finding(quotation.opening, "edited-output", message, hint)
     if quotation.body == filling.text:
         return None
-    name = quotation.name if isinstance(quotation, Region) else quotation.view
     if quotation.body == filling.fresh:
         return _report_stale_records(quotation, what, evidence.find_stale_records(name), evidence)
     source = f"the text '{name}'" if what == "output" else f"the view '{name}'"
@@ -464,11 +436,9 @@ def fill_chapter(
         if isinstance(quotation, Region):
             closing = f"{quotation.indent}<!-- /{quotation.kind} {checksum} -->"
             lines[start.line : end.line] = [*filling.text.split("\n"), closing]
-            kind = quotation.kind
         else:
             line = lines[start.line - 1]
             head, tail = line[: start.col + start.width - 1], line[end.col + end.width - 1 :]
             lines[start.line - 1] = f"{head}{filling.text}<!-- /value {checksum} -->{tail}"
-            kind = "value"
-        changed[kind] = changed.get(kind, 0) + 1
+        changed[quotation.kind] = changed.get(quotation.kind, 0) + 1
     return "\n".join(lines), changed

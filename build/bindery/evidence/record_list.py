@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from bindery.core.config import ToolEntry
-from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.model import Finding, refuse
 from bindery.core.report import count_noun
 from bindery.core.repository import RECORDS_FOLDER
-from bindery.core.suggestions import find_nearest
+from bindery.core.suggestions import suggest
 
 if TYPE_CHECKING:
     from bindery.evidence.evidence import Evidence
@@ -25,65 +25,79 @@ UNKNOWN = "–"
 
 @dataclass(frozen=True, slots=True)
 class ListedRecord:
-    """A record as it is listed."""
+    """A record as it is listed; what a refused file does not tell is None."""
 
-    name: str
+    record: str
     tool: str
     state: str
     """`ok`, `stale: ...`, `failed`, `unused`, `superseded`, `edited: ...` or `refused: ...`."""
-    record: Record | None = None
-    """None for a refused file."""
+    method: int | None = None
     method_now: int | None = None
-    """Method of the tool today; None where the tool is gone."""
-    days: int = 0
+    """Method of the tool today; None if the tool is gone."""
+    profile: str | None = None
+    machine: str | None = None
+    hardware: str | None = None
+    nodes: int | None = None
+    ranks: int | None = None
+    date: str | None = None
+    days: int | None = None
     """Age at the day of the list."""
+    ended: str | None = None
     views: tuple[str, ...] = ()
     """Views that quote it and that chapters quote."""
     chapters: tuple[str, ...] = ()
-    quotes_known: bool = True
-    """False while a broken view may quote it."""
-    is_stale: bool = False
-    is_unused: bool = False
-    """Whether no table quotes its results, as the rule `unused-record` has it."""
+    stale: bool = False
+    unused: bool = False
+    """Whether the rule `unused-record` finds it."""
 
 
 def list_records(
     evidence: Evidence,
     quotations: Mapping[str, Quotations],
+    findings: Iterable[Finding],
     today: date,
 ) -> tuple[ListedRecord, ...]:
-    """Every record of the book, those that were refused too, by tool and then by time."""
+    """Every record of the book, by tool and then by time, and those that were refused. `findings`
+    are those of the whole book."""
     quoted: dict[str, list[str]] = {}
     for view, provenance in evidence.provenance.items():
         for name in provenance.records:
             quoted.setdefault(name, []).append(view)
     chapters = {path: set(entry.views) for path, entry in quotations.items()}
-    asked = {view for views in chapters.values() for view in views}
-    # What a broken view quotes is not known, so nothing can be said to be unused.
-    known = not asked & (set(evidence.views) | evidence.broken) - set(evidence.provenance)
-    cells = (cell for provenance in evidence.provenance.values() for cell in provenance.numbers)
-    used = {name for cell in cells for name in cell.results}
+    named = [(finding, clean_name(finding.span.path)) for finding in findings]
+    unused = {name for finding, name in named if finding.rule == "unused-record"}
     listed = []
     for name, record in evidence.records.items():
         views = tuple(quoted.get(name, ()))
-        is_unused = known and name not in used and name in evidence.newest
         listed.append(
             ListedRecord(
                 name,
                 record.tool,
-                _describe_state(name, evidence, is_unused),
-                record,
+                _describe_state(name, evidence, name in unused),
+                record.method,
                 evidence.methods.get(record.tool),
+                record.profile_name,
+                record.machine.label,
+                record.machine.hardware,
+                record.nodes,
+                record.ranks,
+                record.started.date().isoformat(),
                 (today - record.started.date()).days,
+                _describe_end(record),
                 views,
                 tuple(path for path, theirs in chapters.items() if theirs & set(views)),
-                known,
                 name in evidence.stale,
-                is_unused,
+                name in unused,
             )
         )
-    listed.sort(key=lambda entry: (entry.tool, -entry.days, entry.name))
-    return (*listed, *_list_refused(evidence.findings))
+    listed.sort(key=lambda entry: (entry.tool, entry.date, entry.record))
+    words = {"bad-record": "refused", "edited-record": "edited"}
+    refused = [
+        ListedRecord(name, name.partition("/")[0], f"{words[finding.rule]}: {finding.message}")
+        for finding, name in named
+        if finding.rule in words
+    ]
+    return (*listed, *sorted(refused, key=lambda entry: entry.record))
 
 
 def _describe_end(record: Record) -> str:
@@ -103,18 +117,6 @@ def _describe_state(name: str, evidence: Evidence, is_unused: bool) -> str:
     return "unused" if is_unused else "ok"
 
 
-def _list_refused(findings: Iterable[Finding]) -> list[ListedRecord]:
-    refused = []
-    for finding in findings:
-        words = {"bad-record": "refused", "edited-record": "edited"}
-        if finding.rule in words and finding.span.path.startswith(f"{RECORDS_FOLDER}/"):
-            path = finding.span.path.removeprefix(f"{RECORDS_FOLDER}/")
-            name = path.removesuffix(".json")
-            state = f"{words[finding.rule]}: {finding.message}"
-            refused.append(ListedRecord(name, name.partition("/")[0], state))
-    return sorted(refused, key=lambda entry: entry.name)
-
-
 def choose_records(
     listed: Sequence[ListedRecord],
     tools: Iterable[ToolEntry],
@@ -131,26 +133,16 @@ def choose_records(
     """
     names = {entry.name for entry in tools} | {entry.tool for entry in listed}
     if tool and tool not in names:
-        nearest = find_nearest(tool, names)
-        hint = f"did you mean '{nearest}'?" if nearest else ""
-        hint = hint or f"it has: {', '.join(sorted(names)) or 'none'}"
-        message = f"the book has no tool '{tool}'"
-        raise ConfigError(Finding(Span.whole("--tool"), "config", message, hint))
+        hint = suggest(tool, names, f"it has: {', '.join(sorted(names)) or 'none'}")
+        raise refuse("--tool", f"the book has no tool '{tool}'", hint)
     part = machine.casefold()
     return tuple(
         entry
         for entry in listed
         if (not tool or entry.tool == tool)
-        and any(part in text.casefold() for text in _name_machine(entry))
-        and (not (stale or unused) or (stale and entry.is_stale) or (unused and entry.is_unused))
+        and any(part in (text or "").casefold() for text in (entry.machine, entry.hardware))
+        and (not (stale or unused) or (stale and entry.stale) or (unused and entry.unused))
     )
-
-
-def _name_machine(entry: ListedRecord) -> tuple[str, str]:
-    """The label of its machine and its hardware."""
-    if entry.record is None:
-        return "", ""
-    return entry.record.machine.label, entry.record.machine.hardware
 
 
 _HEAD = ("record", "method", "profile", "hardware", "ranks", "date", "days", "ended",
@@ -158,7 +150,7 @@ _HEAD = ("record", "method", "profile", "hardware", "ranks", "date", "days", "en
 
 
 def format_list(listed: Sequence[ListedRecord]) -> str:
-    """The list as aligned text, one record a line; nothing where there is none."""
+    """The list as aligned text, one line per record; empty if there is none."""
     if not listed:
         return ""
     return _align([_HEAD, *(_format_row(entry) for entry in listed)])
@@ -174,56 +166,32 @@ def _align(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _format_row(entry: ListedRecord) -> tuple[str, ...]:
-    record = entry.record
-    if record is None:
-        return (entry.name, *[UNKNOWN] * (len(_HEAD) - 2), entry.state)
-    method = str(record.method)
-    if entry.method_now not in (None, record.method):
-        method += f" (now {entry.method_now})"
-    quoted = (
-        f"{count_noun(len(entry.views), 'view')} in {count_noun(len(entry.chapters), 'chapter')}"
-    )
+    if entry.method is None:
+        return (entry.record, *[UNKNOWN] * (len(_HEAD) - 2), entry.state)
+    views, chapters = len(entry.views), len(entry.chapters)
+    quoted = f"{count_noun(views, 'view')} in {count_noun(chapters, 'chapter')}"
     return (
-        entry.name,
-        method,
-        record.profile_name,
-        record.machine.hardware,
-        f"{record.ranks} on {count_noun(record.nodes, 'node')}",
-        record.started.date().isoformat(),
+        entry.record,
+        _describe_method(entry),
+        str(entry.profile),
+        str(entry.hardware),
+        f"{entry.ranks} on {count_noun(entry.nodes or 0, 'node')}",
+        str(entry.date),
         str(entry.days),
-        _describe_end(record),
-        quoted if entry.views else "nothing" if entry.quotes_known else "unknown",
+        str(entry.ended),
+        quoted if views else "nothing",
         entry.state,
     )
 
 
+def _describe_method(entry: ListedRecord) -> str:
+    is_old = entry.method_now not in (None, entry.method)
+    return f"{entry.method} (now {entry.method_now})" if is_old else str(entry.method)
+
+
 def format_list_json(listed: Sequence[ListedRecord]) -> str:
     """The list as JSON; what a refused file does not tell is null."""
-    rows = []
-    for entry in listed:
-        record = entry.record
-        rows.append(
-            {
-                "record": entry.name,
-                "tool": entry.tool,
-                "state": entry.state,
-                "method": record.method if record else None,
-                "method_now": entry.method_now,
-                "profile": record.profile_name if record else None,
-                "machine": record.machine.label if record else None,
-                "hardware": record.machine.hardware if record else None,
-                "nodes": record.nodes if record else None,
-                "ranks": record.ranks if record else None,
-                "date": record.started.date().isoformat() if record else None,
-                "days": entry.days if record else None,
-                "ended": _describe_end(record) if record else None,
-                "views": list(entry.views),
-                "chapters": list(entry.chapters),
-                "stale": entry.is_stale,
-                "unused": entry.is_unused,
-            }
-        )
-    return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps([asdict(entry) for entry in listed], indent=1, ensure_ascii=False) + "\n"
 
 
 # --- one record in full ---
@@ -232,17 +200,14 @@ def format_list_json(listed: Sequence[ListedRecord]) -> str:
 def find_record(name: str, listed: Sequence[ListedRecord]) -> ListedRecord:
     """The record of this name; its path, with or without the ending, is a name too.
 
-    Raises ConfigError where there is none.
+    Raises ConfigError if there is none.
     """
     wanted = clean_name(name)
     for entry in listed:
-        if entry.name == wanted:
+        if entry.record == wanted:
             return entry
-    nearest = find_nearest(wanted, [entry.name for entry in listed])
-    hint = f"did you mean '{nearest}'?" if nearest else "see `bindery records`"
-    raise ConfigError(
-        Finding(Span.whole(name), "config", f"the book has no record '{wanted}'", hint)
-    )
+    hint = suggest(wanted, [entry.record for entry in listed], "see `bindery records`")
+    raise refuse(name, f"the book has no record '{wanted}'", hint)
 
 
 def clean_name(name: str) -> str:
@@ -251,21 +216,19 @@ def clean_name(name: str) -> str:
     return path.rpartition(f"{RECORDS_FOLDER}/")[2]
 
 
-def format_record(entry: ListedRecord) -> str:
+def format_record(entry: ListedRecord, record: Record | None) -> str:
     """A record as a person reads it: what ran where and when, and every row."""
-    record = entry.record
-    pairs: list[tuple[str, Any]] = [("record", entry.name), ("state", entry.state)]
+    pairs: list[tuple[str, Any]] = [("record", entry.record), ("state", entry.state)]
     if record is None:
         return _align(pairs)
-    method = _format_row(entry)[1]
     pairs += [
-        ("tool", f"{record.tool} {record.version}, method {method}"),
+        ("tool", f"{record.tool} {record.version}, method {_describe_method(entry)}"),
         ("profile", record.profile_name),
         ("command", " ".join(record.command)),
         ("environment", _join(record.environment)),
         (
             "started",
-            f"{record.started:%Y-%m-%d %H:%M:%S} UTC, {count_noun(entry.days, 'day')} ago",
+            f"{record.started:%Y-%m-%d %H:%M:%S} UTC, {count_noun(entry.days or 0, 'day')} ago",
         ),
         ("took", f"{record.seconds:g} s"),
         ("ended", f"{_describe_end(record)}, exit status {_show(record.exit_status)}"),

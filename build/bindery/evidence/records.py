@@ -10,11 +10,14 @@ import json
 import math
 import re
 import shlex
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
+    AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -28,8 +31,8 @@ from pydantic import (
 
 from bindery.core.model import Finding, Span
 from bindery.core.repository import RECORDS_FOLDER, Tree
-from bindery.core.units import BASE_UNITS
-from bindery.evidence import seals, units
+from bindery.core.units import BASE_UNITS, read_unit
+from bindery.evidence import seals
 
 FOLDER = RECORDS_FOLDER
 SCHEMAS = "scripts/schemas"
@@ -69,7 +72,7 @@ class MisplacedError(ValueError):
 def _explain_wrong_scalar(value: object) -> str:
     """Why a value cannot be a cell, or an empty text."""
     if isinstance(value, float) and not math.isfinite(value):
-        return f"{value} cannot be compared; write null"
+        return f"it is {json.dumps(value)}, which cannot be compared; write null"
     if isinstance(value, int) and abs(value) > _LARGEST:
         return "a whole number of more than 64 bits; write it as 1.5e20"
     if value is None or isinstance(value, str | float | int):
@@ -98,25 +101,12 @@ def _check_rows(value: object) -> tuple[dict[str, Scalar], ...]:
     return tuple(value)
 
 
-def _check_time(value: object) -> datetime:
-    if isinstance(value, datetime):
-        time = value
-    else:
-        try:
-            time = datetime.fromisoformat(str(value))
-        except ValueError:
-            raise ValueError("this is not an ISO 8601 time, such as 2026-11-20T17:00:00Z") from None
-    if time.tzinfo is None:
-        raise ValueError("the time needs a zone, such as Z for UTC")
-    return time.astimezone(UTC)
-
-
 Cell = Annotated[Any, PlainValidator(_check_scalar, json_schema_input_type=Scalar)]
 Rows = Annotated[
     tuple[dict[str, Any], ...],
     BeforeValidator(_check_rows, json_schema_input_type=tuple[dict[str, Scalar], ...]),
 ]
-Time = Annotated[datetime, BeforeValidator(_check_time, json_schema_input_type=datetime)]
+Time = Annotated[AwareDatetime, AfterValidator(lambda time: time.astimezone(UTC))]
 Count = Annotated[int, Field(strict=True, ge=0)]
 Number = Annotated[float, Field(strict=True)]
 # Checked together with the name of the column, for a better message.
@@ -285,35 +275,33 @@ def _forget_null(schema: dict[str, Any]) -> None:
     schema |= next(choice for choice in schema.pop("anyOf") if choice != {"type": "null"})
 
 
-def _find_types(rows: Sequence[Mapping[str, Scalar]]) -> Mapping[str, set[type]]:
-    """The types of the values of each column."""
-    types: dict[str, set[type]] = {}
-    for row in rows:
-        for key, value in row.items():
-            types.setdefault(key, set()).add(type(value))
-    return types
+def _explain_wrong_unit(unit: str) -> str:
+    """Why a column cannot have this unit, or an empty text."""
+    if unit in BASE_UNITS:
+        return ""
+    known = read_unit(unit)
+    if known is None or known.base not in BASE_UNITS:
+        return f"'{unit}' is not a base unit; one of: {', '.join(BASE_UNITS)}"
+    meaning = BASE_UNITS[known.base].meaning
+    return f"'{unit}' is not a base unit; store {meaning}, with the unit '{known.base}'"
 
 
 def _check_units(given: Mapping[str, str], rows: Sequence[Mapping[str, Scalar]]) -> None:
-    columns = _find_types(rows)
+    columns: dict[str, set[type]] = defaultdict(set)
+    for row in rows:
+        for key, value in row.items():
+            columns[key].add(type(value))
     for key, unit in given.items():
-        if reason := units.explain_wrong_name(key) or units.explain_wrong_unit(key, unit):
+        if reason := _explain_wrong_unit(unit):
             raise MisplacedError(("units", key), reason)
         if rows and key not in columns:
             raise MisplacedError(("units", key), "no row of the results has such a column")
-        if str in columns.get(key, ()):
-            raise MisplacedError(("units", key), "this column has text, which needs no unit")
-        if bool in columns.get(key, ()):
-            reason = "this column has true or false, which needs no unit"
-            raise MisplacedError(("units", key), reason)
+        if not columns.get(key, set()).isdisjoint((str, bool)):
+            raise MisplacedError(("units", key), "only a column of numbers has a unit")
     for key, types in columns.items():
         if key not in given and not types.isdisjoint((int, float)):
-            if reason := units.explain_wrong_name(key):
-                first = next(n for n, cells in enumerate(rows) if key in cells)
-                raise MisplacedError(("results", first, key), reason)
-            bound = units.find_bound_unit(key)
-            advice = f"write '{bound}'" if bound else f"one of: {', '.join(BASE_UNITS)}"
-            raise MisplacedError(("units",), f"the column '{key}' has no unit; {advice}")
+            reason = f"the column '{key}' has no unit; one of: {', '.join(BASE_UNITS)}"
+            raise MisplacedError(("units",), reason)
 
 
 class MachineReport(_Model):
@@ -457,50 +445,14 @@ class Record(_Model):
 # --- text to record ---
 
 
-class RefusedJsonError(ValueError):
-    """JSON with a repeated key, or with NaN or an infinity. `pattern` finds the place."""
-
-    def __init__(self, message: str, pattern: str) -> None:
-        super().__init__(message)
-        self.pattern = pattern
-
-
-def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        keys = [key for key, _ in pairs]
-        key = next(key for key in keys if keys.count(key) > 1)
-        message = f"the key '{key}' is repeated"
-        raise RefusedJsonError(message, rf'"{re.escape(key)}"\s*:')
-    return values
-
-
-def _refuse_constant(name: str) -> None:
-    message = f"{name} cannot be compared; write null"
-    raise RefusedJsonError(message, rf"(?<![\w\"]){name}(?![\w\"])")
-
-
-def read_strict_json(text: str) -> Any:
-    """Values from JSON. Raises JSONDecodeError, and RefusedJsonError for a repeated key, NaN or
-    infinity."""
-    return json.loads(text, object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
-
-
 def parse_record(path: str, text: str, latest: datetime | None = None) -> Record | Finding:
     """A record from its JSON, or what is wrong with it: `bad-record`, or `edited-record` if its
     values are not those that the tool measured. No run can have started after `latest`."""
     try:
-        data = read_strict_json(text)
+        data = json.loads(text)
     except json.JSONDecodeError as error:
         span = Span(path, error.lineno, error.colno)
         return Finding(span, "bad-record", f"this is not JSON: {error.msg.lower()}")
-    except RefusedJsonError as error:
-        match = re.search(error.pattern, text)
-        line = text.count("\n", 0, match.start() if match else 0) + 1
-        message, hint = _turn_advice(str(error))
-        return Finding(Span(path, line), "bad-record", message, hint)
-    except RecursionError:
-        return Finding(Span.whole(path), "bad-record", "this JSON is nested too deeply")
     if not isinstance(data, dict):
         return Finding(Span.whole(path), "bad-record", "a record has to be a JSON object")
     number = data.get("schema", SCHEMA)
@@ -509,26 +461,17 @@ def parse_record(path: str, text: str, latest: datetime | None = None) -> Record
         message = f"'schema' is {json.dumps(number)}, and this bindery reads schema {SCHEMA}"
         return Finding(span, "bad-record", message, "another version of bindery may read it")
     try:
-        record = _validate(data, path, text)
+        record = Record.model_validate(data)
     except ValidationError as error:
-        place, reason = explain_error(error)
-        return _report(path, text, place, reason)
-    except RecursionError:
-        return Finding(Span.whole(path), "bad-record", "this JSON is nested too deeply")
-    if latest and isinstance(record, Record) and record.started > latest:
-        return _report(path, text, ("started",), "this is in the future; was the clock right?")
-    return record
-
-
-def _validate(data: dict[str, Any], path: str, text: str) -> Record | Finding:
-    record = Record.model_validate(data)
+        return _report(path, text, *explain_error(error))
     if record.seal is None:
-        reason = "a record is sealed when it is written"
-        return _report(path, text, ("seal",), reason)
-    if not seals.is_untouched(text, data["seal"]) and (edit := seals.find_edit(data)):
+        return _report(path, text, ("seal",), "a record is sealed when it is written")
+    if edit := seals.find_edit(data):
         place, message = edit
         hint = f"undo the edit with `git checkout -- {path}`, or measure again with {record.again}"
         return Finding(Span(path, _find_line(text, place)), "edited-record", message, hint)
+    if latest and record.started > latest:
+        return _report(path, text, ("started",), "this is in the future; was the clock right?")
     return record
 
 
@@ -556,18 +499,13 @@ def _name_place(place: Sequence[str | int]) -> str:
 
 
 def _report(path: str, text: str, place: tuple[str | int, ...], reason: str) -> Finding:
-    name = _name_place(place)
-    span = Span(path, _find_line(text, place))
-    message, hint = _turn_advice(f"'{name}': {reason}")
-    schema = f"the schema is {SCHEMAS}/record-{SCHEMA}.json in the repository of bindery"
-    return Finding(span, "bad-record", message, hint or schema)
-
-
-def _turn_advice(reason: str) -> tuple[str, str]:
-    """A reason without its advice to write something else, and a hint: the author of a tool can
-    follow the advice, but a record must not be edited."""
-    message, _, advice = reason.partition("; write ")
-    return message, f"measure again, and let the tool write {advice}" if advice else ""
+    # The author of a tool can follow the advice to write something else; a record must not be
+    # edited.
+    message, _, advice = f"'{_name_place(place)}': {reason}".partition("; write ")
+    hint = f"the schema is {SCHEMAS}/record-{SCHEMA}.json in the repository of bindery"
+    if advice:
+        hint = f"measure again, and let the tool write {advice}"
+    return Finding(Span(path, _find_line(text, place)), "bad-record", message, hint)
 
 
 _SPACE = re.compile(r"[\s,:]*")
@@ -605,8 +543,8 @@ def _find_line(text: str, place: Sequence[str | int]) -> int:
 
 def format_record(record: Record) -> str:
     """The JSON of a record, with its seal."""
-    data = record.model_dump(mode="json", by_alias=True)
-    return seals.write_sealed(data)
+    data = seals.seal_record(record.model_dump(mode="json", by_alias=True))
+    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 
 def load_records(
@@ -648,7 +586,7 @@ _OWN_TO_A_NODE = frozenset(("slurm", "hostname", "label"))
 
 
 def merge_machines(machines: Sequence[Machine]) -> Machine:
-    """One machine in place of several. Momentary facts are the worst of all: the lowest clock, the
+    """One machine instead of several. Momentary facts are the worst of all: the lowest clock, the
     highest temperature, every throttle reason. Other differences that do not affect speed are null.
 
     Raises UnlikeMachinesError if anything differs that affects speed.

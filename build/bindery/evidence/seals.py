@@ -11,13 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 DIGITS = 16
-UNSEALED = ("seal",)
 TABLE = "results"
-TEXT = "text"
-"""The digest of the text of a record up to its seal, which proves in one step that nothing was
-changed. The other digests show what was."""
-
-_SEAL_MARK = '\n "seal":'
+_TEXT = "text"
+"""Older records have a digest of their whole text too."""
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
@@ -33,7 +29,7 @@ def seal_record(data: Mapping[str, Any]) -> dict[str, Any]:
 
     Results have a digest for each row and for each column, so that a changed cell can be named.
     """
-    fields = {key: value for key, value in data.items() if key not in UNSEALED}
+    fields = {key: value for key, value in data.items() if key != "seal"}
     seal = {
         key: _seal_table(value) if key == TABLE else digest(value) for key, value in fields.items()
     }
@@ -48,31 +44,11 @@ def _seal_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def write_sealed(data: Mapping[str, Any]) -> str:
-    """The JSON of a record with its seal at the end."""
-    fields = seal_record(data)
-    seal = fields.pop("seal")
-    body, _, _ = json.dumps(fields, indent=1, ensure_ascii=False).rpartition("\n")
-    text = json.dumps({TEXT: _digest_text(body + ","), **seal}, indent=1, ensure_ascii=False)
-    indented = text.replace("\n", "\n ")
-    return f"{body},{_SEAL_MARK} {indented}\n}}\n"
-
-
-def is_untouched(text: str, seal: Mapping[str, Any]) -> bool:
-    """Whether the text of a record is exactly what was sealed."""
-    before, mark, _ = text.rpartition(_SEAL_MARK)
-    return bool(mark) and seal.get(TEXT) == _digest_text(before)
-
-
-def _digest_text(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
-
-
 def find_edit(data: Mapping[str, Any]) -> tuple[tuple[str | int, ...], str] | None:
     """The place in a record that was changed after it was sealed, with a message; None if nothing
     was."""
     seal = data["seal"]
-    for key in [key for key in data if key not in UNSEALED]:
+    for key in [key for key in data if key != "seal"]:
         if key not in seal:
             return (key,), f"'{key}' was added after it was measured"
         if key == TABLE and isinstance(seal[key], Mapping):
@@ -82,7 +58,7 @@ def find_edit(data: Mapping[str, Any]) -> tuple[tuple[str | int, ...], str] | No
         elif digest(data[key]) != seal[key]:
             return (key,), f"'{key}' was changed after it was measured"
     for key in seal:
-        if key not in data and key != TEXT:
+        if key not in data and key != _TEXT:
             return ("seal", key), f"'{key}' was taken out after it was measured"
     return None
 

@@ -40,14 +40,16 @@ def find_stale(
     methods: Mapping[str, int | None],
     today: date,
 ) -> Mapping[str, Staleness]:
-    """The stale records by name. Records of tools without an entry in `methods` can only be
-    old."""
+    """The stale records by name. `methods` has the METHOD of each tool of the book."""
     shelf_days = {tool.name: tool.shelf_days for tool in tools}
     stale = {}
     for name, record in records.items():
-        method = methods.get(record.tool, record.method)
+        method = methods.get(record.tool)
         days = shelf_days.get(record.tool)
-        if method is None:
+        if record.tool not in methods:
+            reason = f"method {record.method}, and the book has no tool '{record.tool}'"
+            stale[name] = Staleness("old-method", reason)
+        elif method is None:
             reason = f"method {record.method}, and {record.tool} names none that can be read"
             stale[name] = Staleness("old-method", reason)
         elif record.method != method:

@@ -36,14 +36,14 @@ class View:
     plot: Plot | None = None
 
     def find_line(self, word: str) -> int:
-        """The line of the first place outside comments where a word stands, else 1."""
+        """The line of the first occurrence of a word outside comments, else 1."""
         match = re.search(
             rf"(?<!\w){re.escape(word)}(?!\w)", blank_quoted(self.sql, "comment"), re.I
         )
         return self.sql.count("\n", 0, match.start()) + 1 if match else 1
 
     def find_texts(self) -> Iterator[tuple[Span, str]]:
-        """Each text in quotes that the query holds, and where it stands."""
+        """Each quoted text of the query, and its place."""
         for match in _QUOTED.finditer(self.sql):
             if match.lastgroup == "text" and "\n" not in match[0]:
                 before = self.sql[: match.start()]

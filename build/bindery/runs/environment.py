@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from bindery.core.model import refuse
-from bindery.core.suggestions import find_nearest
+from bindery.core.suggestions import suggest
 from bindery.runs.anonymize import hide_folders
 
 _PASSED = frozenset(
@@ -41,9 +41,7 @@ def choose_environment(
     variable to pass is not set."""
     if missing := [name for name in passed if name not in environ]:
         message = f"the environment variable '{missing[0]}' is not set"
-        nearest = find_nearest(missing[0], environ)
-        hint = f"did you mean '{nearest}'?" if nearest else "set it, or leave it out"
-        raise refuse("--env", message, hint)
+        raise refuse("--env", message, suggest(missing[0], environ, "set it, or leave it out"))
     chosen = {
         name: value
         for name, value in environ.items()

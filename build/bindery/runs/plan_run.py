@@ -6,16 +6,18 @@ from __future__ import annotations
 import ast
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
+
+from pydantic import BaseModel, Field, PositiveInt, ValidationError
 
 from bindery.check.rules import RULES
 from bindery.core.config import Config, ToolEntry, load_config
 from bindery.core.model import ConfigError, Span, refuse
-from bindery.core.suggestions import find_nearest
-from bindery.evidence.records import CUSTOM
+from bindery.core.suggestions import suggest
+from bindery.evidence.records import CUSTOM, explain_error
 from bindery.runs.anonymize import hide_folders
 from bindery.tools.bundle import BundleError, hash_bundle
 from bindery.tools.tool_source import read_constants
@@ -101,11 +103,9 @@ def plan_run(
     tool = read_tool(root, entry)
     reporter = read_tool(root, find_tool(config, FACTS))
     if profile not in tool.profiles:
-        nearest = find_nearest(profile, tool.profiles)
-        hint = f"did you mean '{nearest}'? " if nearest else ""
-        hint += f"it has: {', '.join(tool.profiles) or 'none'}"
-        message = f"'{name}' has no profile '{profile}'"
-        raise refuse(entry.span, message, hint)
+        known = f"it has: {', '.join(tool.profiles) or 'none'}"
+        hint = f"{suggest(profile, tool.profiles)} {known}".strip()
+        raise refuse(entry.span, f"'{name}' has no profile '{profile}'", hint)
     return Plan(
         root,
         tool,
@@ -124,8 +124,7 @@ def find_tool(config: Config, name: str) -> ToolEntry:
     tools = {tool.name: tool for tool in config.tools}
     if name in tools:
         return tools[name]
-    nearest = find_nearest(name, tools)
-    hint = f"did you mean '{nearest}'?" if nearest else f"it has: {', '.join(tools) or 'none'}"
+    hint = suggest(name, tools, f"it has: {', '.join(tools) or 'none'}")
     message = f"the book has no tool '{name}'"
     if name == FACTS:
         message += ", which reports the facts of the machine"
@@ -154,65 +153,51 @@ def read_tool(root: Path, entry: ToolEntry) -> ToolFacts:
         raise refuse(entry.path, message) from None
 
 
+class _Constants(BaseModel):
+    """The constants of a tool as they have to be."""
+
+    version: str = Field(alias="__version__")
+    method: PositiveInt = Field(1, alias="METHOD", strict=True)
+    profiles: dict[str, tuple[str | int | float, ...]] = Field({}, alias="PROFILES")
+    ranks: dict[str, PositiveInt | Literal["accelerators"]] = Field({}, alias="RANKS")
+    gpus: dict[str, PositiveInt] = Field({}, alias="GPUS")
+
+
 def _read_constants(entry: ToolEntry, text: str, sha256: str) -> ToolFacts:
-    values = read_constants(text)
-    module = ast.parse(text)
-    stores = [node for node in ast.walk(module) if isinstance(node, ast.Name)]
-    stores = [node for node in stores if isinstance(node.ctx, ast.Store)]
-    lines = {node.id: node.lineno for node in stores}
+    nodes = read_constants(text)
 
-    def refuse_constant(name: str, needed: str) -> ConfigError:
-        span = Span(entry.path, lines.get(name, 1))
-        message = f"the constant {name} of '{entry.name}' has to be {needed}"
+    def refuse_constant(name: str, reason: str) -> ConfigError:
+        span = Span(entry.path, getattr(nodes.get(name), "lineno", 1))
         hint = "scripts/README.md in the repository of bindery lists what a tool must have"
-        return refuse(span, message, hint)
+        return refuse(span, f"the constant {name} of '{entry.name}' {reason}", hint)
 
-    def read(name: str, default: Any, needed: str, is_valid: Callable[[Any], bool]) -> Any:
-        try:
-            value = ast.literal_eval(values[name]) if name in values else default
-        except (ValueError, TypeError, RecursionError):
-            raise refuse_constant(
-                name, "a literal: bindery reads it without running the tool"
-            ) from None
-        if not is_valid(value):
-            raise refuse_constant(name, needed)
-        return value
-
-    def is_whole(value: object) -> bool:
-        return type(value) is int and value > 0
-
-    profiles = read(
-        "PROFILES",
-        {},
-        "a list of arguments for each profile",
-        lambda it: isinstance(it, dict) and all(isinstance(v, list | tuple) for v in it.values()),
-    )
+    values = {}
+    for field in _Constants.model_fields.values():
+        name = str(field.alias)
+        if name in nodes:
+            try:
+                values[name] = ast.literal_eval(nodes[name])
+            except (ValueError, TypeError):
+                reason = "has to be a literal: bindery reads it without running the tool"
+                raise refuse_constant(name, reason) from None
+    try:
+        constants = _Constants.model_validate(values)
+    except ValidationError as error:
+        place, reason = explain_error(error)
+        raise refuse_constant(str(place[0]), f"cannot be used: {reason}") from None
+    profiles = constants.profiles
     if CUSTOM in profiles:
-        raise refuse_constant(
-            "PROFILES", f"without '{CUSTOM}', the name for runs with added arguments"
-        )
-    ranks = read(
-        "RANKS",
-        {},
-        "a number or 'accelerators' for each profile",
-        lambda it: (
-            isinstance(it, dict) and all(v == "accelerators" or is_whole(v) for v in it.values())
-        ),
-    )
-    if unknown := [name for name in ranks if name not in profiles]:
-        raise refuse_constant("RANKS", f"profiles that exist, and '{unknown[0]}' does not")
+        reason = f"cannot have '{CUSTOM}', the name for runs with added arguments"
+        raise refuse_constant("PROFILES", reason)
+    if unknown := [name for name in constants.ranks if name not in profiles]:
+        raise refuse_constant("RANKS", f"names a profile '{unknown[0]}' that does not exist")
     return ToolFacts(
         entry.name,
         entry.path,
-        read("__version__", None, "a text", lambda it: isinstance(it, str)),
-        read("METHOD", 1, "a whole number from 1", is_whole),
+        constants.version,
+        constants.method,
         sha256,
         {name: tuple(map(str, arguments)) for name, arguments in profiles.items()},
-        ranks,
-        read(
-            "GPUS",
-            {},
-            "a number from 1 for each profile that needs GPUs",
-            lambda it: isinstance(it, dict) and all(map(is_whole, it.values())),
-        ),
+        constants.ranks,
+        constants.gpus,
     )

@@ -27,32 +27,35 @@ from bindery.evidence.records import (
     Machine,
     MachineReport,
     Record,
-    RefusedJsonError,
     ToolOutput,
     UnlikeMachinesError,
     describe_error,
     format_record,
     merge_machines,
-    read_strict_json,
 )
 from bindery.runs.anonymize import clean_log, clean_values
 from bindery.runs.environment import choose_environment, find_steering
 from bindery.runs.plan_run import FACTS, Plan, describe_launcher
 
-RUNS = "dist/runs"
+_RUNS = "dist/runs"
 """The folder of runs that have no record, or not yet."""
 MIB, GIB = 1 << 20, 1 << 30
 
 
+def make_folder(plan: Plan) -> Path:
+    """A new folder for a run."""
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    (plan.root / _RUNS).mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix=f"{plan.tool.name}_{stamp}_", dir=plan.root / _RUNS))
+
+
 def read_output(path: Path) -> Any:
-    """The JSON that a tool wrote, or None if it wrote nothing, or what is wrong with it."""
+    """The JSON that a tool wrote, None if it wrote nothing, or the error in it."""
     try:
         text = path.read_text(encoding="utf-8")
-        return read_strict_json(text) if text.strip() else None
-    except RefusedJsonError as error:
+        return json.loads(text) if text.strip() else None
+    except ValueError as error:
         return error
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        return RefusedJsonError(f"this is not JSON: {error}", "")
     except OSError:
         return None
 
@@ -85,8 +88,8 @@ def make_record(
         return refuse("no node reported its facts")
     if output is None:
         return refuse(f"'{name}' left no results", _HINT_NO_RESULTS)
-    if isinstance(output, RefusedJsonError):
-        return refuse(f"the results of '{name}' do not fit a record: {output}")
+    if isinstance(output, ValueError):
+        return refuse(f"the results of '{name}' are not JSON: {output}")
     try:
         told = ToolOutput.model_validate(output)
     except ValidationError as error:
@@ -227,9 +230,7 @@ def record_run(
     recorded, log and results stay in a folder under `dist/runs/`. Raises ConfigError if the run
     cannot start, and BookError if env_report fails.
     """
-    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    (plan.root / RUNS).mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{plan.tool.name}_{stamp}_", dir=plan.root / RUNS))
+    folder = make_folder(plan)
     try:
         with name_target(folder):
             measured = _measure(folder, plan, limits, show, watch)

@@ -7,20 +7,18 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-from bindery.core.model import refuse
+from bindery.core.model import BookError, Finding, Span, refuse
 from bindery.core.processes import CommandMissingError, CommandTimeoutError, Completed, run_command
-from bindery.runs.jobs import Job, Request, find_entry, list_launch, list_options, list_setup
+from bindery.runs.jobs import Job
 
-Via = Literal["sbatch", "submitit"]
 Show = Callable[[str], None]
 
-ANSWER_SECONDS = 30.0
+_ANSWER_SECONDS = 30.0
 """How long one Slurm command may take."""
-PATIENCE_SECONDS = 180.0
+_PATIENCE_SECONDS = 180.0
 """How long Slurm may fail to answer before waiting ends."""
-SETTLE_SECONDS = 120.0
+_SETTLE_SECONDS = 120.0
 """How long a canceled or completing job may take to end."""
 _POLL_SECONDS = (1.0, 10.0)
 
@@ -50,59 +48,27 @@ class TaskState:
         return words
 
 
-class RefusedJobError(Exception):
-    """Slurm refused the job, with its message."""
-
-
 # --- submitting ---
 
 
-def submit_job(job: Job, request: Request, via: Via) -> str:
+def submit_job(job: Job) -> str:
     """Submit a run folder. Returns the number of the job.
 
-    Raises RefusedJobError with Slurm's message, and ConfigError if its commands, or submitit, are
-    not installed.
+    Raises BookError with Slurm's message, and ConfigError if sbatch is not installed.
     """
-    return _submit_file(job) if via == "sbatch" else _submit_function(job, request)
-
-
-def _submit_file(job: Job) -> str:
     ended = _call("sbatch", "--parsable", str(job.folder / "job.sbatch"))
     if ended.returncode:
-        raise RefusedJobError(_trim(ended.stderr))
+        message = f"Slurm refused the run of '{job.plan.tool.name}': {_trim(ended.stderr)}"
+        raise BookError(
+            Finding(Span.whole(job.plan.tool.path), "failed-run", message, _HINT_REFUSED)
+        )
     return ended.stdout.strip().partition(";")[0]
 
 
-def _submit_function(job: Job, request: Request) -> str:
-    """With submitit, whose batch file starts a Python on every node, which starts ours."""
-    try:
-        import submitit
-        from submitit.core.utils import CommandFunction, FailedJobError, FailedSubmissionError
-    except ImportError:
-        message = "submitit is not installed"
-        hint = "install it with `pip install 'bindery[slurm]'`, or use `--via sbatch`"
-        raise refuse("--via", message, hint) from None
-    executor = submitit.SlurmExecutor(folder=job.folder / "submitit")
-    options = dict(list_options(job, request))
-    further = dict(option.removeprefix("--").partition("=")[::2] for option in request.options)
-    for name in ("array", "output"):  # submitit sets these itself
-        options.pop(name, None)
-    executor.update_parameters(
-        job_name=options.pop("job-name"),
-        nodes=int(options.pop("nodes")),
-        ntasks_per_node=int(options.pop("ntasks-per-node")),
-        time=int(options.pop("time")),
-        setup=list_setup(),
-        srun_args=list_launch(job, request),
-        additional_parameters={name: text or True for name, text in {**options, **further}.items()},
-    )
-    try:
-        with executor.batch():
-            command = CommandFunction(find_entry(job, request), verbose=False)
-            jobs = [executor.submit(command) for _ in job.tasks]
-    except (FailedJobError, FailedSubmissionError) as error:
-        raise RefusedJobError(_trim(str(error))) from None
-    return str(jobs[0].job_id).partition("_")[0]
+_HINT_REFUSED = (
+    "request what a partition has: see `sinfo` and `scontrol show partition`; a job takes a few"
+    " minutes more than --timeout"
+)
 
 
 def _trim(words: str) -> str:
@@ -118,7 +84,7 @@ def _trim(words: str) -> str:
 def _call(*command: str) -> Completed:
     """Run a Slurm command. Raises ConfigError if it is not installed."""
     try:
-        return run_command(command, folder=Path.cwd(), timeout=ANSWER_SECONDS)
+        return run_command(command, folder=Path.cwd(), timeout=_ANSWER_SECONDS)
     except CommandMissingError:
         message = f"'{command[0]}' is not installed on this machine"
         hint = "`--on slurm` needs Slurm's commands: run it on a login node of the cluster"
@@ -148,13 +114,10 @@ def _ask_accounting(number: str) -> dict[int, TaskState]:
     cluster has no accounting."""
     form = "--format=JobID,State,NodeList"
     ended = _call("sacct", f"--jobs={number}", "--allocations", "--parsable2", "--noheader", form)
-    return read_accounting(ended.stdout) if ended.returncode == 0 else {}
-
-
-def read_accounting(text: str) -> dict[int, TaskState]:
-    """The state of each task from sacct, with lines such as `12_0|CANCELLED by 1000|node1`."""
+    if ended.returncode:
+        return {}
     states = {}
-    for line in text.splitlines():
+    for line in ended.stdout.splitlines():  # such as `12_0|CANCELLED by 1000|node1`
         name, state, nodes = line.split("|")
         _, _, index = name.partition("_")
         if not index or index.isdigit():  # [2-5] are tasks that never started
@@ -183,21 +146,21 @@ def cancel_job(number: str) -> None:
 # --- waiting ---
 
 
-def watch_job(number: str, tasks: int, show: Show, *, limit: float | None = None) -> None:
+def watch_job(number: str, tasks: int, show: Show) -> None:
     """Wait until every task has ended, and show each change.
 
-    Waiting ends after `limit` seconds in any case, after SETTLE_SECONDS in which the job only
-    completes, and after PATIENCE_SECONDS without an answer.
+    Waiting also ends after _SETTLE_SECONDS in which the job only completes, and after
+    _PATIENCE_SECONDS without an answer.
     """
     pause, most = _POLL_SECONDS
-    began = answered = time.monotonic()
+    answered = time.monotonic()
     shown: dict[int, TaskState] = {}
     settling: float | None = None
     while True:
         states = ask_states(number, tasks)
         now = time.monotonic()
         if states is None:
-            if now - answered > PATIENCE_SECONDS:
+            if now - answered > _PATIENCE_SECONDS:
                 return
         else:
             answered = now
@@ -208,10 +171,8 @@ def watch_job(number: str, tasks: int, show: Show, *, limit: float | None = None
                 return
             if all(state.has_ended or state.state == "COMPLETING" for state in states.values()):
                 settling = settling or now
-                if now - settling > SETTLE_SECONDS:
+                if now - settling > _SETTLE_SECONDS:
                     return
-        if limit is not None and now - began > limit:
-            return
         time.sleep(pause)
 
 

@@ -19,38 +19,30 @@ import contextlib
 import dataclasses
 import os
 import shutil
-import signal
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 
 from pydantic import TypeAdapter, ValidationError
 
-from bindery.core.config import ToolEntry
-from bindery.core.model import BookError, ConfigError, Finding, Span, refuse
+from bindery.core.model import BookError, Finding, Span, refuse
 from bindery.core.processes import Limits, hold_signals
 from bindery.core.whole_files import write_whole
 from bindery.evidence.records import CUSTOM, Ending
 from bindery.runs.anonymize import clean_log
 from bindery.runs.environment import choose_environment, list_passed
 from bindery.runs.jobs import Job, Request, write_texts
-from bindery.runs.plan_run import FACTS, Plan, read_tool
+from bindery.runs.plan_run import FACTS, Plan
 from bindery.runs.record_run import (
-    RUNS,
     describe_kept,
     explain_ending,
     keep_record,
+    make_folder,
     make_record,
     read_output,
 )
 from bindery.runs.slurm_commands import (
-    SETTLE_SECONDS,
-    RefusedJobError,
     TaskState,
-    Via,
     ask_states,
     cancel_job,
     find_lost_nodes,
@@ -85,12 +77,6 @@ class Collected:
     findings: tuple[Finding, ...]
 
 
-_HINT_PARTITIONS = (
-    "request what a partition has: see `sinfo` and `scontrol show partition`; a job takes a few"
-    " minutes more than --timeout"
-)
-
-
 # --- the folder ---
 
 
@@ -106,9 +92,7 @@ def write_run(plan: Plan, request: Request, tasks: Sequence[Sequence[str]] = (()
     if request.gpus is None and plan.gpus:
         request = dataclasses.replace(request, gpus=plan.gpus)
     ranks = _find_ranks(plan, request)
-    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    (plan.root / RUNS).mkdir(parents=True, exist_ok=True)
-    target = Path(tempfile.mkdtemp(prefix=f"{plan.tool.name}_{stamp}_", dir=plan.root / RUNS))
+    target = make_folder(plan)
     environment = choose_environment(os.environ, plan.passed)
     extras = choose_environment({})
     if ranks is not None and ranks > 1 and "OMP_NUM_THREADS" not in environment:
@@ -117,16 +101,13 @@ def write_run(plan: Plan, request: Request, tasks: Sequence[Sequence[str]] = (()
         extras.pop("PYTHONUSERBASE", None)
     job = Job(
         target,
-        plan.tool.name,
-        plan.profile,
-        plan.tool.path,
+        plan,
         tuple(map(tuple, tasks)),
         ranks,
         # The job gets its own Slurm variables, not those of the submitting shell.
         tuple(sorted(n for n in environment if n in os.environ and not n.startswith("SLURM"))),
         list_passed(plan.passed),
         extras,
-        plan.arguments,
         request.nodes,
         request.seconds,
         request.log_bytes,
@@ -174,84 +155,58 @@ def run_on_slurm(
     show: Callable[[str], None],
     *,
     tasks: Sequence[Sequence[str]] = ((),),
-    via: Via = "sbatch",
     waits: bool = True,
 ) -> Collected:
     """Run a tool on a cluster. Returns what it left: nothing, without `waits`. `show` gets the
-    number of the job, its folder, and each change of its state. Ctrl-C and SIGTERM cancel the job,
-    and the results of its tasks so far are collected; a second Ctrl-C does not wait for them.
+    number of the job, its folder, and each change of its state. Ctrl-C cancels the job, and the
+    results of its tasks so far are collected; a second Ctrl-C does not wait for them. A job whose
+    bindery was ended in another way goes on, and can be collected.
 
     Raises ConfigError if the request does not suit the tool, and BookError if Slurm refuses it.
     """
-    if via == "submitit" and request.runtime == "pyxis":
-        message = "submitit starts its own Python, which the container does not have"
-        raise refuse("--via", message, "use `--via sbatch` with pyxis")
     job = write_run(plan, request, tasks)
     count = len(job.tasks)
-    where = _name_path(plan.root, job.folder)
-    number = ""
-    with _listen():
-        try:
-            number = _submit(job, request, via)
-            show(f"submitted job {number}; its files are in {where}")
-            if not waits:
-                show(f"when it has ended: bindery run --collect {where}")
-                return Collected((), ())
-            watch_job(number, count, show)
-        except KeyboardInterrupt:
-            started = read_number(job.folder)
-            if started is None:
-                shutil.rmtree(job.folder, ignore_errors=True)
-                raise
-            show(f"canceling job {started}; its results so far are kept")
-            cancel_job(started)
-            watch_job(started, count, show, limit=SETTLE_SECONDS)
+    where = _name_path(job, job.folder)
+    try:
+        number = _submit(job)
+        show(f"submitted job {number}; its files are in {where}")
+        if not waits:
+            show(f"when it has ended: bindery run --collect {where}")
+            return Collected((), ())
+        watch_job(number, count, show)
+    except KeyboardInterrupt:
+        started = read_number(job.folder)
+        if started is None:
+            shutil.rmtree(job.folder, ignore_errors=True)
+            raise
+        show(f"canceling job {started}; its results so far are kept")
+        cancel_job(started)
+        watch_job(started, count, show)
     return collect_run(plan.root, job.folder)
 
 
-def _submit(job: Job, request: Request, via: Via) -> str:
+def _submit(job: Job) -> str:
     """Submit a run, and note and return the number of its job. A run that Slurm refuses leaves no
     folder. Raises BookError with Slurm's message."""
     # A signal between Slurm's answer and the file would lose the number of the job.
     with hold_signals():
         try:
-            number = submit_job(job, request, via)
-        except RefusedJobError as error:
-            shutil.rmtree(job.folder, ignore_errors=True)
-            message = f"Slurm refused the run of '{job.tool}': {error}"
-            raise BookError(_report_run(job.path, message, _HINT_PARTITIONS)) from None
-        except ConfigError:
+            number = submit_job(job)
+        except BookError:
             shutil.rmtree(job.folder, ignore_errors=True)
             raise
         write_whole(job.folder / "job", f"{number}\n".encode())
     return number
 
 
-@contextlib.contextmanager
-def _listen() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP act like Ctrl-C."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    former = {
-        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
-    }
+def _read_job(root: Path, folder: Path) -> Job:
     try:
-        yield
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
-
-
-def read_job(folder: Path) -> Job:
-    """What was written of a run. Raises ConfigError if this is not the folder of a run."""
-    path = folder / "plan.json"
-    try:
-        return TypeAdapter(Job).validate_json(path.read_bytes())
+        job = TypeAdapter(Job).validate_json((folder / "plan.json").read_bytes())
     except (OSError, ValidationError):
         hint = "name the folder that `bindery run --on slurm` printed"
         raise refuse("--collect", f"'{folder}' is not the folder of a run", hint) from None
+    plan = dataclasses.replace(job.plan, root=root.resolve())
+    return dataclasses.replace(job, folder=folder.resolve(), plan=plan)
 
 
 def read_number(folder: Path) -> str | None:
@@ -271,56 +226,59 @@ def collect_run(root: Path, folder: Path) -> Collected:
 
     Raises ConfigError if this is not the folder of a run.
     """
-    job = read_job(folder)
-    root, folder = root.resolve(), folder.resolve()
-    number = read_number(folder)
+    job = _read_job(root, folder)
+    where = _name_path(job, job.folder)
+    number = read_number(job.folder)
     if number is None:
-        hint = f"submit it with `sbatch {_name_path(root, folder / 'job.sbatch')}`"
-        return Collected((), (_report_run(job.path, "this run was not submitted", hint),))
+        hint = f"submit it with `sbatch {where}/job.sbatch`"
+        return Collected((), (_report_run(job, "this run was not submitted", hint),))
     states = ask_states(number, len(job.tasks))
     records: list[str] = []
     findings: list[Finding] = []
-    later = f"collect it later: `bindery run --collect {_name_path(root, folder)}`"
+    later = f"collect it later: `bindery run --collect {where}`"
     for index in range(len(job.tasks)):
-        kept = folder / f"task_{index}" / "record"
+        kept = job.folder / f"task_{index}" / "record"
         state = states.get(index) if states else None
         # A task that Slurm has forgotten is over, but only if Slurm answers at all.
         is_over = state.has_ended if state else states is not None
         if kept.exists():
             records.append(kept.read_text().strip())
         elif is_over or (kept.parent / "node_0" / "ended").exists():
-            record, wrong = _collect_task(root, folder, job, index, state)
+            record, wrong = _collect_task(job, index, state)
             records += [record] if record else []
             findings += [wrong] if wrong else []
         elif state is None:
             message = f"{_name_task(job, index)} may still be running: Slurm does not answer"
-            findings.append(_report_run(job.path, message, later))
+            findings.append(_report_run(job, message, later))
         else:
             message = f"{_name_task(job, index)} has not ended: it is {state.describe()}"
-            findings.append(_report_run(job.path, message, later))
+            findings.append(_report_run(job, message, later))
     return Collected(tuple(records), tuple(findings))
 
 
 def _collect_task(
-    root: Path, folder: Path, job: Job, index: int, state: TaskState | None
+    job: Job, index: int, state: TaskState | None
 ) -> tuple[str | None, Finding | None]:
     """The path of the record of a task that is over, and what is wrong with it."""
-    task = folder / f"task_{index}"
+    task = job.folder / f"task_{index}"
+    its_folder = f"its folder: '{_name_path(job, job.folder)}'"
     ended, status, reason = _judge_task(task, job, state)
     output = read_output(task / "results.json")
     name, written = _name_task(job, index), task / "node_0" / "run.log"
     if output is None:
         message = f"{name} {reason} and left no results"
-        hint = f"its log: '{_name_path(root, written if written.exists() else folder)}'"
-        return None, _report_run(job.path, message, hint)
+        hint = f"its log: '{_name_path(job, written)}'" if written.exists() else its_folder
+        return None, _report_run(job, message, hint)
     facts = [read_output(task / f"node_{node}" / "facts.json") for node in range(job.nodes)]
     without = [str(node) for node, each in enumerate(facts) if not isinstance(each, dict)]
     if without:
         message = f"{name} {reason} and left no facts of node {', '.join(without)}"
-        return None, _report_run(job.path, message, f"its folder: '{_name_path(root, folder)}'")
-    plan = _restore_plan(root, folder, job, index)
+        return None, _report_run(job, message, its_folder)
+    arguments = (*job.plan.arguments, *job.tasks[index])
+    profile = CUSTOM if job.tasks[index] else job.plan.profile
+    plan = dataclasses.replace(job.plan, arguments=arguments, profile=profile)
     environments = [_read_environment(task / f"node_{node}") for node in range(job.nodes)]
-    names = _list_names(root, folder, environments)
+    names = _list_names(job, environments)
     record = make_record(
         plan,
         output,
@@ -333,15 +291,15 @@ def _collect_task(
         names=names,
     )
     if isinstance(record, Finding):
-        hint = f"{record.help}; its folder: '{_name_path(root, folder)}'".lstrip("; ")
+        hint = f"{record.help}; {its_folder}".lstrip("; ")
         hint = hint if ended == "done" else f"it {reason}; {hint}"
         return None, dataclasses.replace(record, help=hint)
     log = clean_log(_join_logs(task, ended), names)
-    path = keep_record(root, record, log)
+    path = keep_record(plan.root, record, log)
     write_whole(task / "record", f"{path}\n".encode())
     if ended == "done":
         return path, None
-    return path, _report_run(job.path, f"{name} {reason}", describe_kept(record, path))
+    return path, _report_run(job, f"{name} {reason}", describe_kept(record, path))
 
 
 def _judge_task(task: Path, job: Job, state: TaskState | None) -> tuple[Ending, int | None, str]:
@@ -388,19 +346,6 @@ def _read_end(here: Path) -> tuple[int | None, float]:
     return int(status), float(seconds)
 
 
-def _restore_plan(root: Path, folder: Path, job: Job, index: int) -> Plan:
-    """The plan of a task, read from the copies of the tools: the book's may have changed since."""
-    span = Span.whole(job.path)
-    copies = ((job.tool, Path(job.path).name), (FACTS, f"{FACTS}.py"))
-    tool, reporter = (
-        read_tool(folder, ToolEntry(name, path, "measured", span)) for name, path in copies
-    )
-    arguments = (*job.arguments, *job.tasks[index])
-    tool = dataclasses.replace(tool, path=job.path)
-    profile = CUSTOM if job.tasks[index] else job.profile
-    return Plan(root, tool, reporter, profile, arguments, job.ranks)
-
-
 def _describe_command(plan: Plan, job: Job) -> tuple[str, ...]:
     python, *rest = plan.describe_command()
     if job.ranks is None:
@@ -429,11 +374,9 @@ def _join_logs(task: Path, ended: Ending) -> str:
     return "\n".join(logs)
 
 
-def _list_names(
-    root: Path, folder: Path, environments: Sequence[Mapping[str, str]]
-) -> dict[str, str]:
+def _list_names(job: Job, environments: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """The names that a log must not have, with their stand-ins."""
-    names = {str(folder): "RUN", str(root): "."}
+    names = {str(job.folder): "RUN", str(job.plan.root): "."}
     for node, environment in enumerate(environments):
         for name, stand_in in (("HOME", "TEMPORARY"), ("SLURMD_NODENAME", f"NODE{node}")):
             if value := environment.get(name):
@@ -442,15 +385,16 @@ def _list_names(
 
 
 def _name_task(job: Job, index: int) -> str:
+    name = f"'{job.plan.tool.name}'"
     if len(job.tasks) == 1:
-        return f"'{job.tool}'"
-    return f"'{job.tool}' {' '.join(job.tasks[index])}".rstrip() + f" (task {index})"
+        return name
+    return f"{name} {' '.join(job.tasks[index])}".rstrip() + f" (task {index})"
 
 
-def _report_run(path: str, message: str, hint: str) -> Finding:
-    return Finding(Span.whole(path), "failed-run", message, hint)
+def _report_run(job: Job, message: str, hint: str) -> Finding:
+    return Finding(Span.whole(job.plan.tool.path), "failed-run", message, hint)
 
 
-def _name_path(root: Path, path: Path) -> str:
+def _name_path(job: Job, path: Path) -> str:
     """A path as you would type it in the book's root."""
-    return os.path.relpath(path, root)
+    return os.path.relpath(path, job.plan.root)

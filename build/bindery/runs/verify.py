@@ -1,8 +1,8 @@
 """Whether the tools still give what the book says of them: texts word by word, results in shape.
 
-A tool of the class `exact` gives the same characters on every machine; of one of the class
-`shape` only columns, units and types are the same; of one that is `measured` nothing is run but
-its texts, for `bindery check` holds its quotes against its records.
+A tool of the class `exact` gives the same characters on every machine. Of one of the class `shape`
+only columns, units and types are the same. Of one that is `measured` only the texts are run again:
+`bindery check` compares its quotations with its records.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from bindery.check.rules import RULES
 from bindery.core.config import Config, ToolEntry, load_config
@@ -140,7 +140,7 @@ def _verify_text(root: Path, entry: ToolEntry, what: str) -> Iterator[Finding]:
     command += "--texts" if what == _OPTIONS else f"--text {what}"
     stored = _read_bytes(root / path)
     if stored is None:
-        message = f"the {what} of '{entry.name}' is not stored"
+        message = f"'{entry.name}' has no stored {what}"
         yield Finding(entry.span, RULE, message, f"run `{command}`")
         return
     now = _print(root, entry, what)
@@ -179,11 +179,14 @@ def _verify_run(root: Path, entry: ToolEntry, newest: tuple[str, Record] | None)
         message = f"the demo run of '{entry.name}' {_explain(done)}"
         message += "" if isinstance(output, dict) else " and left no results"
         return [Finding(Span.whole(entry.path), RULE, message, _quote_last(log))]
-    if entry.name == FACTS:
-        return _refuse_invalid(entry, MachineReport, output)
-    if invalid := _refuse_invalid(entry, ToolOutput, output):
-        return invalid
-    told = ToolOutput.model_validate(output)
+    try:
+        if entry.name == FACTS:
+            MachineReport.model_validate(output)
+            return []
+        told = ToolOutput.model_validate(output)
+    except ValidationError as error:
+        message = f"the results of '{entry.name}' do not fit the schema: {describe_error(error)}"
+        return [Finding(Span.whole(entry.path), RULE, message, "see scripts/schemas/")]
     command = f"bindery run {entry.name} --profile {DEMO}"
     if newest is None:
         message = f"'{entry.name}' has no record of its profile '{DEMO}' to compare with"
@@ -193,16 +196,7 @@ def _verify_run(root: Path, entry: ToolEntry, newest: tuple[str, Record] | None)
     hint = f"if this is intended, run `{command}`"
     compare = _compare_values if entry.output == "exact" else _compare_shapes
     messages = compare(record, told)
-    return [Finding(Span.whole(path), RULE, f"{message}", hint) for message in messages]
-
-
-def _refuse_invalid(entry: ToolEntry, model: type[BaseModel], output: object) -> list[Finding]:
-    try:
-        model.model_validate(output)
-    except ValidationError as error:
-        message = f"the results of '{entry.name}' do not fit the schema: {describe_error(error)}"
-        return [Finding(Span.whole(entry.path), RULE, message, "see scripts/schemas/")]
-    return []
+    return [Finding(Span.whole(path), RULE, message, hint) for message in messages]
 
 
 def _compare_shapes(record: Record, told: ToolOutput) -> Iterator[str]:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from bindery.check.inspect import inspect_book
-from bindery.evidence.database import EvidenceDatabase
 from bindery.evidence.lineage import Trace, UntraceableError, trace_query
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -36,8 +31,7 @@ TABLES: Mapping[str, Rows] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """A query and its rewriting, both evaluated."""
 
     trace: Trace
@@ -48,32 +42,16 @@ class Answer:
     keys: list[tuple[Cell, ...]]
 
 
-def fill(tables: Mapping[str, Rows]) -> sqlite3.Connection:
-    database = sqlite3.connect(":memory:")
-    for name, rows in tables.items():
-        database.execute(f"CREATE TABLE {name} ({', '.join(COLUMNS[name])})")
-        marks = ", ".join("?" * len(COLUMNS[name]))
-        database.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
-    return database
-
-
-def evaluate(sql: str, tables: Mapping[str, Rows]) -> list[tuple[Cell, ...]]:
-    with closing(fill(tables)) as database:
-        return database.execute(sql).fetchall()
-
-
-@functools.lru_cache(maxsize=2)
-def trace_once(sql: str) -> Trace:
-    """The trace of a query, which has nothing to do with what stands in the tables."""
-    return trace_query(sql, COLUMNS)
-
-
 def ask(sql: str, tables: Mapping[str, Rows]) -> Answer:
-    with closing(fill(tables)) as database:
+    with closing(sqlite3.connect(":memory:")) as database:
+        for name, rows in tables.items():
+            database.execute(f"CREATE TABLE {name} ({', '.join(COLUMNS[name])})")
+            marks = ", ".join("?" * len(COLUMNS[name]))
+            database.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
         cursor = database.execute(sql)
         names = [description[0] for description in cursor.description]
         original = cursor.fetchall()
-        trace = trace_once(sql)
+        trace = trace_query(sql, COLUMNS)
         cursor = database.execute(trace.sql)
         rewritten = [description[0] for description in cursor.description]
         found = cursor.fetchall()
@@ -90,11 +68,6 @@ def ask(sql: str, tables: Mapping[str, Rows]) -> Answer:
         [[set((cell or "").split()) for cell in row[width : 2 * width]] for row in found],
         [row[2 * width :] for row in found],
     )
-
-
-def read_cell(item: str, tables: Mapping[str, Rows]) -> Cell:
-    table, row, column = item.split(":")
-    return tables[table][int(row) - 1][COLUMNS[table].index(column)]
 
 
 @pytest.mark.cases("lineage.txt")
@@ -114,55 +87,23 @@ def test_origins_are_told(case: Case) -> None:
     case.expect("\n".join(lines))
 
 
-def test_what_cannot_be_read_is_refused() -> None:
-    """Text that is no query, and a query of any depth, end in a refusal and nothing else."""
-    cases = {
-        "SELECT 'abc": "a quote is not closed",
-        "SELECT a FROM t ORDER BY": "cannot be read",
-        "SELECT 1 AS x; SELECT 2 AS x": "one SELECT",
-        "": "one SELECT",
-        "SELECT x FROM nothing": "no table 'nothing'",
-        f"SELECT {' + '.join(['a'] * 5000)} AS x FROM t ORDER BY k": "nested too deeply",
-    }
-    for sql, message in cases.items():
-        with pytest.raises(UntraceableError, match=message):
-            trace_query(sql, COLUMNS)
-
-
-def find_factors(items: str) -> list[tuple[str, float]]:
-    trace = trace_query(f"SELECT {items} FROM t JOIN u USING (k) ORDER BY k", COLUMNS)
-    return [(column.kind, column.factor) for column in trace.columns]
-
-
 def test_a_scaled_column_tells_its_factor() -> None:
-    """What is shown is the factor times what was found, through every step in which it scales."""
-    cases = {
-        "t.a": ("copy", 1.0),
-        "t.a * 1e6": ("scaled", 1e6),
-        "t.a / 1024.0 / 1024": ("scaled", 2.0**-20),
-        "t.a * 1000 / 3600": ("scaled", 1000 / 3600),
-        "CAST(t.a * 1000 AS TEXT)": ("scaled", 1000.0),
-        "coalesce(t.a * 1000, NULL)": ("scaled", 1000.0),
-        "(t.a * 1000) || ' of ' || (b * 8)": ("computed", 1.0),
-        "(SELECT c * 8 FROM u AS v LIMIT 1)": ("scaled", 8.0),
-        "t.a * 1000 + b": ("computed", 1.0),
-        "t.a * 11": ("computed", 1.0),
-        "1000 * 8": ("constant", 1.0),
-    }
-    found = find_factors(", ".join(f"{item} AS x{n}" for n, item in enumerate(cases)))
-    assert dict(zip(cases, found, strict=True)) == cases
-
-
-def test_a_factor_goes_through_queries() -> None:
-    """Factors of a query and of the one around it are multiplied; sides of a UNION agree or not."""
+    """What is shown is the factor times what was found, through every step and query in which it
+    scales; the sides of a UNION agree or not."""
     inner = "SELECT k, a * 1000 AS x FROM t"
+    joined = "FROM t JOIN u USING (k) ORDER BY k"
     cases = {
+        f"SELECT t.a AS x {joined}": ("copy", 1.0),
+        f"SELECT t.a * 1e6 AS x {joined}": ("scaled", 1e6),
+        f"SELECT t.a / 1024.0 / 1024 AS x {joined}": ("scaled", 2.0**-20),
+        f"SELECT t.a * 1000 / 3600 AS x {joined}": ("scaled", 1000 / 3600),
+        f"SELECT CAST(t.a * 1000 AS TEXT) AS x {joined}": ("scaled", 1000.0),
+        f"SELECT coalesce(t.a * 1000, NULL) AS x {joined}": ("scaled", 1000.0),
+        f"SELECT (t.a * 1000) || ' of ' || (b * 8) AS x {joined}": ("computed", 1.0),
+        f"SELECT (SELECT c * 8 FROM u AS v LIMIT 1) AS x {joined}": ("scaled", 8.0),
+        f"SELECT t.a * 11 AS x {joined}": ("computed", 1.0),
         f"WITH w AS ({inner}) SELECT x / 60.0 AS x FROM w ORDER BY k": ("scaled", 1000 / 60),
         f"WITH w AS ({inner}) SELECT max(x) * 8 AS x FROM w ORDER BY 1": ("scaled", 8000.0),
-        f"SELECT x FROM ({inner}) JOIN (SELECT k, a * 8 AS y FROM u) USING (k) ORDER BY k": (
-            "scaled",
-            1000.0,
-        ),
         f"SELECT x FROM ({inner} UNION ALL SELECT k, 1e3 * a FROM u) ORDER BY k": (
             "scaled",
             1000.0,
@@ -170,36 +111,27 @@ def test_a_factor_goes_through_queries() -> None:
         f"SELECT x FROM ({inner} UNION ALL SELECT k, a FROM u) ORDER BY k": ("computed", 1.0),
     }
     for sql, expected in cases.items():
-        column = trace_query(sql, COLUMNS).columns[-1]
+        (column,) = trace_query(sql, COLUMNS).columns
         assert (column.kind, column.factor) == expected, sql
-        assert column.formula
 
 
 def test_texts_that_change_a_number_are_worked_out() -> None:
     """A text is a copy where it sets values apart, and not where something is read into them."""
     plain = [
         "k || ' x ' || t.a || ' x ' || b",
-        "'[' || k || '](' || g || ')'",
         "g || coalesce(' (' || c || ')', '')",
         "g || CASE WHEN k = 1 THEN '' ELSE ' ' || c || '?' END",
         "g || NULL || 8",
-        "upper(g)",
     ]
     changing = [
         "t.a || '0'",
-        "'1' || t.a",
         "'-' || t.a",
         "t.a || '.' || b",
-        "t.a || 'e' || b",
         "t.a || CASE k WHEN 1 THEN ' ' ELSE b END",
         "replace(t.a, 8, 9)",
         "substr(t.a, 1, 2)",
-        "rtrim(t.a, '0')",
-        "printf('%.1f', t.a)",
         "group_concat(t.a, '') OVER ()",
         "upper(t.a || '0')",
-        # Too many forms.
-        "t.a" + "".join(f" || CASE k WHEN {n} THEN ' ' ELSE '_' END" for n in range(7)),
     ]
     kinds = dict.fromkeys(plain, "copy") | dict.fromkeys(changing, "computed")
     items = ", ".join(f"{item} AS x{n}" for n, item in enumerate(kinds))
@@ -207,26 +139,6 @@ def test_texts_that_change_a_number_are_worked_out() -> None:
     columns = trace_query(sql, COLUMNS).columns
     assert {item: c.kind for item, c in zip(kinds, columns, strict=True)} == kinds
     assert all(bool(column.formula) == (column.kind == "computed") for column in columns)
-
-
-def test_a_row_beyond_the_limit_can_be_seen() -> None:
-    """Where LIMIT cuts through rows that are tied, one row more shows it."""
-    cases = {
-        "SELECT k, g FROM t ORDER BY g DESC LIMIT 1": True,
-        "SELECT k, g FROM t ORDER BY g DESC LIMIT 2": False,
-        "SELECT k, g FROM t ORDER BY g LIMIT 1 OFFSET 1": True,
-        "SELECT k, g FROM t ORDER BY g LIMIT 1, 2": False,
-    }
-    for sql, tied in cases.items():
-        answer = ask(sql, TABLES)
-        assert answer.trace.limit == len(answer.rows)
-        beyond = evaluate(answer.trace.sql_beyond, TABLES)
-        width = len(answer.rows[0])
-        assert [row[:width] for row in beyond[:-1]] == answer.rows == answer.original
-        assert (beyond[-1][2 * width :] == answer.keys[-1]) == tied, sql
-    for sql in ("SELECT k FROM t ORDER BY k", "SELECT k FROM t ORDER BY k LIMIT 1 + 1"):
-        trace = trace_query(sql, COLUMNS)
-        assert (trace.limit, trace.sql_beyond) == (None, "")
 
 
 # --- queries of a small grammar ---
@@ -265,53 +177,35 @@ def values(columns: Sequence[str]) -> st.SearchStrategy[str]:
 
 
 FROMS = {
-    "t": ["t.a", "t.b"],
-    "t JOIN u ON u.k = t.k": ["t.a", "b", "u.a", "c"],
-    "t LEFT JOIN u USING (k)": ["t.a", "b", "u.a", "c"],
-    "(SELECT * FROM t) t": ["a", "t.b"],
-    "(SELECT k, g, a * 2 AS a, b FROM t WHERE k < 5) AS t, u": ["t.a", "b", "c"],
-    "(SELECT t.*, v.c FROM t LEFT JOIN u AS v USING (k)) AS t": ["a", "b", "c"],
+    "t": (["t.a", "t.b"], "t.k"),
+    "t LEFT JOIN u USING (k)": (["t.a", "b", "u.a", "c"], "t.k, u.rowid"),
+    "(SELECT k, g, a * 2 AS a, b FROM t WHERE k < 5) AS t, u": (["t.a", "b", "c"], "t.k, u.rowid"),
+    "(SELECT t.*, v.c FROM t LEFT JOIN u AS v USING (k)) AS t": (["a", "b", "c"], "t.k, c"),
 }
-ROW_ORDER = {
-    "t": "t.k",
-    "(SELECT * FROM t) t": "t.k",
-    "(SELECT t.*, v.c FROM t LEFT JOIN u AS v USING (k)) AS t": "t.k, c",
-}
+"""Sources of a query, with columns that give values, and an order of the rows."""
+AGGREGATES = st.sampled_from("sum total avg count group_concat".split())
 
 
 @st.composite
-def plain_queries(draw: st.DrawFn) -> str:
-    """One row of the result for each of the sources."""
+def queries(draw: st.DrawFn) -> str:
+    """Queries with one row for each of the sources, or for each group of them."""
     source = draw(st.sampled_from(sorted(FROMS)))
-    items = draw(st.lists(values(FROMS[source]), min_size=1, max_size=3))
-    order = ROW_ORDER.get(source, "t.k, u.rowid")
-    if draw(st.booleans()):
-        items.append("(SELECT sum(o.a * 2) FROM u AS o WHERE o.k <= t.k)")
-    if draw(st.booleans()):
-        inner = draw(values(FROMS[source]))
-        items.append(f"sum({inner}) OVER (PARTITION BY t.g ORDER BY t.k)")
-    listed = ", ".join(f"{item} AS x{number}" for number, item in enumerate(items))
+    columns, order = FROMS[source]
+    items = draw(st.lists(values(columns), min_size=1, max_size=3))
     where = draw(st.sampled_from(["", " WHERE t.g IS NOT NULL", " WHERE t.k > 1"]))
-    direction = draw(st.sampled_from(["", " DESC"]))
-    return f"SELECT {listed} FROM {source}{where} ORDER BY {order}{direction}"
-
-
-@st.composite
-def grouped_queries(draw: st.DrawFn, aggregates: str) -> str:
-    source = draw(st.sampled_from(sorted(FROMS)))
-    items = []
-    for inner in draw(st.lists(values(FROMS[source]), min_size=1, max_size=3)):
-        name = draw(st.sampled_from(aggregates.split()))
-        filtered = draw(st.sampled_from(["", "", " FILTER (WHERE t.k > 1)"]))
-        items.append(f"{name}({inner}){filtered}")
+    group = ""
+    if draw(st.booleans()):
+        items = ["t.g", *(f"{draw(AGGREGATES)}({item})" for item in items)]
+        group, order = draw(st.sampled_from([" GROUP BY t.g", " GROUP BY 1", " GROUP BY x0"])), "x0"
+    else:
+        items += ["(SELECT sum(o.a * 2) FROM u AS o WHERE o.k <= t.k)"]
+        items += [f"sum({items[0]}) OVER (PARTITION BY t.g ORDER BY t.k)"]
     listed = ", ".join(f"{item} AS x{number}" for number, item in enumerate(items))
-    having = draw(st.sampled_from(["", " HAVING count(*) > 1"]))
-    group = draw(st.sampled_from([" GROUP BY t.g", " GROUP BY 1", " GROUP BY label"]))
-    return f"SELECT t.g AS label, {listed} FROM {source}{group}{having} ORDER BY label"
+    return f"SELECT {listed} FROM {source}{where}{group} ORDER BY {order}"
 
 
 @given(
-    sql=st.one_of(plain_queries(), grouped_queries("sum total avg count group_concat")),
+    sql=queries(),
     tables=small_tables(),
     data=st.data(),
 )
@@ -336,39 +230,3 @@ def test_only_origins_matter(sql: str, tables: Mapping[str, Rows], data: st.Data
     for one, other, origins in zip(before.rows, after.rows, before.origins, strict=True):
         for left, right, cell in zip(one, other, origins, strict=True):
             assert item in cell or left == right
-
-
-# --- the real book ---
-
-ROOT = Path(__file__).resolve().parents[3]
-
-
-def test_views_of_the_book_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every view keeps its rows, in the locked database, and each text is made of its origins."""
-    kept: list[EvidenceDatabase] = []
-    close = EvidenceDatabase.close
-    monkeypatch.setattr(EvidenceDatabase, "close", lambda self: kept.append(self))
-    views = inspect_book(ROOT).evidence.views
-    (database,) = kept
-    assert views
-    for view in views.values():
-        names, rows = database.select(view.sql)
-        trace = trace_query(view.sql, database.columns)
-        traced_names, traced_rows = database.select(trace.sql)
-        width = len(names)
-        assert [column.key for column in trace.columns] == list(traced_names[:width]) == list(names)
-        assert [row[:width] for row in traced_rows] == rows
-        for row in traced_rows:
-            for index, column in enumerate(trace.columns):
-                items = set(str(row[width + index] or "").split())
-                if row[index] is None or column.kind != "copy":
-                    continue
-                if not items:  # words of the view's own, which are no figures
-                    assert not any(map(str.isdigit, str(row[index]))), (view.name, column.key)
-                for item in items:
-                    table, number, key = item.split(":")
-                    cells = f'SELECT "{key}" FROM "{table}" WHERE rowid = {number}'
-                    _, [(cell,)] = database.select(cells)
-                    shown = (str(row[index]), str(row[index]).lower())
-                    assert any(str(cell) in text or str(cell).lower() in text for text in shown)
-    close(database)

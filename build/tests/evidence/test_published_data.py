@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,40 +32,28 @@ def load(folder: Path, **files: str) -> DataTable | list[Finding]:
     return result if isinstance(result, DataTable) else result[1]
 
 
-def test_a_table_has_a_source_for_all_its_rows(tmp_path: Path) -> None:
-    """Source, date and class may stand once, in the schema."""
-    table = load(tmp_path, links_dot_yaml=SCHEMA, links_dot_csv="name,both,one_way\na,900,\n")
-    assert isinstance(table, DataTable)
-    assert table.cite(0, "both") == Citation("https://example.org/table", "2026-01-02", "vendor")
-    assert table.rows[0].cells == ("a", 900, None)
-
-
-def test_a_cell_may_have_a_source_of_its_own(tmp_path: Path) -> None:
-    """`COLUMN_source`, `COLUMN_class` and the like speak of one cell, the rest of the row stays."""
+def test_tables_rows_and_cells_have_sources(tmp_path: Path) -> None:
+    """Source, date and class may stand once, in the schema; `COLUMN_source`, `COLUMN_class` and the
+    like speak of one cell."""
     schema = SCHEMA + "  both_class: {type: text}\n  both_unconfirmed: {type: text}\n"
-    rows = "name,both,one_way,both_class,both_unconfirmed\na,900,450,reported,yes\n"
+    rows = "name,both,one_way,both_class,both_unconfirmed\na,900,,reported,yes\n"
     table = load(tmp_path, links_dot_yaml=schema, links_dot_csv=rows)
     assert isinstance(table, DataTable)
-    assert table.cite(0, "both").number_class == "reported"
-    assert table.cite(0, "both").unconfirmed
-    assert table.cite(0, "one_way") == table.rows[0].citation
+    assert table.rows[0].cells[:3] == ("a", 900, None)
+    whole = Citation("https://example.org/table", "2026-01-02", "vendor")
+    assert table.cite(0, "one_way") == table.rows[0].citation == whole
+    assert table.cite(0, "both") == replace(whole, number_class="reported", unconfirmed=True)
 
 
 def test_rows_may_stand_in_the_yaml(tmp_path: Path) -> None:
-    """A small table is one YAML file; a cell is a value, or a value with its source."""
+    """A small table is one YAML file."""
     text = (
-        SCHEMA
-        + """rows:
-  - {name: a, both: 900, one_way: 450.5}
-  - name: b
-    both: {value: 800, class: reported, source: "https://example.org/other"}
-"""
+        f"{SCHEMA}rows:\n  - {{name: a, both: 900, one_way: 450.5}}\n  - name: b\n    both: 800\n"
     )
     table = load(tmp_path, links_dot_yaml=text)
     assert isinstance(table, DataTable)
     assert [row.cells for row in table.rows] == [("a", 900, 450.5), ("b", 800, None)]
     assert [row.line for row in table.rows] == [10, 11]
-    assert table.cite(1, "both") == Citation("https://example.org/other", "2026-01-02", "reported")
 
 
 def test_a_derived_figure_keeps_its_formula(tmp_path: Path) -> None:
@@ -94,7 +83,8 @@ def test_a_derived_figure_keeps_its_formula(tmp_path: Path) -> None:
          "'formula': 'both / 0' has no value: float division by zero", ""),
         ("a,900,450,measured,vendor,",
          "'class': what was measured comes from a record, not from data", ""),
-        ("a,900,450,vendr,vendor,", "'class': 'vendr' is not a class; vendor?", ""),
+        ("a,900,450,vendr,vendor,",
+         "'class': 'vendr' is not a class; one of: vendor, reported, derived, assumed", ""),
     ],
 )  # fmt: skip
 def test_formulas_that_do_not_hold_are_refused(
@@ -120,8 +110,6 @@ def test_formulas_that_do_not_hold_are_refused(
         (SCHEMA + "rows:\n- {name: a, bth: 5}\n", 10, "the column 'bth' is not in the schema",
          "did you mean 'both'?"),
         (SCHEMA + "rows:\n- {name: a, both: many}\n", 10, "'both': 'many' is not a number", ""),
-        (SCHEMA + "rows:\n- {name: a, both: {figure: 5}}\n", 10,
-         "'both': a cell has 'value' and perhaps source, date, class, unconfirmed, via", ""),
     ],
 )  # fmt: skip
 def test_a_schema_that_is_wrong_is_refused(
@@ -152,7 +140,9 @@ def test_numbers_keep_what_they_are(tmp_path: Path, text: str, cell: object) -> 
     table = load(tmp_path, links_dot_yaml=SCHEMA, links_dot_csv=rows)
     if isinstance(cell, str):
         assert isinstance(table, list)
-        assert [finding.message for finding in table] == [f"'both': {cell}"]
+        assert [f"{finding.message}; {finding.help}".rstrip("; ") for finding in table] == [
+            f"'both': {cell}"
+        ]
     else:
         assert isinstance(table, DataTable)
         assert table.rows[0].cells[1] == cell

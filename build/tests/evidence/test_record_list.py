@@ -12,7 +12,6 @@ import pytest
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
 
-HEAD = "record method profile hardware ranks date days ended quoted by state".split()
 VIEW = """-- title: Seconds
 -- column record: Record
 -- column seconds: Time [s] .1
@@ -72,7 +71,8 @@ def test_every_record_is_listed_with_its_state(book: Path, run_bindery: Runner) 
     ended = run_bindery("records", folder=book)
     assert (ended.status, ended.stderr) == (0, "")
     lines = ended.stdout.splitlines()
-    assert lines[0].split() == " ".join(HEAD).split()
+    head = "record method profile hardware ranks date days ended quoted by state"
+    assert lines[0].split() == head.split()
     assert lines[-1] == "7 records"
     h100 = "8 x NVIDIA H100"
     rows = read_rows(ended.stdout)
@@ -125,9 +125,6 @@ def test_a_failed_run_is_not_ok(book: Path, run_bindery: Runner) -> None:
     (book / "scripts/records/timer/a.json").write_text(failed)
     rows = read_rows(run_bindery("records", folder=book).stdout)
     assert rows["timer/a"][-3:] == ["failed", "1 view in 1 chapter", "failed"]
-    shown = run_bindery("records", "timer/a", folder=book).stdout
-    assert "state      failed\n" in shown
-    assert "ended      failed, exit status 1\n" in shown
 
 
 def test_a_list_of_records_is_no_use_of_them(book: Path, run_bindery: Runner) -> None:
@@ -158,8 +155,6 @@ def test_a_broken_view_leaves_unused_open(book: Path, run_bindery: Runner) -> No
     (book / "views/quoted.sql").write_text("-- title: T\n-- column x: X\nSELECT y ORDER BY 1\n")
     ended = run_bindery("records", "--unused", folder=book)
     assert (ended.status, ended.stdout) == (0, "0 records\n")
-    rows = read_rows(run_bindery("records", folder=book).stdout)
-    assert rows["timer/c"][-2:] == ["unknown", "ok"]
 
 
 @pytest.mark.parametrize("name", ["timer/a", "scripts/records/timer/a.json", "timer/a.json"])

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.core.model import Chapter
-from bindery.evidence.tables import Column, Table, find_fault, format_cell, format_markdown
-from bindery.markdown.chapter_reader import parse_chapter
-from hypothesis import given
-from hypothesis import strategies as st
+from bindery.evidence.tables import Column, Table, format_markdown
 
 if TYPE_CHECKING:
     from conftest import Case
@@ -33,62 +28,7 @@ def read_table(text: str) -> Table:
     return Table("A table", tuple(columns), rows, notes)
 
 
-def read_cells(chapter: Chapter) -> list[list[str]]:
-    """The text of each row of the first table of a chapter, as the parser reads it."""
-    rows: list[list[str]] = []
-    for token in chapter.tokens:
-        if token.type == "tr_open":
-            rows.append([])
-        elif token.type == "inline" and rows:
-            rows[-1].append(token.content)
-    return rows
-
-
 @pytest.mark.cases("tables.txt")
 def test_a_table_is_written_as_github_reads_it(case: Case) -> None:
     """A table is padded Markdown with units in its headings and notes below it."""
     case.expect(format_markdown(read_table(case.given)))
-
-
-CELL = (
-    st.none()
-    | st.integers(-(10**6), 10**6)
-    | st.floats(-1e6, 1e6, allow_nan=False)
-    | st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=8)
-    | st.sampled_from(["a | b", "[x](a.md)", "two words", "模型"])
-)
-
-
-@given(
-    st.integers(1, 4).flatmap(
-        lambda n: st.lists(st.lists(CELL, min_size=n, max_size=n), max_size=5)
-    )
-)
-def test_a_table_comes_back_from_its_markdown(rows: list[list[str | int | float | None]]) -> None:
-    """Parsed again, every cell is what was written, whatever characters it holds."""
-    count = len(rows[0]) if rows else 2
-    columns = tuple(Column(f"c{i}", f"Column {i}", "GB", i or None) for i in range(count))
-    table = Table("A table", columns, tuple(tuple(row) for row in rows))
-    text = format_markdown(table)
-    expected = [[column.title for column in columns]]
-    for row in rows:
-        cells = [format_cell(v, c) for v, c in zip(row, columns, strict=True)]
-        expected.append([cell.replace("\\|", "|") for cell in cells])
-    assert read_cells(parse_chapter("a.md", text + "\n")) == expected
-
-
-NUMBER = st.integers(-(2**63), 2**63 - 1) | st.floats()
-
-
-@given(NUMBER | st.binary(max_size=3), st.none() | st.integers(0, 9))
-def test_what_is_no_fault_can_be_shown(value: int | float | bytes, digits: int | None) -> None:
-    """Every number that is let into a table can be written with its decimals; bytes never are."""
-    column = Column("c", "C", "", digits)
-    fault = find_fault(value, column)
-    if isinstance(value, bytes):
-        assert fault == "it is neither a text nor a number"
-    elif fault:
-        has_many_digits = digits is None and float(f"{value:.6g}") != value
-        assert not math.isfinite(value) or abs(value) > 1e18 or has_many_digits
-    else:
-        assert float(format_cell(value, column)) == pytest.approx(value, rel=1e-5, abs=0.51)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -47,71 +46,41 @@ def test_units_are_read(name: str, expected: tuple[str, float] | None) -> None:
     assert (unit and (unit.base, unit.size)) == expected
 
 
-@pytest.fixture
-def judge(make_book: BookMaker) -> Callable[[str, str], tuple[str, str]]:
-    """Class and formula of a number in a view, or the finding and its advice."""
-
-    def judge_expression(expression: str, unit: str) -> tuple[str, str]:
-        header = f"-- title: T\n-- column x: X {f'[{unit}]' if unit else ''}\n"
-        root = make_book(
-            {
-                "README.md": "# Preface\n\n<!-- table: v -->\n<!-- /table -->\n",
-                "data/disks.yaml": f"{SCHEMA}rows:\n"
-                "- {name: a, speed: 7, power: 5, odd: 3, plain: 2}\n",
-                "views/v.sql": f"{header}SELECT {expression} AS x FROM disks ORDER BY 1\n",
-            }
-        )
-        inspection = inspect_book(root)
-        if found := inspection.evidence.findings:
-            return found[0].message, found[0].help
-        provenance = inspection.evidence.provenance["v"].cells[0][0]
-        assert provenance is not None
-        return provenance.number_class, provenance.formula
-
-    return judge_expression
-
-
 @pytest.mark.parametrize(
-    ("expression", "unit", "told"),
+    ("expression", "unit", "first", "second"),
     [
-        ("speed", "GB/s", ("vendor", "")),
-        ("speed", "GBps", ("vendor", "")),
-        ("speed * 1000", "MB/s", ("vendor", "")),
-        ("speed * 8", "Gbps", ("vendor", "")),
-        ("speed * 60", "", ("derived", "speed * 60")),
-        ("power * 8", "", ("derived", "power * 8")),
-        ("plain * 100", "%", ("derived", "plain * 100")),
-        ("odd", "banana", ("vendor", "")),
-        ("odd", "", ("vendor", "")),
-        ("speed / power", "GB/s per W", ("derived", "speed / power")),
+        ("speed", "GB/s", "vendor", ""),
+        ("speed", "GBps", "vendor", ""),
+        ("speed * 1000", "MB/s", "vendor", ""),
+        ("speed * 8", "Gbps", "vendor", ""),
+        ("speed * 60", "", "derived", "speed * 60"),
+        ("power * 8", "", "derived", "power * 8"),
+        ("plain * 100", "%", "derived", "plain * 100"),
+        ("odd", "banana", "vendor", ""),
+        ("speed / power", "GB/s per W", "derived", "speed / power"),
+        ("speed", "MB/s", "MB/s, and what it shows is in GB/s", "multiply it by 1000 in the query"),
+        ("speed", "kg", "kg, and what it shows is in GB/s", "give the column the unit of its data"),
+        ("speed", "W", "W, and what it shows is in GB/s", "these are units of different things"),
+        ("speed * 1000", "GB/s", "GB/s, and what it shows is in GB/s times 1000", "multiply it"),
     ],
 )
 def test_only_a_change_of_unit_keeps_its_class(
-    judge: Callable[[str, str], tuple[str, str]], expression: str, unit: str, told: tuple[str, str]
+    make_book: BookMaker, expression: str, unit: str, first: str, second: str
 ) -> None:
     """A number in another unit is as it was found; one times a factor that no unit explains was
-    computed, and has a formula."""
-    assert judge(expression, unit) == told
-
-
-@pytest.mark.parametrize(
-    ("expression", "unit", "message", "advice"),
-    [
-        ("speed", "MB/s", "shown in MB/s, and what it shows is in GB/s", "multiply it by 1000 in"),
-        ("speed", "kg", "shown in kg, and what it shows is in GB/s", "give the column the unit"),
-        ("speed", "W", "shown in W, and what it shows is in GB/s", "units of different things"),
-        ("speed * 1000", "GB/s", "is in GB/s times 1000", "multiply it by 1 in the query"),
-        ("odd", "apple", "shown in apple, and what it shows is in banana", "give the column"),
-    ],
-)
-def test_a_wrong_unit_in_a_header_is_an_error(
-    judge: Callable[[str, str], tuple[str, str]],
-    expression: str,
-    unit: str,
-    message: str,
-    advice: str,
-) -> None:
-    """A number cannot be shown in a unit that it is not in."""
-    found, hint = judge(expression, unit)
-    assert message in found
-    assert advice in hint
+    computed, and has a formula. In a unit that it is not in, it cannot be shown."""
+    header = f"-- title: T\n-- column x: X {f'[{unit}]' if unit else ''}\n"
+    files = {
+        "README.md": "# Preface\n\n<!-- table: v -->\n<!-- /table -->\n",
+        "data/disks.yaml": f"{SCHEMA}rows:\n- {{name: a, speed: 7, power: 5, odd: 3, plain: 2}}\n",
+        "views/v.sql": f"{header}SELECT {expression} AS x FROM disks ORDER BY 1\n",
+    }
+    evidence = inspect_book(make_book(files)).evidence
+    if evidence.findings:
+        (finding,) = evidence.findings
+        assert finding.message == f"the column 'x' is shown in {first}"
+        assert finding.help.startswith(second)
+        return
+    provenance = evidence.provenance["v"].cells[0][0]
+    assert provenance is not None
+    assert (provenance.number_class, provenance.formula) == (first, second)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.core.model import BookError, ConfigError
+from bindery.core.model import ConfigError
 from bindery.runs.verify import record_texts, verify_tools
 from demo_runs import write_bundle
 
@@ -59,17 +59,14 @@ def book(make_book: BookMaker, facts_tool: str) -> Path:
     return make_book(files, extra=EXTRA.replace("CLASS", "exact"))
 
 
-def change_tool(book: Path, old: str, new: str) -> None:
-    path = book / "scripts/sums.py"
-    source = path.read_text(encoding="utf-8")
-    assert old in source
-    path.write_text(source.replace(old, new), encoding="utf-8")
+def change(book: Path, old: str, new: str, path: str = "scripts/sums.py") -> None:
+    text = (book / path).read_text(encoding="utf-8")
+    assert old in text
+    (book / path).write_text(text.replace(old, new), encoding="utf-8")
 
 
 def change_class(book: Path, output: str) -> None:
-    path = book / "chapters.yaml"
-    text = path.read_text(encoding="utf-8").replace("output: exact", f"output: {output}")
-    path.write_text(text, encoding="utf-8")
+    change(book, "output: exact", f"output: {output}", "chapters.yaml")
 
 
 @pytest.fixture
@@ -103,9 +100,9 @@ def test_what_was_never_stored_is_said(book: Path) -> None:
     """Texts and records that are missing are findings that name the command."""
     findings = verify_tools(book, ["sums"]).findings
     assert [(finding.message, finding.help) for finding in findings] == [
-        ("the help of 'sums' is not stored", "run `bindery run sums --text help`"),
-        ("the table of 'sums' is not stored", "run `bindery run sums --text table`"),
-        ("the options of 'sums' is not stored", "run `bindery run sums --texts`"),
+        ("'sums' has no stored help", "run `bindery run sums --text help`"),
+        ("'sums' has no stored table", "run `bindery run sums --text table`"),
+        ("'sums' has no stored options", "run `bindery run sums --texts`"),
         (
             "'sums' has no record of its profile 'demo' to compare with",
             "make one with `bindery run sums --profile demo`",
@@ -116,7 +113,7 @@ def test_what_was_never_stored_is_said(book: Path) -> None:
 def test_a_changed_text_is_found_and_mended(stored: Path, run_bindery: Runner) -> None:
     """The line that is another one is named with its text, and the command that is named mends
     it."""
-    change_tool(stored, "however many there are", "as many as you like")
+    change(stored, "however many there are", "as many as you like")
     (finding,) = verify_tools(stored, ["sums"]).findings
     assert (finding.span.path, finding.span.line) == ("scripts/records/sums/help.txt", 3)
     assert finding.message == (
@@ -132,7 +129,7 @@ def test_a_changed_text_is_found_and_mended(stored: Path, run_bindery: Runner) -
 def test_each_class_is_held_to_its_own(stored: Path, output: str) -> None:
     """Another value is a finding where outputs are exact only; a text is exact in every class."""
     change_class(stored, output)
-    change_tool(stored, "sum(options.numbers)", "sum(options.numbers) + 1")
+    change(stored, "sum(options.numbers)", "sum(options.numbers) + 1")
     expected = ["line 1 of the table of 'sums' is now '| sum | 6 |'"]
     if output == "exact":
         expected.append("'total' in row 1 of the results of 'sums' is now 6, and was 5")
@@ -142,7 +139,6 @@ def test_each_class_is_held_to_its_own(stored: Path, output: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"total": total}', '"amount": total}', None),
         ('"total": "1"}', '"total": "B"}', "the unit of 'total' of 'sums' is now 'B', and was '1'"),
         (
             'units = {"n": "1", "total": "1"}',
@@ -151,37 +147,21 @@ def test_each_class_is_held_to_its_own(stored: Path, output: str) -> None:
         ),
         (
             'units = {"n": "1", "total": "1"}',
-            'units = {"n": "1", "total": "1", "more": "1"}; row["more"] = 1',
-            "the results of 'sums' have a new column 'more'",
-        ),
-        (
-            'units = {"n": "1", "total": "1"}',
             'units = {"n": "1"}; del row["total"]',
             "the results of 'sums' no longer have the column 'total'",
         ),
     ],
 )
-def test_another_shape_is_found(stored: Path, old: str, new: str, message: str | None) -> None:
-    """Columns, units and types are compared; a column of numbers that has no unit any more makes
-    the results wrong as such."""
+def test_another_shape_is_found(stored: Path, old: str, new: str, message: str) -> None:
+    """Columns, units and types are compared."""
     change_class(stored, "shape")
-    change_tool(stored, old, new)
-    (found,) = read_messages(stored)
-    if message is None:
-        assert found.startswith("the results of 'sums' do not fit the schema: 'units")
-    else:
-        assert found == message
-
-
-def test_a_row_more_is_found_where_outputs_are_exact(stored: Path) -> None:
-    """The number of rows counts too."""
-    change_tool(stored, '"results": [row]', '"results": [row, row]')
-    assert read_messages(stored) == ["'sums' gives 2 rows now, and gave 1"]
+    change(stored, old, new)
+    assert read_messages(stored) == [message]
 
 
 def test_a_tool_that_fails_is_said_with_its_last_words(stored: Path) -> None:
     """A tool that does not run any more is a finding for each thing it should give."""
-    change_tool(stored, "total = sum", "total = summ")
+    change(stored, "total = sum", "total = summ")
     findings = verify_tools(stored, ["sums"]).findings
     assert [finding.message for finding in findings] == [
         "the table of 'sums' could not be printed: it ended with status 1",
@@ -208,13 +188,3 @@ def test_unknown_tools_and_texts_are_wrong_use(book: Path) -> None:
         verify_tools(book, ["sum"])
     with pytest.raises(ConfigError, match="'sums' has no text 'halp'"):
         record_texts(book, "sums", ["halp"])
-    with pytest.raises(ConfigError, match="'env_report' has no texts"):
-        record_texts(book, "env_report")
-
-
-def test_a_text_that_fails_is_not_stored(book: Path) -> None:
-    """What is stored stays, when the tool fails."""
-    change_tool(book, "total = sum", "total = summ")
-    with pytest.raises(BookError, match="could not be printed"):
-        record_texts(book, "sums")
-    assert not (book / "scripts/records/sums").exists()

@@ -75,6 +75,7 @@ def compare(
         document = verdicts.make_document(comparison, share)
         print(json.dumps(document, indent=1, ensure_ascii=False))
     else:
-        sentences = "\n".join(verdicts.write_sentences(comparison))
-        print(f"{sentences}\n\n{verdicts.format_cells(verdicts.make_cells(comparison))}")
+        print(
+            "\n".join((*verdicts.write_sentences(comparison), "", verdicts.write_table(comparison)))
+        )
     raise SystemExit(FINDINGS if comparison.is_worse else CLEAN)

@@ -48,15 +48,16 @@ def records(
     from bindery.evidence import record_list
 
     inspection = inspect_book(root)
-    evidence, tools = inspection.evidence, inspection.config.tools
-    listed = record_list.list_records(evidence, inspection.quotations, read_today())
+    listed = record_list.list_records(
+        inspection.evidence, inspection.quotations, inspection.findings, read_today()
+    )
     if name is not None:
         entry = record_list.find_record(name, listed)
         listed = (entry,)
-        text = record_list.format_record(entry)
+        text = record_list.format_record(entry, inspection.evidence.records.get(entry.record))
     else:
         listed = record_list.choose_records(
-            listed, tools, tool=tool, machine=machine, stale=stale, unused=unused
+            listed, inspection.config.tools, tool=tool, machine=machine, stale=stale, unused=unused
         )
         text = record_list.format_list(listed) + f"{count_noun(len(listed), 'record')}\n"
     if output is ListFormat.JSON:

@@ -50,12 +50,6 @@ _OPTIONS = (
         help="Slurm: a task per value, passed as --NAME V; repeat it for all combinations.",
     ),
     click.option("--repeat", type=_COUNT, default=1, help="Slurm: number of tasks of each kind."),
-    click.option(
-        "--via",
-        type=click.Choice(("sbatch", "submitit")),
-        default="sbatch",
-        help="Slurm: how to submit.",
-    ),
     click.option("--no-wait", is_flag=True, help="Slurm: submit the job and return."),
 )
 
@@ -63,7 +57,7 @@ _OPTIONS = (
 _REQUESTED = ("nodes", "cpus", "gpus", "partition", "account", "qos", "container")
 _NAMES = (
     *_REQUESTED,
-    *("sbatch", "container_runtime", "sweep", "repeat", "via", "no_wait"),
+    *("sbatch", "container_runtime", "sweep", "repeat", "no_wait"),
 )
 
 
@@ -120,15 +114,7 @@ def submit(
         if not quiet:
             print(line, file=sys.stderr)
 
-    collected = run_on_slurm(
-        plan,
-        request,
-        show,
-        tasks=tasks,
-        via=slurm["via"],
-        waits=not slurm["no_wait"],
-    )
-    _print_collected(collected)
+    _print_collected(run_on_slurm(plan, request, show, tasks=tasks, waits=not slurm["no_wait"]))
 
 
 def collect(root: Path, folder: Path) -> None:

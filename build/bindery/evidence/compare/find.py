@@ -11,10 +11,10 @@ from pydantic import ValidationError
 
 from bindery.core.build_date import read_today
 from bindery.core.config import Config
-from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.model import ConfigError, Finding, Span, refuse
 from bindery.core.repository import RECORDS_FOLDER, Tree
-from bindery.core.suggestions import find_nearest
-from bindery.evidence.compare.declaration import load_terms
+from bindery.core.suggestions import suggest
+from bindery.evidence.compare.declaration import Terms, TermsError, read_terms
 from bindery.evidence.compare.judge import (
     TOLERANCE,
     Comparison,
@@ -31,13 +31,12 @@ from bindery.evidence.records import (
     describe_error,
     load_records,
     parse_record,
-    read_strict_json,
 )
 from bindery.evidence.stale_records import find_stale, read_methods
 
 
 def parse_share(text: str) -> float:
-    """A share from `5%` or `0.05`. Raises ValueError where it is none."""
+    """A share from `5%` or `0.05`. Raises ValueError unless it is one below 1."""
     match = re.fullmatch(r"(\d+|\d*\.\d+)\s*(%?)", text.strip())
     share = float(match[1]) / (100 if match[2] else 1) if match else 1.0
     if share >= 1:
@@ -53,50 +52,54 @@ def compare_with_book(
     facts: Path | None = None,
     tolerance: float = TOLERANCE,
 ) -> Comparison:
-    """A record of the book, or a file with a record or with what a tool wrote, beside the records
-    of the book; with `against` beside that one only.
+    """Compare a record of the book, or a file with a record or with what a tool wrote, with the
+    records of the book; with `against` only with that one.
 
-    Raises ConfigError for what is not there or cannot be read, and NothingAlikeError where no
-    record can stand beside it.
+    Raises ConfigError for what is not there or cannot be read, and NothingAlikeError if no record
+    is comparable.
     """
     tree = Tree(config.root)
-    records: dict[str, Record] = {}
-    for item in load_records(tree):
-        if not isinstance(item, Finding):
-            records[item[0]] = item[1]
+    records = {item[0]: item[1] for item in load_records(tree) if not isinstance(item, Finding)}
     source, name = _find_source(target, config.root, records)
     if facts and isinstance(source, Record):
-        raise _refuse(target, "a record knows its hardware", "leave --facts out")
-    own = load_terms(tree, config.tools).get(source.tool)
-    if own is None:
-        names = [tool.name for tool in config.tools]
-        nearest = find_nearest(source.tool, names)
-        if source.tool not in names:
-            hint = f"did you mean '{nearest}'?" if nearest else f"it has: {', '.join(names)}"
-            raise _refuse(target, f"the book has no tool '{source.tool}'", hint)
-        message = f"nothing says which results of '{source.tool}' are alike"
-        raise _refuse(target, message, "declare COMPARE in the tool")
-    run = make_run(source, own, name=name, machine=_read_machine(facts) if facts else None)
-    chosen = {name: record for name, record in records.items() if record.tool == source.tool}
+        raise refuse(target, "a record knows its hardware", "leave --facts out")
+    terms = _find_terms(config, tree, source.tool, target)
+    run = make_run(source, terms, name=name, machine=_read_machine(facts) if facts else None)
+    chosen = {
+        key: record for key, record in records.items() if record.tool == source.tool and key != name
+    }
     stale = find_stale(chosen, config.tools, read_methods(tree, config.tools), read_today())
-    reasons = {name: entry.reason for name, entry in stale.items()}
-    references = [each for each in make_references(chosen, own, reasons) if each.name != name]
+    references = make_references(chosen, terms, {key: each.reason for key, each in stale.items()})
     if against:
         wanted = clean_name(against)
         names = [reference.name for reference in references]
-        if wanted not in names:
-            nearest = find_nearest(wanted, names)
-            hint = f"did you mean '{nearest}'?" if nearest else "see `bindery records`"
-            message = f"'{wanted}' is not another complete record of a successful '{source.tool}'"
-            raise _refuse("--against", message, hint)
         references = [reference for reference in references if reference.name == wanted]
-    return compare_run(run, references, own, tolerance)
+        if not references:
+            message = f"'{wanted}' is not another complete record of a successful '{source.tool}'"
+            raise refuse("--against", message, suggest(wanted, names, "see `bindery records`"))
+    return compare_run(run, references, terms, tolerance)
+
+
+def _find_terms(config: Config, tree: Tree, name: str, target: str) -> Terms:
+    tool = next((tool for tool in config.tools if tool.name == name), None)
+    if tool is None:
+        names = [tool.name for tool in config.tools]
+        hint = suggest(name, names, f"it has: {', '.join(names)}")
+        raise refuse(target, f"the book has no tool '{name}'", hint)
+    try:
+        terms = read_terms(name, tree.read_bytes(tool.path).decode("utf-8", "replace"))
+    except TermsError as error:
+        raise refuse(Span(tool.path, error.line), str(error)) from None
+    if terms is None:
+        message = f"nothing says which results of '{name}' are alike"
+        raise refuse(target, message, "declare COMPARE in the tool")
+    return terms
 
 
 def _find_source(
     target: str, root: Path, records: Mapping[str, Record]
 ) -> tuple[Record | ToolOutput, str]:
-    """What is to be compared, and its name where it is a record of the book."""
+    """What is to be compared, and its name if it is a record of the book."""
     path = Path(target)
     is_file = path.is_file()
     is_outside = is_file and not path.resolve().is_relative_to((root / RECORDS_FOLDER).resolve())
@@ -105,21 +108,16 @@ def _find_source(
         return records[name], name
     if is_file:
         return _parse_source(target, path.read_text(encoding="utf-8", errors="replace")), ""
-    nearest = find_nearest(name, records)
-    hint = f"did you mean '{nearest}'?" if nearest else "see `bindery records`"
-    raise _refuse(target, f"there is no file '{target}', and the book has no such record", hint)
+    hint = suggest(name, records, "see `bindery records`")
+    raise refuse(target, f"there is no file '{target}', and the book has no such record", hint)
 
 
 def _parse_source(path: str, text: str) -> Record | ToolOutput:
     try:
-        data = read_strict_json(text)
+        data = json.loads(text)
     except json.JSONDecodeError as error:
         message = f"this is not JSON: {error.msg.lower()}"
-        raise ConfigError(
-            Finding(Span(path, error.lineno, error.colno), "config", message)
-        ) from None
-    except ValueError as error:
-        raise _refuse(path, str(error), "") from None
+        raise refuse(Span(path, error.lineno, error.colno), message) from None
     if isinstance(data, dict) and "schema" in data:
         record = parse_record(path, text)
         if isinstance(record, Finding):
@@ -129,7 +127,7 @@ def _parse_source(path: str, text: str) -> Record | ToolOutput:
         return ToolOutput.model_validate(data)
     except ValidationError as error:
         hint = "give a record, or what a tool wrote with --json"
-        raise _refuse(path, describe_error(error), hint) from None
+        raise refuse(path, describe_error(error), hint) from None
 
 
 def _read_machine(path: Path) -> Machine:
@@ -137,8 +135,4 @@ def _read_machine(path: Path) -> Machine:
         return MachineReport.model_validate_json(path.read_bytes()).machine
     except ValidationError as error:
         hint = "give the JSON of env_report.py --json"
-        raise _refuse(path.as_posix(), describe_error(error), hint) from None
-
-
-def _refuse(path: str, message: str, hint: str) -> ConfigError:
-    return ConfigError(Finding(Span.whole(path), "config", message, hint))
+        raise refuse(path.as_posix(), describe_error(error), hint) from None

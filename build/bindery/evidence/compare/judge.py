@@ -14,36 +14,24 @@ its rows, and by any row that is far worse.
 
 from __future__ import annotations
 
-import enum
 import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from bindery.core.report import count_noun
 from bindery.evidence.compare.declaration import Terms
-
-if TYPE_CHECKING:
-    from bindery.evidence.records import Machine, Record, Scalar, ToolOutput
+from bindery.evidence.records import Machine, Record, Scalar, ToolOutput
 
 TOLERANCE = 0.05
 FAR = 3.0
 _LISTED = 5
 _REASONS = 3
 
-Key = tuple[tuple[bool, "Scalar"], ...]
-
-
-class Verdict(enum.StrEnum):
-    """A number relative to its expected range; by itself neither good nor bad."""
-
-    WITHIN = "within"
-    BELOW = "below"
-    FAR_BELOW = "far below"
-    ABOVE = "above"
-    FAR_ABOVE = "far above"
+Key = tuple[tuple[bool, Scalar], ...]
+"""The keys of a row, each with whether it is true or false: true is not 1."""
 
 
 class NothingAlikeError(Exception):
@@ -54,27 +42,24 @@ class NothingAlikeError(Exception):
         self.reasons = tuple(reasons)
 
 
+class Recorded(NamedTuple):
+    """The value of one or several recorded rows with the same keys."""
+
+    value: float
+    spread: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The run to compare: a record, or what a tool wrote, which knows no machine."""
+    """The run to compare: a record, or what a tool wrote, which does not name the machine."""
 
     source: Record | ToolOutput
-    settings: Mapping[str, Scalar]
-    """What has to be equal besides keys, by its place."""
     machine: Machine | None
     nodes: int | None
     ranks: int | None
     """None, as for machine and nodes, means unknown."""
     name: str = ""
-    """Of the record, where it is one of the book."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """The answer of one or several recorded rows with the same keys."""
-
-    value: float
-    spread: float | None
+    """The name of a record of the book."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +69,12 @@ class Reference:
     name: str
     record: Record
     settings: Mapping[str, Scalar]
+    """What must be equal in addition to the keys, by its place."""
     rows: Mapping[Key, Recorded]
     untrusted: Mapping[Key, str]
     """Rows that cannot be compared, each with the reason."""
     stale: str = ""
-    """Why its record is stale, where it is."""
+    """Why the record is stale, if it is."""
 
     @property
     def started(self) -> str:
@@ -97,7 +83,7 @@ class Reference:
 
 
 def describe_power_limit(machine: Machine) -> str:
-    """`700 W`, or `2 x 500 W, 6 x 700 W`; empty where it is not known of every accelerator."""
+    """`700 W`, or `2 x 500 W, 6 x 700 W`; empty unless it is known of every accelerator."""
     limits = [accelerator.power_limit_watts for accelerator in machine.accelerators]
     counts = Counter(round(limit) for limit in limits if limit is not None)
     if counts.total() < len(limits):
@@ -110,27 +96,34 @@ def describe_power_limit(machine: Machine) -> str:
 def make_run(
     source: Record | ToolOutput, terms: Terms, *, name: str = "", machine: Machine | None = None
 ) -> Run:
-    """What is to be compared, from a record or from what a tool wrote with `--json`.
-
-    The JSON of a tool says nothing of the machine: give `machine` where it is known.
-    """
-    from bindery.evidence.records import Record
-
-    settings = _read_settings(source, terms)
+    """The run to compare, from a record or from what a tool wrote with `--json`, with the machine
+    if it is known."""
     if isinstance(source, Record):
-        return Run(source, settings, source.machine, source.nodes, source.ranks, name)
+        return Run(source, source.machine, source.nodes, source.ranks, name)
     alone = None if terms.has_ranks else 1
-    return Run(source, settings, machine, alone, alone, name)
+    return Run(source, machine, alone, alone, name)
 
 
-def make_reference(name: str, record: Record, terms: Terms, *, stale: str = "") -> Reference:
-    """What others are compared with, from a record. Rows with equal keys, such as those of the
-    devices of a node, are one: their median, with the range over them as spread."""
+def make_references(
+    records: Mapping[str, Record], terms: Terms, stale: Mapping[str, str]
+) -> list[Reference]:
+    """The complete records of successful runs that have a row to compare with. `stale` has the
+    reasons of those that are, by name."""
+    references = [
+        _make_reference(name, record, terms, stale.get(name, ""))
+        for name, record in records.items()
+        if record.tool == terms.tool and record.complete and record.ended != "failed"
+    ]
+    return [reference for reference in references if reference.rows]
+
+
+def _make_reference(name: str, record: Record, terms: Terms, stale: str) -> Reference:
+    """Rows with equal keys, such as those of the devices of a node, are pooled."""
     gathered: dict[Key, list[Recorded]] = {}
     untrusted: dict[Key, str] = {}
     for row in record.results:
-        key = read_key(row, terms)
-        if reason := explain_distrust(row, terms):
+        key = _read_key(row, terms)
+        if reason := _explain_distrust(row, terms):
             untrusted[key] = reason
         else:
             value = _read_number(row, terms.value) or 0.0
@@ -140,23 +133,10 @@ def make_reference(name: str, record: Record, terms: Terms, *, stale: str = "") 
     return Reference(name, record, _read_settings(record, terms), rows, untrusted, stale)
 
 
-def make_references(
-    records: Mapping[str, Record], terms: Terms, stale: Mapping[str, str]
-) -> list[Reference]:
-    """What others are compared with, from the whole records of runs without a problem that have a
-    row for it. `stale` has the reasons of those that are, by name."""
-    references = [
-        make_reference(name, record, terms, stale=stale.get(name, ""))
-        for name, record in records.items()
-        if record.tool == terms.tool and record.complete and record.ended != "failed"
-    ]
-    return [reference for reference in references if reference.rows]
-
-
 def _pool(entries: Sequence[Recorded]) -> Recorded:
-    if len(entries) == 1:
-        middle, spread = entries[0].value, entries[0].spread
-    else:
+    """The median of some rows; their range is the least spread."""
+    middle, spread = entries[0]
+    if len(entries) > 1:
         values = [entry.value for entry in entries]
         middle = statistics.median(values)
         spreads = [entry.spread for entry in entries if entry.spread is not None]
@@ -176,13 +156,12 @@ def _read_settings(source: Record | ToolOutput, terms: Terms) -> dict[str, Scala
     return settings
 
 
-def read_key(row: Mapping[str, Scalar], terms: Terms) -> Key:
-    """The keys of a row; true is not 1, and 1 is 1.0."""
+def _read_key(row: Mapping[str, Scalar], terms: Terms) -> Key:
     return tuple((isinstance(row.get(key), bool), row.get(key)) for key in terms.keys)
 
 
-def explain_distrust(row: Mapping[str, Scalar], terms: Terms) -> str:
-    """Why a row cannot be compared, or an empty text where it can."""
+def _explain_distrust(row: Mapping[str, Scalar], terms: Terms) -> str:
+    """Why a row cannot be compared, or an empty text."""
     for column, values in terms.trusted.items():
         if row.get(column) not in values:
             return f"{column} is '{show_scalar(row.get(column))}'"
@@ -209,7 +188,7 @@ def show_scalar(value: Scalar) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RowVerdict:
-    """A row of the run beside the recorded one."""
+    """A row of the run and the recorded one."""
 
     key: Key
     member: str
@@ -218,16 +197,19 @@ class RowVerdict:
     recorded: Recorded
     margin: float
     """How far off it may be, as a share of the recorded value."""
-    verdict: Verdict
 
     @property
     def ratio(self) -> float:
         return self.yours / self.recorded.value
 
+    @property
+    def verdict(self) -> str:
+        return judge_ratio(self.ratio, self.margin)
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A run beside a record."""
+    """A run and the record that it is compared with."""
 
     terms: Terms
     run: Run
@@ -236,30 +218,38 @@ class Comparison:
     """The most remarkable first."""
     left_out: tuple[str, ...]
     """Rows of the run that are not compared, each with the reason."""
-    ratio: float
-    margin: float
-    verdict: Verdict
+
+    @property
+    def ratio(self) -> float:
+        return math.exp(statistics.fmean(math.log(row.ratio) for row in self.rows))
+
+    @property
+    def margin(self) -> float:
+        return statistics.median(row.margin for row in self.rows)
+
+    @property
+    def verdict(self) -> str:
+        return judge_ratio(self.ratio, self.margin)
 
     @property
     def is_worse(self) -> bool:
         """Whether the run is worse than expected."""
-        return is_worse(self.verdict, self.terms) or any(
-            row.verdict.startswith("far") and is_worse(row.verdict, self.terms) for row in self.rows
-        )
+        far = [row.verdict for row in self.rows if row.verdict.startswith("far")]
+        return any(is_worse(verdict, self.terms) for verdict in (self.verdict, *far))
 
 
-def is_worse(verdict: Verdict, terms: Terms) -> bool:
+def is_worse(verdict: str, terms: Terms) -> bool:
     """Whether a number is on the wrong side of what is expected."""
     return verdict.endswith("below" if terms.higher_is_better else "above")
 
 
-def judge_ratio(ratio: float, margin: float) -> Verdict:
-    """The verdict on yours over recorded."""
-    if abs(ratio - 1) <= margin:
-        return Verdict.WITHIN
-    if ratio < 1:
-        return Verdict.FAR_BELOW if 1 - ratio > FAR * margin else Verdict.BELOW
-    return Verdict.FAR_ABOVE if ratio - 1 > FAR * margin else Verdict.ABOVE
+def judge_ratio(ratio: float, margin: float) -> str:
+    """The verdict on yours over recorded, by itself neither good nor bad: `within`, `below`,
+    `above`, `far below` or `far above`."""
+    off = abs(ratio - 1)
+    if off <= margin:
+        return "within"
+    return ("far " if off > FAR * margin else "") + ("below" if ratio < 1 else "above")
 
 
 def compare_run(
@@ -270,17 +260,13 @@ def compare_run(
     `tolerance` is a share. Raises NothingAlikeError if there is no such record.
     """
     others = sorted(references, key=lambda each: (each.started, each.name), reverse=True)
-    alike = [reference for reference in others if not list(find_differences(run, reference))]
+    differences = {other.name: list(_find_differences(run, other, terms)) for other in others}
+    alike = [other for other in others if not differences[other.name]]
     for reference in alike:
         rows, left_out = _match_rows(run, reference, terms, tolerance)
         if rows:
             rows.sort(key=lambda row: _rank_verdict(row.verdict, terms))
-            ratio = math.exp(statistics.fmean(math.log(row.ratio) for row in rows))
-            margin = statistics.median(row.margin for row in rows)
-            return Comparison(
-                terms, run, reference, tuple(rows), tuple(left_out), ratio, margin,
-                judge_ratio(ratio, margin),
-            )  # fmt: skip
+            return Comparison(terms, run, reference, tuple(rows), tuple(left_out))
     if not others:
         only = f" but {run.name} itself" if run.name else ""
         raise NothingAlikeError([f"there is no whole record of {run.source.tool}{only}"])
@@ -288,12 +274,13 @@ def compare_run(
         _, left_out = _match_rows(run, alike[0], terms, tolerance)
         reason = f"none of your rows can be compared with one of {alike[0].name}"
         raise NothingAlikeError([reason, *shorten(left_out)])
-    raise NothingAlikeError(_explain_differences(run, others))
+    nearest = sorted(differences.items(), key=lambda item: len(item[1]))[:_REASONS]
+    raise NothingAlikeError([_explain_differences(*item) for item in nearest])
 
 
-def _rank_verdict(verdict: Verdict, terms: Terms) -> tuple[bool, bool, bool]:
+def _rank_verdict(verdict: str, terms: Terms) -> tuple[bool, bool, bool]:
     """The worst first, what is as expected last."""
-    return verdict == Verdict.WITHIN, not is_worse(verdict, terms), not verdict.startswith("far")
+    return verdict == "within", not is_worse(verdict, terms), not verdict.startswith("far")
 
 
 def _match_rows(
@@ -302,11 +289,14 @@ def _match_rows(
     rows: list[RowVerdict] = []
     left_out: list[str] = []
     for row in run.source.results:
-        key = read_key(row, terms)
+        key = _read_key(row, terms)
         member = show_scalar(row.get(terms.member)) if terms.member else ""
-        label = show_key(key, member, terms)
+        label = ", ".join(
+            f"{n} {show_scalar(v)}" for n, (_, v) in zip(terms.keys, key, strict=True)
+        )
+        label += f" on {member}" if member else ""
         recorded = reference.rows.get(key)
-        if reason := explain_distrust(row, terms):
+        if reason := _explain_distrust(row, terms):
             left_out.append(f"{label}: {reason} in yours")
         elif key in reference.untrusted:
             left_out.append(f"{label}: {reference.untrusted[key]} in the record")
@@ -315,21 +305,11 @@ def _match_rows(
         else:
             yours, spread = _read_number(row, terms.value) or 0.0, _read_number(row, terms.spread)
             margin = max(tolerance, recorded.spread or 0.0)
-            verdict = judge_ratio(yours / recorded.value, margin)
-            rows.append(RowVerdict(key, member, yours, spread, recorded, margin, verdict))
+            rows.append(RowVerdict(key, member, yours, spread, recorded, margin))
     return rows, left_out
 
 
-def show_key(key: Key, member: str, terms: Terms) -> str:
-    """Which row this is: `dtype bfloat16, m 256 on cuda:3`."""
-    text = ", ".join(f"{n} {show_scalar(v)}" for n, (_, v) in zip(terms.keys, key, strict=True))
-    return f"{text} on {member}" if member else text
-
-
-# --- why not ---
-
-
-def find_differences(run: Run, reference: Reference) -> Iterator[tuple[str, str]]:
+def _find_differences(run: Run, reference: Reference, terms: Terms) -> Iterator[tuple[str, str]]:
     """What makes a record and a run not comparable: of the record, and of the run."""
     record = reference.record
     if run.source.method != record.method:
@@ -347,26 +327,20 @@ def find_differences(run: Run, reference: Reference) -> Iterator[tuple[str, str]
     ):
         if own is not None and own != other:
             yield f"of {count_noun(other, noun)}", f"of {count_noun(own, noun)}"
+    settings = _read_settings(run.source, terms)
     for place, theirs_is in reference.settings.items():
-        ours_is = run.settings.get(place)
+        ours_is = settings[place]
         if (isinstance(ours_is, bool), ours_is) != (isinstance(theirs_is, bool), theirs_is):
             name = place.rpartition(".")[2]
             yield f"with {name} {show_scalar(theirs_is)}", f"with {name} {show_scalar(ours_is)}"
 
 
-def _explain_differences(run: Run, references: Sequence[Reference]) -> list[str]:
-    """One sentence for each kind of difference, the smallest first."""
-    kinds: dict[tuple[tuple[str, str], ...], list[Reference]] = {}
-    for reference in references:
-        kinds.setdefault(tuple(find_differences(run, reference)), []).append(reference)
-    reasons = []
-    for differences, alike in sorted(kinds.items(), key=lambda item: len(item[0]))[:_REASONS]:
-        theirs, yours = (", ".join(side) for side in zip(*differences, strict=True))
-        reasons.append(f"{alike[0].name} is {theirs}, yours is {yours}: not compared")
-    return reasons
+def _explain_differences(name: str, differences: Iterable[tuple[str, str]]) -> str:
+    theirs, yours = (", ".join(side) for side in zip(*differences, strict=True))
+    return f"{name} is {theirs}, yours is {yours}: not compared"
 
 
 def shorten(texts: Sequence[str]) -> list[str]:
-    shown = [f"left out: {text}" for text in texts[:_LISTED]]
-    rest = len(texts) - len(shown)
-    return [*shown, f"left out: {rest} more"] if rest else shown
+    """Sentences about what is left out: the first ones, and how many more there are."""
+    rest = [f"{len(texts) - _LISTED} more"] if len(texts) > _LISTED else []
+    return [f"left out: {text}" for text in (*texts[:_LISTED], *rest)]

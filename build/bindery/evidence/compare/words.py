@@ -1,10 +1,10 @@
-"""The outcome of a comparison in words, as a table and as JSON, in units that people use and with
-the digits that are earned."""
+"""The outcome of a comparison in words, as a table and as JSON, in the units that people use and
+with the digits that the measurement supports."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from bindery.core.report import count_noun
@@ -32,18 +32,9 @@ _SHOWN_UNITS = {
 }
 
 
-def choose_scale(unit: str, largest: float) -> tuple[str, float]:
-    """The unit in which people write such a number, and its size in the base unit."""
-    if unit not in _SHOWN_UNITS:
-        return "" if unit == "1" else unit, 1.0
-    scales = [(name, UNITS[name].size) for name in _SHOWN_UNITS[unit].split()]
-    return next((scale for scale in scales if largest >= scale[1]), scales[-1])
-
-
 def format_earned(value: float, uncertainty: float | None) -> str:
-    """A number with the digits that its uncertainty leaves, one per thousand at best: the last
-    digit stands where the first of the uncertainty stands. One digit after a `~` where it leaves
-    none, two where nobody knows it."""
+    """A number with the digits that its uncertainty leaves, one per thousand at best. One digit
+    after a `~` if it leaves none, two if the uncertainty is not known."""
     if value == 0:
         return "0"
     size = abs(value)
@@ -57,7 +48,7 @@ def write_sentences(comparison: Comparison) -> list[str]:
     """The verdict in plain words, what it rests on, and what is left out."""
     run, reference, rows = comparison.run, comparison.reference, comparison.rows
     source, record = run.source, reference.record
-    unit, factor = _scale(comparison)
+    unit, factor = _choose_scale(comparison)
     nodes = f"{record.nodes}-node " if record.nodes > 1 else ""
     day = reference.started[:10] + (f" (stale: {reference.stale})" if reference.stale else "")
     what = f"the recorded {nodes}run of {day} on {record.machine.hardware}"
@@ -80,8 +71,8 @@ def write_sentences(comparison: Comparison) -> list[str]:
         verdicts = [row.verdict for row in rows]
         counts = [f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts)]
         sentences.append(f"rows: {', '.join(counts)}")
-    if any(row.verdict.startswith("far") and not is_worse(row.verdict, comparison.terms)
-           for row in rows):  # fmt: skip
+    far = [row.verdict for row in rows if row.verdict.startswith("far")]
+    if not all(is_worse(verdict, comparison.terms) for verdict in far):
         sentences.append("far better than recorded needs a reason as much as far worse does")
     if not source.complete:
         reason = "not all was measured that was asked for"
@@ -125,38 +116,32 @@ def _compare_surroundings(yours: Record, theirs: Record) -> Iterator[str]:
             yield f"{name} is {ours} in yours and {recorded} in the record"
 
 
-def make_cells(comparison: Comparison) -> list[list[str]]:
-    """The rows as a table of texts, its head first."""
+def write_table(comparison: Comparison) -> str:
+    """The rows as a table in Markdown."""
     terms = comparison.terms
-    unit, factor = _scale(comparison)
+    unit, factor = _choose_scale(comparison)
     suffix = f", {unit}" if unit else ""
     better = "" if terms.higher_is_better else " (lower is better)"
-    head = [*terms.keys, *([terms.member] if terms.member else [])]
-    head += [f"yours{suffix}{better}", "recorded", "%", "expected", "verdict"]
-    cells = [head]
+    member = [terms.member] if terms.member else []
+    headings = [*terms.keys, *member, f"yours{suffix}{better}"]
+    headings += ["recorded", "%", "expected", "verdict"]
+    columns = tuple(Column(str(index), heading) for index, heading in enumerate(headings))
+    rows = []
     for row in comparison.rows:
         key = [show_scalar(value) for _, value in row.key]
-        cells.append(
-            [
-                *key,
-                *([row.member] if terms.member else []),
-                *_show_numbers(row, factor),
-                row.verdict,
-            ]
-        )
-    return cells
+        member = [row.member] if terms.member else []
+        rows.append((*key, *member, *_show_numbers(row, factor), row.verdict))
+    return format_markdown(Table("", columns, tuple(rows)))
 
 
-def format_cells(cells: Sequence[Sequence[str]]) -> str:
-    """A table of texts in Markdown, its first row the head."""
-    columns = tuple(Column(str(index), heading) for index, heading in enumerate(cells[0]))
-    return format_markdown(Table("", columns, tuple(tuple(row) for row in cells[1:])))
-
-
-def _scale(comparison: Comparison) -> tuple[str, float]:
-    rows = comparison.rows
+def _choose_scale(comparison: Comparison) -> tuple[str, float]:
+    """The unit in which people write such numbers, and its size in the base unit."""
     unit = comparison.run.source.units.get(comparison.terms.value, "1")
-    return choose_scale(unit, max(row.recorded.value for row in rows))
+    if unit not in _SHOWN_UNITS:
+        return "" if unit == "1" else unit, 1.0
+    largest = max(row.recorded.value for row in comparison.rows)
+    scales = [(name, UNITS[name].size) for name in _SHOWN_UNITS[unit].split()]
+    return next((scale for scale in scales if largest >= scale[1]), scales[-1])
 
 
 def _show_numbers(row: RowVerdict, factor: float) -> tuple[str, str, str, str]:
@@ -191,7 +176,7 @@ def make_document(comparison: Comparison, tolerance: float) -> dict[str, Any]:
         "hardware_checked": run.machine is not None,
         "tolerance": tolerance,
         "ratio": comparison.ratio,
-        "verdict": str(comparison.verdict),
+        "verdict": comparison.verdict,
         "worse": comparison.is_worse,
         "rows": [
             {
@@ -202,7 +187,7 @@ def make_document(comparison: Comparison, tolerance: float) -> dict[str, Any]:
                 "ratio": row.ratio,
                 "low": max(0.0, row.recorded.value * (1 - row.margin)),
                 "high": row.recorded.value * (1 + row.margin),
-                "verdict": str(row.verdict),
+                "verdict": row.verdict,
             }
             for row in comparison.rows
         ],

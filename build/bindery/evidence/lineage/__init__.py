@@ -2,13 +2,13 @@
 
 Each column of the result gets a sister column with the cells of the base tables that its value was
 taken or worked out from. What decides whether a value is chosen (WHERE, ON, the condition of a
-CASE, a key of ORDER BY) is no origin; what the value is made of is one.
+CASE, a key of ORDER BY) is not an origin; what the value is made of is one.
 
 The rewritten query keeps the rows of the original and their order. What cannot be followed rightly
 is refused, never guessed.
 
-Imports go one way, from the right to the left: model, nodes, dialect, functions; scopes, sources,
-clauses, origins, formulas, texts; groups, expressions, queries.
+Imports go one way, from the right to the left: model, dialect; scopes, formulas, texts;
+groups, expressions, queries.
 """
 
 from __future__ import annotations
@@ -32,7 +32,5 @@ def trace_query(sql: str, tables: Mapping[str, Sequence[str]]) -> Trace:
 
     try:
         return Queries(sql, tables).trace()
-    except RecursionError:
-        raise UntraceableError("the query is nested too deeply to be followed", 1) from None
     except UnsupportedError as error:
         raise UntraceableError(f"the query cannot be followed: {error}", 1) from None

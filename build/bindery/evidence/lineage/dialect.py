@@ -1,13 +1,12 @@
-"""Reading and writing SQL: SQLite's dialect, through sqlglot."""
+"""Reading and writing SQL, and its trees: SQLite's dialect, through sqlglot."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bindery.evidence.lineage.model import UntraceableError
-from bindery.evidence.lineage.nodes import is_query
 
 if TYPE_CHECKING:
     # Never imported before a query is traced: that takes longer than the check of a whole book.
@@ -67,21 +66,18 @@ def write_lower(node: Expr) -> str:
 
 
 def read_select(sql: str) -> Expr:
-    """The tree of a view. Raises UntraceableError where it is not one query."""
-    from sqlglot.errors import ParseError, TokenError
+    """The tree of a view that SQLite takes. Raises UntraceableError where sqlglot does not."""
+    from sqlglot.errors import ParseError
 
     try:
-        trees = [tree for tree in _load_dialect().parse(sql) if tree]
+        (tree,) = filter(None, _load_dialect().parse(sql))
     except ParseError as error:
         detail = error.errors[0] if error.errors else {}
         near = f" near '{detail['highlight']}'" if detail.get("highlight") else ""
-        line = int(detail.get("line") or 1)
-        raise UntraceableError(f"the query cannot be read{near}", line) from None
-    except TokenError:
-        raise UntraceableError("the query cannot be read: a quote is not closed", 1) from None
-    if len(trees) != 1 or trees[0].key == "values" or not is_query(trees[0]):
-        raise UntraceableError("a view is one SELECT", 1)
-    return trees[0]
+        raise UntraceableError(
+            f"the query cannot be read{near}", int(detail.get("line") or 1)
+        ) from None
+    return tree
 
 
 def quote_name(name: str) -> str:
@@ -90,6 +86,21 @@ def quote_name(name: str) -> str:
 
 def quote_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+def join_terms(terms: Sequence[str]) -> str:
+    """All origins that some terms give."""
+    if not terms:
+        return "NULL"
+    if len(terms) == 1:
+        return terms[0]
+    return "(" + " || ".join(f"coalesce({term} || ' ', '')" for term in terms) + ")"
+
+
+def gather(term: str) -> str:
+    """The origins of all rows of a group."""
+    # SQLite takes no separator beside DISTINCT, and no item has a comma.
+    return f"replace(group_concat(DISTINCT {term}), ',', ' ')"
 
 
 def make_raw(sql: str) -> Expr:
@@ -107,7 +118,7 @@ def make_alias(name: str) -> Expr:
 
 
 def make_column(name: str, table: str, line: int) -> Expr:
-    """A column as it would stand in that line; `table` is empty where it is not named."""
+    """A column at that line; `table` is empty if it is not named."""
     from sqlglot import exp
 
     parts = {"table": table, "this": name} if table else {"this": name}
@@ -116,16 +127,35 @@ def make_column(name: str, table: str, line: int) -> Expr:
     return column
 
 
-class NewNames:
-    """Names for what is added to a query, none of them in these texts."""
+# --- nodes of a tree ---
 
-    def __init__(self, texts: Iterable[str]) -> None:
-        taken = " ".join(texts).lower()
-        self._prefix = "__"
-        while self._prefix in taken:
-            self._prefix += "_"
-        self._count = 0
 
-    def make(self, letter: str) -> str:
-        self._count += 1
-        return f"{self._prefix}{letter}{self._count}"
+def fail(message: str, node: Expr) -> UntraceableError:
+    """The refusal of a node, to be raised."""
+    return UntraceableError(message, find_line(node))
+
+
+def find_line(node: Expr) -> int:
+    """The line of a node, or of the nearest one around it."""
+    place: Expr | None = node
+    while place is not None:
+        for part in place.walk():
+            if "line" in part.meta:
+                return int(part.meta["line"])
+        place = place.parent
+    return 1
+
+
+def is_query(node: Expr) -> bool:
+    return node.key in ("select", "union", "except", "intersect", "values")
+
+
+def is_whole(node: Expr) -> bool:
+    """Whether a node is a whole number, which means a column in ORDER BY."""
+    return node.key == "literal" and node.name.isdigit() and not node.args.get("is_string")
+
+
+def list_terms(query: Expr, clause: str) -> list[Expr]:
+    """The terms of ORDER BY or GROUP BY."""
+    found = query.args.get(clause)
+    return list(found.expressions) if found else []

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bindery.evidence.lineage.dialect import quote_name, write
+from bindery.evidence.lineage.dialect import fail, gather, join_terms, quote_name, write
 from bindery.evidence.lineage.formulas import (
     Formulas,
     is_column,
@@ -15,12 +15,7 @@ from bindery.evidence.lineage.formulas import (
     show_literal,
     wrap,
 )
-from bindery.evidence.lineage.functions import (
-    EXTREMES,
-    TEXT_FUNCTIONS,
-    is_aggregate,
-)
-from bindery.evidence.lineage.groups import Groups
+from bindery.evidence.lineage.groups import EXTREMES, Groups, is_aggregate
 from bindery.evidence.lineage.model import (
     COMPUTED,
     CONSTANT,
@@ -32,17 +27,20 @@ from bindery.evidence.lineage.model import (
     unite_kinds,
     unite_terms,
 )
-from bindery.evidence.lineage.nodes import fail
-from bindery.evidence.lineage.origins import gather, join_terms, write_cell, write_sister
-from bindery.evidence.lineage.scopes import Scope, find_column
-from bindery.evidence.lineage.sources import Rewrite
+from bindery.evidence.lineage.scopes import (
+    Rewrite,
+    Scope,
+    find_column,
+    write_cell,
+    write_sister,
+)
 from bindery.evidence.lineage.texts import shows_values
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
 LONGEST_EXPANSION = 80
-"""Characters of a formula up to which it stands in place of the column that another one uses."""
+"""Characters of a formula up to which it replaces the column that another formula uses."""
 
 _ITEM_PART = re.compile(r"[^\s:,]+")
 _OPERATORS = {
@@ -61,12 +59,15 @@ _OPERATORS = {
     "and": "AND",
     "or": "OR",
 }
-# Nodes whose value is made of all that stands in them.
+# Nodes whose value is computed from everything in them.
 _PLAIN = frozenset(
     "neg not bitwisenot is nullsafeeq nullsafeneq between like glob escape tuple bitwiseand "
     "bitwiseor bitwiseleftshift bitwiserightshift distinct regexplike".split()
 )
 _CAST_TYPES = frozenset("INT BIGINT FLOAT DOUBLE DECIMAL TEXT BLOB VARCHAR VARBINARY".split())
+
+_TEXT_FUNCTIONS = frozenset("lower quote upper".split())
+"""They can leave values as they are."""
 
 _Follow = Callable[["Expr"], Traced]
 
@@ -123,7 +124,7 @@ class Expressions:
                 return combine(self._formulas.show(node, scope), parts)
             case "window":
                 return self._groups.trace_window(node, scope)
-            case "filter" | "anonymous":
+            case "anonymous":
                 return self._trace_function(node, follow, scope)
             case key if key in _OPERATORS:
                 parts = [follow(node.this), follow(node.expression)]
@@ -201,32 +202,24 @@ class Expressions:
         return Traced(kind, formula, (f"CASE {taken} END",), factor)
 
     def _trace_function(self, node: Expr, follow: _Follow, scope: Scope) -> Traced:
-        function = node.this if node.key == "filter" else node
-        name = function.name.lower()
-        if is_aggregate(function):
-            if not scope.grouped:
-                raise fail(f"'{name}' is used where rows are not aggregated", node)
+        name = node.name.lower()
+        if is_aggregate(node):
             return self._groups.trace_aggregate(node, scope)
-        if node.key == "filter":
-            raise fail(f"FILTER beside '{name}' cannot be followed", node)
         if name in ("iif", "if", "nullif"):
             raise fail(f"'{name}' cannot be followed; write CASE", node)
         if name in ("coalesce", "ifnull"):
-            return self._trace_choice(function, follow, scope)
-        parts = [follow(argument) for argument in function.expressions]
+            return self._trace_choice(node, follow, scope)
+        parts = [follow(argument) for argument in node.expressions]
         formula = f"{name}({', '.join(part.formula for part in parts)})"
         if name in EXTREMES:
-            return _trace_extreme(function, formula, parts)
-        if name not in TEXT_FUNCTIONS:
+            return _trace_extreme(node, formula, parts)
+        if name not in _TEXT_FUNCTIONS:
             return combine(formula, parts)
         kind, factor = unite_kinds(parts)
         return Traced(kind, formula, unite_terms(parts), factor)
 
     def _trace_subquery(self, node: Expr, scope: Scope) -> Traced:
-        query = scope.inner.get(id(node))
-        if query is None:
-            raise fail(f"'{write(node)}' cannot be followed", node)
-        query, outputs = self._rewrite(query.copy(), scope, scope.known)
+        query, outputs = self._rewrite(node.this.copy(), scope, scope.known)
         output = outputs[0]
         formula = wrap(output.formula)
         if not output.sister:

@@ -1,6 +1,6 @@
 """What a reader is shown of how a value is worked out.
 
-While a query is followed, a base column stands in a formula as a mark, a number between two NUL:
+While a query is followed, a base column is a mark in a formula, a number between two NUL:
 how its name is written depends on what else the whole formula names.
 """
 
@@ -45,7 +45,7 @@ class Formulas:
         return f"\0{self._leaves.setdefault(leaf, len(self._leaves))}\0"
 
     def name_columns(self, formula: str) -> str:
-        """The formula with the names of its columns, as short as they can be told apart."""
+        """The formula with the names of its columns, as short as they stay unambiguous."""
         leaves = list(self._leaves)
         used = [leaves[int(number)] for number in dict.fromkeys(_MARK.findall(formula))]
 
@@ -71,7 +71,7 @@ class Formulas:
         return write_lower(node.transform(put))
 
     def show_condition(self, condition: Expr, scope: Scope, base: Expr | None = None) -> str:
-        """What picks some cells of a column, as it stands in brackets behind its name.
+        """The condition that picks some cells of a column, for the brackets after its name.
 
         With `base`, the condition is a value that it has.
         """

@@ -6,15 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from bindery.evidence.lineage.dialect import make_raw, write
-from bindery.evidence.lineage.formulas import Formulas, is_column
-from bindery.evidence.lineage.functions import (
-    COUNTERS,
-    EXTREMES,
-    TEXT_AGGREGATES,
-    is_aggregate,
-    strip_arguments,
-)
+from bindery.evidence.lineage.dialect import fail, gather, is_query, join_terms, make_raw, write
+from bindery.evidence.lineage.formulas import Formulas
 from bindery.evidence.lineage.model import (
     COMPUTED,
     CONSTANT,
@@ -23,46 +16,73 @@ from bindery.evidence.lineage.model import (
     unite_kinds,
     unite_terms,
 )
-from bindery.evidence.lineage.nodes import fail
-from bindery.evidence.lineage.origins import gather, join_terms, list_rows
-from bindery.evidence.lineage.scopes import Scope
+from bindery.evidence.lineage.scopes import Scope, list_rows
 from bindery.evidence.lineage.texts import separates_values
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
 
+_AGGREGATES = frozenset("avg count group_concat string_agg sum total".split())
+EXTREMES = frozenset(("min", "max"))
+"""With one argument they aggregate rows, with more they do not."""
+_COUNTERS = frozenset("row_number rank dense_rank percent_rank cume_dist ntile".split())
+"""Windows that give the place of a row."""
+
+
+def is_aggregate(function: Expr) -> bool:
+    name = function.name.lower()
+    return name in _AGGREGATES or (name in EXTREMES and len(_strip_arguments(function)) == 1)
+
+
+def _strip_arguments(aggregate: Expr) -> list[Expr]:
+    """The arguments of an aggregate without DISTINCT and ORDER BY."""
+    arguments: list[Expr] = []
+    for argument in aggregate.expressions:
+        bare = argument.this if argument.key == "order" else argument
+        arguments += bare.expressions if bare.key == "distinct" else [bare]
+    return arguments
+
+
+def has_aggregate(tree: Expr) -> bool:
+    """Whether an expression takes rows together, not counting windows and inner queries."""
+    if is_query(tree):
+        return False
+    if tree.key == "window":
+        parts = [*tree.this.expressions, *(tree.args.get("partition_by") or ())]
+        parts += [part for part in (tree.args.get("order"),) if part]
+        return any(map(has_aggregate, parts))
+    if tree.key == "anonymous" and is_aggregate(tree):
+        return True
+    return any(map(has_aggregate, tree.iter_expressions()))
+
+
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Follows aggregates and windows; `trace` follows what stands in them."""
+    """Follows aggregates and windows; `trace` follows the expressions in them."""
 
     formulas: Formulas
     trace: Callable[[Expr, Scope], Traced]
 
     def trace_aggregate(self, node: Expr, scope: Scope, over: str = "") -> Traced:
         """Rows taken together, by GROUP BY or, with `over`, by a window."""
-        function = node.this if node.key == "filter" else node
-        name = function.name.lower()
-        chosen = f" FILTER ({write(node.expression).strip()})" if node.key == "filter" else ""
-        clause = chosen + over
-        arguments = strip_arguments(function)
+        name = node.name.lower()
+        arguments = _strip_arguments(node)
         if not arguments or arguments[0].key == "star":
             rows = list_rows(scope.sources)
-            counted = (_gather_rows(join_terms(rows), clause, over),) if rows else ()
+            counted = (_gather_rows(join_terms(rows), over),) if rows else ()
             return Traced(COMPUTED, f"{name}(*)", counted)
         inner = scope if over else replace(scope, grouped=False)  # row by row
         parts = [self.trace(argument, inner) for argument in arguments]
         value = f"({write(arguments[0])})"
         terms = unite_terms(parts)
         shown = ", ".join(part.formula for part in parts)
-        if chosen and is_column(parts[0].formula):
-            shown = f"{shown}[{self.formulas.show_condition(node.expression.this, scope)}]"
         kind, factor = unite_kinds(parts)
         if name in ("group_concat", "string_agg"):
             separator = parts[1] if len(parts) > 1 else None
             if kind != CONSTANT and not separates_values(separator):
                 kind, factor = COMPUTED, UNSCALED
-        elif name not in EXTREMES and name not in TEXT_AGGREGATES:
+        elif name not in EXTREMES:
             kind, factor = COMPUTED if terms or name == "count" else CONSTANT, UNSCALED
         picked = name in EXTREMES and shown.endswith("]")
         formula = shown if picked else f"{name}({shown})"
@@ -70,30 +90,30 @@ class Groups:
             return Traced(kind, formula, factor=factor)
         term = f"CASE WHEN {value} IS NOT NULL THEN {join_terms(terms)} END"
         if name not in EXTREMES:
-            return Traced(kind, formula, (_gather_rows(term, clause, over),), factor)
+            return Traced(kind, formula, (_gather_rows(term, over),), factor)
         # One of the rows that reach the extreme, found by its value as a key of a JSON object.
-        extreme = f"{name}({value}){clause}"
-        cells = f"json_group_object(hex(quote({value})), {term}){clause}"
+        extreme = f"{name}({value}){over}"
+        cells = f"json_group_object(hex(quote({value})), {term}){over}"
         found = f"json_extract({cells}, '$.' || hex(quote({extreme})))"
         return Traced(kind, formula, (found,), factor)
 
     def trace_window(self, node: Expr, scope: Scope) -> Traced:
-        function = node.this.this if node.this.key == "filter" else node.this
+        function = node.this
         name = function.name.lower()
         if function.key != "anonymous":
             raise fail(f"'{write(node)}' cannot be followed", node)
         formula = self.formulas.show(node, scope)
-        if name in COUNTERS:
+        if name in _COUNTERS:
             return Traced(CONSTANT, formula)
         over = _write_over(node)
         if is_aggregate(function):
-            return replace(self.trace_aggregate(node.this, scope, over), formula=formula)
+            return replace(self.trace_aggregate(function, scope, over), formula=formula)
         raise fail(f"'{name}' over a window cannot be followed", node)
 
 
-def _gather_rows(term: str, clause: str, over: str) -> str:
+def _gather_rows(term: str, over: str) -> str:
     # A window takes no DISTINCT.
-    return f"group_concat({term}, ' '){clause}" if over else gather(term, clause)
+    return f"group_concat({term}, ' '){over}" if over else gather(term)
 
 
 def _write_over(window: Expr) -> str:

@@ -1,4 +1,4 @@
-"""What is told of a query and its columns, and what is known of them on the way."""
+"""What is reported of a query and its columns, and what is known of them on the way."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class ColumnTrace:
     origins: str
     """The column of the rewritten query that holds the origins of each cell."""
     factor: float = 1.0
-    """What a scaled value was multiplied by; 1 for all others. Whole numbers that SQLite divides by
-    whole numbers lose their rest besides."""
+    """What a scaled value was multiplied by; 1 for all others. SQLite drops the remainder when it
+    divides whole numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A query that tells where its cells come from.
+    """A query that also gives the origins of its cells.
 
     The origins of a cell are items `table:rowid:column` with spaces between them, in no order; an
-    item may stand there twice. NULL or an empty text means none. The column is `*` where rows were
+    item may occur twice. NULL or an empty text means none. The column is `*` where rows were
     counted.
     """
 
@@ -48,10 +48,6 @@ class Trace:
     columns: tuple[ColumnTrace, ...]
     order_keys: tuple[str, ...]
     """Columns that hold the values of the terms of ORDER BY: rows alike in all of them are tied."""
-    limit: int | None = None
-    """How many rows LIMIT lets through; None without one, or where it is no plain number."""
-    sql_beyond: str = ""
-    """With one row more than `limit`, so that a tie with the last one can be seen; else empty."""
 
 
 class UntraceableError(Exception):
@@ -69,7 +65,7 @@ class Traced:
 
     kind: int = CONSTANT
     formula: str = ""
-    """Base columns stand in it as marks (see `formulas`)."""
+    """Base columns are marks in it (see `formulas`)."""
     terms: tuple[str, ...] = ()
     factor: Fraction = UNSCALED
     """Of a scaled value; 1 for all others."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bindery.evidence.lineage.clauses import (
-    find_group_keys,
-    write_order_key,
-)
 from bindery.evidence.lineage.dialect import (
-    NewNames,
+    fail,
+    is_whole,
+    join_terms,
+    list_terms,
     make_raw,
     quote_name,
     read_select,
@@ -19,9 +19,8 @@ from bindery.evidence.lineage.dialect import (
 )
 from bindery.evidence.lineage.expressions import Expressions
 from bindery.evidence.lineage.formulas import Formulas
-from bindery.evidence.lineage.functions import has_aggregate
+from bindery.evidence.lineage.groups import has_aggregate
 from bindery.evidence.lineage.model import (
-    CONSTANT,
     KINDS,
     SCALED,
     ColumnTrace,
@@ -29,17 +28,14 @@ from bindery.evidence.lineage.model import (
     Trace,
     unite_kinds,
 )
-from bindery.evidence.lineage.nodes import (
-    fail,
-    is_query,
-    is_whole,
-    list_clauses,
-    list_terms,
-    walk_own,
+from bindery.evidence.lineage.scopes import (
+    Known,
+    Scope,
+    Sources,
+    expand_stars,
+    find_column,
+    name_item,
 )
-from bindery.evidence.lineage.origins import join_terms
-from bindery.evidence.lineage.scopes import Known, Scope, expand_stars, name_item
-from bindery.evidence.lineage.sources import Sources
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
@@ -52,8 +48,8 @@ class Queries:
 
     def __init__(self, sql: str, tables: Mapping[str, Sequence[str]]) -> None:
         self._sql = sql
-        self._names = NewNames([sql, *(name for columns in tables.values() for name in columns)])
-        self._sources = Sources(tables, self._names)
+        self._numbers = itertools.count(1)
+        self._sources = Sources(tables, self._rewrite)
         self._formulas = Formulas()
         self._expressions = Expressions(self._formulas, self._rewrite)
 
@@ -68,14 +64,7 @@ class Queries:
             formula = self._formulas.name_columns(output.formula) if worked_out else ""
             kind, factor = KINDS[output.kind], float(output.factor)
             columns.append(ColumnTrace(output.name, kind, formula, output.sister, factor))
-        sql = write(tree)
-        limit, beyond = None, ""
-        clause = tree.args.get("limit")
-        if clause and is_whole(clause.expression):
-            limit = int(clause.expression.name)
-            clause.set("expression", make_raw(str(limit + 1)))
-            beyond = write(tree)
-        return Trace(sql, tuple(columns), tuple(keys), limit, beyond)
+        return Trace(write(tree), tuple(columns), tuple(keys))
 
     def _rewrite(
         self, tree: Expr, outer: Scope | None, known: Known, keys: list[str] | None = None
@@ -110,22 +99,21 @@ class Queries:
         every: bool = False,
     ) -> _Rewritten:
         """Append the sisters to a SELECT; with `every`, constants have one as well."""
-        scope = self._sources.open_scope(tree, outer, known, self._rewrite)
+        scope = self._sources.open_scope(tree, outer, known)
         expand_stars(tree, scope)
-        self._settle_subqueries(tree, scope)
         items = list(tree.expressions)
         order = list_terms(tree, "order")
         having = tree.args.get("having")
         taken = [*items, *([having] if having else ()), *order]
         scope.grouped = bool(tree.args.get("group")) or any(map(has_aggregate, taken))
-        scope.keys = find_group_keys(tree, scope)
+        scope.keys = _find_group_keys(tree, scope)
         outputs: list[Output] = []
         sisters: list[Expr] = []
         for item in items:
             traced = self._expressions.trace(item.unalias(), scope)
             sister = ""
             if traced.terms or every or keys is not None:
-                sister = self._names.make("o")
+                sister = f"__origins{next(self._numbers)}"
                 text = join_terms(traced.terms)
                 # Only at the top: a cell without origins is empty, with no space left over.
                 text = text if keys is None else f"trim({text})"
@@ -135,8 +123,8 @@ class Queries:
         extra: list[Expr] = []
         if keys is not None:
             for term in order:
-                keys.append(self._names.make("k"))
-                value = write_order_key(term.this, items)
+                keys.append(f"__key{next(self._numbers)}")
+                value = _write_order_key(term.this, items)
                 extra.append(make_raw(f"{value} AS {quote_name(keys[-1])}"))
         tree.set("expressions", [*items, *sisters, *extra])
         return tree, outputs
@@ -164,26 +152,33 @@ class Queries:
             return self._rewrite_select(tree, outer, known, None, every=True)
         return self._rewrite(tree, outer, known)
 
-    def _settle_subqueries(self, select: Expr, scope: Scope) -> None:
-        """Write out the stars in the queries of all clauses; these get no sisters."""
-        for clause in list_clauses(select):
-            for node in walk_own(clause):
-                if is_query(node):
-                    if node.parent and node.parent.key == "subquery":
-                        scope.inner[id(node.parent)] = node.copy()
-                    self._settle(node, scope, scope.known)
-                elif node.key == "in" and node.args.get("field"):
-                    message = "IN beside the name of a table cannot be followed; write a SELECT"
-                    raise fail(message, node)
 
-    def _settle(self, tree: Expr, outer: Scope | None, known: Known) -> _Rewritten:
-        known = self._rewrite_ctes(tree, outer, known)
-        if tree.key != "select":
-            _, outputs = self._settle(tree.this, outer, known)
-            self._settle(tree.expression, outer, known)
-            return tree, outputs
-        scope = self._sources.open_scope(tree, outer, known, self._settle)
-        expand_stars(tree, scope)
-        self._settle_subqueries(tree, scope)
-        names = [name_item(item, scope) for item in tree.expressions]
-        return tree, [Output(name, "", CONSTANT, "") for name in names]
+def _find_group_keys(select: Expr, scope: Scope) -> list[Expr]:
+    """The terms of GROUP BY as expressions over the sources. A column comes before the name of a
+    result."""
+    items = select.expressions
+    keys = []
+    for term in list_terms(select, "group"):
+        named = _find_named(term, items)
+        is_column = term.key == "column" and find_column(term, scope) is not None
+        keys.append(term if named is None or is_column else named)
+    return keys
+
+
+def _write_order_key(term: Expr, items: Sequence[Expr]) -> str:
+    """SQL over the sources for the value that a term of ORDER BY compares. The name of a result
+    comes before a column."""
+    if term.key == "collate":
+        raise fail("COLLATE cannot be followed; order by lower(...)", term)
+    named = _find_named(term, items)
+    return write(term if named is None else named)
+
+
+def _find_named(term: Expr, items: Sequence[Expr]) -> Expr | None:
+    """The result that a term names by its number or its name."""
+    if is_whole(term):
+        return items[int(term.name) - 1].unalias()
+    if term.key != "column" or term.text("table"):
+        return None
+    name = term.name.lower()
+    return next((i.this for i in items if i.key == "alias" and i.alias.lower() == name), None)

@@ -1,14 +1,23 @@
-"""What the names in a SELECT mean."""
+"""What the names in a SELECT mean: its sources, their columns, and the origins of their cells."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from bindery.evidence.lineage.dialect import make_column
+from bindery.evidence.lineage.dialect import (
+    fail,
+    find_line,
+    is_query,
+    make_alias,
+    make_column,
+    quote_name,
+    quote_text,
+    write,
+)
 from bindery.evidence.lineage.model import Output
-from bindery.evidence.lineage.nodes import fail, find_line
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
@@ -52,8 +61,6 @@ class Scope:
     sources: list[Source] = field(default_factory=list)
     merged: dict[str, Source] = field(default_factory=dict)
     """Columns of USING, and which source gives their value."""
-    inner: dict[int, Expr] = field(default_factory=dict)
-    """The queries in the expressions as they were, by the id of the brackets around them."""
     grouped: bool = False
     keys: Sequence[Expr] = ()
     """The terms of GROUP BY."""
@@ -112,14 +119,10 @@ def expand_stars(select: Expr, scope: Scope) -> None:
     items: list[Expr] = []
     for item in select.expressions:
         if item.key == "star":
-            if not scope.sources:
-                raise fail("'*' without a FROM", item)
             items += _list_columns(scope, scope.sources, item)
         elif item.key == "column" and item.this.key == "star":
             named = item.text("table").lower()
             sources = [s for s in scope.sources if s.alias.lower() == named]
-            if not sources:
-                raise fail(f"there is no source '{item.text('table')}'", item)
             items += _list_columns(scope, sources, item, whole=True)
         else:
             items.append(item)
@@ -141,3 +144,110 @@ def _list_columns(
                 continue
             seen.add(name.lower())
             yield make_column(name, "" if merged else source.alias, line)
+
+
+# --- opening them ---
+
+Rewrite = Callable[["Expr", Scope | None, Known], tuple["Expr", Sequence[Output]]]
+"""Takes a query, the scope around it and the queries of WITH; gives what to put in its place."""
+
+
+class Sources:
+    """Opens the scopes of SELECTs over some base tables."""
+
+    def __init__(self, tables: Mapping[str, Sequence[str]], rewrite: Rewrite) -> None:
+        self._rewrite = rewrite
+        self._tables = {name.lower(): (name, tuple(columns)) for name, columns in tables.items()}
+        self._numbers = itertools.count(1)
+
+    def open_scope(self, select: Expr, outer: Scope | None, known: Known) -> Scope:
+        """The sources of a SELECT, those that are queries rewritten."""
+        scope = Scope(outer, known)
+        clause = select.args.get("from_")
+        if clause:
+            scope.sources.append(self._open_source(clause.this, scope))
+        for join in select.args.get("joins") or ():
+            source = self._open_source(join.this, scope)
+            for name in _find_merged(join):
+                # SQLite has checked that both sides have it.
+                left = next(s for s in scope.sources if s.has_column(name.lower()))
+                scope.merged.setdefault(name.lower(), left)
+            scope.sources.append(source)
+        aliases = [source.alias.lower() for source in scope.sources]
+        for alias in aliases:
+            if aliases.count(alias) > 1:
+                raise fail(f"two sources are called '{alias}'; give each an alias", select)
+        return scope
+
+    def _open_source(self, node: Expr, scope: Scope) -> Source:
+        if node.args.get("joins") or (node.key == "subquery" and not is_query(node.this)):
+            raise fail("a join in brackets cannot be followed; write it without them", node)
+        if node.key == "table" and node.this.key == "identifier":
+            return self._open_table(node, scope.known)
+        if node.key != "subquery":
+            raise fail(f"'{write(node)}' is not a table of the evidence", node)
+        query, outputs = self._rewrite(node.this, scope.outer, scope.known)
+        node.set("this", query)
+        alias = node.args.get("alias")
+        if alias is None or not alias.this:
+            alias = make_alias(f"__source{next(self._numbers)}")
+            node.set("alias", alias)
+        return _make_source(alias.name, outputs)
+
+    def _open_table(self, node: Expr, known: Known) -> Source:
+        name = node.name.lower()
+        alias = node.alias or node.name
+        if name in known:
+            outputs = known[name]
+            if outputs is None:
+                raise fail(f"'{node.name}' is recursive, which cannot be followed", node)
+            return _make_source(alias, outputs)
+        if name not in self._tables:
+            raise fail(f"there is no table '{node.name}' in the evidence", node)
+        table, columns = self._tables[name]
+        taken = {column.lower() for column in columns}
+        row = next(word for word in ROW_NAMES if word not in taken)
+        return Source(alias, columns, table, row=row)
+
+
+def _make_source(alias: str, outputs: Sequence[Output]) -> Source:
+    # Of two columns with one name the first is meant.
+    by_name = {output.name.lower(): output for output in reversed(outputs)}
+    return Source(alias, tuple(output.name for output in outputs), outputs=by_name)
+
+
+def _find_merged(join: Expr) -> list[str]:
+    """The columns that a join makes one."""
+    if join.args.get("method"):
+        raise fail(f"a {join.args['method']} JOIN cannot be followed; write USING or ON", join)
+    names = [column.name for column in join.args.get("using") or ()]
+    if names and (join.args.get("side") or "").upper() in ("FULL", "RIGHT"):
+        raise fail("USING of a FULL or RIGHT JOIN cannot be followed; write ON", join)
+    return names
+
+
+# --- origins of their cells ---
+
+
+def write_cell(source: Source, name: str) -> str:
+    """The origin of a cell of a base table; an empty cell has none."""
+    alias = quote_name(source.alias)
+    item = f"{quote_text(source.table + ':')} || {alias}.{source.row} || {quote_text(':' + name)}"
+    return f"CASE WHEN {alias}.{quote_name(name)} IS NOT NULL THEN {item} END"
+
+
+def write_sister(source: Source, sister: str) -> str:
+    return f"{quote_name(source.alias)}.{quote_name(sister)}"
+
+
+def list_rows(sources: Sequence[Source]) -> list[str]:
+    """The origins of a count: the rows of all sources."""
+    terms = []
+    for source in sources:
+        if source.table:
+            row = f"{quote_name(source.alias)}.{source.row}"
+            terms.append(f"{quote_text(source.table + ':')} || {row} || ':*'")
+        else:
+            sisters = (output.sister for output in source.outputs.values() if output.sister)
+            terms += [write_sister(source, sister) for sister in sisters]
+    return terms

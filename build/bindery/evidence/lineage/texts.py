@@ -1,6 +1,6 @@
 """Whether a text that is put together shows its values as they are.
 
-It does where nothing of its own can be read into a value and no two values stand side by side:
+It does if none of its own characters can be read as part of a value and no two values touch:
 `m || ' x ' || n` does, `memory || '0'` does not.
 """
 
@@ -14,9 +14,6 @@ from bindery.evidence.lineage.model import CONSTANT, Traced
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
-
-MOST_FORMS = 64
-"""Forms of one text, by the branches of its choices, up to which all are looked at."""
 
 _VALUE = "\0"
 _NO_NUMBER = re.compile("[^\0\\d\\s~≈<>≤≥.,+−-]")
@@ -50,7 +47,7 @@ def _is_plain(form: str) -> bool:
 
 
 def _list_forms(node: Expr, follow: _Follow) -> _Forms:
-    """The forms that a text takes, each with a mark in the place of a value."""
+    """The forms that a text takes, each with a mark instead of a value."""
 
     def list_each(parts: Iterable[Expr]) -> list[_Forms]:
         return [_list_forms(part, follow) for part in parts]
@@ -85,5 +82,4 @@ def _list_texts(traced: Traced) -> _Forms:
 
 
 def _join(left: _Forms, right: _Forms) -> _Forms:
-    joined = frozenset(one + other for one in left for other in right)
-    return joined if len(joined) <= MOST_FORMS else frozenset((_VALUE * 2,))
+    return frozenset(one + other for one in left for other in right)

@@ -1,7 +1,7 @@
 """Plots of views: the header that asks for one, its points, its words, and the file it is kept in.
 
-A drawing is told by its stamp, which is made of the plot and its table alone: whether a file is
-up to date can be seen without drawing it again. How it looks is in `drawing`.
+The stamp of a drawing is computed from the plot and its table alone, so a file can be checked
+without drawing it again. How a plot looks is in `svg`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Literal, get_args
@@ -16,22 +17,19 @@ from urllib.parse import quote
 
 from bindery.core.control_characters import show_controls
 from bindery.core.report import count_noun
-from bindery.core.suggestions import find_nearest
+from bindery.core.suggestions import suggest
 from bindery.evidence.tables import Cell, Column, Table, format_cell
 
 STYLE = 1
 """How plots look; one more makes every drawing stale."""
 MAX_SERIES = 8
-MAX_BARS = 80
-MAX_POINTS = 2000
-_SMALLEST, _LARGEST = 1e-100, 1e100
 
 Kind = Literal["bar", "line", "scatter"]
 Fault = tuple[int, str, str]
 """Line of the header, what is wrong with it, and what to do."""
 
 _KINDS: tuple[Kind, ...] = get_args(Kind)
-_KEYS = ("", "x", "y", "by", "log", "labels")
+_KEYS = ("", "x", "y", "by", "log")
 _LINE = re.compile(r"--\s*plot(?:\s+(?P<key>[^:]*?))?\s*:(?P<rest>.*)")
 
 
@@ -47,8 +45,6 @@ class Plot:
     """A column of text: one series for each of its values."""
     log: frozenset[str] = frozenset()
     """The axes, `x` and `y`, that count in powers of ten."""
-    labels: str = ""
-    """A column of text that names the points."""
     line: int = field(default=1, compare=False)
     """Where the header begins to ask for it."""
 
@@ -63,15 +59,8 @@ def parse_plot(lines: Iterable[tuple[int, str]], columns: Sequence[Column]) -> P
             return number, "this line of a plot cannot be read", "write `-- plot KEY: VALUE`"
         key = match["key"] or ""
         if key not in _KEYS:
-            nearest = find_nearest(key, _KEYS)
-            hint = f"did you mean '{nearest}'?" if nearest else f"use {_list_words(_KEYS[1:])}"
+            hint = suggest(key, _KEYS, f"use {_list_words(_KEYS[1:])}")
             return number, f"a plot knows no '{key}'", hint
-        if key in entries:
-            message = f"'{_name_line(key)}' is repeated"
-            return number, message, f"the first is in line {entries[key][0]}: keep one of them"
-        if not match["rest"].strip():
-            message, hint = f"'{_name_line(key)}' says nothing", "give it a value, or leave it out"
-            return number, message, hint
         entries[key] = number, match["rest"].strip()
     if not entries:
         return None
@@ -88,24 +77,23 @@ def _read_plot(
         return tuple(filter(None, (word.strip() for word in text.split(","))))
 
     def refuse(key: str, message: str, hint: str) -> Fault:
-        """The fault, at the line of this key, or at the first one where there is none."""
+        """The fault, at the line of this key or at the first line."""
         number, _ = entries.get(key, (first, ""))
         return number, message, hint
 
-    word, x, by, labels = (entries.get(key, (0, ""))[1] for key in ("", "x", "by", "labels"))
+    word, x, by = (entries.get(key, (0, ""))[1] for key in ("", "x", "by"))
     y, log = split("y"), frozenset(split("log"))
     kind = next((kind for kind in _KINDS if kind == word), None)
     if kind is None:
-        message = f"there is no plot '{word}'" if word else "the plot is of no kind"
+        message = f"there is no plot '{word}'" if word else "the plot has no kind"
         return refuse("", message, f"write `-- plot: KIND`, one of {', '.join(_KINDS)}")
     for key, need in (("x", "a column"), ("y", "one column or several")):
         if not split(key):
             return refuse(key, f"the plot has no '{key}'", f"write `-- plot {key}: ` and {need}")
-    for key, names in (("x", (x,)), ("y", y), ("by", (by,)), ("labels", (labels,))):
+    for key, names in (("x", (x,)), ("y", y), ("by", (by,))):
         for name in filter(None, names):
             if name not in columns:
-                nearest = find_nearest(name, columns)
-                hint = f"did you mean '{nearest}'?" if nearest else f"use {_list_words(columns)}"
+                hint = suggest(name, columns, f"use {_list_words(columns)}")
                 return refuse(key, f"the view has no column '{name}'", hint)
     units = list(dict.fromkeys(columns[key].unit for key in y))
     if len(units) > 1:
@@ -121,14 +109,7 @@ def _read_plot(
     if kind == "bar" and log:
         message = "bars begin at zero, which no logarithmic axis has"
         return refuse("log", message, "use line or scatter, or leave out 'log'")
-    if kind != "scatter" and labels:
-        message = f"a {kind} plot names no points"
-        return refuse("labels", message, "use scatter, or leave out 'labels'")
-    return Plot(kind, x, y, by, log, labels, first)
-
-
-def _name_line(key: str) -> str:
-    return f"plot {key}".strip()
+    return Plot(kind, x, y, by, log, first)
 
 
 def _list_words(words: Iterable[str]) -> str:
@@ -142,8 +123,10 @@ class Point:
 
     x: float
     y: float
-    row: int
-    column: Column
+    place: str
+    """The name of its bar, or its heading and number along the horizontal axis."""
+    text: str
+    """The value as the table writes it, without its unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +145,7 @@ class Figure:
     bars: tuple[str, ...]
     """Names of the bars, from the top."""
     unknown: int
-    """Values that are NULL, or stand at no place, and are not shown."""
+    """Values that are NULL, or have no place, and are not shown."""
 
     @property
     def title(self) -> str:
@@ -177,33 +160,14 @@ class Figure:
         return _find_column(self.table, self.plot.x)
 
     @property
+    def unit(self) -> str:
+        return _find_column(self.table, self.plot.y[0]).unit
+
+    @property
     def y_title(self) -> str:
         """What the vertical axis, or that of the bars, counts."""
-        first = _find_column(self.table, self.plot.y[0])
         headings = _list_plainly(_find_column(self.table, k).heading for k in self.plot.y)
-        return f"{headings}, {first.unit}" if first.unit else headings
-
-    def read_label(self, point: Point) -> str:
-        """The name of a point, where the plot names points."""
-        if not self.plot.labels:
-            return ""
-        column = _find_column(self.table, self.plot.labels)
-        return _read_words(self._find_cell(point, column), column)
-
-    def read_place(self, point: Point) -> str:
-        """Where a point stands: at which bar, under which name, or at which number."""
-        if self.plot.kind == "bar":
-            return self.bars[int(point.x)]
-        place = format_cell(self._find_cell(point, self.x_column), self.x_column)
-        unit = f" {self.x_column.unit}" if self.x_column.unit else ""
-        return self.read_label(point) or f"{self.x_column.heading} {place}{unit}"
-
-    def read_value(self, point: Point) -> str:
-        """The value as the table writes it, without its unit."""
-        return format_cell(self._find_cell(point, point.column), point.column)
-
-    def _find_cell(self, point: Point, column: Column) -> Cell:
-        return self.table.rows[point.row][self.table.columns.index(column)]
+        return f"{headings}, {self.unit}" if self.unit else headings
 
 
 class PlotError(Exception):
@@ -228,11 +192,14 @@ def read_figure(plot: Plot, table: Table) -> Figure:
     """What a plot shows of a table. Raises PlotError where it cannot be shown."""
     if not table.rows:
         raise PlotError("there is nothing to draw: the view gives no row", "fix the query")
+    x_column = _find_column(table, plot.x)
+    x_unit = f" {x_column.unit}" if x_column.unit else ""
+    by = _find_column(table, plot.by) if plot.by else None
     names: list[str] = []
     points: dict[str, list[Point]] = {}
     unknown = 0
     for number, row in enumerate(table.rows):
-        cells = dict(zip((c.key for c in table.columns), row, strict=True))
+        cells = dict(zip((column.key for column in table.columns), row, strict=True))
         x: Cell = 0
         if plot.kind != "bar":
             x = _read_number(plot, table, number, plot.x, "x" in plot.log)
@@ -240,54 +207,40 @@ def read_figure(plot: Plot, table: Table) -> Figure:
         unknown += sum(y is None or x is None for y in numbers)
         if x is None or all(y is None for y in numbers):
             continue
-        place = float(x)
+        place = f"{x_column.heading} {format_cell(cells[plot.x], x_column)}{x_unit}"
         if plot.kind == "bar":
-            name = _read_words(cells[plot.x], _find_column(table, plot.x))
-            if not (plot.by and name in names):
-                names.append(name)
-            place = float(len(names) - 1 if not plot.by else names.index(name))
+            place = _read_words(cells[plot.x], x_column)
+            if not (by and place in names):
+                names.append(place)
+            x = names.index(place) if by else len(names) - 1
         for key, y in zip(plot.y, numbers, strict=True):
-            column = _find_column(table, key)
-            by = _find_column(table, plot.by) if plot.by else None
-            series = _read_words(cells[by.key], by) if by else key
             if y is not None:
-                points.setdefault(series, []).append(Point(place, float(y), number, column))
-    names_of_series = {key: _find_column(table, key).heading for key in plot.y}
-    if plot.by:
-        names_of_series = {name: name for name in points}
-    series_shown = tuple(
-        Series(name, _sort(plot, points[key])) for key, name in names_of_series.items()
-        if key in points
-    )  # fmt: skip
-    figure = Figure(plot, table, series_shown, tuple(names), unknown)
+                series = _read_words(cells[by.key], by) if by else key
+                text = format_cell(y, _find_column(table, key))
+                points.setdefault(series, []).append(Point(float(x), float(y), place, text))
+    headings = {key: _find_column(table, key).heading for key in plot.y if key in points}
+    series_shown = []
+    for key in points if by else headings:
+        if plot.kind == "line":
+            points[key].sort(key=lambda point: point.x)
+        series_shown.append(Series(headings.get(key, key), tuple(points[key])))
+    figure = Figure(plot, table, tuple(series_shown), tuple(names), unknown)
     _refuse_excess(figure)
     return figure
 
 
-def _sort(plot: Plot, points: list[Point]) -> tuple[Point, ...]:
-    return tuple(sorted(points, key=lambda point: point.x) if plot.kind == "line" else points)
-
-
 def _refuse_excess(figure: Figure) -> None:
-    points = figure.points
-    if not points:
+    if not figure.points:
         raise PlotError("there is nothing to draw: no value is known", "fix the query")
-    limits = [(len(figure.series), MAX_SERIES, "series"), (len(points), MAX_POINTS, "points")]
-    if figure.plot.kind == "bar":
-        limits = [limits[0], (len(points), MAX_BARS, "bars")]
-        for series in figure.series:
-            seen: dict[float, int] = {}
-            for point in series.points:
-                if figure.plot.by and point.x in seen:
-                    name = figure.bars[int(point.x)]
-                    first, second = seen[point.x] + 1, point.row + 1
-                    message = f"rows {first} and {second} are both '{series.name}' of '{name}'"
-                    raise PlotError(message, "let the query give one row for each bar")
-                seen[point.x] = point.row
-    for count, limit, noun in limits:
-        if count > limit:
-            message = f"a plot shows at most {limit} {noun}, and here are {count}"
-            raise PlotError(message, "let the query give fewer, with WHERE or LIMIT")
+    if len(figure.series) > MAX_SERIES:
+        message = f"a plot shows at most {MAX_SERIES} series, and here are {len(figure.series)}"
+        raise PlotError(message, "let the query give fewer, with WHERE or LIMIT")
+    for series in figure.series if figure.plot.kind == "bar" else ():
+        counts = Counter(point.x for point in series.points)
+        (x, count), *_ = counts.most_common(1)
+        if count > 1:
+            message = f"{count} rows are '{series.name}' of '{figure.bars[int(x)]}'"
+            raise PlotError(message, "let the query give one row for each bar")
 
 
 def _read_number(
@@ -301,8 +254,6 @@ def _read_number(
     if isinstance(value, str):
         fault = f"the text '{value}' in '{key}', and an axis needs numbers"
         hint = "name a column of numbers, or fix the query"
-    elif not (value == 0 or _SMALLEST <= abs(value) <= _LARGEST):
-        fault = f"{value:g} in '{key}', which is beyond what can be drawn"
     elif is_log and value <= 0:
         fault = f"{value:g} in '{key}', which no logarithmic axis has"
         hint = "leave the row out, or take the axis out of 'plot log'"
@@ -313,7 +264,7 @@ def _read_number(
 
 
 def _name_row(table: Table, number: int) -> str:
-    """What tells a row from others: its first text, else its first cell."""
+    """The name of a row: its first text, else its first cell."""
     row = table.rows[number]
     index = next((i for i, cell in enumerate(row) if isinstance(cell, str)), 0)
     return f"'{_read_words(row[index], table.columns[index])}'"
@@ -379,21 +330,21 @@ def _plain(number: float) -> float | int:
 
 def _describe_extremes(figure: Figure, points: Sequence[Point], name: str) -> str:
     lowest, highest = min(points, key=lambda p: p.y), max(points, key=lambda p: p.y)
-    unit = f" {points[0].column.unit}" if points[0].column.unit else ""
+    unit = f" {figure.unit}" if figure.unit else ""
     if lowest.y == highest.y:
         count = "the value is" if len(points) == 1 else "all values are"
-        place = f", {_shorten(figure.read_place(highest), 48)}" if len(points) == 1 else ""
-        text = f"{count} {figure.read_value(highest)}{unit}{place}"
+        place = f", {_shorten(highest.place, 48)}" if len(points) == 1 else ""
+        text = f"{count} {highest.text}{unit}{place}"
     else:
         text = "; ".join(
-            f"{word} {figure.read_value(point)}{unit}, {_find_place(figure, point)}"
+            f"{word} {point.text}{unit}, {_find_place(figure, point)}"
             for word, point in (("highest", highest), ("lowest", lowest))
         )
     return f"{name}{text}" if name else text[0].upper() + text[1:]
 
 
 def _find_place(figure: Figure, point: Point) -> str:
-    place = _shorten(figure.read_place(point), 48)
+    place = _shorten(point.place, 48)
     if len(figure.series) > 2 or figure.plot.by:
         series = next(series.name for series in figure.series if point in series.points)
         return f"{_shorten(series, 24)}, {place}"
@@ -411,7 +362,7 @@ def _list_plainly(words: Iterable[str]) -> str:
 
 def compute_stamp(plot: Plot, table: Table) -> str:
     """16 hex digits made of all that decides a drawing, but for the program that draws it."""
-    asked = (plot.kind, plot.x, plot.y, plot.by, sorted(plot.log), plot.labels)
+    asked = (plot.kind, plot.x, plot.y, plot.by, sorted(plot.log), "")
     shown = (table.title, [astuple(column) for column in table.columns], table.rows)
     text = json.dumps([STYLE, asked, shown], ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -422,8 +373,7 @@ _SEAL = re.compile(r"<!-- checksum (?P<sum>[0-9a-f]{16}) -->\n?\Z")
 
 
 def read_stamp(svg: str) -> tuple[str, bool]:
-    """The stamp of a drawing, empty where it carries none, and whether nobody has changed the
-    file since it was drawn."""
+    """The stamp of a drawing, empty if it has none, and whether the file is as it was drawn."""
     text = svg.replace("\r\n", "\n")
     stamp, seal = _STAMP.match(text), _SEAL.search(text)
     if stamp is None or seal is None:

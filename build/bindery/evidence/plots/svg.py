@@ -12,7 +12,7 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -108,40 +108,28 @@ def _save(canvas: Any) -> str:
 
 
 _FAMILIES = ("Source Sans 3", "DejaVu Sans")
-_WEIGHTS = {False: 400, True: 600}
 
 
 @cache
 def _register_fonts() -> None:
     """Make the fonts known to matplotlib, in both weights."""
+    from matplotlib import get_data_path
     from matplotlib.font_manager import FontEntry, fontManager
 
-    for weight, name in zip(
-        _WEIGHTS.values(), ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf"), strict=True
-    ):
-        for family, path in zip(
-            _FAMILIES, (_find_font(weight), _find_spare_font(name)), strict=True
-        ):
+    carried = Path(str(resources.files("bindery.render"))) / "fonts"
+    spare = Path(get_data_path(), "fonts", "ttf")
+    for weight, name in ((400, "DejaVuSans.ttf"), (600, "DejaVuSans-Bold.ttf")):
+        files = (carried / f"source-sans-3-latin-{weight}-normal.ttf", spare / name)
+        for family, path in zip(_FAMILIES, files, strict=True):
             entry = FontEntry(fname=str(path), name=family, weight=weight, size="scalable")
             fontManager.ttflist.insert(0, entry)
-
-
-def _find_font(weight: int) -> Path:
-    fonts = Path(str(resources.files("bindery.render"))) / "fonts"
-    return fonts / f"source-sans-3-latin-{weight}-normal.ttf"
-
-
-def _find_spare_font(name: str) -> Path:
-    from matplotlib import get_data_path
-
-    return Path(get_data_path(), "fonts", "ttf", name)
 
 
 @cache
 def _make_font(size: float, is_bold: bool) -> FontProperties:
     from matplotlib.font_manager import FontProperties
 
-    return FontProperties(family=list(_FAMILIES), size=size, weight=_WEIGHTS[is_bold])
+    return FontProperties(family=list(_FAMILIES), size=size, weight=600 if is_bold else 400)
 
 
 @cache
@@ -155,19 +143,14 @@ def _measure(text: str, size: float, is_bold: bool = False) -> float:
 
 
 def _wrap(text: str, room: float, size: float, is_bold: bool = False) -> list[str]:
-    """The text in lines no wider than `room`, broken inside words only where it must be."""
+    """The text in lines no wider than `room`, unless a single word is."""
     lines = [""]
     for word in text.split(" "):
         joined = f"{lines[-1]} {word}".strip()
-        if _measure(joined, size, is_bold) <= room:
+        if not lines[-1] or _measure(joined, size, is_bold) <= room:
             lines[-1] = joined
-            continue
-        if lines[-1]:
-            lines.append("")
-        for character in word:
-            if lines[-1] and _measure(lines[-1] + character, size, is_bold) > room:
-                lines.append("")
-            lines[-1] += character
+        else:
+            lines.append(word)
     return lines
 
 
@@ -234,6 +217,13 @@ class _Sheet:
         if len(figure.series) > 1:
             self._add_legend(figure)
 
+    def add_axis_title(self, title: str, left: float, right: float) -> None:
+        for line in filter(None, _wrap(title, right - left, _SMALL)):
+            middle, y = (left + right) / 2, self.height + 5
+            self.write(middle, y, line, size=_SMALL, colour=self.shade.soft, align="center")
+            self.height += _SMALL * _LEADING
+        self.height += 3
+
     def _add_legend(self, figure: Figure) -> None:
         x = 0.0
         row = _NORMAL * _LEADING
@@ -277,23 +267,20 @@ def _style_series(figure: Figure, index: int, shade: _Shade) -> dict[str, Any]:
 def _draw_bars(figure: Figure, sheet: _Sheet) -> None:
     """Horizontal bars from zero, their names before them and their values behind them."""
     shade, count = sheet.shade, len(figure.series)
-    dense = len(figure.points) > 30
-    thick = 8.0 if dense else 10.0 if count == 1 else 9.0
-    gap = 5.0 if dense else 8.0 if count == 1 else 10.0
-    size = _SMALL if dense else _NORMAL
-    names = [_wrap(name, WIDTH * 0.38, size) for name in figure.bars]
-    left = max(_measure(line, size) for lines in names for line in lines) + 8
+    thick, gap = (10.0, 8.0) if count == 1 else (9.0, 10.0)
+    names = [_wrap(name, WIDTH * 0.38, _NORMAL) for name in figure.bars]
+    left = max(_measure(line, _NORMAL) for lines in names for line in lines) + 8
     values = [p.y for p in figure.points]
     low, high = min(0.0, *values), max(0.0, *values)
     high = high if high > low else 1.0
-    widths = {p: _measure(figure.read_value(p), _SMALL) + 5 for p in figure.points}
+    widths = {p: _measure(p.text, _SMALL) + 5 for p in figure.points}
     before = max((widths[p] for p in figure.points if p.y < 0), default=0)
     behind = max((widths[p] for p in figure.points if p.y >= 0), default=0)
     scale = (WIDTH - left - before - behind) / (high - low)
     zero = left + before - low * scale
 
     top = sheet.height + 2
-    heights = [max(count * thick, len(lines) * size * 1.15) + gap for lines in names]
+    heights = [max(count * thick, len(lines) * _NORMAL * 1.15) + gap for lines in names]
     bottom = top + sum(heights)
     ticks = [t for t in _find_ticks(low, high) if low <= t <= high]
     for tick in ticks:
@@ -305,9 +292,9 @@ def _draw_bars(figure: Figure, sheet: _Sheet) -> None:
 
     y = top
     for position, (lines, height) in enumerate(zip(names, heights, strict=True)):
-        first = y + height / 2 - (len(lines) - 1) * size * 1.15 / 2
+        first = y + height / 2 - (len(lines) - 1) * _NORMAL * 1.15 / 2
         for number, line in enumerate(lines):
-            sheet.write(left - 8, first + number * size * 1.15, line, size=size, align="right")
+            sheet.write(left - 8, first + number * _NORMAL * 1.15, line, align="right")
         bar = y + height / 2 - count * thick / 2
         for index, series in enumerate(figure.series):
             point = next((p for p in series.points if p.x == position), None)
@@ -315,14 +302,7 @@ def _draw_bars(figure: Figure, sheet: _Sheet) -> None:
         y += height
     sheet.rule(zero, top, zero, bottom, is_zero=True)
     sheet.height = bottom + 15
-    title = _title_values(figure)
-    if title:
-        lines = _wrap(title, WIDTH - left, _SMALL)
-        for line in lines:
-            sheet.write(left + (WIDTH - left) / 2, sheet.height + 5, line, size=_SMALL,
-                        colour=shade.soft, align="center")  # fmt: skip
-            sheet.height += _SMALL * _LEADING
-    sheet.height += 3
+    sheet.add_axis_title(_title_values(figure), left, WIDTH)
 
 
 def _draw_bar(
@@ -338,20 +318,19 @@ def _draw_bar(
     end = zero + point.y * scale
     sheet.fill(min(zero, end), y + 0.5, abs(end - zero), thick - 1, index)
     align, shift = ("right", -4) if point.y < 0 else ("left", 4)
-    sheet.write(end + shift, middle, figure.read_value(point), size=_SMALL, align=align)
+    sheet.write(end + shift, middle, point.text, size=_SMALL, align=align)
 
 
 def _draw_points(figure: Figure, sheet: _Sheet) -> None:
-    """Lines or points between two axes; the title of the upright one stands above it."""
+    """Lines or points between two axes, the title of the vertical one above it."""
     shade = sheet.shade
     sheet.add_lines(_wrap(_title_values(figure), WIDTH, _SMALL), _SMALL, colour=shade.soft)
     xs = _Scale.fit([p.x for p in figure.points], is_log="x" in figure.plot.log)
     ys = _Scale.fit([p.y for p in figure.points], is_log="y" in figure.plot.log)
-    names = [name for name in map(figure.read_label, figure.points) if name]
     left = max(_measure(_write_tick(t), _SMALL) for t in ys.ticks) + 8
     right = WIDTH - max(_measure(_write_tick(t), _SMALL) for t in xs.ticks) / 2 - 2
     top = sheet.height + 5
-    bottom = top + (320 if len(names) > 12 else 230)
+    bottom = top + 230
     for tick in xs.ticks:
         x = left + xs.find_share(tick) * (right - left)
         sheet.rule(x, top, x, bottom)
@@ -362,31 +341,17 @@ def _draw_points(figure: Figure, sheet: _Sheet) -> None:
         sheet.rule(left, y, right, y)
         sheet.write(left - 5, y, _write_tick(tick), size=_SMALL, colour=shade.soft, align="right")
     sheet.rule(left, bottom, right, bottom, is_zero=True)
-    places = {
-        point: (
-            left + xs.find_share(point.x) * (right - left),
-            bottom - ys.find_share(point.y) * (bottom - top),
-        )
-        for point in figure.points
-    }
     for index, series in enumerate(figure.series):
-        across, down = zip(*(places[point] for point in series.points), strict=True)
+        across = [left + xs.find_share(point.x) * (right - left) for point in series.points]
+        down = [bottom - ys.find_share(point.y) * (bottom - top) for point in series.points]
         sheet.mark(across, down, **_style_series(figure, index, shade))
-    written = _write_labels(figure, sheet, places, (left, top, right, bottom))
     sheet.height = bottom + 16
-    for line in _wrap(figure.x_column.title, right - left, _SMALL):
-        sheet.write((left + right) / 2, sheet.height + 5, line, size=_SMALL, colour=shade.soft,
-                    align="center")  # fmt: skip
-        sheet.height += _SMALL * _LEADING
-    if written < len(names):
-        note = f"For {len(names) - written} of {len(names)} names there was no room."
-        sheet.add_lines([note], _SMALL, colour=shade.soft)
-    sheet.height += 3
+    sheet.add_axis_title(figure.x_column.title, left, right)
 
 
 def _title_values(figure: Figure) -> str:
     """What the values are; of several columns, which the legend names, the unit alone."""
-    return figure.y_title if len(figure.plot.y) == 1 else figure.points[0].column.unit
+    return figure.y_title if len(figure.plot.y) == 1 else figure.unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,47 +379,10 @@ class _Scale:
         return cls(low, high, tuple(t for t in _find_ticks(low, high) if low <= t <= high), False)
 
     def find_share(self, value: float) -> float:
-        """How far along the axis a value stands, from 0 to 1."""
+        """How far along the axis a value is, from 0 to 1."""
         if self.is_log:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
-
-
-_Box = tuple[float, float, float, float]
-
-
-def _write_labels(
-    figure: Figure, sheet: _Sheet, places: Mapping[Point, tuple[float, float]], room: _Box
-) -> int:
-    """Write each name beside its point, where no other point is nearer and no other name is
-    hidden. Returns how many could be written."""
-    taken: list[_Box] = [(x - _GAP, y - _GAP, x + _GAP, y + _GAP) for x, y in places.values()]
-    left, top, right, bottom = room
-    tall = _SMALL * 1.1
-    written = 0
-    for point, (x, y) in places.items():
-        text = figure.read_label(point)
-        wide = _measure(text, _SMALL)
-        for across, down in _DIRECTIONS if text else ():
-            first = x + across * _GAP - wide * (1 - across) / 2
-            middle = y + down * (_GAP + tall / 2)
-            box = (first, middle - tall / 2, first + wide, middle + tall / 2)
-            is_inside = left < box[0] and top < box[1] and box[2] < right and box[3] < bottom
-            if is_inside and not any(_overlap(box, other) for other in taken):
-                taken.append(box)
-                written += 1
-                sheet.write(first, middle, text, size=_SMALL)
-                break
-    return written
-
-
-_GAP = 6.0
-"""From a point to its name."""
-_DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
-
-
-def _overlap(a: _Box, b: _Box) -> bool:
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
 def _find_ticks(low: float, high: float) -> list[float]:
@@ -482,7 +410,7 @@ def _find_log_ticks(low: float, high: float) -> tuple[float, ...]:
 
 
 def _write_tick(value: float) -> str:
-    """A mark of an axis, in as few characters as it can be told from its neighbours."""
+    """The label of a tick, in as few characters as tell it from its neighbours."""
     if value and not 1e-4 <= abs(value) < 1e6:
         mantissa, _, exponent = f"{value:.4g}".partition("e")
         if not exponent:
@@ -510,6 +438,6 @@ def _tidy_svg(svg: str, title: str, words: str) -> str:
 
 
 def _round_numbers(match: re.Match[str]) -> str:
-    """To a hundredth of a point, which nobody sees."""
+    """To a hundredth of a point, which is invisible."""
     text = re.sub(r"-?\d+\.\d+", lambda n: f"{float(n[0]):.2f}".rstrip("0").rstrip("."), match[0])
     return " ".join(text.split())

@@ -16,6 +16,8 @@ from typing import Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from bindery.runs.plan_run import Plan
+
 GRACE_SECONDS = 30
 """Time to write results after SIGTERM."""
 _MARGIN_SECONDS = 120 + GRACE_SECONDS
@@ -57,14 +59,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A run folder: the tool, its arguments in each task, and what collecting them needs. It is
+    """A run folder: the plan, the arguments of each task, and what collecting them needs. It is
     the content of plan.json."""
 
     folder: Path
-    tool: str
-    profile: str
-    path: str
-    """Of the tool, relative to the root; its copy in the run folder has the same name."""
+    plan: Plan
     tasks: tuple[tuple[str, ...], ...]
     """Further arguments of the tool, one entry per task of the array."""
     ranks: int | None
@@ -75,8 +74,6 @@ class Job:
     """Shell patterns of the variables of a node that the tool gets."""
     adds: Mapping[str, str] = field(default_factory=dict)
     """Further variables for the tool."""
-    arguments: tuple[str, ...] = ()
-    """The tool's arguments in every task."""
     nodes: int = 1
     seconds: float = 0.0
     log_bytes: int = 0
@@ -103,14 +100,14 @@ def spread_tasks(sweeps: Sequence[Sweep], repeat: int) -> tuple[tuple[str, ...],
     return tuple(combination for combination in combinations for _ in range(repeat))
 
 
-def list_options(job: Job, request: Request) -> Mapping[str, str]:
+def _list_options(job: Job, request: Request) -> Mapping[str, str]:
     """The options of sbatch by name, with an empty text for an option without a value."""
     # In the name of an output file, % starts a pattern.
     output = str(job.folder).replace("%", "%%") + "/slurm_%j.out"
     if len(job.tasks) > 1:
         output = output.replace("%j.out", "%A_%a.out")
     options = {
-        "job-name": job.tool,
+        "job-name": job.plan.tool.name,
         "nodes": str(request.nodes),
         "ntasks-per-node": "1",
         "time": str(request.minutes),
@@ -129,57 +126,35 @@ def list_options(job: Job, request: Request) -> Mapping[str, str]:
     return {name: text for name, text in options.items() if text or name == "no-requeue"}
 
 
-def list_setup() -> list[str]:
-    """What the job does before srun: find the node where ranks meet."""
-    return [
-        'read -r RENDEZVOUS < <(scontrol show hostnames "$SLURM_JOB_NODELIST")',
-        "export RENDEZVOUS",
-    ]
-
-
-def list_launch(job: Job, request: Request) -> list[str]:
-    """The options of srun. Without --export=ALL, srun would apply the job's list of variables
-    again."""
-    options = ["--export=ALL", "--kill-on-bad-exit=1"]
-    if request.runtime == "pyxis":
-        mount = f"{job.folder}:{job.folder}"
-        options += [f"--container-image={request.container}", f"--container-mounts={mount}"]
-    return options
-
-
-def find_entry(job: Job, request: Request) -> list[str]:
-    """What runs on every node: the node script, or the script that enters the container."""
-    name = "enter.sh" if request.runtime == "apptainer" else "node.sh"
-    return ["bash", str(job.folder / name)]
-
-
 def write_texts(job: Job, request: Request) -> dict[str, str]:
     """The files of the run folder by name."""
-    options = [
-        *(f"--{name}={shlex.quote(text)}" if text else f"--{name}" for name, text in
-          list_options(job, request).items()),
-        *request.options,
-    ]  # fmt: skip
-    launch = shlex.join([*list_launch(job, request), *find_entry(job, request)])
+    named = _list_options(job, request).items()
+    options = [f"--{name}={shlex.quote(text)}" if text else f"--{name}" for name, text in named]
+    # Without --export=ALL, srun would apply the job's list of variables again.
+    launch = ["--export=ALL", "--kill-on-bad-exit=1"]
+    if request.runtime == "pyxis":
+        mount = f"{job.folder}:{job.folder}"
+        launch += [f"--container-image={request.container}", f"--container-mounts={mount}"]
+    entry = "enter.sh" if request.runtime == "apptainer" else "node.sh"
+    launch += ["bash", str(job.folder / entry)]
     texts = {
         "job.sbatch": _render(
             "job.sbatch",
-            tool=job.tool,
-            profile=job.profile,
-            options=options,
-            setup=list_setup(),
-            launch=launch,
+            tool=job.plan.tool.name,
+            profile=job.plan.profile,
+            options=[*options, *request.options],
+            launch=shlex.join(launch),
         ),
         "node.sh": _render(
             "node.sh",
             folder=shlex.quote(str(job.folder)),
             python=shlex.quote(request.python),
-            tasks=[shlex.join((*job.arguments, *further)) for further in job.tasks],
+            tasks=[shlex.join((*job.plan.arguments, *further)) for further in job.tasks],
             # A container's variables are part of it, like its files.
             keeps="" if request.container else "|".join(job.keeps),
             adds=[f"{name}={shlex.quote(value)}" for name, value in job.adds.items()],
             ranks=job.ranks,
-            script=shlex.quote(PurePosixPath(job.path).name),
+            script=shlex.quote(PurePosixPath(job.plan.tool.path).name),
             seconds=f"{request.seconds:g}",
             grace=GRACE_SECONDS,
             log_bytes=request.log_bytes,
