@@ -63,11 +63,11 @@ def make_texts(part: int) -> dict[str, str]:
         "headings without an end": "<h1>a\n\n" * n(20_000),
         "many dead anchors": "".join(
             f"# Head word number {i}x\n\n[a](#head-wxrd-nxmber-{i * 7}y)\n\n"
-            for i in range(n(3_000))
+            for i in range(n(400))
         ),
         "many dead links": "".join(f"[a](some-fxle-name-{i}.md)\n\n" for i in range(n(5_000))),
-        "many labels": "".join(f"[text][label {i}]\n\n" for i in range(n(3_000)))
-        + "".join(f"\n[lebal {i}x]: README.md" for i in range(n(3_000))),
+        "many labels": "".join(f"[text][label {i}]\n\n" for i in range(n(400)))
+        + "".join(f"\n[lebal {i}x]: README.md" for i in range(n(400))),
         "many equal headings": "# A\n\n# A-1\n\n" * n(10_000) + "[a](#a-99999) " * n(1_000) + "\n",
         "many excuses": "<!-- bindery: allow dead-link because x -->\n" * n(4_000),
         "many footnotes": "".join(f"a[^{i}]\n\n[^{i}]: x\n\n" for i in range(n(5_000))),
