@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from bindery.book.load import Unparsed
 from bindery.core.model import (
     Book,
     Chapter,
@@ -33,6 +32,7 @@ from bindery.core.model import (
 )
 from bindery.core.repository import Tree
 from bindery.core.suggestions import find_nearest
+from bindery.markdown.chapter_reader import parse_chapter
 from bindery.markdown.link_typing import Style, encode_name
 from bindery.markdown.slugs import slugify_heading
 
@@ -52,14 +52,14 @@ def resolve_book(
     book: Book,
     tree: Tree,
     schemes: tuple[str, ...],
-    listed: Mapping[str, Unparsed] | None = None,
+    parsers: Mapping[str, Callable[[], Chapter]] | None = None,
 ) -> ResolvedBook:
     """Resolve every link of every chapter, and every definition that no link reads.
 
-    Where `book` holds a few chapters of a book only, `listed` gives all of them in reading order;
-    one that is not held is parsed for its anchors when a link asks for one.
+    Where `book` holds a few chapters of a book only, `parsers` gives all of them in reading order;
+    one that is not held is parsed when a link asks for one of its anchors.
     """
-    resolver = _Resolver(book, tree, schemes, listed or {})
+    resolver = _Resolver(book, tree, schemes, parsers or {})
     links = {
         link: resolver.resolve(link, chapter)
         for chapter in book.chapters
@@ -88,13 +88,13 @@ class _Resolver:
         book: Book,
         tree: Tree,
         schemes: tuple[str, ...],
-        listed: Mapping[str, Unparsed],
+        parsers: Mapping[str, Callable[[], Chapter]],
     ) -> None:
         self.tree = tree
         self.schemes = schemes
-        self.listed = listed
+        self.parsers = parsers
         self.read = {chapter.path: chapter for chapter in book.chapters}
-        self.paths = dict.fromkeys(listed or self.read)
+        self.paths = dict.fromkeys(parsers or self.read)
         """Those of the chapters, in reading order."""
         self.slugs: dict[str, Mapping[str, None]] = {}
         self.folded: dict[str, Mapping[str, str]] = {}
@@ -230,17 +230,15 @@ class _Resolver:
         reason = f"the file ends on line {count}"
         return NoAnchor(path, fragment, f"L{count}", reason, is_chapter=path in self.paths)
 
-    def _find_text(self, path: str) -> Unparsed:
-        """The text of a chapter, or of other Markdown."""
-        if path in self.listed:
-            return self.listed[path]
-        return Unparsed(path, "\n".join(self.tree.read_lines(path)))
-
     def _list_slugs(self, path: str) -> Mapping[str, None]:
         if path not in self.slugs:
-            chapter = self.read.get(path)
-            anchors = chapter.anchors if chapter else self._find_text(path).parse_anchors()
-            self.slugs[path] = {anchor.slug: None for anchor in anchors}
+            if path in self.read:
+                chapter = self.read[path]
+            elif path in self.parsers:
+                chapter = self.parsers[path]()
+            else:
+                chapter = parse_chapter(path, "\n".join(self.tree.read_lines(path)))
+            self.slugs[path] = {anchor.slug: None for anchor in chapter.anchors}
         return self.slugs[path]
 
     def _resolve_folder(self, path: str, asked: _Asked) -> Resolution:

@@ -59,7 +59,7 @@ def inspect_book(
     loaded = load_book(config, only if is_part else None)
     if is_part and any(map(is_glossary, loaded.book.chapters)):
         loaded = load_book(config)  # where its links lead is compared with its terms
-    resolved = resolve_book(loaded.book, loaded.tree, config.allowed_schemes, loaded.listed)
+    resolved = resolve_book(loaded.book, loaded.tree, config.allowed_schemes, loaded.parsers)
     chapters = loaded.book.chapters
     quotations = {chapter.path: find_quotations(chapter) for chapter in chapters}
     quoted = [view for entry in quotations.values() for view in entry.views]

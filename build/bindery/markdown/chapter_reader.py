@@ -58,12 +58,6 @@ def parse_chapter(path: str, source: str, title: str = "", *, maths: bool = Fals
     return _ChapterReader(path, source, notes).read(tokens, title)
 
 
-def parse_anchors(path: str, source: str, *, maths: bool = False) -> tuple[Anchor, ...]:
-    """Give the anchors that `parse_chapter` gives, and nothing else: in half its time."""
-    tokens, notes = tokenise(source, maths=maths, only_anchors=True)
-    return _ChapterReader(path, source, notes).read(tokens, "").anchors
-
-
 _COMMENT_LABELS = frozenset(("//", "comment", "_comment_", "#"))
 """Definitions under these are how some people write comments: `[//]: # (nobody sees this)`."""
 

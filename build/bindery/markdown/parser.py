@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from itertools import pairwise
 from typing import Any, Literal
 
 from markdown_it import MarkdownIt
@@ -91,16 +90,11 @@ class Notes:
     used_footnotes: set[str] = field(default_factory=set)
 
 
-def tokenise(source: str, *, maths: bool, only_anchors: bool = False) -> tuple[list[Token], Notes]:
-    """Give the tokens of a text, and what else it holds.
-
-    With `only_anchors` the text is read as far as its anchors need it, and what is in its
-    paragraphs may be missing.
-    """
+def tokenise(source: str, *, maths: bool) -> tuple[list[Token], Notes]:
+    """Give the tokens of a text, and what else it holds."""
     notes = Notes()
     env: dict[str, Any] = {"notes": notes}
-    only_anchors = only_anchors and _FAR_HEADING.search(source) is None
-    tokens = make_parser(maths, only_anchors).parse(source, env)
+    tokens = make_parser(maths).parse(source, env)
     refs: dict[str, int] = env.get("footnotes", {}).get("refs", {})
     notes.used_footnotes = {label[1:] for label, number in refs.items() if number >= 0}
     return tokens, notes
@@ -113,11 +107,8 @@ class _Parser(MarkdownIt):
 
 
 @cache
-def make_parser(maths: bool = False, only_anchors: bool = False) -> MarkdownIt:
-    """Give the Markdown parser: GitHub's dialect; dollar maths only where the book asks for it.
-
-    With `only_anchors` it reads no inline text but that of headings and what may hold a tag.
-    """
+def make_parser(maths: bool = False) -> MarkdownIt:
+    """Give the Markdown parser: GitHub's dialect; dollar maths only where the book asks for it."""
     parser = _Parser("commonmark")
     gfm_plugin(parser, front_matter=True)
     if maths:
@@ -139,23 +130,7 @@ def make_parser(maths: bool = False, only_anchors: bool = False) -> MarkdownIt:
     _wrap_block_rule(parser, "reference", [], _note_definition)
     _wrap_block_rule(parser, "footnote_def", ["paragraph", "reference"], _note_footnote)
     parser.core.ruler.after("inline", "brackets", _attach_brackets)
-    if only_anchors:
-        parser.core.ruler.at("inline", _read_anchors)
     return parser
-
-
-_FAR_HEADING = re.compile(r"<h[1-6]|\[\^", re.IGNORECASE)
-"""Where the anchors depend on all of the text: the words of a raw heading are in other tokens,
-and a footnote that nothing refers to is left out with the headings in it."""
-
-
-def _read_anchors(state: StateCore) -> None:
-    """Read the inline text of headings, and what may hold a tag."""
-    for before, token in pairwise(state.tokens):
-        if token.type == "inline":
-            token.children = []
-            if before.type == "heading_open" or "<" in token.content:
-                state.md.inline.parse(token.content, state.md, state.env, token.children)
 
 
 # --- links, images and tags ------------------------------------------------------------------

@@ -125,8 +125,11 @@ class TableFault:
 
 
 _DELIMITER = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
-_TEXT_BLOCK = re.compile(r"<!--|<(?P<name>pre|script|style|textarea)\b", re.IGNORECASE)
-_TICKS = re.compile("`+")
+_TEXT_BLOCK = re.compile(
+    r"<!--.*?-->|<(?P<name>pre|script|style|textarea)\b.*?</(?P=name)>", re.IGNORECASE | re.DOTALL
+)
+"""What in HTML holds text alone: comments, and elements without HTML in them."""
+_CODE_SPAN = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<text>.*?[^`])(?P=ticks)(?!`)")
 _SIGN_OF_CELL = re.compile(r"[^\s|:-]")
 
 
@@ -232,22 +235,9 @@ def _check_row(
 
 def _find_split_code(line: str) -> TypedCell | None:
     """The first code span that a pipe cuts in two."""
-    runs = list(_TICKS.finditer(line)) if "`" in line else []
-    following: dict[str, int] = {}
-    closing = []  # by each run of backticks the next one that is as long
-    for number in range(len(runs) - 1, -1, -1):
-        closing.append(following.get(runs[number][0], -1))
-        following[runs[number][0]] = number
-    closing.reverse()
-    number = 0
-    while number < len(runs):
-        if closing[number] < 0:
-            number += 1
-            continue
-        start, end = runs[number].start(), runs[closing[number]].end()
-        if _PIPE.search(line, runs[number].end(), runs[closing[number]].start()):
-            return TypedCell(line[start:end], start + 1)
-        number = closing[number] + 1
+    for code in _CODE_SPAN.finditer(line):
+        if _PIPE.search(code["text"]):
+            return TypedCell(code[0], code.start() + 1)
     return None
 
 
@@ -320,7 +310,7 @@ def _check_hidden(chapter: Chapter, token: Token, lines: Sequence[str]) -> Itera
     message = "this table is indented by four blanks, so it is shown as code"
     hint = "indent it less"
     if token.type == "html_block":
-        content = _blank_text_blocks(content)
+        content = _TEXT_BLOCK.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), content)
         message = "this table is shown as text: to GitHub it is a part of the HTML above it"
         hint = "put an empty line above the head"
     assert token.map is not None
@@ -328,26 +318,3 @@ def _check_hidden(chapter: Chapter, token: Token, lines: Sequence[str]) -> Itera
         if _is_delimiter(delimiter) and len(split_cells(head)) == len(split_cells(delimiter)):
             yield TableFault(_span_line(chapter, lines, token.map[0] + offset), message, hint)
             return
-
-
-def _blank_text_blocks(content: str) -> str:
-    """HTML with blanks for comments and for elements that hold no HTML."""
-    lowered = content.lower()
-    if len(lowered) != len(content):  # a letter has become two
-        lowered = content
-    pieces: list[str] = []
-    last: dict[str, int] = {}  # where each closing mark is last, looked up once
-    at = 0
-    while found := _TEXT_BLOCK.search(content, at):
-        closer = f"</{found['name'].lower()}>" if found["name"] else "-->"
-        if closer not in last:
-            last[closer] = lowered.rfind(closer)
-        if last[closer] < found.end():  # it is never closed
-            pieces.append(content[at : found.end()])
-            at = found.end()
-            continue
-        end = lowered.find(closer, found.end()) + len(closer)
-        pieces.append(content[at : found.start()])
-        pieces.append(re.sub(r"[^\n]", " ", content[found.start() : end]))
-        at = end
-    return "".join([*pieces, content[at:]])

@@ -62,8 +62,7 @@ def make_texts(part: int) -> dict[str, str]:
         "many tags in a block": "<p>\n" + '<a href="x.md">x</a>' * n(8_000) + "\n</p>\n",
         "headings without an end": "<h1>a\n\n" * n(20_000),
         "many dead anchors": "".join(
-            f"# Head word number {i}x\n\n[a](#head-wxrd-nxmber-{i * 7}y)\n\n"
-            for i in range(n(400))
+            f"# Head word number {i}x\n\n[a](#head-wxrd-nxmber-{i * 7}y)\n\n" for i in range(n(400))
         ),
         "many dead links": "".join(f"[a](some-fxle-name-{i}.md)\n\n" for i in range(n(5_000))),
         "many labels": "".join(f"[text][label {i}]\n\n" for i in range(n(400)))
@@ -78,7 +77,7 @@ def make_texts(part: int) -> dict[str, str]:
         "addresses with escapes": "https://a.org/%C3%A9%C3%A8 " * n(6_000) + "\n",
         "backticks in a table": "| a |\n|---|\n| " + "`a ``b " * n(20_000) + " |\n",
         "a wide table": "|" + "[a](b.md)|" * n(2_000) + "\n|" + "-|" * n(2_000) + "\n",
-        "texts without an end in HTML": "<div>\n" + "<pre>|" * n(30_000) + "\n",
+        "texts without an end in HTML": "<div>\n" + "<pre>|" * n(2_000) + "\n",
         "comments without an end in JSON": "```json\n" + "/*" * n(60_000) + "\n```\n",
         "quotes without an end in JSON": '```json\n"' + '\\"' * n(60_000) + "\n```\n",
         "a prompt without an end": "```console\n$ ls '\n" + "out\n" * n(20_000) + "```\n",

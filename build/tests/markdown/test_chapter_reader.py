@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from any_markdown import MARKDOWN
 from bindery.core.model import Chapter, Link, Span
-from bindery.markdown.chapter_reader import parse_anchors, parse_chapter
+from bindery.markdown.chapter_reader import parse_chapter
 from hypothesis import example, given
 
 if TYPE_CHECKING:
@@ -260,15 +260,3 @@ def test_no_text_breaks_the_parser(source: str) -> None:
 def test_front_matter_may_give_the_title(text: str, title: str) -> None:
     """A chapter without a heading of level 1 is called what its front matter says."""
     assert parse_chapter("a-page.md", text).title == title
-
-
-@given(MARKDOWN)
-@example("# a\n\n[^1]: # a\n\n# a\n")
-@example("x <h2>a\n\n*a*</h2>\n\n## a\n")
-@example("| <a id=b> |\n|---|\n")
-def test_anchors_are_the_same_without_the_rest(text: str) -> None:
-    """What is parsed for its anchors alone has those of the whole parse."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")  # as files are read
-    for maths in (False, True):
-        whole = parse_chapter("a.md", text, maths=maths)
-        assert parse_anchors("a.md", text, maths=maths) == whole.anchors
