@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Literal
 
 from markdown_it import MarkdownIt
@@ -35,10 +35,6 @@ _DEFINITION = re.compile(r"\[(?P<label>(?:[^\[\]\\]|\\.)+)\]:\s*", re.DOTALL)
 _PATH = r"(?P<path>https?://[^\s()<>\]]+|[\w./%-]+\.(?:md|py|sh|png|svg|jpg|html)(?:#[\w-]+)?)"
 _OPEN_PATH = re.compile(rf"\(<?{_PATH}")
 _PATH_APART = re.compile(rf" \({_PATH}\)")
-_TAIL = 500
-_LONG_TAIL = re.compile(rf"""[?!.,:*_~'"\[\]();]{{{_TAIL},}}""")
-_KEPT = 320
-"""Characters before a sign of an address that are looked at: no mailbox has so long a name."""
 _PROSE_LINK = re.compile(r"\[([^\[\]\n]*)\]\((?=[^()\s]*\s)([^()\n]*(?:\n[^()\n]*)?)\)")
 
 
@@ -140,14 +136,6 @@ _MARKED = frozenset(
     ("link_open", "image", "html_inline", "code_inline", "math_inline", "math_inline_double")
 )
 
-_FIRST = {
-    "link": "[",
-    "gfm_autolink_www": "w",
-    "gfm_autolink_protocol": ":",
-    "gfm_autolink_email": "@",
-}
-"""The characters with which rules begin that are asked at each place where any may."""
-
 
 def _wrap_inline_rule(
     parser: MarkdownIt, name: str, mark: Callable[[StateInline, int, int], None]
@@ -159,14 +147,12 @@ def _wrap_inline_rule(
 
     def marked(state: StateInline, silent: bool) -> bool:
         start = state.pos
-        if state.src[start] != _FIRST.get(name, state.src[start]):
-            return False
-        if is_address and (silent or not _may_be_address(state)):
+        if is_address and silent:
             return False
         tokens = state.tokens
         count = len(tokens)
         if not rule(state, silent):
-            if name == "link" and not silent:
+            if name == "link" and not silent and state.src[start] == "[":
                 _note_brackets(state, start)
             return False
         if not silent:
@@ -206,32 +192,6 @@ def _read_maths_fences(state: StateCore) -> None:
     for token in state.tokens:
         if token.type == "fence" and token.info.strip() == "math":
             token.type = "math_block"
-
-
-def _may_be_address(state: StateInline) -> bool:
-    """Whether an address in plain text may be here, as far as can be told cheaply. The rules
-    themselves read all the text before and behind it, and in a long paragraph never end."""
-    src, start = state.src, state.pos
-    behind = src[start - 1 : start] if start else ""
-    if src[start] == "@" and not (behind.isalnum() or (behind and behind in ".+-_")):
-        return False
-    is_long = not any(map(str.isspace, src[start : start + _KEPT]))
-    if is_long and any(
-        min(end, state.posMax) - max(begin, start) >= _TAIL for begin, end in _find_tails(src)
-    ):
-        return False  # each of the signs behind an address has it read once more
-    pending = state.pending
-    if len(pending) > 2 * _KEPT:  # both parts become one text again
-        state.pending = pending[:-_KEPT]
-        state.pushPending()
-        state.pending = pending[-_KEPT:]
-    return True
-
-
-@lru_cache(maxsize=1)
-def _find_tails(src: str) -> list[tuple[int, int]]:
-    """Where many signs that may end an address are in a row; asked often of the same text."""
-    return [found.span() for found in _LONG_TAIL.finditer(src)]
 
 
 def _mark_link(state: StateInline, start: int, index: int) -> None:
