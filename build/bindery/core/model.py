@@ -73,7 +73,6 @@ def refuse(place: Span | str, message: str, hint: str = "") -> ConfigError:
 LinkKind = Literal[
     "link",
     "image",
-    "dark-image",
     "autolink",
     "reference",
     "html-link",
@@ -103,13 +102,12 @@ class Link:
 
     @property
     def is_image(self) -> bool:
-        return self.kind in ("image", "dark-image", "html-image", "html-source")
+        return self.kind in ("image", "html-image", "html-source")
 
     @property
     def is_alternative(self) -> bool:
-        """Whether this is another file for an image that browsers choose: from `srcset`, or the
-        dark one of a pair."""
-        return self.kind in ("dark-image", "html-source")
+        """Whether this is another file for an image, which browsers choose from `srcset`."""
+        return self.kind == "html-source"
 
 
 @dataclass(frozen=True, slots=True)

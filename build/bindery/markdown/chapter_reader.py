@@ -187,11 +187,8 @@ class _ChapterReader:
         children = token.children or []
         for note in token.meta.get("brackets", ()):
             self._read_brackets(note, place)
-        _pair_themes(children)
         for index, child in enumerate(children):
             match child.type:
-                case "dark_image":
-                    self._add_markdown_link(child, place)
                 case "link_open":
                     self._add_markdown_link(child, place)
                     if children[index + 1].type == "link_close":
@@ -212,10 +209,8 @@ class _ChapterReader:
 
     def _add_markdown_link(self, token: Token, place: Callable[[int], tuple[int, int]]) -> None:
         meta = token.meta
-        is_image = token.type in ("image", "dark_image")
+        is_image = token.type == "image"
         kind: LinkKind = "image" if is_image else "link"
-        if token.type == "dark_image":
-            kind = "dark-image"
         if not is_image and meta.get("how") in ("reference", "autolink"):
             kind = meta["how"]
         label = meta.get("label", "")
@@ -456,32 +451,6 @@ def _shift_place(
     place: Callable[[int], tuple[int, int]], shift: int, offset: int
 ) -> tuple[int, int]:
     return place(shift + offset)
-
-
-_THEMES = {"#gh-light-mode-only": "light", "#gh-dark-mode-only": "dark"}
-"""Ends of the addresses of images that GitHub shows in one theme only."""
-
-
-def _pair_themes(children: Iterable[Token]) -> None:
-    """Make one image of each light one that is beside a dark one: the latter becomes a
-    `dark_image`, and the former keeps it as `dark`. One alone is an image like any other."""
-    before: Token | None = None
-    for child in children:
-        if child.type != "image":
-            is_blank = child.type == "text" and not child.content.strip()
-            before = before if is_blank or child.type in ("softbreak", "hardbreak") else None
-            continue
-        pair = {_find_theme(image): image for image in (before, child) if image is not None}
-        before = child
-        if pair.keys() == {"light", "dark"}:
-            pair["dark"].type, pair["dark"].content = "dark_image", ""
-            pair["light"].meta["dark"] = pair["dark"]
-            before = None
-
-
-def _find_theme(image: Token) -> str:
-    source = str(image.attrs.get("src", ""))
-    return next((theme for end, theme in _THEMES.items() if source.endswith(end)), "")
 
 
 def _plain_text(

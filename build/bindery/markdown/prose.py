@@ -225,7 +225,7 @@ def _align(inline: Token, length: int) -> list[int]:
     for child in inline.children or []:
         piece = _read_piece(child)
         match child.type:
-            case "image" | "dark_image":  # its text is not part of the passage
+            case "image":  # its text is not part of the passage
                 read = max(read, child.meta.get("end", read))
             case "html_inline":
                 at = child.meta.get("at", read)

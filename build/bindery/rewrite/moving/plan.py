@@ -52,7 +52,6 @@ RULE = "refused-move"
 _STYLES: Mapping[str, Style] = {
     "link": "bare",
     "image": "bare",
-    "dark-image": "bare",
     "definition": "bare",
     "html-link": "html",
     "html-image": "html",
