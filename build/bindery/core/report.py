@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import unicodedata
@@ -179,6 +180,16 @@ def summarise(findings: Sequence[Finding], links: int, chapters: int, accepted: 
         f"{count_noun(errors, 'error')}, {count_noun(warnings, 'warning')}"
     )
     return f"{summary}, {group_digits(accepted)} accepted" if accepted else summary
+
+
+def format_diff(path: str, before: str, after: str, new_path: str = "") -> str:
+    """A unified diff of a file, under its paths before and after."""
+    names = f"a/{path}", f"b/{new_path or path}"
+    texts = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+        for line in difflib.unified_diff(*texts, *names)
+    )
 
 
 def count_noun(number: int, noun: str) -> str:

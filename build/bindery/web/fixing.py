@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import html
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -87,16 +86,6 @@ def write_fixes(root: Path, fixes: Fixes, finish: Callable[[], Texts] | None = N
     if not fixes.texts:
         return {}
     return change_files(root, Change(RULE, fixes.texts), finish)
-
-
-def format_fixes(fixes: Fixes) -> str:
-    """A unified diff of what would change."""
-    lines = []
-    for path, (before, after) in sorted(fixes.texts.items()):
-        pair = before.splitlines(keepends=True), after.splitlines(keepends=True)
-        for line in difflib.unified_diff(*pair, f"a/{path}", f"b/{path}"):
-            lines.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
-    return "".join(lines)
 
 
 def _refuse(span: Span, message: str, hint: str = "write the new address by hand") -> Finding:

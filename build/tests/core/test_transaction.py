@@ -49,7 +49,7 @@ ENDED_AT_EACH_STEP = """
 import os, signal, sys
 from pathlib import Path
 import bindery.check.baseline_use, bindery.check.inspect
-import bindery.rewrite.moving.transfer, bindery.rewrite.moving.wording
+import bindery.rewrite.moving.arrange, bindery.rewrite.moving.wording
 import bindery.rewrite.formatting.chapters, bindery.book.markdown_files
 from bindery.cli.commands.format import format_sources
 from bindery.cli.commands.mv import mv

@@ -19,8 +19,9 @@ from bindery.check.inspect import inspect_book
 from bindery.check.rules import RULES
 from bindery.core.config import load_config
 from bindery.core.model import BookError
+from bindery.core.transaction import change_files
 from bindery.rewrite.moving.plan import Plan
-from bindery.rewrite.moving.transfer import arrange_moves, make_plan, transfer
+from bindery.rewrite.moving.arrange import arrange_moves, make_change, make_plan
 from hypothesis import given
 from hypothesis import strategies as st
 from whole_sites import copy_reference_book
@@ -38,7 +39,7 @@ def move(root: Path, old: str, new: str) -> Plan:
     moves = arrange_moves(config, loaded.tree, old, new)
     documents = read_documents(loaded.tree, config, loaded.book.chapters)
     plan = make_plan(config, loaded.tree, documents, moves)
-    transfer(root, plan)
+    change_files(root, make_change(plan))
     return plan
 
 

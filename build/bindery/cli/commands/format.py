@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -15,7 +14,7 @@ from bindery.cli.console import (
     root_option,
 )
 from bindery.core.model import Finding, Severity, Span, refuse
-from bindery.core.report import count_noun
+from bindery.core.report import count_noun, format_diff
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -81,7 +80,7 @@ def format_sources(
         print(format_finding(finding, lambda s: read_line(loaded.tree, s)), end="\n\n")
     if only_check:
         for path, (before, after) in texts.items():
-            sys.stdout.writelines(_compare(path, before, after))
+            sys.stdout.write(format_diff(path, before, after))
     elif texts:
         carry = prepare_carrying(config, RULE)
         carried = change_files(loaded.tree.root, Change(RULE, texts), carry)
@@ -158,9 +157,3 @@ def _choose(
 def _choose_once(documents: Iterable[Document], root: Path) -> list[Document]:
     """The documents without those that are another one by a second name."""
     return list({(root / document.path).resolve(): document for document in documents}.values())
-
-
-def _compare(path: str, before: str, after: str) -> Iterable[str]:
-    old, new = (text.splitlines(keepends=True) for text in (before, after))
-    for line in difflib.unified_diff(old, new, f"a/{path}", f"b/{path}"):
-        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"

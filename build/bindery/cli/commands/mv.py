@@ -31,14 +31,13 @@ def mv(
     from bindery.check.baseline_use import prepare_carrying
     from bindery.check.rules import RULES
     from bindery.core.config import load_config
-    from bindery.core.transaction import refuse_uncommitted
+    from bindery.core.transaction import change_files, refuse_uncommitted
     from bindery.rewrite.moving.plan import RULE
-    from bindery.rewrite.moving.transfer import (
+    from bindery.rewrite.moving.arrange import (
         arrange_moves,
         find_path,
         make_change,
         make_plan,
-        transfer,
     )
     from bindery.rewrite.moving.wording import describe_plan, format_plan
 
@@ -51,12 +50,13 @@ def mv(
     documents = read_documents(loaded.tree, config, loaded.book.chapters)
     plan = make_plan(config, loaded.tree, documents, moves)
     if dry_run:
-        print(format_plan(plan, loaded.tree), end="")
+        print(format_plan(plan), end="")
         print(describe_plan(plan, would=True))
         raise SystemExit(CLEAN)
+    change = make_change(plan)
     if not force:
-        refuse_uncommitted(folder, make_change(plan))
-    carried = transfer(folder, plan, prepare_carrying(config, RULE, moves.map))
+        refuse_uncommitted(folder, change)
+    carried = change_files(folder, change, prepare_carrying(config, RULE, moves.map))
     print(describe_plan(plan))
     for path in carried:
         print(f"{moves.map(path)}: the accepted findings follow")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from bindery.core.repository import Kind, Tree
+from bindery.core.transaction import map_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +18,7 @@ class Moves:
 
     def map(self, path: str) -> str:
         """The path that a path has after the moves."""
-        for old, new in self.pairs:
-            if path == old or path.startswith(f"{old}/"):
-                return new + path[len(old) :]
-        return path
+        return map_path(self.pairs, path)
 
     def unmap(self, path: str) -> str | None:
         """The path that a path had before the moves, or None where nothing comes to lie there."""

@@ -1,7 +1,5 @@
 """What a move changes: files that get another path, links that have to be typed again, and the
 proof that each link leads to where it led before.
-
-Values only. `transfer` puts a plan onto the disk.
 """
 
 from __future__ import annotations
@@ -44,6 +42,7 @@ from bindery.core.model import (
     WrongCase,
 )
 from bindery.core.repository import Tree
+from bindery.core.transaction import Texts
 from bindery.evidence.quotations import Quotations, compute_checksum, find_quotations
 from bindery.markdown.link_typing import Form, Style, read_form, write_form
 from bindery.rewrite.moving.paths import MovedTree, Moves
@@ -65,10 +64,8 @@ class Plan:
     """A move that breaks nothing."""
 
     moves: Moves
-    formers: Mapping[str, str]
-    """What files hold whose text changes, by the path that they have before the move."""
-    texts: Mapping[str, str]
-    """What they are to hold, by the same path."""
+    texts: Texts
+    """The files whose text changes."""
     edits: Mapping[str, tuple[Edit, ...]]
     """The links that are typed again, by the path of their file before the move."""
     emptied: frozenset[str]
@@ -84,7 +81,7 @@ def plan_move(
     tree: Tree,
     documents: Mapping[str, Document],
     moves: Moves,
-    listing: Mapping[str, tuple[str, str]],
+    listing: Texts,
 ) -> Plan:
     """Plan moves: each link in every document leads to the same thing afterwards.
 
@@ -117,16 +114,10 @@ def plan_move(
     if faults:
         raise BookError(*faults)
     notes += _find_shown(before, after, moves)
-    texts = {
-        path: moved[moves.map(path)].text
-        for path in edits
-        if moved[moves.map(path)].text != documents[path].text
-    }
-    texts |= {path: new for path, (old, new) in listing.items() if new != old}
+    pairs = {path: (documents[path].text, moved[moves.map(path)].text) for path in edits}
+    texts = {path: pair for path, pair in {**pairs, **listing}.items() if pair[0] != pair[1]}
     mentions = tuple(_find_mentions(moved.values(), moves))
-    olds = {path: old for path, (old, _) in listing.items()}
-    formers = {path: olds[path] if path in olds else documents[path].text for path in texts}
-    return Plan(moves, formers, texts, edits, moved_tree.emptied, tuple(notes), mentions)
+    return Plan(moves, texts, edits, moved_tree.emptied, tuple(notes), mentions)
 
 
 def _read_form(link: Link, chapter: Chapter) -> Form | None:

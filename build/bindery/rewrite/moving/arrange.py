@@ -1,4 +1,4 @@
-"""A move on the disk: what is asked for, what is refused, and putting it into effect."""
+"""A move as it is asked for: what it takes along, what is refused, and its plan."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import contextlib
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from bindery.book.markdown_files import Document
 from bindery.core.config import FILE_NAME, Config
 from bindery.core.model import ConfigError, Finding, Span
-from bindery.core.repository import RECORDS_FOLDER, SKIPPED_FOLDERS, Tree
+from bindery.core.repository import RECORDS_FOLDER, Tree
 from bindery.core.suggestions import find_nearest
-from bindery.core.transaction import Change, Texts, change_files
+from bindery.core.transaction import Change
 from bindery.rewrite.moving.listing import list_plain_lists, relist_chapters, relist_paths
 from bindery.rewrite.moving.paths import Moves
 from bindery.rewrite.moving.places import relist_places
@@ -52,9 +52,6 @@ def _refuse(path: str, message: str, hint: str = "") -> ConfigError:
     return ConfigError(Finding(Span.whole(path), RULE, message, hint))
 
 
-# --- what is asked for ---
-
-
 def arrange_moves(config: Config, tree: Tree, old: str, new: str, *, into: bool = False) -> Moves:
     """The moves that come of "move OLD to NEW"; `into` says that NEW is a folder, there or not.
 
@@ -64,8 +61,6 @@ def arrange_moves(config: Config, tree: Tree, old: str, new: str, *, into: bool 
     if not old or old == FILE_NAME:
         what = f"'{old}'" if old else "the root"
         raise _refuse(old or ".", f"{what} cannot be moved", f"{FILE_NAME} marks the root")
-    if ".git" in old.split("/"):
-        raise _refuse(old, f"'{old}' belongs to git", "choose a file or folder of the book")
     kind = tree.find_kind(old)
     if kind is None:
         nearest = find_nearest(old, tree.walk_files(""))
@@ -76,7 +71,6 @@ def arrange_moves(config: Config, tree: Tree, old: str, new: str, *, into: bool 
         new = posixpath.join(new, name)
     if old == new:
         raise _refuse(old, f"'{old}' is there already")
-    _refuse_place(new, is_folder=kind == "folder")
     if new.startswith(f"{old}/"):
         raise _refuse(new, f"'{old}' cannot be moved into itself")
     if os.path.lexists(tree.root / new):
@@ -98,19 +92,6 @@ def arrange_moves(config: Config, tree: Tree, old: str, new: str, *, into: bool 
     return moves
 
 
-def _refuse_place(new: str, *, is_folder: bool) -> None:
-    """Raise ConfigError for a new path at which a file of the book would be lost."""
-    if not new.isprintable():
-        message = f"'{new}' holds a character that nobody sees"
-        raise _refuse(new, message, "choose a name without it")
-    names = new.split("/")
-    for name in names if is_folder else names[:-1]:
-        if name in SKIPPED_FOLDERS or name in (".git", ".cache"):
-            what = "git and programs keep their own files there"
-            message = f"no file of a book can lie in '{name}': {what}"
-            raise _refuse(new, message, "choose another folder")
-
-
 def _refuse_fixed(config: Config, tree: Tree, old: str, new: str) -> None:
     """Raise ConfigError for places that bindery looks for by their names."""
     fixed = {
@@ -123,57 +104,37 @@ def _refuse_fixed(config: Config, tree: Tree, old: str, new: str) -> None:
     if config.folder and (old == config.folder or config.folder.startswith(f"{old}/")):
         hint = "rename it by hand, with `folder` in chapters.yaml"
         raise _refuse(old, f"'{config.folder}' is the folder of the chapters", hint)
+    views = {PurePosixPath(path).stem for path in tree.walk_files(config.views)}
     for folder, why in fixed.items():
-        if tree.find_kind(folder) is None:
-            continue
-        if old == folder or folder.startswith(f"{old}/"):
-            raise _refuse(old, f"'{folder}' has a fixed place: {why}")
-        if not old.startswith(f"{folder}/"):
-            if new.startswith(f"{folder}/") and _is_called(tree, config, folder, new):
-                raise _refuse(new, f"what is in '{folder}' is found by its name", "add it by hand")
-            continue
-        if folder == config.views:
-            if old.endswith(".sql"):
-                _refuse_view(tree, folder, old, new)
-        elif _is_called(tree, config, folder, old):
-            raise _refuse(old, f"'{old}' belongs where it is: {why}", _ADVICE.get(folder, ""))
+        moved = [path for path in (old, new) if path.startswith(f"{folder}/")]
+        if folder == config.figures:  # other drawings may go where they like
+            moved = [p for p in moved if PurePosixPath(p).stem.removesuffix("-dark") in views]
+        elif folder == config.views and len(moved) == 2 and old.endswith(".sql"):
+            _refuse_view(new, views - {PurePosixPath(old).stem})
+            moved = []
+        is_whole = old == folder or folder.startswith(f"{old}/")
+        if moved or (is_whole and tree.find_kind(folder)):
+            hint = "add by hand what is to be there"
+            raise _refuse(old, f"'{folder}' has a fixed place: {why}", hint)
 
 
-_CALLED_ENDINGS = {"data": (".csv", ".yaml"), "views": (".sql",), "schemas": (".json",)}
-_ADVICE = {RECORDS_FOLDER: "make a new record with `bindery run`"}
-
-
-def _refuse_view(tree: Tree, folder: str, old: str, new: str) -> None:
+def _refuse_view(new: str, others: Container[str]) -> None:
     name = PurePosixPath(new).stem
-    if not new.startswith(f"{folder}/") or not new.endswith(".sql"):
-        raise _refuse(new, f"a view is in '{folder}' and ends in .sql")
-    others = {PurePosixPath(p).stem for p in tree.walk_files(folder) if p != old}
-    if not _VIEW_NAME.fullmatch(name) or name.endswith("-dark") or name in others:
+    fits = new.endswith(".sql") and _VIEW_NAME.fullmatch(name) and not name.endswith("-dark")
+    if not fits or name in others:
         hint = "letters, digits, _ and -; not the name of another view; not ending in -dark"
         raise _refuse(new, f"'{name}' cannot be the name of a view", hint)
-
-
-def _is_called(tree: Tree, config: Config, folder: str, path: str) -> bool:
-    """Whether a file in one of the fixed folders is found there by its name."""
-    if folder == config.figures:
-        name = PurePosixPath(path).stem.removesuffix("-dark")
-        return any(PurePosixPath(view).stem == name for view in tree.walk_files(config.views))
-    return path.endswith(_CALLED_ENDINGS.get(folder.rpartition("/")[2], ""))
 
 
 def _take_along(config: Config, tree: Tree, old: str, new: str) -> Iterator[tuple[str, str]]:
     """What has to move too: the plots of a view."""
     before, after = PurePosixPath(old), PurePosixPath(new)
-    pairs = []
-    if before.suffix == ".sql" and PurePosixPath(config.views) in before.parents:
-        figures = PurePosixPath(config.figures)
-        pairs = [
-            (figures / f"{before.stem}{ending}", figures / f"{after.stem}{ending}")
-            for ending in (".svg", "-dark.svg")
-        ]
-    for source, target in pairs:
-        if source != target and tree.find_kind(str(source)) == "file":
-            yield str(source), str(target)
+    if before.suffix != ".sql" or PurePosixPath(config.views) not in before.parents:
+        return
+    for ending in (".svg", "-dark.svg"):
+        source, target = (f"{config.figures}/{path.stem}{ending}" for path in (before, after))
+        if source != target and tree.find_kind(source) == "file":
+            yield source, target
 
 
 def _refuse_chapters(config: Config, moves: Moves) -> None:
@@ -209,16 +170,6 @@ def make_plan(config: Config, tree: Tree, documents: Mapping[str, Document], mov
     return plan_move(config, tree, documents, moves, listing)
 
 
-# --- on the disk ---
-
-
-def transfer(root: Path, plan: Plan, finish: Callable[[], Texts] | None = None) -> Texts:
-    """Put a plan into effect, or leave everything as it is; what `finish` gives belongs to it, as
-    in `change_files`, and so does what this raises."""
-    return change_files(root, make_change(plan), finish)
-
-
 def make_change(plan: Plan) -> Change:
     """What a plan changes on disk."""
-    texts = {path: (plan.formers[path], text) for path, text in plan.texts.items()}
-    return Change(RULE, texts, plan.moves.pairs, tuple(sorted(plan.emptied)))
+    return Change(RULE, plan.texts, plan.moves.pairs, tuple(sorted(plan.emptied)))
