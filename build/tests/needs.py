@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -65,6 +66,14 @@ def need(*things: str) -> None:
     for thing in things:
         if reason := find_missing(thing):
             pytest.skip(reason)
+
+
+def git(root: Path, *arguments: str) -> str:
+    """What git prints in a folder, as somebody who may commit; the test is skipped without git."""
+    need("git")
+    who = ("-c", "user.name=A", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
+    command = ["git", *who, *arguments]
+    return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
 
 
 def pytest_configure(config: pytest.Config) -> None:

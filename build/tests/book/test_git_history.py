@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 from bindery.book.git_history import find_added_lines, read_file_at
 from bindery.core.model import ConfigError
-from needs import need
-
-
-def git(root: Path, *arguments: str) -> None:
-    who = ("-c", "user.name=A", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
-    need("git")
-    subprocess.run(["git", *who, *arguments], cwd=root, check=True, capture_output=True)
+from needs import git
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 from bindery import __version__
 from bindery.check import inspect as pipeline
+from needs import git
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -381,13 +382,11 @@ def test_a_disk_that_takes_no_more_is_told_with_the_file(
     assert list(book.glob("**/.bindery-making-*")) == []
 
 
-@pytest.mark.needs("git")
 def test_a_site_without_downloads_says_so(make_book: BookMaker, run_bindery: Runner) -> None:
     """Until the ebooks of the edition lie beside it, the build of the site names them."""
     book = make_book({"README.md": "# A\n\nText.\n"}, extra="outputs:\n  formats: [html, epub]\n")
     for command in (("init", "-q"), ("add", "."), ("commit", "-qm", "A book")):
-        identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
-        subprocess.run(("git", *identity, *command), cwd=book, check=True)
+        git(book, *command)
 
     ended = run_bindery("html", folder=book)
     assert ended.stderr == (

@@ -14,7 +14,7 @@ from bindery.core.model import BookError
 from bindery.core.transaction import Change, change_files, find_obstacle
 from bindery.web.fixing import plan_fixes, write_fixes
 from killing import read_tree
-from needs import need
+from needs import git
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -33,13 +33,6 @@ MOVE = Change(
     },
     (("docs/one.md", "far/off/one.md"), ("docs/notes.txt", "far/notes.txt")),
 )
-
-
-def git(root: Path, *arguments: str) -> str:
-    need("git")
-    identity = ["-c", "user.name=A", "-c", "user.email=a@b.c"]
-    command = ["git", *identity, *arguments]
-    return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
 
 
 # --- ended in the middle ---

@@ -21,7 +21,7 @@ from bindery.core.model import ConfigError
 from bindery.web.answers import Answer as Verdict
 from bindery.web.memory import parse_memory
 from faulty_server import HASTY, LONG, Answer, FaultyServer, allow_loopback, redirect, serve
-from needs import need
+from needs import git
 
 if TYPE_CHECKING:
     from conftest import Runner
@@ -52,12 +52,6 @@ def recall(root: Path) -> dict[str, Verdict]:
 def pages(server: FaultyServer) -> list[str]:
     """The paths that were asked for, without robots.txt."""
     return [request.path for request in server.requests if request.path != "/robots.txt"]
-
-
-def git(root: Path, *arguments: str) -> None:
-    who = ("-c", "user.name=A", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
-    need("git")
-    subprocess.run(["git", *who, *arguments], cwd=root, check=True, capture_output=True)
 
 
 def test_a_run_reports_what_it_found(

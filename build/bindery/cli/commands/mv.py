@@ -32,13 +32,13 @@ def mv(
     from bindery.check.rules import RULES
     from bindery.core.config import load_config
     from bindery.core.transaction import change_files, refuse_uncommitted
-    from bindery.rewrite.moving.plan import RULE
     from bindery.rewrite.moving.arrange import (
         arrange_moves,
         find_path,
         make_change,
         make_plan,
     )
+    from bindery.rewrite.moving.plan import RULE
     from bindery.rewrite.moving.wording import describe_plan, format_plan
 
     config = load_config(root, RULES)
