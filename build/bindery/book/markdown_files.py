@@ -6,6 +6,7 @@ document also carries its raw text; both have the same lines.
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -137,3 +138,18 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
             raise ValueError(f"{edit.span.path}:{edit.span.line}: '{edit.old}' is not there")
         lines[edit.span.line - 1] = line[:start] + edit.new + line[start + len(edit.old) :]
     return mark + "".join(lines)
+
+
+def find_typed(link: Link, chapter: Chapter) -> str | None:
+    """The destination of a link letter by letter as it is in the file, entities and all; None
+    where it is not where the parser says."""
+    line = chapter.lines[link.span.line - 1]
+    start = link.span.col - 1
+    if line.startswith(link.raw, start):
+        return link.raw
+    if not link.kind.startswith("html"):
+        return None
+    closing = line[start - 1 : start]
+    pattern = rf"[^{closing}]*" if closing in ('"', "'") else r"[^\s>]*"
+    match = re.compile(pattern).match(line, start)
+    return match[0] if match and html.unescape(match[0]) == link.raw else None

@@ -120,7 +120,7 @@ def encode_name(name: str, style: Style) -> str:
     if name in (".", ".."):
         return name
     forbidden = _FORBIDDEN[style]
-    if style == "bare" and not _is_balanced(name):
+    if style == "bare" and not is_balanced(name):
         forbidden = forbidden | set("()")
     if style in ("bare", "angle") and html.unescape(name) != name:
         forbidden = forbidden | {"&"}
@@ -134,7 +134,8 @@ def _unescape(text: str, style: Style) -> str:
     return unescapeAll(text) if style in ("bare", "angle") else html.unescape(text)
 
 
-def _is_balanced(name: str) -> bool:
+def is_balanced(name: str) -> bool:
+    """Whether each parenthesis has its partner, as a bare destination needs it."""
     depth = 0
     for character in name:
         depth += (character == "(") - (character == ")")

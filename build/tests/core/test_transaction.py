@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.check.inspect import inspect_book
 from bindery.core.model import BookError
 from bindery.core.transaction import Change, change_files, find_obstacle
-from bindery.web.fixing import plan_fixes, write_fixes
 from killing import read_tree
 from needs import git
 
@@ -166,21 +164,6 @@ def test_a_move_into_locked_files_is_refused(make_book: BookMaker, run_bindery: 
     assert read_tree(root) == before
     (root / "docs/notes.txt").chmod(0o444)
     assert run_bindery("mv", "docs/notes.txt", "notes.txt", folder=root).status == 0
-
-
-def test_new_addresses_are_not_written_into_locked_files(make_book: BookMaker) -> None:
-    """`links --external --fix` names a read-only chapter, and writes the others."""
-    old, new = "https://example.org/old", "https://example.org/new"
-    root = make_book({"a.md": f"# A\n\n<{old}>\n", "b.md": f"# B\n\n<{old}>\n"})
-    (root / "a.md").chmod(0o444)
-    fixes = plan_fixes(inspect_book(root), {old: new})
-    write_fixes(root, fixes)
-    assert [finding.message for finding in fixes.findings] == [
-        "'a.md' is read-only, and stays as it is"
-    ]
-    assert old in (root / "a.md").read_text()
-    assert new in (root / "b.md").read_text()
-    assert (root / "b.md").stat().st_mode & 0o777 == 0o644
 
 
 def test_permissions_and_names_are_kept(make_book: BookMaker, run_bindery: Runner) -> None:

@@ -4,7 +4,6 @@ proof that each link leads to where it led before.
 
 from __future__ import annotations
 
-import html
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,6 +15,7 @@ from bindery.book.markdown_files import (
     Edit,
     Resolved,
     apply_edits,
+    find_typed,
     make_document,
     resolve_documents,
 )
@@ -126,21 +126,6 @@ def _read_form(link: Link, chapter: Chapter) -> Form | None:
     if style is None or typed is None:
         return None
     return read_form(typed, style, posixpath.dirname(chapter.path))
-
-
-def find_typed(link: Link, chapter: Chapter) -> str | None:
-    """The destination of a link letter by letter as it is in the file, entities and all; None
-    where it is not where the parser says."""
-    line = chapter.lines[link.span.line - 1]
-    start = link.span.col - 1
-    if line.startswith(link.raw, start):
-        return link.raw
-    if not link.kind.startswith("html"):
-        return None
-    closing = line[start - 1 : start]
-    pattern = rf"[^{closing}]*" if closing in ('"', "'") else r"[^\s>]*"
-    match = re.compile(pattern).match(line, start)
-    return match[0] if match and html.unescape(match[0]) == link.raw else None
 
 
 # --- links, typed again ---
