@@ -57,9 +57,6 @@ def _read_chapter(tree: Tree, entry: ChapterEntry, config: Config) -> str | Find
     if tree.find_kind(path) == "folder":
         message = f"'{path}' is a folder, not a chapter"
         return Finding(entry.span, "missing-chapter", message, f"did you mean '{path}/README.md'?")
-    if tree.is_strange(path):
-        message = f"'{path}' is neither a file nor a folder"
-        return Finding(entry.span, "missing-chapter", message, "put a text file in its place")
     if tree.find_kind(path) != "file":
         return Finding(
             entry.span,

@@ -279,8 +279,6 @@ class _Resolver:
                 case _:
                     pass
         parent, _, name = path.rpartition("/")
-        if self.tree.is_strange(path):
-            return NothingThere(path, reason="it is neither a file nor a folder")
         if name in self.tree.list_folder(parent):
             return NothingThere(path, reason="it is a symbolic link to nothing")
         address = _guess_address(asked.typed)

@@ -21,8 +21,6 @@ MADE_BY_US = re.compile(rb'<meta name="generator" content="bindery"\s*/?>')
 """What the first page of a site says that bindery has built."""
 REPORT = "report.json"
 """What is beside the outputs of a book."""
-_HEAD = 1 << 16
-"""Bytes of a page that hold its head."""
 
 SKIPPED_FOLDERS = frozenset(("node_modules", "__pycache__", "dist", "venv"))
 
@@ -60,13 +58,6 @@ class Tree:
         if entry is None:
             return None
         return _read_kind(entry)
-
-    def is_strange(self, path: str) -> bool:
-        """Whether something is there that is neither a file nor a folder nor a link: a pipe,
-        a socket, a device."""
-        parent, _, name = path.rpartition("/")
-        entry = self.list_folder(parent).get(name)
-        return entry is not None and not entry.is_symlink() and _read_kind(entry) is None
 
     def leaves_root(self, path: str) -> bool:
         """Whether a symbolic link on the way leads out of the root."""
@@ -116,19 +107,14 @@ class Tree:
                 yield path
 
     def _list_outputs(self, folder: str) -> Container[str]:
-        """The names in a folder that are outputs of bindery: its report, and what that lists. A
-        site has to say so itself as well."""
+        """The names in a folder that are outputs of bindery: its report, and what that lists."""
         if REPORT not in self.list_folder(folder):
             return ()
         try:
             report = json.loads(self.read_bytes(f"{folder}/{REPORT}".lstrip("/")))
-            names = {REPORT, *(entry["file"] for entry in report["outputs"].values())}
-            page = f"{folder}/site/index.html".lstrip("/")
-            if "site" in names and not MADE_BY_US.search(self.read_beginning(page, _HEAD)):
-                return ()
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return {REPORT, *(entry["file"] for entry in report["outputs"].values())}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return ()  # it is of something else
-        return names
 
     def read_bytes(self, path: str) -> bytes:
         return (self.root / path).read_bytes()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,13 +82,6 @@ def test_a_chapter_that_cannot_be_read_is_a_finding(make_book: BookMaker) -> Non
     assert (finding.rule, finding.span.path) == ("missing-chapter", "chapters.yaml")
 
 
-def test_an_empty_chapter_is_a_chapter(make_book: BookMaker) -> None:
-    """A chapter without text has a title from its path, and nothing is wrong with it."""
-    inspection = inspect_book(make_book({"slow-links.md": ""}))
-    assert inspection.findings == ()
-    assert inspection.book.chapters[0].title == "Slow links"
-
-
 @pytest.mark.parametrize(
     ("pattern", "path", "is_out"),
     [
@@ -104,24 +96,6 @@ def test_an_empty_chapter_is_a_chapter(make_book: BookMaker) -> None:
 def test_a_folder_that_is_no_part_of_the_book(pattern: str, path: str, is_out: bool) -> None:
     """`not_chapters` names folders with or without a slash, patterns, and even everything."""
     assert is_left_out(path, Config(Path(), "", (), not_chapters=(pattern,))) is is_out
-
-
-def test_what_bindery_has_built_is_no_part_of_the_book(tmp_path: Path) -> None:
-    """Outputs among the chapters are skipped with their report, which names them; a site of
-    something else is not, nor a file that is beside."""
-    head = '<!DOCTYPE html><html><head><meta name="generator" content="{}"></head></html>'
-    report = json.dumps({"outputs": {"site": {"file": "site"}, "pdf": {"file": "a.pdf"}}})
-    for folder, maker in (("ours", "bindery"), ("foreign", "hand")):
-        for name in ("site/index.html", "site/a.md", "report.json", "a.pdf", "b.pdf"):
-            path = tmp_path / folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(report if name == "report.json" else head.format(maker))
-
-    assert list(Tree(tmp_path).walk_files("")) == [
-        *(f"foreign/{n}" for n in ("a.pdf", "b.pdf", "report.json", "site/a.md")),
-        "foreign/site/index.html",
-        "ours/b.pdf",
-    ]
 
 
 def test_a_book_stays_clean_when_it_is_built_among_its_chapters(
