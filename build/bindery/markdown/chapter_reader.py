@@ -69,7 +69,7 @@ class _ChapterReader:
         self.path = path
         self.source = source
         self.notes = notes
-        self.footnotes = {note.label for note in notes.footnotes}
+        self.footnotes = {label for _, label in notes.footnotes}
         self.destinations: dict[str, str] = {}
         for definition in notes.definitions:
             self.destinations.setdefault(definition.key, definition.destination)
@@ -273,9 +273,9 @@ class _ChapterReader:
             first.add(note.key)
 
     def _read_footnotes(self) -> Iterator[Footnote]:
-        for note in sorted(self.notes.footnotes, key=lambda note: note.place):
-            span = Span(self.path, *note.place, width=len(note.label) + 3)
-            yield Footnote(note.label, span, note.label in self.notes.used_footnotes)
+        for place, label in sorted(self.notes.footnotes):
+            span = Span(self.path, *place, width=len(label) + 3)
+            yield Footnote(label, span, label in self.notes.used_footnotes)
 
     def _read_brackets(self, note: BracketNote, place: Callable[[int], tuple[int, int]]) -> None:
         """Brackets that are not a link: their label may be missing, or they hold prose."""

@@ -51,14 +51,6 @@ class DefinitionNote:
 
 
 @dataclass(frozen=True, slots=True)
-class FootnoteNote:
-    """The text of a footnote, and where its label begins."""
-
-    label: str
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
 class BracketNote:
     """Brackets that became no link, and their offsets in the inline text. A shape of "prose" is
     `[words](more words)`, `label` being the latter; "open" is `[words](path` without an end, and
@@ -78,7 +70,8 @@ class Notes:
     """What a text holds besides its tokens."""
 
     definitions: list[DefinitionNote] = field(default_factory=list)
-    footnotes: list[FootnoteNote] = field(default_factory=list)
+    footnotes: list[tuple[Place, str]] = field(default_factory=list)
+    """Where the label of each begins, and the label."""
     brackets: list[tuple[list[Token], BracketNote]] = field(default_factory=list)
     """With the list of tokens they were read into. The parser makes a new one of it later."""
     used: set[str] = field(default_factory=set)
@@ -369,4 +362,4 @@ def _note_footnote(state: StateBlock, line: int) -> None:
     start = state.bMarks[line] + state.tShift[line]
     label = state.src[start + 2 : state.src.index("]", start)]
     column = start - state.src.rfind("\n", 0, start)
-    _find_notes(state).footnotes.append(FootnoteNote(label, (line + 1, column)))
+    _find_notes(state).footnotes.append(((line + 1, column), label))

@@ -220,7 +220,6 @@ def _align(inline: Token, length: int) -> list[int]:
     content = inline.content
     offsets: list[int] = []
     ends: list[int] = []  # where the links end that are open here
-    typer = _Typed(content)
     read = 0
     for child in inline.children or []:
         piece = _read_piece(child)
@@ -243,7 +242,7 @@ def _align(inline: Token, length: int) -> list[int]:
                 read = found + len(piece)
             case _:
                 for character in piece:
-                    found, read = typer.follow_character(read, character)
+                    found, read = _follow_character(content, read, character)
                     offsets.append(found)
     last = max(len(content) - 1, 0)
     offsets.extend([last] * (length - len(offsets)))
@@ -260,28 +259,18 @@ def _find_link_end(link: Token, content: str) -> int:
     return end
 
 
-class _Typed:
-    """Finds the text that is read in what was typed."""
-
-    def __init__(self, content: str) -> None:
-        self._content = content
-        self._absent: dict[str, int] = {}
-        """From where on a character was looked for in vain, so that it is not again."""
-
-    def follow_character(self, start: int, character: str) -> tuple[int, int]:
-        """Where a character of the text was typed, plainly, escaped or as an entity, and where
-        the next one is to be looked for. Marks between them are passed over."""
-        content = self._content
-        for at in range(start, self._absent.get(character, len(content))):
-            typed = content[at]
-            if typed == "\\" and content[at + 1 : at + 2] == character:
-                return at + 1, at + 2
-            if typed == "&" and (entity := _ENTITY.match(content, at)):
-                if html.unescape(entity[0]) == character:
-                    return at, entity.end()
-                if character != "&":
-                    continue
-            if typed == character:
-                return at, at + 1
-        self._absent[character] = min(start, self._absent.get(character, start))
-        return start, start
+def _follow_character(content: str, start: int, character: str) -> tuple[int, int]:
+    """Where a character of the text was typed, plainly, escaped or as an entity, and where the next
+    one is to be looked for. Marks between them are passed over."""
+    for at in range(start, len(content)):
+        typed = content[at]
+        if typed == "\\" and content[at + 1 : at + 2] == character:
+            return at + 1, at + 2
+        if typed == "&" and (entity := _ENTITY.match(content, at)):
+            if html.unescape(entity[0]) == character:
+                return at, entity.end()
+            if character != "&":
+                continue
+        if typed == character:
+            return at, at + 1
+    return start, start
