@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import shutil
-import subprocess
-import sys
 import zipfile
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -123,19 +120,6 @@ def test_links_say_when_they_answered(make_book: BookMaker, run_bindery: Runner)
     assert places == ["../a.html#walls", "../b.html", "../a.html#walls"]
 
 
-@pytest.mark.needs("pdftotext")
-def test_the_pdf_lists_what_was_gone(make_book: BookMaker, run_bindery: Runner) -> None:
-    """On paper the appendix says what titles say on a screen."""
-    root = make_asked_book(make_book)
-    ended = run_bindery("pdf", folder=root)
-    assert ended.status == 0, ended.stderr
-    command = ["pdftotext", str(root / "dist" / "book.pdf"), "-"]
-    read = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    last = " ".join(read.stdout.split("\f")[-2].replace("\u2022", "").split())
-    last = re.sub(r"\s\(p\.\s+\d\)", "", last).replace("https:// web", "https://web")
-    assert SECTION in last
-
-
 def test_links_follow_the_numbers(make_book: BookMaker, run_bindery: Runner) -> None:
     """In a book that quotes numbers, their appendix ends with a section on links."""
     chapter = next(path for path in FILES if path.endswith(".md"))
@@ -160,24 +144,3 @@ def test_a_book_that_asked_nobody_prints_nothing(make_book: BookMaker, run_binde
         assert {title for title in titles.values() if title} == {"By its author"}
         assert not (site / "links-to-the-web").exists()
         shutil.rmtree(root)
-
-
-def test_only_links_loads_what_asks_the_web(
-    make_book: BookMaker, child_environment: dict[str, str]
-) -> None:
-    """Building a book does not even load it."""
-    root = make_asked_book(make_book)
-    code = (
-        "import sys; from bindery.cli import main as cli\n"
-        "sys.argv = ['bindery', 'html', '--quiet']\n"
-        "try: cli.main()\n"
-        "except SystemExit as stop: assert not stop.code, stop.code\n"
-        "names = ('httpx', 'bindery.web.asking', 'bindery.web.network')\n"
-        "print([name for name in names if name in sys.modules])"
-    )
-    command = [sys.executable, "-c", code]
-    ended = subprocess.run(
-        command, cwd=root, env=child_environment, capture_output=True, text=True, check=False
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.splitlines()[-1] == "[]"
