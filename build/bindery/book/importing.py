@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from bindery.core.config import write_scalar
 from bindery.core.model import ConfigError, Finding, Span
 from bindery.core.report import count_noun
 from bindery.core.repository import Tree
@@ -85,26 +85,16 @@ def _find_cover(tree: Tree) -> str:
     return next((path for path in tree.walk_files("") if posixpath.basename(path) in names), "")
 
 
-def _quote(text: str) -> str:
-    """A YAML scalar: bare where that is safe, else as JSON, which is YAML too."""
-    if re.fullmatch(r"[A-Za-z][\w ./()+-]*", text) and text.lower() not in _WORDS:
-        return text.strip()
-    return json.dumps(text, ensure_ascii=False)
-
-
-_WORDS = ("true", "false", "yes", "no", "on", "off", "null", "y", "n")
-
-
 def _write_yaml(
     title: str, parts: Iterable[tuple[str, Sequence[str]]], left: Sequence[str], cover: str
 ) -> str:
     lines = [
         "# Written by `bindery import`: title and parts are guesses, and everything can be edited.",
-        f"title: {_quote(title)}",
+        f"title: {write_scalar(title)}",
         "language: en",
     ]
     if cover:
-        lines.append(f"cover: {_quote(cover)}")
+        lines.append(f"cover: {write_scalar(cover)}")
     lines += [
         "",
         "# Where programs and other files of the book are on the web; without it, ebooks name",
@@ -118,11 +108,11 @@ def _write_yaml(
     for name, chapters in parts:
         prefix = "  - "
         if name:
-            lines.append(f"{prefix}title: {_quote(name)}")
+            lines.append(f"{prefix}title: {write_scalar(name)}")
             prefix = "    "
         lines.append(f"{prefix}chapters:")
-        lines += [f"      - {_quote(path)}" for path in chapters]
+        lines += [f"      - {write_scalar(path)}" for path in chapters]
     if left:
         lines += ["", "# Markdown files that the list did not name.", "not_chapters:"]
-        lines += [f"  - {_quote(path)}" for path in left]
+        lines += [f"  - {write_scalar(path)}" for path in left]
     return "\n".join(lines) + "\n"

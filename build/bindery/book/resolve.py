@@ -97,8 +97,6 @@ class _Resolver:
         self.paths = dict.fromkeys(parsers or self.read)
         """Those of the chapters, in reading order."""
         self.slugs: dict[str, Mapping[str, None]] = {}
-        self.folded: dict[str, Mapping[str, str]] = {}
-        """The anchors of a chapter by their small letters."""
         self.places: dict[str, list[str]] = {}
         """All files of the repository by their names."""
 
@@ -165,8 +163,8 @@ class _Resolver:
             return NoAnchor(path, fragment, nearest, reason, elsewhere, is_chapter)
 
         lowered = fragment.lower()
-        other_case = lowered if lowered in slugs else self._list_folded(path).get(lowered, "")
-        if other_case:
+        alike = (slug for slug in slugs if slug.lower() == lowered)
+        if other_case := lowered if lowered in slugs else next(alike, ""):
             return fail(other_case, "the case of letters counts")
         bare = fragment.removeprefix(_PREFIX)
         if bare != fragment and bare in slugs:
@@ -186,12 +184,6 @@ class _Resolver:
             return fail(nearest)
         elsewhere = f"{self._write_path(other, asked)}#{fragment}"
         return fail(nearest, f"'{other}' has it", elsewhere)
-
-    def _list_folded(self, path: str) -> Mapping[str, str]:
-        if path not in self.folded:
-            slugs = reversed(list(self._list_slugs(path)))  # the first counts
-            self.folded[path] = {slug.lower(): slug for slug in slugs}
-        return self.folded[path]
 
     # --- paths ---
 

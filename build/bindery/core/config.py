@@ -525,3 +525,19 @@ def _hint_at_beginning(error: MarkedYAMLError) -> str:
     """What to do about a break inside of something that begins earlier."""
     hint = _YAML_CONTEXTS.get(error.context or "", "")
     return hint.format(error.context_mark.line + 1) if error.context_mark else ""
+
+
+def write_scalar(value: str) -> str:
+    """A text as YAML reads it back: bare where that is safe, else in quotes."""
+    yaml = YAML(typ="safe", pure=True)
+    try:
+        kept = yaml.load(f"[{value}]") == [value]
+        kept = kept and yaml.load(f"{value}: {value}") == {value: value}
+    except (YAMLError, ValueError):
+        kept = False
+    return value if kept else quote_scalar(value)
+
+
+def quote_scalar(value: str) -> str:
+    """A text in single quotes, as YAML reads it."""
+    return "'" + value.replace("'", "''") + "'"

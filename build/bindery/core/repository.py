@@ -35,7 +35,6 @@ class Tree:
         self.root = root.resolve()
         self._folders: dict[str, Mapping[str, os.DirEntry[str]]] = {}
         self._lines: dict[str, Sequence[str]] = {}
-        self._lowered: dict[str, Mapping[str, str]] = {}
 
     def list_folder(self, path: str) -> Mapping[str, os.DirEntry[str]]:
         """The entries of a folder by name; empty where there is no such folder."""
@@ -78,19 +77,12 @@ class Tree:
         actual: list[str] = []
         for name in path.split("/"):
             names = self.list_folder("/".join(actual))
-            match = name if name in names else None
-            match = match or self._list_lowered("/".join(actual)).get(name.lower())
+            alike = (other for other in names if other.lower() == name.lower())
+            match = name if name in names else next(alike, None)
             if match is None:
                 return ""
             actual.append(match)
         return "/".join(actual)
-
-    def _list_lowered(self, folder: str) -> Mapping[str, str]:
-        """The names in a folder by their small letters; of several the first."""
-        if folder not in self._lowered:
-            names = reversed(list(self.list_folder(folder)))
-            self._lowered[folder] = {name.lower(): name for name in names}
-        return self._lowered[folder]
 
     def walk_files(self, folder: str) -> Iterator[str]:
         """All files below a folder, sorted, without hidden ones, what tools leave behind, and what

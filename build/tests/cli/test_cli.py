@@ -256,7 +256,7 @@ def test_import_writes_a_list_of_chapters(make_book: BookMaker, run_bindery: Run
     assert ended.status == 0
     assert ended.stdout == "chapters.yaml: 3 chapters in 1 part, 1 Markdown file left out\n"
     text = (root / "chapters.yaml").read_text()
-    assert 'title: "Yes: a book"\n' in text
+    assert "title: 'Yes: a book'\n" in text
     assert "cover: images/cover.svg\n" in text
     assert "  - title: Compute\n    chapters:\n      - compute/README.md\n" in text
     assert "not_chapters:\n  - notes.md\n" in text

@@ -133,27 +133,22 @@ def _shrink(config: Config, loaded: Loaded, paths: Sequence[str], *, write: bool
 
 
 def _choose(
-    documents: Iterable[Document], root: Path, paths: Sequence[str] | None, listed: Sequence[str]
+    documents: Iterable[Document], root: Path, paths: Sequence[str], listed: Sequence[str]
 ) -> list[Document]:
     """The documents under the given paths. A path without any is wrong use."""
     if not paths:
-        return _choose_once((d for d in documents if d.path in listed), root)
+        return [document for document in documents if document.path in listed]
     found: dict[str, Document] = {}
     for typed in paths:
         places = {(start / typed).resolve() for start in (Path.cwd(), root)}
-        under = [
-            document
+        under = {
+            document.path: document
             for document in documents
             if any((root / document.path).resolve().is_relative_to(place) for place in places)
-        ]
+        }
         if not under:
             message = f"no Markdown file is at '{typed}'"
             hint = "name files or folders below the folder of the book"
             raise refuse(typed, message, hint)
-        found |= {document.path: document for document in under}
-    return _choose_once(found.values(), root)
-
-
-def _choose_once(documents: Iterable[Document], root: Path) -> list[Document]:
-    """The documents without those that are another one by a second name."""
-    return list({(root / document.path).resolve(): document for document in documents}.values())
+        found |= under
+    return list(found.values())

@@ -16,7 +16,7 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from bindery.book.importing import LIST_NAME
-from bindery.core.config import FILE_NAME, Config
+from bindery.core.config import FILE_NAME, Config, quote_scalar, write_scalar
 from bindery.core.model import BookError, Finding, Span
 
 MapPath = Callable[[str], str]
@@ -122,21 +122,8 @@ def _write_scalar(text: str, node: ScalarNode, value: str) -> str:
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
     if mark == "'":
-        return _quote(value)
-    return _write_plain(value)
-
-
-def _write_plain(value: str) -> str:
-    try:
-        kept = YAML(typ="safe", pure=True).load(f"[{value}]") == [value]
-        kept = kept and YAML(typ="safe", pure=True).load(f"{value}: {value}") == {value: value}
-    except (YAMLError, ValueError):
-        kept = False
-    return value if kept else _quote(value)
-
-
-def _quote(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+        return quote_scalar(value)
+    return write_scalar(value)
 
 
 # --- moved ---
@@ -170,7 +157,7 @@ def _write_moved(text: str, moved: Mapping[str, str]) -> str:
     there = {str(key.value) for key, _ in entries}
     indent = " " * (entries[0][0].start_mark.column if entries else 2)
     rows = [
-        f"{indent}{_write_plain(old)}: {_write_plain(new)}{newline}"
+        f"{indent}{write_scalar(old)}: {write_scalar(new)}{newline}"
         for old, new in moved.items()
         if old not in there
     ]
