@@ -30,8 +30,9 @@ TYPESETTERS = pytest.mark.needs("python:latex2mathml", "python:ziamath")
 def build(root: Path) -> str:
     """The page of a book of one chapter."""
     inspection = inspect_book(root)
-    build_site(inspection, find_edition(inspection.config), root / "site", lambda name: None)
-    return (root / "site" / "index.html").read_text()
+    site = root / "dist" / "site"
+    build_site(inspection, find_edition(inspection.config), site, lambda name: None)
+    return (site / "index.html").read_text()
 
 
 def test_a_book_with_formulas_says_what_to_install(
@@ -138,11 +139,11 @@ def test_formulas_reach_every_output(make_book: BookMaker) -> None:
     inspection = inspect_book(root)
     edition = find_edition(inspection.config)
     assert inspection.findings == ()
-    build_epub(inspection, edition, root / "t.epub", lambda name: None)
-    _, findings = build_pdf(inspection, edition, root / "t.pdf", lambda name: None)
+    build_epub(inspection, edition, root / "dist" / "t.epub", lambda name: None)
+    _, findings = build_pdf(inspection, edition, root / "dist" / "t.pdf", lambda name: None)
     page = build(root)
     assert (page.count("<math "), page.count("<pre")) == (4, 1)
-    with zipfile.ZipFile(root / "t.epub") as archive:
+    with zipfile.ZipFile(root / "dist" / "t.epub") as archive:
         assert archive.read("EPUB/text/ch001.xhtml").count(b"<math ") == 4
         package = archive.read("EPUB/content.opf").decode()
     assert package.count('properties="mathml"') == 1

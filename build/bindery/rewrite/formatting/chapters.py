@@ -21,7 +21,6 @@ RULE = "unformatted"
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
 _HARD_BREAK = re.compile(r"(?: {2,}|\\)$")
 _BLANKS_OUTSIDE_QUOTES = re.compile(r"""("[^"]*"|'[^']*')|\s+""")
-_SET_TAG = re.compile(r"<(?:pre|textarea)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"(\d+)")
 
 
@@ -127,13 +126,8 @@ def _pad_tables(chapter: Chapter) -> Iterator[_Change | Finding]:
 
 def _join_paragraphs(chapter: Chapter, *, maths: bool) -> Iterator[_Change]:
     tokens, lines = chapter.tokens, chapter.lines
-    footnote_has_code = False
     for index, token in enumerate(tokens):
-        if token.type == "footnote_open":
-            footnote_has_code = _holds_code(tokens[index:])
-        elif token.type == "footnote_close":
-            footnote_has_code = False
-        if token.type != "inline" or token.map is None or footnote_has_code:
+        if token.type != "inline" or token.map is None:
             continue
         first, end = token.map
         typed = token.content.split("\n")
@@ -148,7 +142,7 @@ def _join_paragraphs(chapter: Chapter, *, maths: bool) -> Iterator[_Change]:
             for part, line in zip(typed, lines[first:end], strict=True)
         ):
             continue
-        if _holds_display_maths(token.content) or _holds_set_lines(token):
+        if _holds_display_maths(token.content):
             continue
         joined = _join_lines(typed, lines[first:end])
         if len(joined) < end - first:
@@ -160,21 +154,6 @@ def _holds_display_maths(text: str) -> bool:
     or not the book asks for maths, and it is laid out to be read."""
     parts = text.split("$$")
     return len(parts) % 2 == 0 or any("\n" in part for part in parts[1::2])
-
-
-def _holds_set_lines(paragraph: Token) -> bool:
-    """Whether raw HTML in a paragraph shows line breaks as they are typed."""
-    children = paragraph.children or []
-    return any(c.type == "html_inline" and _SET_TAG.match(c.content) for c in children)
-
-
-def _holds_code(tokens: Sequence[Token]) -> bool:
-    for token in tokens:
-        if token.type in ("fence", "code_block"):
-            return True
-        if token.type == "footnote_close":
-            return False
-    return False
 
 
 def _join_lines(typed: Sequence[str], lines: Sequence[str]) -> tuple[str, ...]:
