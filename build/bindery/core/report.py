@@ -34,8 +34,8 @@ def format_finding(finding: Finding, read_line: LineReader) -> str:
         before, there, after = map(
             show_hidden, (cut[:start], cut[start : start + width], cut[start + width :])
         )
-        lead = "".join("\t" if c == "\t" else " " * _cells(c) for c in before)
-        carets = "^" * max(_cells(there), 1)
+        lead = "".join("\t" if c == "\t" else " " * measure_width(c) for c in before)
+        carets = "^" * max(measure_width(there), 1)
         shown = before + there + after
         lines += [f"{margin} |", f"{span.line} | {shown}", f"{margin} | {lead}{carets}"]
     if finding.help:
@@ -84,10 +84,14 @@ def _cut_around(source: str, start: int, width: int, limit: int = 100) -> tuple[
     return head + source[first:last] + tail, start - first + len(head), width
 
 
-def _cells(text: str) -> int:
-    """Columns of a terminal that a text takes."""
+def measure_width(text: str) -> int:
+    """Columns that a text takes where letters are equally wide; Chinese ones take two."""
     return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        0
+        if unicodedata.combining(c) or unicodedata.category(c) in ("Mn", "Me", "Cf")
+        else 2
+        if unicodedata.east_asian_width(c) in "WF"
+        else 1
         for c in text
     )
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from any_markdown import MARKDOWN
 from bindery.book.markdown_files import make_document, read_source
+from bindery.core.report import measure_width
 from bindery.markdown.parser import make_parser
 from bindery.rewrite.formatting.chapters import Formatted, format_document
-from bindery.rewrite.formatting.tables import WIDEST, measure_width
+from bindery.rewrite.formatting.tables import WIDEST
 from conftest import Case
 from hypothesis import given
 from hypothesis import strategies as st

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markdown_it.common.utils import mdTrim
 from markdown_it.token import Token
+
+from bindery.core.report import measure_width
 
 WIDEST = 200
 """Columns of text. A table that would be wider is typed with single spaces."""
@@ -125,15 +126,3 @@ def _pad_cell(text: str, width: int, mark: tuple[bool, bool]) -> str:
     if mark == (True, True):
         return " " * (space // 2) + text + " " * (space - space // 2)
     return " " * space + text if mark == (False, True) else text + " " * space
-
-
-def measure_width(text: str) -> int:
-    """Columns that a text takes where letters are equally wide; Chinese ones take two."""
-    return sum(
-        0
-        if unicodedata.combining(c) or unicodedata.category(c) in ("Mn", "Me", "Cf")
-        else 2
-        if unicodedata.east_asian_width(c) in "WF"
-        else 1
-        for c in text
-    )
