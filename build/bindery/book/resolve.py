@@ -270,9 +270,6 @@ class _Resolver:
                     return WrongCase(written + asked.tail, target, lost)
                 case _:
                     pass
-        parent, _, name = path.rpartition("/")
-        if name in self.tree.list_folder(parent):
-            return NothingThere(path, reason="it is a symbolic link to nothing")
         address = _guess_address(asked.typed)
         if address:
             return NothingThere(path, address)

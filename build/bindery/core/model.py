@@ -288,7 +288,6 @@ class NothingThere:
 
     path: str
     nearest: str = ""
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,15 +75,6 @@ def test_a_failed_link_leads_to_the_best_place_left(
     assert resolved.find_target(chapter.links[0]) == target
 
 
-def test_a_link_to_nothing_through_a_link_says_so(tmp_path: Path) -> None:
-    """A symbolic link whose target is gone is there, and is not a file."""
-    (tmp_path / "b.md").symlink_to("gone.md")
-    chapter = parse_chapter("a.md", "[x](b.md)\n")
-    resolved = resolve_book(Book((Part("", (chapter,)),)), Tree(tmp_path), DEFAULT_SCHEMES)
-    failure = NothingThere("b.md", reason="it is a symbolic link to nothing")
-    assert resolved.links[chapter.links[0]] == failure
-
-
 def test_chapters_that_are_not_held_are_asked_for_their_anchors() -> None:
     """With one chapter of a book, links into the others are resolved as with all of them."""
     sources = {path: (TREE / path).read_text("utf-8") for path in (*CHAPTERS, HERE)}
@@ -127,12 +118,3 @@ def test_no_destination_breaks_the_resolver(destination: str, kind: LinkKind) ->
             assert isinstance(target, ToChapter | ToFile)
         case _:
             pass
-
-
-def test_a_scheme_is_allowed_by_the_book() -> None:
-    """Only the schemes of the book are followed, and a book may name its own."""
-    chapter = parse_chapter(HERE, "[x](slack://channel) [y](https://example.org)\n")
-    resolved = resolve_book(Book((Part("", (chapter,)),)), Tree(TREE), ("slack",))
-    first, second = (resolved.find_target(link) for link in chapter.links)
-    assert first == ToWeb("slack://channel")
-    assert second is None

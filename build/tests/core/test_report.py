@@ -8,7 +8,6 @@ from bindery.core.report import (
     format_finding,
     format_github,
     format_text,
-    sort_findings,
     summarise,
 )
 
@@ -56,18 +55,6 @@ def test_a_long_line_is_cut_around_the_place(col: int) -> None:
     assert carets.strip() == "^^^^^"
 
 
-def test_a_place_without_a_line_shows_none() -> None:
-    """Where there is no line to show, place and advice are left."""
-    assert len(show("", 1, 1)) == 2
-
-
-def test_findings_are_in_reading_order_and_once() -> None:
-    """Sorted by path, line and column; the same finding twice is one."""
-    spans = [Span("b.md", 1), Span("a.md", 10), Span("a.md", 9, 5), Span("a.md", 9, 2)]
-    findings = [Finding(span, "dead-link", "gone") for span in (*spans, spans[0])]
-    assert [finding.span for finding in sort_findings(findings)] == sorted(spans)
-
-
 @pytest.mark.parametrize(
     ("severities", "links", "chapters", "line"),
     [
@@ -93,12 +80,6 @@ def annotate(errors: int, warnings: int) -> list[str]:
     return format_github(findings).splitlines()
 
 
-def test_github_shows_errors_first() -> None:
-    """What GitHub shows of a step is limited, so errors come before warnings."""
-    lines = annotate(2, 2)
-    assert [line.split()[0] for line in lines] == ["::error", "::error", "::warning", "::warning"]
-
-
 def test_github_is_told_of_what_it_does_not_show() -> None:
     """Of more than ten findings of a level nine are annotated, the tenth annotation counts the
     others, and a group of the log lists them."""
@@ -112,9 +93,3 @@ def test_github_is_told_of_what_it_does_not_show() -> None:
     assert lines[21] == "a.md:21:1: error[x]: message 21"
     assert lines[-1] == "::endgroup::"
     assert len(lines) == 20 + 1 + 5 + 1
-
-
-def test_what_is_accepted_is_counted() -> None:
-    """The summary counts what a book lives with, and says nothing of it where there is nothing."""
-    assert summarise([], 1, 1, 1200).endswith(": 0 errors, 0 warnings, 1\u00a0200 accepted")
-    assert summarise([], 1, 1, 0).endswith(": 0 errors, 0 warnings")

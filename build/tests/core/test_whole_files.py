@@ -23,16 +23,6 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == ["a.txt"]
 
 
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
-    """Where the content cannot be written, the old file stays and no scrap is left."""
-    path = tmp_path / "a.txt"
-    write_whole(path, b"one")
-    with pytest.raises(TypeError):
-        write_whole(path, "not bytes")  # type: ignore[arg-type]
-    assert path.read_bytes() == b"one"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
-
-
 def test_a_folder_is_exchanged_whole(tmp_path: Path) -> None:
     """A new folder takes the place of the old one with all that was in it."""
     path = tmp_path / "site"

@@ -87,19 +87,6 @@ def test_definitions_know_their_places() -> None:
     assert [(cut(n.span), n.is_used) for n in chapter.footnotes] == [("[^note]", True)]
 
 
-def test_a_link_knows_the_definition_that_it_reads() -> None:
-    """Labels are compared without regard to case and white space, and the first one counts."""
-    chapter = parse_chapter("a.md", DEFINITIONS)
-    links = [(link.raw, link.destination) for link in chapter.links]
-    assert links == [
-        ("[plain]", "a.md"),
-        ("[text][TWO WORDS]", "b c.md"),
-        ("![image][quoted]", "c.md"),
-    ]
-    keys = {definition.key for definition in chapter.definitions}
-    assert all(link.label in keys for link in chapter.links)
-
-
 @pytest.mark.parametrize(
     ("text", "shape", "label"),
     [
@@ -149,13 +136,6 @@ def test_prose_in_place_of_a_destination_is_found() -> None:
     (finding,) = chapter.findings
     assert finding.rule == "dead-link"
     assert (finding.span.line, finding.span.col, finding.span.width) == (1, 17, 16)
-
-
-def test_prose_links_beside_their_like_are_found_in_place() -> None:
-    """The same words in code or behind an escape before it do not draw a finding to them."""
-    source = "`[x](a b)` \\[x](a b) [x](a b)\n"
-    (finding,) = parse_chapter("a.md", source).findings
-    assert finding.span.col == source.rindex("a b") + 1
 
 
 @pytest.mark.parametrize(

@@ -52,21 +52,6 @@ def test_faults_lie_in_their_lines(source: str) -> None:
         assert 1 <= fault.span.col <= len(lines[fault.span.line - 1]) + 1
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "- | a | b |\n  | - | - |\n  | 1 | 2 |\n  | 3 |\n",
-        "1. text\n\n   | a | b |\n   |---|---|\n   | 1 |\n",
-        "> | a | b |\n> |---|---|\n> | 1 |\n",
-    ],
-)
-def test_tables_in_lists_and_quotes_are_looked_at(source: str) -> None:
-    """A short row is found where the table is in a list or a quote."""
-    (fault,) = find_table_faults(parse_chapter("a.md", source))
-    assert fault.message == "the row has 1 cell and the head 2"
-    assert source.split("\n")[fault.span.line - 1][fault.span.col - 1] in "|-"
-
-
 def test_a_head_of_two_lines_is_told_once() -> None:
     """Behind a table and an empty line, such a head is not a row that the table above has lost."""
     source = f"{HEAD}| a | 1 |\n\n| Name | Memory |\n| | GB |\n| --- | --- |\n| b | 2 |\n"

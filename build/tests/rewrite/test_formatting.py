@@ -127,27 +127,6 @@ def test_no_paragraph_changes(text: str, mark: str) -> None:
     assert format_text(formatted.text).text == formatted.text
 
 
-MATHS = st.lists(
-    st.lists(
-        st.sampled_from(["a", "\\\\", "%", "&", "=", "x_1", "  ", "^", "\\frac{1}{2}"]), min_size=1
-    )
-    .map(" ".join)
-    .filter(str.strip),
-    min_size=1,
-    max_size=4,
-)
-
-
-@given(MATHS, st.sampled_from(["", "one ", "one\n"]), st.sampled_from(["", " two", "\ntwo"]))
-def test_maths_on_its_own_lines_stays(rows: list[str], before: str, behind: str) -> None:
-    """Whatever is between two dollars over lines, not a byte of it and around it changes,
-    whether or not the book asks for maths."""
-    text = "\n".join([f"{before}$$", *rows, f"$${behind}"]) + "\n"
-    for maths in (False, True):
-        document = make_document("a.md", text, maths=maths)
-        assert format_document(document, maths=maths).text == text
-
-
 @given(MARKDOWN, st.sampled_from(["\r\n", "\r"]), st.sampled_from(["", "\ufeff"]))
 def test_line_ends_stay(text: str, newline: str, mark: str) -> None:
     """Carriage returns and a byte order mark stay what they are."""

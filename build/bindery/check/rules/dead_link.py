@@ -14,14 +14,12 @@ def check(scope: Scope) -> Iterator[Finding]:
     yield from scope.take_found(RULE)
     for chapter, link, resolution in scope.iterate_links():
         match resolution:
-            case NothingThere(nearest=nearest, reason=reason) if not link.is_image:
+            case NothingThere(nearest=nearest) if not link.is_image:
                 message = f"there is no file '{link.destination}'"
                 hint = "correct the path, or take the link out"
                 if nearest:
                     hint = f"did you mean '{nearest}'?"
-                yield RULE.find_in_link(
-                    chapter, link, f"{message}: {reason}" if reason else message, hint
-                )
+                yield RULE.find_in_link(chapter, link, message, hint)
             case NoDestination(reason, nearest, repair) if not link.is_image:
                 message = f"this link leads nowhere: {reason}"
                 hint = f"did you mean '{nearest}'?" if nearest else repair

@@ -16,12 +16,10 @@ def check(scope: Scope) -> Iterator[Finding]:
         if not link.is_image:
             continue
         match resolution:
-            case NothingThere(nearest=nearest, reason=reason):
+            case NothingThere(nearest=nearest):
                 hint = f"did you mean '{nearest}'?" if nearest else "correct the path"
                 message = f"there is no image '{link.destination}'"
-                yield RULE.find_in_link(
-                    chapter, link, f"{message}: {reason}" if reason else message, hint
-                )
+                yield RULE.find_in_link(chapter, link, message, hint)
             case NoDestination(reason=reason):
                 message = f"this image shows nothing: {reason}"
                 yield RULE.find_in_link(chapter, link, message, "name the file of an image")
