@@ -4,6 +4,7 @@ shown."""
 from __future__ import annotations
 
 import enum
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -90,6 +91,28 @@ def find_out(root: Path, out: Path | None) -> Path:
         hint = "the name of an ebook is `outputs: name:` in chapters.yaml"
         raise refuse(str(out), message, hint)
     return folder
+
+
+def find_path(typed: str, root: Path, *, must_exist: bool = True) -> str:
+    """A path as typed on the command line, relative to the root.
+
+    It starts at the current folder, or at the root where that is where something is. Raises
+    ConfigError where it is outside the root.
+    """
+    starts = (Path.cwd(), root)
+    chosen = next((start for start in starts if os.path.lexists(start / typed)), None)
+    if chosen is None and must_exist:
+        chosen = root
+    elif chosen is None:
+        inside = [start for start in starts if start.resolve().is_relative_to(root)]
+        chosen = next((s for s in inside if (s / typed).parent.is_dir()), inside[0])
+    path = Path(os.path.normpath(chosen / typed))  # links are not followed: they may be meant
+    path = path.parent.resolve() / path.name
+    if not path.is_relative_to(root):
+        message = f"'{typed}' is outside the folder '{root}'"
+        raise refuse(typed, message, "name something in the folder of the book")
+    relative = path.relative_to(root).as_posix()
+    return "" if relative == "." else relative
 
 
 def read_amount(option: str, text: str, parse: Callable[..., float], *default: str) -> float:

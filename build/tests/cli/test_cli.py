@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import pytest
 from bindery import __version__
 from bindery.check import inspect as pipeline
-from needs import git
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -57,14 +56,6 @@ def test_a_reader_that_stops_is_not_a_finding(child_environment: dict[str, str])
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")
-
-
-def test_a_wrong_configuration_gives_2(start_bindery: Runner) -> None:
-    """A mistake in chapters.yaml ends the program with 2, with the line and no traceback."""
-    ended = start_bindery("check", f"--root={BOOKS / 'config-misspelt-key'}", folder=BOOKS)
-    assert (ended.status, ended.stdout) == (2, "")
-    assert "2 | chpters:" in ended.stderr
-    assert "Traceback" not in ended.stderr
 
 
 @pytest.mark.parametrize(
@@ -309,7 +300,7 @@ def test_a_folder_that_cannot_be_made_is_no_bug(copy_book, run_bindery: Runner) 
     ended = run_bindery("html", "--out", "/proc/nothing", folder=book)
     assert ended.status == 2
     assert "error[disk]: cannot be read or written" in ended.stderr
-    assert "= help: correct the path, or give another folder with --out" in ended.stderr
+    assert "= help: free space there, allow it to your user, or correct the path" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 
@@ -359,24 +350,6 @@ def test_a_disk_that_takes_no_more_is_told_with_the_file(
     assert ended.returncode == 2, ended.stderr
     head = f"{book / path}:1:1: error[disk]: cannot be read or written: file too large"
     assert head in ended.stderr
-    assert "= help: allow larger files (`ulimit -f`)" in ended.stderr
-    assert ("--out" in ended.stderr) == (arguments[0] in ("html", "epub"))
-    assert ("TMPDIR" in ended.stderr) == (arguments[0] == "pdf")
+    assert ("--out names another folder" in ended.stderr) == (arguments[0] != "fill")
     assert {path: path.read_bytes() for path in book.rglob("*.md")} == before
     assert list(book.glob("**/.bindery-making-*")) == []
-
-
-def test_a_site_without_downloads_says_so(make_book: BookMaker, run_bindery: Runner) -> None:
-    """Until the ebooks of the edition lie beside it, the build of the site names them."""
-    book = make_book({"README.md": "# A\n\nText.\n"}, extra="outputs:\n  formats: [html, epub]\n")
-    for command in (("init", "-q"), ("add", "."), ("commit", "-qm", "A book")):
-        git(book, *command)
-
-    ended = run_bindery("html", folder=book)
-    assert ended.stderr == (
-        "the front page offers no EPUB: none of this edition is beside the site\n"
-        "  = help: build epub first, then html again\n"
-    )
-
-    assert run_bindery("epub", folder=book).status == 0
-    assert run_bindery("html", folder=book).stderr == ""

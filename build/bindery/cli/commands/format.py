@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from bindery.cli.console import (
-    CLEAN,
-    FINDINGS,
-    root_option,
-)
+from bindery.cli.console import CLEAN, FINDINGS, find_path, root_option
 from bindery.core.model import Finding, Severity, Span, refuse
 from bindery.core.report import count_noun, format_diff
 
@@ -109,10 +105,8 @@ def _shrink(config: Config, loaded: Loaded, paths: Sequence[str], *, write: bool
     tree = loaded.tree
     wanted = []
     for typed in paths:
-        places = [(start / typed).resolve() for start in (Path.cwd(), tree.root)]
-        inside = (p.relative_to(tree.root) for p in places if p.is_relative_to(tree.root))
-        path = next((p.as_posix() for p in inside if tree.find_kind(p.as_posix()) == "file"), "")
-        if not path:
+        path = find_path(typed, tree.root)
+        if tree.find_kind(path) != "file":
             hint = "name images below the folder of the book"
             message = f"no file is at '{typed}'"
             raise refuse(typed, message, hint)
@@ -136,16 +130,14 @@ def _choose(
     documents: Iterable[Document], root: Path, paths: Sequence[str], listed: Sequence[str]
 ) -> list[Document]:
     """The documents under the given paths. A path without any is wrong use."""
+    from bindery.check.choose_findings import is_below
+
     if not paths:
         return [document for document in documents if document.path in listed]
     found: dict[str, Document] = {}
     for typed in paths:
-        places = {(start / typed).resolve() for start in (Path.cwd(), root)}
-        under = {
-            document.path: document
-            for document in documents
-            if any((root / document.path).resolve().is_relative_to(place) for place in places)
-        }
+        folder = find_path(typed, root)
+        under = {d.path: d for d in documents if is_below(d.path, [folder])}
         if not under:
             message = f"no Markdown file is at '{typed}'"
             hint = "name files or folders below the folder of the book"

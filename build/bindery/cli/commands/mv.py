@@ -6,10 +6,7 @@ from pathlib import Path
 
 import click
 
-from bindery.cli.console import (
-    CLEAN,
-    root_option,
-)
+from bindery.cli.console import CLEAN, find_path, root_option
 
 
 @click.command("mv")
@@ -34,7 +31,6 @@ def mv(
     from bindery.core.transaction import change_files, refuse_uncommitted
     from bindery.rewrite.moving.arrange import (
         arrange_moves,
-        find_path,
         make_change,
         make_plan,
     )
@@ -44,8 +40,7 @@ def mv(
     config = load_config(root, RULES)
     loaded = load_book(config)
     folder = loaded.tree.root
-    source = find_path(old, folder, Path.cwd(), must_exist=True)
-    target = find_path(new, folder, Path.cwd())
+    source, target = find_path(old, folder), find_path(new, folder, must_exist=False)
     moves = arrange_moves(config, loaded.tree, source, target, into=new.endswith("/"))
     documents = read_documents(loaded.tree, config, loaded.book.chapters)
     plan = make_plan(config, loaded.tree, documents, moves)

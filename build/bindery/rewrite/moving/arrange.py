@@ -7,7 +7,7 @@ import os
 import posixpath
 import re
 from collections.abc import Container, Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from bindery.book.markdown_files import Document
 from bindery.core.config import FILE_NAME, Config
@@ -21,31 +21,6 @@ from bindery.rewrite.moving.places import relist_places
 from bindery.rewrite.moving.plan import RULE, Plan, plan_move
 
 _VIEW_NAME = re.compile(r"[\w-]+")
-
-
-def find_path(typed: str, root: Path, here: Path, *, must_exist: bool = False) -> str:
-    """A path as typed on the command line, relative to the root.
-
-    It starts at the current folder, or at the root where that is where something is. Raises
-    ConfigError where it is outside the root.
-    """
-    starts = (here, root)
-    chosen = next((s for s in starts if os.path.lexists(s / typed)), None)
-    if chosen is None:
-        parents = (s for s in starts if (s / typed).parent.is_dir() and _is_inside(s, root))
-        chosen = root if must_exist else next(parents, here if _is_inside(here, root) else root)
-    path = Path(os.path.normpath(chosen / typed))  # links are not followed: they are what moves
-    with contextlib.suppress(OSError):
-        path = path.parent.resolve() / path.name
-    if not path.is_relative_to(root):
-        message = f"'{typed}' is outside the folder '{root}'"
-        raise _refuse(typed, message, "both paths lie in the folder of the book")
-    relative = path.relative_to(root).as_posix()
-    return "" if relative == "." else relative
-
-
-def _is_inside(path: Path, root: Path) -> bool:
-    return path.resolve().is_relative_to(root)
 
 
 def _refuse(path: str, message: str, hint: str = "") -> ConfigError:
