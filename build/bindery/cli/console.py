@@ -17,6 +17,7 @@ from bindery.core.model import Finding, refuse
 
 if TYPE_CHECKING:
     from bindery.check.inspect import Inspection
+    from bindery.core.repository import Tree
 
 CLEAN, FINDINGS, WRONG_USE, BUG = 0, 1, 2, 70
 BROKEN_PIPE = 141
@@ -163,14 +164,13 @@ def _find_prefix(root: Path) -> str:
     return "" if prefix == "." else prefix
 
 
-def print_warnings(findings: Sequence[Finding], inspection: Inspection) -> None:
-    """What an engine has said while it made an output."""
+def print_troubles(findings: Sequence[Finding], tree: Tree) -> None:
+    """Each finding on standard error, without a summary."""
     from bindery.core.report import format_finding
     from bindery.core.repository import read_line
 
     for finding in findings:
-        text = format_finding(finding, lambda s: read_line(inspection.tree, s))
-        print(text, file=sys.stderr)
+        print(format_finding(finding, lambda span: read_line(tree, span)), file=sys.stderr)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from typing import NoReturn
 import click
 
 from bindery import __version__
-from bindery.cli.console import BROKEN_PIPE, BUG, FINDINGS, WRONG_USE
+from bindery.cli.console import BROKEN_PIPE, BUG, FINDINGS, WRONG_USE, print_troubles
 from bindery.core.model import BookError, ConfigError, Finding, Severity, Span
 
 VERBS = {
@@ -86,10 +86,9 @@ def bindery() -> None:
 
 
 def _stop(error: BookError, status: int) -> NoReturn:
-    from bindery.core.report import format_finding
+    from bindery.core.repository import Tree
 
-    for finding in error.findings:
-        print(format_finding(finding, _read_file_line), file=sys.stderr)
+    print_troubles(error.findings, Tree(_find_root_argument()))
     errors = sum(finding.severity is Severity.ERROR for finding in error.findings)
     print(f"stopped: {errors} error{'' if errors == 1 else 's'}", file=sys.stderr)
     sys.exit(status)
@@ -104,18 +103,6 @@ def _explain_trouble(error: OSError) -> BookError:
         hint += "; --out names another folder, TMPDIR another one for what comes and goes"
     message = f"cannot be read or written: {(error.strerror or str(error)).lower()}"
     return BookError(Finding(Span.whole(name), "disk", message, hint))
-
-
-def _read_file_line(span: Span) -> str:
-    """The line of a finding that came up before there was a book to read it from."""
-    path = _find_root_argument() / span.path
-    try:
-        # A pipe would be waited for.
-        text = path.read_text("utf-8-sig", errors="replace") if path.is_file() else ""
-    except (OSError, ValueError):
-        return ""
-    lines = text.splitlines()
-    return lines[span.line - 1] if 0 < span.line <= len(lines) else ""
 
 
 def _find_root_argument() -> Path:

@@ -18,6 +18,7 @@ from bindery.cli.console import (
     Format,
     format_option,
     print_findings,
+    print_troubles,
     root_option,
 )
 from bindery.core.model import BookError, Finding, Severity, Span, refuse
@@ -259,15 +260,11 @@ def _summarise(checked: _Checked) -> str:
 
 
 def _print_trouble(root: Path, error: BookError | OSError) -> None:
-    from bindery.core.report import format_finding
-    from bindery.core.repository import Tree, read_line
+    from bindery.core.repository import Tree
 
-    tree = Tree(root)
     print(file=sys.stderr)
     if isinstance(error, BookError):
-        for finding in error.findings:
-            text = format_finding(finding, lambda span: read_line(tree, span))
-            print(text, file=sys.stderr)
+        print_troubles(error.findings, Tree(root))
     else:
         print(f"{error.filename}: cannot be read: {error.strerror}", file=sys.stderr)
     print("not checked; waiting for the next change", file=sys.stderr, flush=True)

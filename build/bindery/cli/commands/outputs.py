@@ -15,7 +15,7 @@ from bindery.cli.console import (
     find_out,
     out_option,
     print_findings,
-    print_warnings,
+    print_troubles,
     quiet_option,
     root_option,
     show_progress,
@@ -82,7 +82,7 @@ def pdf(
     path = folder / f"{inspection.config.name}.pdf"
     with show_progress("PDF", len(inspection.book.chapters) + STEPS, quiet) as progress:
         proof, findings = build_pdf(inspection, edition, path, progress, lenient=lenient)
-    print_warnings(findings, inspection)
+    print_troubles(findings, inspection.tree)
     _end_build(proof, edition, folder, path, root)
 
 
@@ -104,7 +104,7 @@ def epub(
     path = folder / f"{inspection.config.name}.epub"
     with show_progress("EPUB", len(inspection.book.chapters) + STEPS, quiet) as progress:
         proof, findings = build_epub(inspection, edition, path, progress, lenient=lenient)
-    print_warnings(findings, inspection)
+    print_troubles(findings, inspection.tree)
     _end_build(proof, edition, folder, path, root)
 
 
