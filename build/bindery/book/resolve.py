@@ -43,7 +43,6 @@ _MAILBOX = re.compile(r"[^\s/@]+@[\w-]+(?:\.[\w-]+)+")
 _BROKEN_SCHEME = re.compile(r"(?P<scheme>https?)[:;]?/{1,3}(?=[\w-]+\.)")
 _PATH_MARK = re.compile(r"[/.]")
 _NO_MAILBOX = re.compile(r"mailto:[^@?]+@[\w.-]+\.\d+$", re.IGNORECASE)
-_PREFIX = "user-content-"
 _LINES_OF_FILE = re.compile(r"L\d+(C\d+)?(-L\d+(C\d+)?)?")
 _ARCHIVES = ("web.archive.org/", "archive.org/", "archive.ph/", "archive.is/", "archive.today/")
 
@@ -166,16 +165,9 @@ class _Resolver:
         alike = (slug for slug in slugs if slug.lower() == lowered)
         if other_case := lowered if lowered in slugs else next(alike, ""):
             return fail(other_case, "the case of letters counts")
-        bare = fragment.removeprefix(_PREFIX)
-        if bare != fragment and bare in slugs:
-            return fail(bare, f"'{_PREFIX}' is GitHub's own, and is not written")
-        base = re.sub(r"-\d+$", "", fragment)
-        if base != fragment and base in slugs:
-            last = base
-            while (following := f"{base}-{int(last[len(base) + 1 :] or 0) + 1}") in slugs:
-                last = following
-            return fail(last, "it is beyond the last heading of that text")
-        slugged = slugify_heading(fragment)
+        slugged = slugify_heading(
+            fragment.removeprefix("user-content-")
+        )  # as GitHub's pages have it
         nearest = slugged if slugged in slugs else find_nearest(fragment, slugs)
         if nearest == slugged:
             return fail(nearest)
