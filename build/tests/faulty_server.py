@@ -209,18 +209,16 @@ def ask(
     look_up: LookUp | None = None,
     find_reason: ReasonNotToAsk = allow_loopback,
     clock: Clock | None = None,
-    report: Callable[[Verdict], object] = lambda answer: None,
 ) -> dict[str, Verdict]:
     """The verdicts on some addresses, in the order in which they arrive."""
     answers: dict[str, Verdict] = {}
 
-    def note(answer: Verdict) -> None:
+    def report(answer: Verdict) -> None:
         answers[answer.url] = answer
-        report(answer)
 
     async def run() -> None:
         async with Asker("tests", manners, find_reason, look_up or know(), clock) as asker:
-            await sweep(asker, [Address(url, ()) for url in urls], note)
+            await sweep(asker, [Address(url, ()) for url in urls], report)
 
     asyncio.run(asyncio.wait_for(run(), 120))
     return answers

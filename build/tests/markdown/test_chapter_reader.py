@@ -130,14 +130,6 @@ def test_what_is_no_reference_is_not_kept(text: str) -> None:
     assert parse_chapter("a.md", text + "\n").open_references == ()
 
 
-def test_prose_in_place_of_a_destination_is_found() -> None:
-    """`[words](some prose)` is not a link for GitHub, so it is reported where it is."""
-    chapter = parse_chapter("a.md", "See [the table](on the next page).\n")
-    (finding,) = chapter.findings
-    assert finding.rule == "dead-link"
-    assert (finding.span.line, finding.span.col, finding.span.width) == (1, 17, 16)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -197,10 +189,16 @@ def test_a_chapter_has_one_title(source: str, ranks: list[int]) -> None:
         ("network/README.md", "text\n", "Network"),
         ("README.md", "text\n", "Preface"),
         ("a.md", "# The `code` and *more*\n", "The code and more"),
+        ("a.md", "---\ntitle: Workspaces\n---\n\n## One\n", "Workspaces"),
+        ("a.md", "---\ntitle: 'In quotes'\n---\n\nText.\n", "In quotes"),
+        ("a.md", "---\ntitle: Given\n---\n\n# Written\n", "Written"),
+        ("a-page.md", "---\nsection: 7\n---\n\nText.\n", "A page"),
+        ("a-page.md", "Text.\n\ntitle: not front matter\n", "A page"),
     ],
 )
-def test_a_title_comes_from_the_heading_or_the_path(path: str, source: str, title: str) -> None:
-    """A chapter is called what its first heading of level 1 says, else after its file."""
+def test_a_title_comes_from_the_text_or_the_path(path: str, source: str, title: str) -> None:
+    """A chapter is called what its first heading of level 1 says, else its front matter, else after
+    its file."""
     assert parse_chapter(path, source).title == title
 
 
@@ -225,18 +223,3 @@ def test_no_text_breaks_the_parser(source: str) -> None:
         assert 1 <= span.line <= len(chapter.lines)
         assert span.col >= 1
         assert span.width >= 1
-
-
-@pytest.mark.parametrize(
-    ("text", "title"),
-    [
-        ("---\ntitle: Workspaces\n---\n\n## One\n", "Workspaces"),
-        ("---\ntitle: 'In quotes'\n---\n\nText.\n", "In quotes"),
-        ("---\ntitle: Given\n---\n\n# Written\n", "Written"),
-        ("---\nsection: 7\n---\n\nText.\n", "A page"),
-        ("Text.\n\ntitle: not front matter\n", "A page"),
-    ],
-)
-def test_front_matter_may_give_the_title(text: str, title: str) -> None:
-    """A chapter without a heading of level 1 is called what its front matter says."""
-    assert parse_chapter("a-page.md", text).title == title

@@ -28,21 +28,6 @@ def test_rows_are_split_as_github_splits_them(line: str, cells: list[tuple[str, 
     assert [(cell.text, cell.col) for cell in split_cells(line)] == cells
 
 
-@given(
-    st.lists(
-        st.lists(st.text(alphabet="ab1` *_-:", max_size=5), min_size=2, max_size=2),
-        min_size=1,
-        max_size=4,
-    )
-)
-def test_a_table_of_even_rows_has_no_fault(rows: list[list[str]]) -> None:
-    """Rows of as many cells as the head, without a pipe of their own, are never reported."""
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    source = f"Text.\n\n{HEAD}" + "\n".join(lines) + "\n\nText.\n"
-    found = list(find_table_faults(parse_chapter("a.md", source)))
-    assert [fault for fault in found if "`" not in fault.message] == []
-
-
 @given(st.text(alphabet="|-: ab\n`>\\", max_size=60))
 def test_faults_lie_in_their_lines(source: str) -> None:
     """Whatever a text looks like, a fault of a table has a place in it."""

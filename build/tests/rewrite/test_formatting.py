@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from any_markdown import MARKDOWN
 from bindery.book.markdown_files import make_document, read_source
-from bindery.core.report import measure_width
 from bindery.markdown.parser import make_parser
 from bindery.rewrite.formatting.chapters import Formatted, format_document
-from bindery.rewrite.formatting.tables import WIDEST
 from conftest import Case
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,64 +31,10 @@ def test_sources_are_typed_evenly(case: Case) -> None:
     assert format_text(formatted.text).text == formatted.text
 
 
-def read_cells(text: str) -> list[str]:
-    tokens = make_parser().parse(text)
-    return [
-        tokens[index + 1].content
-        for index, token in enumerate(tokens)
-        if token.type in ("th_open", "td_open")
-    ]
-
-
 def render(text: str) -> str:
     """The HTML of a text, its white space outside code made alike."""
     parts = re.split(r"(<pre>.*?</pre>)", make_parser().render(text), flags=re.DOTALL)
     return "".join(p if p.startswith("<pre>") else re.sub(r"\s+", " ", p) for p in parts)
-
-
-CELL_PARTS = [
-    *("a", "word", "12.5", "\\|", "`x`", "`a\\|b`", "**b**", "[l](u.md)", "漢字", "é", "e\u0301"),
-    *("\\\\", "<br>", "&amp;", "-", ":", ">", "\N{FAMILY}", "*", "\t", " "),
-]
-CELLS = st.lists(st.sampled_from(CELL_PARTS), max_size=4).map(
-    lambda parts: " ".join("".join(parts).split())
-)
-RULES = st.sampled_from(["-", "---", ":-", "-:", ":-:", ":----:"])
-GAPS = st.sampled_from(["", " ", "   "])
-
-
-@st.composite
-def tables(draw: st.DrawFn) -> str:
-    """A table of any size, pipes and spaces as they come, perhaps in a list or a quote."""
-    columns = draw(st.integers(1, 4))
-    rows = [draw(st.lists(CELLS, min_size=columns, max_size=columns))]
-    rows.append(draw(st.lists(RULES, min_size=columns, max_size=columns)))
-    rows += draw(st.lists(st.lists(CELLS, min_size=columns, max_size=columns), max_size=4))
-    outer = columns == 1 or draw(st.booleans())
-    lines = []
-    for row in rows:
-        cells = [f"{draw(GAPS)}{cell or 'x' * (not outer)}{draw(GAPS)}" for cell in row]
-        text = "|".join(cells)
-        lines.append(f"|{text}|" if outer else text.strip())
-    first, others = draw(
-        st.sampled_from([("", ""), ("> ", "> "), ("- ", "  "), ("1. > ", "   > ")])
-    )
-    return "".join(f"{others if n else first}{line}\n" for n, line in enumerate(lines))
-
-
-@given(tables())
-def test_no_cell_changes(table: str) -> None:
-    """Whatever the table, each cell is read as before, and its columns are below each other."""
-    text = f"before\n\n{table}\nbehind\n"
-    formatted = format_text(text)
-    assert read_cells(formatted.text) == read_cells(text)
-    assert render(formatted.text) == render(text)
-    assert format_text(formatted.text).text == formatted.text
-    if formatted.tables and not formatted.findings:
-        tokens = make_parser().parse(formatted.text)
-        first, end = next(token.map for token in tokens if token.type == "table_open" and token.map)
-        widths = {measure_width(row) for row in formatted.text.split("\n")[first:end]}
-        assert len(widths) == 1 or max(widths) > WIDEST
 
 
 @given(MARKDOWN)
