@@ -86,27 +86,18 @@ def plan_move(
     """Plan moves: each link in every document leads to the same thing afterwards.
 
     `listing` is the text of files that are not Markdown and change, before and after the move.
-    Raises BookError with a finding for each link that cannot be typed again, and for each that
-    would lead elsewhere.
+    Raises BookError with a finding for each link that would lead elsewhere.
     """
     before = resolve_documents(documents.values(), tree, config)
     edits: dict[str, tuple[Edit, ...]] = {}
-    faults: list[Finding] = []
     notes: list[Finding] = []
     for path, document in documents.items():
-        found = []
-        for item in _edit_links(document, before, documents, moves):
-            if isinstance(item, Edit):
-                found.append(item)
-            elif item.severity is Severity.ERROR:
-                faults.append(item)
-            else:
-                notes.append(item)
-        found += _rename_quoted(document.chapter, moves, config)
+        items = tuple(_edit_links(document, before, documents, moves))
+        notes += (item for item in items if isinstance(item, Finding))
+        renamed = _rename_quoted(document.chapter, moves, config)
+        found = (*(item for item in items if isinstance(item, Edit)), *renamed)
         if found:
             edits[path] = tuple(dict.fromkeys(found))
-    if faults:
-        raise BookError(*faults)
     moved = _move_documents(documents, edits, moves, maths=config.maths)
     moved_tree = MovedTree(tree, moves)
     after = resolve_documents(moved.values(), moved_tree, config)
@@ -142,10 +133,6 @@ def _edit_links(
     for link, resolution in before[document.path]:
         form = _read_form(link, document.chapter)
         if form is None:
-            if _must_follow(link, resolution, here, new_here, moves):
-                message = f"the destination '{link.raw}' cannot be typed again"
-                hint = "write it without escapes, on one line, and try again"
-                yield Finding(link.span, RULE, message, hint)
             continue
         target, slash = _find_new_target(form, resolution, documents, moves)
         typed = write_form(form, here, form.path)
@@ -159,21 +146,6 @@ def _edit_links(
         if slash is not None or again is None or write_form(again, here, form.path) != old:
             message = f"'{old}' is now typed '{wanted}': moving back will not undo that"
             yield Finding(link.span, RULE, message, severity=Severity.WARNING)
-
-
-def _must_follow(
-    link: Link, resolution: Resolution, here: str, new_here: str, moves: Moves
-) -> bool:
-    """Whether a link that cannot be typed again would have to be."""
-    if link.kind in ("reference", "autolink"):
-        return False  # it is typed where its definition is
-    match resolution:
-        case ToChapter(path) | ToFile(path) | NothingThere(path) | Outside(path):
-            is_path = not link.destination.strip().startswith("#")
-            is_relative = is_path and not link.destination.strip().startswith("/")
-            return (is_path and moves.map(path) != path) or (is_relative and here != new_here)
-        case _:
-            return False
 
 
 def _find_new_target(
