@@ -5,8 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
-from pathlib import PurePosixPath
+from functools import partial
 
 from bindery.core.config import ChapterEntry, Config
 from bindery.core.model import Book, Chapter, Finding, Part, Span
@@ -94,13 +93,6 @@ def _suggest_chapter(tree: Tree, path: str, config: Config) -> str:
 def is_left_out(path: str, config: Config) -> bool:
     """Whether `not_chapters` says that this file is not part of the book."""
     return any(
-        fnmatch.fnmatchcase(path, pattern) or path.startswith(_begin_folder(pattern))
+        not pattern or fnmatch.fnmatchcase(path, pattern) or path.startswith(f"{pattern}/")
         for pattern in config.not_chapters
     )
-
-
-@cache
-def _begin_folder(pattern: str) -> str:
-    """What the paths in a folder begin with."""
-    folder = str(PurePosixPath(pattern))
-    return "" if folder == "." else f"{folder}/"

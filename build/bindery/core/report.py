@@ -145,12 +145,7 @@ def format_github(findings: Sequence[Finding], prefix: str = "") -> str:
             lines.append(f"::{severity} title=bindery::{message}: the log of this step lists them")
             rest += left
     if rest:
-        title = " and ".join(
-            count_noun(number, f"more {severity}")
-            for severity in (Severity.ERROR, Severity.WARNING)
-            if (number := sum(finding.severity is severity for finding in rest))
-        )
-        lines += [f"::group::{title}", *map(format_head, rest), "::endgroup::"]
+        lines += ["::group::more findings", *map(format_head, rest), "::endgroup::"]
     return "".join(f"{line}\n" for line in lines)
 
 

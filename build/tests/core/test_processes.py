@@ -233,3 +233,14 @@ def test_a_second_signal_ends_the_grace(start: Start) -> None:
         show=lambda _stream, _line: os.kill(os.getpid(), signal.SIGINT),
     )
     assert (ended.ended, ended.code) == ("interrupted", -signal.SIGKILL)
+
+
+def test_a_watcher_that_goes_away_does_not_stop_the_run(start: Start, tmp_path: Path) -> None:
+    """Where nobody reads what is shown any more, the log goes on."""
+
+    def show(_stream: str, _line: str) -> None:
+        raise BrokenPipeError
+
+    ended = start("for n in range(100000): print(n)", show=show)
+    assert ended.ended == "done"
+    assert read_log(tmp_path).endswith("99999\n")

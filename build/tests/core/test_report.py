@@ -89,7 +89,7 @@ def test_github_is_told_of_what_it_does_not_show() -> None:
     assert lines[9] == (
         "::error title=bindery::3 more errors in 1 file: the log of this step lists them"
     )
-    assert lines[20] == "::group::3 more errors and 2 more warnings"
+    assert lines[20] == "::group::more findings"
     assert lines[21] == "a.md:21:1: error[x]: message 21"
     assert lines[-1] == "::endgroup::"
     assert len(lines) == 20 + 1 + 5 + 1

@@ -55,23 +55,15 @@ def format_sources(
     chosen = _choose(documents.values(), loaded.tree.root, paths, listed)
     findings: list[Finding] = []
     texts: dict[str, tuple[str, str]] = {}
-    said_of: dict[str, str] = {}
     for document in chosen:
-        formatted = format_document(document, maths=config.maths)
-        findings += formatted.findings
-        if formatted.text == document.text:
+        text, found = format_document(document, maths=config.maths)
+        findings += found
+        if text == document.text:
             continue
         if problem := _find_problem(loaded.tree.root, document.path):
             findings.append(problem)
             continue
-        texts[document.path] = document.text, formatted.text
-        counts = {
-            "table": formatted.tables,
-            "paragraph": formatted.paragraphs,
-            "list of definitions": formatted.definitions,
-        }
-        parts = (count_noun(n, noun) for noun, n in counts.items() if n)
-        said_of[document.path] = f"{document.path}: {', '.join(parts)}"
+        texts[document.path] = document.text, text
     for finding in findings:
         print(format_finding(finding, lambda s: read_line(loaded.tree, s)), end="\n\n")
     if only_check:
@@ -80,8 +72,9 @@ def format_sources(
     elif texts:
         carry = prepare_carrying(config, RULE)
         carried = change_files(loaded.tree.root, Change(RULE, texts), carry)
-        for said in (*said_of.values(), *(f"{p}: the accepted findings follow" for p in carried)):
-            print(said)
+        print(*(f"{path}: formatted" for path in texts), sep="\n")
+        for path in carried:
+            print(f"{path}: the accepted findings follow")
     verb = "would format" if only_check else "formatted"
     print(f"{verb} {len(texts)} of {count_noun(len(chosen), 'file')}")
     raise SystemExit(FINDINGS if findings or (only_check and texts) else CLEAN)

@@ -25,30 +25,17 @@ _NUMBER = re.compile(r"(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Formatted:
-    """A document typed evenly, and how much of it changed."""
-
-    text: str
-    tables: int = 0
-    paragraphs: int = 0
-    definitions: int = 0
-    """Runs of definitions that were put in order."""
-    findings: tuple[Finding, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class _Change:
     """Lines from `first` up to `end`, from 0, and what is to be there instead."""
 
     first: int
     end: int
     lines: tuple[str, ...]
-    kind: str
 
 
-def format_document(document: Document, *, maths: bool = False) -> Formatted:
-    """Type a document evenly. What `bindery fill` has written stays as it is, and so does a table
-    with ragged rows, which is reported."""
+def format_document(document: Document, *, maths: bool = False) -> tuple[str, list[Finding]]:
+    """The text of a document typed evenly, and what is wrong with it. What `bindery fill` wrote
+    stays as it is, and so does a table with ragged rows, which is reported."""
     chapter = document.chapter
     kept = [(r.opening.line - 1, r.closing.line) for r in find_quotations(chapter).regions]
     findings: list[Finding] = []
@@ -66,11 +53,7 @@ def format_document(document: Document, *, maths: bool = False) -> Formatted:
     if not _reads_alike(chapter.source, read_source(text), maths=maths):
         changes = _choose_harmless(document, changes, maths=maths)
         text = _apply_changes(document.text, changes)
-    tables, paragraphs, definitions = (
-        sum(change.kind == kind for change in changes)
-        for kind in ("table", "paragraph", "definitions")
-    )
-    return Formatted(text, tables, paragraphs, definitions, tuple(findings))
+    return text, findings
 
 
 def _choose_harmless(
@@ -118,7 +101,7 @@ def _pad_tables(chapter: Chapter) -> Iterator[_Change | Finding]:
             )
         first, end = token.map
         if padded is not None and list(padded) != lines[first:end]:
-            yield _Change(first, end, tuple(padded), "table")
+            yield _Change(first, end, tuple(padded))
 
 
 # --- paragraphs ---
@@ -146,7 +129,7 @@ def _join_paragraphs(chapter: Chapter, *, maths: bool) -> Iterator[_Change]:
             continue
         joined = _join_lines(typed, lines[first:end])
         if len(joined) < end - first:
-            yield _Change(first, end, joined, "paragraph")
+            yield _Change(first, end, joined)
 
 
 def _holds_display_maths(text: str) -> bool:
@@ -179,7 +162,7 @@ def _sort_definitions(chapter: Chapter) -> Iterator[_Change]:
         typed = tuple(lines[entry.span.line - 1] for entry in ordered)
         first, end = run[0].span.line - 1, run[-1].span.line
         if list(typed) != lines[first:end]:
-            yield _Change(first, end, typed, "definitions")
+            yield _Change(first, end, typed)
 
 
 def _order(definition: Definition) -> tuple[tuple[int, int | str], ...]:

@@ -55,8 +55,6 @@ def arrange_moves(config: Config, tree: Tree, old: str, new: str, *, into: bool 
     for parent in PurePosixPath(new).parents:
         if str(parent) != "." and tree.find_kind(str(parent)) == "file":
             raise _refuse(new, f"'{parent}' is a file, not a folder")
-        if str(parent) != "." and tree.find_kind(str(parent)) and tree.leaves_root(str(parent)):
-            raise _refuse(new, f"'{parent}' leads out of the book", "choose another folder")
     _refuse_fixed(config, tree, old, new)
     moves = Moves(((old, new), *_take_along(config, tree, old, new)))
     for extra, target in moves.pairs[1:]:
