@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bindery.core.config import write_scalar
-from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.model import ConfigError, Finding, Span, refuse
 from bindery.core.report import count_noun
 from bindery.core.repository import Tree
 from bindery.markdown.chapter_reader import parse_chapter
@@ -27,7 +27,7 @@ def import_chapter_list(folder: Path) -> tuple[str, str]:
     if tree.find_kind(LIST_NAME) != "file":
         message = f"there is no {LIST_NAME} in '{folder}'"
         hint = "it lists the chapters, one path a line"
-        raise ConfigError(Finding(Span.whole(shown), "config", message, hint))
+        raise refuse(shown, message, hint)
     lines = tree.read_bytes(LIST_NAME).decode("utf-8", "replace").splitlines()
     paths: list[str] = []
     findings = []
@@ -46,19 +46,15 @@ def import_chapter_list(folder: Path) -> tuple[str, str]:
     if findings:
         raise ConfigError(*findings)
     if not paths:
-        raise ConfigError(Finding(Span.whole(shown), "config", "the list names no chapter"))
+        raise refuse(shown, "the list names no chapter")
     first = parse_chapter(paths[0], tree.read_bytes(paths[0]).decode("utf-8", "replace"))
     left = [path for path in tree.walk_files("") if path.endswith(".md") and path not in set(paths)]
     parts = _group_chapters(paths)
-    text = _write_yaml(_clean_title(first.title), parts, left, _find_cover(tree))
+    text = _write_yaml(" ".join(first.title.split()), parts, left, _find_cover(tree))
     named = sum(1 for title, _ in parts if title)
     counts = (count_noun(len(paths), "chapter"), count_noun(named, "part"))
     rest = count_noun(len(left), "Markdown file")
     return text, f"{counts[0]} in {counts[1]}, {rest} left out"
-
-
-def _clean_title(title: str) -> str:
-    return re.sub(r"\s+", " ", title).strip() or "Untitled"
 
 
 def _group_chapters(paths: Sequence[str]) -> list[tuple[str, list[str]]]:

@@ -197,19 +197,6 @@ _YAML_CONTEXTS = {
     "while scanning a quoted scalar": "close the quote that is opened in line {}",
 }
 """What to do where the YAML breaks off inside of something, by the words for it."""
-# What people know by another name, mostly from other tools.
-_OTHER_NAMES = {
-    "accepted": "baseline",
-    "author": "authors",
-    "baseurl": "site",
-    "chapters": "parts",
-    "files": "chapters",
-    "lang": "language",
-    "license": "licence",
-    "nav": "parts",
-    "repo": "repository",
-    "toc": "parts",
-}
 
 
 Read = Callable[[Node, str], Any]
@@ -496,9 +483,6 @@ class _Reader:
 
     def _suggest_key(self, key: str, allowed: Mapping[str, Read]) -> str:
         """What to do about a key that is not allowed where it is."""
-        other = _OTHER_NAMES.get(key, "")
-        if other in allowed:
-            return f"did you mean '{other}'?"
         places = [place for place, keys in self.shapes.items() if key in keys]
         if places:
             return f"'{key}' belongs {' or '.join(places)}"

@@ -200,8 +200,8 @@ class _ChapterReader:
                 case "html_inline":
                     at = child.meta.get("at", 0)
                     child.meta["span"] = Span(self.path, *place(at), len(child.content))
-                    shifted = partial(_shift_place, place, at)
-                    self._read_html(child, child.content, shifted, _follow(children, index))
+                    inside = partial(self.locator.find_place, token, start=at)
+                    self._read_html(child, child.content, inside, _follow(children, index))
                 case "math_inline" | "math_inline_double":
                     marks = len(child.markup)
                     line, col = place(child.meta["at"] - marks)
@@ -445,12 +445,6 @@ T = TypeVar("T")
 def _follow(items: Sequence[T], index: int) -> Iterator[T]:
     """What is behind an index. A slice would copy it for each of thousands of tags."""
     return (items[position] for position in range(index + 1, len(items)))
-
-
-def _shift_place(
-    place: Callable[[int], tuple[int, int]], shift: int, offset: int
-) -> tuple[int, int]:
-    return place(shift + offset)
 
 
 def _plain_text(

@@ -11,7 +11,6 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Literal
 
 from markdown_it.token import Token
@@ -84,7 +83,7 @@ class Fence:
     def place(self, row: int, col: int = 0, width: int = 0) -> Span:
         """Where in the file a row of the code is, counted from 0, and a column of it; the
         whole row without a width."""
-        rows = _split_rows(self.code)
+        rows = self.code.split("\n")
         text = rows[row] if row < len(rows) else ""
         lines = self._chapter.lines
         number = self.line + row
@@ -92,12 +91,6 @@ class Fence:
         lead = len(text) - len(text.lstrip()) if not width and not col else 0
         width = width or max(len(text.strip()), 1)
         return Span(self._chapter.path, number, base + lead + col + 1, width)
-
-
-@lru_cache(maxsize=8)
-def _split_rows(code: str) -> tuple[str, ...]:
-    """The rows of a block; asked for with each finding in it."""
-    return tuple(code.split("\n"))
 
 
 def read_passages(chapter: Chapter) -> tuple[Passage, ...]:
