@@ -12,9 +12,6 @@ from pathlib import Path
 
 import pytest
 
-LIMIT = 10
-"""Lines of the summary of what was skipped."""
-
 PACKAGES = {
     "chromium": "chromium",
     "du": "coreutils",
@@ -95,10 +92,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not reasons:
         return
     terminalreporter.section("skipped")
-    shown = reasons.most_common()
-    if len(shown) > LIMIT:
-        shown = shown[: LIMIT - 1]
-        rest = sum(reasons.values()) - sum(count for _, count in shown)
-        shown.append((f"other reasons ({len(reasons) - LIMIT + 1}): pytest -rs lists them", rest))
-    for reason, count in shown:
+    for reason, count in reasons.most_common():
         terminalreporter.line(f"{count:5}  {reason}")

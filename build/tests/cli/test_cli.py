@@ -294,16 +294,6 @@ def test_out_is_a_folder(copy_book, run_bindery: Runner, name: str) -> None:
     assert (book / "taken").read_text() == "mine"
 
 
-def test_a_folder_that_cannot_be_made_is_no_bug(copy_book, run_bindery: Runner) -> None:
-    """Where nothing can be written the program says so, without a traceback."""
-    book = copy_book(BOOKS / "clean")
-    ended = run_bindery("html", "--out", "/proc/nothing", folder=book)
-    assert ended.status == 2
-    assert "error[disk]: cannot be read or written" in ended.stderr
-    assert "= help: free space there, allow it to your user, or correct the path" in ended.stderr
-    assert "Traceback" not in ended.stderr
-
-
 def test_an_output_that_the_book_does_not_list_is_not_built(
     make_book: BookMaker, run_bindery: Runner
 ) -> None:
