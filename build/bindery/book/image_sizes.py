@@ -92,8 +92,8 @@ def list_shown_images(config: Config, tree: Tree, resolved: ResolvedBook) -> dic
 
 
 def find_large(tree: Tree, path: str) -> LargeImage | None:
-    """What there is to say of an image that is large; None of one that is not, or that cannot be
-    read. Only headers are read, and those of small files not at all."""
+    """The size of an image if it is large; None if it is not, or cannot be read. Only headers are
+    read, and those of small files not at all."""
     try:
         size = (tree.root / path).stat().st_size
     except OSError:

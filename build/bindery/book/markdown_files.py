@@ -1,6 +1,6 @@
 """All Markdown files of a repository, chapters of the book or not, as they are typed.
 
-A chapter is kept with line feeds only. Who edits files needs them as they lie on disk, so a
+A chapter is kept with line feeds only. Commands that edit files need them as they are on disk, so a
 document also carries its raw text; both have the same lines.
 """
 
@@ -58,7 +58,7 @@ def read_documents(
     listed = {entry.path: entry.span for entry in config.chapters}
     faults: list[Finding] = []
     for path in dict.fromkeys((*listed, *_list_markdown(tree))):
-        # A symbolic link is another name: the file itself is there too, or it is none of ours.
+        # A symbolic link is another name: the file itself is there too, or outside the book.
         if (tree.root / path).is_symlink() and (path not in listed or tree.leaves_root(path)):
             continue
         try:
@@ -93,12 +93,12 @@ def read_source(text: str) -> str:
 def _list_markdown(tree: Tree) -> Iterator[str]:
     for folder in ("", *_HIDDEN_FOLDERS):
         for path in tree.walk_files(folder):
-            if path.endswith(".md") and not _lies_in_another_book(tree, path):
+            if path.endswith(".md") and not _is_in_another_book(tree, path):
                 yield path
 
 
-def _lies_in_another_book(tree: Tree, path: str) -> bool:
-    """Whether a folder on the way has a list of chapters of its own: its links start elsewhere."""
+def _is_in_another_book(tree: Tree, path: str) -> bool:
+    """Whether a folder on the way has its own list of chapters: its links start elsewhere."""
     parents = (str(parent) for parent in PurePosixPath(path).parents)
     return any(FILE_NAME in tree.list_folder(parent) for parent in parents if parent != ".")
 
@@ -111,7 +111,7 @@ def resolve_documents(
     documents: Iterable[Document], tree: Tree, config: Config
 ) -> Mapping[str, Resolved]:
     """Where each link leads, by the path of its document. All documents count as chapters here,
-    so that an anchor in one that is none is known as well."""
+    so that the anchors of other Markdown files are known as well."""
     chapters = []
     for document in documents:
         chapter = document.chapter

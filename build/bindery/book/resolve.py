@@ -151,7 +151,7 @@ class _Resolver:
     # --- anchors ---
 
     def _resolve_anchor(self, path: str, asked: _Asked) -> Resolution:
-        """An anchor of a chapter, or of Markdown that is none of the book."""
+        """An anchor of a chapter, or of Markdown outside the book."""
         fragment = asked.fragment
         is_chapter = path in self.paths
         slugs = self._list_slugs(path) if fragment else {}

@@ -85,7 +85,7 @@ class ToolEntry:
     shelf_days: int = DEFAULT_SHELF_DAYS
     """Days after which a record of it is old."""
     calculators: bool = False
-    """Whether it declares calculators, of which the site makes pages that compute."""
+    """Whether it declares calculators, which the site turns into interactive pages."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ class Definition:
 
     @property
     def link(self) -> Link:
-        """The destination as a link of its own, standing in the definition."""
+        """The destination as a link, at its place in the definition."""
         return Link(self.raw, self.destination, self.destination_span, "definition")
 
 
@@ -187,7 +187,7 @@ class Inventory:
     """What a chapter holds, so that an output can be compared with it.
 
     Each entry begins with the id that renderers write into the output, so that its absence can
-    be seen. `None` stands for what only a browser could tell: rows and code of raw HTML.
+    be seen. `None` is for what only a browser could tell: rows and code of raw HTML.
     """
 
     headings: tuple[tuple[str, str], ...] = ()
@@ -292,7 +292,7 @@ class NothingThere:
 
 @dataclass(frozen=True, slots=True)
 class NoDestination:
-    """The destination is none: it is empty or prose, or an address that names nobody."""
+    """The destination leads nowhere: it is empty or prose, or an address without a host."""
 
     reason: str
     nearest: str = ""

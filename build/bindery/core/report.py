@@ -43,7 +43,7 @@ def format_finding(finding: Finding, read_line: LineReader) -> str:
     return "\n".join(lines)
 
 
-# Marks that turn the direction of what follows, that nobody sees, that end a line in some places,
+# Marks that turn the direction of what follows, that are invisible, that end a line in some places,
 # or that a terminal obeys.
 _HIDDEN = re.compile(
     "[\x80-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
@@ -52,7 +52,7 @@ _HIDDEN = re.compile(
 
 
 def show_hidden(text: str) -> str:
-    """Text in one line of which all is seen: controls as pictures, what has no picture escaped."""
+    """Text in one line, every character visible: controls as pictures, the rest escaped."""
     if text.isprintable():
         return text
     text = text.replace("\r", "\N{SYMBOL FOR CARRIAGE RETURN}")

@@ -236,7 +236,7 @@ class _ChapterReader:
                 hint = "write a path or an address; one with spaces goes between < and >"
             case "open":
                 start = note.end - len(note.label)
-                message = f"the link '[{note.text}]' has no end, so it is none at all"
+                message = f"the link '[{note.text}]' is not closed, so this is not a link"
             case _:
                 if not re.search(r"[^\W\d_]", note.text):  # a number is a citation
                     return
@@ -422,7 +422,7 @@ class _ChapterReader:
             )
             return
         covers = line
-        if token.type == "html_block":  # a line of its own: it speaks of the next one with text
+        if token.type == "html_block":  # alone on its line: it is about the next one with text
             covers += text.count("\n") + 1
             while covers < len(self.lines) and not self.lines[covers - 1].strip():
                 covers += 1

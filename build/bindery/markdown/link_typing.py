@@ -19,7 +19,7 @@ Style = Literal["bare", "angle", "html", "srcset"]
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
 _DOTS = re.compile(r"(?:\./+)+")
-# What cannot be in a destination of each style, besides control characters.
+# What cannot be in a destination of each style; control characters cannot be in any.
 _NEVER = frozenset('%#?\\"<>^`{|}')
 _FORBIDDEN = {
     "bare": _NEVER | {" "},

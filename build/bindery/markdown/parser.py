@@ -1,4 +1,4 @@
-"""The Markdown parser: GitHub's dialect, which notes where things stand.
+"""The Markdown parser: GitHub's dialect, which notes where things are.
 
 markdown-it-py gives lines of blocks only. Here some of its rules are wrapped. Inline ones write
 into `token.meta` of each link, image and raw tag its offset in the inline text; what leaves no
@@ -67,7 +67,7 @@ class BracketNote:
 
 @dataclass(slots=True)
 class Notes:
-    """What a text holds besides its tokens."""
+    """What a text holds that leaves no token."""
 
     definitions: list[DefinitionNote] = field(default_factory=list)
     footnotes: list[tuple[Place, str]] = field(default_factory=list)

@@ -35,9 +35,9 @@ class Passage:
     prose: str
     """The text with code spans and formulas blanked out, as long as `text`."""
     codes: tuple[tuple[int, int], ...]
-    """Where in `text` the code spans stand: start and end."""
+    """Where in `text` the code spans are: start and end."""
     formulas: tuple[tuple[int, int], ...]
-    """Where in `text` formulas between dollars stand."""
+    """Where in `text` the formulas between dollars are."""
     line: int
     """The first line of the passage in the file."""
     is_quoted: bool
@@ -47,7 +47,7 @@ class Passage:
 
     @property
     def links(self) -> tuple[tuple[int, int], ...]:
-        """Where in `text` the words of links stand."""
+        """Where in `text` the words of links are."""
         return tuple(_iterate_links(self._inline.children or []))
 
     def place(self, start: int, end: int) -> Span:

@@ -1,4 +1,4 @@
-"""Write new addresses in place of old ones: in the destinations of links, and nowhere else."""
+"""Replace old addresses by new ones: in the destinations of links, and nowhere else."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _refuse(span: Span, message: str, hint: str = "write the new address by hand
 
 
 def _write_destination(link: Link, raw: str, target: str) -> str:
-    """An address as it can be typed in place of `raw`."""
+    """An address as it can be typed instead of `raw`."""
     written = quote(target, safe="%/:?#[]@!$&'()*+,;=~-._|")
     if link.kind.startswith("html"):
         return html.escape(written)

@@ -418,7 +418,7 @@ def test_a_move_that_cannot_be_is_refused(
     ("old", "new", "says"),
     [
         ("book", "text", "'book' is the folder of the chapters"),
-        ("book/a.md", "a.md", "chapters lie in the folder 'book'"),
+        ("book/a.md", "a.md", "chapters belong in the folder 'book'"),
         ("scripts/timer.py", "scripts/clock.py", "records and views call it so"),
         ("scripts", "tools", "'scripts/records' has a fixed place"),
         ("scripts/records/timer/x_20261120.json", "x.json", "records are found by it"),

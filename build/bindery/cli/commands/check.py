@@ -170,8 +170,8 @@ def _explain_rule(name: str) -> str:
 
 
 def _rewrite_baseline(root: Path, path: Path) -> None:
-    """Write the file of accepted findings: all of today where there is none yet, otherwise those
-    of the file that are still found. So a file that is there never grows."""
+    """Write the file of accepted findings: all of today's in a new file, otherwise those of the
+    file that are still found. So an existing file never grows."""
     from bindery.check.baseline import format_accepted, sift_findings
     from bindery.check.baseline_use import is_of_check, read_accepted
     from bindery.check.inspect import inspect_book

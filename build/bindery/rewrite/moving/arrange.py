@@ -119,7 +119,7 @@ def _refuse_chapters(config: Config, moves: Moves) -> None:
             raise _refuse(path, f"'{entry.path}' is a chapter, and its name ends in .md")
         if config.folder and not path.startswith(f"{config.folder}/"):
             hint = "take it out of `parts` first, or move it within that folder"
-            raise _refuse(path, f"chapters lie in the folder '{config.folder}'", hint)
+            raise _refuse(path, f"chapters belong in the folder '{config.folder}'", hint)
 
 
 def _refuse_tools(config: Config, tree: Tree, moves: Moves) -> None:

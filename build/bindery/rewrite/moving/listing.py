@@ -198,7 +198,7 @@ def _says(text: str, paths: list[str], moved: Mapping[str, str], config: Config)
 
 
 def list_plain_lists(config: Config) -> tuple[str, ...]:
-    """Where lists of chapters may lie that `bindery import` reads, one path a line."""
+    """Where the lists of chapters may be that `bindery import` reads, one path per line."""
     return tuple(dict.fromkeys(posixpath.join(base, LIST_NAME) for base in ("", config.folder)))
 
 

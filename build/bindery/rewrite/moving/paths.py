@@ -1,4 +1,4 @@
-"""Which paths become which, and the files of a repository as they will lie afterwards."""
+"""Which paths become which, and the files of a repository as they will be afterwards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Moves:
         return map_path(self.pairs, path)
 
     def unmap(self, path: str) -> str | None:
-        """The path that a path had before the moves, or None where nothing comes to lie there."""
+        """The path that a path had before the moves, or None where nothing will be."""
         for old, new in self.pairs:
             if path == new or path.startswith(f"{new}/"):
                 return old + path[len(new) :]
@@ -29,7 +29,7 @@ class Moves:
 
 
 class MovedTree(Tree):
-    """The files below a root as they will lie after some moves."""
+    """The files below a root as they will be after some moves."""
 
     def __init__(self, tree: Tree, moves: Moves) -> None:
         super().__init__(tree.root)

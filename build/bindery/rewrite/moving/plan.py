@@ -71,9 +71,9 @@ class Plan:
     emptied: frozenset[str]
     """Folders that hold nothing any more afterwards."""
     notes: tuple[Finding, ...]
-    """Links that come out otherwise than moving back could undo; none of them breaks."""
+    """Links that moving back would not restore as they were typed; they all work."""
     mentions: tuple[Finding, ...]
-    """Where code and prose name the old path. They are not links, and stay as they are."""
+    """Where code and prose name the old path. They are not links, so they stay as they are."""
 
 
 def plan_move(
