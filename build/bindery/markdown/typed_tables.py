@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from markdown_it.token import Token
 
-from bindery.core.model import Chapter, Span
+from bindery.core.model import Chapter, Finding, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +117,6 @@ def _read_cell(token: Token, span: Span) -> Cell:
 # --- what is wrong with tables ---------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TableFault:
-    span: Span
-    message: str
-    help: str = ""
-
-
 _DELIMITER = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
 _TEXT_BLOCK = re.compile(
     r"<!--.*?-->|<(?P<name>pre|script|style|textarea)\b.*?</(?P=name)>", re.IGNORECASE | re.DOTALL
@@ -133,7 +126,7 @@ _CODE_SPAN = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<text>.*?[^`])(?P=ticks)(?!
 _SIGN_OF_CELL = re.compile(r"[^\s|:-]")
 
 
-def find_table_faults(chapter: Chapter) -> Iterator[TableFault]:
+def find_table_faults(chapter: Chapter) -> Iterator[Finding]:
     """Where a table is not shown as it was typed, or not as a table at all."""
     if "|" not in chapter.source:
         return
@@ -154,6 +147,10 @@ def find_table_faults(chapter: Chapter) -> Iterator[TableFault]:
 _BLOCKS = frozenset(("table_open", "paragraph_open", "code_block", "html_block"))
 
 
+def _fault(span: Span, message: str, hint: str) -> Finding:
+    return Finding(span, "bad-table", message, hint)
+
+
 def _is_delimiter(line: str) -> bool:
     line = line.strip()
     return "|" in line and "-" in line and bool(_DELIMITER.fullmatch(line))
@@ -172,7 +169,7 @@ def _count(cells: int) -> str:
 # --- tables that are tables ---
 
 
-def _check_table(chapter: Chapter, start: int, lines: Sequence[str]) -> Iterator[TableFault]:
+def _check_table(chapter: Chapter, start: int, lines: Sequence[str]) -> Iterator[Finding]:
     tokens = chapter.tokens
     table = tokens[start].map
     assert table is not None
@@ -187,7 +184,7 @@ def _check_table(chapter: Chapter, start: int, lines: Sequence[str]) -> Iterator
 
 def _check_line_above(
     chapter: Chapter, start: int, first: int, lines: Sequence[str]
-) -> Iterator[TableFault]:
+) -> Iterator[Finding]:
     """A head over two lines: the upper one is a paragraph."""
     above = chapter.tokens[start - 1] if start else None
     if above is None or above.type != "paragraph_close" or not first:
@@ -198,18 +195,16 @@ def _check_line_above(
     if len(split_cells(lines[first - 1])) > 1 and lines[first - 1].strip("> \t").startswith("|"):
         message = "the head of a table has one line, so this one is shown as text above it"
         hint = "join the lines of the head, with <br> where one is to break"
-        yield TableFault(_span_line(chapter, lines, first - 1), message, hint)
+        yield _fault(_span_line(chapter, lines, first - 1), message, hint)
 
 
-def _check_row(
-    chapter: Chapter, row: int, columns: int, lines: Sequence[str]
-) -> Iterator[TableFault]:
+def _check_row(chapter: Chapter, row: int, columns: int, lines: Sequence[str]) -> Iterator[Finding]:
     line = lines[row]
     cells = split_cells(line)
     if code := _find_split_code(line):
         message = f"the pipe in {code.text} ends the cell"
         span = Span(chapter.path, row + 1, code.col, len(code.text))
-        yield TableFault(span, message, f"write {_escape(code.text)}")
+        yield _fault(span, message, f"write {_escape(code.text)}")
         return
     if len(cells) > columns:
         lost = [cell for cell in cells[columns:] if cell.text]
@@ -220,17 +215,17 @@ def _check_row(
                 "not shown"
             )
             hint = "write \\| for a pipe that is text, or give the head another cell"
-            yield TableFault(Span(chapter.path, row + 1, lost[0].col, width), message, hint)
+            yield _fault(Span(chapter.path, row + 1, lost[0].col, width), message, hint)
         return
     if len(cells) == columns or columns == 1:
         return
     span = _span_line(chapter, lines, row)
     if not _PIPE.search(line):
         message = "this text is shown as a row of the table above"
-        yield TableFault(span, message, "put an empty line before it")
+        yield _fault(span, message, "put an empty line before it")
         return
     message = f"the row has {_count(len(cells))} and the head {columns}"
-    yield TableFault(span, message, "add the missing cells, empty ones too")
+    yield _fault(span, message, "add the missing cells, empty ones too")
 
 
 def _find_split_code(line: str) -> TypedCell | None:
@@ -248,7 +243,7 @@ def _escape(code: str) -> str:
 # --- what became no table ---
 
 
-def _check_paragraph(chapter: Chapter, start: int, lines: Sequence[str]) -> Iterator[TableFault]:
+def _check_paragraph(chapter: Chapter, start: int, lines: Sequence[str]) -> Iterator[Finding]:
     tokens = chapter.tokens
     block = tokens[start].map
     assert block is not None
@@ -267,7 +262,7 @@ def _check_paragraph(chapter: Chapter, start: int, lines: Sequence[str]) -> Iter
             return  # the table below reports its head over several lines
         message = "the empty line above ends the table, so this is shown as text"
         hint = "take the empty line out, or give this table a head of its own"
-        yield TableFault(_span_line(chapter, lines, block[0]), message, hint)
+        yield _fault(_span_line(chapter, lines, block[0]), message, hint)
         return
     for row, (one, two) in enumerate(pairwise(is_row)):
         if one and two and ends[row] and ends[row + 1]:
@@ -280,31 +275,31 @@ def _check_paragraph(chapter: Chapter, start: int, lines: Sequence[str]) -> Iter
             if not _SIGN_OF_CELL.search(re.sub("[—–−=+_]", "-", second)):
                 hint = f"write '|{' --- |' * columns}', with three hyphens in each cell"
                 row += 1
-            yield TableFault(_span_line(chapter, lines, block[0] + row), message, hint)
+            yield _fault(_span_line(chapter, lines, block[0] + row), message, hint)
             return
 
 
 def _describe_delimiter(
     chapter: Chapter, row: int, above: Sequence[str], lines: Sequence[str]
-) -> TableFault:
+) -> Finding:
     """Why no table begins with the line of dashes that is the last of these."""
     span = _span_line(chapter, lines, row)
     if len(above) == 1:
         message = "this is shown as text: no head is above the line of dashes"
-        return TableFault(span, message, "put the head directly above it, without an empty line")
+        return _fault(span, message, "put the head directly above it, without an empty line")
     count, head = len(split_cells(above[-1])), len(split_cells(above[-2]))
     if head == count:
         message = "this is shown as text, not as a table"
-        return TableFault(span, message, "put an empty line above the head")
+        return _fault(span, message, "put an empty line above the head")
     if code := _find_split_code(lines[row - 1]):
         span = Span(chapter.path, row, code.col, len(code.text))
         message = f"the pipe in {code.text} ends the cell, so this is not a table"
-        return TableFault(span, message, f"write {_escape(code.text)}")
+        return _fault(span, message, f"write {_escape(code.text)}")
     message = f"this is shown as text: the line of dashes has {_count(count)} and the head {head}"
-    return TableFault(span, message, "give each cell of the head its dashes")
+    return _fault(span, message, "give each cell of the head its dashes")
 
 
-def _check_hidden(chapter: Chapter, token: Token, lines: Sequence[str]) -> Iterator[TableFault]:
+def _check_hidden(chapter: Chapter, token: Token, lines: Sequence[str]) -> Iterator[Finding]:
     """A table that is in indented code, or in raw HTML."""
     content = token.content.rstrip("\n")
     message = "this table is indented by four blanks, so it is shown as code"
@@ -316,5 +311,5 @@ def _check_hidden(chapter: Chapter, token: Token, lines: Sequence[str]) -> Itera
     assert token.map is not None
     for offset, (head, delimiter) in enumerate(pairwise(content.split("\n"))):
         if _is_delimiter(delimiter) and len(split_cells(head)) == len(split_cells(delimiter)):
-            yield TableFault(_span_line(chapter, lines, token.map[0] + offset), message, hint)
+            yield _fault(_span_line(chapter, lines, token.map[0] + offset), message, hint)
             return

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from markdown_it.common.utils import mdTrim
 from markdown_it.token import Token
 
 from bindery.core.report import measure_width
+from bindery.markdown.typed_tables import split_cells
 
 WIDEST = 200
 """Columns of text. A table that would be wider is typed with single spaces."""
@@ -18,7 +18,6 @@ _QUOTES = re.compile(r"(?:[ \t]*>)*[ \t]*")
 _CONTAINERS = re.compile(
     r"(?:[ \t]*(?:>|[-*+](?=[ \t])|\d{1,9}[.)](?=[ \t])|\[\^[^\]\s]+\]:(?=[ \t])))*[ \t]*"
 )
-_PIPE = re.compile(r"(?<!\\)\|")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +80,16 @@ def _split_rows(
     parser takes the mark of the list for a part of the first cell: such a table is left alone.
     """
     prefixes = [_match(_CONTAINERS, lines[0]), *(_match(_QUOTES, row) for row in lines[1:])]
-    rows = [_split_row(row[len(prefix) :]) for prefix, row in zip(prefixes, lines, strict=True)]
+    rows = [
+        [cell.text for cell in split_cells(row[len(prefix) :])]
+        for prefix, row in zip(prefixes, lines, strict=True)
+    ]
     return (prefixes, rows) if _read_typed(rows[0]) == list(head) else (None, [])
 
 
 def _match(pattern: re.Pattern[str], line: str) -> str:
     match = pattern.match(line)
     return match[0] if match else ""
-
-
-def _split_row(text: str) -> list[str]:
-    cells = _PIPE.split(mdTrim(text))
-    if cells and cells[0] == "":
-        cells.pop(0)
-    if cells and cells[-1] == "":
-        cells.pop()
-    return [mdTrim(cell) for cell in cells]
 
 
 def _join_rows(rows: Sequence[Sequence[str]], prefixes: Sequence[str]) -> list[str]:
