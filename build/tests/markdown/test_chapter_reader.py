@@ -111,41 +111,6 @@ def test_brackets_without_a_definition_are_kept(text: str, shape: str, label: st
     assert span.col - 1 + span.width <= len(line)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "`[b][c]`",
-        "    [b][c]",
-        "```\n[b][c]\n```",
-        "<!-- [b][c] -->",
-        "<div>\n[b][c]\n</div>",
-        "\\[b\\]\\[c\\]",
-        "[b](c.md)",
-        "- [ ] b",
-        "a[^b]\n\n[^b]: c",
-    ],
-)
-def test_what_is_no_reference_is_not_kept(text: str) -> None:
-    """Code, comments, raw HTML, escapes, links, tasks and good footnotes lack no definition."""
-    assert parse_chapter("a.md", text + "\n").open_references == ()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        r"See \[the table](on the next page).",
-        r"See [the table]\(on the next page).",
-        "`array[i](with some text)`",
-        "    array[i](with some text)",
-        "[the table](<on the next page>)",
-        '[the table](a.md "on the next page")',
-    ],
-)
-def test_prose_that_is_meant_is_left_alone(text: str) -> None:
-    """An escape, code, angle brackets and titles are not prose instead of a destination."""
-    assert parse_chapter("a.md", text + "\n").findings == ()
-
-
 def test_an_inventory_names_everything_in_order() -> None:
     """Headings, tables, figures and code blocks are counted, those of raw HTML too."""
     source = (
