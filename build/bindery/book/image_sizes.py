@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import struct
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,15 +69,6 @@ class LargeImage:
         return _fit(self.width, self.height)
 
 
-@dataclass(frozen=True, slots=True)
-class Shrunk:
-    """What became of an image, in bytes."""
-
-    path: str
-    before: int
-    after: int
-
-
 def list_shown_images(config: Config, tree: Tree, resolved: ResolvedBook) -> dict[str, Span]:
     """The images of a book, its cover among them, each with the first place that shows it."""
     shown: dict[str, Span] = {}
@@ -106,25 +97,6 @@ def find_large(tree: Tree, path: str) -> LargeImage | None:
     except _list_errors():
         return None
     return large if size > MAX_BYTES or large.is_wide else None
-
-
-def shrink_images(tree: Tree, paths: Iterable[str], *, write: bool) -> list[Shrunk]:
-    """The images among `paths` that become smaller, and by how much; with `write` they are.
-
-    Raises OSError where a file cannot be read or written.
-    """
-    # Imported here: looking for large images writes nothing.
-    from bindery.core.whole_files import write_whole
-
-    shrunk = []
-    for path in dict.fromkeys(paths):
-        data = tree.read_bytes(path)
-        smaller = shrink_image(data)
-        if len(smaller) < len(data):
-            shrunk.append(Shrunk(path, len(data), len(smaller)))
-            if write:
-                write_whole((tree.root / path).resolve(), smaller)
-    return shrunk
 
 
 def shrink_image(data: bytes) -> bytes:

@@ -10,7 +10,7 @@ import click
 
 from bindery.cli.console import CLEAN, FINDINGS, find_path, root_option
 from bindery.core.model import Finding, Severity, Span, refuse
-from bindery.core.report import count_noun, format_diff
+from bindery.core.report import count_noun, format_diff, group_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -91,9 +91,10 @@ def _find_problem(root: Path, path: str) -> Finding | None:
 
 
 def _shrink(config: Config, loaded: Loaded, paths: Sequence[str], *, write: bool) -> NoReturn:
-    from bindery.book.image_sizes import find_large, list_shown_images, shrink_images
+    from bindery.book.image_sizes import find_large, list_shown_images, shrink_image
     from bindery.book.resolve import resolve_book
     from bindery.core.report import format_finding
+    from bindery.core.whole_files import write_whole
 
     tree = loaded.tree
     wanted = []
@@ -108,15 +109,22 @@ def _shrink(config: Config, loaded: Loaded, paths: Sequence[str], *, write: bool
         resolved = resolve_book(loaded.book, tree, config.allowed_schemes)
         shown = list_shown_images(config, tree, resolved)
         wanted = [path for path in shown if find_large(tree, path)]
-    problems = [problem for path in wanted if (problem := _find_problem(tree.root, path))]
-    for problem in problems:
-        print(format_finding(problem, lambda span: ""), end="\n\n")
-    locked = {problem.span.path for problem in problems}
-    shrunk = shrink_images(tree, (path for path in wanted if path not in locked), write=write)
-    for image in shrunk:
-        print(f"{image.path}: {image.before:,} to {image.after:,} bytes".replace(",", "\u00a0"))
-    print(f"{'shrank' if write else 'would shrink'} {count_noun(len(shrunk), 'image')}")
-    raise SystemExit(FINDINGS if problems or (shrunk and not write) else CLEAN)
+    shrunk = locked = 0
+    for path in dict.fromkeys(wanted):
+        if problem := _find_problem(tree.root, path):
+            print(format_finding(problem, lambda span: ""), end="\n\n")
+            locked += 1
+            continue
+        data = tree.read_bytes(path)
+        smaller = shrink_image(data)
+        if len(smaller) < len(data):
+            shrunk += 1
+            sizes = f"{group_digits(len(data))} to {group_digits(len(smaller))}"
+            print(f"{path}: {sizes} bytes")
+            if write:
+                write_whole((tree.root / path).resolve(), smaller)
+    print(f"{'shrank' if write else 'would shrink'} {count_noun(shrunk, 'image')}")
+    raise SystemExit(FINDINGS if locked or (shrunk and not write) else CLEAN)
 
 
 def _choose(
