@@ -87,30 +87,6 @@ def test_definitions_know_their_places() -> None:
     assert [(cut(n.span), n.is_used) for n in chapter.footnotes] == [("[^note]", True)]
 
 
-@pytest.mark.parametrize(
-    ("text", "shape", "label"),
-    [
-        ("A [b][c] d", "full", "c"),
-        ("A [b][] d", "collapsed", "b"),
-        ("A [b] d", "shortcut", "b"),
-        ("A ![b][c] d", "full", "c"),
-        ("A [b `]` b][c] d", "full", "c"),
-        ("| a |\n|---|\n| x \\| [b][c] |", "full", "c"),
-        ("> - [b\n>   b][c]", "full", "c"),
-        ("A[^b].", "footnote", "b"),
-    ],
-)
-def test_brackets_without_a_definition_are_kept(text: str, shape: str, label: str) -> None:
-    """Brackets that would be a link if their label were defined are kept, with their place."""
-    chapter = parse_chapter("a.md", text + "\n")
-    (reference,) = chapter.open_references
-    assert (reference.shape, reference.label) == (shape, label)
-    span = reference.span
-    line = chapter.lines[span.line - 1]
-    assert line[span.col - 1] == "["
-    assert span.col - 1 + span.width <= len(line)
-
-
 def test_an_inventory_names_everything_in_order() -> None:
     """Headings, tables, figures and code blocks are counted, those of raw HTML too."""
     source = (
