@@ -31,20 +31,6 @@ def test_line_ends_and_marks_change_no_place(
     assert inspection.book.chapters[0].title == "Título"
 
 
-def test_a_path_is_found_in_exactly_its_letters(tmp_path: Path) -> None:
-    """Also on a forgiving file system a path in other letters is not there."""
-    (tmp_path / "Net").mkdir()
-    (tmp_path / "Net/README.md").write_text("# Net\n")
-    tree = Tree(tmp_path)
-    assert tree.find_kind("Net/README.md") == "file"
-    assert tree.find_kind("Net") == "folder"
-    assert tree.find_kind("") == "folder"
-    for path in ("net/README.md", "Net/readme.md", "Net/README.md/x", "Net/gone.md"):
-        assert tree.find_kind(path) is None
-    assert tree.find_other_case("net/readme.MD") == "Net/README.md"
-    assert tree.find_other_case("net/gone.md") == ""
-
-
 def test_symbolic_links_in_circles_are_nothing(make_book: BookMaker) -> None:
     """A link to itself is not a file, and a folder that holds itself is walked once."""
     root = make_book({"a.md": "# A\n\n[x](loop) [y](inside/a.md)\n"})

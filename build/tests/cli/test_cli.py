@@ -75,14 +75,6 @@ def test_wrong_use_gives_2(run_bindery: Runner, arguments: tuple[str, ...]) -> N
     assert arguments[-1].lstrip("-") in ended.stderr.lower() or "Missing argument" in ended.stderr
 
 
-def test_no_arguments_show_the_commands(run_bindery: Runner) -> None:
-    """Without arguments the program lists its commands."""
-    ended = run_bindery(folder=BOOKS)
-    shown = ended.stdout + ended.stderr
-    for command in ("check", "html", "pdf", "epub", "fill", "links", "run", "import"):
-        assert re.search(rf"^\s+{command}\s", shown, re.M), command
-
-
 def test_the_version_is_printed(start_bindery: Runner) -> None:
     """`--version` prints the name and the version, and ends with 0."""
     ended = start_bindery("--version", folder=BOOKS)

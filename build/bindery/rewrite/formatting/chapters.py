@@ -89,13 +89,14 @@ def _pad_tables(chapter: Chapter) -> Iterator[_Change | Finding]:
             continue
         length = next(n for n, t in enumerate(tokens[index:]) if t.type == "table_close")
         padded, ragged = pad_table(tokens[index : index + length], lines)
-        for row in ragged:
-            text = lines[row.line].strip()
-            col = len(lines[row.line]) - len(lines[row.line].lstrip()) + 1
+        columns = sum(t.type == "th_open" for t in tokens[index : index + length])
+        for row, cells in ragged.items():
+            text = lines[row].strip()
+            col = len(lines[row]) - len(lines[row].lstrip()) + 1
             yield Finding(
-                Span(chapter.path, row.line + 1, col, max(len(text), 1)),
+                Span(chapter.path, row + 1, col, max(len(text), 1)),
                 RULE,
-                f"the columns of this table are {row.columns}, and this row has {row.cells}",
+                f"the columns of this table are {columns}, and this row has {cells}",
                 "write an empty cell where one is missing; a pipe inside a cell is `\\|`",
                 Severity.WARNING,
             )

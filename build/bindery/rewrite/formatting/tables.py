@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from markdown_it.token import Token
 
@@ -20,40 +19,27 @@ _CONTAINERS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RaggedRow:
-    """A row that has not as many cells as its table has columns. `line` counts from 0."""
-
-    line: int
-    cells: int
-    columns: int
-
-
 def pad_table(
     tokens: Sequence[Token], lines: Sequence[str]
-) -> tuple[Sequence[str] | None, tuple[RaggedRow, ...]]:
-    """The lines of a table, padded, or the rows that are ragged; neither where its cells are not
-    found in its lines. `tokens` are those of the table, `lines` those of the file."""
+) -> tuple[Sequence[str] | None, Mapping[int, int]]:
+    """The lines of a table, padded, or the numbers of cells in the rows that are ragged, by their
+    lines, counted from 0; neither where its cells are not found in its lines. `tokens` are those of
+    the table, `lines` those of the file."""
     assert tokens[0].map is not None
     first, end = tokens[0].map
     cells = _read_cells(tokens)
     prefixes, rows = _split_rows(lines[first:end], cells[0])
     if prefixes is None:
-        return None, ()
-    columns = len(cells[0])
-    ragged = tuple(
-        RaggedRow(first + number, len(row), columns)
-        for number, row in enumerate(rows)
-        if len(row) != columns
-    )
+        return None, {}
+    ragged = {first + n: len(row) for n, row in enumerate(rows) if len(row) != len(cells[0])}
     if ragged:
         return None, ragged
     # The second line of a table holds its alignments, and no tokens.
     if [_read_typed(row) for row in (rows[0], *rows[2:])] != cells:
-        return None, ()
+        return None, {}
     return [
         prefix + row for prefix, row in zip(prefixes, _join_rows(rows, prefixes), strict=True)
-    ], ()
+    ], {}
 
 
 def _read_cells(tokens: Sequence[Token]) -> list[list[str]]:
