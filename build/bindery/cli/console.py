@@ -133,7 +133,6 @@ def print_findings(
     to_stderr: bool = False,
 ) -> None:
     from bindery.core.report import format_github, format_json, format_text, summarise
-    from bindery.core.repository import read_line
 
     chapters = len(inspection.book.chapters)
     last = summary or summarise(findings, len(inspection.resolved.links), chapters, accepted)
@@ -149,11 +148,11 @@ def print_findings(
             from bindery.check.sarif import format_sarif
 
             prefix = _find_prefix(inspection.config.root)
-            text = format_sarif(findings, CHECKS, lambda s: read_line(inspection.tree, s), prefix)
+            text = format_sarif(findings, CHECKS, inspection.tree.read_line, prefix)
             stream.write(text)
             print(last, file=sys.stderr)
         case Format.TEXT:
-            stream.write(format_text(findings, lambda s: read_line(inspection.tree, s), last))
+            stream.write(format_text(findings, inspection.tree.read_line, last))
 
 
 def _find_prefix(root: Path) -> str:
@@ -167,10 +166,9 @@ def _find_prefix(root: Path) -> str:
 def print_troubles(findings: Sequence[Finding], tree: Tree) -> None:
     """Each finding on standard error, without a summary."""
     from bindery.core.report import format_finding
-    from bindery.core.repository import read_line
 
     for finding in findings:
-        print(format_finding(finding, lambda span: read_line(tree, span)), file=sys.stderr)
+        print(format_finding(finding, tree.read_line), file=sys.stderr)
 
 
 @contextmanager

@@ -126,6 +126,11 @@ class Tree:
             self._lines[path] = join_lines(text).split("\n")
         return self._lines[path]
 
+    def read_line(self, span: Span) -> str:
+        """The source line of a finding, or an empty string where it cannot be shown."""
+        lines = self.read_lines(span.path)
+        return lines[span.line - 1] if 0 < span.line <= len(lines) else ""
+
 
 def _read_kind(entry: os.DirEntry[str]) -> Kind | None:
     """What an entry is, or what it links to; nothing where links lead in a circle."""
@@ -138,9 +143,3 @@ def _read_kind(entry: os.DirEntry[str]) -> Kind | None:
 def join_lines(text: str) -> str:
     """Text in which every line ends as on Unix."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def read_line(tree: Tree, span: Span) -> str:
-    """The source line of a finding, or an empty string where it cannot be shown."""
-    lines = tree.read_lines(span.path)
-    return lines[span.line - 1] if 0 < span.line <= len(lines) else ""

@@ -42,7 +42,6 @@ def format_sources(
     from bindery.check.rules import RULES
     from bindery.core.config import load_config
     from bindery.core.report import format_finding
-    from bindery.core.repository import read_line
     from bindery.core.transaction import Change, change_files
     from bindery.rewrite.formatting.chapters import RULE, format_document
 
@@ -65,7 +64,7 @@ def format_sources(
             continue
         texts[document.path] = document.text, text
     for finding in findings:
-        print(format_finding(finding, lambda s: read_line(loaded.tree, s)), end="\n\n")
+        print(format_finding(finding, loaded.tree.read_line), end="\n\n")
     if only_check:
         for path, (before, after) in texts.items():
             sys.stdout.write(format_diff(path, before, after))
