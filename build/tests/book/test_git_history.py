@@ -18,7 +18,6 @@ def repository(tmp_path: Path) -> Path:
     git(root.parent, "init", "-q", "-b", "main")
     (root / "a.md").write_bytes(b"one\ntwo\nthree\n")
     (root / "bytes.md").write_bytes(b"\xff one\r\ntwo")
-    (root / 'a \u00e4\t"x".md').write_bytes(b"one\n")
     git(root.parent, "add", ".")
     git(root.parent, "commit", "-qm", "first")
     return root
@@ -37,15 +36,6 @@ def test_lines_that_are_new_are_found_committed_or_not(repository: Path) -> None
     assert set(added) == {"a.md", "new.md"}
     assert added["a.md"] == {1, 4, 5, 6, 7, 8}
     assert added["new.md"] >= {1, 2}
-
-
-def test_names_are_read_whatever_is_in_them(repository: Path) -> None:
-    """Blanks, tabs, quotes and letters of all languages can be in a path."""
-    name = 'a \u00e4\t"x".md'
-    (repository / name).write_bytes(b"one\ntwo\n")
-    (repository / "b \u00fc.md").write_bytes(b"x\n")
-    git(repository, "add", ".")
-    assert find_added_lines(repository, "HEAD") == {name: {2}, "b \u00fc.md": {1}}
 
 
 def test_settings_of_a_user_change_nothing(repository: Path) -> None:

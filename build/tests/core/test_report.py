@@ -58,7 +58,6 @@ def test_a_long_line_is_cut_around_the_place(col: int) -> None:
 @pytest.mark.parametrize(
     ("severities", "links", "chapters", "line"),
     [
-        ("", 0, 0, "checked 0 links in 0 chapters: 0 errors, 0 warnings"),
         ("e", 1, 1, "checked 1 link in 1 chapter: 1 error, 0 warnings"),
         ("ewew", 2104, 61, "checked 2\u00a0104 links in 61 chapters: 2 errors, 2 warnings"),
     ],
