@@ -11,9 +11,11 @@ import socket
 import ssl
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 
 from bindery.web.addresses import Address, ReasonNotToAsk
@@ -28,13 +30,7 @@ BRIEF = Manners(delay=0.0, back_off=0.01, limit=1.0, page_bytes=1 << 17)
 """For hosts that never answer, or never end their answer."""
 LONG = "words of a page that is written by hand and not by a script " * 20
 
-Fault = Literal[
-    "",
-    "reset",
-    "silent",
-    "truncated",
-    "endless",
-]
+Fault = Literal["", "reset", "silent", "truncated", "endless"]
 HTML = "text/html; charset=utf-8"
 
 
@@ -89,112 +85,83 @@ class FaultyServer:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.hosts = hosts
+        self.now = now
         self.paths: dict[str, Answers] = {}
         self.requests: list[Request] = []
+        self.stopped = threading.Event()
         self.port = 0
-        self._tls = tls
-        self._now = now
-        self._counts: dict[str, int] = {}
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._ready = threading.Event()
-        self._stop: asyncio.Event | None = None
+        self._scheme = "https" if tls else "http"
+        self._counts: Counter[str] = Counter()
+        self._listeners = []
+        for host in hosts:
+            listener = _Listener((host, self.port), _Handler)
+            listener.web, self.port = self, listener.server_port
+            if tls:
+                listener.socket = tls.wrap_socket(listener.socket, server_side=True)
+            threading.Thread(target=listener.serve_forever, args=(0.01,), daemon=True).start()
+            self._listeners.append(listener)
 
     def url(self, path: str, host: str = "") -> str:
-        scheme = "https" if self._tls else "http"
-        return f"{scheme}://{host or self.hosts[0]}:{self.port}{path}"
+        return f"{self._scheme}://{host or self.hosts[0]}:{self.port}{path}"
 
-    def count(self, path: str, host: str = "") -> int:
+    def count(self, path: str) -> int:
         """How many requests a path had."""
-        return sum(r.path == path and host in ("", r.host) for r in self.requests)
-
-    def start(self) -> None:
-        self._thread.start()
-        assert self._ready.wait(10)
+        return sum(request.path == path for request in self.requests)
 
     def stop(self) -> None:
-        stop = self._stop
-        assert stop is not None
-        self._loop.call_soon_threadsafe(stop.set)
-        self._thread.join(10)
-        assert not self._thread.is_alive()
+        self.stopped.set()
+        for listener in self._listeners:
+            listener.shutdown()
+            listener.server_close()
 
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_until_complete(self._run())
-        finally:
-            self._loop.close()
-
-    async def _run(self) -> None:
-        self._stop = asyncio.Event()
-        first = socket.create_server((self.hosts[0], 0))
-        self.port = first.getsockname()[1]
-        others = [socket.create_server((host, self.port)) for host in self.hosts[1:]]
-        servers = [
-            await asyncio.start_server(self._answer, sock=sock, ssl=self._tls)
-            for sock in (first, *others)
-        ]
-        self._ready.set()
-        await self._stop.wait()
-        for server in servers:
-            server.close()
-        tasks = [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while await self._answer_one(reader, writer):
-                pass
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass
-        finally:
-            writer.close()
-
-    async def _answer_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Answer one request. Returns whether the connection can be used again."""
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        _, path, _ = head[0].split(" ")
-        agent = next((h[12:] for h in head if h.lower().startswith("user-agent:")), "")
-        host = writer.get_extra_info("sockname")[0]
-        asked = next((h[5:].strip() for h in head if h.lower().startswith("host:")), "")
-        request = Request(host, path, agent, asked, self._now())
-        self.requests.append(request)
-        answer = self._choose(host, path)
-        request.ended = self._now()
-        return await self._write(answer, writer)
-
-    def _choose(self, host: str, path: str) -> Answer:
+    def choose(self, host: str, path: str) -> Answer:
         key = f"{host}{path}" if f"{host}{path}" in self.paths else path
         answers = self.paths.get(key, Answer(404, "<p>not here"))
         if isinstance(answers, Answer):
             return answers
-        number = self._counts.get(f"{host}{path}", 0)
-        self._counts[f"{host}{path}"] = number + 1
-        return answers[min(number, len(answers) - 1)]
+        self._counts[f"{host}{path}"] += 1
+        return answers[min(self._counts[f"{host}{path}"], len(answers)) - 1]
 
-    async def _write(self, answer: Answer, writer: asyncio.StreamWriter) -> bool:
-        body = answer.body.encode() if isinstance(answer.body, str) else answer.body
-        if answer.fault == "reset":
-            writer.transport.abort()
-            return False
+
+class _Listener(ThreadingHTTPServer):
+    web: FaultyServer
+
+    def handle_error(self, *_: object) -> None:
+        """Clients that go away are no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Listener
+
+    def do_GET(self) -> None:
+        web, host = self.server.web, str(self.server.server_address[0])
+        names = self.headers["User-Agent"], self.headers["Host"]
+        request = Request(host, self.path, *names, web.now())
+        web.requests.append(request)
+        answer = web.choose(host, self.path)
+        request.ended = web.now()
+        self.close_connection = bool(answer.fault)
         if answer.fault == "silent":
-            await asyncio.sleep(3600)
-        lines = [f"HTTP/1.1 {answer.status} X"]
-        lines += [f"{name}: {value}" for name, value in answer.headers.items()]
-        lines.append(f"Content-Type: {answer.kind}")
-        is_endless = answer.fault == "endless"
-        length = len(body) + (1000 if answer.fault == "truncated" else 0)
-        lines.append("Connection: close" if is_endless else f"Content-Length: {length}")
-        writer.write("\r\n".join([*lines, "", ""]).encode())
-        writer.write(body)
-        await writer.drain()
+            web.stopped.wait()
+        if answer.fault in ("silent", "reset"):
+            return
+        body = answer.body.encode() if isinstance(answer.body, str) else answer.body
+        self.send_response_only(answer.status)
+        for name, value in {**answer.headers, "Content-Type": answer.kind}.items():
+            self.send_header(name, value)
+        if answer.fault == "endless":
+            body = b"<p>and on" * 1000
+        else:
+            missing = 1000 if answer.fault == "truncated" else 0
+            self.send_header("Content-Length", str(len(body) + missing))
+        self.end_headers()
+        self.wfile.write(body)
         while answer.fault == "endless":
-            writer.write(b"<p>and on" * 1000)
-            await writer.drain()
-        return not answer.fault
+            self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Requests are in `FaultyServer.requests`."""
 
 
 @contextmanager
@@ -203,7 +170,6 @@ def serve(
 ) -> Iterator[FaultyServer]:
     """A server on these addresses of the loopback network."""
     server = FaultyServer(hosts or ("127.0.0.1",), tls, now)
-    server.start()
     try:
         yield server
     finally:
@@ -243,18 +209,16 @@ def ask(
     look_up: LookUp | None = None,
     find_reason: ReasonNotToAsk = allow_loopback,
     clock: Clock | None = None,
-    report: Callable[[Verdict], object] = lambda answer: None,
 ) -> dict[str, Verdict]:
     """The verdicts on some addresses, in the order in which they arrive."""
     answers: dict[str, Verdict] = {}
 
-    def note(answer: Verdict) -> None:
+    def report(answer: Verdict) -> None:
         answers[answer.url] = answer
-        report(answer)
 
     async def run() -> None:
         async with Asker("tests", manners, find_reason, look_up or know(), clock) as asker:
-            await sweep(asker, [Address(url, ()) for url in urls], note)
+            await sweep(asker, [Address(url, ()) for url in urls], report)
 
     asyncio.run(asyncio.wait_for(run(), 120))
     return answers

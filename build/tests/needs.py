@@ -6,13 +6,11 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
-
-LIMIT = 10
-"""Lines of the summary of what was skipped."""
 
 PACKAGES = {
     "chromium": "chromium",
@@ -67,6 +65,14 @@ def need(*things: str) -> None:
             pytest.skip(reason)
 
 
+def git(root: Path, *arguments: str) -> str:
+    """What git prints in a folder, as somebody who may commit; the test is skipped without git."""
+    need("git")
+    who = ("-c", "user.name=A", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
+    command = ["git", *who, *arguments]
+    return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(*things): skip where a program or package is missing")
 
@@ -86,10 +92,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not reasons:
         return
     terminalreporter.section("skipped")
-    shown = reasons.most_common()
-    if len(shown) > LIMIT:
-        shown = shown[: LIMIT - 1]
-        rest = sum(reasons.values()) - sum(count for _, count in shown)
-        shown.append((f"other reasons ({len(reasons) - LIMIT + 1}): pytest -rs lists them", rest))
-    for reason, count in shown:
+    for reason, count in reasons.most_common():
         terminalreporter.line(f"{count:5}  {reason}")

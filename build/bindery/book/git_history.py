@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import ast
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from bindery.core.control_characters import show_controls
@@ -15,7 +15,12 @@ from bindery.core.model import ConfigError, Finding, Span
 from bindery.core.processes import GIT, CommandMissingError, CommandTimeoutError, run_command
 
 _SECONDS = 60.0
-_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(?P<first>\d+)(?:,(?P<count>\d+))? @@")
+# Whatever the settings of a user; no line of a file can look like a header.
+_PATCH = (
+    *("--unified=0", "--inter-hunk-context=0", "--relative"),
+    *("--no-color", "--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/"),
+    *("--output-indicator-new=>", "--output-indicator-old=<"),
+)
 
 
 def find_added_lines(root: Path, rev: str) -> Mapping[str, frozenset[int]]:
@@ -28,15 +33,13 @@ def find_added_lines(root: Path, rev: str) -> Mapping[str, frozenset[int]]:
     Raises ConfigError where `root` is in no repository of git or has no such revision.
     """
     base = _find_base(root, rev)
-    # Of what a file holds no line can be taken for a header, whatever it begins with.
-    marks = ("--output-indicator-new=>", "--output-indicator-old=<")
-    plain = ("--no-color", "--no-ext-diff", "--no-textconv", "--find-renames")
-    prefixes = ("--src-prefix=a/", "--dst-prefix=b/")
-    options = ("--unified=0", "--inter-hunk-context=0", "--relative", *plain, *prefixes, *marks)
-    text = _ask_git(root, "diff", *options, base, "--", ".", must_work=True)
-    added = {path: frozenset(lines) for path, lines in _read_diff(text).items() if lines}
-    listed = _ask_git(root, "ls-files", "-z", "--others", "--exclude-standard", must_work=True)
-    for path in filter(None, listed.split("\0")):
+    text = ask_git(root, "diff", *_PATCH, "--find-renames", base, "--", ".", must_work=True)
+    added: dict[str, frozenset[int]] = {}
+    for path, hunks in _read_patch(text):
+        ranges = [range(hunk.first, hunk.first + len(hunk.added)) for hunk in hunks]
+        if any(ranges):
+            added[path] = frozenset(chain(*ranges))
+    for path in _list_unknown(root):
         file = root / path
         if file.is_file():
             added[path] = frozenset(range(1, file.read_bytes().count(b"\n") + 2))
@@ -50,26 +53,21 @@ def find_changed_files(root: Path, rev: str) -> frozenset[str]:
     Raises ConfigError where `root` is in no repository of git or has no such revision.
     """
     options = ("--name-only", "--no-renames", "--no-ext-diff", "--relative", "-z")
-    changed = _ask_git(root, "diff", *options, _find_base(root, rev), "--", ".", must_work=True)
-    listed = _ask_git(root, "ls-files", "-z", "--others", "--exclude-standard", must_work=True)
-    return frozenset(filter(None, (*changed.split("\0"), *listed.split("\0"))))
+    changed = ask_git(root, "diff", *options, _find_base(root, rev), "--", ".", must_work=True)
+    return frozenset(filter(None, (*changed.split("\0"), *_list_unknown(root))))
 
 
-def read_file_at(root: Path, rev: str, path: str) -> bytes | None:
-    """A file below `root` byte by byte as it was at `rev`; None where it was not there.
+def _list_unknown(root: Path) -> Iterable[str]:
+    options = ("-z", "--others", "--exclude-standard")
+    return filter(None, ask_git(root, "ls-files", *options, must_work=True).split("\0"))
+
+
+def read_file_at(root: Path, rev: str, path: str) -> str:
+    """The text of a file below `root` as it was at `rev`; empty where it was not there.
 
     Raises ConfigError where `root` is in no repository of git or has no such revision.
     """
-    base = _find_base(root, rev)
-    name = _ask_git(root, "rev-parse", "--verify", "--quiet", f"{base}:./{path}").strip()
-    if not name or _ask_git(root, "cat-file", "-t", name).strip() != "blob":
-        return None
-    store = _ask_git(root, "rev-parse", "--absolute-git-dir").strip()
-    with tempfile.TemporaryDirectory() as folder:
-        # It writes the bytes into a file of the folder that it runs in; through a pipe that is
-        # read as text they would not stay what they are.
-        written = _ask_git(Path(folder), f"--git-dir={store}", "unpack-file", name, must_work=True)
-        return Path(folder, written.strip()).read_bytes()
+    return ask_git(root, "cat-file", "blob", f"{_find_base(root, rev)}:./{path}")
 
 
 def find_last_changes(root: Path) -> Mapping[str, str]:
@@ -77,9 +75,9 @@ def find_last_changes(root: Path) -> Mapping[str, str]:
     path. Empty where git does not know: no repository, no git, or a clone without its history."""
     log = ("log", "--format=%x00%cs", "--name-only", "--relative", "--no-renames", "--", ".")
     try:
-        if _ask_git(root, "rev-parse", "--is-shallow-repository").strip() != "false":
+        if ask_git(root, "rev-parse", "--is-shallow-repository").strip() != "false":
             return {}
-        text = _ask_git(root, "-c", "core.quotePath=false", *log)
+        text = ask_git(root, "-c", "core.quotePath=false", *log)
     except ConfigError:
         return {}
     days: dict[str, str] = {}
@@ -123,6 +121,8 @@ class History:
 class Hunk:
     """Lines of a file that a commit took out, and those that it put in their place."""
 
+    first: int
+    """The line at which the latter begin."""
     removed: tuple[str, ...]
     added: tuple[str, ...]
 
@@ -130,10 +130,10 @@ class Hunk:
 def read_history(root: Path) -> History | None:
     """The commits behind a book; None where it is in no repository, or there is no git."""
     try:
-        text = _ask_git(root, "log", "--no-show-signature", "--format=%H%x00%cI%x00%s%x00")
-        shallow = _ask_git(root, "rev-parse", "--is-shallow-repository").strip()
+        text = ask_git(root, "log", "--no-show-signature", "--format=%H%x00%cI%x00%s%x00")
+        shallow = ask_git(root, "rev-parse", "--is-shallow-repository").strip()
         form = "--format=%(objectname) %(*objectname) %(refname:short)"
-        tags = _ask_git(root, "for-each-ref", form, "refs/tags/v*")
+        tags = ask_git(root, "for-each-ref", form, "refs/tags/v*")
     except ConfigError:
         return None
     fields = text.split("\0")[:-1]
@@ -155,14 +155,11 @@ def read_changes(root: Path, paths: Iterable[str]) -> Mapping[str, Mapping[str, 
 
     Raises ConfigError where git does not answer.
     """
-    plain = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--no-show-signature")
-    marks = ("--output-indicator-new=>", "--output-indicator-old=<")
-    form = ("--format=%x00%H", "--patch", "--unified=0", "--inter-hunk-context=0", "--relative")
-    names = ("--src-prefix=a/", "--dst-prefix=b/")
     wanted = [f":(literal){path}" for path in paths]
     if not wanted:
         return {}
-    text = _ask_git(root, "log", *form, *names, *plain, *marks, "--", *wanted)
+    form = ("--format=%x00%H", "--patch", "--no-renames", "--no-show-signature")
+    text = ask_git(root, "log", *form, *_PATCH, "--", *wanted)
     changes: dict[str, Mapping[str, Sequence[Hunk]]] = {}
     for entry in text.split("\0")[1:]:
         commit, _, patch = entry.partition("\n")
@@ -173,16 +170,18 @@ def read_changes(root: Path, paths: Iterable[str]) -> Mapping[str, Mapping[str, 
 def _read_patch(patch: str) -> Iterator[tuple[str, Sequence[Hunk]]]:
     """Each file of a patch with its hunks; none for a file that is not a text."""
     for file in re.split(r"^diff --git .*\n", patch, flags=re.MULTILINE)[1:]:
-        head, *hunks = re.split(r"^@@ .*\n", file, flags=re.MULTILINE)
+        head, *hunks = re.split(r"^@@ -\S+ \+(\d+).*\n", file, flags=re.MULTILINE)
         names = re.findall(r"^(?:---|\+\+\+) (.*?)\t?$", head, flags=re.MULTILINE)
         path = next((name for name in reversed(names) if name != "/dev/null"), "")
         if path:
-            yield _read_name(path).removeprefix("a/"), [_read_hunk(hunk) for hunk in hunks]
+            pairs = zip(hunks[::2], hunks[1::2], strict=True)
+            yield re.sub("^[ab]/", "", _read_name(path)), [_read_hunk(*pair) for pair in pairs]
 
 
-def _read_hunk(text: str) -> Hunk:
+def _read_hunk(first: str, text: str) -> Hunk:
     lines = text.split("\n")
     return Hunk(
+        int(first),
         tuple(line[1:] for line in lines if line.startswith("<")),
         tuple(line[1:] for line in lines if line.startswith(">")),
     )
@@ -192,16 +191,16 @@ def _find_base(root: Path, rev: str) -> str:
     """The commit at which HEAD and a revision went apart; the revision itself where there is
     none."""
     commit = _find_commit(root, rev)
-    return _ask_git(root, "merge-base", commit, "HEAD").strip() or commit
+    return ask_git(root, "merge-base", commit, "HEAD").strip() or commit
 
 
 def _find_commit(root: Path, rev: str) -> str:
-    if not _ask_git(root, "rev-parse", "--git-dir").strip():
+    if not ask_git(root, "rev-parse", "--git-dir").strip():
         message = f"'{root}' is in no repository of git, which would know what is new since '{rev}'"
         raise ConfigError(Finding(Span.whole(str(root)), "config", message))
     commit = ""
     if rev and not rev.startswith("-"):  # git would take it for an option
-        commit = _ask_git(root, "rev-parse", "--verify", "--quiet", f"{rev}^{{commit}}").strip()
+        commit = ask_git(root, "rev-parse", "--verify", "--quiet", f"{rev}^{{commit}}").strip()
     if not commit:
         message = f"git knows no revision '{rev}'"
         hint = "a branch, a tag or a commit, such as origin/main; a shallow clone may lack it"
@@ -209,8 +208,11 @@ def _find_commit(root: Path, rev: str) -> str:
     return commit
 
 
-def _ask_git(folder: Path, *arguments: str, must_work: bool = False) -> str:
-    """What git prints; nothing where it fails, unless it has to work."""
+def ask_git(folder: Path, *arguments: str, must_work: bool = False) -> str:
+    """What git prints; nothing where it fails, unless it has to work.
+
+    Raises ConfigError where it has to and does not, and where git is not installed.
+    """
     try:
         ended = run_command((*GIT, *arguments), folder=folder, timeout=_SECONDS)
     except (CommandMissingError, CommandTimeoutError) as error:
@@ -225,21 +227,9 @@ def _ask_git(folder: Path, *arguments: str, must_work: bool = False) -> str:
     return ""
 
 
-def _read_diff(text: str) -> Mapping[str, set[int]]:
-    added: dict[str, set[int]] = {}
-    path = ""
-    for line in text.split("\n"):
-        if line.startswith("+++ "):
-            path = _read_name(line.removeprefix("+++ ").rstrip("\t"))
-        elif hunk := _HUNK.match(line):
-            first, count = int(hunk["first"]), int(hunk["count"] or 1)
-            added.setdefault(path, set()).update(range(first, first + count))
-    return added
-
-
 def _read_name(written: str) -> str:
     """A path as git writes it into a diff: between quotes where a character is out of the
     ordinary, with the escapes of C."""
     if written.startswith('"'):
         written = ast.literal_eval(f"b{written}").decode("utf-8", "replace")
-    return written.removeprefix("b/")
+    return written

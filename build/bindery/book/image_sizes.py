@@ -10,11 +10,11 @@ from __future__ import annotations
 import io
 import struct
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from bindery.core.config import Config
 from bindery.core.model import ResolvedBook, Span, ToFile
@@ -39,10 +39,7 @@ _JPEG_QUALITY = 88
 _PHOTO = 0.6
 """Bytes a pixel from which a PNG must be a photo: drawings take a third of this."""
 _UNSEEN = 1.0
-"""Steps of 255 by which the colours of a scaled image may be off on the average."""
-_TURNED = 5
-"""Orientations in EXIF from which width and height change places."""
-_ORIENTATION = 0x0112
+"""Steps of 255 by which the colours of a scaled image may be off on average."""
 _EXACT_MODES = ("1", "L", "LA", "P", "RGB", "RGBA")
 
 
@@ -72,15 +69,6 @@ class LargeImage:
         return _fit(self.width, self.height)
 
 
-@dataclass(frozen=True, slots=True)
-class Shrunk:
-    """What became of an image, in bytes."""
-
-    path: str
-    before: int
-    after: int
-
-
 def list_shown_images(config: Config, tree: Tree, resolved: ResolvedBook) -> dict[str, Span]:
     """The images of a book, its cover among them, each with the first place that shows it."""
     shown: dict[str, Span] = {}
@@ -95,8 +83,8 @@ def list_shown_images(config: Config, tree: Tree, resolved: ResolvedBook) -> dic
 
 
 def find_large(tree: Tree, path: str) -> LargeImage | None:
-    """What there is to say of an image that is large; None of one that is not, or that cannot be
-    read. Only headers are read, and those of small files not at all."""
+    """The size of an image if it is large; None if it is not, or cannot be read. Only headers are
+    read, and those of small files not at all."""
     try:
         size = (tree.root / path).stat().st_size
     except OSError:
@@ -105,35 +93,10 @@ def find_large(tree: Tree, path: str) -> LargeImage | None:
         return None
     try:
         with _open(tree.root / path) as image:
-            width, height = _find_shown_size(image)
-            kind = image.format or ""
+            large = LargeImage(path, size, *image.size, image.format or "")
     except _list_errors():
         return None
-    if size <= MAX_BYTES and width <= MAX_WIDTH:
-        return None
-    return LargeImage(path, size, width, height, kind)
-
-
-def shrink_images(tree: Tree, paths: Iterable[str], *, write: bool) -> list[Shrunk]:
-    """The images among `paths` that become smaller, and by how much; with `write` they are.
-
-    Raises OSError where a file cannot be read or written.
-    """
-    # Imported here: looking for large images writes nothing.
-    from bindery.core.whole_files import write_whole
-
-    shrunk = []
-    for path in dict.fromkeys(paths):
-        data = tree.read_bytes(path)
-        smaller = shrink_image(data)
-        if len(smaller) < len(data):
-            shrunk.append(Shrunk(path, len(data), len(smaller)))
-            if write:
-                file = (tree.root / path).resolve()
-                mode = file.stat().st_mode
-                write_whole(file, smaller)
-                file.chmod(mode)
-    return shrunk
+    return large if size > MAX_BYTES or large.is_wide else None
 
 
 def shrink_image(data: bytes) -> bytes:
@@ -179,14 +142,6 @@ def _open(file: Path | io.BytesIO) -> Iterator[Image]:
             yield image
 
 
-def _find_shown_size(image: Image) -> tuple[int, int]:
-    """Width and height as they are seen: a camera held upright turns its photos in EXIF only."""
-    width, height = image.size
-    if image.format == "JPEG" and image.getexif().get(_ORIENTATION, 1) >= _TURNED:
-        return height, width
-    return width, height
-
-
 def _fit(width: int, height: int) -> tuple[int, int]:
     if width <= MAX_WIDTH:
         return width, height
@@ -195,96 +150,54 @@ def _fit(width: int, height: int) -> tuple[int, int]:
 
 def _list_candidates(image: Image) -> Iterator[bytes]:
     """The image packed again, in each way that keeps its look."""
-    shown = _find_shown_size(image)
-    wanted = _fit(*shown)
-    is_turned = shown != image.size
-    size = wanted[::-1] if is_turned else wanted
+    is_wide = image.width > MAX_WIDTH
     match image.format:
         case "PNG" if image.mode in _EXACT_MODES:
-            scaled = image if wanted == shown else _scale(image, size)
-            pixels = scaled.convert("RGBA").tobytes()
-            for packed in (scaled, *_list_leaner(scaled)):
-                saved = _save_png(packed, image)
-                if _read_pixels(saved) == pixels:
-                    yield saved
-            if scaled is not image:
-                saved = _save_png(_take_few_colours(scaled), image)
-                if _find_difference(saved, scaled) <= _UNSEEN:
-                    yield saved
-        case "JPEG" if wanted != shown and image.mode in ("L", "RGB"):
-            yield _save_photo(_scale(image, size), image, "JPEG", progressive=True, optimize=True)
-        case "WEBP" if wanted != shown:
-            yield _save_photo(_scale(image, size), image, "WEBP", method=6)
+            plain = _scale(image)
+            yield _save(plain, image, optimize=True)
+            palette = _use_palette(plain)
+            if _find_difference(palette, plain) <= (_UNSEEN if is_wide else 0):
+                yield _save(palette, image, optimize=True)
+        case "JPEG" if is_wide and image.mode in ("L", "RGB"):
+            yield _save(
+                _scale(image), image, quality=_JPEG_QUALITY, progressive=True, optimize=True
+            )
+        case "WEBP" if is_wide:
+            yield _save(_scale(image), image, quality=_JPEG_QUALITY, method=6)
 
 
-def _scale(image: Image, size: tuple[int, int]) -> Image:
+def _scale(image: Image) -> Image:
+    """The image without a palette and no wider than outputs show it; the channel of opacity goes
+    where all of it is opaque."""
     from PIL import Image
 
     whole = image.convert("RGBA")
     is_opaque = whole.getchannel("A").getextrema() == (255, 255)
     mode = "RGBA" if not is_opaque else "L" if image.mode in ("1", "L", "LA") else "RGB"
-    return whole.convert(mode).resize(size, Image.Resampling.LANCZOS)
+    plain, size = whole.convert(mode), _fit(*image.size)
+    return plain if size == image.size else plain.resize(size, Image.Resampling.LANCZOS)
 
 
-def _list_leaner(image: Image) -> Iterator[Image]:
-    """The image with less for each pixel. Not all of them show the same."""
-    if image.mode == "RGBA":
-        yield image.convert("RGB")
-    if image.mode in ("RGB", "RGBA", "LA") and "transparency" not in image.info:
-        yield image.convert("L")
-        if image.mode != "LA" and image.getcolors(256) is not None:
-            yield _use_palette(image)
-
-
-def _take_few_colours(image: Image) -> Image:
-    """A scaled image with a palette: between the lines of a drawing scaling has made shades by the
-    hundred."""
+def _use_palette(image: Image) -> Image:
     from PIL import Image
 
     method = Image.Quantize.FASTOCTREE if image.mode == "RGBA" else Image.Quantize.MEDIANCUT
     return image.quantize(256, method, dither=Image.Dither.NONE)
 
 
-def _find_difference(data: bytes, image: Image) -> float:
-    """How far the saved image is from another, on the average of its worst channel."""
+def _find_difference(one: Image, other: Image) -> float:
+    """How far two images are from each other, on average, in the worst channel."""
     from PIL import ImageChops, ImageStat
 
-    with _open(io.BytesIO(data)) as saved:
-        difference = ImageChops.difference(saved.convert("RGBA"), image.convert("RGBA"))
+    difference = ImageChops.difference(one.convert("RGBA"), other.convert("RGBA"))
     return max(ImageStat.Stat(difference).mean)
 
 
-def _read_pixels(data: bytes) -> bytes:
-    with _open(io.BytesIO(data)) as image:
-        return image.convert("RGBA").tobytes()
-
-
-def _use_palette(image: Image) -> Image:
-    """The image with a palette of its own colours; it has at most 256."""
-    from PIL import Image
-
-    pixels = cast("tuple[tuple[int, ...], ...]", image.get_flattened_data())
-    palette = sorted(set(pixels))
-    number = {colour: index for index, colour in enumerate(palette)}
-    packed = Image.new("P", image.size)
-    packed.putdata([number[pixel] for pixel in pixels])
-    packed.putpalette([part for colour in palette for part in colour], image.mode)
-    return packed
-
-
-def _keep(original: Image) -> dict[str, object]:
-    """What belongs to an image beside its pixels: colours, orientation, size in print."""
+def _save(image: Image, original: Image, **settings: object) -> bytes:
+    """The file of an image in the format of the original, with its colour profile, orientation and
+    size in print."""
     kept = {key: original.info.get(key) for key in ("icc_profile", "exif", "dpi")}
-    return {key: value for key, value in kept.items() if value}
-
-
-def _save_png(image: Image, original: Image) -> bytes:
+    kept = {key: value for key, value in kept.items() if value}
     buffer = io.BytesIO()
-    image.save(buffer, "PNG", optimize=True, **_keep(original))
-    return buffer.getvalue()
-
-
-def _save_photo(image: Image, original: Image, kind: str, **settings: object) -> bytes:
-    buffer = io.BytesIO()
-    image.save(buffer, kind, quality=_JPEG_QUALITY, **settings, **_keep(original))
+    image.save(buffer, original.format, **settings, **kept)
     return buffer.getvalue()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bindery.core.model import ConfigError, Finding, Span
+from bindery.core.config import write_scalar
+from bindery.core.model import ConfigError, Finding, Span, refuse
 from bindery.core.report import count_noun
 from bindery.core.repository import Tree
 from bindery.markdown.chapter_reader import parse_chapter
@@ -27,7 +27,7 @@ def import_chapter_list(folder: Path) -> tuple[str, str]:
     if tree.find_kind(LIST_NAME) != "file":
         message = f"there is no {LIST_NAME} in '{folder}'"
         hint = "it lists the chapters, one path a line"
-        raise ConfigError(Finding(Span.whole(shown), "config", message, hint))
+        raise refuse(shown, message, hint)
     lines = tree.read_bytes(LIST_NAME).decode("utf-8", "replace").splitlines()
     paths: list[str] = []
     findings = []
@@ -46,19 +46,15 @@ def import_chapter_list(folder: Path) -> tuple[str, str]:
     if findings:
         raise ConfigError(*findings)
     if not paths:
-        raise ConfigError(Finding(Span.whole(shown), "config", "the list names no chapter"))
+        raise refuse(shown, "the list names no chapter")
     first = parse_chapter(paths[0], tree.read_bytes(paths[0]).decode("utf-8", "replace"))
     left = [path for path in tree.walk_files("") if path.endswith(".md") and path not in set(paths)]
     parts = _group_chapters(paths)
-    text = _write_yaml(_clean_title(first.title), parts, left, _find_cover(tree))
+    text = _write_yaml(" ".join(first.title.split()), parts, left, _find_cover(tree))
     named = sum(1 for title, _ in parts if title)
     counts = (count_noun(len(paths), "chapter"), count_noun(named, "part"))
     rest = count_noun(len(left), "Markdown file")
     return text, f"{counts[0]} in {counts[1]}, {rest} left out"
-
-
-def _clean_title(title: str) -> str:
-    return re.sub(r"\s+", " ", title).strip() or "Untitled"
 
 
 def _group_chapters(paths: Sequence[str]) -> list[tuple[str, list[str]]]:
@@ -85,26 +81,16 @@ def _find_cover(tree: Tree) -> str:
     return next((path for path in tree.walk_files("") if posixpath.basename(path) in names), "")
 
 
-def _quote(text: str) -> str:
-    """A YAML scalar: bare where that is safe, else as JSON, which is YAML too."""
-    if re.fullmatch(r"[A-Za-z][\w ./()+-]*", text) and text.lower() not in _WORDS:
-        return text.strip()
-    return json.dumps(text, ensure_ascii=False)
-
-
-_WORDS = ("true", "false", "yes", "no", "on", "off", "null", "y", "n")
-
-
 def _write_yaml(
     title: str, parts: Iterable[tuple[str, Sequence[str]]], left: Sequence[str], cover: str
 ) -> str:
     lines = [
         "# Written by `bindery import`: title and parts are guesses, and everything can be edited.",
-        f"title: {_quote(title)}",
+        f"title: {write_scalar(title)}",
         "language: en",
     ]
     if cover:
-        lines.append(f"cover: {_quote(cover)}")
+        lines.append(f"cover: {write_scalar(cover)}")
     lines += [
         "",
         "# Where programs and other files of the book are on the web; without it, ebooks name",
@@ -118,11 +104,11 @@ def _write_yaml(
     for name, chapters in parts:
         prefix = "  - "
         if name:
-            lines.append(f"{prefix}title: {_quote(name)}")
+            lines.append(f"{prefix}title: {write_scalar(name)}")
             prefix = "    "
         lines.append(f"{prefix}chapters:")
-        lines += [f"      - {_quote(path)}" for path in chapters]
+        lines += [f"      - {write_scalar(path)}" for path in chapters]
     if left:
         lines += ["", "# Markdown files that the list did not name.", "not_chapters:"]
-        lines += [f"  - {_quote(path)}" for path in left]
+        lines += [f"  - {write_scalar(path)}" for path in left]
     return "\n".join(lines) + "\n"

@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import PurePosixPath
+from functools import partial
 
 from bindery.core.config import ChapterEntry, Config
-from bindery.core.model import Anchor, Book, Chapter, Finding, Part, Span
+from bindery.core.model import Book, Chapter, Finding, Part, Span
 from bindery.core.repository import Tree, join_lines
 from bindery.core.suggestions import find_nearest
-from bindery.markdown.chapter_reader import parse_anchors, parse_chapter
-
-
-@dataclass(frozen=True, slots=True)
-class Unparsed:
-    """The text of a chapter, parsed as far as it is asked for."""
-
-    path: str
-    source: str
-    title: str = ""
-    maths: bool = False
-
-    def parse(self) -> Chapter:
-        return parse_chapter(self.path, self.source, self.title, maths=self.maths)
-
-    def parse_anchors(self) -> tuple[Anchor, ...]:
-        return parse_anchors(self.path, self.source, maths=self.maths)
+from bindery.markdown.chapter_reader import parse_chapter
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +21,8 @@ class Loaded:
     book: Book
     tree: Tree
     findings: tuple[Finding, ...]
-    listed: Mapping[str, Unparsed]
-    """The text of each chapter that could be read, by its path, in reading order."""
+    parsers: Mapping[str, Callable[[], Chapter]]
+    """What parses each chapter that could be read, by its path, in reading order."""
 
 
 def load_book(config: Config, only: Container[str] | None = None) -> Loaded:
@@ -47,7 +30,7 @@ def load_book(config: Config, only: Container[str] | None = None) -> Loaded:
     read becomes a finding."""
     tree = Tree(config.root)
     findings: list[Finding] = []
-    listed: dict[str, Unparsed] = {}
+    parsers: dict[str, Callable[[], Chapter]] = {}
     parts = []
     for part in config.parts:
         chapters = []
@@ -56,14 +39,16 @@ def load_book(config: Config, only: Container[str] | None = None) -> Loaded:
             if isinstance(source, Finding):
                 findings.append(source)
                 continue
-            listed[entry.path] = Unparsed(entry.path, source, entry.title, config.maths)
+            parsers[entry.path] = partial(
+                parse_chapter, entry.path, source, entry.title, maths=config.maths
+            )
             if only is None or entry.path in only:
-                chapters.append(listed[entry.path].parse())
+                chapters.append(parsers[entry.path]())
         parts.append(Part(part.title, tuple(chapters)))
     if config.cover and config.cover_span and tree.find_kind(config.cover) != "file":
         message = f"there is no cover image '{config.cover}'"
         findings.append(Finding(config.cover_span, "missing-image", message))
-    return Loaded(Book(tuple(parts)), tree, tuple(findings), listed)
+    return Loaded(Book(tuple(parts)), tree, tuple(findings), parsers)
 
 
 def _read_chapter(tree: Tree, entry: ChapterEntry, config: Config) -> str | Finding:
@@ -71,9 +56,6 @@ def _read_chapter(tree: Tree, entry: ChapterEntry, config: Config) -> str | Find
     if tree.find_kind(path) == "folder":
         message = f"'{path}' is a folder, not a chapter"
         return Finding(entry.span, "missing-chapter", message, f"did you mean '{path}/README.md'?")
-    if tree.is_strange(path):
-        message = f"'{path}' is neither a file nor a folder"
-        return Finding(entry.span, "missing-chapter", message, "put a text file in its place")
     if tree.find_kind(path) != "file":
         return Finding(
             entry.span,
@@ -111,13 +93,6 @@ def _suggest_chapter(tree: Tree, path: str, config: Config) -> str:
 def is_left_out(path: str, config: Config) -> bool:
     """Whether `not_chapters` says that this file is not part of the book."""
     return any(
-        fnmatch.fnmatchcase(path, pattern) or path.startswith(_begin_folder(pattern))
+        not pattern or fnmatch.fnmatchcase(path, pattern) or path.startswith(f"{pattern}/")
         for pattern in config.not_chapters
     )
-
-
-@cache
-def _begin_folder(pattern: str) -> str:
-    """What the paths in a folder begin with."""
-    folder = str(PurePosixPath(pattern))
-    return "" if folder == "." else f"{folder}/"

@@ -1,11 +1,12 @@
 """All Markdown files of a repository, chapters of the book or not, as they are typed.
 
-A chapter is kept with line feeds only. Who edits files needs them as they lie on disk, so a
+A chapter is kept with line feeds only. Commands that edit files need them as they are on disk, so a
 document also carries its raw text; both have the same lines.
 """
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -57,7 +58,7 @@ def read_documents(
     listed = {entry.path: entry.span for entry in config.chapters}
     faults: list[Finding] = []
     for path in dict.fromkeys((*listed, *_list_markdown(tree))):
-        # A symbolic link is another name: the file itself is there too, or it is none of ours.
+        # A symbolic link is another name: the file itself is there too, or outside the book.
         if (tree.root / path).is_symlink() and (path not in listed or tree.leaves_root(path)):
             continue
         try:
@@ -92,12 +93,12 @@ def read_source(text: str) -> str:
 def _list_markdown(tree: Tree) -> Iterator[str]:
     for folder in ("", *_HIDDEN_FOLDERS):
         for path in tree.walk_files(folder):
-            if path.endswith(".md") and not _lies_in_another_book(tree, path):
+            if path.endswith(".md") and not _is_in_another_book(tree, path):
                 yield path
 
 
-def _lies_in_another_book(tree: Tree, path: str) -> bool:
-    """Whether a folder on the way has a list of chapters of its own: its links start elsewhere."""
+def _is_in_another_book(tree: Tree, path: str) -> bool:
+    """Whether a folder on the way has its own list of chapters: its links start elsewhere."""
     parents = (str(parent) for parent in PurePosixPath(path).parents)
     return any(FILE_NAME in tree.list_folder(parent) for parent in parents if parent != ".")
 
@@ -110,7 +111,7 @@ def resolve_documents(
     documents: Iterable[Document], tree: Tree, config: Config
 ) -> Mapping[str, Resolved]:
     """Where each link leads, by the path of its document. All documents count as chapters here,
-    so that an anchor in one that is none is known as well."""
+    so that the anchors of other Markdown files are known as well."""
     chapters = []
     for document in documents:
         chapter = document.chapter
@@ -137,3 +138,18 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
             raise ValueError(f"{edit.span.path}:{edit.span.line}: '{edit.old}' is not there")
         lines[edit.span.line - 1] = line[:start] + edit.new + line[start + len(edit.old) :]
     return mark + "".join(lines)
+
+
+def find_typed(link: Link, chapter: Chapter) -> str | None:
+    """The destination of a link letter by letter as it is in the file, entities and all; None
+    where it is not where the parser says."""
+    line = chapter.lines[link.span.line - 1]
+    start = link.span.col - 1
+    if line.startswith(link.raw, start):
+        return link.raw
+    if not link.kind.startswith("html"):
+        return None
+    closing = line[start - 1 : start]
+    pattern = rf"[^{closing}]*" if closing in ('"', "'") else r"[^\s>]*"
+    match = re.compile(pattern).match(line, start)
+    return match[0] if match and html.unescape(match[0]) == link.raw else None

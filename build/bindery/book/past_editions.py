@@ -16,8 +16,8 @@ from pathlib import PurePosixPath
 from bindery.book.git_history import Commit, Hunk, read_changes, read_history
 from bindery.core.config import Config
 from bindery.core.model import ConfigError
+from bindery.core.repository import RECORDS_FOLDER
 
-RECORDS = "scripts/records"
 MOST_COMMITS = 1000
 """Commits that are told, the newest first."""
 _HEADING = re.compile(r"^## +\[?v?(?P<name>[^\]\s]+)\]?.*$", re.MULTILINE)
@@ -95,7 +95,7 @@ def find_editions(config: Config, titles: Mapping[str, str], log: str) -> Editio
         return None
     former = {move.old: move.new for move in config.moved}
     try:
-        patches = read_changes(config.root, (*titles, *former, config.data, RECORDS))
+        patches = read_changes(config.root, (*titles, *former, config.data, RECORDS_FOLDER))
     except ConfigError:
         return None
     commits = history.commits[:MOST_COMMITS]

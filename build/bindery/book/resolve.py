@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from bindery.book.load import Unparsed
 from bindery.core.model import (
     Book,
     Chapter,
@@ -33,6 +32,7 @@ from bindery.core.model import (
 )
 from bindery.core.repository import Tree
 from bindery.core.suggestions import find_nearest
+from bindery.markdown.chapter_reader import parse_chapter
 from bindery.markdown.link_typing import Style, encode_name
 from bindery.markdown.slugs import slugify_heading
 
@@ -43,7 +43,6 @@ _MAILBOX = re.compile(r"[^\s/@]+@[\w-]+(?:\.[\w-]+)+")
 _BROKEN_SCHEME = re.compile(r"(?P<scheme>https?)[:;]?/{1,3}(?=[\w-]+\.)")
 _PATH_MARK = re.compile(r"[/.]")
 _NO_MAILBOX = re.compile(r"mailto:[^@?]+@[\w.-]+\.\d+$", re.IGNORECASE)
-_PREFIX = "user-content-"
 _LINES_OF_FILE = re.compile(r"L\d+(C\d+)?(-L\d+(C\d+)?)?")
 _ARCHIVES = ("web.archive.org/", "archive.org/", "archive.ph/", "archive.is/", "archive.today/")
 
@@ -52,14 +51,14 @@ def resolve_book(
     book: Book,
     tree: Tree,
     schemes: tuple[str, ...],
-    listed: Mapping[str, Unparsed] | None = None,
+    parsers: Mapping[str, Callable[[], Chapter]] | None = None,
 ) -> ResolvedBook:
     """Resolve every link of every chapter, and every definition that no link reads.
 
-    Where `book` holds a few chapters of a book only, `listed` gives all of them in reading order;
-    one that is not held is parsed for its anchors when a link asks for one.
+    Where `book` holds a few chapters of a book only, `parsers` gives all of them in reading order;
+    one that is not held is parsed when a link asks for one of its anchors.
     """
-    resolver = _Resolver(book, tree, schemes, listed or {})
+    resolver = _Resolver(book, tree, schemes, parsers or {})
     links = {
         link: resolver.resolve(link, chapter)
         for chapter in book.chapters
@@ -88,17 +87,15 @@ class _Resolver:
         book: Book,
         tree: Tree,
         schemes: tuple[str, ...],
-        listed: Mapping[str, Unparsed],
+        parsers: Mapping[str, Callable[[], Chapter]],
     ) -> None:
         self.tree = tree
         self.schemes = schemes
-        self.listed = listed
+        self.parsers = parsers
         self.read = {chapter.path: chapter for chapter in book.chapters}
-        self.paths = dict.fromkeys(listed or self.read)
+        self.paths = dict.fromkeys(parsers or self.read)
         """Those of the chapters, in reading order."""
         self.slugs: dict[str, Mapping[str, None]] = {}
-        self.folded: dict[str, Mapping[str, str]] = {}
-        """The anchors of a chapter by their small letters."""
         self.places: dict[str, list[str]] = {}
         """All files of the repository by their names."""
 
@@ -154,7 +151,7 @@ class _Resolver:
     # --- anchors ---
 
     def _resolve_anchor(self, path: str, asked: _Asked) -> Resolution:
-        """An anchor of a chapter, or of Markdown that is none of the book."""
+        """An anchor of a chapter, or of Markdown outside the book."""
         fragment = asked.fragment
         is_chapter = path in self.paths
         slugs = self._list_slugs(path) if fragment else {}
@@ -165,19 +162,12 @@ class _Resolver:
             return NoAnchor(path, fragment, nearest, reason, elsewhere, is_chapter)
 
         lowered = fragment.lower()
-        other_case = lowered if lowered in slugs else self._list_folded(path).get(lowered, "")
-        if other_case:
+        alike = (slug for slug in slugs if slug.lower() == lowered)
+        if other_case := lowered if lowered in slugs else next(alike, ""):
             return fail(other_case, "the case of letters counts")
-        bare = fragment.removeprefix(_PREFIX)
-        if bare != fragment and bare in slugs:
-            return fail(bare, f"'{_PREFIX}' is GitHub's own, and is not written")
-        base = re.sub(r"-\d+$", "", fragment)
-        if base != fragment and base in slugs:
-            last = base
-            while (following := f"{base}-{int(last[len(base) + 1 :] or 0) + 1}") in slugs:
-                last = following
-            return fail(last, "it is beyond the last heading of that text")
-        slugged = slugify_heading(fragment)
+        slugged = slugify_heading(
+            fragment.removeprefix("user-content-")
+        )  # as GitHub's pages have it
         nearest = slugged if slugged in slugs else find_nearest(fragment, slugs)
         if nearest == slugged:
             return fail(nearest)
@@ -186,12 +176,6 @@ class _Resolver:
             return fail(nearest)
         elsewhere = f"{self._write_path(other, asked)}#{fragment}"
         return fail(nearest, f"'{other}' has it", elsewhere)
-
-    def _list_folded(self, path: str) -> Mapping[str, str]:
-        if path not in self.folded:
-            slugs = reversed(list(self._list_slugs(path)))  # the first counts
-            self.folded[path] = {slug.lower(): slug for slug in slugs}
-        return self.folded[path]
 
     # --- paths ---
 
@@ -230,17 +214,15 @@ class _Resolver:
         reason = f"the file ends on line {count}"
         return NoAnchor(path, fragment, f"L{count}", reason, is_chapter=path in self.paths)
 
-    def _find_text(self, path: str) -> Unparsed:
-        """The text of a chapter, or of other Markdown."""
-        if path in self.listed:
-            return self.listed[path]
-        return Unparsed(path, "\n".join(self.tree.read_lines(path)))
-
     def _list_slugs(self, path: str) -> Mapping[str, None]:
         if path not in self.slugs:
-            chapter = self.read.get(path)
-            anchors = chapter.anchors if chapter else self._find_text(path).parse_anchors()
-            self.slugs[path] = {anchor.slug: None for anchor in anchors}
+            if path in self.read:
+                chapter = self.read[path]
+            elif path in self.parsers:
+                chapter = self.parsers[path]()
+            else:
+                chapter = parse_chapter(path, "\n".join(self.tree.read_lines(path)))
+            self.slugs[path] = {anchor.slug: None for anchor in chapter.anchors}
         return self.slugs[path]
 
     def _resolve_folder(self, path: str, asked: _Asked) -> Resolution:
@@ -280,11 +262,6 @@ class _Resolver:
                     return WrongCase(written + asked.tail, target, lost)
                 case _:
                     pass
-        parent, _, name = path.rpartition("/")
-        if self.tree.is_strange(path):
-            return NothingThere(path, reason="it is neither a file nor a folder")
-        if name in self.tree.list_folder(parent):
-            return NothingThere(path, reason="it is a symbolic link to nothing")
         address = _guess_address(asked.typed)
         if address:
             return NothingThere(path, address)

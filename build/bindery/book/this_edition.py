@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bindery.book.git_history import ask_git
 from bindery.core.build_date import read_epoch
 from bindery.core.config import Config
-from bindery.core.processes import GIT, CommandMissingError, CommandTimeoutError, run_command
-
-_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+from bindery.core.model import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ class Edition:
 
 def find_edition(config: Config) -> Edition:
     """Find out what is being built. Raises ConfigError where SOURCE_DATE_EPOCH is not a number."""
-    commit, committed = _ask_git(config.root)
+    commit, committed = _find_commit(config.root)
     date = read_epoch() or committed or datetime.now(UTC).replace(microsecond=0)
     return Edition(config.version, commit, date, config.newest)
 
@@ -57,14 +55,10 @@ def find_changes_url(config: Config, edition: Edition) -> str:
     return ""
 
 
-def _ask_git(root: Path) -> tuple[str, datetime | None]:
+def _find_commit(root: Path) -> tuple[str, datetime | None]:
     try:
-        answer = run_command(
-            (*GIT, "-C", str(root), "log", "-1", "--format=%H %ct"), folder=root, timeout=20
-        )
-    except (CommandMissingError, CommandTimeoutError):
+        answer = ask_git(root, "log", "-1", "--no-show-signature", "--format=%H %ct")
+    except ConfigError:  # no git
         return "", None
-    commit, _, seconds = answer.stdout.strip().partition(" ")
-    if answer.returncode or not _COMMIT.fullmatch(commit):
-        return "", None
-    return commit, datetime.fromtimestamp(int(seconds), UTC)
+    commit, _, seconds = answer.strip().partition(" ")
+    return commit, datetime.fromtimestamp(int(seconds), UTC) if commit else None

@@ -11,7 +11,6 @@ from bindery.check.baseline import Acceptance, Sifted, carry_accepted, parse_acc
 from bindery.check.finding_identity import Identity, identify_finding
 from bindery.core.config import ASKED_RULES, Config
 from bindery.core.model import BookError, Finding, Span, refuse
-from bindery.core.repository import read_line
 
 if TYPE_CHECKING:
     from bindery.check.inspect import Inspection
@@ -70,7 +69,7 @@ def sift_listed(inspection: Inspection, findings: Sequence[Finding] | None = Non
         findings = inspection.findings
         entries = tuple(filter(is_of_check, entries))
     moved = {move.old: move.new for move in config.moved}
-    return sift_findings(findings, entries, lambda span: read_line(inspection.tree, span), moved)
+    return sift_findings(findings, entries, inspection.tree.read_line, moved)
 
 
 def prepare_carrying(
@@ -106,6 +105,6 @@ def _identify_findings(root: Path) -> list[Identity]:
 
     inspection = inspect_book(root)
     return [
-        identify_finding(finding, read_line(inspection.tree, finding.span))
+        identify_finding(finding, inspection.tree.read_line(finding.span))
         for finding in inspection.findings
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -51,22 +50,18 @@ def choose_new(
 
     Raises ConfigError where there is no such revision.
     """
-    from bindery.book.git_history import find_added_lines, read_file_at  # git is rarely asked
+    from bindery.book.git_history import find_added_lines, find_changed_files  # git is rarely asked
 
     tree = inspection.tree
     added = find_added_lines(tree.root, rev)
-
-    @functools.cache
-    def has_changed(path: str) -> bool:
-        try:
-            return read_file_at(tree.root, rev, path) != tree.read_bytes(path)
-        except OSError:  # a folder, or a file that should be there
-            return True
+    changed = find_changed_files(tree.root, rev)
 
     def is_new(finding: Finding) -> bool:
         span = finding.span
         if finding.rule in _AT_ANY_LINE:
             return True
-        return span.line in added.get(span.path, ()) if span.width else has_changed(span.path)
+        if span.width:
+            return span.line in added.get(span.path, ())
+        return span.path in changed or tree.find_kind(span.path) != "file"
 
     return tuple(finding for finding in findings if is_new(finding))

@@ -59,7 +59,7 @@ def inspect_book(
     loaded = load_book(config, only if is_part else None)
     if is_part and any(map(is_glossary, loaded.book.chapters)):
         loaded = load_book(config)  # where its links lead is compared with its terms
-    resolved = resolve_book(loaded.book, loaded.tree, config.allowed_schemes, loaded.listed)
+    resolved = resolve_book(loaded.book, loaded.tree, config.allowed_schemes, loaded.parsers)
     chapters = loaded.book.chapters
     quotations = {chapter.path: find_quotations(chapter) for chapter in chapters}
     quoted = [view for entry in quotations.values() for view in entry.views]
@@ -99,10 +99,10 @@ def _read_former(config: Config, book: Book, rev: str) -> Mapping[str, Chapter]:
     names = {move.new: move.old for move in config.moved}
     former = {chapter.path: chapter for chapter in book.chapters if chapter.path not in changed}
     for chapter in (chapter for chapter in book.chapters if chapter.path in changed):
-        data = read_file_at(config.root, rev, chapter.path)
-        if data is None and chapter.path in names:
-            data = read_file_at(config.root, rev, names[chapter.path])
-        if data is not None:
-            source = join_lines(data.decode("utf-8-sig", "replace"))
+        source = read_file_at(config.root, rev, chapter.path)
+        if not source and chapter.path in names:
+            source = read_file_at(config.root, rev, names[chapter.path])
+        if source:
+            source = join_lines(source.removeprefix("\ufeff"))
             former[chapter.path] = parse_chapter(chapter.path, source, maths=config.maths)
     return former

@@ -151,7 +151,7 @@ def _name_kind(link: Link) -> str:
     match link.kind:
         case "html-link":
             return "link"
-        case "dark-image" | "html-image" | "html-source":
+        case "html-image" | "html-source":
             return "image"
         case kind:
             return kind

@@ -4,6 +4,7 @@ shown."""
 from __future__ import annotations
 
 import enum
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from bindery.core.model import Finding, refuse
 
 if TYPE_CHECKING:
     from bindery.check.inspect import Inspection
+    from bindery.core.repository import Tree
 
 CLEAN, FINDINGS, WRONG_USE, BUG = 0, 1, 2, 70
 BROKEN_PIPE = 141
@@ -92,6 +94,28 @@ def find_out(root: Path, out: Path | None) -> Path:
     return folder
 
 
+def find_path(typed: str, root: Path, *, must_exist: bool = True) -> str:
+    """A path as typed on the command line, relative to the root.
+
+    It starts at the current folder, or at the root where that is where something is. Raises
+    ConfigError where it is outside the root.
+    """
+    starts = (Path.cwd(), root)
+    chosen = next((start for start in starts if os.path.lexists(start / typed)), None)
+    if chosen is None and must_exist:
+        chosen = root
+    elif chosen is None:
+        inside = [start for start in starts if start.resolve().is_relative_to(root)]
+        chosen = next((s for s in inside if (s / typed).parent.is_dir()), inside[0])
+    path = Path(os.path.normpath(chosen / typed))  # links are not followed: they may be meant
+    path = path.parent.resolve() / path.name
+    if not path.is_relative_to(root):
+        message = f"'{typed}' is outside the folder '{root}'"
+        raise refuse(typed, message, "name something in the folder of the book")
+    relative = path.relative_to(root).as_posix()
+    return "" if relative == "." else relative
+
+
 def read_amount(option: str, text: str, parse: Callable[..., float], *default: str) -> float:
     try:
         return parse(text, *default)
@@ -109,7 +133,6 @@ def print_findings(
     to_stderr: bool = False,
 ) -> None:
     from bindery.core.report import format_github, format_json, format_text, summarise
-    from bindery.core.repository import read_line
 
     chapters = len(inspection.book.chapters)
     last = summary or summarise(findings, len(inspection.resolved.links), chapters, accepted)
@@ -125,11 +148,11 @@ def print_findings(
             from bindery.check.sarif import format_sarif
 
             prefix = _find_prefix(inspection.config.root)
-            text = format_sarif(findings, CHECKS, lambda s: read_line(inspection.tree, s), prefix)
+            text = format_sarif(findings, CHECKS, inspection.tree.read_line, prefix)
             stream.write(text)
             print(last, file=sys.stderr)
         case Format.TEXT:
-            stream.write(format_text(findings, lambda s: read_line(inspection.tree, s), last))
+            stream.write(format_text(findings, inspection.tree.read_line, last))
 
 
 def _find_prefix(root: Path) -> str:
@@ -140,14 +163,12 @@ def _find_prefix(root: Path) -> str:
     return "" if prefix == "." else prefix
 
 
-def print_warnings(findings: Sequence[Finding], inspection: Inspection) -> None:
-    """What an engine has said while it made an output."""
+def print_troubles(findings: Sequence[Finding], tree: Tree) -> None:
+    """Each finding on standard error, without a summary."""
     from bindery.core.report import format_finding
-    from bindery.core.repository import read_line
 
     for finding in findings:
-        text = format_finding(finding, lambda s: read_line(inspection.tree, s))
-        print(text, file=sys.stderr)
+        print(format_finding(finding, tree.read_line), file=sys.stderr)
 
 
 @contextmanager

@@ -5,12 +5,10 @@
 
 from __future__ import annotations
 
-import errno
 import gc
 import io
 import os
 import sys
-import tempfile
 import traceback
 from importlib import import_module
 from pathlib import Path
@@ -19,7 +17,7 @@ from typing import NoReturn
 import click
 
 from bindery import __version__
-from bindery.cli.console import BROKEN_PIPE, BUG, FINDINGS, WRONG_USE
+from bindery.cli.console import BROKEN_PIPE, BUG, FINDINGS, WRONG_USE, print_troubles
 from bindery.core.model import BookError, ConfigError, Finding, Severity, Span
 
 VERBS = {
@@ -88,10 +86,9 @@ def bindery() -> None:
 
 
 def _stop(error: BookError, status: int) -> NoReturn:
-    from bindery.core.report import format_finding
+    from bindery.core.repository import Tree
 
-    for finding in error.findings:
-        print(format_finding(finding, _read_file_line), file=sys.stderr)
+    print_troubles(error.findings, Tree(_find_root_argument()))
     errors = sum(finding.severity is Severity.ERROR for finding in error.findings)
     print(f"stopped: {errors} error{'' if errors == 1 else 's'}", file=sys.stderr)
     sys.exit(status)
@@ -101,39 +98,11 @@ def _explain_trouble(error: OSError) -> BookError:
     """What the system refused, and what to do."""
     path = error.filename2 or error.filename
     name = os.fsdecode(path) if isinstance(path, str | bytes) else "a file"
-    reason = (error.strerror or str(error)).lower()
-    hint = _HELP.get(error.errno or 0, "")
-    if hint and name == tempfile.gettempdir():
-        hint += ", or give another folder in the variable TMPDIR"
-    elif hint and sys.argv[1:2] and sys.argv[1] in ("html", "pdf", "epub"):
-        hint += ", or give another folder with --out"
-    message = f"cannot be read or written: {reason}"
+    hint = "free space there, allow it to your user, or correct the path"
+    if sys.argv[1:2] and sys.argv[1] in ("html", "pdf", "epub"):
+        hint += "; --out names another folder, TMPDIR another one for what comes and goes"
+    message = f"cannot be read or written: {(error.strerror or str(error)).lower()}"
     return BookError(Finding(Span.whole(name), "disk", message, hint))
-
-
-_HELP = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free space there"),
-    errno.EFBIG: "allow larger files (`ulimit -f`)",
-    errno.EROFS: "mount it for writing",
-    **dict.fromkeys((errno.EACCES, errno.EPERM), "allow it to your user"),
-    **dict.fromkeys(
-        (errno.ENOTDIR, errno.EEXIST, errno.ENOENT, errno.EISDIR, errno.ENAMETOOLONG),
-        "correct the path",
-    ),
-    errno.EIO: "the disk fails: save what is on it",
-}
-
-
-def _read_file_line(span: Span) -> str:
-    """The line of a finding that came up before there was a book to read it from."""
-    path = _find_root_argument() / span.path
-    try:
-        # A pipe would be waited for.
-        text = path.read_text("utf-8-sig", errors="replace") if path.is_file() else ""
-    except (OSError, ValueError):
-        return ""
-    lines = text.splitlines()
-    return lines[span.line - 1] if 0 < span.line <= len(lines) else ""
 
 
 def _find_root_argument() -> Path:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
+from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -30,6 +31,10 @@ DEFAULT_CLAIM_DAYS = round(18 * 365.25 / 12)
 _CENTURY = 36_525
 _DAYS = {"day": 1, "days": 1, "month": 30.4375, "months": 30.4375, "year": 365.25, "years": 365.25}
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_TOP = "at the top, without indentation"
+_EXAMPLES = {"a language tag": "such as en, de or pt-BR", "a file name": "letters, digits, . _ -"}
+_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
+_FILE_STEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,7 @@ class ToolEntry:
     shelf_days: int = DEFAULT_SHELF_DAYS
     """Days after which a record of it is old."""
     calculators: bool = False
-    """Whether it declares calculators, of which the site makes pages that compute."""
+    """Whether it declares calculators, which the site turns into interactive pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,348 +182,7 @@ def load_config(root: Path, rule_ids: Iterable[str]) -> Config:
         line = error.object[: error.start].count(b"\n") + 1
         message = "this file is not UTF-8"
         raise refuse(Span(FILE_NAME, line), message, "save it as UTF-8 text") from None
-    return _Reader(root, frozenset(rule_ids)).read(text)
-
-
-T = TypeVar("T")
-
-
-class _Reader:
-    """Walks the YAML nodes, which know their places, and collects what is wrong."""
-
-    def __init__(self, root: Path, rule_ids: frozenset[str]) -> None:
-        self.root = root
-        self.rule_ids = rule_ids
-        self.findings: list[Finding] = []
-
-    def read(self, text: str) -> Config:
-        try:
-            node = YAML(typ="safe", pure=True).compose(text)
-        except MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            line, col = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-            problem = error.problem or "it is not YAML"
-            hint = _YAML_HINTS.get(problem) or _hint_at_beginning(error)
-            message = f"the YAML breaks off: {problem}"
-            raise refuse(Span(FILE_NAME, line, col), message, hint) from None
-        except YAMLError as error:
-            raise refuse(FILE_NAME, str(error).splitlines()[0]) from None
-        if node is None:
-            needed = "it needs `title`, and `parts` with the chapters"
-            raise refuse(FILE_NAME, "the file is empty", needed)
-        config = self._read_top(node)
-        if self.findings or config is None:
-            raise ConfigError(*sorted(self.findings, key=lambda finding: finding.span))
-        return config
-
-    # --- places and findings ---
-
-    def _report(self, node: Node, message: str, hint: str = "") -> None:
-        self.findings.append(Finding(self._span(node), "config", message, hint))
-
-    def _span(self, node: Node) -> Span:
-        mark, end = node.start_mark, node.end_mark
-        width = end.column - mark.column if end.line == mark.line else 1
-        return Span(FILE_NAME, mark.line + 1, mark.column + 1, max(width, 1))
-
-    # --- shapes ---
-
-    def _mapping(self, node: Node, what: str, keys: Iterable[str] | None) -> dict[str, Node]:
-        """The entries of a mapping; unknown and repeated keys are reported and left out."""
-        if not isinstance(node, MappingNode):
-            self._report(node, f"{what} should be a mapping of keys to values")
-            return {}
-        allowed = None if keys is None else tuple(keys)
-        entries: dict[str, Node] = {}
-        for key_node, value_node in node.value:
-            key = str(key_node.value)
-            if key in entries:
-                self._report(key_node, f"the key '{key}' appears twice")
-            elif allowed is not None and key not in allowed:
-                self._report(key_node, f"{what} has no key '{key}'", _suggest_key(key, allowed))
-            else:
-                entries[key] = value_node
-        return entries
-
-    def _items(self, node: Node, what: str) -> list[Node]:
-        if not isinstance(node, SequenceNode):
-            self._report(node, f"{what} should be a list", "begin each entry with a hyphen")
-            return []
-        return list(node.value)
-
-    def _text(self, node: Node | None, what: str, default: str = "") -> str:
-        if node is None:
-            return default
-        if not isinstance(node, ScalarNode) or str(node.tag).endswith(":null"):
-            self._report(node, f"{what} should be text")
-            return default
-        return show_controls(str(node.value).strip())
-
-    def _choice(self, node: Node | None, what: str, choices: Iterable[str], default: str) -> str:
-        if node is None:
-            return default
-        options = list(choices)
-        word = self._text(node, what, default)
-        if word not in options:
-            nearest = find_nearest(word, options)
-            hint = f"did you mean '{nearest}'?" if nearest else f"one of: {', '.join(options)}"
-            self._report(node, f"{what} cannot be '{word}'", hint)
-            return default
-        return word
-
-    def _flag(self, node: Node | None, what: str) -> bool:
-        return self._choice(node, what, ("true", "false"), "false") == "true"
-
-    def _list(self, node: Node | None, what: str, read: Callable[[Node], T]) -> tuple[T, ...]:
-        return () if node is None else tuple(read(item) for item in self._items(node, what))
-
-    def _path(self, node: Node, what: str, base: str = "") -> str:
-        """A path inside the root, with forward slashes."""
-        reported = len(self.findings)
-        raw = self._text(node, what)
-        if len(self.findings) > reported:
-            return ""
-        path = PurePosixPath(base, raw)
-        if not raw:
-            self._report(node, f"{what} is empty")
-            return ""
-        if raw.startswith("/") or ".." in path.parts or "\\" in raw:
-            hint = "write it relative to the root, with /"
-            self._report(node, f"{what} '{raw}' leaves the book", hint)
-            return ""
-        return "" if str(path) == "." else str(path)
-
-    def _url(self, node: Node | None, what: str) -> str:
-        reported = len(self.findings)
-        url = self._text(node, what)
-        is_text = node is not None and len(self.findings) == reported
-        if node is not None and is_text and not re.match(r"https?://[^\s/]+", url):
-            self._report(node, f"{what} should be a web address", "it begins with https://")
-        return url.rstrip("/")
-
-    # --- the keys of chapters.yaml ---
-
-    def _read_top(self, node: Node) -> Config | None:
-        top = self._mapping(node, FILE_NAME, _KEYS)
-        if not isinstance(node, MappingNode):
-            return None
-        for key in ("title", "parts"):
-            if key not in top:
-                self._report(node, f"the key '{key}' is missing")
-        folder = self._path(top["folder"], "'folder'") if "folder" in top else ""
-        parts = self._list(top.get("parts"), "'parts'", lambda item: self._read_part(item, folder))
-        self._check_repeats(parts)
-        name, formats, paper = self._read_outputs(top.get("outputs"))
-        schemes, link_days = self._read_link_policy(top.get("links"))
-        cover, baseline = top.get("cover"), top.get("baseline")
-        title = self._text(top.get("title"), "'title'")
-        if isinstance(top.get("title"), ScalarNode) and not title:
-            self._report(top["title"], "'title' is empty")
-        if "parts" in top and not any(part.chapters for part in parts) and not self.findings:
-            self._report(top["parts"], "the book has no chapter", "list one under 'parts'")
-        return Config(
-            root=self.root,
-            title=title,
-            subtitle=self._text(top.get("subtitle"), "'subtitle'"),
-            description=self._text(top.get("description"), "'description'"),
-            authors=self._list(
-                top.get("authors"), "'authors'", lambda item: self._text(item, "an author")
-            ),
-            language=self._read_language(top.get("language")),
-            licence=self._text(top.get("licence"), "'licence'"),
-            version=self._text(top.get("version"), "'version'"),
-            newest=self._url(top.get("newest"), "'newest'"),
-            site=self._url(top.get("site"), "'site'"),
-            cover=self._path(cover, "'cover'") if cover is not None else "",
-            cover_span=self._span(cover) if cover is not None else None,
-            folder=folder,
-            parts=parts,
-            not_chapters=self._list(
-                top.get("not_chapters"),
-                "'not_chapters'",
-                lambda item: self._path(item, "the pattern", folder),
-            ),
-            moved=self._read_moves(top.get("moved"), folder, parts),
-            name=name,
-            formats=formats,
-            paper=paper,
-            repository=self._read_repository(top.get("repository")),
-            allowed_schemes=schemes,
-            link_days=link_days,
-            claim_days=self._read_claims(top.get("claims")),
-            severities=self._read_rules(top.get("rules")),
-            baseline=self._path(baseline, "'baseline'") if baseline is not None else "",
-            baseline_span=self._span(baseline) if baseline is not None else None,
-            words=self._read_words(top.get("words")),
-            tools=self._read_tools(top.get("tools")),
-            maths=self._flag(top.get("maths"), "'maths'"),
-        )
-
-    def _read_part(self, node: Node, folder: str) -> PartEntry:
-        entries = self._mapping(node, "a part", _PART_KEYS)
-        if isinstance(node, MappingNode) and "chapters" not in entries:
-            self._report(node, "the part lists no chapters", "add the key 'chapters'")
-        return PartEntry(
-            self._text(entries.get("title"), "the title of a part"),
-            self._list(
-                entries.get("chapters"),
-                "'chapters'",
-                lambda item: self._read_chapter(item, folder),
-            ),
-        )
-
-    def _read_chapter(self, node: Node, folder: str) -> ChapterEntry:
-        title, path_node = "", node
-        if isinstance(node, MappingNode):
-            entries = self._mapping(node, "a chapter", _CHAPTER_KEYS)
-            title = self._text(entries.get("title"), "the title of a chapter")
-            if "path" not in entries:
-                self._report(node, "the chapter has no 'path'")
-                return ChapterEntry("", self._span(node), title)
-            path_node = entries["path"]
-        path = self._path(path_node, "the chapter", folder)
-        if path and not path.endswith(".md"):
-            self._report(path_node, f"the chapter '{path}' is not Markdown", "its name ends in .md")
-        return ChapterEntry(path, self._span(path_node), title)
-
-    def _check_repeats(self, parts: Iterable[PartEntry]) -> None:
-        seen: dict[str, int] = {}
-        for entry in (entry for part in parts for entry in part.chapters):
-            if entry.path and entry.path in seen:
-                message = f"the chapter '{entry.path}' is listed twice"
-                hint = f"first on line {seen[entry.path]}"
-                self.findings.append(Finding(entry.span, "config", message, hint))
-            seen.setdefault(entry.path, entry.span.line)
-
-    def _read_language(self, node: Node | None) -> str:
-        language = self._text(node, "'language'", "en")
-        if node is not None and not re.fullmatch(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*", language):
-            self._report(node, f"'{language}' is not a language tag", "such as en, de or pt-BR")
-        return language
-
-    def _read_outputs(self, node: Node | None) -> tuple[str, tuple[str, ...], str]:
-        entries = self._mapping(node, "'outputs'", _OUTPUT_KEYS) if node else {}
-        name = self._text(entries.get("name"), "'name'", "book")
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-            self._report(entries["name"], f"'{name}' is not a file name", "letters, digits, . _ -")
-        formats = self._list(
-            entries.get("formats"),
-            "'formats'",
-            lambda item: self._choice(item, "an output", FORMATS, "html"),
-        )
-        paper = self._choice(entries.get("paper"), "the paper", PAPERS, PAPERS[0])
-        return name, formats or FORMATS, paper
-
-    def _read_repository(self, node: Node | None) -> Repository | None:
-        if node is None:
-            return None
-        entries = self._mapping(node, "'repository'", _REPOSITORY_KEYS)
-        if isinstance(node, MappingNode) and "url" not in entries:
-            self._report(node, "'repository' has no 'url'")
-        return Repository(
-            self._url(entries.get("url"), "'url'"),
-            self._text(entries.get("ref"), "'ref'"),
-            self._text(entries.get("branch"), "'branch'", "main"),
-        )
-
-    def _read_link_policy(self, node: Node | None) -> tuple[tuple[str, ...], int]:
-        entries = self._mapping(node, "'links'", _LINK_KEYS) if node else {}
-        schemes = self._list(
-            entries.get("schemes"), "'schemes'", lambda item: self._text(item, "a scheme")
-        )
-        days = self._read_shelf_life(entries.get("shelf_life"), DEFAULT_LINK_DAYS)
-        return schemes or DEFAULT_SCHEMES, days
-
-    def _read_claims(self, node: Node | None) -> int:
-        entries = self._mapping(node, "'claims'", _CLAIM_KEYS) if node else {}
-        return self._read_shelf_life(entries.get("shelf_life"), DEFAULT_CLAIM_DAYS)
-
-    def _read_rules(self, node: Node | None) -> Mapping[str, Severity]:
-        known = sorted({*self.rule_ids, *ASKED_RULES})
-        entries = self._mapping(node, "'rules'", known) if node else {}
-        return {
-            rule: Severity(self._choice(value, f"the severity of '{rule}'", Severity, "error"))
-            for rule, value in entries.items()
-        }
-
-    def _read_words(self, node: Node | None) -> Mapping[str, str]:
-        entries = self._mapping(node, "'words'", None) if node else {}
-        return {
-            word: self._text(value, f"the advice for '{word}'") for word, value in entries.items()
-        }
-
-    def _read_moves(
-        self, node: Node | None, folder: str, parts: Iterable[PartEntry]
-    ) -> tuple[Move, ...]:
-        chapters = {entry.path for part in parts for entry in part.chapters}
-        moves = []
-        for old, new in (self._mapping(node, "'moved'", None) if node else {}).items():
-            target = self._path(new, "the new path", folder)
-            source = str(PurePosixPath(folder, old))
-            if target and target not in chapters:
-                nearest = find_nearest(target, chapters)
-                hint = f"did you mean '{nearest}'?" if nearest else "list it under 'parts'"
-                self._report(new, f"'{target}' is not a chapter of this book", hint)
-            if source in chapters:
-                self._report(new, f"'{source}' is said to have moved and is still a chapter")
-            moves.append(Move(source, target, self._span(new)))
-        return tuple(moves)
-
-    def _read_tools(self, node: Node | None) -> tuple[ToolEntry, ...]:
-        tools = []
-        for name, value in (self._mapping(node, "'tools'", None) if node else {}).items():
-            entries = self._mapping(value, f"the tool '{name}'", _TOOL_KEYS)
-            if "path" not in entries:
-                if isinstance(value, MappingNode):
-                    self._report(value, f"the tool '{name}' has no 'path'")
-                continue
-            path = self._path(entries["path"], "the path of a tool")
-            if path and not (self.root / path).is_file():
-                self._report(entries["path"], f"there is no file '{path}'")
-            output = self._choice(
-                entries.get("output"), "the output class", OUTPUT_CLASSES, "measured"
-            )
-            texts = self._read_texts(entries.get("texts"), name)
-            days = self._read_shelf_life(entries.get("shelf_life"), DEFAULT_SHELF_DAYS)
-            computes = self._flag(entries.get("calculators"), f"'calculators' of '{name}'")
-            span = self._span(value)
-            tools.append(ToolEntry(name, path, output, span, texts, days, computes))
-        return tuple(tools)
-
-    def _read_texts(self, node: Node | None, tool: str) -> Mapping[str, tuple[str, ...]]:
-        texts = {}
-        for name, value in (self._mapping(node, "'texts'", None) if node else {}).items():
-            if not _NAME.fullmatch(name):
-                self._report(value, f"'{name}' cannot be the name of a text of '{tool}'",
-                             "small letters, digits, _ and - only")  # fmt: skip
-            texts[name] = self._list(
-                value, f"the text '{name}'", lambda item: self._text(item, "an argument")
-            )
-        return texts
-
-    def _read_shelf_life(self, node: Node | None, default: int) -> int:
-        text = self._text(node, "'shelf_life'", str(default))
-        number, _, unit = text.partition(" ")
-        is_number = re.fullmatch(r"[1-9][0-9]{0,4}", number) is not None
-        days = round(int(number) * _DAYS.get(unit or "days", 0)) if is_number else 0
-        if not 1 <= days <= _CENTURY:
-            assert node is not None
-            hint = "such as 90 days, 18 months or 2 years"
-            self._report(node, f"'shelf_life' cannot be '{text}'", hint)
-            return default
-        return days
-
-
-def _suggest_key(key: str, allowed: Sequence[str]) -> str:
-    """What to do about a key that is not allowed where it is."""
-    other = _OTHER_NAMES.get(key, "")
-    if other in allowed:
-        return f"did you mean '{other}'?"
-    places = [place for place, keys in _PLACES.items() if key in keys and keys != allowed]
-    if places:
-        return f"'{key}' belongs {' or '.join(places)}"
-    nearest = find_nearest(key, allowed)
-    return f"did you mean '{nearest}'?" if nearest else f"keys: {', '.join(allowed)}"
+    return _Reader(root, rule_ids).read(text)
 
 
 _YAML_HINTS = {
@@ -533,44 +197,331 @@ _YAML_CONTEXTS = {
     "while scanning a quoted scalar": "close the quote that is opened in line {}",
 }
 """What to do where the YAML breaks off inside of something, by the words for it."""
-# What people know by another name, mostly from other tools.
-_OTHER_NAMES = {
-    "accepted": "baseline",
-    "author": "authors",
-    "baseurl": "site",
-    "chapters": "parts",
-    "files": "chapters",
-    "lang": "language",
-    "license": "licence",
-    "nav": "parts",
-    "repo": "repository",
-    "toc": "parts",
-}
-_PART_KEYS = ("title", "chapters")
-_CHAPTER_KEYS = ("path", "title")
-_OUTPUT_KEYS = ("name", "formats", "paper")
-_REPOSITORY_KEYS = ("url", "ref", "branch")
-_LINK_KEYS = ("schemes", "shelf_life")
-_CLAIM_KEYS = ("shelf_life",)
-_TOOL_KEYS = ("path", "output", "texts", "shelf_life", "calculators")
-_KEYS = tuple(
-    """title subtitle description authors language licence version newest site cover folder parts
-    not_chapters moved outputs repository links claims rules baseline words tools maths""".split()
-)
-_PLACES: Mapping[str, Sequence[str]] = {
-    "at the top, without indentation": _KEYS,
-    "below `outputs:`": _OUTPUT_KEYS,
-    "below `repository:`": _REPOSITORY_KEYS,
-    "below `links:`": _LINK_KEYS,
-    "below `claims:`": _CLAIM_KEYS,
-    "to a part": _PART_KEYS,
-    "to a chapter": _CHAPTER_KEYS,
-    "to a tool, below `tools: NAME:`": _TOOL_KEYS,
-}
-"""Where each key may be."""
+
+
+Read = Callable[[Node, str], Any]
+"""What makes a value of a node; the text says what it is. Raises ConfigError where it cannot."""
+
+
+class _Reader:
+    """Walks the YAML nodes, which know their places, and collects what is wrong."""
+
+    def __init__(self, root: Path, rule_ids: Iterable[str]) -> None:
+        self.root = root
+        self.findings: list[Finding] = []
+        self.folder = ""
+        self.spans: dict[str, Span] = {}
+        """Where the value of each key is; of keys that may be in several places only one."""
+        texts = partial(self._list, read=self._text)
+        self.shapes: Mapping[str, Mapping[str, Read]] = {
+            _TOP: {
+                "title": self._filled,
+                "subtitle": self._text,
+                "description": self._text,
+                "authors": texts,
+                "language": partial(self._like, pattern=_LANGUAGE, kind="a language tag"),
+                "licence": self._text,
+                "version": self._text,
+                "newest": self._url,
+                "site": self._url,
+                "cover": self._path,
+                "folder": self._read_folder,
+                "parts": partial(self._list, read=self._read_part),
+                "not_chapters": partial(self._list, read=self._path_below),
+                "moved": partial(self._entries, read=self._read_move),
+                "outputs": partial(self._keys, place="below `outputs:`"),
+                "repository": self._read_repository,
+                "links": partial(self._keys, place="below `links:`"),
+                "claims": partial(self._keys, place="below `claims:`"),
+                "rules": partial(self._keys, place="below `rules:`"),
+                "baseline": self._path,
+                "words": partial(self._entries, read=lambda node, what, _: self._text(node, what)),
+                "tools": partial(self._entries, read=self._read_tool),
+                "maths": self._flag,
+            },
+            "below `outputs:`": {
+                "name": partial(self._like, pattern=_FILE_STEM, kind="a file name"),
+                "formats": partial(self._list, read=partial(self._choice, choices=FORMATS)),
+                "paper": partial(self._choice, choices=PAPERS),
+            },
+            "below `repository:`": {"url": self._url, "ref": self._text, "branch": self._text},
+            "below `links:`": {"schemes": texts, "shelf_life": self._shelf_life},
+            "below `claims:`": {"shelf_life": self._shelf_life},
+            "below `rules:`": dict.fromkeys(
+                sorted({*rule_ids, *ASKED_RULES}), partial(self._choice, choices=tuple(Severity))
+            ),
+            "to a part": {
+                "title": self._text,
+                "chapters": partial(self._list, read=self._read_chapter),
+            },
+            "to a chapter": {"path": self._path_below, "title": self._text},
+            "to a tool, below `tools: NAME:`": {
+                "path": self._read_tool_path,
+                "output": partial(self._choice, choices=OUTPUT_CLASSES),
+                "texts": partial(self._entries, read=self._read_arguments),
+                "shelf_life": self._shelf_life,
+                "calculators": self._flag,
+            },
+        }
+        """What reads each key, by where it may be."""
+
+    def read(self, text: str) -> Config:
+        node = _compose(text)
+        if node is None:
+            needed = "it needs `title`, and `parts` with the chapters"
+            raise refuse(FILE_NAME, "the file is empty", needed)
+        top = self._collect(self._keys, node, FILE_NAME, place=_TOP, needed=("title", "parts"))
+        if top is not None:
+            self._check_parts(top["parts"], top.get("moved", {}).values())
+        if self.findings:
+            raise ConfigError(*sorted(self.findings, key=lambda finding: finding.span))
+        outputs = {key: value for key, value in top.pop("outputs", {}).items() if value}
+        links, claims = top.pop("links", {}), top.pop("claims", {})
+        return Config(
+            root=self.root,
+            moved=tuple(top.pop("moved", {}).values()),
+            tools=tuple(top.pop("tools", {}).values()),
+            severities={rule: Severity(word) for rule, word in top.pop("rules", {}).items()},
+            allowed_schemes=links.get("schemes") or DEFAULT_SCHEMES,
+            link_days=links.get("shelf_life", DEFAULT_LINK_DAYS),
+            claim_days=claims.get("shelf_life", DEFAULT_CLAIM_DAYS),
+            cover_span=self.spans.get("cover"),
+            baseline_span=self.spans.get("baseline"),
+            **outputs,
+            **top,
+        )
+
+    # --- places and findings ---
+
+    def _span(self, node: Node) -> Span:
+        mark, end = node.start_mark, node.end_mark
+        width = end.column - mark.column if end.line == mark.line else 1
+        return Span(FILE_NAME, mark.line + 1, mark.column + 1, max(width, 1))
+
+    def _report(self, span: Span, message: str, hint: str = "") -> None:
+        self.findings += refuse(span, message, hint).findings
+
+    def _wrong(self, node: Node, message: str, hint: str = "") -> ConfigError:
+        return refuse(self._span(node), message, hint)
+
+    def _collect(self, read: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """What a reader makes of a node; None where it finds something wrong, which is kept."""
+        try:
+            return read(*arguments, **options)
+        except ConfigError as error:
+            self.findings += error.findings
+            return None
+
+    # --- shapes ---
+
+    def _keys(self, node: Node, what: str, place: str, needed: Iterable[str] = ()) -> Any:
+        """A mapping with the keys that may be at a place, each read by its own reader."""
+        readers, values = self.shapes[place], {}
+        entries = self._split_mapping(node, what)
+        # Where the chapters are is known before their paths are read.
+        for key in sorted(entries, key=lambda key: key != "folder"):
+            key_node, value_node = entries[key]
+            self.spans[key] = self._span(value_node)
+            if key not in readers:
+                hint = self._suggest_key(key, readers)
+                self._report(self._span(key_node), f"{what} has no key '{key}'", hint)
+            elif (value := self._collect(readers[key], value_node, f"'{key}'")) is not None:
+                values[key] = value
+        for key in (key for key in needed if key not in entries):
+            self._report(self._span(node), f"{what} needs the key '{key}'")
+        if not values.keys() >= set(needed):
+            raise ConfigError
+        return values
+
+    def _entries(self, node: Node, what: str, read: Callable[[Node, str, str], Any]) -> Any:
+        """A mapping with names of the author's choice, which the reader gets too."""
+        return {
+            name: self._collect(read, value, f"'{name}'", name)
+            for name, (_, value) in self._split_mapping(node, what).items()
+        }
+
+    def _split_mapping(self, node: Node, what: str) -> dict[str, tuple[Node, Node]]:
+        if not isinstance(node, MappingNode):
+            raise self._wrong(node, f"{what} should be a mapping of keys to values")
+        entries: dict[str, tuple[Node, Node]] = {}
+        for key_node, value_node in node.value:
+            key = str(key_node.value)
+            if key in entries:
+                self._report(self._span(key_node), f"the key '{key}' appears twice")
+            entries.setdefault(key, (key_node, value_node))
+        return entries
+
+    def _list(self, node: Node, what: str, read: Read) -> tuple[Any, ...]:
+        if not isinstance(node, SequenceNode):
+            hint = "begin each entry with a hyphen"
+            raise self._wrong(node, f"{what} should be a list", hint)
+        return tuple(self._collect(read, item, f"an entry of {what}") for item in node.value)
+
+    def _text(self, node: Node, what: str) -> str:
+        if not isinstance(node, ScalarNode) or str(node.tag).endswith(":null"):
+            raise self._wrong(node, f"{what} should be text")
+        return show_controls(str(node.value).strip())
+
+    def _filled(self, node: Node, what: str) -> str:
+        text = self._text(node, what)
+        if not text:
+            raise self._wrong(node, f"{what} is empty")
+        return text
+
+    def _like(self, node: Node, what: str, pattern: re.Pattern[str], kind: str) -> str:
+        text = self._text(node, what)
+        if not pattern.fullmatch(text):
+            raise self._wrong(node, f"'{text}' is not {kind}", _EXAMPLES[kind])
+        return text
+
+    def _choice(self, node: Node, what: str, choices: Sequence[str]) -> str:
+        word = self._text(node, what)
+        if word not in choices:
+            nearest = find_nearest(word, choices)
+            hint = f"did you mean '{nearest}'?" if nearest else f"one of: {', '.join(choices)}"
+            raise self._wrong(node, f"{what} cannot be '{word}'", hint)
+        return word
+
+    def _flag(self, node: Node, what: str) -> bool:
+        return self._choice(node, what, ("true", "false")) == "true"
+
+    def _path(self, node: Node, what: str, base: str = "") -> str:
+        """A path inside the root, with forward slashes."""
+        raw = self._filled(node, what)
+        path = PurePosixPath(base, raw)
+        if raw.startswith("/") or ".." in path.parts or "\\" in raw:
+            hint = "write it relative to the root, with /"
+            raise self._wrong(node, f"{what} '{raw}' leaves the book", hint)
+        return "" if str(path) == "." else str(path)
+
+    def _path_below(self, node: Node, what: str) -> str:
+        """A path relative to the folder of the chapters."""
+        return self._path(node, what, self.folder)
+
+    def _url(self, node: Node, what: str) -> str:
+        url = self._text(node, what)
+        if not re.match(r"https?://[^\s/]+", url):
+            raise self._wrong(node, f"{what} should be a web address", "it begins with https://")
+        return url.rstrip("/")
+
+    def _shelf_life(self, node: Node, what: str) -> int:
+        text = self._text(node, what)
+        number, _, unit = text.partition(" ")
+        is_number = re.fullmatch(r"[1-9][0-9]{0,4}", number) is not None
+        days = round(int(number) * _DAYS.get(unit or "days", 0)) if is_number else 0
+        if not 1 <= days <= _CENTURY:
+            hint = "such as 90 days, 18 months or 2 years"
+            raise self._wrong(node, f"{what} cannot be '{text}'", hint)
+        return days
+
+    # --- the keys of chapters.yaml ---
+
+    def _read_folder(self, node: Node, what: str) -> str:
+        self.folder = self._path(node, what)
+        return self.folder
+
+    def _read_part(self, node: Node, _what: str) -> PartEntry:
+        part = self._keys(node, "a part", "to a part", ("chapters",))
+        return PartEntry(part.get("title", ""), part["chapters"])
+
+    def _read_chapter(self, node: Node, _what: str) -> ChapterEntry:
+        chapter, path_node = {}, node
+        if isinstance(node, MappingNode):
+            chapter = self._keys(node, "a chapter", "to a chapter", ("path",))
+            path_node = next(value for key, value in node.value if key.value == "path")
+        path = self._path_below(path_node, "the chapter")
+        if not path.endswith(".md"):
+            message = f"the chapter '{path}' is not Markdown"
+            raise self._wrong(path_node, message, "its name ends in .md")
+        return ChapterEntry(path, self._span(path_node), chapter.get("title", ""))
+
+    def _check_parts(self, parts: Sequence[PartEntry], moves: Iterable[Move | None]) -> None:
+        """Report what is listed twice, or has moved to where no chapter is."""
+        entries = [e for part in filter(None, parts) for e in filter(None, part.chapters)]
+        if not entries and not self.findings:
+            message = "the book has no chapter"
+            self._report(self.spans["parts"], message, "list one under 'parts'")
+        lines: dict[str, int] = {}
+        for entry in entries:
+            if entry.path in lines:
+                message = f"the chapter '{entry.path}' is listed twice"
+                self._report(entry.span, message, f"first on line {lines[entry.path]}")
+            lines.setdefault(entry.path, entry.span.line)
+        for move in filter(None, moves):
+            if move.new not in lines:
+                nearest = find_nearest(move.new, lines)
+                hint = f"did you mean '{nearest}'?" if nearest else "list it under 'parts'"
+                self._report(move.span, f"'{move.new}' is not a chapter of this book", hint)
+            if move.old in lines:
+                message = f"'{move.old}' is said to have moved and is still a chapter"
+                self._report(move.span, message)
+
+    def _read_repository(self, node: Node, what: str) -> Repository:
+        return Repository(**self._keys(node, what, "below `repository:`", ("url",)))
+
+    def _read_move(self, node: Node, _what: str, old: str) -> Move:
+        new = self._path_below(node, "the new path")
+        return Move(str(PurePosixPath(self.folder, old)), new, self._span(node))
+
+    def _read_tool(self, node: Node, what: str, name: str) -> ToolEntry:
+        place = "to a tool, below `tools: NAME:`"
+        tool = {"output": "measured", **self._keys(node, f"the tool {what}", place, ("path",))}
+        days = tool.pop("shelf_life", DEFAULT_SHELF_DAYS)
+        return ToolEntry(name=name, span=self._span(node), shelf_days=days, **tool)
+
+    def _read_tool_path(self, node: Node, what: str) -> str:
+        path = self._path(node, what)
+        if not (self.root / path).is_file():
+            raise self._wrong(node, f"there is no file '{path}'")
+        return path
+
+    def _read_arguments(self, node: Node, what: str, name: str) -> tuple[str, ...]:
+        if not _NAME.fullmatch(name):
+            hint = "small letters, digits, _ and - only"
+            raise self._wrong(node, f"{what} cannot be the name of a text", hint)
+        return self._list(node, what, self._text)
+
+    def _suggest_key(self, key: str, allowed: Mapping[str, Read]) -> str:
+        """What to do about a key that is not allowed where it is."""
+        places = [place for place, keys in self.shapes.items() if key in keys]
+        if places:
+            return f"'{key}' belongs {' or '.join(places)}"
+        nearest = find_nearest(key, allowed)
+        return f"did you mean '{nearest}'?" if nearest else f"keys: {', '.join(allowed)}"
+
+
+def _compose(text: str) -> Node | None:
+    try:
+        node: Node | None = YAML(typ="safe", pure=True).compose(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, col = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        problem = error.problem or "it is not YAML"
+        hint = _YAML_HINTS.get(problem) or _hint_at_beginning(error)
+        message = f"the YAML breaks off: {problem}"
+        raise refuse(Span(FILE_NAME, line, col), message, hint) from None
+    except YAMLError as error:
+        raise refuse(FILE_NAME, str(error).splitlines()[0]) from None
+    return node
 
 
 def _hint_at_beginning(error: MarkedYAMLError) -> str:
     """What to do about a break inside of something that begins earlier."""
     hint = _YAML_CONTEXTS.get(error.context or "", "")
     return hint.format(error.context_mark.line + 1) if error.context_mark else ""
+
+
+def write_scalar(value: str) -> str:
+    """A text as YAML reads it back: bare where that is safe, else in quotes."""
+    yaml = YAML(typ="safe", pure=True)
+    try:
+        kept = yaml.load(f"[{value}]") == [value]
+        kept = kept and yaml.load(f"{value}: {value}") == {value: value}
+    except (YAMLError, ValueError):
+        kept = False
+    return value if kept else quote_scalar(value)
+
+
+def quote_scalar(value: str) -> str:
+    """A text in single quotes, as YAML reads it."""
+    return "'" + value.replace("'", "''") + "'"

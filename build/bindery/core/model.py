@@ -73,7 +73,6 @@ def refuse(place: Span | str, message: str, hint: str = "") -> ConfigError:
 LinkKind = Literal[
     "link",
     "image",
-    "dark-image",
     "autolink",
     "reference",
     "html-link",
@@ -103,13 +102,12 @@ class Link:
 
     @property
     def is_image(self) -> bool:
-        return self.kind in ("image", "dark-image", "html-image", "html-source")
+        return self.kind in ("image", "html-image", "html-source")
 
     @property
     def is_alternative(self) -> bool:
-        """Whether this is another file for an image that browsers choose: from `srcset`, or the
-        dark one of a pair."""
-        return self.kind in ("dark-image", "html-source")
+        """Whether this is another file for an image, which browsers choose from `srcset`."""
+        return self.kind == "html-source"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +130,7 @@ class Definition:
 
     @property
     def link(self) -> Link:
-        """The destination as a link of its own, standing in the definition."""
+        """The destination as a link, at its place in the definition."""
         return Link(self.raw, self.destination, self.destination_span, "definition")
 
 
@@ -189,7 +187,7 @@ class Inventory:
     """What a chapter holds, so that an output can be compared with it.
 
     Each entry begins with the id that renderers write into the output, so that its absence can
-    be seen. `None` stands for what only a browser could tell: rows and code of raw HTML.
+    be seen. `None` is for what only a browser could tell: rows and code of raw HTML.
     """
 
     headings: tuple[tuple[str, str], ...] = ()
@@ -290,12 +288,11 @@ class NothingThere:
 
     path: str
     nearest: str = ""
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class NoDestination:
-    """The destination is none: it is empty or prose, or an address that names nobody."""
+    """The destination leads nowhere: it is empty or prose, or an address without a host."""
 
     reason: str
     nearest: str = ""

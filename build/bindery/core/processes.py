@@ -342,7 +342,7 @@ class _Family:
                 os.killpg(self._leader, number)
 
     def kill(self) -> None:
-        """Kill all that are left, including orphans, which have our mark in their environment."""
+        """Kill all that are left, including orphans, which the mark in their environment tells."""
         until = time.monotonic() + _KILL_SECONDS
         while time.monotonic() < until:
             alive = {*self.look(), *self._find_marked()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import unicodedata
@@ -33,8 +34,8 @@ def format_finding(finding: Finding, read_line: LineReader) -> str:
         before, there, after = map(
             show_hidden, (cut[:start], cut[start : start + width], cut[start + width :])
         )
-        lead = "".join("\t" if c == "\t" else " " * _cells(c) for c in before)
-        carets = "^" * max(_cells(there), 1)
+        lead = "".join("\t" if c == "\t" else " " * measure_width(c) for c in before)
+        carets = "^" * max(measure_width(there), 1)
         shown = before + there + after
         lines += [f"{margin} |", f"{span.line} | {shown}", f"{margin} | {lead}{carets}"]
     if finding.help:
@@ -42,7 +43,7 @@ def format_finding(finding: Finding, read_line: LineReader) -> str:
     return "\n".join(lines)
 
 
-# Marks that turn the direction of what follows, that nobody sees, that end a line in some places,
+# Marks that turn the direction of what follows, that are invisible, that end a line in some places,
 # or that a terminal obeys.
 _HIDDEN = re.compile(
     "[\x80-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
@@ -51,7 +52,7 @@ _HIDDEN = re.compile(
 
 
 def show_hidden(text: str) -> str:
-    """Text in one line of which all is seen: controls as pictures, what has no picture escaped."""
+    """Text in one line, every character visible: controls as pictures, the rest escaped."""
     if text.isprintable():
         return text
     text = text.replace("\r", "\N{SYMBOL FOR CARRIAGE RETURN}")
@@ -83,10 +84,14 @@ def _cut_around(source: str, start: int, width: int, limit: int = 100) -> tuple[
     return head + source[first:last] + tail, start - first + len(head), width
 
 
-def _cells(text: str) -> int:
-    """Columns of a terminal that a text takes."""
+def measure_width(text: str) -> int:
+    """Columns that a text takes where letters are equally wide; Chinese ones take two."""
     return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        0
+        if unicodedata.combining(c) or unicodedata.category(c) in ("Mn", "Me", "Cf")
+        else 2
+        if unicodedata.east_asian_width(c) in "WF"
+        else 1
         for c in text
     )
 
@@ -140,12 +145,7 @@ def format_github(findings: Sequence[Finding], prefix: str = "") -> str:
             lines.append(f"::{severity} title=bindery::{message}: the log of this step lists them")
             rest += left
     if rest:
-        title = " and ".join(
-            count_noun(number, f"more {severity}")
-            for severity in (Severity.ERROR, Severity.WARNING)
-            if (number := sum(finding.severity is severity for finding in rest))
-        )
-        lines += [f"::group::{title}", *map(format_head, rest), "::endgroup::"]
+        lines += ["::group::more findings", *map(format_head, rest), "::endgroup::"]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -179,6 +179,16 @@ def summarise(findings: Sequence[Finding], links: int, chapters: int, accepted: 
         f"{count_noun(errors, 'error')}, {count_noun(warnings, 'warning')}"
     )
     return f"{summary}, {group_digits(accepted)} accepted" if accepted else summary
+
+
+def format_diff(path: str, before: str, after: str, new_path: str = "") -> str:
+    """A unified diff of a file, under its paths before and after."""
+    names = f"a/{path}", f"b/{new_path or path}"
+    texts = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+        for line in difflib.unified_diff(*texts, *names)
+    )
 
 
 def count_noun(number: int, noun: str) -> str:

@@ -21,8 +21,6 @@ MADE_BY_US = re.compile(rb'<meta name="generator" content="bindery"\s*/?>')
 """What the first page of a site says that bindery has built."""
 REPORT = "report.json"
 """What is beside the outputs of a book."""
-_HEAD = 1 << 16
-"""Bytes of a page that hold its head."""
 
 SKIPPED_FOLDERS = frozenset(("node_modules", "__pycache__", "dist", "venv"))
 
@@ -37,7 +35,6 @@ class Tree:
         self.root = root.resolve()
         self._folders: dict[str, Mapping[str, os.DirEntry[str]]] = {}
         self._lines: dict[str, Sequence[str]] = {}
-        self._lowered: dict[str, Mapping[str, str]] = {}
 
     def list_folder(self, path: str) -> Mapping[str, os.DirEntry[str]]:
         """The entries of a folder by name; empty where there is no such folder."""
@@ -61,13 +58,6 @@ class Tree:
             return None
         return _read_kind(entry)
 
-    def is_strange(self, path: str) -> bool:
-        """Whether something is there that is neither a file nor a folder nor a link: a pipe,
-        a socket, a device."""
-        parent, _, name = path.rpartition("/")
-        entry = self.list_folder(parent).get(name)
-        return entry is not None and not entry.is_symlink() and _read_kind(entry) is None
-
     def leaves_root(self, path: str) -> bool:
         """Whether a symbolic link on the way leads out of the root."""
         parts = path.split("/")
@@ -87,19 +77,12 @@ class Tree:
         actual: list[str] = []
         for name in path.split("/"):
             names = self.list_folder("/".join(actual))
-            match = name if name in names else None
-            match = match or self._list_lowered("/".join(actual)).get(name.lower())
+            alike = (other for other in names if other.lower() == name.lower())
+            match = name if name in names else next(alike, None)
             if match is None:
                 return ""
             actual.append(match)
         return "/".join(actual)
-
-    def _list_lowered(self, folder: str) -> Mapping[str, str]:
-        """The names in a folder by their small letters; of several the first."""
-        if folder not in self._lowered:
-            names = reversed(list(self.list_folder(folder)))
-            self._lowered[folder] = {name.lower(): name for name in names}
-        return self._lowered[folder]
 
     def walk_files(self, folder: str) -> Iterator[str]:
         """All files below a folder, sorted, without hidden ones, what tools leave behind, and what
@@ -116,19 +99,14 @@ class Tree:
                 yield path
 
     def _list_outputs(self, folder: str) -> Container[str]:
-        """The names in a folder that are outputs of bindery: its report, and what that lists. A
-        site has to say so itself as well."""
+        """The names in a folder that are outputs of bindery: its report, and what that lists."""
         if REPORT not in self.list_folder(folder):
             return ()
         try:
             report = json.loads(self.read_bytes(f"{folder}/{REPORT}".lstrip("/")))
-            names = {REPORT, *(entry["file"] for entry in report["outputs"].values())}
-            page = f"{folder}/site/index.html".lstrip("/")
-            if "site" in names and not MADE_BY_US.search(self.read_beginning(page, _HEAD)):
-                return ()
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return {REPORT, *(entry["file"] for entry in report["outputs"].values())}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return ()  # it is of something else
-        return names
 
     def read_bytes(self, path: str) -> bytes:
         return (self.root / path).read_bytes()
@@ -148,6 +126,11 @@ class Tree:
             self._lines[path] = join_lines(text).split("\n")
         return self._lines[path]
 
+    def read_line(self, span: Span) -> str:
+        """The source line of a finding, or an empty string where it cannot be shown."""
+        lines = self.read_lines(span.path)
+        return lines[span.line - 1] if 0 < span.line <= len(lines) else ""
+
 
 def _read_kind(entry: os.DirEntry[str]) -> Kind | None:
     """What an entry is, or what it links to; nothing where links lead in a circle."""
@@ -160,9 +143,3 @@ def _read_kind(entry: os.DirEntry[str]) -> Kind | None:
 def join_lines(text: str) -> str:
     """Text in which every line ends as on Unix."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def read_line(tree: Tree, span: Span) -> str:
-    """The source line of a finding, or an empty string where it cannot be shown."""
-    lines = tree.read_lines(span.path)
-    return lines[span.line - 1] if 0 < span.line <= len(lines) else ""

@@ -64,7 +64,7 @@ def change_files(root: Path, change: Change, finish: Callable[[], Texts] | None 
         _take(_list_steps(root, change), undo)
         if finish is not None:
             late = {path: pair for path, pair in finish().items() if pair[0] != pair[1]}
-            places = {path: root / _map(change.moves, path) for path in late}
+            places = {path: root / map_path(change.moves, path) for path in late}
             for path, (before, _) in late.items():
                 _refuse_edited(places[path], path, before, change.rule)
             _take((_write(places[path], *pair) for path, pair in late.items()), undo)
@@ -201,8 +201,8 @@ def _is_tracked(root: Path, path: str) -> bool:
     return ended.returncode == 0 and bool(ended.stdout)
 
 
-def _map(moves: Iterable[tuple[str, str]], path: str) -> str:
-    """The path of a file after moves."""
+def map_path(moves: Iterable[tuple[str, str]], path: str) -> str:
+    """The path of a file after moves; a folder takes along what is in it."""
     for old, new in moves:
         if path == old or path.startswith(f"{old}/"):
             return new + path[len(old) :]

@@ -58,12 +58,6 @@ def parse_chapter(path: str, source: str, title: str = "", *, maths: bool = Fals
     return _ChapterReader(path, source, notes).read(tokens, title)
 
 
-def parse_anchors(path: str, source: str, *, maths: bool = False) -> tuple[Anchor, ...]:
-    """Give the anchors that `parse_chapter` gives, and nothing else: in half its time."""
-    tokens, notes = tokenise(source, maths=maths, only_anchors=True)
-    return _ChapterReader(path, source, notes).read(tokens, "").anchors
-
-
 _COMMENT_LABELS = frozenset(("//", "comment", "_comment_", "#"))
 """Definitions under these are how some people write comments: `[//]: # (nobody sees this)`."""
 
@@ -75,7 +69,7 @@ class _ChapterReader:
         self.path = path
         self.source = source
         self.notes = notes
-        self.footnotes = {note.label for note in notes.footnotes}
+        self.footnotes = {label for _, label in notes.footnotes}
         self.destinations: dict[str, str] = {}
         for definition in notes.definitions:
             self.destinations.setdefault(definition.key, definition.destination)
@@ -193,11 +187,8 @@ class _ChapterReader:
         children = token.children or []
         for note in token.meta.get("brackets", ()):
             self._read_brackets(note, place)
-        _pair_themes(children)
         for index, child in enumerate(children):
             match child.type:
-                case "dark_image":
-                    self._add_markdown_link(child, place)
                 case "link_open":
                     self._add_markdown_link(child, place)
                     if children[index + 1].type == "link_close":
@@ -209,8 +200,8 @@ class _ChapterReader:
                 case "html_inline":
                     at = child.meta.get("at", 0)
                     child.meta["span"] = Span(self.path, *place(at), len(child.content))
-                    shifted = partial(_shift_place, place, at)
-                    self._read_html(child, child.content, shifted, _follow(children, index))
+                    inside = partial(self.locator.find_place, token, start=at)
+                    self._read_html(child, child.content, inside, _follow(children, index))
                 case "math_inline" | "math_inline_double":
                     marks = len(child.markup)
                     line, col = place(child.meta["at"] - marks)
@@ -218,10 +209,8 @@ class _ChapterReader:
 
     def _add_markdown_link(self, token: Token, place: Callable[[int], tuple[int, int]]) -> None:
         meta = token.meta
-        is_image = token.type in ("image", "dark_image")
+        is_image = token.type == "image"
         kind: LinkKind = "image" if is_image else "link"
-        if token.type == "dark_image":
-            kind = "dark-image"
         if not is_image and meta.get("how") in ("reference", "autolink"):
             kind = meta["how"]
         label = meta.get("label", "")
@@ -247,7 +236,7 @@ class _ChapterReader:
                 hint = "write a path or an address; one with spaces goes between < and >"
             case "open":
                 start = note.end - len(note.label)
-                message = f"the link '[{note.text}]' has no end, so it is none at all"
+                message = f"the link '[{note.text}]' is not closed, so this is not a link"
             case _:
                 if not re.search(r"[^\W\d_]", note.text):  # a number is a citation
                     return
@@ -284,9 +273,9 @@ class _ChapterReader:
             first.add(note.key)
 
     def _read_footnotes(self) -> Iterator[Footnote]:
-        for note in sorted(self.notes.footnotes, key=lambda note: note.place):
-            span = Span(self.path, *note.place, width=len(note.label) + 3)
-            yield Footnote(note.label, span, note.label in self.notes.used_footnotes)
+        for place, label in sorted(self.notes.footnotes):
+            span = Span(self.path, *place, width=len(label) + 3)
+            yield Footnote(label, span, label in self.notes.used_footnotes)
 
     def _read_brackets(self, note: BracketNote, place: Callable[[int], tuple[int, int]]) -> None:
         """Brackets that are not a link: their label may be missing, or they hold prose."""
@@ -433,7 +422,7 @@ class _ChapterReader:
             )
             return
         covers = line
-        if token.type == "html_block":  # a line of its own: it speaks of the next one with text
+        if token.type == "html_block":  # alone on its line: it is about the next one with text
             covers += text.count("\n") + 1
             while covers < len(self.lines) and not self.lines[covers - 1].strip():
                 covers += 1
@@ -456,38 +445,6 @@ T = TypeVar("T")
 def _follow(items: Sequence[T], index: int) -> Iterator[T]:
     """What is behind an index. A slice would copy it for each of thousands of tags."""
     return (items[position] for position in range(index + 1, len(items)))
-
-
-def _shift_place(
-    place: Callable[[int], tuple[int, int]], shift: int, offset: int
-) -> tuple[int, int]:
-    return place(shift + offset)
-
-
-_THEMES = {"#gh-light-mode-only": "light", "#gh-dark-mode-only": "dark"}
-"""Ends of the addresses of images that GitHub shows in one theme only."""
-
-
-def _pair_themes(children: Iterable[Token]) -> None:
-    """Make one image of each light one that is beside a dark one: the latter becomes a
-    `dark_image`, and the former keeps it as `dark`. One alone is an image like any other."""
-    before: Token | None = None
-    for child in children:
-        if child.type != "image":
-            is_blank = child.type == "text" and not child.content.strip()
-            before = before if is_blank or child.type in ("softbreak", "hardbreak") else None
-            continue
-        pair = {_find_theme(image): image for image in (before, child) if image is not None}
-        before = child
-        if pair.keys() == {"light", "dark"}:
-            pair["dark"].type, pair["dark"].content = "dark_image", ""
-            pair["light"].meta["dark"] = pair["dark"]
-            before = None
-
-
-def _find_theme(image: Token) -> str:
-    source = str(image.attrs.get("src", ""))
-    return next((theme for end, theme in _THEMES.items() if source.endswith(end)), "")
 
 
 def _plain_text(

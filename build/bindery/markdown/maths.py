@@ -19,7 +19,7 @@ _UNKNOWN_COMMAND = re.compile(r"<m[io]>(\\[A-Za-z]+)</m[io]>")
 _FONT_SIZE = 24.0
 """Size at which ziamath draws; its lengths are divided by it to give ems."""
 _LONGEST = 2000
-"""Characters of a formula. What is longer does not fit on a page, and takes for ever to draw."""
+"""Characters of a formula. A longer one does not fit on a page, and takes forever to draw."""
 _BRACES = re.compile(r"\\.|%[^\n]*|[{}]", re.DOTALL)
 """Braces, and what has none that count: those behind a backslash or in a remark."""
 _WORDS = re.compile(r"[A-Z][a-z]+")

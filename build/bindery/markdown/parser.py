@@ -1,4 +1,4 @@
-"""The Markdown parser: GitHub's dialect, which notes where things stand.
+"""The Markdown parser: GitHub's dialect, which notes where things are.
 
 markdown-it-py gives lines of blocks only. Here some of its rules are wrapped. Inline ones write
 into `token.meta` of each link, image and raw tag its offset in the inline text; what leaves no
@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
-from itertools import pairwise
+from functools import cache
 from typing import Any, Literal
 
 from markdown_it import MarkdownIt
@@ -36,10 +35,6 @@ _DEFINITION = re.compile(r"\[(?P<label>(?:[^\[\]\\]|\\.)+)\]:\s*", re.DOTALL)
 _PATH = r"(?P<path>https?://[^\s()<>\]]+|[\w./%-]+\.(?:md|py|sh|png|svg|jpg|html)(?:#[\w-]+)?)"
 _OPEN_PATH = re.compile(rf"\(<?{_PATH}")
 _PATH_APART = re.compile(rf" \({_PATH}\)")
-_TAIL = 500
-_LONG_TAIL = re.compile(rf"""[?!.,:*_~'"\[\]();]{{{_TAIL},}}""")
-_KEPT = 320
-"""Characters before a sign of an address that are looked at: no mailbox has so long a name."""
 _PROSE_LINK = re.compile(r"\[([^\[\]\n]*)\]\((?=[^()\s]*\s)([^()\n]*(?:\n[^()\n]*)?)\)")
 
 
@@ -53,14 +48,6 @@ class DefinitionNote:
     destination: str
     place: Place
     destination_place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class FootnoteNote:
-    """The text of a footnote, and where its label begins."""
-
-    label: str
-    place: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +67,11 @@ class BracketNote:
 
 @dataclass(slots=True)
 class Notes:
-    """What a text holds besides its tokens."""
+    """What a text holds that leaves no token."""
 
     definitions: list[DefinitionNote] = field(default_factory=list)
-    footnotes: list[FootnoteNote] = field(default_factory=list)
+    footnotes: list[tuple[Place, str]] = field(default_factory=list)
+    """Where the label of each begins, and the label."""
     brackets: list[tuple[list[Token], BracketNote]] = field(default_factory=list)
     """With the list of tokens they were read into. The parser makes a new one of it later."""
     used: set[str] = field(default_factory=set)
@@ -91,16 +79,11 @@ class Notes:
     used_footnotes: set[str] = field(default_factory=set)
 
 
-def tokenise(source: str, *, maths: bool, only_anchors: bool = False) -> tuple[list[Token], Notes]:
-    """Give the tokens of a text, and what else it holds.
-
-    With `only_anchors` the text is read as far as its anchors need it, and what is in its
-    paragraphs may be missing.
-    """
+def tokenise(source: str, *, maths: bool) -> tuple[list[Token], Notes]:
+    """Give the tokens of a text, and what else it holds."""
     notes = Notes()
     env: dict[str, Any] = {"notes": notes}
-    only_anchors = only_anchors and _FAR_HEADING.search(source) is None
-    tokens = make_parser(maths, only_anchors).parse(source, env)
+    tokens = make_parser(maths).parse(source, env)
     refs: dict[str, int] = env.get("footnotes", {}).get("refs", {})
     notes.used_footnotes = {label[1:] for label, number in refs.items() if number >= 0}
     return tokens, notes
@@ -113,11 +96,8 @@ class _Parser(MarkdownIt):
 
 
 @cache
-def make_parser(maths: bool = False, only_anchors: bool = False) -> MarkdownIt:
-    """Give the Markdown parser: GitHub's dialect; dollar maths only where the book asks for it.
-
-    With `only_anchors` it reads no inline text but that of headings and what may hold a tag.
-    """
+def make_parser(maths: bool = False) -> MarkdownIt:
+    """Give the Markdown parser: GitHub's dialect; dollar maths only where the book asks for it."""
     parser = _Parser("commonmark")
     gfm_plugin(parser, front_matter=True)
     if maths:
@@ -139,23 +119,7 @@ def make_parser(maths: bool = False, only_anchors: bool = False) -> MarkdownIt:
     _wrap_block_rule(parser, "reference", [], _note_definition)
     _wrap_block_rule(parser, "footnote_def", ["paragraph", "reference"], _note_footnote)
     parser.core.ruler.after("inline", "brackets", _attach_brackets)
-    if only_anchors:
-        parser.core.ruler.at("inline", _read_anchors)
     return parser
-
-
-_FAR_HEADING = re.compile(r"<h[1-6]|\[\^", re.IGNORECASE)
-"""Where the anchors depend on all of the text: the words of a raw heading are in other tokens,
-and a footnote that nothing refers to is left out with the headings in it."""
-
-
-def _read_anchors(state: StateCore) -> None:
-    """Read the inline text of headings, and what may hold a tag."""
-    for before, token in pairwise(state.tokens):
-        if token.type == "inline":
-            token.children = []
-            if before.type == "heading_open" or "<" in token.content:
-                state.md.inline.parse(token.content, state.md, state.env, token.children)
 
 
 # --- links, images and tags ------------------------------------------------------------------
@@ -164,14 +128,6 @@ def _read_anchors(state: StateCore) -> None:
 _MARKED = frozenset(
     ("link_open", "image", "html_inline", "code_inline", "math_inline", "math_inline_double")
 )
-
-_FIRST = {
-    "link": "[",
-    "gfm_autolink_www": "w",
-    "gfm_autolink_protocol": ":",
-    "gfm_autolink_email": "@",
-}
-"""The characters with which rules begin that are asked at each place where any may."""
 
 
 def _wrap_inline_rule(
@@ -184,14 +140,12 @@ def _wrap_inline_rule(
 
     def marked(state: StateInline, silent: bool) -> bool:
         start = state.pos
-        if state.src[start] != _FIRST.get(name, state.src[start]):
-            return False
-        if is_address and (silent or not _may_be_address(state)):
+        if is_address and silent:
             return False
         tokens = state.tokens
         count = len(tokens)
         if not rule(state, silent):
-            if name == "link" and not silent:
+            if name == "link" and not silent and state.src[start] == "[":
                 _note_brackets(state, start)
             return False
         if not silent:
@@ -231,32 +185,6 @@ def _read_maths_fences(state: StateCore) -> None:
     for token in state.tokens:
         if token.type == "fence" and token.info.strip() == "math":
             token.type = "math_block"
-
-
-def _may_be_address(state: StateInline) -> bool:
-    """Whether an address in plain text may be here, as far as can be told cheaply. The rules
-    themselves read all the text before and behind it, and in a long paragraph never end."""
-    src, start = state.src, state.pos
-    behind = src[start - 1 : start] if start else ""
-    if src[start] == "@" and not (behind.isalnum() or (behind and behind in ".+-_")):
-        return False
-    is_long = not any(map(str.isspace, src[start : start + _KEPT]))
-    if is_long and any(
-        min(end, state.posMax) - max(begin, start) >= _TAIL for begin, end in _find_tails(src)
-    ):
-        return False  # each of the signs behind an address has it read once more
-    pending = state.pending
-    if len(pending) > 2 * _KEPT:  # both parts become one text again
-        state.pending = pending[:-_KEPT]
-        state.pushPending()
-        state.pending = pending[-_KEPT:]
-    return True
-
-
-@lru_cache(maxsize=1)
-def _find_tails(src: str) -> list[tuple[int, int]]:
-    """Where many signs that may end an address are in a row; asked often of the same text."""
-    return [found.span() for found in _LONG_TAIL.finditer(src)]
 
 
 def _mark_link(state: StateInline, start: int, index: int) -> None:
@@ -434,4 +362,4 @@ def _note_footnote(state: StateBlock, line: int) -> None:
     start = state.bMarks[line] + state.tShift[line]
     label = state.src[start + 2 : state.src.index("]", start)]
     column = start - state.src.rfind("\n", 0, start)
-    _find_notes(state).footnotes.append(FootnoteNote(label, (line + 1, column)))
+    _find_notes(state).footnotes.append(((line + 1, column), label))

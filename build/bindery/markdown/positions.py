@@ -5,7 +5,7 @@ A text may have thousands of links, so all that takes a pass over it is done onc
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from markdown_it.token import Token
@@ -61,18 +61,16 @@ class Locator:
                 return found
         return self._cell_from
 
-    def find_place(self, token: Token, offset: int) -> tuple[int, int]:
-        """Line and column, from 1, of an offset in `token.content`; of a cell, once it has been
-        entered."""
+    def find_place(self, token: Token, offset: int, start: int = 0) -> tuple[int, int]:
+        """Line and column, from 1, of an offset behind `start` in `token.content`; of a cell, once
+        it has been entered."""
         if token.map is None:
             return 1, 1
+        offset += start
         base = token.meta.get("cell")
         if base is not None:
-            pipes = token.meta.get("pipes")
-            if pipes is None:  # each is escaped in the file
-                pipes = [at for at, sign in enumerate(token.content) if sign == "|"]
-                token.meta["pipes"] = pipes
-            return token.map[0] + 1, base + offset + bisect_left(pipes, offset) + 1
+            pipes = token.content.count("|", 0, offset)  # each is escaped in the file
+            return token.map[0] + 1, base + offset + pipes + 1
         rows: Rows | None = token.meta.get("rows")
         if rows is None:
             rows = token.meta["rows"] = Rows(token.content, token.map[0], self._lines)

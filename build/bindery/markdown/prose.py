@@ -11,7 +11,6 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Literal
 
 from markdown_it.token import Token
@@ -36,9 +35,9 @@ class Passage:
     prose: str
     """The text with code spans and formulas blanked out, as long as `text`."""
     codes: tuple[tuple[int, int], ...]
-    """Where in `text` the code spans stand: start and end."""
+    """Where in `text` the code spans are: start and end."""
     formulas: tuple[tuple[int, int], ...]
-    """Where in `text` formulas between dollars stand."""
+    """Where in `text` the formulas between dollars are."""
     line: int
     """The first line of the passage in the file."""
     is_quoted: bool
@@ -48,7 +47,7 @@ class Passage:
 
     @property
     def links(self) -> tuple[tuple[int, int], ...]:
-        """Where in `text` the words of links stand."""
+        """Where in `text` the words of links are."""
         return tuple(_iterate_links(self._inline.children or []))
 
     def place(self, start: int, end: int) -> Span:
@@ -84,7 +83,7 @@ class Fence:
     def place(self, row: int, col: int = 0, width: int = 0) -> Span:
         """Where in the file a row of the code is, counted from 0, and a column of it; the
         whole row without a width."""
-        rows = _split_rows(self.code)
+        rows = self.code.split("\n")
         text = rows[row] if row < len(rows) else ""
         lines = self._chapter.lines
         number = self.line + row
@@ -92,12 +91,6 @@ class Fence:
         lead = len(text) - len(text.lstrip()) if not width and not col else 0
         width = width or max(len(text.strip()), 1)
         return Span(self._chapter.path, number, base + lead + col + 1, width)
-
-
-@lru_cache(maxsize=8)
-def _split_rows(code: str) -> tuple[str, ...]:
-    """The rows of a block; asked for with each finding in it."""
-    return tuple(code.split("\n"))
 
 
 def read_passages(chapter: Chapter) -> tuple[Passage, ...]:
@@ -220,12 +213,11 @@ def _align(inline: Token, length: int) -> list[int]:
     content = inline.content
     offsets: list[int] = []
     ends: list[int] = []  # where the links end that are open here
-    typer = _Typed(content)
     read = 0
     for child in inline.children or []:
         piece = _read_piece(child)
         match child.type:
-            case "image" | "dark_image":  # its text is not part of the passage
+            case "image":  # its text is not part of the passage
                 read = max(read, child.meta.get("end", read))
             case "html_inline":
                 at = child.meta.get("at", read)
@@ -243,7 +235,7 @@ def _align(inline: Token, length: int) -> list[int]:
                 read = found + len(piece)
             case _:
                 for character in piece:
-                    found, read = typer.follow_character(read, character)
+                    found, read = _follow_character(content, read, character)
                     offsets.append(found)
     last = max(len(content) - 1, 0)
     offsets.extend([last] * (length - len(offsets)))
@@ -260,28 +252,18 @@ def _find_link_end(link: Token, content: str) -> int:
     return end
 
 
-class _Typed:
-    """Finds the text that is read in what was typed."""
-
-    def __init__(self, content: str) -> None:
-        self._content = content
-        self._absent: dict[str, int] = {}
-        """From where on a character was looked for in vain, so that it is not again."""
-
-    def follow_character(self, start: int, character: str) -> tuple[int, int]:
-        """Where a character of the text was typed, plainly, escaped or as an entity, and where
-        the next one is to be looked for. Marks between them are passed over."""
-        content = self._content
-        for at in range(start, self._absent.get(character, len(content))):
-            typed = content[at]
-            if typed == "\\" and content[at + 1 : at + 2] == character:
-                return at + 1, at + 2
-            if typed == "&" and (entity := _ENTITY.match(content, at)):
-                if html.unescape(entity[0]) == character:
-                    return at, entity.end()
-                if character != "&":
-                    continue
-            if typed == character:
-                return at, at + 1
-        self._absent[character] = min(start, self._absent.get(character, start))
-        return start, start
+def _follow_character(content: str, start: int, character: str) -> tuple[int, int]:
+    """Where a character of the text was typed, plainly, escaped or as an entity, and where the next
+    one is to be looked for. Marks between them are passed over."""
+    for at in range(start, len(content)):
+        typed = content[at]
+        if typed == "\\" and content[at + 1 : at + 2] == character:
+            return at + 1, at + 2
+        if typed == "&" and (entity := _ENTITY.match(content, at)):
+            if html.unescape(entity[0]) == character:
+                return at, entity.end()
+            if character != "&":
+                continue
+        if typed == character:
+            return at, at + 1
+    return start, start

@@ -107,10 +107,9 @@ Piece = Tag | Text | Comment
 def split_html(fragment: str) -> Iterator[Piece]:
     """Give the pieces of a fragment in order. Nothing is lost: what is not a tag is text."""
     position = 0
-    ends = _Ends(fragment)
     start = fragment.find("<")
     while start >= 0:
-        piece, end = _read_piece(fragment, start, ends)
+        piece, end = _read_piece(fragment, start)
         if end > start:
             if start > position:
                 yield Text(html.unescape(fragment[position:start]), position)
@@ -122,28 +121,17 @@ def split_html(fragment: str) -> Iterator[Piece]:
         yield Text(html.unescape(fragment[position:]), position)
 
 
-class _Ends:
-    """Finds what ends a comment or a tag, and looks for nothing twice that is not there."""
-
-    def __init__(self, fragment: str) -> None:
-        self._fragment = fragment
-        self._last = {sign: fragment.rfind(sign) for sign in ("-->", ">")}
-
-    def find(self, sign: str, start: int) -> int:
-        return self._fragment.find(sign, start) if start <= self._last[sign] else -1
-
-
-def _read_piece(fragment: str, start: int, ends: _Ends) -> tuple[Tag | Comment | None, int]:
+def _read_piece(fragment: str, start: int) -> tuple[Tag | Comment | None, int]:
     """The tag or comment that begins here, and where it ends; nothing of a declaration, and an
     end before its start where all of it is text."""
     if fragment.startswith("<!--", start):
         short = next((s for s in ("<!-->", "<!--->") if fragment.startswith(s, start)), "")
-        close = start + len(short) - 3 if short else ends.find("-->", start + 4)
+        close = start + len(short) - 3 if short else fragment.find("-->", start + 4)
         if close >= 0:
             return Comment(fragment[start + 4 : close], start), close + 3
     if fragment.startswith(("<!", "<?"), start):
-        return None, ends.find(">", start) + 1
-    match = _TAG.match(fragment, start) if ends.find(">", start) >= 0 else None
+        return None, fragment.find(">", start) + 1
+    match = _TAG.match(fragment, start)
     if match is None:
         return None, -1
     tag = Tag(

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from markdown_it.token import Token
 
-from bindery.core.model import Chapter, Span
+from bindery.core.model import Chapter, Finding, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +117,16 @@ def _read_cell(token: Token, span: Span) -> Cell:
 # --- what is wrong with tables ---------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TableFault:
-    span: Span
-    message: str
-    help: str = ""
-
-
 _DELIMITER = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
-_TEXT_BLOCK = re.compile(r"<!--|<(?P<name>pre|script|style|textarea)\b", re.IGNORECASE)
-_TICKS = re.compile("`+")
+_TEXT_BLOCK = re.compile(
+    r"<!--.*?-->|<(?P<name>pre|script|style|textarea)\b.*?</(?P=name)>", re.IGNORECASE | re.DOTALL
+)
+"""What in HTML holds text alone: comments, and elements without HTML in them."""
+_CODE_SPAN = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<text>.*?[^`])(?P=ticks)(?!`)")
 _SIGN_OF_CELL = re.compile(r"[^\s|:-]")
 
 
-def find_table_faults(chapter: Chapter) -> Iterator[TableFault]:
+def find_table_faults(chapter: Chapter) -> Iterator[Finding]:
     """Where a table is not shown as it was typed, or not as a table at all."""
     if "|" not in chapter.source:
         return
@@ -151,6 +147,10 @@ def find_table_faults(chapter: Chapter) -> Iterator[TableFault]:
 _BLOCKS = frozenset(("table_open", "paragraph_open", "code_block", "html_block"))
 
 
+def _fault(span: Span, message: str, hint: str) -> Finding:
+    return Finding(span, "bad-table", message, hint)
+
+
 def _is_delimiter(line: str) -> bool:
     line = line.strip()
     return "|" in line and "-" in line and bool(_DELIMITER.fullmatch(line))
@@ -169,7 +169,7 @@ def _count(cells: int) -> str:
 # --- tables that are tables ---
 
 
-def _check_table(chapter: Chapter, start: int, lines: Sequence[str]) -> Iterator[TableFault]:
+def _check_table(chapter: Chapter, start: int, lines: Sequence[str]) -> Iterator[Finding]:
     tokens = chapter.tokens
     table = tokens[start].map
     assert table is not None
@@ -184,7 +184,7 @@ def _check_table(chapter: Chapter, start: int, lines: Sequence[str]) -> Iterator
 
 def _check_line_above(
     chapter: Chapter, start: int, first: int, lines: Sequence[str]
-) -> Iterator[TableFault]:
+) -> Iterator[Finding]:
     """A head over two lines: the upper one is a paragraph."""
     above = chapter.tokens[start - 1] if start else None
     if above is None or above.type != "paragraph_close" or not first:
@@ -195,18 +195,16 @@ def _check_line_above(
     if len(split_cells(lines[first - 1])) > 1 and lines[first - 1].strip("> \t").startswith("|"):
         message = "the head of a table has one line, so this one is shown as text above it"
         hint = "join the lines of the head, with <br> where one is to break"
-        yield TableFault(_span_line(chapter, lines, first - 1), message, hint)
+        yield _fault(_span_line(chapter, lines, first - 1), message, hint)
 
 
-def _check_row(
-    chapter: Chapter, row: int, columns: int, lines: Sequence[str]
-) -> Iterator[TableFault]:
+def _check_row(chapter: Chapter, row: int, columns: int, lines: Sequence[str]) -> Iterator[Finding]:
     line = lines[row]
     cells = split_cells(line)
     if code := _find_split_code(line):
         message = f"the pipe in {code.text} ends the cell"
         span = Span(chapter.path, row + 1, code.col, len(code.text))
-        yield TableFault(span, message, f"write {_escape(code.text)}")
+        yield _fault(span, message, f"write {_escape(code.text)}")
         return
     if len(cells) > columns:
         lost = [cell for cell in cells[columns:] if cell.text]
@@ -217,37 +215,24 @@ def _check_row(
                 "not shown"
             )
             hint = "write \\| for a pipe that is text, or give the head another cell"
-            yield TableFault(Span(chapter.path, row + 1, lost[0].col, width), message, hint)
+            yield _fault(Span(chapter.path, row + 1, lost[0].col, width), message, hint)
         return
     if len(cells) == columns or columns == 1:
         return
     span = _span_line(chapter, lines, row)
     if not _PIPE.search(line):
         message = "this text is shown as a row of the table above"
-        yield TableFault(span, message, "put an empty line before it")
+        yield _fault(span, message, "put an empty line before it")
         return
     message = f"the row has {_count(len(cells))} and the head {columns}"
-    yield TableFault(span, message, "add the missing cells, empty ones too")
+    yield _fault(span, message, "add the missing cells, empty ones too")
 
 
 def _find_split_code(line: str) -> TypedCell | None:
     """The first code span that a pipe cuts in two."""
-    runs = list(_TICKS.finditer(line)) if "`" in line else []
-    following: dict[str, int] = {}
-    closing = []  # by each run of backticks the next one that is as long
-    for number in range(len(runs) - 1, -1, -1):
-        closing.append(following.get(runs[number][0], -1))
-        following[runs[number][0]] = number
-    closing.reverse()
-    number = 0
-    while number < len(runs):
-        if closing[number] < 0:
-            number += 1
-            continue
-        start, end = runs[number].start(), runs[closing[number]].end()
-        if _PIPE.search(line, runs[number].end(), runs[closing[number]].start()):
-            return TypedCell(line[start:end], start + 1)
-        number = closing[number] + 1
+    for code in _CODE_SPAN.finditer(line):
+        if _PIPE.search(code["text"]):
+            return TypedCell(code[0], code.start() + 1)
     return None
 
 
@@ -258,7 +243,7 @@ def _escape(code: str) -> str:
 # --- what became no table ---
 
 
-def _check_paragraph(chapter: Chapter, start: int, lines: Sequence[str]) -> Iterator[TableFault]:
+def _check_paragraph(chapter: Chapter, start: int, lines: Sequence[str]) -> Iterator[Finding]:
     tokens = chapter.tokens
     block = tokens[start].map
     assert block is not None
@@ -277,7 +262,7 @@ def _check_paragraph(chapter: Chapter, start: int, lines: Sequence[str]) -> Iter
             return  # the table below reports its head over several lines
         message = "the empty line above ends the table, so this is shown as text"
         hint = "take the empty line out, or give this table a head of its own"
-        yield TableFault(_span_line(chapter, lines, block[0]), message, hint)
+        yield _fault(_span_line(chapter, lines, block[0]), message, hint)
         return
     for row, (one, two) in enumerate(pairwise(is_row)):
         if one and two and ends[row] and ends[row + 1]:
@@ -290,64 +275,41 @@ def _check_paragraph(chapter: Chapter, start: int, lines: Sequence[str]) -> Iter
             if not _SIGN_OF_CELL.search(re.sub("[—–−=+_]", "-", second)):
                 hint = f"write '|{' --- |' * columns}', with three hyphens in each cell"
                 row += 1
-            yield TableFault(_span_line(chapter, lines, block[0] + row), message, hint)
+            yield _fault(_span_line(chapter, lines, block[0] + row), message, hint)
             return
 
 
 def _describe_delimiter(
     chapter: Chapter, row: int, above: Sequence[str], lines: Sequence[str]
-) -> TableFault:
+) -> Finding:
     """Why no table begins with the line of dashes that is the last of these."""
     span = _span_line(chapter, lines, row)
     if len(above) == 1:
         message = "this is shown as text: no head is above the line of dashes"
-        return TableFault(span, message, "put the head directly above it, without an empty line")
+        return _fault(span, message, "put the head directly above it, without an empty line")
     count, head = len(split_cells(above[-1])), len(split_cells(above[-2]))
     if head == count:
         message = "this is shown as text, not as a table"
-        return TableFault(span, message, "put an empty line above the head")
+        return _fault(span, message, "put an empty line above the head")
     if code := _find_split_code(lines[row - 1]):
         span = Span(chapter.path, row, code.col, len(code.text))
         message = f"the pipe in {code.text} ends the cell, so this is not a table"
-        return TableFault(span, message, f"write {_escape(code.text)}")
+        return _fault(span, message, f"write {_escape(code.text)}")
     message = f"this is shown as text: the line of dashes has {_count(count)} and the head {head}"
-    return TableFault(span, message, "give each cell of the head its dashes")
+    return _fault(span, message, "give each cell of the head its dashes")
 
 
-def _check_hidden(chapter: Chapter, token: Token, lines: Sequence[str]) -> Iterator[TableFault]:
+def _check_hidden(chapter: Chapter, token: Token, lines: Sequence[str]) -> Iterator[Finding]:
     """A table that is in indented code, or in raw HTML."""
     content = token.content.rstrip("\n")
     message = "this table is indented by four blanks, so it is shown as code"
     hint = "indent it less"
     if token.type == "html_block":
-        content = _blank_text_blocks(content)
+        content = _TEXT_BLOCK.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), content)
         message = "this table is shown as text: to GitHub it is a part of the HTML above it"
         hint = "put an empty line above the head"
     assert token.map is not None
     for offset, (head, delimiter) in enumerate(pairwise(content.split("\n"))):
         if _is_delimiter(delimiter) and len(split_cells(head)) == len(split_cells(delimiter)):
-            yield TableFault(_span_line(chapter, lines, token.map[0] + offset), message, hint)
+            yield _fault(_span_line(chapter, lines, token.map[0] + offset), message, hint)
             return
-
-
-def _blank_text_blocks(content: str) -> str:
-    """HTML with blanks for comments and for elements that hold no HTML."""
-    lowered = content.lower()
-    if len(lowered) != len(content):  # a letter has become two
-        lowered = content
-    pieces: list[str] = []
-    last: dict[str, int] = {}  # where each closing mark is last, looked up once
-    at = 0
-    while found := _TEXT_BLOCK.search(content, at):
-        closer = f"</{found['name'].lower()}>" if found["name"] else "-->"
-        if closer not in last:
-            last[closer] = lowered.rfind(closer)
-        if last[closer] < found.end():  # it is never closed
-            pieces.append(content[at : found.end()])
-            at = found.end()
-            continue
-        end = lowered.find(closer, found.end()) + len(closer)
-        pieces.append(content[at : found.start()])
-        pieces.append(re.sub(r"[^\n]", " ", content[found.start() : end]))
-        at = end
-    return "".join([*pieces, content[at:]])

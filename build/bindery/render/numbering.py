@@ -151,7 +151,7 @@ class _Reader:
                     if found is None:
                         return
                     images += found
-                case "softbreak" | "hardbreak" | "link_open" | "link_close" | "dark_image":
+                case "softbreak" | "hardbreak" | "link_open" | "link_close":
                     pass
                 case "text" if not token.content.strip():
                     pass

@@ -30,7 +30,6 @@ from bindery.web.network import (
     refuse_proxies,
 )
 from bindery.web.robots import MAX_BYTES, Robots, parse_robots
-from bindery.web.walls import find_wall
 
 _MOST_FAILURES = 3
 _ROBOTS_HOPS = 5
@@ -218,7 +217,7 @@ class Asker:
 
     def _note_reply(self, queue: _Queue, url: str, reply: Reply, attempt: int) -> float | None:
         self.answered.add(find_host(url))
-        if reply.status not in _PASSING or find_wall(reply):
+        if reply.status not in _PASSING:
             queue.failed.clear()
             return None
         asked = read_retry_after(reply.headers.get("retry-after", ""), datetime.now(UTC))

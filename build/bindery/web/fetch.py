@@ -31,7 +31,7 @@ class Reply:
     headers: Mapping[str, str]
     body: bytes = b""
     is_whole: bool = True
-    """False if the body is too long, too slow, packed, or breaks off."""
+    """False if the body is too long, too slow, compressed, or breaks off."""
 
     @property
     def media_type(self) -> str:
@@ -89,8 +89,8 @@ async def fetch(
         ):
             headers = {name.lower(): value for name, value in response.headers.items()}
             reply = Reply(url, response.status_code, headers, is_whole=False)
-            # A body that is packed although nobody asked for that is left: a small one can be
-            # packed so that no memory can hold it.
+            # A compressed body that we did not ask for is not read: a small one could unpack to
+            # more than fits into memory.
             is_plain = headers.get("content-encoding", "identity") == "identity"
             if is_plain and (reads_all or reply.media_type in _READ):
                 async for chunk in response.aiter_raw():

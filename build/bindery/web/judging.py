@@ -13,12 +13,19 @@ from bindery.web.answers import Answer, Verdict
 from bindery.web.fetch import Fault, FaultKind, Reply
 from bindery.web.pages import cut_fragment, find_nearest_anchor, has_anchor
 from bindery.web.trails import Trail
-from bindery.web.walls import find_wall
 
 _OF_FAULTS: Mapping[FaultKind, Verdict] = {
     "no-host": "dead",
     "robots": "gated",
     "throttled": "throttled",
+}
+_GATES = {
+    401: "it wants a password",
+    402: "it wants to be paid",
+    403: "it does not answer programs",
+    407: "a proxy wants a password",
+    451: "it is blocked for legal reasons",
+    999: "it does not answer programs",
 }
 _ALIASES = frozenset(("stable", "latest", "current", "newest", "nightly", "lts"))
 _PERMALINK_HOSTS = frozenset(
@@ -41,8 +48,8 @@ def judge(url: str, trail: Trail, checked: datetime) -> Answer:
     status = end.status
     verdict: Verdict = "unreachable"
     reason = f"answers {status}"
-    if wall := find_wall(end):
-        verdict, reason = "gated", wall
+    if status in _GATES:
+        verdict, reason = "gated", f"answers {status}: {_GATES[status]}"
     elif status in (404, 410):
         verdict = "dead"
     elif status == 429:

@@ -1,4 +1,4 @@
-"""Large images: which are told, and that shrinking one changes nothing that a reader sees."""
+"""Large images: which are reported, and that shrinking one changes nothing that a reader sees."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.book.image_sizes import MAX_WIDTH, find_large, shrink_image, shrink_images
+from bindery.book.image_sizes import MAX_WIDTH, find_large, shrink_image
 from bindery.core.repository import Tree
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,35 +37,21 @@ def _make_noise(width: int, height: int, mode: str = "RGB") -> Image.Image:
     )
 
 
-def _draw(size: tuple[int, int] = (700, 500)) -> Image.Image:
-    image = Image.new("RGB", size, "white")
+def _draw() -> Image.Image:
+    image = Image.new("RGB", (700, 500), "white")
     draw = ImageDraw.Draw(image)
     for number in range(40):
-        draw.line((0, 9 * number, size[0], 300 - 5 * number), fill=(6 * number, 0, 99))
+        draw.line((0, 9 * number, 700, 300 - 5 * number), fill=(6 * number, 0, 99))
     return image
 
 
-@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
-def test_a_drawing_gets_a_palette_and_keeps_every_pixel(mode: str) -> None:
-    """Packing a drawing better loses no colour and no shade of transparency."""
-    image = _draw().convert(mode)
-    if mode == "RGBA":
-        image.putalpha(Image.linear_gradient("L").resize(image.size).point(lambda v: v & 0xC0))
-    data = _save(image)
+def test_a_drawing_gets_a_palette_and_keeps_every_pixel() -> None:
+    """Packing a drawing better loses no colour, and transparency that is none takes no room."""
+    data = _save(_draw().convert("RGBA"))
     smaller = shrink_image(data)
-
     assert len(smaller) < len(data)
     assert _open(smaller).mode == "P"
-    assert _open(smaller).convert("RGBA").tobytes() == image.convert("RGBA").tobytes()
-
-
-def test_grey_and_opaque_pixels_are_packed_as_such() -> None:
-    """Colours that are greys, and transparency that is none, take no room."""
-    grey = _make_noise(300, 200, "L")
-    smaller = shrink_image(_save(grey.convert("RGBA")))
-
-    assert _open(smaller).mode == "L"
-    assert _open(smaller).tobytes() == grey.tobytes()
+    assert _open(smaller).convert("RGB").tobytes() == _draw().tobytes()
 
 
 @given(
@@ -84,49 +70,21 @@ def test_no_pixel_of_an_image_that_fits_changes(
     image = Image.frombytes("RGBA", (width, height), pixels)
     data = _save(Image.new(mode, (width, height), 7) if mode == "I;16" else image.convert(mode))
     smaller = shrink_image(data)
-
     assert len(smaller) <= len(data)
     assert _open(smaller).convert("RGBA").tobytes() == _open(data).convert("RGBA").tobytes()
 
 
-@given(st.integers(MAX_WIDTH + 1, 4 * MAX_WIDTH), st.integers(1, 60), st.sampled_from(("L", "RGB")))
-def test_a_wide_image_keeps_its_proportions(width: int, height: int, mode: str) -> None:
-    """An image that is scaled is as wide as allowed, as high as it should be, and no larger."""
-    data = _save(Image.linear_gradient("L").resize((width, height)).convert(mode))
-    smaller = shrink_image(data)
-
-    assert len(smaller) <= len(data)
-    if smaller != data:
-        size = _open(smaller).size
-        assert size[0] in (MAX_WIDTH, width)
-        assert abs(size[1] - height * size[0] / width) <= 1
-
-
 @pytest.mark.parametrize(("kind", "settings"), [("PNG", {}), ("JPEG", {"quality": 95})])
-def test_shrinking_twice_is_shrinking_once(kind: str, settings: dict[str, object]) -> None:
-    """What has been shrunk is left alone from then on, so that no quality is lost again."""
-    data = _save(_make_noise(3000, 200).resize((3000, 300)), kind, **settings)
-    smaller = shrink_image(data)
-
-    assert len(smaller) < len(data)
-    assert _open(smaller).size == (2400, 240)
-    assert shrink_image(smaller) == smaller
-
-
-def test_a_photo_that_is_turned_stays_turned() -> None:
-    """Orientation, profile and the kind of file of a scaled photo are those of the original."""
-    exif = Image.Exif()
-    exif[0x0112] = 6
+def test_a_wide_image_is_shrunk_once(kind: str, settings: dict[str, object]) -> None:
+    """It keeps proportions and colour profile, and is left alone from then on, so that no quality
+    is lost again."""
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
-    image = _make_noise(1200, 3600)
-    data = _save(image, "JPEG", quality=95, exif=exif, icc_profile=profile)
-    smaller = _open(shrink_image(data))
-
-    # Turned it is 3600 wide, so its height in the file is what shrinks to the cap.
-    assert smaller.size == (800, 2400)
-    assert smaller.format == "JPEG"
-    assert smaller.getexif()[0x0112] == 6
-    assert smaller.info["icc_profile"] == profile
+    data = _save(_make_noise(3000, 300), kind, icc_profile=profile, **settings)
+    smaller = shrink_image(data)
+    assert len(smaller) < len(data)
+    assert (_open(smaller).format, _open(smaller).size) == (kind, (2400, 240))
+    assert _open(smaller).info["icc_profile"] == profile
+    assert shrink_image(smaller) == smaller
 
 
 def test_transparency_survives_scaling() -> None:
@@ -135,7 +93,6 @@ def test_transparency_survives_scaling() -> None:
     image.putalpha(0)
     image.paste((200, 30, 30, 255), (0, 0, 1500, 100))
     smaller = _open(shrink_image(_save(image))).convert("RGBA")
-
     assert smaller.width == MAX_WIDTH
     assert smaller.getpixel((100, 40)) == (200, 30, 30, 255)
     assert smaller.getpixel((2300, 40))[3] == 0
@@ -157,31 +114,12 @@ def _make_animation(kind: str) -> bytes:
         b'<svg xmlns="http://www.w3.org/2000/svg" width="9000"></svg>',
         _save(_draw())[:-200],
         b"no image",
-        b"",
     ],
-    ids="gif apng webp jpeg cmyk svg cut text empty".split(),
+    ids="gif apng webp jpeg cmyk svg cut text".split(),
 )
 def test_what_could_be_spoilt_is_left_alone(data: bytes) -> None:
     """Animations, drawings, files that break off, and what fits are not touched."""
     assert shrink_image(data) == data
-
-
-def test_images_are_written_only_when_asked(tmp_path: Path) -> None:
-    """The same images are named either way; only `write` changes a file, and a second time there
-    is nothing to do."""
-    data = _save(_draw())
-    (tmp_path / "a.png").write_bytes(data)
-    (tmp_path / "a.png").chmod(0o640)
-    (tmp_path / "b.svg").write_text("<svg/>")
-    tree = Tree(tmp_path)
-    told = shrink_images(tree, ["a.png", "b.svg", "a.png"], write=False)
-
-    assert [(s.path, s.before) for s in told] == [("a.png", len(data))]
-    assert (tmp_path / "a.png").read_bytes() == data
-    assert shrink_images(tree, ["a.png"], write=True) == told
-    assert (tmp_path / "a.png").stat().st_size == told[0].after
-    assert (tmp_path / "a.png").stat().st_mode & 0o777 == 0o640
-    assert shrink_images(tree, ["a.png"], write=True) == []
 
 
 def test_an_image_is_large_by_bytes_or_by_width(tmp_path: Path) -> None:
@@ -194,7 +132,6 @@ def test_an_image_is_large_by_bytes_or_by_width(tmp_path: Path) -> None:
     (tmp_path / "text.png").write_bytes(b"x" * 600_000)
     tree = Tree(tmp_path)
     photo, wide = find_large(tree, "photo.png"), find_large(tree, "wide.png")
-
     assert photo is not None
     assert (photo.is_wide, photo.is_photo, photo.width) == (False, True, 500)
     assert wide is not None
@@ -204,11 +141,13 @@ def test_an_image_is_large_by_bytes_or_by_width(tmp_path: Path) -> None:
 
 
 def test_format_shrinks_large_images(make_book: BookMaker, run_bindery: Runner) -> None:
-    """Those that the book shows; with --check it only says so."""
+    """Those that the book shows, permissions kept; with --check it only says so."""
     large = _save(_make_noise(MAX_WIDTH + 400, 300))
     root = make_book({"a.md": "# A\n\n![Noise](p.png)\n", "p.png": large})
+    (root / "p.png").chmod(0o640)
     assert run_bindery("format", "--images", "--check", folder=root).status == 1
     assert (root / "p.png").read_bytes() == large
     ended = run_bindery("format", "--images", folder=root)
     assert ended.status == 0, ended.stderr
     assert _open((root / "p.png").read_bytes()).width <= MAX_WIDTH
+    assert (root / "p.png").stat().st_mode & 0o777 == 0o640

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import pytest
 from bindery.book.this_edition import Edition, find_changes_url, find_edition
 from bindery.check.rules import RULES
 from bindery.core.config import load_config
+from needs import git
 
 if TYPE_CHECKING:
     from conftest import BookMaker
@@ -62,13 +62,11 @@ def test_without_git_there_is_no_commit(root: Path) -> None:
     assert edition.day >= "2026"
 
 
-@pytest.mark.needs("git")
 def test_the_commit_and_its_date_are_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a repository the edition carries its commit, and is dated by it."""
     monkeypatch.setenv("GIT_COMMITTER_DATE", "2024-02-03T23:30:00-0200")
-    options = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
     for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "One"]):
-        subprocess.run(["git", *options, *command], cwd=root, check=True, capture_output=True)
+        git(root, *command)
     edition = find(root)
     assert len(edition.commit) == 40
     assert edition.commit.startswith(edition.short_commit)

@@ -224,7 +224,7 @@ def test_accepted_findings_follow_the_formatting(run_bindery: Runner, listed: Pa
     assert "z.md" in str(before)
     ended = run_bindery("format", folder=listed)
     assert ended.stdout == (
-        "README.md: 1 paragraph\ndocs/b.md: 1 paragraph, 1 list of definitions\n"
+        "README.md: formatted\ndocs/b.md: formatted\n"
         "accepted.jsonl: the accepted findings follow\nformatted 2 of 2 files\n"
     )
     assert read_fresh(run_bindery, listed) == before

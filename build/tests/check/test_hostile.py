@@ -101,19 +101,6 @@ def test_names_of_files_may_be_no_text(
         assert "\x1b" not in ended.stdout
 
 
-@pytest.mark.parametrize("name", ["README.md", "a.png"])
-def test_pipes_are_not_waited_for(
-    name: str, make_book: BookMaker, child_environment: dict[str, str]
-) -> None:
-    """A pipe in the place of a file is a finding."""
-    book = make_book({"README.md": "# T\n\n![a](a.png)\n", "a.png": ""})
-    (book / name).unlink()
-    os.mkfifo(book / name)
-    ended = _check(book, child_environment)
-    assert ended.returncode == 1, ended.stderr
-    assert "neither a file nor a folder" in ended.stdout
-
-
 @pytest.mark.parametrize(
     ("source", "place"),
     [

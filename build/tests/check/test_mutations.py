@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 from bindery.check.inspect import Inspection, inspect_book
 from bindery.core.model import Finding
-from bindery.core.repository import read_line
 from examples import IS_NIGHTLY
 from planting import KINDS, Plant, plant_defects
 from whole_sites import copy_reference_book, run_bindery_apart
@@ -39,7 +38,7 @@ class Planted:
 
 
 def find_place(inspection: Inspection, finding: Finding) -> Place:
-    return finding.rule, finding.span.path, read_line(inspection.tree, finding.span)
+    return finding.rule, finding.span.path, inspection.tree.read_line(finding.span)
 
 
 def count_places(inspection: Inspection, findings: Iterable[Finding]) -> Counter[Place]:

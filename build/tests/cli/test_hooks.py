@@ -35,11 +35,3 @@ def test_a_hook_passes_a_clean_book(
 def test_a_hook_sees_what_was_deleted(name: str) -> None:
     """pre-commit names no deleted file, so a hook that waits for names misses what they break."""
     assert HOOKS[name]["always_run"] is True
-
-
-def test_a_hook_stops_a_broken_book(run_bindery: Runner, copy_book: Callable[[Path], Path]) -> None:
-    """A finding is an exit status that stops a commit."""
-    arguments = HOOKS["bindery-check"]["entry"].split()[1:]
-    assert run_bindery(*arguments, folder=copy_book(BOOKS / "dead-link")).status == 1
-    arguments = HOOKS["bindery-fill"]["entry"].split()[1:]
-    assert run_bindery(*arguments, folder=copy_book(BOOKS / "stale-output")).status == 1

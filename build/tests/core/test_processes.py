@@ -103,14 +103,6 @@ def test_what_is_printed_is_kept_and_shown(start: Start, tmp_path: Path) -> None
 def test_a_missing_program_is_said(tmp_path: Path) -> None:
     """A program that is not there is an error of its own."""
     with pytest.raises(CommandMissingError):
-        run_limited(
-            ["no-such-program"],
-            folder=tmp_path,
-            environment={},
-            limits=FAR_AWAY,
-            log=tmp_path / "log",
-        )
-    with pytest.raises(CommandMissingError):
         run_command(["no-such-program"], folder=tmp_path, timeout=1)
 
 

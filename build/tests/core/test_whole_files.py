@@ -23,33 +23,13 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == ["a.txt"]
 
 
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
-    """Where the content cannot be written, the old file stays and no scrap is left."""
-    path = tmp_path / "a.txt"
-    write_whole(path, b"one")
-    with pytest.raises(TypeError):
-        write_whole(path, "not bytes")  # type: ignore[arg-type]
-    assert path.read_bytes() == b"one"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
-
-
-def test_a_folder_is_exchanged_whole(tmp_path: Path) -> None:
-    """A new folder takes the place of the old one with all that was in it."""
-    path = tmp_path / "site"
-    for name in ("one", "two"):
-        with make_folder(path) as work:
-            (work / name).write_text(name)
-            assert not (path / name).exists()
-    assert [entry.name for entry in path.iterdir()] == ["two"]
-    assert [entry.name for entry in tmp_path.iterdir()] == ["site"]
-    assert path.stat().st_mode & 0o777 == 0o755
-
-
 def test_a_folder_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
     """An error while a folder is filled leaves the old folder and no scrap."""
     path = tmp_path / "site"
-    with make_folder(path) as work:
-        (work / "one").write_text("one")
+    for _ in range(2):
+        with make_folder(path) as work:
+            (work / "one").write_text("one")
+    assert path.stat().st_mode & 0o777 == 0o755
 
     def fail() -> None:
         with make_folder(path) as work:
@@ -65,17 +45,15 @@ def test_a_folder_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
 def test_leftovers_of_dead_builds_are_swept(tmp_path: Path) -> None:
     """What a killed build left is removed when it is old; what may be in use is not."""
     prefix = ".bindery-making-"
-    ours = [f"{prefix}abc_1234", f"{prefix}former-site"]
-    young, stray = f"{prefix}abc_5678", f"{prefix}abc_9012"
-    others = ["site", ".making-abc_1234", ".making-of"]
-    for name in (*ours, young, *others):
+    old, young, stray = f"{prefix}1", f"{prefix}2", f"{prefix}3"
+    for name in (old, young, "site"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a").write_text("a")
     (tmp_path / stray).write_text("a")
-    for name in (*ours, stray, *others):
+    for name in (old, stray, "site"):
         os.utime(tmp_path / name, (0, 0))
     sweep_leftovers(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {young, *others}
+    assert {path.name for path in tmp_path.iterdir()} == {young, "site"}
 
 
 KILLED_AT_EACH_STEP = """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from any_markdown import MARKDOWN
 from bindery.core.model import Chapter, Link, Span
-from bindery.markdown.chapter_reader import parse_anchors, parse_chapter
+from bindery.markdown.chapter_reader import parse_chapter
 from hypothesis import example, given
 
 if TYPE_CHECKING:
@@ -87,93 +87,6 @@ def test_definitions_know_their_places() -> None:
     assert [(cut(n.span), n.is_used) for n in chapter.footnotes] == [("[^note]", True)]
 
 
-def test_a_link_knows_the_definition_that_it_reads() -> None:
-    """Labels are compared without regard to case and white space, and the first one counts."""
-    chapter = parse_chapter("a.md", DEFINITIONS)
-    links = [(link.raw, link.destination) for link in chapter.links]
-    assert links == [
-        ("[plain]", "a.md"),
-        ("[text][TWO WORDS]", "b c.md"),
-        ("![image][quoted]", "c.md"),
-    ]
-    keys = {definition.key for definition in chapter.definitions}
-    assert all(link.label in keys for link in chapter.links)
-
-
-@pytest.mark.parametrize(
-    ("text", "shape", "label"),
-    [
-        ("A [b][c] d", "full", "c"),
-        ("A [b][] d", "collapsed", "b"),
-        ("A [b] d", "shortcut", "b"),
-        ("A ![b][c] d", "full", "c"),
-        ("A [b `]` b][c] d", "full", "c"),
-        ("| a |\n|---|\n| x \\| [b][c] |", "full", "c"),
-        ("> - [b\n>   b][c]", "full", "c"),
-        ("A[^b].", "footnote", "b"),
-    ],
-)
-def test_brackets_without_a_definition_are_kept(text: str, shape: str, label: str) -> None:
-    """Brackets that would be a link if their label were defined are kept, with their place."""
-    chapter = parse_chapter("a.md", text + "\n")
-    (reference,) = chapter.open_references
-    assert (reference.shape, reference.label) == (shape, label)
-    span = reference.span
-    line = chapter.lines[span.line - 1]
-    assert line[span.col - 1] == "["
-    assert span.col - 1 + span.width <= len(line)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "`[b][c]`",
-        "    [b][c]",
-        "```\n[b][c]\n```",
-        "<!-- [b][c] -->",
-        "<div>\n[b][c]\n</div>",
-        "\\[b\\]\\[c\\]",
-        "[b](c.md)",
-        "- [ ] b",
-        "a[^b]\n\n[^b]: c",
-    ],
-)
-def test_what_is_no_reference_is_not_kept(text: str) -> None:
-    """Code, comments, raw HTML, escapes, links, tasks and good footnotes lack no definition."""
-    assert parse_chapter("a.md", text + "\n").open_references == ()
-
-
-def test_prose_in_place_of_a_destination_is_found() -> None:
-    """`[words](some prose)` is not a link for GitHub, so it is reported where it is."""
-    chapter = parse_chapter("a.md", "See [the table](on the next page).\n")
-    (finding,) = chapter.findings
-    assert finding.rule == "dead-link"
-    assert (finding.span.line, finding.span.col, finding.span.width) == (1, 17, 16)
-
-
-def test_prose_links_beside_their_like_are_found_in_place() -> None:
-    """The same words in code or behind an escape before it do not draw a finding to them."""
-    source = "`[x](a b)` \\[x](a b) [x](a b)\n"
-    (finding,) = parse_chapter("a.md", source).findings
-    assert finding.span.col == source.rindex("a b") + 1
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        r"See \[the table](on the next page).",
-        r"See [the table]\(on the next page).",
-        "`array[i](with some text)`",
-        "    array[i](with some text)",
-        "[the table](<on the next page>)",
-        '[the table](a.md "on the next page")',
-    ],
-)
-def test_prose_that_is_meant_is_left_alone(text: str) -> None:
-    """An escape, code, angle brackets and titles are not prose instead of a destination."""
-    assert parse_chapter("a.md", text + "\n").findings == ()
-
-
 def test_an_inventory_names_everything_in_order() -> None:
     """Headings, tables, figures and code blocks are counted, those of raw HTML too."""
     source = (
@@ -217,10 +130,16 @@ def test_a_chapter_has_one_title(source: str, ranks: list[int]) -> None:
         ("network/README.md", "text\n", "Network"),
         ("README.md", "text\n", "Preface"),
         ("a.md", "# The `code` and *more*\n", "The code and more"),
+        ("a.md", "---\ntitle: Workspaces\n---\n\n## One\n", "Workspaces"),
+        ("a.md", "---\ntitle: 'In quotes'\n---\n\nText.\n", "In quotes"),
+        ("a.md", "---\ntitle: Given\n---\n\n# Written\n", "Written"),
+        ("a-page.md", "---\nsection: 7\n---\n\nText.\n", "A page"),
+        ("a-page.md", "Text.\n\ntitle: not front matter\n", "A page"),
     ],
 )
-def test_a_title_comes_from_the_heading_or_the_path(path: str, source: str, title: str) -> None:
-    """A chapter is called what its first heading of level 1 says, else after its file."""
+def test_a_title_comes_from_the_text_or_the_path(path: str, source: str, title: str) -> None:
+    """A chapter is called what its first heading of level 1 says, else its front matter, else after
+    its file."""
     assert parse_chapter(path, source).title == title
 
 
@@ -245,30 +164,3 @@ def test_no_text_breaks_the_parser(source: str) -> None:
         assert 1 <= span.line <= len(chapter.lines)
         assert span.col >= 1
         assert span.width >= 1
-
-
-@pytest.mark.parametrize(
-    ("text", "title"),
-    [
-        ("---\ntitle: Workspaces\n---\n\n## One\n", "Workspaces"),
-        ("---\ntitle: 'In quotes'\n---\n\nText.\n", "In quotes"),
-        ("---\ntitle: Given\n---\n\n# Written\n", "Written"),
-        ("---\nsection: 7\n---\n\nText.\n", "A page"),
-        ("Text.\n\ntitle: not front matter\n", "A page"),
-    ],
-)
-def test_front_matter_may_give_the_title(text: str, title: str) -> None:
-    """A chapter without a heading of level 1 is called what its front matter says."""
-    assert parse_chapter("a-page.md", text).title == title
-
-
-@given(MARKDOWN)
-@example("# a\n\n[^1]: # a\n\n# a\n")
-@example("x <h2>a\n\n*a*</h2>\n\n## a\n")
-@example("| <a id=b> |\n|---|\n")
-def test_anchors_are_the_same_without_the_rest(text: str) -> None:
-    """What is parsed for its anchors alone has those of the whole parse."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")  # as files are read
-    for maths in (False, True):
-        whole = parse_chapter("a.md", text, maths=maths)
-        assert parse_anchors("a.md", text, maths=maths) == whole.anchors

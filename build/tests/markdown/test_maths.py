@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pytest
@@ -16,37 +17,39 @@ from bindery.render.epub.epub import build_epub
 from bindery.render.pdf.pdf import build_pdf
 from bindery.render.site.building import build_site
 
-TEXT = "# A\n\nInline $\\frac{1}{2}$ here.\n\n$$\nE = m c^2\n$$\n\n| a |\n|---|\n| $x_1$ |\n"
+if TYPE_CHECKING:
+    from conftest import BookMaker
 
-
-def _make_book(root: Path, maths: str) -> Path:
-    root.mkdir()
-    (root / "chapters.yaml").write_text(f"title: T\n{maths}parts:\n  - chapters: [README.md]\n")
-    (root / "README.md").write_text(TEXT)
-    return root
-
-
+TEXT = (
+    "# A\n\nInline $\\frac{1}{2}$ here.\n\n$$\nE = m c^2\n$$\n\n| a |\n|---|\n| $x_1$ |\n\n"
+    "```math\ny\n```\n\n```python\nmath\n```\n"
+)
 TYPESETTERS = pytest.mark.needs("python:latex2mathml", "python:ziamath")
 
 
+def build(root: Path) -> str:
+    """The page of a book of one chapter."""
+    inspection = inspect_book(root)
+    site = root / "dist" / "site"
+    build_site(inspection, find_edition(inspection.config), site, lambda name: None)
+    return (site / "index.html").read_text()
+
+
 def test_a_book_with_formulas_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_book: BookMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the extra `maths` the check reports the first formula, once; a lenient build shows
     the LaTeX. A book without formulas needs nothing."""
     for name in ("latex2mathml", "ziamath"):
         monkeypatch.setitem(sys.modules, name, None)
-    root = _make_book(tmp_path / "book", "maths: true\n")
-    inspection = inspect_book(root)
-    (finding,) = inspection.findings
+    root = make_book({"README.md": TEXT}, extra="maths: true\n")
+    (finding,) = inspect_book(root).findings
     assert (finding.rule, finding.span.line) == ("broken-maths", 3)
     assert finding.message == (
         "setting formulas needs latex2mathml and ziamath, not installed here"
     )
     assert finding.help == "run `pip install 'bindery[maths]'`"
-    edition = find_edition(inspection.config)
-    build_site(inspection, edition, tmp_path / "site", lambda name: None)
-    assert r"<code>\frac{1}{2}</code>" in (tmp_path / "site" / "index.html").read_text()
+    assert r"<code>\frac{1}{2}</code>" in build(root)
     (root / "README.md").write_text("# A\n\nIt costs $5.\n")
     assert inspect_book(root).findings == ()
 
@@ -130,58 +133,35 @@ def test_a_formula_begins_and_ends_where_it_does_on_github(text: str, formulas: 
 
 
 @TYPESETTERS
-def test_formulas_reach_every_output(tmp_path: Path) -> None:
-    """Three formulas in the source are three on the page, in the EPUB and in the PDF."""
-    root = _make_book(tmp_path / "book", "maths: true\n")
+def test_formulas_reach_every_output(make_book: BookMaker) -> None:
+    """Four formulas in the source are four on the page, in the EPUB and in the PDF."""
+    root = make_book({"README.md": TEXT}, extra="maths: true\n")
     inspection = inspect_book(root)
     edition = find_edition(inspection.config)
     assert inspection.findings == ()
-
-    build_site(inspection, edition, root / "site", lambda name: None)
-    build_epub(inspection, edition, root / "t.epub", lambda name: None)
-    _, findings = build_pdf(inspection, edition, root / "t.pdf", lambda name: None)
-
-    assert (root / "site" / "index.html").read_text().count("<math ") == 3
-    with zipfile.ZipFile(root / "t.epub") as archive:
-        assert archive.read("EPUB/text/ch001.xhtml").count(b"<math ") == 3
+    build_epub(inspection, edition, root / "dist" / "t.epub", lambda name: None)
+    _, findings = build_pdf(inspection, edition, root / "dist" / "t.pdf", lambda name: None)
+    page = build(root)
+    assert (page.count("<math "), page.count("<pre")) == (4, 1)
+    with zipfile.ZipFile(root / "dist" / "t.epub") as archive:
+        assert archive.read("EPUB/text/ch001.xhtml").count(b"<math ") == 4
         package = archive.read("EPUB/content.opf").decode()
     assert package.count('properties="mathml"') == 1
     assert findings == []
 
 
-def test_dollars_are_dollars_unless_asked(tmp_path: Path) -> None:
-    """Without `maths: true` a dollar sign is a dollar sign."""
-    root = _make_book(tmp_path / "book", "")
-    inspection = inspect_book(root)
-    build_site(inspection, find_edition(inspection.config), root / "site", lambda name: None)
-
-    page = (root / "site" / "index.html").read_text()
+def test_dollars_are_dollars_unless_asked(make_book: BookMaker) -> None:
+    """Without `maths: true` a dollar sign is a dollar sign, and a block of maths is code."""
+    page = build(make_book({"README.md": TEXT}))
     assert "<math" not in page
     assert "$\\frac{1}{2}$" in page
-
-
-FENCE = "# A\n\n```math\n\\frac{1}{2}\n```\n\n```python\nmath\n```\n"
-
-
-@TYPESETTERS
-def test_a_block_of_maths_is_a_formula(tmp_path: Path) -> None:
-    """Code whose language is `math` is set as on GitHub, where the book asks for formulas."""
-    for maths, formulas in (("maths: true\n", 1), ("", 0)):
-        root = _make_book(tmp_path / f"book{formulas}", maths)
-        (root / "README.md").write_text(FENCE)
-        inspection = inspect_book(root)
-        assert inspection.findings == ()
-        build_site(inspection, find_edition(inspection.config), root / "site", lambda name: None)
-        page = (root / "site" / "index.html").read_text()
-        assert page.count("<mfrac>") == formulas
-        assert page.count("<pre") == 2 - formulas
+    assert page.count("<pre") == 2
 
 
 @TYPESETTERS
-def test_a_broken_block_of_maths_is_found(tmp_path: Path) -> None:
+def test_a_broken_block_of_maths_is_found(make_book: BookMaker) -> None:
     """The finding is where the block begins."""
-    root = _make_book(tmp_path / "book", "maths: true\n")
-    (root / "README.md").write_text("# A\n\n```math\n\\frac{1\n```\n")
-    (finding,) = inspect_book(root).findings
+    source = "# A\n\n```math\n\\frac{1\n```\n"
+    (finding,) = inspect_book(make_book({"README.md": source}, extra="maths: true\n")).findings
     assert (finding.rule, finding.span.line) == ("broken-maths", 3)
     assert finding.help == "fix the LaTeX"

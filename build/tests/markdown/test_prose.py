@@ -6,7 +6,7 @@ import string
 
 from bindery.core.model import Span
 from bindery.markdown.chapter_reader import parse_chapter
-from bindery.markdown.prose import HIDDEN, Passage, read_fences, read_passages
+from bindery.markdown.prose import Passage, read_fences, read_passages
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -84,13 +84,6 @@ def test_words_are_placed_where_they_were_typed() -> None:
         span = passages[index].place(start, start + len(word))
         assert (span.line, span.col) == place, word
         assert cut(SOURCE, span) == word
-
-
-def test_code_spans_are_blanked_out_of_the_prose() -> None:
-    """Who reads prose alone sees as many characters, and none of the code."""
-    passage = read("Let `x = 1` be.\n")[0]
-    assert passage.prose == f"Let {HIDDEN * 5} be."
-    assert [passage.text[start:end] for start, end in passage.codes] == ["x = 1"]
 
 
 def test_fences_know_their_lines() -> None:

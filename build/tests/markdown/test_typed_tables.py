@@ -28,21 +28,6 @@ def test_rows_are_split_as_github_splits_them(line: str, cells: list[tuple[str, 
     assert [(cell.text, cell.col) for cell in split_cells(line)] == cells
 
 
-@given(
-    st.lists(
-        st.lists(st.text(alphabet="ab1` *_-:", max_size=5), min_size=2, max_size=2),
-        min_size=1,
-        max_size=4,
-    )
-)
-def test_a_table_of_even_rows_has_no_fault(rows: list[list[str]]) -> None:
-    """Rows of as many cells as the head, without a pipe of their own, are never reported."""
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    source = f"Text.\n\n{HEAD}" + "\n".join(lines) + "\n\nText.\n"
-    found = list(find_table_faults(parse_chapter("a.md", source)))
-    assert [fault for fault in found if "`" not in fault.message] == []
-
-
 @given(st.text(alphabet="|-: ab\n`>\\", max_size=60))
 def test_faults_lie_in_their_lines(source: str) -> None:
     """Whatever a text looks like, a fault of a table has a place in it."""
@@ -50,21 +35,6 @@ def test_faults_lie_in_their_lines(source: str) -> None:
     for fault in find_table_faults(parse_chapter("a.md", source)):
         assert 1 <= fault.span.line <= len(lines)
         assert 1 <= fault.span.col <= len(lines[fault.span.line - 1]) + 1
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "- | a | b |\n  | - | - |\n  | 1 | 2 |\n  | 3 |\n",
-        "1. text\n\n   | a | b |\n   |---|---|\n   | 1 |\n",
-        "> | a | b |\n> |---|---|\n> | 1 |\n",
-    ],
-)
-def test_tables_in_lists_and_quotes_are_looked_at(source: str) -> None:
-    """A short row is found where the table is in a list or a quote."""
-    (fault,) = find_table_faults(parse_chapter("a.md", source))
-    assert fault.message == "the row has 1 cell and the head 2"
-    assert source.split("\n")[fault.span.line - 1][fault.span.col - 1] in "|-"
 
 
 def test_a_head_of_two_lines_is_told_once() -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 import json
 import re
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from bindery.markdown.chapter_reader import parse_chapter
 from browsers import open_browser
 from PIL import ExifTags, Image
 
@@ -94,50 +92,6 @@ def test_a_browser_shows_the_file_for_its_colours(
         page.goto(address)
         shown = page.evaluate("() => [...document.images].map(i => [i.currentSrc, i.naturalWidth])")
     assert [(source.rsplit("/", 1)[1], width) for source, width in shown] == [(name, 40)]
-
-
-LIGHT = "![A drawing](../figures/a.svg#gh-light-mode-only)"
-DARK = "![A drawing](../figures/a-dark.svg#gh-dark-mode-only)"
-
-
-@pytest.mark.parametrize(
-    ("paragraph", "kinds"),
-    [
-        (f"{LIGHT}\n{DARK}", ["image", "dark-image"]),
-        (f"{DARK} {LIGHT}", ["dark-image", "image"]),
-        (LIGHT, ["image"]),
-        (f"{LIGHT}, and {DARK}", ["image", "image"]),
-    ],
-)
-def test_only_a_pair_for_light_and_dark_is_one_image(paragraph: str, kinds: list[str]) -> None:
-    """Two images side by side, of which GitHub shows one, are a figure and its dark file; one
-    that is alone is an image like any other."""
-    chapter = parse_chapter("one/README.md", f"# One\n\n{paragraph}\n")
-    assert [link.kind for link in chapter.links] == kinds
-    assert len(chapter.inventory.figures) == kinds.count("image")
-
-
-def test_a_pair_is_a_picture_on_the_site_and_one_image_in_an_ebook(
-    book: Path, run_bindery: Runner
-) -> None:
-    """The site leaves the choice to the browser, and an ebook has the light file only."""
-    (book / "one/README.md").write_text(f"# One\n\nText.\n\n{LIGHT}\n{DARK}\n")
-    assert run_bindery("check", folder=book).status == 0
-
-    assert run_bindery("html", folder=book).status == 0
-    site = book / "dist" / "site"
-    assert (
-        '<figure class="figure"><picture><source media="(prefers-color-scheme: dark)"'
-        ' srcset="../figures/a-dark.svg"/><img id="figure.1" src="../figures/a.svg"'
-        ' alt="A drawing"/></picture>\n'
-    ) in (site / "one" / "index.html").read_text()
-    assert (site / "figures" / "a-dark.svg").is_file()
-
-    assert run_bindery("epub", folder=book).status == 0
-    with zipfile.ZipFile(book / "dist" / "trial.epub") as archive:
-        texts = {name: archive.read(name).decode("utf-8", "replace") for name in archive.namelist()}
-    assert "".join(texts.values()).count('alt="A drawing"') == 1
-    assert [text for name, text in texts.items() if name.endswith(".svg")] == [draw("#ff0000")]
 
 
 @pytest.mark.parametrize("output", ["html", "pdf", "epub"])

@@ -9,8 +9,7 @@ import pytest
 from any_markdown import MARKDOWN
 from bindery.book.markdown_files import make_document, read_source
 from bindery.markdown.parser import make_parser
-from bindery.rewrite.formatting.chapters import Formatted, format_document
-from bindery.rewrite.formatting.tables import WIDEST, measure_width
+from bindery.rewrite.formatting.chapters import format_document
 from conftest import Case
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,26 +18,16 @@ if TYPE_CHECKING:
     from conftest import BookMaker, Runner
 
 
-def format_text(text: str) -> Formatted:
-    return format_document(make_document("a.md", text))
+def format_text(text: str) -> str:
+    return format_document(make_document("a.md", text))[0]
 
 
 @pytest.mark.cases("formatting.txt")
 def test_sources_are_typed_evenly(case: Case) -> None:
     """Each construct becomes this text, and formatting that again changes nothing."""
-    formatted = format_text(case.given)
-    findings = [f"{f.span.line}:{f.span.col} {f.message}" for f in formatted.findings]
-    case.expect("\n".join([formatted.text, *findings]))
-    assert format_text(formatted.text).text == formatted.text
-
-
-def read_cells(text: str) -> list[str]:
-    tokens = make_parser().parse(text)
-    return [
-        tokens[index + 1].content
-        for index, token in enumerate(tokens)
-        if token.type in ("th_open", "td_open")
-    ]
+    text, findings = format_document(make_document("a.md", case.given))
+    case.expect("\n".join([text, *(f"{f.span.line}:{f.span.col} {f.message}" for f in findings)]))
+    assert format_text(text) == text
 
 
 def render(text: str) -> str:
@@ -47,59 +36,14 @@ def render(text: str) -> str:
     return "".join(p if p.startswith("<pre>") else re.sub(r"\s+", " ", p) for p in parts)
 
 
-CELL_PARTS = [
-    *("a", "word", "12.5", "\\|", "`x`", "`a\\|b`", "**b**", "[l](u.md)", "漢字", "é", "e\u0301"),
-    *("\\\\", "<br>", "&amp;", "-", ":", ">", "\N{FAMILY}", "*", "\t", " "),
-]
-CELLS = st.lists(st.sampled_from(CELL_PARTS), max_size=4).map(
-    lambda parts: " ".join("".join(parts).split())
-)
-RULES = st.sampled_from(["-", "---", ":-", "-:", ":-:", ":----:"])
-GAPS = st.sampled_from(["", " ", "   "])
-
-
-@st.composite
-def tables(draw: st.DrawFn) -> str:
-    """A table of any size, pipes and spaces as they come, perhaps in a list or a quote."""
-    columns = draw(st.integers(1, 4))
-    rows = [draw(st.lists(CELLS, min_size=columns, max_size=columns))]
-    rows.append(draw(st.lists(RULES, min_size=columns, max_size=columns)))
-    rows += draw(st.lists(st.lists(CELLS, min_size=columns, max_size=columns), max_size=4))
-    outer = columns == 1 or draw(st.booleans())
-    lines = []
-    for row in rows:
-        cells = [f"{draw(GAPS)}{cell or 'x' * (not outer)}{draw(GAPS)}" for cell in row]
-        text = "|".join(cells)
-        lines.append(f"|{text}|" if outer else text.strip())
-    first, others = draw(
-        st.sampled_from([("", ""), ("> ", "> "), ("- ", "  "), ("1. > ", "   > ")])
-    )
-    return "".join(f"{others if n else first}{line}\n" for n, line in enumerate(lines))
-
-
-@given(tables())
-def test_no_cell_changes(table: str) -> None:
-    """Whatever the table, each cell is read as before, and its columns are below each other."""
-    text = f"before\n\n{table}\nbehind\n"
-    formatted = format_text(text)
-    assert read_cells(formatted.text) == read_cells(text)
-    assert render(formatted.text) == render(text)
-    assert format_text(formatted.text).text == formatted.text
-    if formatted.tables and not formatted.findings:
-        tokens = make_parser().parse(formatted.text)
-        first, end = next(token.map for token in tokens if token.type == "table_open" and token.map)
-        widths = {measure_width(row) for row in formatted.text.split("\n")[first:end]}
-        assert len(widths) == 1 or max(widths) > WIDEST
-
-
 @given(MARKDOWN)
 def test_no_word_changes(text: str) -> None:
     """Whatever the text, it says the same words, is read the same way, and is done at once."""
     formatted = format_text(text)
-    before, after = read_source(text), read_source(formatted.text)
+    before, after = read_source(text), read_source(formatted)
     assert sorted(re.findall(r"\w+", after)) == sorted(re.findall(r"\w+", before))
     assert render(after) == render(before)
-    assert format_text(formatted.text).text == formatted.text
+    assert format_text(formatted) == formatted
 
 
 LINE_PARTS = [
@@ -119,32 +63,10 @@ def test_no_paragraph_changes(text: str, mark: str) -> None:
     """Whatever is at the end or the beginning of a line, joining lines changes no meaning."""
     text = f"{mark}{text}\n"
     formatted = format_text(text)
-    if not formatted.tables:
-        words = [re.sub(r"[\s>]+", " ", source).split() for source in (formatted.text, text)]
-        assert words[0] == words[1]
-    assert render(formatted.text) == render(text)
-    assert format_text(formatted.text).text == formatted.text
-
-
-MATHS = st.lists(
-    st.lists(
-        st.sampled_from(["a", "\\\\", "%", "&", "=", "x_1", "  ", "^", "\\frac{1}{2}"]), min_size=1
-    )
-    .map(" ".join)
-    .filter(str.strip),
-    min_size=1,
-    max_size=4,
-)
-
-
-@given(MATHS, st.sampled_from(["", "one ", "one\n"]), st.sampled_from(["", " two", "\ntwo"]))
-def test_maths_on_its_own_lines_stays(rows: list[str], before: str, behind: str) -> None:
-    """Whatever is between two dollars over lines, not a byte of it and around it changes,
-    whether or not the book asks for maths."""
-    text = "\n".join([f"{before}$$", *rows, f"$${behind}"]) + "\n"
-    for maths in (False, True):
-        document = make_document("a.md", text, maths=maths)
-        assert format_document(document, maths=maths).text == text
+    words = [re.sub(r"[\s>|:-]+", " ", source).split() for source in (formatted, text)]
+    assert words[0] == words[1]
+    assert render(formatted) == render(text)
+    assert format_text(formatted) == formatted
 
 
 @given(MARKDOWN, st.sampled_from(["\r\n", "\r"]), st.sampled_from(["", "\ufeff"]))
@@ -152,7 +74,7 @@ def test_line_ends_stay(text: str, newline: str, mark: str) -> None:
     """Carriage returns and a byte order mark stay what they are."""
     text = read_source(text).removeprefix("\ufeff")
     formatted = format_text(mark + text.replace("\n", newline))
-    assert formatted.text == mark + format_text(text).text.replace("\n", newline)
+    assert formatted == mark + format_text(text).replace("\n", newline)
 
 
 SOURCE = "# A\n\none\ntwo\n\n|a|\n|-|\n"
@@ -170,7 +92,7 @@ def test_the_command_writes_what_it_says(make_book: BookMaker, run_bindery: Runn
     assert (root / "README.md").read_text() == SOURCE
     ended = run_bindery("format", folder=root)
     assert ended.status == 0
-    assert ended.stdout == "README.md: 1 table, 1 paragraph\nformatted 1 of 2 files\n"
+    assert ended.stdout == "README.md: formatted\nformatted 1 of 2 files\n"
     assert (root / "README.md").read_text() == "# A\n\none two\n\n| a   |\n| --- |\n"
     assert run_bindery("format", "--check", folder=root).status == 0
     assert (root / "notes.md").read_text() == SOURCE

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import random
-import subprocess
 import tempfile
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,20 +11,19 @@ import pytest
 from any_markdown import MARKDOWN
 from bindery.book.load import load_book
 from bindery.book.markdown_files import read_documents
-from bindery.check.inspect import inspect_book
 from bindery.check.rules import RULES
 from bindery.core.config import load_config
 from bindery.core.model import BookError
+from bindery.core.transaction import change_files
+from bindery.rewrite.moving.arrange import arrange_moves, make_change, make_plan
 from bindery.rewrite.moving.plan import Plan
-from bindery.rewrite.moving.transfer import arrange_moves, make_plan, transfer
 from hypothesis import given
 from hypothesis import strategies as st
-from whole_sites import copy_reference_book
+from killing import read_tree
+from needs import git
 
 if TYPE_CHECKING:
     from conftest import BookMaker, Runner
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def move(root: Path, old: str, new: str) -> Plan:
@@ -38,23 +33,14 @@ def move(root: Path, old: str, new: str) -> Plan:
     moves = arrange_moves(config, loaded.tree, old, new)
     documents = read_documents(loaded.tree, config, loaded.book.chapters)
     plan = make_plan(config, loaded.tree, documents, moves)
-    transfer(root, plan)
+    change_files(root, make_change(plan))
     return plan
-
-
-def read_tree(root: Path) -> dict[str, bytes | None]:
-    """Every file of a folder, and its folders as None."""
-    return {
-        path.relative_to(root).as_posix(): path.read_bytes() if path.is_file() else None
-        for path in root.rglob("*")
-        if ".git" not in path.relative_to(root).parts
-    }
 
 
 FORMS = """\
 # Guide
 
-[a](b.md) [b](./b.md#b) [c](<b.md>) [d](/docs/b.md) [e](../docs/b.md) [f](sub/) [g](sub)
+[a](b.md) [b](./b.md#b) [c](<b.md>) [d](/docs/b.md) [f](sub/) [g](sub)
 [h](sub#sub) [i][pic] ![j](../images/a%20b.png "title") [k](#guide) [l](https://example.org/b.md)
 
 [pic]: ../images/a%20b.png
@@ -93,13 +79,12 @@ def test_links_out_of_a_chapter_follow_it(book: Path, run_bindery: Runner) -> No
     ended = run_bindery("mv", "docs/guide.md", "far/away/g.md", folder=book)
     assert ended.status == 0, ended.stderr
     assert ended.stdout == (
-        "moved docs/guide.md to far/away/g.md: 21 links in 6 files, chapters.yaml\n"
+        "moved docs/guide.md to far/away/g.md: 20 links in 6 files, chapters.yaml\n"
     )
     assert (book / "far/away/g.md").read_text() == FORMS.replace(
-        "[a](b.md) [b](./b.md#b) [c](<b.md>) [d](/docs/b.md) [e](../docs/b.md) [f](sub/) [g](sub)\n"
-        "[h](sub#sub)",
+        "[a](b.md) [b](./b.md#b) [c](<b.md>) [d](/docs/b.md) [f](sub/) [g](sub)\n[h](sub#sub)",
         "[a](../../docs/b.md) [b](./../../docs/b.md#b) [c](<../../docs/b.md>) [d](/docs/b.md) "
-        "[e](../.././docs/b.md) [f](../../docs/sub/) [g](../../docs/sub)\n"
+        "[f](../../docs/sub/) [g](../../docs/sub)\n"
         "[h](../../docs/sub#sub)",
     ).replace("../images", "../../images").replace(
         "unused]: sub", "unused]: ../../docs/sub"
@@ -125,7 +110,7 @@ def test_a_folder_takes_along_what_lies_in_it(book: Path) -> None:
     move(book, "docs", "manual")
     assert (book / "manual/b.md").read_text() == FILES["docs/b.md"]
     text = (book / "manual/guide.md").read_text()
-    assert "[d](/manual/b.md) [e](../manual/b.md) [f](sub/)" in text
+    assert "[d](/manual/b.md) [f](sub/)" in text
     assert "(../images/a%20b.png" in text
     assert "[guide](manual/guide.md#guide) [folder](manual)" in (book / "README.md").read_text()
 
@@ -299,9 +284,9 @@ def test_a_plain_list_of_chapters_follows(make_book: BookMaker, run_bindery: Run
     assert (root / "chapters-md.txt").read_bytes() == expected.encode()
 
 
-def test_places_in_data_follow(make_book: BookMaker, run_bindery: Runner) -> None:
+def test_places_in_data_follow(make_book: BookMaker) -> None:
     """A cell of the type `place` names the new path, anchor and all; the same words in other
-    columns and the line ends stay, and the table is right after it was filled."""
+    columns and the line ends stay."""
     schema = (
         "title: Words\nsource: https://example.org/a\ndate: 2026-11-20\nclass: assumed\ncolumns:\n"
         "  term: {type: text, description: the word}\n"
@@ -313,30 +298,19 @@ def test_places_in_data_follow(make_book: BookMaker, run_bindery: Runner) -> Non
         'chip,"in a.md, not in a.md#chips",a.md#chips\r\n'
         'heat,"it is warm","sub/heat.md"\r\n'
     )
-    view = (
-        "-- title: Words\n-- column term: Term\n-- column meaning: Meaning\n"
-        "-- column place: Where\n"
-        "SELECT term, meaning, '[here](' || place || ')' AS place FROM words ORDER BY term\n"
-    )
     root = make_book(
         {
-            "glossary.md": "# Glossary\n\n<!-- table: words -->\n<!-- /table -->\n",
             "a.md": "# A\n\n## Chips\n\nA chip.\n",
             "sub/heat.md": "# Heat\n\n[back](../a.md)\n",
             "data/words.csv": rows.encode(),
             "data/words.yaml": schema,
-            "views/words.sql": view,
         }
     )
-    assert run_bindery("fill", folder=root).status == 0
     before = read_tree(root)
     move(root, "a.md", "sub/chips.md")
     expected = rows.replace(",a.md#chips", ",sub/chips.md#chips")
     assert (root / "data/words.csv").read_bytes() == expected.encode()
-    assert run_bindery("fill", folder=root).status == 0
-    assert run_bindery("check", folder=root).stdout.endswith("0 errors, 0 warnings\n")
     move(root, "sub/chips.md", "a.md")
-    run_bindery("fill", folder=root)
     assert read_tree(root) == before
 
 
@@ -379,37 +353,24 @@ SELECT name, seconds FROM runs ORDER BY name
 }
 
 
-@pytest.fixture
-def plotted(make_book: BookMaker, run_bindery: Runner) -> Path:
-    """A book with a table, a plot and a value, filled."""
+def test_a_view_and_its_chapter_take_quotations_along(
+    make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """Regions and values name the view by its new name, its plots follow, and so do the links of a
+    chapter to them; nothing is taken for stale or edited by hand."""
     root = make_book(PLOTTED)
-    ended = run_bindery("fill", folder=root)
-    assert ended.status == 0, ended.stdout + ended.stderr
-    return root
-
-
-def test_a_view_takes_its_quotations_along(plotted: Path, run_bindery: Runner) -> None:
-    """Regions and values name the view by its new name, its plots follow, and all is filled."""
-    root, started = plotted, read_tree(plotted)
-    before = run_bindery("check", folder=root)
+    assert run_bindery("fill", folder=root).status == 0
+    started, before = read_tree(root), run_bindery("check", folder=root)
     assert before.status == 0, before.stdout
     ended = run_bindery("mv", "views/times.sql", "views/durations.sql", folder=root)
     assert ended.stdout.startswith("moved views/times.sql to views/durations.sql, with figures/")
-    assert "<!-- value: durations.seconds[a] -->" in (root / "README.md").read_text()
-    assert run_bindery("check", folder=root).stdout == before.stdout
-    run_bindery("mv", "views/durations.sql", "views/times.sql", folder=root)
-    assert read_tree(root) == started
-
-
-def test_a_chapter_with_a_plot_moves(plotted: Path, run_bindery: Runner) -> None:
-    """The plot leads to its drawings from the new place, and is not taken for edited by hand."""
-    root, started = plotted, read_tree(plotted)
-    before = run_bindery("check", folder=root)
-    assert before.status == 0, before.stdout
     run_bindery("mv", "README.md", "deep/er/README.md", folder=root)
-    assert "../../figures/times.svg" in (root / "deep/er/README.md").read_text()
+    text = (root / "deep/er/README.md").read_text()
+    assert "<!-- value: durations.seconds[a] -->" in text
+    assert "../../figures/durations.svg" in text
     assert run_bindery("check", folder=root).stdout == before.stdout
     run_bindery("mv", "deep/er/README.md", "README.md", folder=root)
+    run_bindery("mv", "views/durations.sql", "views/times.sql", folder=root)
     assert read_tree(root) == started
 
 
@@ -440,13 +401,6 @@ def test_code_that_names_the_old_path_is_shown(book: Path, run_bindery: Runner) 
         ("/etc/hostname", "x", "is outside the folder"),
         ("docs/guide.md", "docs/b.md/g.md", "'docs/b.md' is a file, not a folder"),
         ("docs/guide.md", "docs/guide.txt", "a chapter, and its name ends in .md"),
-        ("docs/guide.md", "dist/site/guide.md", "no file of a book can lie in 'dist'"),
-        ("docs", "dist", "no file of a book can lie in 'dist'"),
-        ("docs/guide.md", ".cache/guide.md", "no file of a book can lie in '.cache'"),
-        ("docs/guide.md", ".git/guide.md", "no file of a book can lie in '.git'"),
-        ("docs/guide.md", "gu\x1bide.md", "holds a character that nobody sees"),
-        ("docs/guide.md", "gu\nide.md", "holds a character that nobody sees"),
-        (".git", "x", "'.git' belongs to git"),
     ],
 )
 def test_a_move_that_cannot_be_is_refused(
@@ -464,13 +418,13 @@ def test_a_move_that_cannot_be_is_refused(
     ("old", "new", "says"),
     [
         ("book", "text", "'book' is the folder of the chapters"),
-        ("book/a.md", "a.md", "chapters lie in the folder 'book'"),
+        ("book/a.md", "a.md", "chapters belong in the folder 'book'"),
         ("scripts/timer.py", "scripts/clock.py", "records and views call it so"),
         ("scripts", "tools", "'scripts/records' has a fixed place"),
-        ("scripts/records/timer/x_20261120.json", "x.json", "belongs where it is"),
+        ("scripts/records/timer/x_20261120.json", "x.json", "records are found by it"),
         ("book/data/d.csv", "book/data/e.csv", "views call data files by name"),
-        ("book/sub/notes.md", "scripts/records/notes.md", "is found by its name"),
-        ("book/views/v.sql", "book/v.sql", "a view is in 'book/views'"),
+        ("book/sub/notes.md", "scripts/records/notes.md", "'scripts/records' has a fixed place"),
+        ("book/views/v.sql", "book/v.sql", "chapters call views by name"),
         ("book/views/v.sql", "book/views/v-dark.sql", "'v-dark' cannot be the name of a view"),
         ("book/figures/v.svg", "book/v.svg", "`bindery fill` draws the plots of views there"),
     ],
@@ -512,33 +466,10 @@ def test_a_dry_run_shows_and_changes_nothing(make_book: BookMaker, run_bindery: 
     before = read_tree(root)
     ended = run_bindery("mv", "b.md", "c.md", "--dry-run", folder=root)
     assert ended.status == 0
-    assert (
-        ended.stdout
-        == f"""\
-rename b.md => c.md
---- a/a.md
-+++ b/a.md
-@@ -1,3 +1,3 @@
- # A
-{" "}
--[b](b.md)
-\\ No newline at end of file
-+[b](c.md)
-\\ No newline at end of file
---- a/chapters.yaml
-+++ b/chapters.yaml
-@@ -2,4 +2,7 @@
- parts:
-   - chapters:
-       - a.md
--      - b.md
-+      - c.md
-+
-+moved:
-+  b.md: c.md
-would move b.md to c.md: 1 link in 1 file, chapters.yaml
-"""
-    )
+    assert ended.stdout.startswith("rename b.md => c.md\n--- a/a.md\n+++ b/a.md\n@@ -1,3 +1,3 @@\n")
+    assert "-[b](b.md)\n\\ No newline at end of file\n+[b](c.md)\n" in ended.stdout
+    assert "-      - b.md\n+      - c.md\n+\n+moved:\n+  b.md: c.md\n" in ended.stdout
+    assert ended.stdout.endswith("would move b.md to c.md: 1 link in 1 file, chapters.yaml\n")
     assert read_tree(root) == before
 
 
@@ -553,20 +484,6 @@ def test_paths_start_where_one_stands(book: Path, run_bindery: Runner) -> None:
 # --- git ---
 
 
-def git(root: Path, *arguments: str) -> str:
-    people = [f"GIT_{who}_{what}" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")]
-    environment = {
-        **os.environ,
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_CONFIG_SYSTEM": os.devnull,
-        **dict.fromkeys(people, "a@b.c"),
-    }
-    return subprocess.run(
-        ["git", *arguments], cwd=root, env=environment, check=True, capture_output=True, text=True
-    ).stdout
-
-
-@pytest.mark.needs("git")
 def test_git_is_told(book: Path) -> None:
     """A file that git knows is moved by git; one that it does not know stays unknown to it."""
     git(book, "init", "--quiet")
@@ -579,61 +496,7 @@ def test_git_is_told(book: Path) -> None:
     assert "?? pictures/" in status
 
 
-@pytest.mark.needs("git")
-def test_a_move_that_git_refuses_is_undone(book: Path, run_bindery: Runner) -> None:
-    """Where git cannot move, everything is as it was, and git's reason is shown."""
-    git(book, "init", "--quiet")
-    git(book, "add", ".")
-    (book / ".git/index.lock").touch()
-    before = read_tree(book)
-    ended = run_bindery("mv", "docs/guide.md", "new/g.md", folder=book)
-    assert ended.status == 1
-    assert "git does not move 'docs/guide.md'" in ended.stderr
-    assert read_tree(book) == before
-
-
 # --- any move ---
-
-
-def choose_move(root: Path, rng: random.Random) -> tuple[str, str]:
-    """A file or folder, chapters more often than others, and a new path for it."""
-    paths = sorted(path.relative_to(root).as_posix() for path in root.rglob("*"))
-    files = [path for path in paths if (root / path).is_file() and path != "chapters.yaml"]
-    folders = [path for path in paths if (root / path).is_dir()]
-    chapters = [path for path in files if path.endswith(".md")]
-    old = rng.choice(rng.choice([chapters, chapters, files, folders]))
-    name = Path(old).name
-    if name != "README.md" and rng.random() < 0.6:
-        name = f"n{rng.randrange(1000)}-{name[-12:]}"
-    folder = rng.choice([*folders, ".", f"new{rng.randrange(99)}", f"deep/er{rng.randrange(99)}"])
-    return old, (Path(folder) / name).as_posix()
-
-
-def move_anything(root: Path, rng: random.Random) -> str:
-    """Make the first random move that is not refused, and tell which."""
-    while True:
-        old, new = choose_move(root, rng)
-        try:
-            move(root, old, new)
-        except BookError:
-            continue
-        return f"{old} to {new}"
-
-
-def count_findings(root: Path) -> Counter[str]:
-    """How often each rule fires, but for the one that is about where files lie."""
-    rules = (finding.rule for finding in inspect_book(root).findings)
-    return Counter(rule for rule in rules if rule != "orphan-file")
-
-
-@pytest.fixture
-def large_book(tmp_path: Path, run_bindery: Runner) -> Path:
-    """A copy of the reference book."""
-    target = tmp_path / "reference"
-    copy_reference_book(target)
-    ended = run_bindery("import", str(target), folder=tmp_path)
-    assert ended.status == 0, ended.stderr
-    return target
 
 
 LINKS = st.sampled_from(
@@ -669,14 +532,3 @@ def test_any_text_moves_or_is_refused(text: str, old: str) -> None:
             return
         move(root, f"deep/er/{old}", old)
         assert read_tree(root) == before or plan.notes
-
-
-@pytest.mark.nightly
-def test_no_link_breaks_in_many_moves(large_book: Path) -> None:
-    """After many random moves in a large book the check finds what it found before."""
-    rng = random.Random(20261121)
-    before = count_findings(large_book)
-    for number in range(30):
-        made = move_anything(large_book, rng)
-        if number % 10 == 9:
-            assert count_findings(large_book) == before, f"move {number}: {made}"

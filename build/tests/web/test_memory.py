@@ -10,37 +10,11 @@ from pathlib import Path
 import pytest
 from bindery.core.config import load_config
 from bindery.web.answers import Answer
-from bindery.web.memory import format_answer, format_memory, is_fresh, open_memory, parse_memory
-from hypothesis import given
-from hypothesis import strategies as st
+from bindery.web.memory import format_memory, is_fresh, open_memory, parse_memory
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 NAME = "links.jsonl"
 WHOLE = {"url": "https://a.net/", "verdict": "live", "checked": "2026-11-20T10:00:00Z"}
-TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
-ANSWERS = st.builds(
-    Answer,
-    st.sampled_from([f"https://h{n}.org/{p}" for n in range(3) for p in ("", "a", "\u00e4")]),
-    st.sampled_from(["live", "dead"]),
-    st.integers(0, 10**7).map(lambda seconds: START + timedelta(seconds=seconds)),
-    reason=TEXT,
-)
-
-
-@given(st.lists(ANSWERS, min_size=1, max_size=12), st.integers(0, 40))
-def test_a_memory_keeps_its_whole_lines(answers: list[Answer], cut: int) -> None:
-    """For each address the last whole line counts, wherever the file breaks off."""
-    lines = [format_answer(answer) for answer in answers]
-    assert all("\n" not in line for line in lines)
-    data = "\n".join(lines)
-    data = data[: max(len(data) - cut, 0)]
-    whole = data.split("\n")
-    expected = {
-        answer.url: answer
-        for answer, line, found in zip(answers, lines, whole, strict=False)
-        if line == found
-    }
-    assert parse_memory(NAME, data.encode()) == expected
 
 
 def test_a_run_goes_on_after_a_torn_line(make_book: Callable[..., Path]) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from datetime import UTC, datetime
 
 import pytest
 from bindery.web.addresses import find_host
-from bindery.web.answers import Answer as Verdict
-from bindery.web.asking import Clock
 from bindery.web.manners import Manners, read_retry_after
 from bindery.web.robots import parse_robots
 from faulty_server import (
@@ -169,25 +166,3 @@ def test_one_host_is_asked_one_thing_at_a_time() -> None:
 def test_a_host_has_one_queue_under_all_its_names(names: tuple[str, str]) -> None:
     """Two spellings of a host are one host, which is asked one thing at a time."""
     assert len({find_host(f"https://{name}/") for name in names}) == 1
-
-
-def test_a_slow_host_delays_no_other() -> None:
-    """While one host has its delay, all pages of another one are asked for."""
-    rules = Answer(body="User-agent: *\nCrawl-delay: 9", kind="text/plain")
-    with serve("127.0.0.1", "127.0.0.2") as server:
-        server.paths |= {"127.0.0.1/robots.txt": rules, "/a": Answer(), "/b": Answer()}
-        urls = [server.url(path, host) for host in server.hosts for path in ("/a", "/b")]
-        other_is_done = asyncio.Event()
-        reported: list[str] = []
-
-        async def wait(seconds: float) -> None:
-            if seconds > 1:
-                await asyncio.wait_for(other_is_done.wait(), 60)
-
-        def report(answer: Verdict) -> None:
-            reported.append(answer.url)
-            if {*urls[2:]} <= {*reported}:
-                other_is_done.set()
-
-        ask(urls, clock=Clock(sleep=wait), report=report)
-    assert reported[2:] == urls[:2]

@@ -21,7 +21,7 @@ from bindery.core.model import ConfigError
 from bindery.web.answers import Answer as Verdict
 from bindery.web.memory import parse_memory
 from faulty_server import HASTY, LONG, Answer, FaultyServer, allow_loopback, redirect, serve
-from needs import need
+from needs import git
 
 if TYPE_CHECKING:
     from conftest import Runner
@@ -52,12 +52,6 @@ def recall(root: Path) -> dict[str, Verdict]:
 def pages(server: FaultyServer) -> list[str]:
     """The paths that were asked for, without robots.txt."""
     return [request.path for request in server.requests if request.path != "/robots.txt"]
-
-
-def git(root: Path, *arguments: str) -> None:
-    who = ("-c", "user.name=A", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
-    need("git")
-    subprocess.run(["git", *who, *arguments], cwd=root, check=True, capture_output=True)
 
 
 def test_a_run_reports_what_it_found(
@@ -282,16 +276,23 @@ def test_an_old_answer_is_verified_before_it_is_written(make_book: BookMaker) ->
 def test_a_chapter_that_has_changed_stays(
     make_book: BookMaker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A change that an author makes while the web is asked is not overwritten."""
+    """A change that an author makes while the web is asked is not overwritten, nor is a read-only
+    chapter; the others are."""
     with serve() as server:
         server.paths |= {"/a": redirect(301, "/b"), "/b": Answer()}
-        root = make_book({"a.md": f"# A\n\n<{server.url('/a')}>\n"})
+        files = {f"{name}.md": f"# A\n\n<{server.url('/a')}>\n" for name in "abc"}
+        root = make_book(files)
+        (root / "b.md").chmod(0o444)
         inspection = inspect_book(root)
         changed = f"# A\n\nNew words.\n\n<{server.url('/a')}>\n"
         (root / "a.md").write_text(changed, "utf-8")
         assert ask_web(inspection, Wishes(fix=True, quiet=True), WEB) == 1
         assert (root / "a.md").read_text("utf-8") == changed
-        assert "'a.md' has changed while the web was asked" in capsys.readouterr().out
+        assert (root / "b.md").read_text("utf-8") == files["b.md"]
+        assert server.url("/b") in (root / "c.md").read_text("utf-8")
+        out = capsys.readouterr().out
+        assert "'a.md' has changed while the web was asked" in out
+        assert "'b.md' is read-only, and stays as it is" in out
 
 
 LISTED = "baseline: accepted.jsonl\n"

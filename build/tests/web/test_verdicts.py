@@ -27,8 +27,6 @@ from faulty_server import (
         (Answer(405), "gated", "answers 405 to programs"),
         (Answer(500), "unreachable", "answers 500"),
         (Answer(429), "throttled", "answers 429"),
-        (Answer(404, headers={"cf-mitigated": "x"}), "gated", "Cloudflare answers 404 to programs"),
-        (Answer(503, headers={"Server": "AkamaiX"}), "gated", "Akamai answers 503 to programs"),
         (Answer(body=b"\xff\xfe\x00bad", kind="text/html; charset=no-such"), "live", ""),
         (Answer(body=b"<html", kind="application/octet-stream"), "live", ""),
         (Answer(body="<p>ab", fault="truncated"), "live", ""),

@@ -82,12 +82,12 @@ def check(scope: Scope) -> Iterator[Finding]:
 def _judge(link: Link, resolution: Resolution) -> tuple[Rule, str, str] | None:
     """The rule that a link breaks, what is wrong and what to do."""
     match resolution:
-        case NothingThere(nearest=nearest, reason=reason):
+        case NothingThere(nearest=nearest):
             rule = MISSING_IMAGE if link.is_image else DEAD_LINK
             message = f"there is no {'image' if link.is_image else 'file'} '{link.destination}'"
             hint = "correct the path" + ("" if link.is_image else ", or take the link out")
             hint = f"did you mean '{nearest}'?" if nearest else hint
-            return rule, f"{message}: {reason}" if reason else message, hint
+            return rule, message, hint
         case NoDestination(reason=reason) if link.is_image:
             hint = "name the file of an image"
             return MISSING_IMAGE, f"this image shows nothing: {reason}", hint

@@ -18,9 +18,10 @@ from bindery.cli.console import (
     Format,
     format_option,
     print_findings,
+    print_troubles,
     root_option,
 )
-from bindery.core.model import BookError, Finding, Severity, Span, refuse
+from bindery.core.model import BookError, Finding, Severity, refuse
 
 if TYPE_CHECKING:
     from bindery.check.finding_identity import Identity
@@ -112,7 +113,6 @@ def _check_once(wanted: _Wanted) -> _Checked:
     from bindery.check.baseline_use import is_of_check, read_accepted, read_listed
     from bindery.check.choose_findings import choose_new, find_folders, is_below, relate_paths
     from bindery.check.inspect import inspect_book
-    from bindery.core.repository import read_line
 
     # Read first: what is wrong with it should not have to wait for the book.
     given = read_accepted(wanted.root, wanted.baseline) if wanted.baseline else None
@@ -124,7 +124,7 @@ def _check_once(wanted: _Wanted) -> _Checked:
     sifted = sift_findings(
         [f for f in inspection.findings if is_below(f.span.path, folders)],
         [entry for entry in acceptances if is_below(entry.identity.path, folders)],
-        lambda span: read_line(inspection.tree, span),
+        inspection.tree.read_line,
         {move.old: move.new for move in inspection.config.moved},
     )
     fresh = sifted.fresh
@@ -170,13 +170,12 @@ def _explain_rule(name: str) -> str:
 
 
 def _rewrite_baseline(root: Path, path: Path) -> None:
-    """Write the file of accepted findings: all of today where there is none yet, otherwise those
-    of the file that are still found. So a file that is there never grows."""
+    """Write the file of accepted findings: all of today's in a new file, otherwise those of the
+    file that are still found. So an existing file never grows."""
     from bindery.check.baseline import format_accepted, sift_findings
     from bindery.check.baseline_use import is_of_check, read_accepted
     from bindery.check.inspect import inspect_book
     from bindery.core.report import count_noun
-    from bindery.core.repository import read_line
     from bindery.core.whole_files import write_whole
 
     if path.exists() and not path.is_file():
@@ -184,9 +183,7 @@ def _rewrite_baseline(root: Path, path: Path) -> None:
     acceptances = read_accepted(root, path) if path.exists() else None
     inspection = inspect_book(root)
 
-    def read(span: Span) -> str:
-        return read_line(inspection.tree, span)
-
+    read = inspection.tree.read_line
     findings = inspection.findings
     kept = []
     if acceptances is not None:
@@ -234,10 +231,9 @@ def _print_changes(
     from bindery.check.finding_identity import identify_finding
     from bindery.check.watch import compare_findings
     from bindery.core.report import format_head
-    from bindery.core.repository import read_line
 
     tree = checked.inspection.tree
-    found = {f: identify_finding(f, read_line(tree, f.span)) for f in checked.findings}
+    found = {f: identify_finding(f, tree.read_line(f.span)) for f in checked.findings}
     new = checked.findings
     if known is not None:
         difference = compare_findings(known, found)
@@ -260,15 +256,11 @@ def _summarise(checked: _Checked) -> str:
 
 
 def _print_trouble(root: Path, error: BookError | OSError) -> None:
-    from bindery.core.report import format_finding
-    from bindery.core.repository import Tree, read_line
+    from bindery.core.repository import Tree
 
-    tree = Tree(root)
     print(file=sys.stderr)
     if isinstance(error, BookError):
-        for finding in error.findings:
-            text = format_finding(finding, lambda span: read_line(tree, span))
-            print(text, file=sys.stderr)
+        print_troubles(error.findings, Tree(root))
     else:
         print(f"{error.filename}: cannot be read: {error.strerror}", file=sys.stderr)
     print("not checked; waiting for the next change", file=sys.stderr, flush=True)

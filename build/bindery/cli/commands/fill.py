@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,33 +44,10 @@ def fill(
     ]
     if values := sum(len(entry.values) for entry in entries):
         counts.append(count_noun(values, "value"))
-    for line in _list_new_records(inspection):
-        print(line)
     errors = sum(finding.severity is Severity.ERROR for finding in chosen)
     summary = f"compared {', '.join(counts)}: {count_noun(errors, 'error')}"
     print_findings(chosen, inspection, Format.TEXT, summary=summary)
     raise SystemExit(FINDINGS if chosen else CLEAN)
-
-
-def _list_new_records(inspection: Inspection) -> Iterator[str]:
-    """The newest records that no table quotes, each with the quoted views that read its tool."""
-    from bindery.evidence.records import DEMO
-
-    evidence = inspection.evidence
-    quoted = {name for provenance in evidence.provenance.values() for name in provenance.records}
-    for name in sorted(evidence.newest - quoted):
-        record = evidence.records[name]
-        if record.profile_name == DEMO or not record.complete:
-            continue
-        views = [
-            view
-            for view, provenance in sorted(evidence.provenance.items())
-            if any(evidence.records[one].tool == record.tool for one in provenance.records
-                   if one in evidence.records)
-        ]  # fmt: skip
-        could = f"; views that could: {', '.join(views)}" if views else ""
-        hardware = f"{record.machine.hardware} (machine '{record.machine.label}')"
-        yield f"no table quotes the new record {name}, made on {hardware}{could}"
 
 
 def _fill_book(inspection: Inspection) -> bool:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from bindery.cli.console import (
-    CLEAN,
-    FINDINGS,
-    root_option,
-)
+from bindery.cli.console import CLEAN, FINDINGS, find_path, root_option
 from bindery.core.model import Finding, Severity, Span, refuse
-from bindery.core.report import count_noun
+from bindery.core.report import count_noun, format_diff, group_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -47,7 +42,6 @@ def format_sources(
     from bindery.check.rules import RULES
     from bindery.core.config import load_config
     from bindery.core.report import format_finding
-    from bindery.core.repository import read_line
     from bindery.core.transaction import Change, change_files
     from bindery.rewrite.formatting.chapters import RULE, format_document
 
@@ -60,33 +54,26 @@ def format_sources(
     chosen = _choose(documents.values(), loaded.tree.root, paths, listed)
     findings: list[Finding] = []
     texts: dict[str, tuple[str, str]] = {}
-    said_of: dict[str, str] = {}
     for document in chosen:
-        formatted = format_document(document, maths=config.maths)
-        findings += formatted.findings
-        if formatted.text == document.text:
+        text, found = format_document(document, maths=config.maths)
+        findings += found
+        if text == document.text:
             continue
         if problem := _find_problem(loaded.tree.root, document.path):
             findings.append(problem)
             continue
-        texts[document.path] = document.text, formatted.text
-        counts = {
-            "table": formatted.tables,
-            "paragraph": formatted.paragraphs,
-            "list of definitions": formatted.definitions,
-        }
-        parts = (count_noun(n, noun) for noun, n in counts.items() if n)
-        said_of[document.path] = f"{document.path}: {', '.join(parts)}"
+        texts[document.path] = document.text, text
     for finding in findings:
-        print(format_finding(finding, lambda s: read_line(loaded.tree, s)), end="\n\n")
+        print(format_finding(finding, loaded.tree.read_line), end="\n\n")
     if only_check:
         for path, (before, after) in texts.items():
-            sys.stdout.writelines(_compare(path, before, after))
+            sys.stdout.write(format_diff(path, before, after))
     elif texts:
         carry = prepare_carrying(config, RULE)
         carried = change_files(loaded.tree.root, Change(RULE, texts), carry)
-        for said in (*said_of.values(), *(f"{p}: the accepted findings follow" for p in carried)):
-            print(said)
+        print(*(f"{path}: formatted" for path in texts), sep="\n")
+        for path in carried:
+            print(f"{path}: the accepted findings follow")
     verb = "would format" if only_check else "formatted"
     print(f"{verb} {len(texts)} of {count_noun(len(chosen), 'file')}")
     raise SystemExit(FINDINGS if findings or (only_check and texts) else CLEAN)
@@ -103,17 +90,16 @@ def _find_problem(root: Path, path: str) -> Finding | None:
 
 
 def _shrink(config: Config, loaded: Loaded, paths: Sequence[str], *, write: bool) -> NoReturn:
-    from bindery.book.image_sizes import find_large, list_shown_images, shrink_images
+    from bindery.book.image_sizes import find_large, list_shown_images, shrink_image
     from bindery.book.resolve import resolve_book
     from bindery.core.report import format_finding
+    from bindery.core.whole_files import write_whole
 
     tree = loaded.tree
     wanted = []
     for typed in paths:
-        places = [(start / typed).resolve() for start in (Path.cwd(), tree.root)]
-        inside = (p.relative_to(tree.root) for p in places if p.is_relative_to(tree.root))
-        path = next((p.as_posix() for p in inside if tree.find_kind(p.as_posix()) == "file"), "")
-        if not path:
+        path = find_path(typed, tree.root)
+        if tree.find_kind(path) != "file":
             hint = "name images below the folder of the book"
             message = f"no file is at '{typed}'"
             raise refuse(typed, message, hint)
@@ -122,45 +108,39 @@ def _shrink(config: Config, loaded: Loaded, paths: Sequence[str], *, write: bool
         resolved = resolve_book(loaded.book, tree, config.allowed_schemes)
         shown = list_shown_images(config, tree, resolved)
         wanted = [path for path in shown if find_large(tree, path)]
-    problems = [problem for path in wanted if (problem := _find_problem(tree.root, path))]
-    for problem in problems:
-        print(format_finding(problem, lambda span: ""), end="\n\n")
-    locked = {problem.span.path for problem in problems}
-    shrunk = shrink_images(tree, (path for path in wanted if path not in locked), write=write)
-    for image in shrunk:
-        print(f"{image.path}: {image.before:,} to {image.after:,} bytes".replace(",", "\u00a0"))
-    print(f"{'shrank' if write else 'would shrink'} {count_noun(len(shrunk), 'image')}")
-    raise SystemExit(FINDINGS if problems or (shrunk and not write) else CLEAN)
+    shrunk = locked = 0
+    for path in dict.fromkeys(wanted):
+        if problem := _find_problem(tree.root, path):
+            print(format_finding(problem, lambda span: ""), end="\n\n")
+            locked += 1
+            continue
+        data = tree.read_bytes(path)
+        smaller = shrink_image(data)
+        if len(smaller) < len(data):
+            shrunk += 1
+            sizes = f"{group_digits(len(data))} to {group_digits(len(smaller))}"
+            print(f"{path}: {sizes} bytes")
+            if write:
+                write_whole((tree.root / path).resolve(), smaller)
+    print(f"{'shrank' if write else 'would shrink'} {count_noun(shrunk, 'image')}")
+    raise SystemExit(FINDINGS if locked or (shrunk and not write) else CLEAN)
 
 
 def _choose(
-    documents: Iterable[Document], root: Path, paths: Sequence[str] | None, listed: Sequence[str]
+    documents: Iterable[Document], root: Path, paths: Sequence[str], listed: Sequence[str]
 ) -> list[Document]:
     """The documents under the given paths. A path without any is wrong use."""
+    from bindery.check.choose_findings import is_below
+
     if not paths:
-        return _choose_once((d for d in documents if d.path in listed), root)
+        return [document for document in documents if document.path in listed]
     found: dict[str, Document] = {}
     for typed in paths:
-        places = {(start / typed).resolve() for start in (Path.cwd(), root)}
-        under = [
-            document
-            for document in documents
-            if any((root / document.path).resolve().is_relative_to(place) for place in places)
-        ]
+        folder = find_path(typed, root)
+        under = {d.path: d for d in documents if is_below(d.path, [folder])}
         if not under:
             message = f"no Markdown file is at '{typed}'"
             hint = "name files or folders below the folder of the book"
             raise refuse(typed, message, hint)
-        found |= {document.path: document for document in under}
-    return _choose_once(found.values(), root)
-
-
-def _choose_once(documents: Iterable[Document], root: Path) -> list[Document]:
-    """The documents without those that are another one by a second name."""
-    return list({(root / document.path).resolve(): document for document in documents}.values())
-
-
-def _compare(path: str, before: str, after: str) -> Iterable[str]:
-    old, new = (text.splitlines(keepends=True) for text in (before, after))
-    for line in difflib.unified_diff(old, new, f"a/{path}", f"b/{path}"):
-        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+        found |= under
+    return list(found.values())

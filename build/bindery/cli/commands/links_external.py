@@ -16,7 +16,8 @@ from bindery.check.inspect import Inspection, inspect_book
 from bindery.cli.console import CLEAN, FINDINGS, Format, print_findings
 from bindery.core.config import Config
 from bindery.core.model import Finding
-from bindery.core.report import count_noun
+from bindery.core.report import count_noun, format_diff
+from bindery.core.transaction import Change, change_files
 from bindery.web.addresses import (
     Address,
     Gathered,
@@ -29,7 +30,7 @@ from bindery.web.answers import Answer
 from bindery.web.archive import WAYBACK, find_copies
 from bindery.web.asking import Asker
 from bindery.web.findings import find_faults, summarise
-from bindery.web.fixing import RULE, format_fixes, plan_fixes, write_fixes
+from bindery.web.fixing import RULE, plan_fixes
 from bindery.web.manners import Manners
 from bindery.web.memory import DEFAULT_SHELF_LIFE, Memory, is_fresh, open_memory
 from bindery.web.network import LookUp, look_up
@@ -194,12 +195,16 @@ class _Run:
         links = f"{count_noun(fixes.count, 'link')} in {count_noun(len(fixes.texts), 'chapter')}"
         if self.wishes.dry_run:
             is_text = self.wishes.output is Format.TEXT
-            print(format_fixes(fixes), end="", file=sys.stdout if is_text else sys.stderr)
+            for path, (before, after) in sorted(fixes.texts.items()):
+                diff = format_diff(path, before, after)
+                print(diff, end="", file=sys.stdout if is_text else sys.stderr)
             self._log(f"would write the new addresses of {links}")
             return fixes.findings
-        carry = prepare_carrying(self.inspection.config, RULE) if fixes.texts else None
-        for path in write_fixes(self.inspection.tree.root, fixes, carry):
-            self._log(f"{path}: the accepted findings follow")
+        if fixes.texts:
+            carry = prepare_carrying(self.inspection.config, RULE)
+            root = self.inspection.tree.root
+            for path in change_files(root, Change(RULE, fixes.texts), carry):
+                self._log(f"{path}: the accepted findings follow")
         for answer in targets.values():
             memory.add(answer)
         # Places and texts have changed.

@@ -6,10 +6,7 @@ from pathlib import Path
 
 import click
 
-from bindery.cli.console import (
-    CLEAN,
-    root_option,
-)
+from bindery.cli.console import CLEAN, find_path, root_option
 
 
 @click.command("mv")
@@ -31,32 +28,30 @@ def mv(
     from bindery.check.baseline_use import prepare_carrying
     from bindery.check.rules import RULES
     from bindery.core.config import load_config
-    from bindery.core.transaction import refuse_uncommitted
-    from bindery.rewrite.moving.plan import RULE
-    from bindery.rewrite.moving.transfer import (
+    from bindery.core.transaction import change_files, refuse_uncommitted
+    from bindery.rewrite.moving.arrange import (
         arrange_moves,
-        find_path,
         make_change,
         make_plan,
-        transfer,
     )
+    from bindery.rewrite.moving.plan import RULE
     from bindery.rewrite.moving.wording import describe_plan, format_plan
 
     config = load_config(root, RULES)
     loaded = load_book(config)
     folder = loaded.tree.root
-    source = find_path(old, folder, Path.cwd(), must_exist=True)
-    target = find_path(new, folder, Path.cwd())
+    source, target = find_path(old, folder), find_path(new, folder, must_exist=False)
     moves = arrange_moves(config, loaded.tree, source, target, into=new.endswith("/"))
     documents = read_documents(loaded.tree, config, loaded.book.chapters)
     plan = make_plan(config, loaded.tree, documents, moves)
     if dry_run:
-        print(format_plan(plan, loaded.tree), end="")
+        print(format_plan(plan), end="")
         print(describe_plan(plan, would=True))
         raise SystemExit(CLEAN)
+    change = make_change(plan)
     if not force:
-        refuse_uncommitted(folder, make_change(plan))
-    carried = transfer(folder, plan, prepare_carrying(config, RULE, moves.map))
+        refuse_uncommitted(folder, change)
+    carried = change_files(folder, change, prepare_carrying(config, RULE, moves.map))
     print(describe_plan(plan))
     for path in carried:
         print(f"{moves.map(path)}: the accepted findings follow")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from bindery.cli.console import (
     find_out,
     out_option,
     print_findings,
-    print_warnings,
+    print_troubles,
     quiet_option,
     root_option,
     show_progress,
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from bindery.book.this_edition import Edition
     from bindery.check.inspect import Inspection
     from bindery.render.completeness import Proof
-    from bindery.render.site.model import Download
 
 
 lenient_option = click.option(
@@ -49,7 +47,6 @@ def html(
 ) -> None:
     """Build the site."""
     from bindery.render.site.building import build_site, find_clashes
-    from bindery.render.site.front import find_downloads
 
     inspection, edition, folder, _ = _begin_build("html", root, out, lenient)
     if clashes := find_clashes(inspection.config):
@@ -57,7 +54,6 @@ def html(
     with show_progress("site", len(inspection.book.chapters), quiet) as progress:
         proof = build_site(inspection, edition, folder / "site", progress)
     _end_build(proof, edition, folder, folder / "site", root)
-    _advise_downloads(find_downloads(folder, inspection.config, edition), inspection, edition)
 
 
 @click.command("pdf")
@@ -86,7 +82,7 @@ def pdf(
     path = folder / f"{inspection.config.name}.pdf"
     with show_progress("PDF", len(inspection.book.chapters) + STEPS, quiet) as progress:
         proof, findings = build_pdf(inspection, edition, path, progress, lenient=lenient)
-    print_warnings(findings, inspection)
+    print_troubles(findings, inspection.tree)
     _end_build(proof, edition, folder, path, root)
 
 
@@ -108,7 +104,7 @@ def epub(
     path = folder / f"{inspection.config.name}.epub"
     with show_progress("EPUB", len(inspection.book.chapters) + STEPS, quiet) as progress:
         proof, findings = build_epub(inspection, edition, path, progress, lenient=lenient)
-    print_warnings(findings, inspection)
+    print_troubles(findings, inspection.tree)
     _end_build(proof, edition, folder, path, root)
 
 
@@ -142,22 +138,6 @@ def _begin_build(
     # What is accepted does not stop an output, an image that cannot be read as little as a link.
     lenient = lenient or any(f.severity is Severity.ERROR for f in sifted.accepted)
     return append_appendix(inspection), edition, find_out(root, out), lenient
-
-
-def _advise_downloads(
-    offered: Sequence[Download], inspection: Inspection, edition: Edition
-) -> None:
-    """Say which ebooks the front page does not offer, since none of this edition lay beside it.
-    Without a commit there is no telling whether one is of this edition."""
-    there = {download.path.suffix.removeprefix(".") for download in offered}
-    missing = [f for f in inspection.config.formats if f not in {"html", *there}]
-    if missing and edition.commit:
-        names, commands = " and ".join(map(str.upper, missing)), " and ".join(missing)
-        print(
-            f"the front page offers no {names}: none of this edition is beside the site\n"
-            f"  = help: build {commands} first, then html again",
-            file=sys.stderr,
-        )
 
 
 def _end_build(proof: Proof, edition: Edition, folder: Path, path: Path, root: Path) -> None:

@@ -453,7 +453,7 @@ class _Writer:
             elif child.nesting == -1:
                 self._close_raw_to_barrier()
                 self.out.append(f"</{child.tag}>")
-            elif child.content:  # a dark image has none: the light one shows it
+            else:
                 self.out.append(self._escape(child.content))
 
     def _escape(self, text: str) -> str:
@@ -520,15 +520,7 @@ class _Writer:
         link: Link = token.meta["link"]
         title = token.attrs.get("title")
         extra = [("title", str(title))] if title else []
-        dark: Token | None = token.meta.get("dark")
-        srcset = self._write_srcset([(dark.meta["link"], "")]) if dark is not None else []
-        if srcset:
-            address = escape_attribute(srcset[0][1])
-            media = 'media="(prefers-color-scheme: dark)"'
-            self.out.append(f'<picture><source {media} srcset="{address}"/>')
         self._show_image(link, token.meta["id"], link.text, extra)
-        if srcset:
-            self.out.append("</picture>")
 
     def _show_image(
         self, link: Link, identifier: str, alt: str, extra: Sequence[tuple[str, str]]
@@ -808,7 +800,7 @@ def _write_size(attributes: Mapping[str, str]) -> str:
 def _holds_images_only(token: Token) -> bool:
     """Whether a paragraph is an image, or several, alone or as links."""
     children = token.children or []
-    kinds = ("image", "dark_image", "softbreak", "link_open", "link_close")
+    kinds = ("image", "softbreak", "link_open", "link_close")
     return any(child.type == "image" for child in children) and all(
         child.type in kinds or (not child.content.strip() and child.type == "text")
         for child in children

@@ -21,20 +21,7 @@ RULE = "unformatted"
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
 _HARD_BREAK = re.compile(r"(?: {2,}|\\)$")
 _BLANKS_OUTSIDE_QUOTES = re.compile(r"""("[^"]*"|'[^']*')|\s+""")
-_SET_TAG = re.compile(r"<(?:pre|textarea)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"(\d+)")
-
-
-@dataclass(frozen=True, slots=True)
-class Formatted:
-    """A document typed evenly, and how much of it changed."""
-
-    text: str
-    tables: int = 0
-    paragraphs: int = 0
-    definitions: int = 0
-    """Runs of definitions that were put in order."""
-    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +31,11 @@ class _Change:
     first: int
     end: int
     lines: tuple[str, ...]
-    kind: str
 
 
-def format_document(document: Document, *, maths: bool = False) -> Formatted:
-    """Type a document evenly. What `bindery fill` has written stays as it is, and so does a table
-    with ragged rows, which is reported."""
+def format_document(document: Document, *, maths: bool = False) -> tuple[str, list[Finding]]:
+    """The text of a document typed evenly, and what is wrong with it. What `bindery fill` wrote
+    stays as it is, and so does a table with ragged rows, which is reported."""
     chapter = document.chapter
     kept = [(r.opening.line - 1, r.closing.line) for r in find_quotations(chapter).regions]
     findings: list[Finding] = []
@@ -67,11 +53,7 @@ def format_document(document: Document, *, maths: bool = False) -> Formatted:
     if not _reads_alike(chapter.source, read_source(text), maths=maths):
         changes = _choose_harmless(document, changes, maths=maths)
         text = _apply_changes(document.text, changes)
-    tables, paragraphs, definitions = (
-        sum(change.kind == kind for change in changes)
-        for kind in ("table", "paragraph", "definitions")
-    )
-    return Formatted(text, tables, paragraphs, definitions, tuple(findings))
+    return text, findings
 
 
 def _choose_harmless(
@@ -107,19 +89,20 @@ def _pad_tables(chapter: Chapter) -> Iterator[_Change | Finding]:
             continue
         length = next(n for n, t in enumerate(tokens[index:]) if t.type == "table_close")
         padded, ragged = pad_table(tokens[index : index + length], lines)
-        for row in ragged:
-            text = lines[row.line].strip()
-            col = len(lines[row.line]) - len(lines[row.line].lstrip()) + 1
+        columns = sum(t.type == "th_open" for t in tokens[index : index + length])
+        for row, cells in ragged.items():
+            text = lines[row].strip()
+            col = len(lines[row]) - len(lines[row].lstrip()) + 1
             yield Finding(
-                Span(chapter.path, row.line + 1, col, max(len(text), 1)),
+                Span(chapter.path, row + 1, col, max(len(text), 1)),
                 RULE,
-                f"the columns of this table are {row.columns}, and this row has {row.cells}",
+                f"the columns of this table are {columns}, and this row has {cells}",
                 "write an empty cell where one is missing; a pipe inside a cell is `\\|`",
                 Severity.WARNING,
             )
         first, end = token.map
         if padded is not None and list(padded) != lines[first:end]:
-            yield _Change(first, end, tuple(padded), "table")
+            yield _Change(first, end, tuple(padded))
 
 
 # --- paragraphs ---
@@ -127,13 +110,8 @@ def _pad_tables(chapter: Chapter) -> Iterator[_Change | Finding]:
 
 def _join_paragraphs(chapter: Chapter, *, maths: bool) -> Iterator[_Change]:
     tokens, lines = chapter.tokens, chapter.lines
-    footnote_has_code = False
     for index, token in enumerate(tokens):
-        if token.type == "footnote_open":
-            footnote_has_code = _holds_code(tokens[index:])
-        elif token.type == "footnote_close":
-            footnote_has_code = False
-        if token.type != "inline" or token.map is None or footnote_has_code:
+        if token.type != "inline" or token.map is None:
             continue
         first, end = token.map
         typed = token.content.split("\n")
@@ -148,11 +126,11 @@ def _join_paragraphs(chapter: Chapter, *, maths: bool) -> Iterator[_Change]:
             for part, line in zip(typed, lines[first:end], strict=True)
         ):
             continue
-        if _holds_display_maths(token.content) or _holds_set_lines(token):
+        if _holds_display_maths(token.content):
             continue
         joined = _join_lines(typed, lines[first:end])
         if len(joined) < end - first:
-            yield _Change(first, end, joined, "paragraph")
+            yield _Change(first, end, joined)
 
 
 def _holds_display_maths(text: str) -> bool:
@@ -160,21 +138,6 @@ def _holds_display_maths(text: str) -> bool:
     or not the book asks for maths, and it is laid out to be read."""
     parts = text.split("$$")
     return len(parts) % 2 == 0 or any("\n" in part for part in parts[1::2])
-
-
-def _holds_set_lines(paragraph: Token) -> bool:
-    """Whether raw HTML in a paragraph shows line breaks as they are typed."""
-    children = paragraph.children or []
-    return any(c.type == "html_inline" and _SET_TAG.match(c.content) for c in children)
-
-
-def _holds_code(tokens: Sequence[Token]) -> bool:
-    for token in tokens:
-        if token.type in ("fence", "code_block"):
-            return True
-        if token.type == "footnote_close":
-            return False
-    return False
 
 
 def _join_lines(typed: Sequence[str], lines: Sequence[str]) -> tuple[str, ...]:
@@ -200,7 +163,7 @@ def _sort_definitions(chapter: Chapter) -> Iterator[_Change]:
         typed = tuple(lines[entry.span.line - 1] for entry in ordered)
         first, end = run[0].span.line - 1, run[-1].span.line
         if list(typed) != lines[first:end]:
-            yield _Change(first, end, typed, "definitions")
+            yield _Change(first, end, typed)
 
 
 def _order(definition: Definition) -> tuple[tuple[int, int | str], ...]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
-from markdown_it.common.utils import mdTrim
 from markdown_it.token import Token
+
+from bindery.core.report import measure_width
+from bindery.markdown.typed_tables import split_cells
 
 WIDEST = 200
 """Columns of text. A table that would be wider is typed with single spaces."""
@@ -17,43 +17,29 @@ _QUOTES = re.compile(r"(?:[ \t]*>)*[ \t]*")
 _CONTAINERS = re.compile(
     r"(?:[ \t]*(?:>|[-*+](?=[ \t])|\d{1,9}[.)](?=[ \t])|\[\^[^\]\s]+\]:(?=[ \t])))*[ \t]*"
 )
-_PIPE = re.compile(r"(?<!\\)\|")
-
-
-@dataclass(frozen=True, slots=True)
-class RaggedRow:
-    """A row that has not as many cells as its table has columns. `line` counts from 0."""
-
-    line: int
-    cells: int
-    columns: int
 
 
 def pad_table(
     tokens: Sequence[Token], lines: Sequence[str]
-) -> tuple[Sequence[str] | None, tuple[RaggedRow, ...]]:
-    """The lines of a table, padded, or the rows that are ragged; neither where its cells are not
-    found in its lines. `tokens` are those of the table, `lines` those of the file."""
+) -> tuple[Sequence[str] | None, Mapping[int, int]]:
+    """The lines of a table, padded, or the numbers of cells in the rows that are ragged, by their
+    lines, counted from 0; neither where its cells are not found in its lines. `tokens` are those of
+    the table, `lines` those of the file."""
     assert tokens[0].map is not None
     first, end = tokens[0].map
     cells = _read_cells(tokens)
     prefixes, rows = _split_rows(lines[first:end], cells[0])
     if prefixes is None:
-        return None, ()
-    columns = len(cells[0])
-    ragged = tuple(
-        RaggedRow(first + number, len(row), columns)
-        for number, row in enumerate(rows)
-        if len(row) != columns
-    )
+        return None, {}
+    ragged = {first + n: len(row) for n, row in enumerate(rows) if len(row) != len(cells[0])}
     if ragged:
         return None, ragged
     # The second line of a table holds its alignments, and no tokens.
     if [_read_typed(row) for row in (rows[0], *rows[2:])] != cells:
-        return None, ()
+        return None, {}
     return [
         prefix + row for prefix, row in zip(prefixes, _join_rows(rows, prefixes), strict=True)
-    ], ()
+    ], {}
 
 
 def _read_cells(tokens: Sequence[Token]) -> list[list[str]]:
@@ -80,22 +66,16 @@ def _split_rows(
     parser takes the mark of the list for a part of the first cell: such a table is left alone.
     """
     prefixes = [_match(_CONTAINERS, lines[0]), *(_match(_QUOTES, row) for row in lines[1:])]
-    rows = [_split_row(row[len(prefix) :]) for prefix, row in zip(prefixes, lines, strict=True)]
+    rows = [
+        [cell.text for cell in split_cells(row[len(prefix) :])]
+        for prefix, row in zip(prefixes, lines, strict=True)
+    ]
     return (prefixes, rows) if _read_typed(rows[0]) == list(head) else (None, [])
 
 
 def _match(pattern: re.Pattern[str], line: str) -> str:
     match = pattern.match(line)
     return match[0] if match else ""
-
-
-def _split_row(text: str) -> list[str]:
-    cells = _PIPE.split(mdTrim(text))
-    if cells and cells[0] == "":
-        cells.pop(0)
-    if cells and cells[-1] == "":
-        cells.pop()
-    return [mdTrim(cell) for cell in cells]
 
 
 def _join_rows(rows: Sequence[Sequence[str]], prefixes: Sequence[str]) -> list[str]:
@@ -125,15 +105,3 @@ def _pad_cell(text: str, width: int, mark: tuple[bool, bool]) -> str:
     if mark == (True, True):
         return " " * (space // 2) + text + " " * (space - space // 2)
     return " " * space + text if mark == (False, True) else text + " " * space
-
-
-def measure_width(text: str) -> int:
-    """Columns that a text takes where letters are equally wide; Chinese ones take two."""
-    return sum(
-        0
-        if unicodedata.combining(c) or unicodedata.category(c) in ("Mn", "Me", "Cf")
-        else 2
-        if unicodedata.east_asian_width(c) in "WF"
-        else 1
-        for c in text
-    )

@@ -16,7 +16,7 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from bindery.book.importing import LIST_NAME
-from bindery.core.config import FILE_NAME, Config
+from bindery.core.config import FILE_NAME, Config, quote_scalar, write_scalar
 from bindery.core.model import BookError, Finding, Span
 
 MapPath = Callable[[str], str]
@@ -122,21 +122,8 @@ def _write_scalar(text: str, node: ScalarNode, value: str) -> str:
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
     if mark == "'":
-        return _quote(value)
-    return _write_plain(value)
-
-
-def _write_plain(value: str) -> str:
-    try:
-        kept = YAML(typ="safe", pure=True).load(f"[{value}]") == [value]
-        kept = kept and YAML(typ="safe", pure=True).load(f"{value}: {value}") == {value: value}
-    except (YAMLError, ValueError):
-        kept = False
-    return value if kept else _quote(value)
-
-
-def _quote(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+        return quote_scalar(value)
+    return write_scalar(value)
 
 
 # --- moved ---
@@ -163,53 +150,36 @@ def _follow_moves(text: str, config: Config, map_path: MapPath) -> Mapping[str, 
 def _write_moved(text: str, moved: Mapping[str, str]) -> str:
     """The text with exactly these entries under `moved`, those that are there kept as typed."""
     newline = "\r\n" if "\r\n" in text else "\n"
+    is_ended = text.endswith("\n")
+    lines = (text if is_ended else text + newline).splitlines(keepends=True)
     node = _find_values(text).get("moved")
-    if not isinstance(node, MappingNode):
-        if not moved:
-            return text
-        entries = [f"  {_write_plain(old)}: {_write_plain(new)}" for old, new in moved.items()]
-        block = newline.join(["moved:", *entries])
-        ends = text.endswith("\n")
-        return f"{text}{newline}{block}{newline}" if ends else f"{text}{newline}{block}"
-    if not moved:
-        return _remove_moved(text, node)
-    lines = text.splitlines(keepends=True)
-    indent = " " * node.value[0][0].start_mark.column
-    there = {str(key.value): (key, value) for key, value in node.value}
-    last = node.value[-1][1].end_mark.line
-    added = [
-        f"{indent}{_write_plain(old)}: {_write_plain(new)}"
+    entries = node.value if isinstance(node, MappingNode) else []
+    there = {str(key.value) for key, _ in entries}
+    indent = " " * (entries[0][0].start_mark.column if entries else 2)
+    rows = [
+        f"{indent}{write_scalar(old)}: {write_scalar(new)}{newline}"
         for old, new in moved.items()
         if old not in there
     ]
-    if added:
-        ending = lines[last][len(lines[last].rstrip("\r\n")) :]
-        lines[last] = lines[last].rstrip("\r\n") + newline + newline.join(added) + ending
-    for old, (key, value) in sorted(there.items(), key=lambda e: -e[1][0].start_mark.line):
-        first, end = key.start_mark.line, value.end_mark.line
+    if entries:
+        end = entries[-1][1].end_mark.line + 1
+        lines[end:end] = rows
+    elif rows:
+        lines += [newline, f"moved:{newline}", *rows]
+    for key, value in reversed(entries):  # from the end, so that the places before stay true
+        row, old = key.start_mark.line, str(key.value)
         if old not in moved:
-            kept = lines[first].split(newline, 1)[1] if added and first == last else ""
-            lines[first : end + 1] = [kept]
+            del lines[row : value.end_mark.line + 1]
         elif str(value.value) != moved[old]:
-            line, start, stop = lines[first], value.start_mark.column, value.end_mark.column
+            start, stop = value.start_mark.column, value.end_mark.column
             written = _write_scalar(text, value, moved[old])
-            lines[first] = line[:start] + written + line[stop:]
-    return "".join(lines)
-
-
-def _remove_moved(text: str, node: MappingNode) -> str:
-    """The text without the key `moved`, as it was before the key was written."""
-    lines = text.splitlines(keepends=True)
-    first, end = node.start_mark.line, node.value[-1][1].end_mark.line
-    while not lines[first].startswith("moved"):
-        first -= 1
-    is_last = end + 1 == len(lines)
-    if is_last and first and not lines[end].endswith(("\n", "\r")):
-        lines[first - 1] = lines[first - 1].rstrip("\r\n")
-    elif is_last and first and not lines[first - 1].strip():
-        first -= 1
-    del lines[first : end + 1]
-    return "".join(lines)
+            lines[row] = lines[row][:start] + written + lines[row][stop:]
+    if entries and not moved:
+        row = next(row for row, line in enumerate(lines) if line.startswith("moved:"))
+        is_last = row + 1 == len(lines)
+        del lines[row - (is_last and not lines[row - 1].strip()) : row + 1]
+    changed = "".join(lines)
+    return changed if is_ended else changed.removesuffix(newline)
 
 
 def _says(text: str, paths: list[str], moved: Mapping[str, str], config: Config) -> bool:
@@ -228,7 +198,7 @@ def _says(text: str, paths: list[str], moved: Mapping[str, str], config: Config)
 
 
 def list_plain_lists(config: Config) -> tuple[str, ...]:
-    """Where lists of chapters may lie that `bindery import` reads, one path a line."""
+    """Where the lists of chapters may be that `bindery import` reads, one path per line."""
     return tuple(dict.fromkeys(posixpath.join(base, LIST_NAME) for base in ("", config.folder)))
 
 

@@ -1,4 +1,4 @@
-"""Which paths become which, and the files of a repository as they will lie afterwards."""
+"""Which paths become which, and the files of a repository as they will be afterwards."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from bindery.core.repository import Kind, Tree
+from bindery.core.transaction import map_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +18,10 @@ class Moves:
 
     def map(self, path: str) -> str:
         """The path that a path has after the moves."""
-        for old, new in self.pairs:
-            if path == old or path.startswith(f"{old}/"):
-                return new + path[len(old) :]
-        return path
+        return map_path(self.pairs, path)
 
     def unmap(self, path: str) -> str | None:
-        """The path that a path had before the moves, or None where nothing comes to lie there."""
+        """The path that a path had before the moves, or None where nothing will be."""
         for old, new in self.pairs:
             if path == new or path.startswith(f"{new}/"):
                 return old + path[len(new) :]
@@ -31,7 +29,7 @@ class Moves:
 
 
 class MovedTree(Tree):
-    """The files below a root as they will lie after some moves."""
+    """The files below a root as they will be after some moves."""
 
     def __init__(self, tree: Tree, moves: Moves) -> None:
         super().__init__(tree.root)

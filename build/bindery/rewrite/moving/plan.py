@@ -1,12 +1,9 @@
 """What a move changes: files that get another path, links that have to be typed again, and the
 proof that each link leads to where it led before.
-
-Values only. `transfer` puts a plan onto the disk.
 """
 
 from __future__ import annotations
 
-import html
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +15,7 @@ from bindery.book.markdown_files import (
     Edit,
     Resolved,
     apply_edits,
+    find_typed,
     make_document,
     resolve_documents,
 )
@@ -44,6 +42,7 @@ from bindery.core.model import (
     WrongCase,
 )
 from bindery.core.repository import Tree
+from bindery.core.transaction import Texts
 from bindery.evidence.quotations import Quotations, compute_checksum, find_quotations
 from bindery.markdown.link_typing import Form, Style, read_form, write_form
 from bindery.rewrite.moving.paths import MovedTree, Moves
@@ -52,7 +51,6 @@ RULE = "refused-move"
 _STYLES: Mapping[str, Style] = {
     "link": "bare",
     "image": "bare",
-    "dark-image": "bare",
     "definition": "bare",
     "html-link": "html",
     "html-image": "html",
@@ -66,18 +64,16 @@ class Plan:
     """A move that breaks nothing."""
 
     moves: Moves
-    formers: Mapping[str, str]
-    """What files hold whose text changes, by the path that they have before the move."""
-    texts: Mapping[str, str]
-    """What they are to hold, by the same path."""
+    texts: Texts
+    """The files whose text changes."""
     edits: Mapping[str, tuple[Edit, ...]]
     """The links that are typed again, by the path of their file before the move."""
     emptied: frozenset[str]
     """Folders that hold nothing any more afterwards."""
     notes: tuple[Finding, ...]
-    """Links that come out otherwise than moving back could undo; none of them breaks."""
+    """Links that moving back would not restore as they were typed; they all work."""
     mentions: tuple[Finding, ...]
-    """Where code and prose name the old path. They are not links, and stay as they are."""
+    """Where code and prose name the old path. They are not links, so they stay as they are."""
 
 
 def plan_move(
@@ -85,32 +81,23 @@ def plan_move(
     tree: Tree,
     documents: Mapping[str, Document],
     moves: Moves,
-    listing: Mapping[str, tuple[str, str]],
+    listing: Texts,
 ) -> Plan:
     """Plan moves: each link in every document leads to the same thing afterwards.
 
     `listing` is the text of files that are not Markdown and change, before and after the move.
-    Raises BookError with a finding for each link that cannot be typed again, and for each that
-    would lead elsewhere.
+    Raises BookError with a finding for each link that would lead elsewhere.
     """
     before = resolve_documents(documents.values(), tree, config)
     edits: dict[str, tuple[Edit, ...]] = {}
-    faults: list[Finding] = []
     notes: list[Finding] = []
     for path, document in documents.items():
-        found = []
-        for item in _edit_links(document, before, documents, moves):
-            if isinstance(item, Edit):
-                found.append(item)
-            elif item.severity is Severity.ERROR:
-                faults.append(item)
-            else:
-                notes.append(item)
-        found += _rename_quoted(document.chapter, moves, config)
+        items = tuple(_edit_links(document, before, documents, moves))
+        notes += (item for item in items if isinstance(item, Finding))
+        renamed = _rename_quoted(document.chapter, moves, config)
+        found = (*(item for item in items if isinstance(item, Edit)), *renamed)
         if found:
             edits[path] = tuple(dict.fromkeys(found))
-    if faults:
-        raise BookError(*faults)
     moved = _move_documents(documents, edits, moves, maths=config.maths)
     moved_tree = MovedTree(tree, moves)
     after = resolve_documents(moved.values(), moved_tree, config)
@@ -118,16 +105,10 @@ def plan_move(
     if faults:
         raise BookError(*faults)
     notes += _find_shown(before, after, moves)
-    texts = {
-        path: moved[moves.map(path)].text
-        for path in edits
-        if moved[moves.map(path)].text != documents[path].text
-    }
-    texts |= {path: new for path, (old, new) in listing.items() if new != old}
+    pairs = {path: (documents[path].text, moved[moves.map(path)].text) for path in edits}
+    texts = {path: pair for path, pair in {**pairs, **listing}.items() if pair[0] != pair[1]}
     mentions = tuple(_find_mentions(moved.values(), moves))
-    olds = {path: old for path, (old, _) in listing.items()}
-    formers = {path: olds[path] if path in olds else documents[path].text for path in texts}
-    return Plan(moves, formers, texts, edits, moved_tree.emptied, tuple(notes), mentions)
+    return Plan(moves, texts, edits, moved_tree.emptied, tuple(notes), mentions)
 
 
 def _read_form(link: Link, chapter: Chapter) -> Form | None:
@@ -136,21 +117,6 @@ def _read_form(link: Link, chapter: Chapter) -> Form | None:
     if style is None or typed is None:
         return None
     return read_form(typed, style, posixpath.dirname(chapter.path))
-
-
-def find_typed(link: Link, chapter: Chapter) -> str | None:
-    """The destination of a link letter by letter as it is in the file, entities and all; None
-    where it is not where the parser says."""
-    line = chapter.lines[link.span.line - 1]
-    start = link.span.col - 1
-    if line.startswith(link.raw, start):
-        return link.raw
-    if not link.kind.startswith("html"):
-        return None
-    closing = line[start - 1 : start]
-    pattern = rf"[^{closing}]*" if closing in ('"', "'") else r"[^\s>]*"
-    match = re.compile(pattern).match(line, start)
-    return match[0] if match and html.unescape(match[0]) == link.raw else None
 
 
 # --- links, typed again ---
@@ -167,10 +133,6 @@ def _edit_links(
     for link, resolution in before[document.path]:
         form = _read_form(link, document.chapter)
         if form is None:
-            if _must_follow(link, resolution, here, new_here, moves):
-                message = f"the destination '{link.raw}' cannot be typed again"
-                hint = "write it without escapes, on one line, and try again"
-                yield Finding(link.span, RULE, message, hint)
             continue
         target, slash = _find_new_target(form, resolution, documents, moves)
         typed = write_form(form, here, form.path)
@@ -184,21 +146,6 @@ def _edit_links(
         if slash is not None or again is None or write_form(again, here, form.path) != old:
             message = f"'{old}' is now typed '{wanted}': moving back will not undo that"
             yield Finding(link.span, RULE, message, severity=Severity.WARNING)
-
-
-def _must_follow(
-    link: Link, resolution: Resolution, here: str, new_here: str, moves: Moves
-) -> bool:
-    """Whether a link that cannot be typed again would have to be."""
-    if link.kind in ("reference", "autolink"):
-        return False  # it is typed where its definition is
-    match resolution:
-        case ToChapter(path) | ToFile(path) | NothingThere(path) | Outside(path):
-            is_path = not link.destination.strip().startswith("#")
-            is_relative = is_path and not link.destination.strip().startswith("/")
-            return (is_path and moves.map(path) != path) or (is_relative and here != new_here)
-        case _:
-            return False
 
 
 def _find_new_target(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-
-from bindery.core.report import count_noun
-from bindery.core.repository import Tree
+from bindery.core.report import count_noun, format_diff
 from bindery.rewrite.moving.plan import Plan
 
 
@@ -25,13 +22,9 @@ def describe_plan(plan: Plan, *, would: bool = False) -> str:
     return "\n".join(lines)
 
 
-def format_plan(plan: Plan, tree: Tree) -> str:
+def format_plan(plan: Plan) -> str:
     """A unified diff of everything that would change, the renames first."""
-    lines = [f"rename {old} => {new}\n" for old, new in plan.moves.pairs]
-    for path, text in sorted(plan.texts.items()):
-        before = tree.read_bytes(path).decode("utf-8").splitlines(keepends=True)
-        after = text.splitlines(keepends=True)
-        names = f"a/{path}", f"b/{plan.moves.map(path)}"
-        for line in difflib.unified_diff(before, after, *names):
-            lines.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
-    return "".join(lines)
+    renames = "".join(f"rename {old} => {new}\n" for old, new in plan.moves.pairs)
+    return renames + "".join(
+        format_diff(path, *pair, plan.moves.map(path)) for path, pair in sorted(plan.texts.items())
+    )
