@@ -16,7 +16,6 @@ import pytest
 from bindery.book.this_edition import find_edition
 from bindery.check.inspect import inspect_book
 from bindery.core.model import BookError
-from bindery.crawl.reading import read_pdf
 from bindery.render.addresses import make_prefixes
 from bindery.render.completeness import Proof
 from bindery.render.epub.epub import build_epub
@@ -24,6 +23,7 @@ from bindery.render.pdf import pdf as pdf_module
 from bindery.render.pdf.joined import JoinedDialect
 from bindery.render.pdf.pdf import build_pdf
 from bindery.render.pdf.proof import prove_pdf
+from bindery.render.pdf.reading import read_links
 from bindery.render.pdf.typesetting import ClosedFetcher
 from bindery.render.site.building import build_site
 from PIL import Image
@@ -182,7 +182,8 @@ def test_a_pdf_is_complete_and_says_what_it_is(small: LaidOut) -> None:
             second = [item.title for item in outline.root[-1].children]
         assert titles == ["Contents", "Preface", "Second part"]
         assert second == ["Two", "Three"]
-    assert not any(link.fault for page in read_pdf(path).pages for link in page)
+    links = read_links(path)
+    assert not any(links.find_fault(link) for page in links.pages for link in page)
 
 
 def test_page_numbers_beside_links_are_those_of_the_pages(small: LaidOut) -> None:

@@ -13,7 +13,7 @@ import pytest
 from bindery.book.this_edition import find_edition
 from bindery.check.rules import RULES
 from bindery.core.config import load_config
-from bindery.crawl.reading import read_pdf
+from bindery.render.pdf.reading import read_links
 from bindery.render.text.paper import MARGIN
 from pdf_tags import count_empty_boxes, find_faults, find_strange_fonts, read_tags
 from validators import read_words, run_ace, run_epubcheck
@@ -93,8 +93,9 @@ def test_the_tags_of_the_pdf_are_in_order(ebooks: Path, pdf: Path) -> None:
 
 def test_the_pdf_leads_where_it_says(pdf: Path) -> None:
     """No link of the PDF is dead, and qpdf has nothing to mend."""
-    links = [link for page in read_pdf(pdf).pages for link in page]
-    assert ([link for link in links if link.fault], len(links) > 2000) == ([], True)
+    read = read_links(pdf)
+    links = [link for page in read.pages for link in page]
+    assert ([link for link in links if read.find_fault(link)], len(links) > 2000) == ([], True)
     if shutil.which("qpdf") is not None:
         command = ["qpdf", "--check", str(pdf)]
         checked = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pikepdf
 import pytest
 from bindery.check.rules import RULES
-from bindery.crawl.reading import read_pdf
+from bindery.render.pdf.reading import read_links
 from pdf_tags import find_faults, find_strange_fonts
 from validators import read_words, run_epubcheck
 from whole_sites import copy_reference_book
@@ -95,8 +95,9 @@ def test_the_pdf_holds_the_whole_book(reference: Path, run_bindery: Runner) -> N
     lists = 2  # contents, index
     assert entries == 661 + parts + lists
     assert (find_faults(path), find_strange_fonts(path)) == ([], set())
-    links = [link for page in read_pdf(path).pages for link in page]
-    assert ([link for link in links if link.fault], len(links) > 900) == ([], True)
+    read = read_links(path)
+    links = [link for page in read.pages for link in page]
+    assert ([link for link in links if read.find_fault(link)], len(links) > 900) == ([], True)
     margin = 22 / 25.4 * 72
     words = read_words(path)
     assert len(words) > 100_000
