@@ -10,7 +10,6 @@ import pytest
 from bindery.book.this_edition import find_edition
 from bindery.check.inspect import inspect_book
 from bindery.core import config
-from bindery.core.model import ConfigError
 from bindery.render.pdf.pdf import build_pdf
 from bindery.render.text.paper import MARGIN, PAPERS
 from validators import read_words
@@ -57,18 +56,6 @@ def test_a_book_is_laid_out_for_its_paper(make_book: BookMaker, paper: str) -> N
     assert [w.text for w in words if w.text.endswith("234567.125")] == [
         f"{n + 1}234567.125" for n in range(COLUMNS)
     ] * 3
-
-
-def test_paper_that_does_not_exist_is_refused(make_book: BookMaker) -> None:
-    """The error names what there is."""
-    root = make_book({"a.md": "# A\n"}, "outputs:\n  paper: leter\n")
-    with pytest.raises(ConfigError) as caught:
-        inspect_book(root)
-    (finding,) = caught.value.findings
-    assert (finding.message, finding.help) == (
-        "the paper cannot be 'leter'",
-        "did you mean 'letter'?",
-    )
 
 
 def test_one_build_may_ask_for_another_paper(make_book: BookMaker, run_bindery: Runner) -> None:

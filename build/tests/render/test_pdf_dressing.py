@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from bindery.book.this_edition import find_edition
 from bindery.check.inspect import inspect_book
-from bindery.render.numbering import Exhibit, Kind
 from bindery.render.pdf.dressing import dress
 from bindery.render.pdf.pdf import build_pdf
 from lxml import etree
@@ -18,15 +16,10 @@ if TYPE_CHECKING:
     from conftest import BookMaker
 
 
-def dress_text(text: str, kind: Kind = "figure") -> str:
-    """A body dressed, with one exhibit whose id is x."""
+def dress_text(text: str) -> str:
     root = etree.fromstring(f"<body>{text}</body>")
-    dress(root, {"x": Exhibit(kind, "c.md", "x", "1.1", "Its title")})
+    dress(root, {})
     return "".join(etree.tostring(child, encoding="unicode") for child in root)
-
-
-CAPTION = '<span class="label">{} 1.1</span> Its title'
-FIGURE = f'<figcaption class="caption">{CAPTION.format("Figure")}</figcaption>'
 
 
 def test_a_note_below_a_table_is_marked() -> None:
@@ -37,22 +30,6 @@ def test_a_note_below_a_table_is_marked() -> None:
     )
     notes = etree.fromstring(f"<body>{text}</body>").findall("p[@class='table-note']")
     assert ["".join(note.itertext()) for note in notes] == ["One", "Two"]
-
-
-@pytest.mark.parametrize(
-    ("text", "dressed"),
-    [
-        (
-            '<p class="figure"><img id="x" alt="a"/></p>',
-            f'<figure><img id="x" alt="a"/>{FIGURE}</figure>',
-        ),
-        ('<p><img id="x" alt=""/></p>', f'<figure><img id="x" alt="Its title"/>{FIGURE}</figure>'),
-    ],
-)
-def test_a_figure_gets_its_caption(text: str, dressed: str) -> None:
-    """A paragraph of images becomes the figure; elsewhere one is made around the image. An image
-    without a text gets that of its title."""
-    assert dress_text(text) == dressed
 
 
 SYMBOLS = "←→↔⇒↪ ∈∑√∞≈≠≤≥×÷ ■□▲△◆○●◦ ★☆☐☑☒ ✓✔✗✘ ①② ⌘⏎ ½⅓ ₂² ℓΩ αβγΔ €£ ␛ …–—“”"

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from bindery.markdown.chapter_reader import parse_chapter
-from browsers import open_browser
 from PIL import ExifTags, Image
 
 if TYPE_CHECKING:
@@ -61,39 +60,6 @@ def test_the_site_offers_both_files(book: Path, run_bindery: Runner) -> None:
         '  <img id="figure.1" src="../figures/a.svg" alt="A drawing"/>\n</picture>\n\n'
     ) in page
     assert (site / "figures" / "a-dark.svg").read_text() == draw("#0000ff")
-
-
-def test_the_pdf_shows_the_light_file(book: Path, run_bindery: Runner) -> None:
-    """The page is painted in the colour of the light file and never in that of the dark one."""
-    import pikepdf
-
-    assert run_bindery("pdf", folder=book).status == 0
-    with pikepdf.open(book / "dist" / "trial.pdf") as pdf:
-        forms = (e for e in pdf.objects if isinstance(e, pikepdf.Stream))
-        painted = [*pdf.pages, *(form for form in forms if form.get("/Subtype") == "/Form")]
-        colours = {
-            tuple(map(float, operands))
-            for content in painted
-            for operands, operator in pikepdf.parse_content_stream(content)
-            if str(operator) in ("rg", "scn") and len(operands) == 3
-        }
-    assert (1, 0, 0) in colours
-    assert (0, 0, 1) not in colours
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(("scheme", "name"), [("light", "a.svg"), ("dark", "a-dark.svg")])
-def test_a_browser_shows_the_file_for_its_colours(
-    book: Path, run_bindery: Runner, scheme: str, name: str
-) -> None:
-    """Chromium shows the dark file to readers who read light on dark, and the light one else."""
-    assert run_bindery("html", folder=book).status == 0
-    address = (book / "dist" / "site" / "one" / "index.html").as_uri()
-    with open_browser() as browser:
-        page = browser.new_context(color_scheme=scheme).new_page()
-        page.goto(address)
-        shown = page.evaluate("() => [...document.images].map(i => [i.currentSrc, i.naturalWidth])")
-    assert [(source.rsplit("/", 1)[1], width) for source, width in shown] == [(name, 40)]
 
 
 LIGHT = "![A drawing](../figures/a.svg#gh-light-mode-only)"

@@ -34,13 +34,6 @@ torchrun --nnodes 2 {"--another-long-option value " * 12}
 ```
 
 ![A wide drawing](wide.svg)
-
-> [!NOTE]
-> An alert.
-
-- [x] a task
-
-See [the other chapter](other/README.md#section).
 """
 DRAWING = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="2000" height="100"><path d="M0 0h2000"/></svg>'
@@ -49,35 +42,20 @@ DRAWING = (
 
 @pytest.fixture
 def site(make_book: BookMaker, run_bindery: Runner) -> Path:
-    root = make_book(
-        {
-            "README.md": SOURCE,
-            "other/README.md": "# Other\n\n## Section\n\n[Back](../README.md)\n",
-            "wide.svg": DRAWING,
-        }
-    )
+    root = make_book({"README.md": SOURCE, "wide.svg": DRAWING})
     ended = run_bindery("html", folder=root)
     assert ended.status == 0, ended.stderr
     return root / "dist" / "site"
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_page_opens_from_the_disk(browser: Any, site: Path, width: int, scheme: str) -> None:
-    """From file:// a page needs no network, reports no error, and does not scroll sideways."""
-    context = browser.new_context(
-        viewport={"width": width, "height": 844}, color_scheme=scheme, offline=True
-    )
-    page = context.new_page()
-    requests: list[str] = []
-    errors: list[str] = []
-    page.on("request", lambda request: requests.append(request.url))
-    page.on("console", lambda message: errors.append(message.text))
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("requestfailed", lambda request: errors.append(f"failed: {request.url}"))
+def test_nothing_is_wider_than_the_window(
+    open_tab: Callable[..., Any], site: Path, width: int
+) -> None:
+    """A page opens from the disk, and neither long words nor tables, code or pictures make it
+    scroll sideways."""
+    page = open_tab("file:", width=width, offline=True)
     page.goto((site / "index.html").as_uri())
-    assert errors == []
-    assert [url for url in requests if not url.startswith(("file://", "data:"))] == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     beyond = page.evaluate(
         """width => [...document.querySelectorAll('article > *')]
@@ -85,18 +63,7 @@ def test_a_page_opens_from_the_disk(browser: Any, site: Path, width: int, scheme
         width,
     )
     assert beyond == []
-    assert page.locator("article h1").inner_text() == "Preface"
     assert page.locator("img").first.evaluate("e => e.complete && e.naturalWidth > 0")
-    context.close()
-
-
-def test_the_keyboard_comes_to_the_text_first(browser: Any, site: Path) -> None:
-    """The first stop of the tab key is the link that skips the menu."""
-    page = browser.new_page()
-    page.goto((site / "index.html").as_uri())
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.getAttribute('href')") == "#main.text"
-    page.close()
 
 
 # --- where numbers come from ---
@@ -175,17 +142,14 @@ def test_the_keyboard_reads_where_numbers_come_from(open_evidence: Callable[...,
         return str(page.evaluate("document.activeElement.textContent"))
 
     page.get_by_text("the source of A100").focus()
-    stops = []
     while not page.evaluate("document.activeElement.matches('td')"):
         page.keyboard.press("Tab")
-        stops.append(read_focus())
-    assert stops[0] == "Copy as CSV"
-    assert stops[-1] == "80"
+    assert read_focus() == "80"
     assert "vendor: a data sheet" in tip.inner_text()
     assert "example.org/a100: vendor, dated 2026-11-20" in tip.inner_text()
     assert "Enter" in tip.inner_text()
     described = page.evaluate("document.activeElement.getAttribute('aria-describedby')")
-    assert described == page.evaluate(f"document.querySelector('{TIP}').id")
+    assert described == tip.get_attribute("id")
 
     page.keyboard.press("ArrowRight")
     assert read_focus() == "400"
@@ -193,9 +157,6 @@ def test_the_keyboard_reads_where_numbers_come_from(open_evidence: Callable[...,
     assert read_focus().startswith("1000")
     assert "example.com/power: reported" in tip.inner_text()
     assert "unconfirmed" in tip.inner_text()
-    for key in ("ArrowDown", "ArrowRight"):  # below is no number, beside no column
-        page.keyboard.press(key)
-        assert read_focus().startswith("1000")
     page.keyboard.press("Home")
     assert read_focus().startswith("192")
     page.keyboard.press("Escape")
@@ -207,14 +168,6 @@ def test_the_keyboard_reads_where_numbers_come_from(open_evidence: Callable[...,
     assert page.evaluate("document.activeElement.closest('details').open")
     page.keyboard.press("Escape")
     assert read_focus().startswith("192")
-
-    page.keyboard.press("Enter")
-    for key in ("Shift", "Tab"):
-        page.keyboard.press(key)
-    assert page.evaluate("document.activeElement.closest('details') !== null")
-    assert page.evaluate("document.activeElement.tagName") == "A"
-    page.keyboard.press("Escape")
-    assert read_focus().startswith("192"), "Escape leads back from a link of the note as well"
 
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Tab")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from browsers import keep_copies
 from whole_sites import serve_folder
 
 if TYPE_CHECKING:
@@ -164,14 +165,7 @@ def test_the_search_says_when_there_is_nothing(open_page: Callable[..., Any]) ->
 def test_code_is_copied_without_prompts(open_page: Callable[..., Any]) -> None:
     """Of a session only the commands are copied, of other code all of it."""
     page = open_page("tables.html")
-    page.evaluate(
-        """() => {
-            window.copied = [];
-            Object.defineProperty(navigator, 'clipboard', {
-                value: { writeText: async (text) => { window.copied.push(text); } },
-            });
-        }"""
-    )
+    keep_copies(page)
     for block in range(2):
         page.locator(".code").nth(block).hover()
         page.locator(".code .copy").nth(block).click()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browsers import find_violations
+from browsers import find_violations, keep_copies
 from lxml import html as lxml_html
 from validators import run_lighthouse, run_vnu
 from whole_sites import serve_folder
@@ -31,11 +31,6 @@ FAULTS_OF_CONTENT: dict[str, dict[str, set[str]]] = {
 CONTENT_FOR_LIGHTHOUSE: dict[str, set[str]] = {
     "own": set(),
     "reference": {"link-text", "td-has-header"},
-}
-# What it has none of, and tests of which pass it over.
-LACKS: dict[str, set[str]] = {
-    "own": set(),
-    "reference": {"data-number", 'form class="calculator"', 'class="yours"'},
 }
 # Chapters of tables, names and pictures alone.
 WITHOUT_PHRASES: dict[str, set[str]] = {
@@ -221,13 +216,11 @@ ANSWER = """(typed) => {
 
 
 def test_questions_of_readers_are_answered(
-    whole_site: WholeSite, open_tab: Callable[..., Any]
+    own_site: WholeSite, open_tab: Callable[..., Any]
 ) -> None:
     """Of the questions in `searches.txt` at least 85 % have a section that answers them first, 97 %
     among the first three."""
-    if whole_site.name != "own":
-        pytest.skip("the questions are those of our own book")
-    base = whole_site.folder.as_uri()
+    base = own_site.folder.as_uri()
     tab = open_tab(base)
     tab.goto(f"{base}/index.html")
     tab.keyboard.press("/")
@@ -246,25 +239,7 @@ def test_questions_of_readers_are_answered(
     assert sum(rank > 3 for rank in late.values()) <= 0.03 * len(lines), late
 
 
-# --- what readers do, by keyboard; by mouse in test_site_reading.py ---
-
-
-def open_first(site: WholeSite, base: str, tab: Any, wanted: str, *, among: str = "") -> None:
-    """Open the first page that has what is wanted; skip where the book has none of it."""
-    pages = [page for page in site.pages if wanted in site.read(page) and page.startswith(among)]
-    if not pages:
-        assert wanted in LACKS[site.name]
-        pytest.skip(f"the {site.name} book has no {wanted}")
-    tab.goto(f"{base}/{pages[0]}")
-
-
-def keep_copies(tab: Any) -> None:
-    """What is copied is kept in the page, for a browser without a window has no clipboard."""
-    tab.evaluate(
-        """() => Object.defineProperty(navigator, "clipboard", {
-            value: { writeText: async (text) => { window.copied = text; } },
-        })"""
-    )
+# --- what readers do by keyboard; the rest is in test_site_reading.py ---
 
 
 def test_the_theme_is_chosen_by_keyboard(
@@ -284,23 +259,6 @@ def test_the_theme_is_chosen_by_keyboard(
     tab.goto(f"{address}/index.html")
     paper = tab.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     assert paper == papers[0]
-
-
-def test_code_is_copied_by_keyboard(
-    whole_site: WholeSite, address: str, open_tab: Callable[..., Any]
-) -> None:
-    """The button of a block is a stop of the tab key, and Enter copies."""
-    tab = open_tab(address)
-    open_first(whole_site, address, tab, '<code class="language-python">')
-    keep_copies(tab)
-    block = tab.locator(".code:has(code.language-python)").first
-    block.locator("pre").focus()
-    tab.keyboard.press("Tab")
-    assert tab.evaluate("document.activeElement.className") == "copy"
-    tab.keyboard.press("Enter")
-    tab.wait_for_function("window.copied")
-    shown = block.locator("code").evaluate("e => e.textContent").replace("\u200b", "")
-    assert re.sub(r"\s", "", tab.evaluate("copied")) == re.sub(r"\s", "", shown)
 
 
 def test_tables_are_sorted_filtered_and_copied_by_keyboard(
@@ -344,45 +302,22 @@ def test_tables_are_sorted_filtered_and_copied_by_keyboard(
     assert tab.evaluate("document.activeElement.textContent") == "Copy as CSV"
     tab.keyboard.press("Enter")
     tab.wait_for_function("window.copied")
-    rows = list(csv.reader(io.StringIO(tab.evaluate("copied"))))
+    rows = list(csv.reader(io.StringIO(tab.evaluate("copied[0]"))))
     assert len(rows) == 1 + len(left)
     assert {len(row) for row in rows} == {table.locator("thead th").count()}
 
 
-@pytest.mark.parametrize("by", ["mouse", "keyboard"])
-def test_numbers_say_where_they_come_from(
-    whole_site: WholeSite, address: str, open_tab: Callable[..., Any], by: str
-) -> None:
-    """A number of a table opens its source, which names a tool or who said so."""
-    tab = open_tab(address)
-    open_first(whole_site, address, tab, "data-number")
-    number = tab.locator("td[data-number]").first
-    if by == "mouse":
-        number.hover()
-    else:
-        number.focus()
-    tip = tab.locator("[role=tooltip]").filter(has_text=re.compile(r"\w"))
-    tip.wait_for(state="visible")
-    kind = number.get_attribute("data-number")
-    assert tip.inner_text().startswith(f"{kind}: ")
-    tab.keyboard.press("Escape")
-    tip.wait_for(state="hidden")
-
-
 def test_every_calculator_answers_by_keyboard(
-    whole_site: WholeSite, address: str, open_tab: Callable[..., Any]
+    own_site: WholeSite, open_tab: Callable[..., Any]
 ) -> None:
     """Each has answers when it is opened, refuses what is no number in a sentence, and answers
-    again; the link that it offers gives the same answers."""
-    tab = open_tab(address)
-    pages = [
-        page for page in whole_site.pages if 'form class="calculator"' in whole_site.read(page)
-    ]
-    if not pages:
-        assert 'form class="calculator"' in LACKS[whole_site.name]
-        pytest.skip("the book has no calculators")
+    again."""
+    base = own_site.folder.as_uri()
+    tab = open_tab(base)
+    pages = [page for page in own_site.pages if 'form class="calculator"' in own_site.read(page)]
+    assert pages
     for page in pages:
-        tab.goto(f"{address}/{page}")
+        tab.goto(f"{base}/{page}")
         read = "() => [...document.querySelectorAll('output')].map((e) => e.value)"
         first = tab.evaluate(read)
         assert "–" not in first, page
@@ -398,29 +333,6 @@ def test_every_calculator_answers_by_keyboard(
         tab.keyboard.press("Control+a")
         tab.keyboard.type(start)
         assert tab.evaluate(read) == first, page
-
-
-def test_a_record_is_dropped_beside_ours(
-    whole_site: WholeSite, address: str, open_tab: Callable[..., Any]
-) -> None:
-    """A record of ours that is dropped on a tool's page agrees with itself, in table and plot."""
-    tab = open_tab(address)
-    open_first(whole_site, address, tab, 'class="yours"')
-    page = tab.url.removeprefix(f"{address}/")
-    href = tab.locator("h2#example ~ p a").first.get_attribute("href")
-    record = (whole_site.folder / page).parent / href
-    tab.evaluate(
-        """(text) => {
-            const data = new DataTransfer();
-            data.items.add(new File([text], "yours.json", { type: "application/json" }));
-            document.querySelector(".yours").dispatchEvent(
-                new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
-        }""",
-        record.read_text(encoding="utf-8"),
-    )
-    tab.locator(".verdict tbody tr").first.wait_for()
-    assert tab.evaluate("comparison.ratio") == pytest.approx(1, rel=1e-6)
-    assert tab.locator("svg.strip path.yours").count()
 
 
 # --- Lighthouse ---

@@ -182,12 +182,11 @@ def _join_book(
     )
     tree = etree.fromstring(text, etree.XMLParser(huge_tree=True))
     dress(tree, exhibits)
-    root = ElementTree.fromstring(etree.tostring(tree))
     tools = [tool.name for tool in config.tools]
-    subjects = collect_index(root, tools, find_glossary(inspection.book))
+    subjects = collect_index(tree, tools, find_glossary(inspection.book))
     if subjects:
-        _announce_index(root)
-    return root, subjects
+        _announce_index(tree)
+    return ElementTree.fromstring(etree.tostring(tree)), subjects
 
 
 def _find_corner_colour(image: Prepared) -> str:
@@ -257,11 +256,10 @@ def _find_exhibits(
     }
 
 
-def _announce_index(root: ElementTree.Element) -> None:
+def _announce_index(tree: Any) -> None:
     """Add the index to the contents."""
-    contents = next(root.iter("toc"))
-    entry = ElementTree.SubElement(contents, "toci", {"class": "part"})
-    link = ElementTree.SubElement(ElementTree.SubElement(entry, "p"), "a", {"href": "#index."})
+    entry = etree.SubElement(next(tree.iter("toc")), "toci", {"class": "part"})
+    link = etree.SubElement(etree.SubElement(entry, "p"), "a", {"href": "#index."})
     link.text = "Index"
 
 
