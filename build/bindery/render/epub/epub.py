@@ -31,7 +31,6 @@ from bindery.core.model import (
     BookError,
     Chapter,
     Finding,
-    Part,
     ResolvedBook,
     Severity,
     Span,
@@ -40,7 +39,7 @@ from bindery.core.model import (
 )
 from bindery.core.processes import CommandMissingError, CommandTimeoutError, run_command
 from bindery.core.whole_files import make_work_folder, write_whole
-from bindery.render.addresses import make_prefixes
+from bindery.render.addresses import make_prefixes, quote_fragment
 from bindery.render.completeness import (
     Contents,
     Lack,
@@ -52,7 +51,6 @@ from bindery.render.completeness import (
 from bindery.render.epub.roles import dress_chapter
 from bindery.render.frames import fill_frame
 from bindery.render.images import Prepared, gather_images, list_images
-from bindery.render.numbering import number_chapters
 from bindery.render.pdf.joined import JoinedDialect
 from bindery.render.text.markup import escape_attribute, escape_text
 from bindery.render.text.raw_markup import has_raw_markup, tidy_markup
@@ -66,8 +64,6 @@ _HERE = Path(__file__).parents[1]
 _PANDOC_SECONDS = 600.0
 _ROOT = "EPUB"
 _TEXT = f"{_ROOT}/text"
-_LONG_LINE = 34
-"""Columns of code from which a line may be broken on the smallest reader, and gets an indent."""
 # TagSoup, through which pandoc passes raw HTML, writes alt="" as a bare alt, which is not XML.
 _NOTHING = "\N{INVISIBLE SEPARATOR}"
 _STORED = frozenset(("png", "jpg", "jpeg", "gif"))
@@ -88,19 +84,6 @@ class EpubDialect(JoinedDialect):
                 return self.files[path] + href
             case _:
                 return href
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A line of the contents, with those below it."""
-
-    title: str
-    href: str
-    inner: tuple[Entry, ...] = ()
-
-    @property
-    def depth(self) -> int:
-        return 1 + max((entry.depth for entry in self.inner), default=0)
 
 
 def build_epub(
@@ -132,13 +115,13 @@ def build_epub(
             make_prefixes(chapters, config.folder),
             images,
             lambda image: names[image.path],
-            labels_cells=True,
+            is_narrow=True,
             files={c.path: f"ch{number:03d}.xhtml" for number, c in enumerate(chapters, 1)},
         )
         texts = dialect.render_chapters(inspection, progress, write_titles(inspection))
         bodies = []
         for chapter in chapters:
-            body = _mark_long_lines(texts[chapter.path], chapter, dialect)
+            body = texts[chapter.path]
             if has_raw_markup(chapter):
                 body = tidy_markup(body, _list_ids(chapter, dialect))
             bodies.append(body)
@@ -176,31 +159,6 @@ def _list_ids(chapter: Chapter, dialect: EpubDialect) -> frozenset[str]:
         *(slug for slug, _ in inventory.code_blocks),
     )
     return frozenset(dialect.write_id(chapter, slug) for slug in slugs)
-
-
-def _mark_long_lines(body: str, chapter: Chapter, dialect: EpubDialect) -> str:
-    """Put each long line of code into an element: the style sheet gives that a hanging
-    indent, which shows where a reader has broken it."""
-    blocks = []
-    for slug, code in chapter.inventory.code_blocks:
-        if code is None or all(len(line) <= _LONG_LINE for line in code.split("\n")):
-            continue
-        opening = f'<pre id="{escape_attribute(dialect.write_id(chapter, slug))}"><code'
-        place = body.find(opening)
-        if place >= 0:
-            start = body.index(">", place + len(opening)) + 1
-            blocks.append((start, body.index("</code></pre>", start), code.split("\n")))
-    pieces: list[str] = []
-    position = 0
-    for start, end, typed in sorted(blocks):
-        # Spans never cross lines (see highlight_code), so that each line is well formed.
-        lines = (
-            f'<span class="line">{line}</span>' if len(text) > _LONG_LINE else line
-            for line, text in zip(body[start:end].split("\n"), typed, strict=False)
-        )
-        pieces += (body[position:start], "\n".join(lines))
-        position = end
-    return "".join((*pieces, body[position:]))
 
 
 # --- pandoc ---
@@ -319,10 +277,16 @@ def _finish(packed: bytes, inspection: Inspection, edition: Edition, dialect: Ep
             text = members.get(f"{_TEXT}/{file}", b"").decode()
             text = _finish_chapter(text, number, chapter, part_title, dialect)
             members[f"{_TEXT}/{file}"] = dress_chapter(text, exhibits)
-    entries = _list_entries(book.parts, number_chapters(inspection), dialect)
-    shown = {"entries": entries, "cover": f"{_TEXT}/cover.xhtml" in members}
-    members[f"{_ROOT}/nav.xhtml"] = _write_contents("epub_contents.xhtml", config, shown)
-    members[f"{_ROOT}/toc.ncx"] = _write_contents("epub_toc.ncx", config, shown)
+    for name, template in (("nav.xhtml", "epub_contents.xhtml"), ("toc.ncx", "epub_toc.ncx")):
+        contents = fill_frame(
+            template,
+            book=config,
+            parts=dialect.list_parts(inspection),
+            files=dialect.files,
+            quote=quote_fragment,
+            has_cover=f"{_TEXT}/cover.xhtml" in members,
+        )
+        members[f"{_ROOT}/{name}"] = contents.encode()
     texts = [members[f"{_TEXT}/{name}"] for name in dialect.files.values()]
     members[f"{_ROOT}/content.opf"] = _finish_package(
         members[f"{_ROOT}/content.opf"],
@@ -350,48 +314,6 @@ def _finish_chapter(
     text = text.replace(heading, opening)
     text = text.replace(named, f"<title>{escape_text(chapter.title)}</title>")
     return text.replace(f'="{_NOTHING}"', '=""').replace(f"=&quot;{_NOTHING}&quot;", '=""')
-
-
-def _list_entries(
-    parts: Sequence[Part], numbers: Mapping[str, str], dialect: EpubDialect
-) -> list[Entry]:
-    """The contents: parts, their chapters with their numbers, and the first level of headings of
-    each."""
-    entries: list[Entry] = []
-    for part in parts:
-        chapters = tuple(
-            _list_sections(chapter, numbers[chapter.path], dialect) for chapter in part.chapters
-        )
-        if part.title and chapters:
-            first = chapters[0].href.partition("#")[0]
-            entries.append(Entry(part.title, first, chapters))
-        else:
-            entries += chapters
-    return entries
-
-
-def _list_sections(chapter: Chapter, number: str, dialect: EpubDialect) -> Entry:
-    def find_href(slug: str) -> str:
-        fragment = JoinedDialect.write_href(dialect, ToChapter(chapter.path, slug), chapter)
-        return f"text/{dialect.files[chapter.path]}{fragment}"
-
-    sections = tuple(
-        Entry(anchor.title, find_href(anchor.slug)) for anchor in dialect.list_sections(chapter)
-    )
-    return Entry(f"{number} {chapter.title}".lstrip(), find_href(""), sections)
-
-
-def _write_contents(template: str, config: Config, shown: Mapping[str, Any]) -> bytes:
-    text = fill_frame(
-        template,
-        title=config.title,
-        language=config.language,
-        identifier=config.identifier,
-        depth=max((entry.depth for entry in shown["entries"]), default=1),
-        style="styles/stylesheet1.css",
-        **shown,
-    )
-    return text.encode()
 
 
 def _list_claims(texts: Iterable[bytes]) -> Iterator[tuple[str, str]]:
