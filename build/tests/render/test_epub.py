@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from bindery.book.this_edition import find_edition
 from bindery.check.inspect import Inspection, inspect_book
-from bindery.core.model import BookError, Severity
-from bindery.render.addresses import make_prefixes
+from bindery.core.model import BookError, ResolvedBook, Severity
 from bindery.render.completeness import Proof
 from bindery.render.epub import epub as maker
 from bindery.render.epub.epub import EpubDialect, build_epub, prove_epub
@@ -115,6 +114,7 @@ class Made:
     """A book that was bound, and what came of it."""
 
     inspection: Inspection
+    dialect: EpubDialect
     path: Path
     proof: Proof
     messages: list[str]
@@ -145,22 +145,7 @@ class Made:
         with zipfile.ZipFile(buffer, "w") as archive:
             for name, content in members.items():
                 archive.writestr(name, content)
-        return prove_epub(
-            self.inspection.resolved, make_dialect(self.inspection), buffer.getvalue()
-        )
-
-
-def make_dialect(inspection: Inspection) -> EpubDialect:
-    chapters = inspection.book.chapters
-    return EpubDialect(
-        inspection.config,
-        find_edition(inspection.config),
-        {chapter.path: chapter for chapter in chapters},
-        make_prefixes(chapters, inspection.config.folder),
-        {},
-        lambda image: image.path.name,
-        files={c.path: f"ch{number:03d}.xhtml" for number, c in enumerate(chapters, 1)},
-    )
+        return prove_epub(self.inspection.resolved, self.dialect, buffer.getvalue())
 
 
 def bind(root: Path, files: Mapping[str, str | bytes]) -> Made:
@@ -170,10 +155,18 @@ def bind(root: Path, files: Mapping[str, str | bytes]) -> Made:
         target.write_bytes(content.encode() if isinstance(content, str) else content)
     inspection = inspect_book(root)
     path = root / "dist" / "trial.epub"
-    proof, findings = build_epub(
-        inspection, find_edition(inspection.config), path, lambda name: None
-    )
-    return Made(inspection, path, proof, [finding.message for finding in findings])
+    kept: list[EpubDialect] = []
+
+    def keep(resolved: ResolvedBook, dialect: EpubDialect, data: bytes) -> Proof:
+        kept.append(dialect)
+        return prove_epub(resolved, dialect, data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(maker, "prove_epub", keep)
+        proof, findings = build_epub(
+            inspection, find_edition(inspection.config), path, lambda name: None
+        )
+    return Made(inspection, kept[0], path, proof, [finding.message for finding in findings])
 
 
 @pytest.fixture(scope="module")

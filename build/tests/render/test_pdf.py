@@ -16,7 +16,6 @@ import pytest
 from bindery.book.this_edition import find_edition
 from bindery.check.inspect import inspect_book
 from bindery.core.model import BookError
-from bindery.render.addresses import make_prefixes
 from bindery.render.completeness import Proof
 from bindery.render.epub.epub import build_epub
 from bindery.render.pdf import pdf as pdf_module
@@ -146,6 +145,11 @@ def _walk(box: Any) -> Iterator[Any]:
         yield from _walk(child)
 
 
+def _list_texts(box: Any) -> list[Any]:
+    """The boxes of text below a box."""
+    return [inner for inner in _walk(box) if hasattr(inner, "pango_layout")]
+
+
 def _lay_out(root: Path) -> LaidOut:
     kept: list[tuple[Any, Any, Any]] = []
     original = prove_pdf
@@ -173,6 +177,7 @@ def test_a_pdf_is_complete_and_says_what_it_is(small: LaidOut) -> None:
     assert small.findings == []
     with pikepdf.open(path) as file:
         assert file.Root.MarkInfo.Marked
+        assert file.Root.ViewerPreferences.DisplayDocTitle
         assert str(file.Root.Lang) == "en"
         assert str(file.docinfo["/Title"]) == "A small book"
         assert str(file.docinfo["/Author"]) == "Ada, Bob"
@@ -228,7 +233,7 @@ def test_a_short_number_beside_a_link_leaves_no_gap(long: LaidOut) -> None:
         if type(box).__name__ == "LineBox"
         and any(getattr(part, "text", "") == "another" for part in _walk(box))
     )
-    texts = [box for box in _walk(line) if hasattr(box, "pango_layout")]
+    texts = _list_texts(line)
     shown = "".join(box.text for box in texts)
     assert re.fullmatch(r"A link\xa0\(p\.\xa0\d\), another\xa0\(p\.\xa0\d\), and the end\.", shown)
     for before, after in itertools.pairwise(texts):
@@ -244,7 +249,7 @@ def test_a_wide_table_is_turned_and_no_number_is_split(small: LaidOut) -> None:
     document = small.document
     turned = [page for page in document.pages if page.width > page.height]
     assert len(turned) == 1
-    texts = [b.text for b in _walk(turned[0]._page_box) if hasattr(b, "pango_layout")]
+    texts = [box.text for box in _list_texts(turned[0]._page_box)]
     assert texts.count("13580237.125") == 3
     assert "Narrow table" not in texts, "what stands behind it is upright again"
 
@@ -256,9 +261,8 @@ def test_no_text_is_wider_than_its_cell(small: LaidOut) -> None:
     assert len(cells) > 40
     for cell in cells:
         limit = cell.position_x + cell.border_width() - cell.padding_right
-        for box in _walk(cell):
-            if hasattr(box, "pango_layout"):
-                assert box.position_x + box.width <= limit + 0.5, box.text
+        for box in _list_texts(cell):
+            assert box.position_x + box.width <= limit + 0.5, box.text
 
 
 def _find_block(document: Any, identifier: str) -> Any:
@@ -297,8 +301,7 @@ def test_no_line_of_code_inside_lists_and_quotes_is_broken_a_second_time(book: P
         first, *others = (b for b in _walk(block) if type(b).__name__ == "LineBox")
         assert others
         for line in others:
-            texts = [box.text for box in _walk(line) if hasattr(box, "pango_layout")]
-            assert texts[0] == "\N{RIGHTWARDS ARROW WITH HOOK}", number
+            assert _list_texts(line)[0].text == "\N{RIGHTWARDS ARROW WITH HOOK}", number
         assert first.width > 0.96 * block.width, number
 
 
@@ -398,22 +401,12 @@ def test_the_fetcher_refuses(tmp_path: Path) -> None:
             ClosedFetcher((inside,)).fetch(url)
 
 
-def test_what_the_engine_says_becomes_a_finding(book: Path) -> None:
+def test_what_the_engine_says_becomes_a_finding(small: LaidOut) -> None:
     """An unknown line of the engine is a warning at the chapter whose id it names."""
-    inspection = inspect_book(book)
-    chapters = inspection.book.chapters
-    dialect = JoinedDialect(
-        inspection.config,
-        find_edition(inspection.config),
-        {chapter.path: chapter for chapter in chapters},
-        make_prefixes(chapters, ""),
-        {},
-        lambda image: "",
-    )
     record = logging.LogRecord(
         "weasyprint", logging.ERROR, "", 0, "No anchor #three--gone for it", (), None
     )
-    findings = pdf_module._read_log([record, record], inspection.resolved, dialect)
+    findings = pdf_module._read_log([record, record], small.resolved, small.dialect)
 
     assert [(f.span.path, f.severity, f.message) for f in findings] == [
         ("three.md", "warning", "WeasyPrint: no anchor #three--gone for it")
@@ -471,7 +464,7 @@ def test_the_index_names_the_pages(long: LaidOut) -> None:
     document = long.document
     numbers = {a: n for n, page in enumerate(document.pages, 1) for a in page.anchors}
     assert numbers["index."] == len(document.pages)
-    last = [box for box in _walk(document.pages[-1]._page_box) if hasattr(box, "pango_layout")]
+    last = _list_texts(document.pages[-1]._page_box)
     links = [box for box in last if box.element_tag == "a"]
     assert len({box.element.get("href") for box in links}) == 2
     assert all(box.text == str(numbers[box.element.get("href")[1:]]) for box in links)
@@ -490,7 +483,7 @@ def test_heads_of_pages_say_part_and_chapter(long: LaidOut) -> None:
         boxes = (
             b for b in _walk(page._page_box) if getattr(b, "at_keyword", "").startswith("@top")
         )
-        texts = ("".join(b.text for b in _walk(box) if hasattr(b, "pango_layout")) for box in boxes)
+        texts = ("".join(text.text for text in _list_texts(box)) for box in boxes)
         heads.append([text for text in texts if text])
     assert heads[0] in ([], ["Same"])
     assert sorted(heads[1:]) == [["Same", "Three"], ["Second part", "Three"]]

@@ -92,50 +92,32 @@ def change(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
-def test_a_changed_view_is_found_and_mended(book: Path, run_bindery: Runner) -> None:
-    """Another query makes table and value stale; filling again mends both."""
-    change(book / "views/times.sql", "* 1000", "* 2000")
+RECORD = "scripts/records/timer/*.json"
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "rule", "mended"),
+    [
+        ("views/times.sql", "* 1000", "* 2000", "stale-output", "1200.0"),
+        ("scripts/timer.py", "METHOD = 3", "METHOD = 4", "old-method", "| b    |    800.0 |"),
+        (RECORD, "0.75", "0.25", "edited-record", "750.0"),
+    ],
+)
+def test_what_breaks_the_chain_is_found_and_mended(
+    book: Path, run_bindery: Runner, file: str, old: str, new: str, rule: str, mended: str
+) -> None:
+    """A changed view, method or record has its own finding, and the commands that its advice
+    names make the book clean again."""
+    change(next(book.glob(file)), old, new)
     report = run_bindery("check", folder=book).stdout
-    assert find_rules(report) == {"stale-output"}
+    assert find_rules(report) == {rule}
     mend(report, book, run_bindery)
     assert run_bindery("check", folder=book).stdout.endswith("0 errors, 0 warnings\n")
-    assert "1200.0" in (book / "README.md").read_text()
-
-
-def test_a_changed_method_is_found_and_mended(book: Path, run_bindery: Runner) -> None:
-    """When METHOD moves on, the finding names the run that brings the table up to it."""
-    change(book / "scripts/timer.py", "METHOD = 3", "METHOD = 4")
-    report = run_bindery("check", folder=book).stdout
-    assert find_rules(report) == {"old-method"}
-    mend(report, book, run_bindery)
-    assert run_bindery("check", folder=book).stdout.endswith("0 errors, 0 warnings\n")
-    assert "| b    |    800.0 |" in (book / "README.md").read_text()
-
-
-def test_a_stale_table_can_say_so_instead(book: Path, run_bindery: Runner) -> None:
-    """Without the machine, filling writes on the face of the table that it is stale, and why."""
-    change(book / "scripts/timer.py", "METHOD = 3", "METHOD = 4")
-    assert run_bindery("fill", folder=book).status == 0
-    text = (book / "README.md").read_text()
-    assert re.search(r"\n\*Stale: timer/\S+ \(method 3, and timer is at 4\)\.\*\n", text)
-    assert "-->600.0 ms (stale)<!-- /value" in text
-    assert run_bindery("check", folder=book).stdout.endswith("0 errors, 0 warnings\n")
-    listed = run_bindery("records", "--stale", folder=book).stdout
-    assert "timer/" in listed
-
-
-def test_a_changed_record_is_found_and_mended(book: Path, run_bindery: Runner) -> None:
-    """A number changed in a record is an edit, not a new table; undoing it mends."""
-    (record,) = book.glob("scripts/records/timer/*.json")
-    change(record, "0.75", "0.25")
-    report = run_bindery("check", folder=book).stdout
-    assert find_rules(report) == {"edited-record"}
-    mend(report, book, run_bindery)
-    assert run_bindery("check", folder=book).stdout.endswith("0 errors, 0 warnings\n")
+    assert mended in (book / "README.md").read_text()
 
 
 def test_a_changed_cell_is_found_and_mended(book: Path, run_bindery: Runner) -> None:
-    """A cell changed by hand is an edit; undoing it, or emptying the region and filling, mends."""
+    """A cell changed by hand is an edit; emptying the region and filling mends it."""
     change(book / "README.md", "750.0", "740.0")
     report = run_bindery("check", folder=book).stdout
     assert find_rules(report) == {"edited-output"}
@@ -146,3 +128,14 @@ def test_a_changed_cell_is_found_and_mended(book: Path, run_bindery: Runner) -> 
     mend(report, book, run_bindery)
     assert run_bindery("check", folder=book).stdout.endswith("0 errors, 0 warnings\n")
     assert subprocess.run(["git", "diff", "--quiet"], cwd=book, check=False).returncode == 0
+
+
+def test_a_stale_table_can_say_so_instead(book: Path, run_bindery: Runner) -> None:
+    """Without the machine, filling writes on the face of the table that it is stale, and why."""
+    change(book / "scripts/timer.py", "METHOD = 3", "METHOD = 4")
+    assert run_bindery("fill", folder=book).status == 0
+    text = (book / "README.md").read_text()
+    assert re.search(r"\n\*Stale: timer/\S+ \(method 3, and timer is at 4\)\.\*\n", text)
+    assert "-->600.0 ms (stale)<!-- /value" in text
+    assert run_bindery("check", folder=book).stdout.endswith("0 errors, 0 warnings\n")
+    assert "timer/" in run_bindery("records", "--stale", folder=book).stdout

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from browsers import find_violations, keep_copies
-from lxml import html as lxml_html
 from validators import run_lighthouse, run_vnu
 from whole_sites import serve_folder
 
@@ -32,19 +30,9 @@ CONTENT_FOR_LIGHTHOUSE: dict[str, set[str]] = {
     "own": set(),
     "reference": {"link-text", "td-has-header"},
 }
-# Chapters of tables, names and pictures alone.
-WITHOUT_PHRASES: dict[str, set[str]] = {
-    "own": set(),
-    "reference": {
-        "network/benchmarks/results/index.html",
-        "storage/benchmarks/results/hope-2023-12-20-14-37-02-331702-summary.html",
-    },
-}
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 PARTS = 3
 """Tests that share the pages of a book, so that several processes can look at them."""
-FIRST_BYTES = 150_000
-MOST_BYTES = 1_000_000
 
 
 @pytest.fixture
@@ -126,82 +114,7 @@ def test_every_page_is_whole_without_scripts(
         assert len([text for text in second["instead"] if text]) >= second["works"], page
 
 
-def test_first_pages_are_small(
-    whole_site: WholeSite, address: str, open_tab: Callable[..., Any]
-) -> None:
-    """What a reader loads with the first page, and with the largest ones but for pictures, is
-    within bounds even where a server compresses nothing."""
-    sizes = sorted(whole_site.chapters, key=lambda page: len(whole_site.read(page)))
-    for page in ("index.html", *sizes[-3:]):
-        loaded: dict[str, int] = {}
-        tab = open_tab(address)
-        tab.on(
-            "response",
-            lambda answer, loaded=loaded: (
-                answer.request.resource_type == "image"
-                or loaded.update({answer.url: len(answer.body())})
-            ),
-        )
-        tab.goto(f"{address}/{page}", wait_until="networkidle")
-        assert any(url.endswith("site.css") for url in loaded)
-        assert sum(loaded.values()) < (FIRST_BYTES if page == "index.html" else MOST_BYTES)
-
-
 # --- the search ---
-
-
-def find_phrases(site: WholeSite) -> dict[str, str]:
-    """Six words of each chapter that stand in no other page one after the other."""
-    texts = {}
-    for page in site.pages:
-        tree = lxml_html.fromstring(site.read(page))
-        texts[page] = [
-            re.sub(r"\s+", " ", text.text_content()).strip()
-            for text in tree.xpath("//article//*[self::p or self::li][not(ancestor::details)]")
-        ]
-    found = {}
-    for chapter in site.chapters:
-        elsewhere = "\n".join(t for page in texts if page != chapter for t in texts[page])
-        runs = (run for t in texts[chapter] for run in re.findall(r"(?:[A-Za-z]{2,} ){6}", t))
-        phrase = next((run.strip() for run in runs if run not in elsewhere), None)
-        if phrase is not None:
-            found[chapter] = phrase
-    return found
-
-
-FOUND = """([base, page]) => {
-    const place = (address) => new URL(address).pathname.replace(/index\\.html$/, "");
-    const wanted = place(`${base}/${page}`);
-    const options = [...document.querySelectorAll("dialog.search [role=option]")];
-    return options.findIndex((option) => place(option.href) === wanted) + 1;
-}"""
-
-
-@pytest.mark.parametrize("way", ["server", "disk"])
-def test_the_search_finds_a_phrase_of_every_chapter(
-    whole_site: WholeSite, address: str, open_tab: Callable[..., Any], way: str
-) -> None:
-    """`/` opens the search wherever the book is, a phrase in quotes is found, results stand
-    by page and section, and arrows and Enter lead to the section."""
-    base = address if way == "server" else whole_site.folder.as_uri()
-    tab = open_tab(base)
-    tab.goto(f"{base}/{whole_site.chapters[0]}")
-    tab.keyboard.press("/")
-    tab.locator("dialog.search input:focus").wait_for()
-    phrases = find_phrases(whole_site)
-    wordless = set(whole_site.chapters) - set(phrases)
-    assert wordless <= WITHOUT_PHRASES[whole_site.name]
-    for page, phrase in phrases.items():
-        tab.locator("dialog.search input").fill(f'"{phrase}"')
-        tab.wait_for_function(FOUND, arg=[base, page])
-        assert tab.locator("dialog.search [role=group][aria-label]").count()
-    page = list(phrases)[-1]
-    for _ in range(tab.evaluate(FOUND, [base, page]) - 1):
-        tab.keyboard.press("ArrowDown")
-    tab.keyboard.press("Enter")
-    name = re.escape(page.removesuffix("index.html"))
-    tab.wait_for_url(re.compile(rf"/{name}(index\.html)?(#.+)?$"))
-    assert not tab.locator("dialog.search[open]").count()
 
 
 ANSWER = """(typed) => {
