@@ -50,10 +50,10 @@ from bindery.render.completeness import (
 )
 from bindery.render.epub.roles import dress_chapter
 from bindery.render.frames import fill_frame
-from bindery.render.images import Prepared, gather_images, list_images
+from bindery.render.images import Prepared, gather_images
 from bindery.render.pdf.joined import JoinedDialect
 from bindery.render.text.markup import escape_attribute, escape_text
-from bindery.render.text.raw_markup import has_raw_markup, tidy_markup
+from bindery.render.text.raw_markup import tidy_markup
 from bindery.render.web_notes import write_titles
 
 STEPS = 4
@@ -105,8 +105,8 @@ def build_epub(
     cache = path.parent / ".cache" / "images"
     images, unreadable = gather_images(inspection.tree, resolved, config, cache, lenient=lenient)
     with make_work_folder(path) as work:
-        shown = {path for _, path in list_images(resolved)}
-        names = _stage_images((i for path, i in images.items() if path in shown), work)
+        for image in images.values():
+            shutil.copyfile(image.path, work / image.name)
         chapters = resolved.book.chapters
         dialect = EpubDialect(
             config,
@@ -114,21 +114,18 @@ def build_epub(
             {chapter.path: chapter for chapter in chapters},
             make_prefixes(chapters, config.folder),
             images,
-            lambda image: names[image.path],
+            lambda image: image.name,
             is_narrow=True,
             files={c.path: f"ch{number:03d}.xhtml" for number, c in enumerate(chapters, 1)},
         )
         texts = dialect.render_chapters(inspection, progress, write_titles(inspection))
         bodies = []
         for chapter in chapters:
-            body = texts[chapter.path]
-            if has_raw_markup(chapter):
-                body = tidy_markup(body, _list_ids(chapter, dialect))
-            bodies.append(body)
+            wanted = expect_contents(chapter, resolved, dialect)
+            ids = {*wanted.headings, *wanted.tables, *wanted.figures, *wanted.code_blocks}
+            bodies.append(tidy_markup(texts[chapter.path], ids))
         progress("package")
         cover = images.get(config.cover)
-        if cover is not None:
-            shutil.copyfile(cover.path, work / f"cover{cover.path.suffix}")
         packed, findings = _run_pandoc(config, edition, bodies, cover, work)
     progress("contents")
     data = _finish(packed, inspection, edition, dialect)
@@ -137,28 +134,6 @@ def build_epub(
     proof.raise_if_incomplete()
     write_whole(path, data)
     return proof, [*unreadable, *findings]
-
-
-def _stage_images(images: Iterable[Prepared], work: Path) -> dict[Path, str]:
-    """Copy the images to names that need no quoting; returns these by the path of the original."""
-    names: dict[Path, str] = {}
-    for image in images:
-        if image.path not in names:
-            names[image.path] = f"image{len(names)}{image.path.suffix.lower()}"
-            shutil.copyfile(image.path, work / names[image.path])
-    return names
-
-
-def _list_ids(chapter: Chapter, dialect: EpubDialect) -> frozenset[str]:
-    """The ids that the EPUB must have of a chapter."""
-    inventory = chapter.inventory
-    slugs = (
-        *(slug for slug, _ in inventory.headings),
-        *(slug for slug, _ in inventory.tables),
-        *inventory.figures,
-        *(slug for slug, _ in inventory.code_blocks),
-    )
-    return frozenset(dialect.write_id(chapter, slug) for slug in slugs)
 
 
 # --- pandoc ---
@@ -185,7 +160,7 @@ def _run_pandoc(
         *(_find_pandoc(config), "--from=json", "--to=epub3", "--split-level=1", "--toc"),
         f"--css={_HERE / 'styles' / 'epub.css'}",
         f"--template={_HERE / 'templates' / 'epub_frame.xhtml'}",
-        *((f"--epub-cover-image=cover{cover.path.suffix}",) if cover else ()),
+        *((f"--epub-cover-image={cover.name}",) if cover else ()),
         f"--output={output.name}",
         "book.json",
     )

@@ -11,9 +11,6 @@ from collections.abc import Collection, Iterator, Mapping
 
 from lxml import etree
 
-from bindery.core.model import Chapter
-from bindery.markdown.raw_html import Tag
-
 # Attributes that only some elements may carry; all others may be on any element.
 _CARRIERS: Mapping[str, frozenset[str]] = {
     name: frozenset(elements.split())
@@ -79,26 +76,15 @@ _HOMES: Mapping[str, frozenset[str]] = {
 }
 
 
-def has_raw_markup(chapter: Chapter) -> bool:
-    """Whether an author has written tags of HTML into a chapter."""
-    return any(
-        isinstance(piece, Tag)
-        for token in chapter.tokens
-        for inner in (token, *(token.children or ()))
-        for piece in inner.meta.get("pieces", ())
-    )
-
-
 def tidy_markup(body: str, kept_ids: Collection[str]) -> str:
     """The same XHTML without what a strict reader refuses. Of two elements with one id the one
     in `kept_ids`, else the first, keeps it."""
     parser = etree.XMLParser(huge_tree=True, resolve_entities=False)
     root = etree.fromstring(f"<div>{body}</div>", parser)
     _drop_repeated_ids(root, kept_ids)
-    for element in list(root.iter(etree.Element)):
-        if element is not root:
-            _tidy_element(element)
-    for element in root.iter(etree.Element):
+    for element in list(root.iterdescendants("{}*")):  # formulas have a namespace
+        _tidy_element(element)
+    for element in root.iterdescendants("{}*"):
         blocks = element.iter(*_BLOCKS)
         if element.tag in _HOLD_TEXT_ONLY and any(block is not element for block in blocks):
             element.tag = "div"
