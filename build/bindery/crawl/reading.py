@@ -93,13 +93,13 @@ def _list_addresses(element: Any) -> Iterator[tuple[str, bool]]:
 
 
 def read_epub(path: Path) -> Mapping[str, tuple[Written, ...]]:
-    """The links of each file of an EPUB, those of its package document and contents included."""
+    """The links of each file of an EPUB, those of its contents included."""
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         trees = {
             name: etree.fromstring(archive.read(name))
             for name in names
-            if name.endswith((".xhtml", ".ncx", ".opf"))
+            if name.endswith((".xhtml", ".ncx"))
         }
     ids = {name: {e.get("id") for e in tree.iter()} for name, tree in trees.items()}
 

@@ -108,7 +108,8 @@ def test_a_page_is_named_once() -> None:
 SCRIPT = f"""
 from bindery.render.pdf.book_index import collect_index
 from lxml import etree
-root = etree.fromstring('<body><section class="chapter">{TWICE}</section></body>')
+text = {TWICE!r}.replace("ALPHA", "ETA_X ALPHA")
+root = etree.fromstring(f'<body><section class="chapter">{{text}}</section></body>')
 print([s.places for s in collect_index(root, ("one", "two", "three"), "")])
 """
 
