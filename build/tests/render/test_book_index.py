@@ -8,7 +8,7 @@ import sys
 from bindery.render.pdf.book_index import Subject, collect_index, write_index
 from lxml import etree
 
-FILLER = "<p><code>ALPHA_X BETA_X GAMMA_X DELTA_X</code></p>"
+FILLER = "".join(f"<p><code>{name}</code></p>" for name in ("AA_X", "BB_X", "CC_X", "DD_X"))
 TWICE = f"<h2>a</h2>{FILLER}<h2>b</h2>{FILLER}"
 """Four subjects, so that one more makes an index."""
 Place = tuple[str, bool]
@@ -62,8 +62,9 @@ def test_a_term_has_its_explanation_and_the_places_that_use_it() -> None:
     }
 
 
-def test_the_other_names_of_a_term_are_in_its_entry() -> None:
-    """A use under another name counts, and plurals do."""
+def test_each_name_of_a_term_has_an_entry() -> None:
+    """The first one has all uses, under any name and in the plural; the others lead to the
+    explanation."""
     found = collect(
         "<p>High-bandwidth memories.</p><p>High-bandwidth memory.</p>",
         "<table><tr><td>HBM (high-bandwidth memory)</td><td>beside the chip</td></tr></table>",
@@ -72,6 +73,7 @@ def test_the_other_names_of_a_term_are_in_its_entry() -> None:
     assert note == "high-bandwidth memory"
     assert ("High-bandwidth memory.", False) in places
     assert ("HBM (high-bandwidth memory)", True) in places
+    assert found["high-bandwidth memory"] == ("HBM", [("HBM (high-bandwidth memory)", True)])
 
 
 def test_a_tool_is_named_as_code() -> None:
@@ -108,7 +110,7 @@ def test_a_page_is_named_once() -> None:
 SCRIPT = f"""
 from bindery.render.pdf.book_index import collect_index
 from lxml import etree
-text = {TWICE!r}.replace("ALPHA", "ETA_X ALPHA")
+text = {TWICE!r} + {TWICE!r}.replace("AA", "EE")
 root = etree.fromstring(f'<body><section class="chapter">{{text}}</section></body>')
 print([s.places for s in collect_index(root, ("one", "two", "three"), "")])
 """

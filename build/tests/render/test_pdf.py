@@ -206,7 +206,7 @@ def test_page_numbers_beside_links_are_those_of_the_pages(small: LaidOut) -> Non
     assert seen >= 3 + 8
 
 
-VARIABLES = ("ONE_X", "TWO_X", "THREE_X", "FOUR_X", "FIVE_X")
+VARIABLES = " ".join(f"`{word}_X`" for word in ("ONE", "TWO", "THREE", "FOUR", "FIVE"))
 LONG = "\n\n".join(
     [
         "# Three",
@@ -215,7 +215,7 @@ LONG = "\n\n".join(
         *["Words. " * 90] * 30,
         '<img src="square.png" alt="a" width="96">',
         '<p align="center"><img src="square.png" alt="b" width="50%"> beside</p>',
-        *(f"## Part {n}\n\nSet `{' '.join(VARIABLES)}`.\n\n{'Words. ' * 900}" for n in (1, 2)),
+        *(f"## Part {n}\n\nSet {VARIABLES}.\n\n{'Words. ' * 900}" for n in (1, 2)),
         "",
     ]
 )

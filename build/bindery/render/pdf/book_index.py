@@ -22,7 +22,7 @@ _HEADINGS = frozenset(("h2", "h3", "h4", "h5", "h6"))
 _PASSED_OVER = frozenset(("note", "artifact", "caption", "figcaption", "sup"))
 _WORD = re.compile(r"\w[\w+#]*(?:[-/'\u2019]\w[\w+#]*)*")
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_VARIABLE = re.compile(r"[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+")
+_VARIABLE = re.compile(r"([A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+)(?:=.*)?")
 _MOST_HEADINGS, _MOST_PLACES = 3, 5
 """Of a subject, in addition to the place where it is explained."""
 _FEWEST_SUBJECTS = 5
@@ -135,10 +135,13 @@ def _index_codes(
     for block in blocks:
         is_code = block.element.tag == "pre"
         codes = [block.element] if is_code else block.element.iter("code")
-        named = {name for code in codes for name in _NAME.findall("".join(code.itertext()))}
+        named: set[str] = set()
+        for code in map(_read_text, codes):
+            named.update(tools.intersection(_NAME.findall(code)))
+            if not is_code and (variable := _VARIABLE.fullmatch(code)):
+                named.add(variable[1])
         for name in sorted(named):
-            if name in tools or (_VARIABLE.fullmatch(name) and not is_code):
-                uses.setdefault(name, []).append(block)
+            uses.setdefault(name, []).append(block)
     kept = {id(block) for block in in_text}
     for name, where in uses.items():
         sections = {block.section for block in where if id(block) in kept}
@@ -158,8 +161,10 @@ def _index_terms(blocks: Sequence[_Block], glossary: Any) -> Iterator[Found]:
     for term in terms:
         main = next((by_element[e] for e in explained[term.anchor].iter() if e in by_element), None)
         others = [block for block in uses[term.anchor] if block is not main]
-        subject = Subject(term.name, ", ".join(term.names[1:]))
-        yield subject, _choose_places(others, main)
+        aliases = [name for name in term.names if name.casefold() != term.name.casefold()]
+        yield Subject(term.name, ", ".join(aliases)), _choose_places(others, main)
+        for alias in aliases:
+            yield Subject(alias, term.name), _choose_places([], main)
 
 
 def _find_uses(blocks: Sequence[_Block], names: Mapping[Words, str]) -> Mapping[str, list[_Block]]:

@@ -80,12 +80,11 @@ def build_site(inspection: Inspection, edition: Edition, out: Path, progress: Pr
             shutil.copyfile(download.path, work / DOWNLOADS / download.path.name)
         _copy_files(inspection.tree, site.dialect.used_files, work, site.config.folder)
         for tool in site.tools:
-            records = work / tool.folder / "records"
-            records.mkdir(parents=True, exist_ok=True)
             (work / tool.folder / tool.file).write_bytes(tool.text)
             for run in tool.runs:
-                source = inspection.tree.root / RECORDS_FOLDER / f"{run.name}.json"
-                shutil.copyfile(source, records / f"{run.file}.json")
+                target = work / tool.folder / "records" / f"{run.file}.json"
+                target.parent.mkdir(exist_ok=True)
+                shutil.copyfile(inspection.tree.root / RECORDS_FOLDER / f"{run.name}.json", target)
         proof = prove_site(inspection.resolved, site.dialect, work, site.places)
         proof.raise_if_incomplete()
     return proof
