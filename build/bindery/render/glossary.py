@@ -64,7 +64,8 @@ def mark_terms(root: Any, terms: Mapping[str, Sequence[Term]], *, is_glossary: b
     a link to its explanation that carries what it says. `terms` are those of each page by its
     address from this one. Returns whether there is a use."""
     by_name = {
-        _fold(name): (term, f"{page}#{term.anchor}")
+        f"{_fold(name)}{ending}": (term, f"{page}#{term.anchor}")
+        for ending in ("s", "")
         for page, listed in terms.items()
         for term in listed
         for name in term.names
@@ -73,7 +74,7 @@ def mark_terms(root: Any, terms: Mapping[str, Sequence[Term]], *, is_glossary: b
         return False
     longest_first = sorted(by_name, key=len, reverse=True)
     pattern = re.compile(
-        rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})s?(?![\w-])", re.IGNORECASE
+        rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])", re.IGNORECASE
     )
     own = set(_find_blocks(root, is_glossary=False))
     used: set[str] = set()
@@ -216,16 +217,7 @@ def _cut_at_terms(
 ) -> Iterator[tuple[int, int, Term, str]]:
     """The terms in a text that are not used yet: start, end, term and address."""
     for match in pattern.finditer(text):
-        name = match[0]
-        for form in (
-            name,
-            name.removesuffix("s"),
-            name.casefold(),
-            name.casefold().removesuffix("s"),
-        ):
-            if form in by_name:
-                term, href = by_name[form]
-                if term.name not in used:
-                    used.add(term.name)
-                    yield match.start(), match.end(), term, href
-                break
+        found = by_name.get(match[0]) or by_name.get(match[0].casefold())
+        if found and found[0].name not in used:
+            used.add(found[0].name)
+            yield match.start(), match.end(), *found

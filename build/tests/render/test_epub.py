@@ -349,9 +349,6 @@ def cut(text: str, start: str, end: str) -> str:
     [
         ("text/ch002.xhtml", lambda t: t.replace("日本語", ""), "code_blocks",
          "part of one--code.1"),
-        ("text/ch002.xhtml", lambda t: cut(t, "<tr><td", "</tr>"), "tables",
-         "part of one--table.1"),
-        ("text/ch002.xhtml", lambda t: cut(t, "<img", "/>"), "figures", "one--figure.1"),
         ("text/ch001.xhtml", lambda t: cut(t, "<a ", "</a>"), "links",
          "ch002.xhtml#one--set-up"),
         ("content.opf", lambda t: t.replace('<itemref idref="ch003_xhtml"/>', ""), "pages",

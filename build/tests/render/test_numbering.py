@@ -81,21 +81,6 @@ def test_what_a_figure_is_called(make_book: BookMaker, text: str, title: str | N
     assert number_chapters(inspect_book(root)) == {"c.md": "1"}
 
 
-@pytest.mark.parametrize(
-    ("caption", "title"),
-    [
-        ("<caption>A raw <b>table</b>\nof one</caption>", "A raw table of one"),
-        ("<tr><td><table><caption>Inside</caption></table></td></tr>", ""),
-    ],
-)
-def test_the_caption_of_a_raw_table_is_its_title(
-    make_book: BookMaker, caption: str, title: str
-) -> None:
-    """The words of a table inside are that table's own."""
-    root = make_book({"c.md": f"# C\n\n<table>{caption}<tr><td>1</td></tr></table>\n"})
-    assert list_in(root)[0] == ("Table 1.1", title)
-
-
 def test_the_title_of_a_view_comes_first(
     make_book: BookMaker, run_bindery: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,18 @@ def small_site(make_book: BookMaker, make_site: Callable[[Path], Site]) -> Site:
     )
 
 
+def test_a_heading_takes_no_name_of_the_frame(
+    make_book: BookMaker, make_site: Callable[[Path], Site]
+) -> None:
+    """Ids are there once, whatever a heading is called."""
+    names = ("Text", "Found", "Wanted tables", "Yours", "Shared", "Tip", "Sections")
+    text = "".join(f"## {name}\n\nWords.[^1]\n\n" for name in names)
+    page = make_site(make_book({"README.md": f"# Words\n\n{text}[^1]: A note.\n"}))
+    ids = re.findall(r'\bid="([^"]*)"', page.read_page("index.html"))
+    assert len(ids) == len(set(ids))
+    assert '<h2 id="text">' in page.read_page("index.html")
+
+
 def read_article(page: str) -> str:
     match = re.search(r"<article[^>]*>\n(.*?)\s*</article>", page, re.DOTALL)
     assert match

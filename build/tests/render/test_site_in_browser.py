@@ -66,6 +66,27 @@ def test_nothing_is_wider_than_the_window(
     assert page.locator("img").first.evaluate("e => e.complete && e.naturalWidth > 0")
 
 
+def test_an_alert_is_in_the_text(
+    open_tab: Callable[..., Any], make_book: BookMaker, run_bindery: Runner
+) -> None:
+    """No kind of alert is taken for a tip or a note of the frame, on the screen or on paper."""
+    kinds = ("NOTE", "TIP", "IMPORTANT", "WARNING", "CAUTION")
+    alerts = "\n".join(f"> [!{kind}]\n> Words.\n" for kind in kinds)
+    root = make_book({"README.md": f"# Alerts\n\n{alerts}"})
+    assert run_bindery("html", folder=root).status == 0
+    page = open_tab("file:")
+    page.goto((root / "dist/site/index.html").as_uri())
+    for media in ("screen", "print"):
+        page.emulate_media(media=media)
+        styles = page.evaluate(
+            """() => [...document.querySelectorAll('.alert')].map((alert) => {
+                const { position, display, fontSize } = getComputedStyle(alert);
+                return [position, display, fontSize];
+            })"""
+        )
+        assert styles == [["static", "block", styles[0][2]]] * len(kinds)
+
+
 # --- where numbers come from ---
 
 TIP = "[role=tooltip]"

@@ -24,7 +24,7 @@ repository: {url: "https://example.org/book"}
 parts:
   - chapters: [README.md]
   - title: Second part
-    chapters: [tables.md, long.md, found.md]
+    chapters: [tables.md, long.md, found.md, wide.md]
 """
 SECTIONS = "\n".join(
     f"## Section {n}\n\n{'Words of a paragraph that goes on. ' * 60}\n" for n in range(1, 9)
@@ -86,6 +86,28 @@ In the heading they are as well.
 
 [^w]: Of an adult.
 """,
+    "wide.md": f"""# Wide
+
+| {" | ".join(f"Column number {n}" for n in range(9))} |
+|{"---|" * 9}
+| {" | ".join(["256 CU"] * 9)} |
+
+| Chip | Rate | Source |
+|---|--:|---|
+| a | 5 | [1](https://example.org/a) |
+| c | 7 | [1](https://example.org/c), p. 3 |
+
+<table>
+<thead><tr><th rowspan="2">Chip</th><th colspan="2">Memory</th></tr>
+<tr><th>GB</th><th>TB/s</th></tr>
+</thead>
+<tbody>
+<tr><td rowspan="2">a</td><td>1</td><td>2</td></tr>
+<tr><td>3</td><td>4</td></tr>
+<tr><td>b</td><td colspan="2">none</td></tr>
+</tbody>
+</table>
+""",
 }
 
 
@@ -101,8 +123,8 @@ def site(make_book: BookMaker, run_bindery: Runner) -> Path:
 def open_page(open_tab: Callable[..., Any], site: Path) -> Callable[..., Any]:
     """Open a page from the disk."""
 
-    def visit(page: str) -> Any:
-        tab = open_tab("file:")
+    def visit(page: str, **options: Any) -> Any:
+        tab = open_tab("file:", **options)
         tab.goto((site / page).as_uri())
         return tab
 
@@ -159,6 +181,28 @@ def test_code_is_copied_without_prompts(open_page: Callable[..., Any]) -> None:
         page.locator(".code .copy").nth(block).click()
     assert page.evaluate("copied") == ["echo one \\\n  two\ntrue", "make all"]
     assert page.locator("[role=status]").last.inner_text() == "Copied"
+
+
+def test_tables_are_copied_as_csv(open_page: Callable[..., Any]) -> None:
+    """Each row has a text for each column, also where a cell has several rows or columns, and a
+    link that is shown as a number leaves its address."""
+    page = open_page("wide.html")
+    keep_copies(page)
+    for number in (1, 2):
+        page.get_by_role("button", name="Copy as CSV").nth(number).click()
+    links, spans = (text.split("\n") for text in page.evaluate("copied"))
+    assert links[1:] == ["a,5,https://example.org/a", 'c,7,"https://example.org/c, p. 3"']
+    assert spans == ["Chip,Memory,Memory", "Chip,GB,TB/s", "a,1,2", "a,3,4", "b,none,none"]
+
+
+def test_a_table_says_that_it_goes_on(open_page: Callable[..., Any]) -> None:
+    """The wide table is marked where it goes on behind its edges; one that fits is not."""
+    page = open_page("wide.html", width=390)
+    wide = page.locator(".table[data-goes-on]")
+    wide.wait_for()
+    assert page.locator(".table").nth(1).evaluate("(box) => box.matches('[data-fits]')")
+    wide.evaluate("(box) => { box.scrollLeft = 9999; }")
+    page.wait_for_selector(".table[data-scrolled]:not([data-goes-on])")
 
 
 def test_decimal_points_stand_below_each_other(open_page: Callable[..., Any]) -> None:
