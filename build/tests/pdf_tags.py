@@ -23,14 +23,8 @@ CHILDREN = {
 }
 """What these roles may hold, by ISO 32000-1, 14.8.4."""
 PARENTS = {
-    "LI": {"L"},
-    "LBody": {"LI"},
-    "TOCI": {"TOC"},
-    "TR": {"Table", "THead", "TBody", "TFoot"},
-    "TH": {"TR"},
-    "TD": {"TR"},
-    "THead": {"Table"},
-    "TBody": {"Table"},
+    role: {parent for parent, roles in CHILDREN.items() if role in roles}
+    for role in ("LI", "LBody", "TOCI", "TR", "TH", "TD", "THead", "TBody")
 }
 ROLES = {
     "Document", "Part", "Sect", "Div", "Art", "BlockQuote", "Caption", "TOC", "TOCI", "P", "H1",

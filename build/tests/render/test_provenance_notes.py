@@ -89,40 +89,33 @@ def read_notes(article: Any, cell: Any) -> list[str]:
 # --- the site ---
 
 
-def test_a_measured_number_names_its_run(open_page: Callable[..., Any]) -> None:
-    """Tool, version, method, machine, date, age, caveats, record and command are in its note."""
-    article = open_page("index.html")
-    cell = find_cells(article)["0.50"]
-    assert cell.get("data-number") == "measured"
-    (note,) = read_notes(article, cell)
-    assert note == (
-        f"Measured with timer 0.1.0, method 1, on {MODEL}, 1 socket, 2 cores, 2026-11-20, "
-        "1 caveat, record R1. Command: OMP_NUM_THREADS=2 python scripts/timer.py --name 'two words'"
-    )
-
-
-def test_a_derived_number_shows_its_formula(open_page: Callable[..., Any]) -> None:
-    """The formula of a computed column is in the note, and nothing is added to the table."""
-    article = open_page("index.html")
-    cell = find_cells(article)["7200"]
-    formula, note = read_notes(article, cell)
-    assert formula == "Runs in an hour = 3600 / seconds"
-    assert note.startswith("Measured with timer")
+@pytest.mark.parametrize(
+    ("page", "number", "kind", "said"),
+    [
+        ("index.html", "0.50", "measured",
+         [(f"Measured with timer 0.1.0, method 1, on {MODEL}, 1 socket, 2 cores, 2026-11-20, "
+          "1 caveat, record R1. "
+          "Command: OMP_NUM_THREADS=2 python scripts/timer.py --name 'two words'")]),
+        ("index.html", "7200", "derived",
+         ["Runs in an hour = 3600 / seconds", "Measured with timer"]),
+        ("chips/index.html", "1000", "reported",
+         [("example.com/power: reported, dated 2026-11-20, unconfirmed, "
+          "via example.net/list. In data/chips.csv, line 3.")]),
+        ("chips/index.html", "64", "vendor",
+         ["A letter of the vendor: vendor, dated 2026-01-15"]),
+    ],
+)  # fmt: skip
+def test_a_number_names_its_origins(
+    open_page: Callable[..., Any], page: str, number: str, kind: str, said: list[str]
+) -> None:
+    """A measured number names its run with the command, a derived one its formula, a published
+    one its own source, class, date, doubt and line; nothing is added to the table."""
+    article = open_page(page)
+    cell = find_cells(article)[number]
+    assert cell.get("data-number") == kind
+    notes = read_notes(article, cell)
+    assert [note[: len(start)] for note, start in zip(notes, said, strict=True)] == said
     assert cell.xpath("ancestor::table")[0].xpath(".//sup | .//*[@class='origin']") == []
-
-
-def test_a_published_number_names_its_own_source(open_page: Callable[..., Any]) -> None:
-    """A cell with a source of its own leads there, with class, date, age, doubt and file."""
-    article = open_page("chips/index.html")
-    cell = find_cells(article)["1000"]
-    assert cell.get("data-number") == "reported"
-    (note,) = read_notes(article, cell)
-    assert note == (
-        "example.com/power: reported, dated 2026-11-20, unconfirmed, "
-        "via example.net/list. In data/chips.csv, line 3."
-    )
-    (letter,) = read_notes(article, find_cells(article)["64"])
-    assert letter.startswith("A letter of the vendor: vendor, dated 2026-01-15")
 
 
 def test_a_number_in_a_sentence_has_a_note(open_page: Callable[..., Any]) -> None:
