@@ -8,7 +8,7 @@ a term most.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -64,12 +64,12 @@ def collect_index(root: Any, tools: Iterable[str], glossary: str) -> list[Subjec
     that explains the terms of the book, if it has one.
     """
     chapters = [s for s in root.iter("section") if "chapter" in s.get("class", "").split()]
-    blocks = list(_list_blocks(chapters))
-    appended = {n for n, s in enumerate(chapters) if "appended" in s.get("class", "").split()}
-    in_text = [block for block in blocks if block.chapter not in appended]
+    # The appendix repeats for each record what the chapters have said.
+    in_text = [c for c in chapters if "appended" not in c.get("class", "").split()]
+    blocks = list(_list_blocks(in_text))
     found = [
-        *_index_codes(blocks, in_text, frozenset(tools)),
-        *_index_terms(in_text, next((c for c in chapters if c.get("data-path") == glossary), None)),
+        *_index_codes(blocks, frozenset(tools)),
+        *_index_terms(blocks, next((c for c in in_text if c.get("data-path") == glossary), None)),
     ]
     if len(found) < _FEWEST_SUBJECTS:
         return []
@@ -126,9 +126,7 @@ def _fold(word: str) -> str:
 Found = tuple[Subject, list[tuple[Any, bool]]]
 
 
-def _index_codes(
-    blocks: Sequence[_Block], in_text: Sequence[_Block], tools: frozenset[str]
-) -> Iterator[Found]:
+def _index_codes(blocks: Sequence[_Block], tools: frozenset[str]) -> Iterator[Found]:
     """A tool counts where its name is code, for it may be a usual word as well; so does an
     environment variable that two sections name."""
     uses: dict[str, list[_Block]] = {}
@@ -142,10 +140,8 @@ def _index_codes(
                 named.add(variable[1])
         for name in sorted(named):
             uses.setdefault(name, []).append(block)
-    kept = {id(block) for block in in_text}
     for name, where in uses.items():
-        sections = {block.section for block in where if id(block) in kept}
-        if name in tools or len(sections) > 1:
+        if name in tools or len({block.section for block in where}) > 1:
             yield Subject(name, is_code=True), _choose_places(where, None)
 
 
@@ -173,7 +169,7 @@ def _find_uses(blocks: Sequence[_Block], names: Mapping[Words, str]) -> Mapping[
     by_first: dict[str, list[Words]] = {}
     for words in filter(None, names):
         by_first.setdefault(words[0], []).append(words)
-    uses: dict[str, list[_Block]] = {term: [] for term in names.values()}
+    uses: dict[str, list[_Block]] = defaultdict(list)
     for block in blocks:
         if block.element.tag in ("pre", "td"):
             continue
