@@ -103,17 +103,6 @@ def test_editions_tell_what_changed_by_chapter(book: tuple[Path, list[str]]) -> 
     assert found.is_whole
 
 
-def test_a_shallow_clone_says_that_it_is_one(
-    book: tuple[Path, list[str]], tmp_path: Path, run_bindery: Runner
-) -> None:
-    """The page shows what is there, and says that there was more."""
-    git(tmp_path, "clone", "-q", "--depth=2", f"file://{book[0]}", "shallow")
-    ended = run_bindery("html", "--lenient", "--quiet", folder=tmp_path / "shallow")
-    assert ended.status == 0, ended.stderr
-    page = (tmp_path / "shallow" / "dist" / "site" / "changes" / "index.html").read_text()
-    assert "without the beginning of its history" in page
-
-
 def test_hunks_are_read_whatever_a_file_holds(tmp_path: Path) -> None:
     """Lines that look like headers are lines; names of all languages are names; bytes that are no
     text have no lines."""

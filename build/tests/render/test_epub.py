@@ -191,14 +191,6 @@ def test_every_chapter_has_a_file_of_its_own_in_the_order_of_the_book(made: Made
     assert titles == ["Preface", "Größe und Maß", "Second", "Third"]
 
 
-def test_what_stands_before_the_title_stays_in_its_chapter(made: Made) -> None:
-    """A chapter that does not begin with its title stays one file."""
-    body = made.parse("text/ch003.xhtml").find(f"{XHTML}body")
-    assert body is not None
-    text = "".join(body.itertext())
-    assert text.index("Text before the title") < text.index("Second") < text.index("Back to")
-
-
 def test_contents_nest_parts_chapters_and_headings(made: Made) -> None:
     """Both tables of contents have the same three levels, the front chapter at the top, and
     the numbers of the chapters."""
@@ -328,15 +320,6 @@ def test_same_book_and_date_give_the_same_bytes(
         first = archive.infolist()[0]
         assert (first.filename, first.compress_type) == ("mimetype", zipfile.ZIP_STORED)
         assert {info.date_time for info in archive.infolist()} == {(2023, 11, 14, 22, 13, 20)}
-
-
-def test_a_whole_book_is_proved(made: Made) -> None:
-    """What was counted is what the trial holds."""
-    assert made.proof.lacks == ()
-    assert made.prove(made.members).lacks == ()
-    counts = {kind: made.proof.count(kind) for kind in ("tables", "figures", "code_blocks")}
-    assert counts == {"tables": 2, "figures": 2, "code_blocks": 2}
-    assert not made.messages
 
 
 def cut(text: str, start: str, end: str) -> str:

@@ -129,15 +129,8 @@ def test_a_mouse_reads_where_a_number_comes_from(open_evidence: Callable[..., An
     find_number(page, "0.50").hover()
     tip.wait_for(state="visible")
     text = tip.inner_text()
-    for said in (
-        "measured: a tool of this book ran",
-        "timer 0.1.0, method 1",
-        "A <b>processor</b> [x](y) *z*",
-        "2026-11-20",
-        "python scripts/timer.py --name 'two words'",
-        "record R1",
-    ):
-        assert said in text
+    assert text.startswith("measured: a tool of this book ran")
+    assert "A <b>processor</b> [x](y) *z*" in text
     assert "Enter" not in text
     box = tip.bounding_box()
     assert box["x"] >= 0
