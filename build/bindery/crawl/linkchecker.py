@@ -8,8 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
-from html import escape
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
@@ -29,17 +28,16 @@ checkextern=0
 [csv]
 parts=urlname,parentname,result,warningstring,valid,url
 """
-_SETTINGS_NAME, _PICTURES_NAME = "settings.ini", "pictures.html"
+_SETTINGS_NAME = "settings.ini"
 
 
 class CrawlError(Exception):
     """linkchecker failed; the text says why."""
 
 
-def ask_linkchecker(site: Path, pictures: Iterable[str]) -> Mapping[str, str]:
-    """The complaint of linkchecker by place in the site (see `reading.find_place`), empty if there
-    is none. It gets every page, and a list of `pictures`, because it does not read the `srcset` of
-    a `source`.
+def ask_linkchecker(site: Path) -> Mapping[str, str]:
+    """What linkchecker complains about, by place in the site (see `reading.find_place`); empty for
+    a place without a complaint.
 
     Raises CrawlError if it fails, or looks at nothing.
     """
@@ -50,8 +48,6 @@ def ask_linkchecker(site: Path, pictures: Iterable[str]) -> Mapping[str, str]:
         copy = folder / "site"
         shutil.copytree(site, copy)
         (folder / _SETTINGS_NAME).write_text(_SETTINGS, encoding="utf-8")
-        images = (f'<img src="{escape((copy / p).as_uri())}">' for p in sorted(pictures))
-        (folder / _PICTURES_NAME).write_text("\n".join(images), encoding="utf-8")
         for path in (folder, *folder.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
         done = _run(folder, copy)
@@ -60,14 +56,9 @@ def ask_linkchecker(site: Path, pictures: Iterable[str]) -> Mapping[str, str]:
 
 def _run(folder: Path, site: Path) -> str:
     """The output of linkchecker."""
-    pages = [folder / _PICTURES_NAME, *sorted(site.rglob("*.html"))]
-    command = [
-        sys.executable,
-        "-m",
-        "bindery.crawl.crawler",
-        f"--config={folder / _SETTINGS_NAME}",
-    ]
-    command += ["--no-status", "--verbose", "--output=csv", *(page.as_uri() for page in pages)]
+    program = [sys.executable, "-m", "bindery.crawl.crawler"]
+    options = [f"--config={folder / _SETTINGS_NAME}", "--no-status", "--verbose", "--output=csv"]
+    command = [*program, *options, *(page.as_uri() for page in sorted(site.rglob("*.html")))]
     paths = (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))
     own = {"HOME": str(folder), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     try:

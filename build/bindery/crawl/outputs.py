@@ -96,10 +96,8 @@ def _crawl_site(inspection: Inspection, edition: Edition, site: Path) -> Compari
     def find_copy(path: str) -> str:
         return place_file(path, config.folder)
 
-    read = read_site(site)
-    alternatives = {find_written(w) for links in read.values() for w in links if w.is_alternative}
     try:
-        verdicts = ask_linkchecker(site, alternatives)
+        verdicts = ask_linkchecker(site)
     except CrawlError as error:
         raise BookError(Finding(Span.whole(config.file), RULE, str(error))) from None
 
@@ -107,6 +105,9 @@ def _crawl_site(inspection: Inspection, edition: Edition, site: Path) -> Compari
         if leaves_book(written.address):
             return written
         exact = find_place(written.address, written.page)
+        if written.is_alternative:  # linkchecker does not read the `srcset` of a `source`
+            is_lost = not (site / exact).is_file()
+            return replace(written, fault="there is no such file" if is_lost else "")
         said = verdicts.get(exact, verdicts.get(tops.get(exact, exact)))
         if said is None:
             return replace(written, fault="linkchecker did not look at it")
@@ -114,7 +115,9 @@ def _crawl_site(inspection: Inspection, edition: Edition, site: Path) -> Compari
 
     layout = Layout("site", "on the page '{}'", find_anchor, find_written, find_copy)
     comparison = Comparison(inspection, edition, layout)
-    comparison.compare(pages, {page: [*map(judge, links)] for page, links in read.items()})
+    comparison.compare(
+        pages, {page: [*map(judge, links)] for page, links in read_site(site).items()}
+    )
     return comparison
 
 

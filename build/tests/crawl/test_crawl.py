@@ -252,7 +252,7 @@ def test_a_verdict_is_found_for_any_spelling(tmp_path: Path) -> None:
         '<a href="ä b/50%2525.html#é x">b</a><a href="%C3%A4%20b/50%2525.html#no">c</a>'
     )
     (site / "index.html").write_text(page)
-    verdicts = ask_linkchecker(site, [])
+    verdicts = ask_linkchecker(site)
 
     def judge(address: str) -> bool:
         return not verdicts[find_place(address, "index.html")]
