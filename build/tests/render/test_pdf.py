@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pikepdf
 import pytest
@@ -17,16 +17,17 @@ from bindery.book.this_edition import find_edition
 from bindery.check.inspect import inspect_book
 from bindery.core.model import BookError
 from bindery.render.completeness import Proof
-from bindery.render.epub.epub import build_epub
 from bindery.render.pdf import pdf as pdf_module
 from bindery.render.pdf.joined import JoinedDialect
 from bindery.render.pdf.pdf import build_pdf
 from bindery.render.pdf.proof import prove_pdf
 from bindery.render.pdf.reading import read_links
 from bindery.render.pdf.typesetting import ClosedFetcher
-from bindery.render.site.building import build_site
 from PIL import Image
 from weasyprint.urls import FatalURLFetchingError
+
+if TYPE_CHECKING:
+    from conftest import Runner
 
 CHAPTERS_YAML = """\
 title: A small book
@@ -432,20 +433,14 @@ HARD_HEADINGS = """\
 """
 
 
-def test_hard_headings_reach_every_output(book: Path) -> None:
+def test_hard_headings_reach_every_output(book: Path, run_bindery: Runner) -> None:
     """Headings of images, footnotes, signs and control characters are in outline and contents,
     under the name that a reader would say."""
     (book / "three.md").write_text(HARD_HEADINGS)
     (book / "README.md").write_text("# Preface\n\n[Table](two/README.md#wide-table)\n")
-    inspection = inspect_book(book)
-    edition = find_edition(inspection.config)
-    path = book / "dist" / "small.pdf"
-    build_site(inspection, edition, book / "dist" / "site", lambda name: None)
-    build_epub(inspection, edition, book / "dist" / "small.epub", lambda name: None)
-    proof, _ = build_pdf(inspection, edition, path, lambda name: None)
-
-    assert proof.lacks == ()
-    with pikepdf.open(path) as file, file.open_outline() as outline:
+    for verb in ("html", "epub", "pdf"):
+        assert run_bindery(verb, folder=book).status == 0
+    with pikepdf.open(book / "dist" / "small.pdf") as file, file.open_outline() as outline:
         chapter = outline.root[-1].children[-1]
         assert chapter.title == "The logo"
         assert [item.title for item in chapter.children] == [
