@@ -58,13 +58,12 @@ class _BoxReader:
         self._rows: dict[str, set[int]] = {}
         self._figures: set[str] = set()
         self._links: dict[str, dict[int, str]] = {path: {} for path in expected}
-        self._text_ids: set[str] = set()
-        self._table_ids: set[str] = set()
-        self._figure_ids: set[str] = set()
-        for contents in expected.values():
-            self._text_ids |= contents.headings.keys() | contents.code_blocks.keys()
-            self._table_ids |= contents.tables.keys()
-            self._figure_ids |= contents.figures.keys()
+        self._kinds = {
+            identifier: kind
+            for contents in expected.values()
+            for kind in ("headings", "tables", "figures", "code_blocks")
+            for identifier in getattr(contents, kind)
+        }
 
     def read(self, box: Any, chapter: str = "", text_id: str = "", table_id: str = "") -> None:
         element = getattr(box, "element", None)
@@ -77,16 +76,18 @@ class _BoxReader:
             elif element.get("class") in NOT_TEXT:
                 text_id = ""
                 chapter = "" if element.get("class") in ADDED else chapter
-            identifier = element.get("id")
-            if identifier is not None:
-                if identifier in self._text_ids:
+            identifier = element.get("id", "")
+            match self._kinds.get(identifier):
+                case "headings" | "code_blocks":
                     text_id = identifier
                     self._texts.setdefault(identifier, [])
-                elif identifier in self._table_ids:
+                case "tables":
                     table_id = identifier
                     self._rows.setdefault(identifier, set())
-                elif identifier in self._figure_ids:
+                case "figures":
                     self._figures.add(identifier)
+                case _:
+                    pass
             if tag == "tr" and table_id:
                 self._rows[table_id].add(id(element))
             elif tag == "a" and chapter and element.get("href"):
@@ -103,7 +104,11 @@ class _BoxReader:
     ) -> Contents:
         """What of a chapter is on the pages, has its place in the file, and leads somewhere."""
         wanted = self._expected[chapter]
-        texts = {key: fold_space("".join(pieces)) for key, pieces in self._texts.items()}
+        texts = {
+            key: fold_space("".join(self._texts[key]))
+            for key in (*wanted.headings, *wanted.code_blocks)
+            if key in self._texts and key in places
+        }
         links: Counter[str] = Counter()
         for href in self._links[chapter].values():
             if href.startswith("#"):
@@ -114,13 +119,13 @@ class _BoxReader:
             if leads:
                 links[href] += 1
         return Contents(
-            {k: texts[k] for k in wanted.headings if k in texts and k in places},
+            {k: texts[k] for k in wanted.headings if k in texts},
             {
                 k: (len(self._rows[k]) if rows is not None else None)
                 for k, rows in wanted.tables.items()
                 if k in self._rows and k in places
             },
             dict.fromkeys(k for k in wanted.figures if k in self._figures and k in places),
-            {k: texts[k] for k in wanted.code_blocks if k in texts and k in places},
+            {k: texts[k] for k in wanted.code_blocks if k in texts},
             links,
         )
