@@ -183,6 +183,25 @@ def test_code_is_copied_without_prompts(open_page: Callable[..., Any]) -> None:
     assert page.locator("[role=status]").last.inner_text() == "Copied"
 
 
+def test_tables_are_sorted_and_filtered_by_keyboard(open_page: Callable[..., Any]) -> None:
+    """Enter on a heading sorts up, down and as it was; typing filters."""
+    page = open_page("tables.html")
+    table, tools = page.locator("article table").first, page.locator(".table-tools").first
+    typed = list("badcefgh")
+
+    def read_names() -> list[str]:
+        return list(table.locator("tbody tr:visible td:first-child").all_inner_texts())
+
+    table.locator("button.sort").first.focus()
+    for names in (sorted(typed), sorted(typed, reverse=True), typed):
+        page.keyboard.press("Enter")
+        assert read_names() == names
+    tools.locator("input").focus()
+    page.keyboard.type("alpha")
+    assert read_names() == ["a"]
+    assert tools.get_by_role("status").inner_text() == "1 of 8 rows"
+
+
 def test_tables_are_copied_as_csv(open_page: Callable[..., Any]) -> None:
     """Each row has a text for each column, also where a cell has several rows or columns, and a
     link that is shown as a number leaves its address."""

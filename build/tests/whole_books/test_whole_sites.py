@@ -3,14 +3,12 @@ scripts; what readers do with them works by mouse and by keyboard."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browsers import find_violations, keep_copies
+from browsers import find_violations
 from validators import run_lighthouse, run_vnu
 from whole_sites import serve_folder
 
@@ -172,52 +170,6 @@ def test_the_theme_is_chosen_by_keyboard(
     tab.goto(f"{address}/index.html")
     paper = tab.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     assert paper == papers[0]
-
-
-def test_tables_are_sorted_filtered_and_copied_by_keyboard(
-    whole_site: WholeSite, address: str, open_tab: Callable[..., Any]
-) -> None:
-    """Enter on a heading sorts up and down, typing filters, and what is seen is copied as CSV."""
-    tab = open_tab(address)
-    tab.goto(f"{address}/{whole_site.largest}")
-    keep_copies(tab)
-    tools = tab.locator(".table-tools:has(input)").first
-    table = tools.locator("xpath=following-sibling::*[1]").locator("table")
-    read = """(table) => [...table.tBodies[0].rows].filter((row) => !row.hidden)
-        .map((row) => [...row.cells[0].childNodes]
-            .filter((node) => !node.classList?.contains("origin"))
-            .map((node) => node.textContent).join("").trim())"""
-    before = table.evaluate(read)
-    table.locator("button.sort").first.focus()
-    tab.keyboard.press("Enter")
-    assert table.locator("th").first.get_attribute("aria-sort") == "ascending"
-    up = table.evaluate(read)
-    tab.keyboard.press("Enter")
-    assert table.locator("th").first.get_attribute("aria-sort") == "descending"
-    down = table.evaluate(read)
-    assert sorted(before) == sorted(up) == sorted(down)
-    assert len(set(before)) == 1 or up != down
-    tab.keyboard.press("Enter")
-    assert table.evaluate(read) == before
-
-    rows = table.evaluate("(table) => [...table.tBodies[0].rows].map((row) => row.textContent)")
-    word, expected = min(
-        ((name, [row for row in rows if name.lower() in row.lower()]) for name in before if name),
-        key=lambda found: len(found[1]),
-    )
-    tools.locator("input").focus()
-    tab.keyboard.type(word)
-    left = table.evaluate(read)
-    assert word in left
-    assert len(expected) <= len(left) < len(before)
-    assert tools.get_by_role("status").inner_text() == f"{len(left)} of {len(before)} rows"
-    tab.keyboard.press("Tab")
-    assert tab.evaluate("document.activeElement.textContent") == "Copy as CSV"
-    tab.keyboard.press("Enter")
-    tab.wait_for_function("window.copied")
-    rows = list(csv.reader(io.StringIO(tab.evaluate("copied[0]"))))
-    assert len(rows) == 1 + len(left)
-    assert {len(row) for row in rows} == {table.locator("thead th").count()}
 
 
 def test_every_calculator_answers_by_keyboard(
