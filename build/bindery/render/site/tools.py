@@ -169,7 +169,7 @@ def _describe_tool(inspection: Inspection, tool: ToolEntry, folder: str) -> Tool
         tuple(_cut_sections(about, slugs)),
         _leave_out_docstring(evidence.texts.get(f"{tool.name}/help", ""), source),
         newest,
-        write_example(tree, newest.name, newest.record) if newest else Markup(),
+        write_example(newest.record) if newest else Markup(),
         runs,
         write_values(references, terms, units) if terms else Markup(),
         share_references(terms, references, units, read_method(source))
