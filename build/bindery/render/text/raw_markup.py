@@ -1,7 +1,8 @@
 """The raw HTML of authors as XHTML that a strict reader accepts.
 
-EPUB readers are handed XHTML, which has lost what HTML 4 said about looks: `align`, `width="50%"`,
-`<strike>`. What still shows something becomes style, the rest goes; nothing that can be read does.
+EPUB readers are handed XHTML, which has lost what HTML 4 said about looks: `valign`,
+`width="50%"`, `<strike>`. What still shows something becomes style, and the rest goes; nothing that
+can be read does.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ _CARRIERS: Mapping[str, frozenset[str]] = {
         "cite": "blockquote q del ins",
         "datetime": "time del ins",
         "span": "col colgroup",
-        "align": "",
         "valign": "",
         "border": "",
         "media": "",
@@ -59,21 +59,6 @@ _HOLD_TEXT_ONLY = frozenset(
     """abbr b bdo cite code dfn em i kbd mark p q s samp small span strong sub sup time u
     var""".split()
 )
-# Elements that are allowed only inside certain others; elsewhere they become a plain one.
-_HOMES: Mapping[str, frozenset[str]] = {
-    "li": frozenset(("ul", "ol")),
-    "dt": frozenset(("dl", "div")),
-    "dd": frozenset(("dl", "div")),
-    "tr": frozenset(("table", "thead", "tbody", "tfoot")),
-    "td": frozenset(("tr",)),
-    "th": frozenset(("tr",)),
-    "thead": frozenset(("table",)),
-    "tbody": frozenset(("table",)),
-    "tfoot": frozenset(("table",)),
-    "caption": frozenset(("table",)),
-    "summary": frozenset(("details",)),
-    "figcaption": frozenset(("figure",)),
-}
 
 
 def tidy_markup(body: str, kept_ids: Collection[str]) -> str:
@@ -109,16 +94,10 @@ def _drop_repeated_ids(root: etree._Element, kept_ids: Collection[str]) -> None:
 
 
 def _tidy_element(element: etree._Element) -> None:
-    parent = element.getparent()
-    home = _HOMES.get(str(element.tag))
-    if home is not None and parent is not None and parent.tag not in home:
-        element.tag = "div"
     if element.tag == "strike":
         element.tag = "s"
     if element.tag == "details":
         element.set("open", "open")  # not every reader has a way to open it
-    if element.tag in ("ul", "ol") and parent is not None and parent.tag in ("ul", "ol"):
-        _wrap_in_item(element, parent)
     style = [element.get("style", ""), *_find_styles(element)]
     for name, value in list(element.attrib.items()):
         carriers = _CARRIERS.get(str(name))
@@ -130,23 +109,8 @@ def _tidy_element(element: etree._Element) -> None:
         element.set("style", "; ".join(filter(None, style)))
 
 
-def _wrap_in_item(element: etree._Element, parent: etree._Element) -> None:
-    """Put a list that is directly inside a list into an item."""
-    item = etree.Element("li")
-    item.tail, element.tail = element.tail, None
-    parent.replace(element, item)
-    item.append(element)
-
-
 def _find_styles(element: etree._Element) -> Iterator[str]:
     """What the old attributes of an element show, as CSS."""
-    align = (element.get("align") or "").lower()
-    if align in ("left", "right", "center", "justify"):
-        if element.tag == "table":
-            if align == "center":
-                yield "margin-left: auto; margin-right: auto"
-        elif element.tag not in ("img", "hr"):
-            yield f"text-align: {align}"
     valign = (element.get("valign") or "").lower()
     if valign in ("top", "middle", "bottom", "baseline"):
         yield f"vertical-align: {valign}"
