@@ -87,6 +87,7 @@ class Comparison:
                 self._check(written, Span.whole(self._inspection.config.file))
 
     def _compare_chapter(self, chapter: Chapter, written: Sequence[Written]) -> None:
+        """Each link of the source takes one of the same place; what is left has no source."""
         resolved = self._inspection.resolved
         free: dict[tuple[str, bool], list[Written]] = {}
         for one in written:

@@ -224,6 +224,21 @@ def test_a_table_says_that_it_goes_on(open_page: Callable[..., Any]) -> None:
     page.wait_for_selector(".table[data-scrolled]:not([data-goes-on])")
 
 
+def test_the_theme_is_chosen_by_keyboard(open_page: Callable[..., Any], site: Path) -> None:
+    """Each press shows what the button says, whatever the system wants; the next page as well."""
+    page = open_page("index.html", color_scheme="dark")
+    read_paper = "getComputedStyle(document.documentElement).backgroundColor"
+    papers = []
+    page.locator("button.theme").focus()
+    for theme in ("light", "dark", "as the system", "light"):
+        page.keyboard.press("Enter")
+        assert page.locator("button.theme").get_attribute("aria-label") == f"Theme: {theme}"
+        papers.append(page.evaluate(read_paper))
+    assert papers[0] != papers[1] == papers[2]
+    page.goto((site / "long.html").as_uri())
+    assert page.evaluate(read_paper) == papers[0]
+
+
 def test_decimal_points_stand_below_each_other(open_page: Callable[..., Any]) -> None:
     """Units digits of a column of numbers end at the same place, with or without fractions."""
     page = open_page("tables.html")

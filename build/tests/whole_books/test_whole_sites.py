@@ -150,26 +150,7 @@ def test_questions_of_readers_are_answered(
     assert sum(rank > 3 for rank in late.values()) <= 0.03 * len(lines), late
 
 
-# --- what readers do by keyboard; the rest is in test_site_reading.py ---
-
-
-def test_the_theme_is_chosen_by_keyboard(
-    whole_site: WholeSite, address: str, open_tab: Callable[..., Any]
-) -> None:
-    """Each press shows what the button says, whatever the system wants; the next page as well."""
-    tab = open_tab(address, color_scheme="dark")
-    tab.goto(f"{address}/{whole_site.largest}")
-    papers = []
-    tab.locator("button.theme").focus()
-    for theme in ("light", "dark", "as the system"):
-        tab.keyboard.press("Enter")
-        assert tab.locator("button.theme").get_attribute("aria-label") == f"Theme: {theme}"
-        papers.append(tab.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
-    assert papers[0] != papers[1] == papers[2]
-    tab.keyboard.press("Enter")
-    tab.goto(f"{address}/index.html")
-    paper = tab.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-    assert paper == papers[0]
+# --- calculators ---
 
 
 def test_every_calculator_answers_by_keyboard(
