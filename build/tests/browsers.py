@@ -97,6 +97,15 @@ def open_tab(browser: Any) -> Iterator[Callable[..., Any]]:
     assert said == []
 
 
+def keep_copies(tab: Any) -> None:
+    """Keep what is copied in the page: a browser without a window has no clipboard."""
+    tab.evaluate(
+        """() => Object.defineProperty(navigator, "clipboard", {
+            value: { writeText: async (text) => { (window.copied ??= []).push(text); } },
+        })"""
+    )
+
+
 def find_violations(tab: Any, axe: str) -> list[tuple[str, str, list[str]]]:
     """What axe-core finds on the page that is open: the view, the rule, and the elements."""
     found = []

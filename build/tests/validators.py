@@ -105,27 +105,16 @@ def run_vnu(folder: Path) -> list[str]:
     ]
 
 
-@dataclass(frozen=True)
-class LighthouseReport:
-    """What Lighthouse says of a page."""
-
-    performance: float
-    """Points of 100."""
-    faults: dict[str, str]
-    """The audits of accessibility, best practices and SEO that the page does not pass whole, by
-    name: what is wrong."""
-    slow: dict[str, str]
-    """The same of performance."""
-
-
 # Points of Lighthouse's own benchmark ("benchmarkIndex"). Slowed four times, which is its default,
 # a host of 1600 is a phone of 400: DevTools calibrates "low-tier" to 264 and "mid-tier" to 1000.
 PHONE = 400
 MOST_SLOWED = 4
 
 
-def run_lighthouse(address: str) -> LighthouseReport:
-    """Look at a page as on a phone of PHONE points, however slow the host is."""
+def run_lighthouse(address: str) -> tuple[float, dict[str, str], dict[str, str]]:
+    """Look at a page as on a phone of PHONE points, however slow the host is. Gives the points of
+    performance, of 100; the audits of accessibility, best practices and SEO that the page does not
+    pass whole, by name: what is wrong; and the same of performance."""
     report = _ask_lighthouse(address, MOST_SLOWED)
     slowed = min(MOST_SLOWED, report["environment"]["benchmarkIndex"] / PHONE)
     if slowed < MOST_SLOWED and report["categories"]["performance"]["score"] < 1:
@@ -144,7 +133,7 @@ def run_lighthouse(address: str) -> LighthouseReport:
             and audit["scoreDisplayMode"] in ("binary", "numeric", "metricSavings")
         }
 
-    return LighthouseReport(
+    return (
         100 * report["categories"]["performance"]["score"],
         list_faults("accessibility", "best-practices", "seo"),
         list_faults("performance"),

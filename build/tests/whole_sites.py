@@ -93,16 +93,21 @@ def make_once(
     return folder
 
 
+def place_book(name: str, work: Path) -> Path:
+    """The folder of our own book, or of a copy of the reference book with a chapters.yaml."""
+    if name == "own":
+        return ROOT
+    copy_reference_book(work / "book")
+    run_bindery_apart("import", str(work / "book"), folder=work)
+    return work / "book"
+
+
 def open_whole_site(tmp_path_factory: pytest.TempPathFactory, name: str) -> WholeSite:
     """The site of our own book or of the reference book; report.json lies beside its folder."""
 
     def build(work: Path) -> None:
-        root, lenient = ROOT, list[str]()
-        if name == "reference":
-            root, lenient = work / "book", ["--lenient"]
-            copy_reference_book(root)
-            run_bindery_apart("import", str(root), folder=work)
-        run_bindery_apart("html", "--quiet", *lenient, "--out", str(work), folder=root)
+        root = place_book(name, work)
+        run_bindery_apart("html", "--quiet", "--lenient", "--out", str(work), folder=root)
 
     work = make_once(tmp_path_factory, f"site of the {name} book", build)
     config = load_config(ROOT if name == "own" else work / "book", ())

@@ -5,17 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import os
-import posixpath
-import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from functools import cache
-from html import escape
+from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import unquote, unquote_plus, urljoin, urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
 from bindery.core.processes import CommandTimeoutError, run_command
@@ -33,54 +28,16 @@ checkextern=0
 [csv]
 parts=urlname,parentname,result,warningstring,valid,url
 """
-_SETTINGS_NAME, _PICTURES_NAME = "settings.ini", "pictures.html"
+_SETTINGS_NAME = "settings.ini"
 
 
 class CrawlError(Exception):
     """linkchecker failed; the text says why."""
 
 
-def find_place(address: str, page: str, site: Path) -> str:
-    """Where a link on a page of the site leads: a decoded path inside the site with the anchor
-    behind `#`, or the address of another host."""
-    return _name_place(urljoin(_find_base(page, site), address), f"{site}{os.sep}")
-
-
-@cache
-def _find_base(page: str, site: Path) -> str:
-    return (site / page).as_uri()
-
-
-def _name_place(url: str, folder: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme == "file" and not parts.netloc:
-        path = url2pathname(parts.path).removeprefix(folder)
-        return f"{path}#{unquote(parts.fragment)}" if parts.fragment else path
-    return fold_address(url)
-
-
-def fold_address(url: str) -> str:
-    """An address on the web in its one spelling: without encoded letters and the usual port, with
-    the slash behind the host."""
-    parts = urlsplit(url)
-    if parts.scheme.lower() not in ("http", "https"):
-        return unquote(url)
-    host = parts.netloc.rpartition("@")[2].lower()
-    host = host.removesuffix(":443" if parts.scheme.lower() == "https" else ":80")
-    with suppress(UnicodeError):
-        host = host.encode("ascii").decode("idna")
-    path = re.sub("/+", "/", unquote(parts.path)) or "/"
-    folded = posixpath.normpath(path)
-    if path.endswith("/") and folded != "/":
-        folded += "/"
-    query = f"?{unquote_plus(parts.query)}" if parts.query else ""
-    fragment = f"#{unquote(parts.fragment)}" if parts.fragment else ""
-    return f"{parts.scheme.lower()}://{host}{folded}{query}{fragment}"
-
-
-def ask_linkchecker(site: Path, pictures: Iterable[str]) -> Mapping[str, str]:
-    """The complaint of linkchecker by place (see `find_place`), empty if there is none. It gets
-    every page, and a list of `pictures`, because it does not read the `srcset` of a `source`.
+def ask_linkchecker(site: Path) -> Mapping[str, str]:
+    """What linkchecker complains about, by place in the site (see `reading.find_place`); empty for
+    a place without a complaint.
 
     Raises CrawlError if it fails, or looks at nothing.
     """
@@ -91,8 +48,6 @@ def ask_linkchecker(site: Path, pictures: Iterable[str]) -> Mapping[str, str]:
         copy = folder / "site"
         shutil.copytree(site, copy)
         (folder / _SETTINGS_NAME).write_text(_SETTINGS, encoding="utf-8")
-        images = (f'<img src="{escape((copy / p).as_uri())}">' for p in sorted(pictures))
-        (folder / _PICTURES_NAME).write_text("\n".join(images), encoding="utf-8")
         for path in (folder, *folder.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
         done = _run(folder, copy)
@@ -101,14 +56,9 @@ def ask_linkchecker(site: Path, pictures: Iterable[str]) -> Mapping[str, str]:
 
 def _run(folder: Path, site: Path) -> str:
     """The output of linkchecker."""
-    pages = [folder / _PICTURES_NAME, *sorted(site.rglob("*.html"))]
-    command = [
-        sys.executable,
-        "-m",
-        "bindery.crawl.crawler",
-        f"--config={folder / _SETTINGS_NAME}",
-    ]
-    command += ["--no-status", "--verbose", "--output=csv", *(page.as_uri() for page in pages)]
+    program = [sys.executable, "-m", "bindery.crawl.crawler"]
+    options = [f"--config={folder / _SETTINGS_NAME}", "--no-status", "--verbose", "--output=csv"]
+    command = [*program, *options, *(page.as_uri() for page in sorted(site.rglob("*.html")))]
     paths = (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))
     own = {"HOME": str(folder), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     try:
@@ -133,7 +83,9 @@ def _read_log(text: str, folder: str) -> Mapping[str, str]:
         warning = " ".join(row["warningstring"].split())
         # After it comes every anchor of the page.
         said = (warning if is_valid else row["result"]).partition(" Available anchors:")[0]
-        place = _name_place(row["url"] or row["urlname"], folder)
+        parts = urlsplit(row["url"] or row["urlname"])
+        place = url2pathname(parts.path).removeprefix(folder)
+        place += f"#{unquote(parts.fragment)}" if parts.fragment else ""
         if not verdicts.get(place):
             verdicts[place] = " ".join(said.replace(folder, "").split())
     if not links:

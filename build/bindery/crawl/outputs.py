@@ -2,10 +2,9 @@
 ebooks, compared with where the resolver says that the source leads.
 
 Both opinions use the same code of `render` for the layout of an output: the page, ids and title of
-a chapter, and the address of a file. For the PDF, which does not mark notes on the origins of
-numbers, these notes are also written again with it. So a link that consistently leads to the wrong
-place because of that code is not found. A link that leads nowhere is: that is read from the outputs
-alone, by linkchecker, or from the ids of the EPUB and the named places of the PDF.
+a chapter, and the address of a file. So a link that consistently leads to the wrong place because
+of that code is not found. A link that leads nowhere is: that is read from the outputs alone, by
+linkchecker, or from the ids of the EPUB and the named places of the PDF.
 """
 
 from __future__ import annotations
@@ -13,17 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
-from bindery.core.model import BookError, Chapter, Finding, Span, ToFile
+from bindery.core.model import BookError, Finding, Span
 from bindery.core.report import count_noun
-from bindery.crawl.comparing import RULE, Comparison, Layout, Tally
-from bindery.crawl.linkchecker import CrawlError, ask_linkchecker, find_place, fold_address
-from bindery.crawl.pdf import crawl_pdf
-from bindery.crawl.reading import Written, find_in_epub, read_epub, read_site
-from bindery.render.addresses import find_file_url, find_page, join_id, make_prefixes
+from bindery.crawl.comparing import RULE, Comparison, Layout
+from bindery.crawl.linkchecker import CrawlError, ask_linkchecker
+from bindery.crawl.reading import Written, find_place, leaves_book, read_epub, read_site
+from bindery.render.addresses import find_page, join_id, make_prefixes
 from bindery.render.appendix import append_appendix, find_appendix
+from bindery.render.pdf.reading import read_links
 from bindery.render.site.dialect import place_file
 from bindery.render.text.content import find_title_slug
 
@@ -49,58 +49,37 @@ def crawl_outputs(
         inspection = append_appendix(inspection)
     config = inspection.config
     progress("site")
-    tallies = {"site": _crawl_site(inspection, edition, site.resolve())}
-    for name, crawl in (("EPUB", _crawl_epub), ("PDF", crawl_pdf)):
+    crawled = {"site": _crawl_site(inspection, edition, site.resolve())}
+    for name, crawl in (("EPUB", _crawl_epub), ("PDF", _crawl_pdf)):
         path = folder / f"{config.name}.{name.lower()}"
         if path.is_file():
             progress(name)
-            tallies[name] = crawl(inspection, edition, path)
+            crawled[name] = crawl(inspection, edition, path)
     appendix = find_appendix(inspection)
     findings = [
         # The appendix has no file with lines.
         replace(finding, span=Span.whole(config.file))
         if appendix is not None and finding.span.path == appendix.path
         else finding
-        for tally in tallies.values()
-        for finding in tally.findings
+        for comparison in crawled.values()
+        for finding in comparison.findings
     ]
-    unbuilt = [n for n in ("EPUB", "PDF") if n.lower() in config.formats and n not in tallies]
-    return findings, _summarise(tallies, findings, unbuilt)
+    unbuilt = [n for n in ("EPUB", "PDF") if n.lower() in config.formats and n not in crawled]
+    return findings, _summarise(crawled, findings, unbuilt)
 
 
 def _summarise(
-    tallies: Mapping[str, Tally], findings: Sequence[Finding], unbuilt: Sequence[str]
+    crawled: Mapping[str, Comparison], findings: Sequence[Finding], unbuilt: Sequence[str]
 ) -> str:
     counts = ", ".join(
-        f"{tally.links:,} links of the {name}".replace(",", "\N{NO-BREAK SPACE}")
-        for name, tally in tallies.items()
+        f"{comparison.links:,} links of the {name}".replace(",", "\N{NO-BREAK SPACE}")
+        for name, comparison in crawled.items()
     )
     counts += "".join(f", and no {name} was built" for name in unbuilt)
     return f"crawled {counts}: {count_noun(len(findings), 'finding')}"
 
 
-def _compare_files(
-    comparison: Comparison,
-    chapters: Sequence[Chapter],
-    files: Mapping[str, str],
-    read: Mapping[str, Sequence[Written]],
-) -> Tally:
-    """Compare the file of each chapter with it, and check the links of all other files."""
-    name = comparison.layout.name
-    for chapter in chapters:
-        file = files[chapter.path]
-        if file in read:
-            comparison.compare_chapter(chapter, read[file])
-        else:
-            message = f"the {name} has no file '{file}' for this chapter"
-            comparison.add(Span.whole(chapter.path), message, f"build the {name} again")
-    for file, written in read.items():
-        if file not in files.values():
-            comparison.compare_frame(written)
-    return comparison.finish()
-
-
-def _crawl_site(inspection: Inspection, edition: Edition, site: Path) -> Tally:
+def _crawl_site(inspection: Inspection, edition: Edition, site: Path) -> Comparison:
     config, chapters = inspection.config, inspection.book.chapters
     pages = {c.path: find_page(c.path, config.folder) for c in chapters}
     # A link to the title of a chapter is one to its page.
@@ -111,42 +90,38 @@ def _crawl_site(inspection: Inspection, edition: Edition, site: Path) -> Tally:
         return tops.get(place, place)
 
     def find_written(written: Written) -> str:
-        place = find_place(written.address, written.page, site)
+        place = find_place(written.address, written.page)
         return tops.get(place, place)
 
-    def find_image(path: str) -> str:
+    def find_copy(path: str) -> str:
         return place_file(path, config.folder)
 
-    def find_file(target: ToFile) -> str | None:
-        address = find_file_url(target, config, edition)
-        if address is None:
-            return None if target.is_folder else find_image(target.path)
-        return fold_address(address)
-
-    read = read_site(site)
-    alternatives = {
-        find_written(written)
-        for links in read.values()
-        for written in links
-        if written.is_alternative
-    }
     try:
-        verdicts = ask_linkchecker(site, alternatives)
+        verdicts = ask_linkchecker(site)
     except CrawlError as error:
         raise BookError(Finding(Span.whole(config.file), RULE, str(error))) from None
 
-    def judge(written: Written, place: str) -> str:
-        exact = find_place(written.address, written.page, site)
-        said = verdicts.get(exact, verdicts.get(place))
+    def judge(written: Written) -> Written:
+        if leaves_book(written.address):
+            return written
+        exact = find_place(written.address, written.page)
+        if written.is_alternative:  # linkchecker does not read the `srcset` of a `source`
+            is_lost = not (site / exact).is_file()
+            return replace(written, fault="there is no such file" if is_lost else "")
+        said = verdicts.get(exact, verdicts.get(tops.get(exact, exact)))
         if said is None:
-            return "linkchecker did not look at it"
-        return f"linkchecker says '{said}'" if said else ""
+            return replace(written, fault="linkchecker did not look at it")
+        return replace(written, fault=f"linkchecker says '{said}'" if said else "")
 
-    layout = Layout("site", "on the page '{}'", find_anchor, find_written, find_file, find_image)
-    return _compare_files(Comparison(inspection, layout, judge), chapters, pages, read)
+    layout = Layout("site", "on the page '{}'", find_anchor, find_written, find_copy)
+    comparison = Comparison(inspection, edition, layout)
+    comparison.compare(
+        pages, {page: [*map(judge, links)] for page, links in read_site(site).items()}
+    )
+    return comparison
 
 
-def _crawl_epub(inspection: Inspection, edition: Edition, path: Path) -> Tally:
+def _crawl_epub(inspection: Inspection, edition: Edition, path: Path) -> Comparison:
     config, chapters = inspection.config, inspection.book.chapters
     prefixes = make_prefixes(chapters, config.folder)
     files = {c.path: f"EPUB/text/ch{number:03d}.xhtml" for number, c in enumerate(chapters, 1)}
@@ -160,16 +135,44 @@ def _crawl_epub(inspection: Inspection, edition: Edition, path: Path) -> Tally:
         return tops.get(place, place)
 
     def find_written(written: Written) -> str:
-        place = find_in_epub(written.address, written.page)
-        return fold_address(place) if place == written.address else tops.get(place, place)
+        place = find_place(written.address, written.page)
+        return tops.get(place, place)
 
-    def find_file(target: ToFile) -> str | None:
-        address = find_file_url(target, config, edition)
-        return None if address is None else fold_address(address)
+    layout = Layout("EPUB", "in '{}'", find_anchor, find_written)
+    comparison = Comparison(inspection, edition, layout)
+    comparison.compare(files, read_epub(path))
+    return comparison
 
-    layout = Layout("EPUB", "in '{}'", find_anchor, find_written, find_file)
-    comparison = Comparison(inspection, layout, lambda written, _place: written.fault)
-    links = read_epub(path)
-    for fault in links.faults:
-        comparison.add(Span.whole(config.file), f"the package of the EPUB is broken: {fault}", "")
-    return _compare_files(comparison, chapters, files, links.files)
+
+def _crawl_pdf(inspection: Inspection, edition: Edition, path: Path) -> Comparison:
+    """A chapter has the pages from its title to the title of the next one."""
+    chapters = inspection.book.chapters
+    prefixes = make_prefixes(chapters, inspection.config.folder)
+    titles = {c.path: find_title_slug(c) for c in chapters}
+
+    def find_anchor(path: str, slug: str) -> str:
+        return f"#{join_id(prefixes[path], slug or titles[path])}"
+
+    def find_written(written: Written) -> str:
+        address = written.address
+        return address if address.startswith("#") else unquote(address)
+
+    layout = Layout("PDF", "on page {}", find_anchor, find_written, marks_text=False)
+    comparison = Comparison(inspection, edition, layout)
+    links = read_links(path)
+    for chapter in chapters:
+        for anchor in chapter.anchors:
+            name = find_anchor(chapter.path, anchor.slug)
+            if name[1:] not in links.places:
+                comparison.add(anchor.span, f"the PDF has no place '{name[1:]}'")
+    tops = {chapter.path: find_anchor(chapter.path, "") for chapter in chapters}
+    starts = {links.places.get(top[1:]): top for top in tops.values()}
+    read: dict[str, list[Written]] = {}
+    current = ""
+    for number, addresses in enumerate(links.pages, 1):
+        current = starts.get(number, current)
+        read.setdefault(current, []).extend(
+            Written(str(number), address, fault=links.find_fault(address)) for address in addresses
+        )
+    comparison.compare(tops, read)
+    return comparison

@@ -253,19 +253,18 @@ def prove_site(
 
 
 def _read_report(path: Path) -> dict[str, Any]:
-    """The entries of the report by output; empty if there is no report that can be read."""
+    """The entries of the report by output; empty if there is no report yet."""
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))["outputs"]
-    except (OSError, ValueError, KeyError, TypeError):
+        entries: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["outputs"]
+    except (OSError, ValueError):
         return {}
-    return entries if isinstance(entries, dict) else {}
+    return entries
 
 
 def is_of_edition(path: Path, edition: Edition) -> bool:
     """Whether an ebook of this very edition is there, as the report beside it says."""
-    entry = _read_report(path.parent / REPORT).get(path.suffix.removeprefix("."))
-    is_same = isinstance(entry, dict) and entry.get("edition") == edition.name
-    return is_same and bool(edition.commit) and path.is_file()
+    entry = _read_report(path.parent / REPORT).get(path.suffix.removeprefix("."), {})
+    return entry.get("edition") == edition.name and bool(edition.commit) and path.is_file()
 
 
 def write_proof(path: Path, proof: Proof, edition: Edition, name: str) -> None:

@@ -15,19 +15,19 @@ from typing import Any
 from lxml import etree
 
 from bindery.book.glossary import GLOSSARIES, is_abbreviation, split_names
+from bindery.render.text.captions import read_name
 
 _XHTML = "{http://www.w3.org/1999/xhtml}"
-_RANKS = {f"{_XHTML}h{rank}": rank for rank in range(1, 7)}
+_RANKS = {f"h{rank}": rank for rank in range(1, 7)}
 _LONGEST_TERM, _LONGEST_MEANING = 6, 300
 """Words of a term; characters of the meaning that a page shows."""
 _PASSED_OVER = frozenset(
-    f"{_XHTML}{name}"
-    for name in (
+    (
         *("a", "button", "caption", "code", "details", "figcaption", "kbd", "pre", "samp"),
-        *("h1", "h2", "h3", "h4", "h5", "h6", "script", "sup", "table"),
+        *("script", "sup", "table", *_RANKS),
     )
 )
-_BOLD = (f"{_XHTML}strong", f"{_XHTML}b", f"{_XHTML}dfn")
+_BOLD = ("strong", "b", "dfn")
 _SEPARATOR = re.compile(r"^\s*[:\u2013\u2014-]\s*|^\s+")
 _COLON = re.compile(r"\s*:\s+|\s+[\u2013\u2014-]\s+")
 _END_OF_SENTENCE = re.compile(r"(?<=[^\s.][.!?])\s")
@@ -64,7 +64,8 @@ def mark_terms(root: Any, terms: Mapping[str, Sequence[Term]], *, is_glossary: b
     a link to its explanation that carries what it says. `terms` are those of each page by its
     address from this one. Returns whether there is a use."""
     by_name = {
-        _fold(name): (term, f"{page}#{term.anchor}")
+        f"{_fold(name)}{ending}": (term, f"{page}#{term.anchor}")
+        for ending in ("s", "")
         for page, listed in terms.items()
         for term in listed
         for name in term.names
@@ -73,13 +74,13 @@ def mark_terms(root: Any, terms: Mapping[str, Sequence[Term]], *, is_glossary: b
         return False
     longest_first = sorted(by_name, key=len, reverse=True)
     pattern = re.compile(
-        rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})s?(?![\w-])", re.IGNORECASE
+        rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])", re.IGNORECASE
     )
     own = set(_find_blocks(root, is_glossary=False))
     used: set[str] = set()
     is_used = False
     for element in root:
-        if _RANKS.get(element.tag, 3) <= 2:  # a mark under each small heading would be many
+        if _RANKS.get(read_name(element), 3) <= 2:  # a mark under each small heading would be many
             used = set()
         if element not in own and _is_prose(element):
             is_used |= _mark_element(element, pattern, by_name, used)
@@ -96,7 +97,7 @@ def _find_blocks(root: Any, *, is_glossary: bool) -> list[Any]:
         return list(root)
     found, rank = [], 0
     for element in root:
-        level = _RANKS.get(element.tag)
+        level = _RANKS.get(read_name(element))
         if level and (not rank or level <= rank):
             first = _read(element).casefold().split(" ")[0]
             rank = level if level > 1 and first in GLOSSARIES else 0
@@ -109,10 +110,10 @@ def _read_terms(blocks: Iterable[Any]) -> Iterator[tuple[tuple[str, ...], str, A
     """Names, meaning and the element of each explanation."""
     heading = None
     for block in blocks:
-        if block.tag in _RANKS:
-            heading = block if _RANKS[block.tag] > 1 else None
+        if read_name(block) in _RANKS:
+            heading = block if _RANKS[read_name(block)] > 1 else None
             continue
-        for element in block.iter(f"{_XHTML}p", f"{_XHTML}li", f"{_XHTML}dt", f"{_XHTML}tr"):
+        for element in block.iter("{*}p", "{*}li", "{*}dt", "{*}tr"):
             entry = _read_entry(element)
             if entry is not None:
                 yield *entry, element
@@ -123,36 +124,30 @@ def _read_terms(blocks: Iterable[Any]) -> Iterator[tuple[tuple[str, ...], str, A
 
 def _read_entry(element: Any) -> tuple[tuple[str, ...], str] | None:
     """Names and meaning of an element that explains a term by itself."""
-    if element.tag == f"{_XHTML}dt":
+    name = read_name(element)
+    if name == "dt":
         following = element.getnext()
-        if following is None or following.tag != f"{_XHTML}dd":
+        if following is None or read_name(following) != "dd":
             return None
         return split_names(_read(element)), _read(following)
-    if element.tag == f"{_XHTML}tr":
+    if name == "tr":
         cells = list(element)
-        if len(cells) < 2 or any(cell.tag != f"{_XHTML}td" for cell in cells):
+        if len(cells) < 2 or any(read_name(cell) != "td" for cell in cells):
             return None
         return split_names(_read(cells[0])), _read(cells[1])
     text, first = _read(element), next(iter(element), None)
-    if first is not None and first.tag == f"{_XHTML}p":
+    if first is not None and read_name(first) == "p":
         return None
-    if first is not None and first.tag in _BOLD and not (element.text or "").strip():
-        name = _read(first)
-        return split_names(name.rstrip(":")), _SEPARATOR.sub("", text[len(name) :]).strip()
+    if first is not None and read_name(first) in _BOLD and not (element.text or "").strip():
+        said = _read(first)
+        return split_names(said.rstrip(":")), _SEPARATOR.sub("", text[len(said) :]).strip()
     # In a list with room between its items the text of one is a paragraph.
     parent = element.getparent()
-    if element.tag == f"{_XHTML}li" or (parent.tag == f"{_XHTML}li" and parent[0] is element):
-        name, colon, meaning = _cut(text)
-        if colon and len(name.split()) <= _LONGEST_TERM:
-            return split_names(name), meaning
+    if name == "li" or (read_name(parent) == "li" and parent[0] is element):
+        term, *meaning = _COLON.split(text, maxsplit=1)
+        if meaning and len(term.split()) <= _LONGEST_TERM:
+            return split_names(term), meaning[0]
     return None
-
-
-def _cut(text: str) -> tuple[str, str, str]:
-    found = _COLON.search(text)
-    if found is None:
-        return text, "", ""
-    return text[: found.start()], found[0], text[found.end() :]
 
 
 def _read(element: Any) -> str:
@@ -211,8 +206,7 @@ def _mark_element(
 
 
 def _is_prose(element: Any) -> bool:
-    tag = element.tag
-    return isinstance(tag, str) and tag.startswith(_XHTML) and tag not in _PASSED_OVER
+    return element.tag.startswith(_XHTML) and read_name(element) not in _PASSED_OVER
 
 
 def _cut_at_terms(
@@ -223,16 +217,7 @@ def _cut_at_terms(
 ) -> Iterator[tuple[int, int, Term, str]]:
     """The terms in a text that are not used yet: start, end, term and address."""
     for match in pattern.finditer(text):
-        name = match[0]
-        for form in (
-            name,
-            name.removesuffix("s"),
-            name.casefold(),
-            name.casefold().removesuffix("s"),
-        ):
-            if form in by_name:
-                term, href = by_name[form]
-                if term.name not in used:
-                    used.add(term.name)
-                    yield match.start(), match.end(), term, href
-                break
+        found = by_name.get(match[0]) or by_name.get(match[0].casefold())
+        if found and found[0].name not in used:
+            used.add(found[0].name)
+            yield match.start(), match.end(), *found

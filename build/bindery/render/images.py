@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,25 +49,38 @@ def list_images(resolved: ResolvedBook) -> Iterator[tuple[Link, str]]:
                 yield link, target.path
 
 
-def prepare_images(
-    tree: Tree, paths: Iterable[str], cache: Path
-) -> tuple[dict[str, Prepared], dict[str, str]]:
-    """Prepare images by path; the second value says why some could not be read."""
+def gather_images(
+    tree: Tree, resolved: ResolvedBook, config: Config, cache: Path, *, lenient: bool
+) -> tuple[dict[str, Prepared], list[Finding]]:
+    """The prepared images of a book by path, its cover among them, and what cannot be read.
+
+    Raises BookError if something cannot be read, unless the build is lenient.
+    """
+    places = [(link.span, path) for link, path in list_images(resolved)]
+    # A missing cover has been reported.
+    if config.cover_span is not None and tree.find_kind(config.cover) == "file":
+        places.append((config.cover_span, config.cover))
+    paths = sorted({path for _, path in places})
     cache.mkdir(parents=True, exist_ok=True)
-    unique = sorted(set(paths))
     # WeasyPrint makes Pillow accept truncated images; here they are reported.
     ImageFile.LOAD_TRUNCATED_IMAGES = False
-    prepared: dict[str, Prepared] = {}
-    failed: dict[str, str] = {}
     with ThreadPoolExecutor() as pool:
-        for path, result in zip(
-            unique, pool.map(lambda path: _prepare(tree.root / path, cache), unique), strict=True
-        ):
-            if isinstance(result, Prepared):
-                prepared[path] = result
-            else:
-                failed[path] = result
-    return prepared, failed
+        found = pool.map(lambda path: _prepare(tree.root / path, cache), paths)
+        results = dict(zip(paths, found, strict=True))
+    images = {path: image for path, image in results.items() if isinstance(image, Prepared)}
+    unreadable = [
+        Finding(
+            span,
+            "broken-image",
+            f"the image '{path}' cannot be read: {results[path]}",
+            "save it again or replace it",
+        )
+        for span, path in places
+        if path not in images
+    ]
+    if unreadable and not lenient:
+        raise BookError(*unreadable)
+    return images, unreadable
 
 
 def read_sizes(tree: Tree, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
@@ -130,33 +143,3 @@ def _convert(image: Image.Image, data: bytes) -> tuple[str, bytes, tuple[int, in
         return "jpg", buffer.getvalue(), converted.size
     converted.save(buffer, "PNG")
     return "png", buffer.getvalue(), converted.size
-
-
-def gather_images(
-    tree: Tree, resolved: ResolvedBook, config: Config, cache: Path, *, lenient: bool
-) -> tuple[dict[str, Prepared], list[Finding]]:
-    """The prepared images of a book by path, its cover among them, and what cannot be read.
-
-    Raises BookError if something cannot be read, unless the build is lenient.
-    """
-    shown = [path for _, path in list_images(resolved)]
-    if tree.find_kind(config.cover) == "file":  # a missing one has been reported
-        shown.append(config.cover)
-    images, failed = prepare_images(tree, shown, cache)
-    unreadable = list(_report_failures(resolved, config, failed))
-    if unreadable and not lenient:
-        raise BookError(*unreadable)
-    return images, unreadable
-
-
-def _report_failures(
-    resolved: ResolvedBook, config: Config, failed: Mapping[str, str]
-) -> Iterator[Finding]:
-    """A finding for each place that shows an image that cannot be read, the cover included."""
-    places = [(link.span, path) for link, path in list_images(resolved)]
-    if config.cover_span is not None:
-        places.append((config.cover_span, config.cover))
-    for span, path in places:
-        if path in failed:
-            message = f"the image '{path}' cannot be read: {failed[path]}"
-            yield Finding(span, "broken-image", message, "save it again or replace it")

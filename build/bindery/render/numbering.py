@@ -9,7 +9,7 @@ front, and those that have no file are its appendix.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +17,7 @@ from markdown_it.token import Token
 
 from bindery.check.inspect import Inspection
 from bindery.core.model import Chapter, Link, ResolvedBook, ToFile
-from bindery.markdown.raw_html import Piece, Tag, Text
+from bindery.markdown.raw_html import Tag, Text
 
 Kind = Literal["table", "figure"]
 
@@ -65,8 +65,8 @@ def number_chapters(inspection: Inspection) -> Mapping[str, str]:
 def list_exhibits(inspection: Inspection) -> tuple[Exhibit, ...]:
     """The tables and figures of a book in reading order.
 
-    A title is that of the view that gave the exhibit, else the author's own: the caption of a
-    table of raw HTML, or the title of an image. One that repeats the heading above is left out.
+    A title is that of the view that gave the exhibit, else the title of an image. One that repeats
+    the heading above is left out.
     """
     numbers = number_chapters(inspection)
     counts: Counter[tuple[Kind, str]] = Counter()
@@ -124,15 +124,13 @@ class _Reader:
         self._heading = self._titles.get(slug, self._heading)
 
     def _read_html(self, token: Token) -> Iterator[tuple[Kind, str, str]]:
-        pieces = token.meta.get("pieces", ())
-        for index, piece in enumerate(pieces):
+        for index, piece in enumerate(token.meta.get("pieces", ())):
             if isinstance(piece, Tag) and not piece.closing:
                 identifier = token.meta["piece_ids"].get(index)
                 if identifier and token.meta["piece_ranks"].get(index):
                     self._enter_heading(identifier)
                 elif identifier and piece.name == "table":
-                    own = _read_caption(pieces, index)
-                    yield "table", identifier, self._find_title(token, own)
+                    yield "table", identifier, self._find_title(token)
         yield from self._read_figure(token, [token])
 
     def _read_figure(
@@ -168,25 +166,6 @@ class _Reader:
             if region.opening.line < line < region.closing.line and region.name in views:
                 own = views[region.name].title
         return "" if _fold(own) == _fold(self._heading) else own
-
-
-def _read_caption(pieces: Sequence[Piece], index: int) -> str:
-    """The words of the caption of the raw table that begins at this piece."""
-    words = []
-    inside = False
-    for piece in pieces[index + 1 :]:
-        match piece:
-            case Tag(name="caption", closing=closing):
-                if closing:
-                    break
-                inside = True
-            case Tag(name="table" | "tr" | "thead" | "tbody" | "colgroup"):
-                break
-            case Text(text) if inside:
-                words.append(text)
-            case _:
-                pass
-    return " ".join("".join(words).split())
 
 
 def _read_raw_images(token: Token) -> list[_Image] | None:

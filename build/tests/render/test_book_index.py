@@ -1,89 +1,85 @@
-"""The index: terms where they are explained, tools where they are used, each page once."""
+"""The index: terms where they are explained and used, tools and variables where they are used."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from xml.etree import ElementTree
 
-import pytest
 from bindery.render.pdf.book_index import Subject, collect_index, write_index
+from lxml import etree
 
-FILLER = (
-    "<p>The <em>first phase</em>, the <em>second phase</em> and the <em>third phase</em>.</p>"
-    "<p>A first phase, a second phase and a third phase.</p>"
-    "<p>Third phase, second phase, first phase.</p>"
-    "<p>Data parallelism (DP) is here.</p>"
-)
+FILLER = "".join(f"<p><code>{name}</code></p>" for name in ("AA_X", "BB_X", "CC_X", "DD_X"))
+TWICE = f"<h2>a</h2>{FILLER}<h2>b</h2>{FILLER}"
 """Four subjects, so that one more makes an index."""
+Place = tuple[str, bool]
 
 
 def collect(
-    *chapters: str, tools: tuple[str, ...] = (), glossary: str = ""
-) -> dict[str, tuple[str, list[tuple[str, bool]]]]:
-    """Name, long form and places of the subjects besides those of the filler."""
+    *chapters: str, tools: tuple[str, ...] = (), kind: str = "chapter"
+) -> dict[str, tuple[str, list[Place]]]:
+    """Note and places of the subjects besides those of the filler. The last chapter is the
+    glossary, if there is more than one."""
     sections = "".join(
-        f'<section class="chapter in-part" data-path="{number}.md">{text}</section>'
-        for number, text in enumerate((*chapters, FILLER))
+        f'<section class="{kind if text != TWICE else "chapter"}" data-path="{number}">{text}'
+        "</section>"
+        for number, text in enumerate((TWICE, *chapters))
     )
-    root = ElementTree.fromstring(f"<body>{sections}</body>")
-    subjects = collect_index(root, tools, glossary)
+    root = etree.fromstring(f"<body>{sections}</body>")
+    subjects = collect_index(root, tools, str(len(chapters)) if len(chapters) > 1 else "")
     texts = {e.get("id"): "".join(e.itertext()) for e in root.iter() if e.get("id")}
     return {
         s.name: (s.note, [(texts[place], is_main) for place, is_main in s.places.items()])
         for s in subjects
-        if "phase" not in s.name and s.name != "DP"
+        if s.name not in FILLER
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "letters", "long_form"),
-    [
-        ("Model FLOPS utilisation (MFU) is", "MFU", "Model FLOPS utilisation"),
-        ("a mixture of experts (MOE)", "MOE", "mixture of experts"),
-    ],
-)
-def test_an_abbreviation_brings_its_long_form(text: str, letters: str, long_form: str) -> None:
-    """The words before the parenthesis, as far as their first letters make the abbreviation."""
-    assert collect(f"<p>{text}</p>") == {letters: (long_form, [(text, True)])}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Some words (XYZ) that do not match",
-        "Stressed: <em>not</em> and <em>every</em> word, every word",
-        "A word in italics that is <em>never used</em> again",
-        "<em>1,024</em> things, 1,024 of them",
-    ],
-)
-def test_what_is_no_term(text: str) -> None:
-    """Stress is not explanation, and a parenthesis is not always an abbreviation."""
-    assert collect(f"<p>{text}</p>", "<p>not every word</p>") == {}
-
-
-def test_places_of_a_term() -> None:
-    """The explanation is the main place; then headings, and the first use in other chapters."""
+def test_a_term_has_its_explanation_and_the_places_that_use_it() -> None:
+    """The explanation is the main place; then headings and the first use in each section, under
+    any of its names."""
     found = collect(
-        "<p>Two at a time (<em>pairing</em>).</p><p>Pairing again.</p>",
-        "<p>Nothing.</p><p>Pairing here.</p><p>Pairing there.</p><h2>On pairing</h2>",
+        "<p>Ranks of a process.</p><p>A rank.</p><h2>On rank</h2><p>HBM is fast memory.</p>"
+        "<pre>rank</pre>",
+        "<ul><li><strong>Rank</strong>: the number.</li>"
+        "<li><b>HBM</b> (fast memory): beside the chip.</li></ul>",
     )
     assert found == {
-        "pairing": (
+        "Rank": (
             "",
             [
-                ("Two at a time (pairing).", True),
-                ("Pairing here.", False),
-                ("On pairing", False),
+                ("Rank: the number.", True),
+                ("Ranks of a process.", False),
+                ("On rank", False),
             ],
-        )
+        ),
+        "HBM": (
+            "",
+            [
+                ("HBM (fast memory): beside the chip.", True),
+                ("HBM is fast memory.", False),
+            ],
+        ),
     }
+
+
+def test_each_name_of_a_term_has_an_entry() -> None:
+    """The first one has all uses, under any name and in the plural; the others lead to the
+    explanation."""
+    found = collect(
+        "<p>High-bandwidth memories.</p><p>High-bandwidth memory.</p>",
+        "<table><tr><td>HBM (high-bandwidth memory)</td><td>beside the chip</td></tr></table>",
+    )
+    (note, places) = found["HBM"]
+    assert note == "high-bandwidth memory"
+    assert ("High-bandwidth memory.", False) in places
+    assert ("HBM (high-bandwidth memory)", True) in places
+    assert found["high-bandwidth memory"] == ("HBM", [("HBM (high-bandwidth memory)", True)])
 
 
 def test_a_tool_is_named_as_code() -> None:
     """Its name may be a word of the language: it counts where it is code, also in commands."""
     found = collect(
-        "<p>You feel it.</p><p>Run <code>feel</code> first.</p>",
+        "<p>You feel it.</p><p>Run <code>feel</code> first.</p><h2>x</h2>"
         "<pre><code>python scripts/storage/feel.py --fast</code></pre>",
         tools=("feel", "unused"),
     )
@@ -92,16 +88,13 @@ def test_a_tool_is_named_as_code() -> None:
     }
 
 
-def test_a_glossary_explains_its_terms() -> None:
-    """What a glossary sets in bold is a term, wherever it is used, and is explained there."""
-    found = collect(
-        "<p>The rank of a process.</p>",
-        "<ul><li><strong>Rank</strong>: the number of a process.</li></ul>",
-        glossary="1.md",
-    )
-    assert found == {
-        "Rank": ("", [("Rank: the number of a process.", True), ("The rank of a process.", False)])
-    }
+def test_a_variable_needs_two_sections_of_the_text() -> None:
+    """`NCCL_DEBUG` is an entry where two sections name it; what the appendix repeats for each
+    record is not counted."""
+    once = "<p>Set <code>NCCL_DEBUG=INFO</code>.</p>"
+    assert set(collect(f"{once}<h2>x</h2>{once}")) == {"NCCL_DEBUG"}
+    assert collect(once + once) == {}
+    assert collect(f"{once}<h2>x</h2>{once}", kind="chapter appended") == {}
 
 
 def test_a_page_is_named_once() -> None:
@@ -114,86 +107,20 @@ def test_a_page_is_named_once() -> None:
     )
 
 
-def spread(word: str, count: int = 3) -> str:
-    """Sections that each say a word once."""
-    return "".join(f"<h2>Part {n}</h2><p>It is {word} here, part {n}.</p>" for n in range(count))
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["NCCL", "NVLink", "InfiniBand", "ZeRO-3", "Megatron-LM", "RoCE", "FP8", "H100"],
-)
-def test_a_name_that_stands_in_many_sections(name: str) -> None:
-    """Abbreviations, capitals inside and letters with a number need no italics."""
-    (places,) = [places for _, places in collect(spread(name)).values()]
-    assert [text for text, _ in places] == [f"It is {name} here, part {n}." for n in range(3)]
-    assert collect(spread(name, 2)) == {}
-
-
-@pytest.mark.parametrize(
-    "word",
-    [
-        *("GiB", "GBps", "MHz", "TFLOPS", "README", "JSON", "MAX", "CUDA-based", "word", "Lustre"),
-        *("<code>--max-size</code>", "<code>git</code>", "<code>run.sh</code>", "<sup>AB</sup>"),
-    ],
-)
-def test_what_is_no_name(word: str) -> None:
-    """Units, stress in capitals, flags, files and programs of every shell."""
-    assert collect(f"<p>The max, a max, one more max, any max.</p>{spread(word)}") == {}
-
-
-@pytest.mark.parametrize(
-    ("code", "name"),
-    [
-        ("NCCL_DEBUG=INFO", "NCCL_DEBUG"),
-        ("srun --ntasks=2", "srun"),
-        ("nvidia-smi", "nvidia-smi"),
-        ("torch.compile()", "torch.compile"),
-    ],
-)
-def test_programs_and_variables_are_named_as_code(code: str, name: str) -> None:
-    """What the text names as code in several sections, without its values and options."""
-    assert list(collect(spread(f"<code>{code}</code>"))) == [name]
-
-
-def test_the_appendix_brings_no_names() -> None:
-    """What each record of a list says again is looked up by nobody."""
-    for kind, expected in (("chapter", True), ("chapter appended", False)):
-        root = ElementTree.fromstring(
-            f'<body><section class="chapter" data-path="a.md">{FILLER}'
-            f"<p>Tensor parallelism (TP).</p></section>"
-            f'<section class="{kind}" data-path="b.md">{spread("NCCL")}</section></body>'
-        )
-        names = {subject.name for subject in collect_index(root, (), "")}
-        assert ("NCCL" in names) is expected
-        assert "TP" in names
-
-
-MANY_CODES = f"""
-import subprocess
-import sys
-from xml.etree import ElementTree
+SCRIPT = f"""
 from bindery.render.pdf.book_index import collect_index
-
-codes = [f"<code>{{name}}</code>" for name in ("ALPHA_X", "BETA_X", "GAMMA_X", "DELTA_X")]
-alone = "".join(f"<p>{{code}}</p>" for code in codes)
-text = f"<h2>a</h2><p>{{' '.join(codes)}}</p><h2>b</h2>{{alone}}<h2>c</h2>{{alone}}"
-sections = "".join(
-    f'<section class="chapter" data-path="{{n}}.md">{{part}}</section>'
-    for n, part in enumerate((text, {FILLER!r}, {FILLER!r}))
-)
-root = ElementTree.fromstring(f"<body>{{sections}}</body>")
-tools = ("one_tool", "two_tool", "three_tool")
-print([list(s.places) for s in collect_index(root, tools, "")])
-print(ElementTree.tostring(root))
+from lxml import etree
+text = {TWICE!r} + {TWICE!r}.replace("AA", "EE")
+root = etree.fromstring(f'<body><section class="chapter">{{text}}</section></body>')
+print([s.places for s in collect_index(root, ("one", "two", "three"), "")])
 """
 
 
 def test_the_order_of_hashes_does_not_matter(child_environment: dict[str, str]) -> None:
-    """The places get the same ids in each process, so two PDFs of a book are the same bytes."""
+    """Places get the same ids in each process, so two PDFs of a book are the same bytes."""
     outputs = {
         subprocess.run(
-            [sys.executable, "-c", MANY_CODES],
+            [sys.executable, "-c", SCRIPT],
             env={**child_environment, "PYTHONHASHSEED": seed},
             capture_output=True,
             check=True,
@@ -201,4 +128,4 @@ def test_the_order_of_hashes_does_not_matter(child_environment: dict[str, str]) 
         for seed in "123"
     }
     assert len(outputs) == 1
-    assert b"ALPHA_X" in outputs.pop()
+    assert b"index.1" in outputs.pop()

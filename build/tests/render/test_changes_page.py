@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from bindery.book.git_history import read_changes
-from bindery.book.past_editions import Editions, find_editions
+from bindery.book.past_editions import find_editions
 from bindery.core.config import load_config
-from browsers import open_browser
 from lxml import etree
 from lxml import html as lxml_html
 from needs import need
@@ -84,17 +83,12 @@ def book(make_book: BookMaker) -> tuple[Path, list[str]]:
     return root, ids
 
 
-def find(root: Path) -> Editions:
-    found = find_editions(load_config(root, ()), TITLES, LOG)
-    assert found is not None
-    return found
-
-
 def test_editions_tell_what_changed_by_chapter(book: tuple[Path, list[str]]) -> None:
     """Words that a line and its successor share do not count; a chapter that has moved keeps its
     past; records and data stand beside the chapters."""
     root, ids = book
-    found = find(root)
+    found = find_editions(load_config(root, ()), TITLES, LOG)
+    assert found is not None
     told = [
         (e.tag, [(s.title, s.added, s.removed, s.rows, s.files) for s in e.subjects])
         for e in found.editions
@@ -107,21 +101,6 @@ def test_editions_tell_what_changed_by_chapter(book: tuple[Path, list[str]]) -> 
     assert [e.notes[:6] for e in found.editions] == ["- Soon", "### Bo", ""]
     assert [c.id for c in found.commits] == ids[::-1]
     assert found.is_whole
-
-
-def test_a_shallow_clone_says_that_it_is_one(
-    book: tuple[Path, list[str]], tmp_path: Path, run_bindery: Runner
-) -> None:
-    """What is there is told, and that there was more."""
-    root, ids = book
-    git(tmp_path, "clone", "-q", "--depth=2", f"file://{root}", "shallow")
-    found = find(tmp_path / "shallow")
-    assert not found.is_whole
-    assert [c.id for c in found.commits] == ids[:-3:-1]
-    ended = run_bindery("html", "--lenient", "--quiet", folder=tmp_path / "shallow")
-    assert ended.status == 0, ended.stderr
-    page = (tmp_path / "shallow" / "dist" / "site" / "changes" / "index.html").read_text()
-    assert "without the beginning of its history" in page
 
 
 def test_hunks_are_read_whatever_a_file_holds(tmp_path: Path) -> None:
@@ -170,20 +149,16 @@ def test_the_page_has_an_anchor_for_each_edition_and_commit(
     assert "<loc>https://example.org/book/changes/</loc>" in (site / "sitemap.xml").read_text()
 
 
-def test_the_feed_follows_the_rules_of_atom(book: tuple[Path, list[str]], site: Path) -> None:
-    """Each of feed and entries has one id, title and time; ids differ, times have a zone and fall,
-    the feed has an author and its own address, and each entry leads to an anchor of the page."""
+def test_the_feed_follows_the_rules_of_atom(site: Path) -> None:
+    """Feed and entries have ids that differ and times with a zone that fall, and each entry leads
+    to an anchor of the page."""
     feed = etree.fromstring((site / "feed.xml").read_bytes())
-    assert feed.tag == f"{ATOM}feed"
     entries = feed.findall(f"{ATOM}entry")
     assert [e.findtext(f"{ATOM}title") for e in entries] == [
         "Numbers \u241b[1m", "A table", "Words <b>&", "First"
     ]  # fmt: skip
-    for element in (feed, *entries):
-        for name in ("id", "title", "updated"):
-            assert len(element.findall(ATOM + name)) == 1, name
-        assert re.match(r"(https?://|urn:)\S+$", element.findtext(f"{ATOM}id") or "")
     ids = [element.findtext(f"{ATOM}id") for element in (feed, *entries)]
+    assert None not in ids
     assert len(ids) == len(set(ids))
     times = [datetime.fromisoformat(e.findtext(f"{ATOM}updated") or "") for e in (feed, *entries)]
     assert times == sorted(times, reverse=True)
@@ -193,9 +168,7 @@ def test_the_feed_follows_the_rules_of_atom(book: tuple[Path, list[str]], site: 
     assert links["self"] == "https://example.org/book/feed.xml"
     page = (site / "changes" / "index.html").read_text(encoding="utf-8")
     for entry in entries:
-        link = entry.find(f"{ATOM}link")
-        assert link is not None
-        address, _, fragment = (link.get("href") or "").partition("#")
+        address, _, fragment = entry.find(f"{ATOM}link").get("href").partition("#")
         assert address == links["alternate"] == "https://example.org/book/changes/"
         assert f'id="{fragment}"' in page
     assert 'href="feed.xml"' in (site / "c.html").read_text()
@@ -217,39 +190,33 @@ def test_without_an_address_there_is_no_feed_and_without_git_no_page(
 
 
 @pytest.mark.nightly
-def test_a_reader_sees_only_what_is_newer_than_his_copy(
-    book: tuple[Path, list[str]], site: Path
+def test_a_reader_sees_only_what_is_newer_than_the_copy(
+    book: tuple[Path, list[str]], site: Path, browser: Any
 ) -> None:
     """With the commit or the tag in the address; a commit that is not known shows all and says
     so; without scripts the list of commits ends at the reader's."""
     page_file = (site / "changes" / "index.html").as_uri()
     ids = book[1]
 
-    def read(page: Any) -> tuple[list[str], int]:
-        titles = page.locator(".subject h3:visible a, .subject h3:visible").all_inner_texts()
-        return titles, page.locator(".commits li:visible").count()
+    def read(asked: str, **options: Any) -> tuple[list[str], int, str]:
+        page = browser.new_context(**options).new_page()
+        page.goto(f"{page_file}?from={asked}#since-{asked[:10]}")
+        titles = page.locator(".subject h3:visible").all_inner_texts()
+        said = page.locator("p.since")
+        shown = said.inner_text() if said.count() else ""
+        return titles, page.locator(".commits li:visible").count(), shown
 
-    with open_browser() as browser:
-        page = browser.new_page()
-        said: list[str] = []
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        for asked in (ids[2][:10], ids[2]):
-            page.goto(f"{page_file}?from={asked}#since-{ids[2][:10]}")
-            titles, commits = read(page)
-            assert [t.partition(" ")[0] for t in titles] == ["Records"]
-            assert commits == 2
-            assert "2 commits are newer" in page.inner_text("p.since")
-        page.goto(f"{page_file}?from=v1.0.0")
-        assert "3 commits are newer" in page.inner_text("p.since")
-        page.goto(f"{page_file}?from={ids[-1]}")
-        assert "Nothing has changed" in page.inner_text("p.since")
-        assert read(page) == ([], 0)
-        for unknown in ("0" * 40, "<b>", "v9"):
-            page.goto(f"{page_file}?from={unknown}")
-            assert "is not in the history" in page.inner_text("p.since")
-            assert read(page)[1] == 5
-        assert said == []
-        plain = browser.new_context(java_script_enabled=False).new_page()
-        plain.goto(f"{page_file}?from={ids[2]}#since-{ids[2][:10]}")
-        assert read(plain)[1] == 3
+    for asked in (ids[2][:10], ids[2]):
+        titles, commits, said = read(asked)
+        assert [t.partition(" ")[0] for t in titles] == ["Records"]
+        assert commits == 2
+        assert "2 commits are newer" in said
+    assert "3 commits are newer" in read("v1.0.0")[2]
+    titles, commits, said = read(ids[-1])
+    assert (titles, commits) == ([], 0)
+    assert "Nothing has changed" in said
+    for unknown in ("0" * 40, "<b>", "v9"):
+        _, commits, said = read(unknown)
+        assert "is not in the history" in said
+        assert commits == 5
+    assert read(ids[2], java_script_enabled=False)[1] == 3

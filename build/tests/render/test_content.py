@@ -32,7 +32,7 @@ class PlainDialect:
     """Ids are slugs, links and images are paths of the repository."""
 
     paper: Paper | None = None
-    labels_cells: bool = False
+    is_narrow: bool = False
     scrolls: bool = False
     draws_maths: bool = False
     offers_sources: bool = False
@@ -83,7 +83,7 @@ DIALECTS = {
     "plain": PlainDialect(),
     "paper": PlainDialect(paper=Paper("small", "A6", 105.0, 148.0)),
     "scrolling": PlainDialect(scrolls=True),
-    "stacking": PlainDialect(labels_cells=True),
+    "stacking": PlainDialect(is_narrow=True),
     "choosing": PlainDialect(offers_sources=True),
 }
 

@@ -1,4 +1,4 @@
-"""What is patched in WeasyPrint and pydyf: each patch works, and is still needed.
+"""What is patched in WeasyPrint: each patch works, and is still needed.
 
 A test that fails after an upgrade with "remove ..." brings good news: the engine has learnt it.
 """
@@ -9,13 +9,11 @@ from collections.abc import Iterable
 from typing import Any
 from xml.etree import ElementTree
 
-import pydyf
 import pytest
 from bindery.render.pdf import engine_patches
 from bindery.render.pdf.typesetting import ClosedFetcher, Typesetter, find_package_folder
 from bindery.render.text.paper import PAPERS
 from weasyprint.pdf.tags import _get_pdf_tag
-from weasyprint.text.line_break import get_font_description
 
 PARAGRAPH = (
     "<p><strong>CPU cores.</strong> Token ids need no work worth counting. Images do: with 32 "
@@ -59,19 +57,3 @@ def test_the_engine_still_lacks_our_roles() -> None:
     """It gives no role to an element that HTML does not have."""
     known = [name for name in engine_patches.ROLES if _get_pdf_tag(name) != "NonStruct"]
     assert known == [], f"WeasyPrint has roles for these: remove them from ROLES: {known}"
-
-
-def test_the_engine_still_describes_each_font_again() -> None:
-    """Two pieces of text with one style have two descriptions of its font."""
-    style = lay_out(120)[0].style
-    descriptions = [get_font_description(style) for _ in range(2)]
-    remove = "WeasyPrint remembers fonts: keep only _name_families of remember_fonts"
-    assert descriptions[0] is not descriptions[1], remove
-
-
-def test_the_engine_still_collects_all_pages_for_every_tag() -> None:
-    """pydyf makes the references of pages again each time they are asked for."""
-    file = pydyf.PDF()
-    file.add_page(pydyf.Dictionary({"Type": "/Page"}))
-    first, second = file.page_references, file.page_references
-    assert first is not second, "pydyf remembers its pages: remove remember_page_references"

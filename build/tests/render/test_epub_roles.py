@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from importlib import resources
-
 import pytest
 from bindery.render.epub.roles import dress_chapter
 from bindery.render.numbering import Exhibit
@@ -62,18 +59,3 @@ def test_footnotes_are_asides_that_pop_up() -> None:
     assert '<aside id="n" epub:type="footnote" role="doc-footnote"><p>' in shown
     assert '<span class="number">1.</span> Said. <a class="back" href="#r" role="doc-b' in shown
     assert "<hr" not in shown
-
-
-def test_no_ink_or_paper_is_fixed() -> None:
-    """The reader's program chooses both: the style sheet colours no text of the author's but code,
-    and no ground but that of pictures, which are drawn for a pale one."""
-    style = (resources.files("bindery.render") / "styles" / "epub.css").read_text(encoding="utf-8")
-    style = re.sub(r"/\*.*?\*/", "", style, flags=re.DOTALL)
-    rules = re.findall(r"([^{}]+)\{([^{}]*)\}", style)
-    for selectors, body in rules:
-        names = {name.strip() for name in selectors.split(",")}
-        if re.search(r"(?<![-\w])color:", body):
-            assert all(re.fullmatch(r"\.[a-z][a-z0-9]{0,2}", name) for name in names), names
-        for ground in re.findall(r"background(?:-color)?: *([^;]+);", body):
-            is_see_through = ground.startswith("rgba(") or ground == "transparent"
-            assert is_see_through or names == {"img"}, names

@@ -59,21 +59,6 @@ def test_exhibits_are_numbered_by_chapter(make_book: BookMaker) -> None:
     ]
 
 
-def test_chapters_of_a_book_without_parts_are_all_numbered(
-    make_book: BookMaker, run_bindery: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where no part has a title there is no front; that of the appendix does not count."""
-    root = make_book({"a.md": "# A\n", "b.md": "# B\n"})
-    assert dict(number_chapters(inspect_book(root))) == {"a.md": "1", "b.md": "2"}
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
-    listing = FILES["chapters.yaml"].replace("  - title: Hardware\n    chapters:\n", "")
-    root = make_book({**FILES, "chapters.yaml": listing}, name="flat")
-    assert run_bindery("fill", folder=root).status == 0
-    inspection = inspect_book(root)
-    inspection = append_appendix(inspection)
-    assert list(number_chapters(inspection).values()) == ["1", "2", "A"]
-
-
 @pytest.mark.parametrize(
     ("text", "title"),
     [
@@ -84,40 +69,16 @@ def test_chapters_of_a_book_without_parts_are_all_numbered(
         ("![A square, one](p.png)\n![Another one](p.png)", ""),
         ('<p align="center"><img src="p.png" alt="Amid it" title="Amid"></p>', "Amid"),
         ('<picture><source srcset="p.png"><img src="p.png" alt="A choice"></picture>', ""),
+        ("Words and ![a square](p.png) between them.", None),
+        ("![A badge](https://example.org/badge.svg)", None),
     ],
 )
-def test_what_a_figure_is_called(make_book: BookMaker, text: str, title: str) -> None:
-    """Its title, unless that repeats the heading that it stands under."""
+def test_what_a_figure_is_called(make_book: BookMaker, text: str, title: str | None) -> None:
+    """Its title, unless that repeats the heading above. Images inside sentences are not numbered,
+    nor those that the book does not have."""
     root = make_book({"c.md": f"# C\n\n## Under this\n\n{text}\n", "p.png": PIXEL})
-    assert list_in(root) == [("Figure 1.1", title)]
-
-
-@pytest.mark.parametrize(
-    ("caption", "title"),
-    [
-        ("<caption>A raw <b>table</b>\nof one</caption>", "A raw table of one"),
-        ("<tr><td><table><caption>Inside</caption></table></td></tr>", ""),
-    ],
-)
-def test_the_caption_of_a_raw_table_is_its_title(
-    make_book: BookMaker, caption: str, title: str
-) -> None:
-    """The words of a table inside are that table's own."""
-    root = make_book({"c.md": f"# C\n\n<table>{caption}<tr><td>1</td></tr></table>\n"})
-    assert list_in(root)[0] == ("Table 1.1", title)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Words and ![a square](p.png) between them.",
-        "![A badge](https://example.org/badge.svg)",
-    ],
-)
-def test_what_is_no_figure(make_book: BookMaker, text: str) -> None:
-    """Images inside sentences are not numbered, nor such as the book does not have."""
-    root = make_book({"c.md": f"# C\n\n{text}\n", "p.png": PIXEL})
-    assert list_in(root) == []
+    assert list_in(root) == ([] if title is None else [("Figure 1.1", title)])
+    assert number_chapters(inspect_book(root)) == {"c.md": "1"}
 
 
 def test_the_title_of_a_view_comes_first(

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pikepdf
 import pytest
-from bindery.book.this_edition import find_edition
-from bindery.check.inspect import inspect_book
 from bindery.core import config
-from bindery.core.model import ConfigError
-from bindery.render.pdf.pdf import build_pdf
 from bindery.render.text.paper import MARGIN, PAPERS
 from validators import read_words
 
@@ -29,22 +24,24 @@ def test_every_paper_of_the_configuration_is_known() -> None:
     assert tuple(PAPERS) == config.PAPERS
 
 
-def build(root: Path) -> Path:
-    inspection = inspect_book(root)
-    path = root / "dist" / "book.pdf"
-    build_pdf(inspection, find_edition(inspection.config), path, lambda step: None)
-    return path
-
-
 @pytest.mark.needs("pdftotext")
-@pytest.mark.parametrize("paper", ["", "a4", "letter"])
-def test_a_book_is_laid_out_for_its_paper(make_book: BookMaker, paper: str) -> None:
-    """Pages have its size, no word leaves the margin, and no number is split; A4 where the book
-    does not say."""
-    extra = f"outputs:\n  paper: {paper}\n" if paper else ""
+@pytest.mark.parametrize(
+    ("extra", "options", "paper"),
+    [
+        ("", (), "a4"),
+        ("outputs: {paper: letter}\n", (), "letter"),
+        ("outputs: {paper: a4}\n", ("--paper", "letter"), "letter"),
+    ],
+)
+def test_a_book_is_laid_out_for_its_paper(
+    make_book: BookMaker, run_bindery: Runner, extra: str, options: tuple[str, ...], paper: str
+) -> None:
+    """Pages have its size, no word leaves the margin, and no number is split; A4 where nothing is
+    said, and `--paper` overrules chapters.yaml."""
     root = make_book({"a.md": f"# A\n\n{'Some words of prose. ' * 60}\n\n{WIDE}\n{CODE}"}, extra)
-    path = build(root)
-    size = PAPERS[paper or "a4"]
+    assert run_bindery("pdf", *options, folder=root).status == 0
+    path = root / "dist" / "book.pdf"
+    size = PAPERS[paper]
     with pikepdf.open(path) as file:
         sizes = {
             tuple(round(float(v) / 72 * 25.4) for v in page.mediabox[2:]) for page in file.pages
@@ -59,23 +56,7 @@ def test_a_book_is_laid_out_for_its_paper(make_book: BookMaker, paper: str) -> N
     ] * 3
 
 
-def test_paper_that_does_not_exist_is_refused(make_book: BookMaker) -> None:
-    """The error names what there is."""
-    root = make_book({"a.md": "# A\n"}, "outputs:\n  paper: leter\n")
-    with pytest.raises(ConfigError) as caught:
-        inspect_book(root)
-    (finding,) = caught.value.findings
-    assert (finding.message, finding.help) == (
-        "the paper cannot be 'leter'",
-        "did you mean 'letter'?",
-    )
-
-
-def test_one_build_may_ask_for_another_paper(make_book: BookMaker, run_bindery: Runner) -> None:
-    """`--paper` overrules chapters.yaml, and what is no paper is refused."""
-    root = make_book({"a.md": "# A\n\nWords.\n"}, "outputs:\n  name: t\n  paper: a4\n")
-    ended = run_bindery("pdf", "--paper", "letter", folder=root)
-    assert ended.status == 0, ended.stderr
-    with pikepdf.open(root / "dist" / "t.pdf") as file:
-        assert [float(side) for side in file.pages[-1].mediabox[2:]] == [612, 792]
+def test_paper_that_does_not_exist_is_refused(make_book: BookMaker, run_bindery: Runner) -> None:
+    """On the command line as in chapters.yaml."""
+    root = make_book({"a.md": "# A\n"})
     assert run_bindery("pdf", "--paper", "a3", folder=root).status == 2

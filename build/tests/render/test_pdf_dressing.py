@@ -4,55 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-from bindery.book.this_edition import find_edition
-from bindery.check.inspect import inspect_book
-from bindery.render.numbering import Exhibit, Kind
 from bindery.render.pdf.dressing import dress
-from bindery.render.pdf.pdf import build_pdf
 from lxml import etree
 from pdf_tags import count_empty_boxes, find_strange_fonts
 from validators import read_words
 
 if TYPE_CHECKING:
-    from conftest import BookMaker
+    from pathlib import Path
 
-
-def dress_text(text: str, kind: Kind = "figure") -> str:
-    """A body dressed, with one exhibit whose id is x."""
-    root = etree.fromstring(f"<body>{text}</body>")
-    dress(root, {"x": Exhibit(kind, "c.md", "x", "1.1", "Its title")})
-    return "".join(etree.tostring(child, encoding="unicode") for child in root)
-
-
-CAPTION = '<span class="label">{} 1.1</span> Its title'
-FIGURE = f'<figcaption class="caption">{CAPTION.format("Figure")}</figcaption>'
+    from conftest import BookMaker, Runner
 
 
 def test_a_note_below_a_table_is_marked() -> None:
     """A paragraph that is stressed as a whole and follows a table is its note; others are not."""
-    text = dress_text(
-        "<p><em>Before</em></p><table/><p><em>One</em></p><p><em>Two</em></p>"
-        "<p><em>Words</em> of the text</p><p><em>After</em></p>"
+    root = etree.fromstring(
+        "<body><p><em>Before</em></p><table/><p><em>One</em></p><p><em>Two</em></p>"
+        "<p><em>Words</em> of the text</p><p><em>After</em></p></body>"
     )
-    notes = etree.fromstring(f"<body>{text}</body>").findall("p[@class='table-note']")
+    dress(root, {})
+    notes = root.findall("p[@class='table-note']")
     assert ["".join(note.itertext()) for note in notes] == ["One", "Two"]
 
 
-@pytest.mark.parametrize(
-    ("text", "dressed"),
-    [
-        (
-            '<p class="figure"><img id="x" alt="a"/></p>',
-            f'<figure><img id="x" alt="a"/>{FIGURE}</figure>',
-        ),
-        ('<p><img id="x" alt=""/></p>', f'<figure><img id="x" alt="Its title"/>{FIGURE}</figure>'),
-    ],
-)
-def test_a_figure_gets_its_caption(text: str, dressed: str) -> None:
-    """A paragraph of images becomes the figure; elsewhere one is made around the image. An image
-    without a text gets that of its title."""
-    assert dress_text(text) == dressed
+def build(root: Path, run_bindery: Runner) -> Path:
+    """The PDF of a book of which the engine has nothing to say."""
+    ended = run_bindery("pdf", "--quiet", folder=root)
+    assert (ended.status, ended.stderr) == (0, "")
+    return root / "dist" / "book.pdf"
 
 
 SYMBOLS = "←→↔⇒↪ ∈∑√∞≈≠≤≥×÷ ■□▲△◆○●◦ ★☆☐☑☒ ✓✔✗✘ ①② ⌘⏎ ½⅓ ₂² ℓΩ αβγΔ €£ ␛ …–—“”"
@@ -60,22 +38,19 @@ DRAWN = "├──└──│┌┐ █▓░▁▂▃▄▅▆▇"
 EMOJI = "\N{ROCKET} \N{FIRE} \N{WHITE HEAVY CHECK MARK} \N{CROSS MARK} \N{WARNING SIGN}\ufe0f"
 
 
-def test_every_symbol_has_a_glyph_of_ours(make_book: BookMaker) -> None:
+def test_every_symbol_has_a_glyph_of_ours(make_book: BookMaker, run_bindery: Runner) -> None:
     """In text, headings, tables and code: no empty box is drawn, and no font of the machine is
     needed, so that the file is the same everywhere."""
     text = f"{SYMBOLS} {EMOJI}"
     body = f"# All {text}\n\n{text} *{SYMBOLS}* **{SYMBOLS}** `{text}`\n\n"
     body += f"| {text} | b |\n|---|---|\n| {text} | `{DRAWN}` |\n\n```\n{SYMBOLS} {DRAWN}\n```\n"
     root = make_book({"a.md": body})
-    inspection = inspect_book(root)
-    path = root / "book.pdf"
-    _, findings = build_pdf(inspection, find_edition(inspection.config), path, lambda step: None)
-    assert [finding.message for finding in findings] == []
+    path = build(root, run_bindery)
     assert find_strange_fonts(path) == set()
     assert count_empty_boxes(path) == 0
 
 
-def test_a_drawing_is_lettered_with_our_fonts(make_book: BookMaker) -> None:
+def test_a_drawing_is_lettered_with_our_fonts(make_book: BookMaker, run_bindery: Runner) -> None:
     """Greek, accents and signs in a drawing that asks for a generic font are in ours as well."""
     lines = "".join(
         f'<text y="{40 * n}" font-family="{family}" font-weight="{weight}">Wörter Łódź αβγΔ</text>'
@@ -86,9 +61,7 @@ def test_a_drawing_is_lettered_with_our_fonts(make_book: BookMaker) -> None:
     )
     drawing = f'<svg xmlns="http://www.w3.org/2000/svg" width="400" height="200">{lines}</svg>'
     root = make_book({"a.md": "# A\n\n![Letters](a.svg)\n", "a.svg": drawing})
-    path = root / "book.pdf"
-    inspection = inspect_book(root)
-    build_pdf(inspection, find_edition(inspection.config), path, lambda step: None)
+    path = build(root, run_bindery)
     assert find_strange_fonts(path) == set()
     assert count_empty_boxes(path) == 0
     words = [word.text for word in read_words(path)]

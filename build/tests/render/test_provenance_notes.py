@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bindery.check.quoted_numbers import shorten_address
 from bindery.markdown.chapter_reader import parse_chapter
 from bindery.render.appendix import TITLE, escape_words
 from bindery.render.completeness import Contents, read_contents
@@ -90,40 +89,33 @@ def read_notes(article: Any, cell: Any) -> list[str]:
 # --- the site ---
 
 
-def test_a_measured_number_names_its_run(open_page: Callable[..., Any]) -> None:
-    """Tool, version, method, machine, date, age, caveats, record and command are in its note."""
-    article = open_page("index.html")
-    cell = find_cells(article)["0.50"]
-    assert cell.get("data-number") == "measured"
-    (note,) = read_notes(article, cell)
-    assert note == (
-        f"Measured with timer 0.1.0, method 1, on {MODEL}, 1 socket, 2 cores, 2026-11-20, "
-        "1 caveat, record R1. Command: OMP_NUM_THREADS=2 python scripts/timer.py --name 'two words'"
-    )
-
-
-def test_a_derived_number_shows_its_formula(open_page: Callable[..., Any]) -> None:
-    """The formula of a computed column is in the note, and nothing is added to the table."""
-    article = open_page("index.html")
-    cell = find_cells(article)["7200"]
-    formula, note = read_notes(article, cell)
-    assert formula == "Runs in an hour = 3600 / seconds"
-    assert note.startswith("Measured with timer")
+@pytest.mark.parametrize(
+    ("page", "number", "kind", "said"),
+    [
+        ("index.html", "0.50", "measured",
+         [(f"Measured with timer 0.1.0, method 1, on {MODEL}, 1 socket, 2 cores, 2026-11-20, "
+          "1 caveat, record R1. "
+          "Command: OMP_NUM_THREADS=2 python scripts/timer.py --name 'two words'")]),
+        ("index.html", "7200", "derived",
+         ["Runs in an hour = 3600 / seconds", "Measured with timer"]),
+        ("chips/index.html", "1000", "reported",
+         [("example.com/power: reported, dated 2026-11-20, unconfirmed, "
+          "via example.net/list. In data/chips.csv, line 3.")]),
+        ("chips/index.html", "64", "vendor",
+         ["A letter of the vendor: vendor, dated 2026-01-15"]),
+    ],
+)  # fmt: skip
+def test_a_number_names_its_origins(
+    open_page: Callable[..., Any], page: str, number: str, kind: str, said: list[str]
+) -> None:
+    """A measured number names its run with the command, a derived one its formula, a published
+    one its own source, class, date, doubt and line; nothing is added to the table."""
+    article = open_page(page)
+    cell = find_cells(article)[number]
+    assert cell.get("data-number") == kind
+    notes = read_notes(article, cell)
+    assert [note[: len(start)] for note, start in zip(notes, said, strict=True)] == said
     assert cell.xpath("ancestor::table")[0].xpath(".//sup | .//*[@class='origin']") == []
-
-
-def test_a_published_number_names_its_own_source(open_page: Callable[..., Any]) -> None:
-    """A cell with a source of its own leads there, with class, date, age, doubt and file."""
-    article = open_page("chips/index.html")
-    cell = find_cells(article)["1000"]
-    assert cell.get("data-number") == "reported"
-    (note,) = read_notes(article, cell)
-    assert note == (
-        "example.com/power: reported, dated 2026-11-20, unconfirmed, "
-        "via example.net/list. In data/chips.csv, line 3."
-    )
-    (letter,) = read_notes(article, find_cells(article)["64"])
-    assert letter.startswith("A letter of the vendor: vendor, dated 2026-01-15")
 
 
 def test_a_number_in_a_sentence_has_a_note(open_page: Callable[..., Any]) -> None:
@@ -161,13 +153,6 @@ def test_a_run_that_found_a_problem_says_so(
     assert "2026-11-20, failed with status 1" in appendix.text_content()
 
 
-def test_a_table_of_the_author_has_no_notes(open_page: Callable[..., Any]) -> None:
-    """Only tables between markers get notes."""
-    tables = open_page("index.html").xpath(".//table")
-    assert [table.get("data-note") is not None for table in tables] == [True, False]
-    assert tables[1].xpath(".//*[@data-number]") == []
-
-
 def test_a_plot_has_notes_on_what_it_draws(
     open_page: Callable[..., Any], fill_book: Filler
 ) -> None:
@@ -199,41 +184,6 @@ def test_of_an_edited_table_nothing_is_said(
     assert article.xpath(".//table[@data-note]") == []
     # The other value is as its view gives it, and stays explained.
     assert [e.text_content() for e in article.xpath(".//span[@data-number]")] == ["7200"]
-
-
-@pytest.mark.parametrize(
-    ("region", "said", "hint"),
-    [
-        ("<div>\n<!-- table: times -->\n<!-- /table -->\n</div>",
-         "this marker is inside raw HTML", "put an empty line before it"),
-        ("<!-- table: times -->\n    | a | b | c |\n    | - | - | - |\n<!-- /table -->",
-         "Markdown reads no table here", "remove the lines between the two markers"),
-    ],
-)  # fmt: skip
-def test_a_region_without_a_table_fails_the_build(
-    make_book: BookMaker, open_page: Callable[..., Any], run_bindery: Runner,
-    region: str, said: str, hint: str,
-) -> None:  # fmt: skip
-    """Inside raw HTML, or in a block of code, there is no table to which origins could belong: the
-    build says what to do. A lenient build shows them at no other table."""
-    author = "| a | b | c |\n| - | - | - |\n| 1 | 2 | 3 |\n| 4 | 5 | 6 |\n"
-    root = make_book({**FILES, "README.md": f"# Preface\n\n{region}\n\n{author}"})
-    ended = run_bindery("html", folder=root)
-    assert ended.status == 1
-    assert said in ended.stderr
-    assert hint in ended.stderr
-    article = open_page("index.html", root)
-    assert article.xpath(".//*[@data-note] | .//details[@class='origins']") == []
-    assert len(article.xpath(".//table")) == 1
-
-
-def test_pages_without_such_numbers_have_no_script(fill_book: Filler, run_bindery: Runner) -> None:
-    """The script is beside the site, and only pages that need it name it."""
-    root = fill_book({"chips/README.md": "# Chips\n"})
-    assert run_bindery("html", folder=root).status == 0
-    site = root / "dist" / "site"
-    assert '<script src="provenance.js" defer>' in (site / "index.html").read_text()
-    assert "provenance.js" not in (site / "chips/index.html").read_text()
 
 
 def test_a_book_without_evidence_is_left_alone(make_book: BookMaker, run_bindery: Runner) -> None:
@@ -348,21 +298,3 @@ def test_a_note_stands_for_no_link_of_the_author() -> None:
     assert read_contents(root, Contents()).links.total() == 0
     root = lxml_html.fromstring(f"<article>{added}{link}</article>")
     assert read_contents(root, Contents()).links.total() == 1
-
-
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        (
-            "https://github.com/owner/name/blob/master/a/long/way/down/README.md",
-            "github.com/owner/name/blob/master/…/README.md",
-        ),
-        (
-            "https://example.org/one-single-and-very-long-name-of-a-white-paper.pdf",
-            "example.org/…y-long-name-of-a-white-paper.pdf",
-        ),
-    ],
-)
-def test_addresses_are_shortened_in_the_middle(url: str, shown: str) -> None:
-    """Host and file are what a reader knows a source by."""
-    assert shorten_address(url) == shown

@@ -79,6 +79,18 @@ def small_site(make_book: BookMaker, make_site: Callable[[Path], Site]) -> Site:
     )
 
 
+def test_a_heading_takes_no_name_of_the_frame(
+    make_book: BookMaker, make_site: Callable[[Path], Site]
+) -> None:
+    """Ids are there once, whatever a heading is called."""
+    names = ("Text", "Found", "Wanted tables", "Yours", "Shared", "Tip", "Sections")
+    text = "".join(f"## {name}\n\nWords.[^1]\n\n" for name in names)
+    page = make_site(make_book({"README.md": f"# Words\n\n{text}[^1]: A note.\n"}))
+    ids = re.findall(r'\bid="([^"]*)"', page.read_page("index.html"))
+    assert len(ids) == len(set(ids))
+    assert '<h2 id="text">' in page.read_page("index.html")
+
+
 def read_article(page: str) -> str:
     match = re.search(r"<article[^>]*>\n(.*?)\s*</article>", page, re.DOTALL)
     assert match
@@ -224,19 +236,6 @@ def test_an_incomplete_site_is_not_put_in_place(
     assert [path.name for path in small_site.folder.parent.iterdir() if "making" in path.name] == []
 
 
-def test_the_report_names_the_counts(run_bindery: Runner, tmp_path: Path) -> None:
-    """`dist/report.json` says for each chapter what the source has and the output."""
-    run_bindery("html", "--out", str(tmp_path), folder=BOOKS / "clean")
-    report = json.loads((tmp_path / "report.json").read_text())
-    site = report["outputs"]["site"]
-    assert site["complete"] is True
-    assert site["totals"]["tables"] == {"source": 3, "output": 3}
-    assert site["chapters"][0]["path"] == "book/README.md"
-
-
-# --- builds that die ---
-
-
 def hash_folder(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
@@ -247,8 +246,11 @@ def hash_folder(folder: Path) -> str:
 
 
 def test_links_to_notes_are_none_of_the_author_s(make_book: BookMaker, run_bindery: Runner) -> None:
-    """The proof counts the links of the source, and not those to its notes and back."""
+    """`dist/report.json` counts the links of the source, and not those to its notes and back."""
     book = make_book({"README.md": "# A\n\nA [link](#a) and a note[^1].\n\n[^1]: Its text.\n"})
     assert ", 1 link in 1 chapter" in run_bindery("html", folder=book).stdout
     report = json.loads((book / "dist/report.json").read_text())
-    assert report["outputs"]["site"]["totals"]["links"] == {"source": 1, "output": 1}
+    site = report["outputs"]["site"]
+    assert site["complete"] is True
+    assert site["chapters"][0]["path"] == "README.md"
+    assert site["totals"]["links"] == {"source": 1, "output": 1}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from browsers import keep_copies
 from whole_sites import serve_folder
 
 if TYPE_CHECKING:
@@ -23,13 +24,11 @@ repository: {url: "https://example.org/book"}
 parts:
   - chapters: [README.md]
   - title: Second part
-    chapters: [tables.md, long.md, found.md]
+    chapters: [tables.md, long.md, found.md, wide.md]
 """
 SECTIONS = "\n".join(
     f"## Section {n}\n\n{'Words of a paragraph that goes on. ' * 60}\n" for n in range(1, 9)
 )
-PAGES = ("", "tables.html", "long.html", "found.html")
-SQUARE = '<svg xmlns="http://www.w3.org/2000/svg" width="4" height="4"><path d="M0 0h4"/></svg>'
 FILES = {
     "README.md": "# Welcome\n\nThe quick zebra jumps, `-j`.[^1] Actors act in acts, active.\n\n"
     "[^1]: What the *note* says.\n",
@@ -62,11 +61,6 @@ $ true
 ```bash
 make all
 ```
-
-<picture>
-<source media="(prefers-color-scheme: dark)" srcset="dark.svg">
-<img src="light.svg" alt="A square">
-</picture>
 """,
     "long.md": f"# Long\n\n{SECTIONS}\n## Last\n\nAn odd ptarmigan. ACS too.\n",
     "found.md": """# Found
@@ -92,8 +86,28 @@ In the heading they are as well.
 
 [^w]: Of an adult.
 """,
-    "light.svg": SQUARE,
-    "dark.svg": SQUARE.replace("4", "6"),
+    "wide.md": f"""# Wide
+
+| {" | ".join(f"Column number {n}" for n in range(9))} |
+|{"---|" * 9}
+| {" | ".join(["256 CU"] * 9)} |
+
+| Chip | Rate | Source |
+|---|--:|---|
+| a | 5 | [1](https://example.org/a) |
+| c | 7 | [1](https://example.org/c), p. 3 |
+
+<table>
+<thead><tr><th rowspan="2">Chip</th><th colspan="2">Memory</th></tr>
+<tr><th>GB</th><th>TB/s</th></tr>
+</thead>
+<tbody>
+<tr><td rowspan="2">a</td><td>1</td><td>2</td></tr>
+<tr><td>3</td><td>4</td></tr>
+<tr><td>b</td><td colspan="2">none</td></tr>
+</tbody>
+</table>
+""",
 }
 
 
@@ -105,20 +119,16 @@ def site(make_book: BookMaker, run_bindery: Runner) -> Path:
     return root / "dist" / "site"
 
 
-@pytest.fixture(params=["file", "server"])
-def open_page(
-    request: pytest.FixtureRequest, open_tab: Callable[..., Any], site: Path
-) -> Iterator[Callable[..., Any]]:
-    """Open a page from the disk and from a server."""
-    with serve_folder(site) as address:
-        base = site.as_uri() if request.param == "file" else address
+@pytest.fixture
+def open_page(open_tab: Callable[..., Any], site: Path) -> Callable[..., Any]:
+    """Open a page from the disk."""
 
-        def visit(page: str, **options: Any) -> Any:
-            tab = open_tab(base, **options)
-            tab.goto(f"{base}/{page}")
-            return tab
+    def visit(page: str, **options: Any) -> Any:
+        tab = open_tab("file:", **options)
+        tab.goto((site / page).as_uri())
+        return tab
 
-        yield visit
+    return visit
 
 
 def read_results(page: Any, typed: str) -> list[tuple[str, str]]:
@@ -140,6 +150,7 @@ def test_the_section_that_answers_comes_first(open_page: Callable[..., Any]) -> 
     titles = [title for title, _ in read_results(page, "heron gibbon")]
     assert titles == ["Gibbon and heron"]
     assert read_results(open_page("index.html"), "okapi killer")[0][0] == "Numbers"
+    assert read_results(open_page("index.html"), '"gibbon meet"')[0][0] == "Birds"
 
 
 def test_the_search_says_when_there_is_nothing(open_page: Callable[..., Any]) -> None:
@@ -164,19 +175,68 @@ def test_the_search_says_when_there_is_nothing(open_page: Callable[..., Any]) ->
 def test_code_is_copied_without_prompts(open_page: Callable[..., Any]) -> None:
     """Of a session only the commands are copied, of other code all of it."""
     page = open_page("tables.html")
-    page.evaluate(
-        """() => {
-            window.copied = [];
-            Object.defineProperty(navigator, 'clipboard', {
-                value: { writeText: async (text) => { window.copied.push(text); } },
-            });
-        }"""
-    )
+    keep_copies(page)
     for block in range(2):
         page.locator(".code").nth(block).hover()
         page.locator(".code .copy").nth(block).click()
     assert page.evaluate("copied") == ["echo one \\\n  two\ntrue", "make all"]
     assert page.locator("[role=status]").last.inner_text() == "Copied"
+
+
+def test_tables_are_sorted_and_filtered_by_keyboard(open_page: Callable[..., Any]) -> None:
+    """Enter on a heading sorts up, down and as it was; typing filters."""
+    page = open_page("tables.html")
+    table, tools = page.locator("article table").first, page.locator(".table-tools").first
+    typed = list("badcefgh")
+
+    def read_names() -> list[str]:
+        return list(table.locator("tbody tr:visible td:first-child").all_inner_texts())
+
+    table.locator("button.sort").first.focus()
+    for names in (sorted(typed), sorted(typed, reverse=True), typed):
+        page.keyboard.press("Enter")
+        assert read_names() == names
+    tools.locator("input").focus()
+    page.keyboard.type("alpha")
+    assert read_names() == ["a"]
+    assert tools.get_by_role("status").inner_text() == "1 of 8 rows"
+
+
+def test_tables_are_copied_as_csv(open_page: Callable[..., Any]) -> None:
+    """Each row has a text for each column, also where a cell has several rows or columns, and a
+    link that is shown as a number leaves its address."""
+    page = open_page("wide.html")
+    keep_copies(page)
+    for number in (1, 2):
+        page.get_by_role("button", name="Copy as CSV").nth(number).click()
+    links, spans = (text.split("\n") for text in page.evaluate("copied"))
+    assert links[1:] == ["a,5,https://example.org/a", 'c,7,"https://example.org/c, p. 3"']
+    assert spans == ["Chip,Memory,Memory", "Chip,GB,TB/s", "a,1,2", "a,3,4", "b,none,none"]
+
+
+def test_a_table_says_that_it_goes_on(open_page: Callable[..., Any]) -> None:
+    """The wide table is marked where it goes on behind its edges; one that fits is not."""
+    page = open_page("wide.html", width=390)
+    wide = page.locator(".table[data-goes-on]")
+    wide.wait_for()
+    assert page.locator(".table").nth(1).evaluate("(box) => box.matches('[data-fits]')")
+    wide.evaluate("(box) => { box.scrollLeft = 9999; }")
+    page.wait_for_selector(".table[data-scrolled]:not([data-goes-on])")
+
+
+def test_the_theme_is_chosen_by_keyboard(open_page: Callable[..., Any], site: Path) -> None:
+    """Each press shows what the button says, whatever the system wants; the next page as well."""
+    page = open_page("index.html", color_scheme="dark")
+    read_paper = "getComputedStyle(document.documentElement).backgroundColor"
+    papers = []
+    page.locator("button.theme").focus()
+    for theme in ("light", "dark", "as the system", "light"):
+        page.keyboard.press("Enter")
+        assert page.locator("button.theme").get_attribute("aria-label") == f"Theme: {theme}"
+        papers.append(page.evaluate(read_paper))
+    assert papers[0] != papers[1] == papers[2]
+    page.goto((site / "long.html").as_uri())
+    assert page.evaluate(read_paper) == papers[0]
 
 
 def test_decimal_points_stand_below_each_other(open_page: Callable[..., Any]) -> None:

@@ -11,12 +11,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pikepdf
 import pytest
 from bindery.check.rules import RULES
-from bindery.crawl.reading import read_pdf
-from pdf_tags import find_faults, find_strange_fonts
-from validators import read_words, run_epubcheck
 from whole_sites import copy_reference_book
 
 if TYPE_CHECKING:
@@ -74,45 +70,3 @@ def test_the_site_holds_the_whole_book(reference: Path, run_bindery: Runner) -> 
         "links": 0,
     }
     assert site["totals"]["links"]["output"] == site["totals"]["links"]["source"] > 1000
-
-
-@pytest.mark.nightly
-def test_the_pdf_holds_the_whole_book(reference: Path, run_bindery: Runner) -> None:
-    """All headings are in the outline, every link in the book leads to a page, no word leaves the
-    type area, and the tags are there."""
-    ended = run_bindery("pdf", "--lenient", "--quiet", folder=reference)
-    assert ended.status == 0, ended.stderr
-    path = reference / "dist" / "book.pdf"
-    report = json.loads((reference / "dist/report.json").read_text())["outputs"]["pdf"]
-    assert report["complete"] is True
-    assert 350 <= report["pages"] <= 500
-    with pikepdf.open(path) as file:
-        assert file.Root.MarkInfo.Marked
-        assert "/StructTreeRoot" in file.Root
-        with file.open_outline() as outline:
-            entries = sum(_count_entries(item) for item in outline.root)
-    parts = 11
-    lists = 2  # contents, index
-    assert entries == 661 + parts + lists
-    assert (find_faults(path), find_strange_fonts(path)) == ([], set())
-    links = [link for page in read_pdf(path).pages for link in page]
-    assert ([link for link in links if link.fault], len(links) > 900) == ([], True)
-    margin = 22 / 25.4 * 72
-    words = read_words(path)
-    assert len(words) > 100_000
-    assert [
-        w for w in words if w.left < margin - 1.5 or w.right > w.page_width - margin + 1.5
-    ] == []
-
-
-def _count_entries(item: pikepdf.OutlineItem) -> int:
-    return 1 + sum(_count_entries(child) for child in item.children)
-
-
-@pytest.mark.nightly
-def test_the_epub_is_valid(reference: Path, run_bindery: Runner) -> None:
-    """The validator finds neither error nor warning in the EPUB of the whole book."""
-    ended = run_bindery("epub", "--lenient", "--quiet", folder=reference)
-    assert ended.status == 0, ended.stderr
-    status, report = run_epubcheck(reference / "dist" / "book.epub")
-    assert status == 0, report

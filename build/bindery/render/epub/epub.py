@@ -31,7 +31,6 @@ from bindery.core.model import (
     BookError,
     Chapter,
     Finding,
-    Part,
     ResolvedBook,
     Severity,
     Span,
@@ -40,7 +39,7 @@ from bindery.core.model import (
 )
 from bindery.core.processes import CommandMissingError, CommandTimeoutError, run_command
 from bindery.core.whole_files import make_work_folder, write_whole
-from bindery.render.addresses import make_prefixes
+from bindery.render.addresses import make_prefixes, quote_fragment
 from bindery.render.completeness import (
     Contents,
     Lack,
@@ -51,11 +50,10 @@ from bindery.render.completeness import (
 )
 from bindery.render.epub.roles import dress_chapter
 from bindery.render.frames import fill_frame
-from bindery.render.images import Prepared, gather_images, list_images
-from bindery.render.numbering import number_chapters
+from bindery.render.images import Prepared, gather_images
 from bindery.render.pdf.joined import JoinedDialect
 from bindery.render.text.markup import escape_attribute, escape_text
-from bindery.render.text.raw_markup import has_raw_markup, tidy_markup
+from bindery.render.text.raw_markup import tidy_markup
 from bindery.render.web_notes import write_titles
 
 STEPS = 4
@@ -66,8 +64,6 @@ _HERE = Path(__file__).parents[1]
 _PANDOC_SECONDS = 600.0
 _ROOT = "EPUB"
 _TEXT = f"{_ROOT}/text"
-_LONG_LINE = 34
-"""Columns of code from which a line may be broken on the smallest reader, and gets an indent."""
 # TagSoup, through which pandoc passes raw HTML, writes alt="" as a bare alt, which is not XML.
 _NOTHING = "\N{INVISIBLE SEPARATOR}"
 _STORED = frozenset(("png", "jpg", "jpeg", "gif"))
@@ -90,19 +86,6 @@ class EpubDialect(JoinedDialect):
                 return href
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A line of the contents, with those below it."""
-
-    title: str
-    href: str
-    inner: tuple[Entry, ...] = ()
-
-    @property
-    def depth(self) -> int:
-        return 1 + max((entry.depth for entry in self.inner), default=0)
-
-
 def build_epub(
     inspection: Inspection,
     edition: Edition,
@@ -122,8 +105,8 @@ def build_epub(
     cache = path.parent / ".cache" / "images"
     images, unreadable = gather_images(inspection.tree, resolved, config, cache, lenient=lenient)
     with make_work_folder(path) as work:
-        shown = {path for _, path in list_images(resolved)}
-        names = _stage_images((i for path, i in images.items() if path in shown), work)
+        for image in images.values():
+            shutil.copyfile(image.path, work / image.name)
         chapters = resolved.book.chapters
         dialect = EpubDialect(
             config,
@@ -131,21 +114,18 @@ def build_epub(
             {chapter.path: chapter for chapter in chapters},
             make_prefixes(chapters, config.folder),
             images,
-            lambda image: names[image.path],
-            labels_cells=True,
+            lambda image: image.name,
+            is_narrow=True,
             files={c.path: f"ch{number:03d}.xhtml" for number, c in enumerate(chapters, 1)},
         )
         texts = dialect.render_chapters(inspection, progress, write_titles(inspection))
         bodies = []
         for chapter in chapters:
-            body = _mark_long_lines(texts[chapter.path], chapter, dialect)
-            if has_raw_markup(chapter):
-                body = tidy_markup(body, _list_ids(chapter, dialect))
-            bodies.append(body)
+            wanted = expect_contents(chapter, resolved, dialect)
+            ids = {*wanted.headings, *wanted.tables, *wanted.figures, *wanted.code_blocks}
+            bodies.append(tidy_markup(texts[chapter.path], ids))
         progress("package")
         cover = images.get(config.cover)
-        if cover is not None:
-            shutil.copyfile(cover.path, work / f"cover{cover.path.suffix}")
         packed, findings = _run_pandoc(config, edition, bodies, cover, work)
     progress("contents")
     data = _finish(packed, inspection, edition, dialect)
@@ -154,53 +134,6 @@ def build_epub(
     proof.raise_if_incomplete()
     write_whole(path, data)
     return proof, [*unreadable, *findings]
-
-
-def _stage_images(images: Iterable[Prepared], work: Path) -> dict[Path, str]:
-    """Copy the images to names that need no quoting; returns these by the path of the original."""
-    names: dict[Path, str] = {}
-    for image in images:
-        if image.path not in names:
-            names[image.path] = f"image{len(names)}{image.path.suffix.lower()}"
-            shutil.copyfile(image.path, work / names[image.path])
-    return names
-
-
-def _list_ids(chapter: Chapter, dialect: EpubDialect) -> frozenset[str]:
-    """The ids that the EPUB must have of a chapter."""
-    inventory = chapter.inventory
-    slugs = (
-        *(slug for slug, _ in inventory.headings),
-        *(slug for slug, _ in inventory.tables),
-        *inventory.figures,
-        *(slug for slug, _ in inventory.code_blocks),
-    )
-    return frozenset(dialect.write_id(chapter, slug) for slug in slugs)
-
-
-def _mark_long_lines(body: str, chapter: Chapter, dialect: EpubDialect) -> str:
-    """Put each long line of code into an element: the style sheet gives that a hanging
-    indent, which shows where a reader has broken it."""
-    blocks = []
-    for slug, code in chapter.inventory.code_blocks:
-        if code is None or all(len(line) <= _LONG_LINE for line in code.split("\n")):
-            continue
-        opening = f'<pre id="{escape_attribute(dialect.write_id(chapter, slug))}"><code'
-        place = body.find(opening)
-        if place >= 0:
-            start = body.index(">", place + len(opening)) + 1
-            blocks.append((start, body.index("</code></pre>", start), code.split("\n")))
-    pieces: list[str] = []
-    position = 0
-    for start, end, typed in sorted(blocks):
-        # Spans never cross lines (see highlight_code), so that each line is well formed.
-        lines = (
-            f'<span class="line">{line}</span>' if len(text) > _LONG_LINE else line
-            for line, text in zip(body[start:end].split("\n"), typed, strict=False)
-        )
-        pieces += (body[position:start], "\n".join(lines))
-        position = end
-    return "".join((*pieces, body[position:]))
 
 
 # --- pandoc ---
@@ -227,7 +160,7 @@ def _run_pandoc(
         *(_find_pandoc(config), "--from=json", "--to=epub3", "--split-level=1", "--toc"),
         f"--css={_HERE / 'styles' / 'epub.css'}",
         f"--template={_HERE / 'templates' / 'epub_frame.xhtml'}",
-        *((f"--epub-cover-image=cover{cover.path.suffix}",) if cover else ()),
+        *((f"--epub-cover-image={cover.name}",) if cover else ()),
         f"--output={output.name}",
         "book.json",
     )
@@ -319,10 +252,16 @@ def _finish(packed: bytes, inspection: Inspection, edition: Edition, dialect: Ep
             text = members.get(f"{_TEXT}/{file}", b"").decode()
             text = _finish_chapter(text, number, chapter, part_title, dialect)
             members[f"{_TEXT}/{file}"] = dress_chapter(text, exhibits)
-    entries = _list_entries(book.parts, number_chapters(inspection), dialect)
-    shown = {"entries": entries, "cover": f"{_TEXT}/cover.xhtml" in members}
-    members[f"{_ROOT}/nav.xhtml"] = _write_contents("epub_contents.xhtml", config, shown)
-    members[f"{_ROOT}/toc.ncx"] = _write_contents("epub_toc.ncx", config, shown)
+    for name, template in (("nav.xhtml", "epub_contents.xhtml"), ("toc.ncx", "epub_toc.ncx")):
+        contents = fill_frame(
+            template,
+            book=config,
+            parts=dialect.list_parts(inspection),
+            files=dialect.files,
+            quote=quote_fragment,
+            has_cover=f"{_TEXT}/cover.xhtml" in members,
+        )
+        members[f"{_ROOT}/{name}"] = contents.encode()
     texts = [members[f"{_TEXT}/{name}"] for name in dialect.files.values()]
     members[f"{_ROOT}/content.opf"] = _finish_package(
         members[f"{_ROOT}/content.opf"],
@@ -350,48 +289,6 @@ def _finish_chapter(
     text = text.replace(heading, opening)
     text = text.replace(named, f"<title>{escape_text(chapter.title)}</title>")
     return text.replace(f'="{_NOTHING}"', '=""').replace(f"=&quot;{_NOTHING}&quot;", '=""')
-
-
-def _list_entries(
-    parts: Sequence[Part], numbers: Mapping[str, str], dialect: EpubDialect
-) -> list[Entry]:
-    """The contents: parts, their chapters with their numbers, and the first level of headings of
-    each."""
-    entries: list[Entry] = []
-    for part in parts:
-        chapters = tuple(
-            _list_sections(chapter, numbers[chapter.path], dialect) for chapter in part.chapters
-        )
-        if part.title and chapters:
-            first = chapters[0].href.partition("#")[0]
-            entries.append(Entry(part.title, first, chapters))
-        else:
-            entries += chapters
-    return entries
-
-
-def _list_sections(chapter: Chapter, number: str, dialect: EpubDialect) -> Entry:
-    def find_href(slug: str) -> str:
-        fragment = JoinedDialect.write_href(dialect, ToChapter(chapter.path, slug), chapter)
-        return f"text/{dialect.files[chapter.path]}{fragment}"
-
-    sections = tuple(
-        Entry(anchor.title, find_href(anchor.slug)) for anchor in dialect.list_sections(chapter)
-    )
-    return Entry(f"{number} {chapter.title}".lstrip(), find_href(""), sections)
-
-
-def _write_contents(template: str, config: Config, shown: Mapping[str, Any]) -> bytes:
-    text = fill_frame(
-        template,
-        title=config.title,
-        language=config.language,
-        identifier=config.identifier,
-        depth=max((entry.depth for entry in shown["entries"]), default=1),
-        style="styles/stylesheet1.css",
-        **shown,
-    )
-    return text.encode()
 
 
 def _list_claims(texts: Iterable[bytes]) -> Iterator[tuple[str, str]]:

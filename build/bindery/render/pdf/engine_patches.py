@@ -1,5 +1,5 @@
-"""Everything that is patched in WeasyPrint and pydyf. The tests in `test_engine_patches.py` fail
-as soon as a new version of them no longer needs a patch: then delete both.
+"""Everything that is patched in WeasyPrint. The tests in `test_engine_patches.py` fail as soon as
+a new version no longer needs a patch: then delete both.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-import pydyf
 from weasyprint.layout import inline
 from weasyprint.pdf import tags
 from weasyprint.text import line_break
@@ -28,12 +27,6 @@ ROLES: Mapping[str, str] = {
 """Roles in the tags of the PDF by the names of elements; the engine knows those of HTML."""
 _NARROWEST = 0.2
 """Average width of a letter, in sizes of its font, that no text falls below."""
-_SHAPES_FONT = (
-    *("font_style", "font_stretch", "font_weight", "font_size", "font_variant_caps"),
-    "font_variation_settings",
-)
-"""What the engine reads of a style, beside the families, to describe a font."""
-
 Stacks = Mapping[str, Sequence[str]]
 
 
@@ -44,9 +37,8 @@ def patched_engine(stacks: Stacks) -> Iterator[None]:
     with ExitStack() as all_patches:
         for owner, name, make in (
             (inline, "split_first_line", fill_lines),
-            (line_break, "get_font_description", lambda f: remember_fonts(f, stacks)),
+            (line_break, "get_font_description", lambda f: name_fonts(f, stacks)),
             (tags, "_get_pdf_tag", know_roles),
-            (pydyf.PDF, "page_references", remember_page_references),
         ):
             all_patches.enter_context(patch.object(owner, name, make(getattr(owner, name))))
         yield
@@ -73,20 +65,14 @@ def fill_lines(original: Callable[..., Any]) -> Callable[..., Any]:
     return split
 
 
-def remember_fonts(original: Callable[[Any], Any], stacks: Stacks) -> Callable[[Any], Any]:
-    """WeasyPrint describes the font again for each piece of text, twice. With this patch each font
-    is described once, and a generic name in a drawing gets our families, so that its Greek letters
-    match its Latin ones."""
-    made: dict[tuple[Any, ...], Any] = {}
+def name_fonts(original: Callable[[Any], Any], stacks: Stacks) -> Callable[[Any], Any]:
+    """A generic name of a font in a drawing means a font of the machine. With this patch it gets
+    our families first, so that its Greek letters match its Latin ones."""
 
-    def remember(style: Any) -> Any:
-        key = (tuple(style["font_family"]), *(style[name] for name in _SHAPES_FONT))
-        if key not in made:
-            families = _name_families(style["font_family"], stacks)
-            made[key] = original(_OtherFamilies(style, families))
-        return made[key]
+    def describe(style: Any) -> Any:
+        return original(_OtherFamilies(style, _name_families(style["font_family"], stacks)))
 
-    return remember
+    return describe
 
 
 class _OtherFamilies:
@@ -113,18 +99,3 @@ def know_roles(original: Callable[[str | None], Any]) -> Callable[[str | None], 
     """WeasyPrint tags elements that HTML does not have as NonStruct; with this patch they get
     our roles."""
     return lambda name: ROLES.get(name or "") or str(original(name))
-
-
-def remember_page_references(original: Any) -> property:
-    """pydyf collects the references of all pages again for every tag, a fifth of the time of a
-    tagged book. With this patch it collects them once for each number of pages."""
-    made: dict[int, tuple[int, tuple[bytes, ...]]] = {}
-
-    def remember(pdf: Any) -> tuple[bytes, ...]:
-        count = pdf.pages["Count"]
-        known = made.get(id(pdf))
-        if known is None or known[0] != count:
-            known = made[id(pdf)] = count, original.fget(pdf)
-        return known[1]
-
-    return property(remember)

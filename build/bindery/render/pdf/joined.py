@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
 from bindery.core.config import Config
-from bindery.core.model import Anchor, Chapter, Target, ToChapter, ToFile, ToWeb
+from bindery.core.model import Chapter, Part, Target, ToChapter, ToFile, ToWeb
 from bindery.render.addresses import find_file_url, join_id, quote_fragment
 from bindery.render.images import Prepared
-from bindery.render.numbering import Exhibit, list_exhibits
+from bindery.render.numbering import Exhibit, list_exhibits, number_chapters
 from bindery.render.provenance_notes import write_additions
 from bindery.render.text.content import (
     NO_TITLES,
@@ -21,6 +21,34 @@ from bindery.render.text.content import (
     render_chapter,
 )
 from bindery.render.text.paper import Paper
+
+_ROMAN = dict(enumerate("I II III IV V VI VII VIII IX X XI XII XIII XIV XV XVI XVII".split(), 1))
+"""The numbers of parts, as far as any book has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedChapter:
+    """A chapter in the contents of a joined book."""
+
+    path: str
+    id: str
+    title: str
+    number: str
+    label: str
+    """The text before its title: `Chapter 3`."""
+    sections: tuple[tuple[str, str], ...]
+    """Id and title of each heading that the contents show."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedPart:
+    """A part in the contents of a joined book."""
+
+    id: str
+    title: str
+    label: str
+    """Its number in Roman numerals; empty if it has none."""
+    chapters: tuple[JoinedChapter, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +63,7 @@ class JoinedDialect:
     write_source: Callable[[Prepared], str]
     """The address of a prepared image in this output."""
     paper: Paper | None = None
-    labels_cells: bool = False
+    is_narrow: bool = False
     scrolls: bool = False
     draws_maths: bool = False
     offers_sources: bool = False
@@ -47,12 +75,31 @@ class JoinedDialect:
         """The id of the title of a chapter."""
         return self.write_id(chapter, find_title_slug(chapter))
 
-    def list_sections(self, chapter: Chapter) -> Iterator[Anchor]:
-        """The headings of a chapter that its contents show."""
+    def list_parts(self, inspection: Inspection) -> list[JoinedPart]:
+        """The contents: parts with their chapters, and the first headings of these."""
+        numbers = number_chapters(inspection)
+        parts: list[JoinedPart] = []
+        count = 0
+        for position, part in enumerate(filter(lambda p: p.chapters, inspection.book.parts), 1):
+            is_numbered = bool(part.title) and any(numbers[c.path].isdigit() for c in part.chapters)
+            count += is_numbered
+            chapters = tuple(self._list_sections(c, numbers[c.path], part) for c in part.chapters)
+            label = _ROMAN.get(count, str(count)) if is_numbered else ""
+            parts.append(JoinedPart(f"part.{position}", part.title, label, chapters))
+        return parts
+
+    def _list_sections(self, chapter: Chapter, number: str, part: Part) -> JoinedChapter:
         title = find_title_slug(chapter)
-        for anchor in chapter.anchors:
-            if anchor.title and anchor.level in (1, 2) and anchor.slug != title:
-                yield anchor
+        sections = tuple(
+            (self.write_id(chapter, anchor.slug), anchor.title)
+            for anchor in chapter.anchors
+            if anchor.title and anchor.level in (1, 2) and anchor.slug != title
+        )
+        kind = "Chapter" if number.isdigit() else part.title
+        label = f"{kind} {number}" if number else ""
+        return JoinedChapter(
+            chapter.path, self.find_chapter_id(chapter), chapter.title, number, label, sections
+        )
 
     def list_exhibits(self, inspection: Inspection) -> Mapping[str, Exhibit]:
         """The numbered tables and figures by their id in the book."""

@@ -11,7 +11,6 @@ import logging
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -25,13 +24,13 @@ from bindery.book.glossary import find_glossary
 from bindery.book.this_edition import Edition, find_changes_url
 from bindery.check.inspect import Inspection
 from bindery.core.config import Config
-from bindery.core.model import BookError, Finding, Part, ResolvedBook, Severity, Span
+from bindery.core.model import BookError, Finding, ResolvedBook, Severity, Span
 from bindery.core.whole_files import name_target, write_whole
 from bindery.render.addresses import make_prefixes
 from bindery.render.completeness import Proof
 from bindery.render.frames import fill_frame
 from bindery.render.images import Prepared, gather_images, list_images
-from bindery.render.numbering import Exhibit, number_chapters
+from bindery.render.numbering import Exhibit
 from bindery.render.pdf.book_index import Subject, collect_index, write_index
 from bindery.render.pdf.dressing import dress
 from bindery.render.pdf.joined import JoinedDialect
@@ -51,40 +50,9 @@ STEPS = 4
 """Steps of a build beyond one for each chapter."""
 Progress = Callable[[str], None]
 
-_ROMAN = dict(enumerate("I II III IV V VI VII VIII IX X XI XII XIII XIV XV XVI XVII".split(), 1))
-"""The numbers of parts, as far as any book has them."""
 _CHARACTERS_OF_PAGE = 1500
 """Characters of text that fill a page, or fewer: a number that has more digits than the pages
 costs a space beside it, and one that has less a second layout."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """A line of the contents: where it leads, its title, and the number before it."""
-
-    id: str
-    title: str
-    number: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _JoinedChapter(_Entry):
-    path: str = ""
-    label: str = ""
-    """The text before its title: `Chapter 3`."""
-    body: str = ""
-    sections: tuple[_Entry, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _JoinedPart:
-    id: str
-    title: str
-    label: str
-    """Its number in Roman numerals; empty if it has none."""
-    has_opener: bool
-    """Whether it has an opening page, which a part of one chapter does not need."""
-    chapters: tuple[_JoinedChapter, ...]
 
 
 def build_pdf(
@@ -168,26 +136,25 @@ def _join_book(
 ) -> tuple[ElementTree.Element, list[Subject]]:
     """The book as one tree, dressed for paper, and the subjects of its index."""
     config = inspection.config
-    parts = _join_parts(inspection, dialect, progress)
-    exhibits = _find_exhibits(inspection, dialect, parts)
+    bodies = dialect.render_chapters(inspection, progress)
     cover = dialect.images.get(config.cover)
     text = fill_frame(
         "pdf.html",
         book=config,
         edition=edition,
         changes=find_changes_url(config, edition),
-        parts=parts,
+        parts=dialect.list_parts(inspection),
+        bodies={path: Markup(body) for path, body in bodies.items()},
         cover=f"image:{cover.name}" if cover else "",
         cover_colour=_find_corner_colour(cover) if cover else "",
     )
     tree = etree.fromstring(text, etree.XMLParser(huge_tree=True))
-    dress(tree, exhibits)
-    root = ElementTree.fromstring(etree.tostring(tree))
+    dress(tree, _find_exhibits(inspection, dialect, bodies))
     tools = [tool.name for tool in config.tools]
-    subjects = collect_index(root, tools, find_glossary(inspection.book))
+    subjects = collect_index(tree, tools, find_glossary(inspection.book))
     if subjects:
-        _announce_index(root)
-    return root, subjects
+        _announce_index(tree)
+    return ElementTree.fromstring(etree.tostring(tree)), subjects
 
 
 def _find_corner_colour(image: Prepared) -> str:
@@ -199,56 +166,10 @@ def _find_corner_colour(image: Prepared) -> str:
     return f"#{red:02x}{green:02x}{blue:02x}"
 
 
-def _join_parts(
-    inspection: Inspection, dialect: JoinedDialect, progress: Progress
-) -> list[_JoinedPart]:
-    numbers = number_chapters(inspection)
-    bodies = dialect.render_chapters(inspection, progress)
-    parts: list[_JoinedPart] = []
-    count = 0
-    for position, part in enumerate(inspection.book.parts, 1):
-        chapters = []
-        is_numbered = bool(part.title) and any(numbers[c.path].isdigit() for c in part.chapters)
-        count += is_numbered
-        for chapter in part.chapters:
-            number = numbers[chapter.path]
-            chapters.append(
-                _JoinedChapter(
-                    dialect.find_chapter_id(chapter),
-                    chapter.title,
-                    number,
-                    chapter.path,
-                    _write_label(number, part),
-                    Markup(bodies[chapter.path]),
-                    tuple(
-                        _Entry(dialect.write_id(chapter, anchor.slug), anchor.title)
-                        for anchor in dialect.list_sections(chapter)
-                    ),
-                )
-            )
-        parts.append(
-            _JoinedPart(
-                f"part.{position}",
-                part.title,
-                _ROMAN.get(count, str(count)) if is_numbered else "",
-                bool(part.title) and len(chapters) > 1,
-                tuple(chapters),
-            )
-        )
-    return parts
-
-
-def _write_label(number: str, part: Part) -> str:
-    if not number:
-        return ""
-    return f"Chapter {number}" if number.isdigit() else f"{part.title} {number}"
-
-
 def _find_exhibits(
-    inspection: Inspection, dialect: JoinedDialect, parts: Sequence[_JoinedPart]
+    inspection: Inspection, dialect: JoinedDialect, bodies: Mapping[str, str]
 ) -> dict[str, Exhibit]:
     """The exhibits by their id in the book, without images that cannot be shown."""
-    bodies = {chapter.path: chapter.body for part in parts for chapter in part.chapters}
     return {
         name: exhibit
         for name, exhibit in dialect.list_exhibits(inspection).items()
@@ -257,11 +178,10 @@ def _find_exhibits(
     }
 
 
-def _announce_index(root: ElementTree.Element) -> None:
+def _announce_index(tree: Any) -> None:
     """Add the index to the contents."""
-    contents = next(root.iter("toc"))
-    entry = ElementTree.SubElement(contents, "toci", {"class": "part"})
-    link = ElementTree.SubElement(ElementTree.SubElement(entry, "p"), "a", {"href": "#index."})
+    entry = etree.SubElement(next(tree.iter("toc")), "toci", {"class": "part"})
+    link = etree.SubElement(etree.SubElement(entry, "p"), "a", {"href": "#index."})
     link.text = "Index"
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container
 from typing import Any
 from urllib.parse import unquote
 
-import pikepdf
 from weasyprint.urls import iri_to_uri
 
 from bindery.core.model import ResolvedBook
@@ -23,6 +22,7 @@ from bindery.render.completeness import (
     fold_space,
 )
 from bindery.render.pdf.joined import JoinedDialect
+from bindery.render.pdf.reading import read_links
 
 
 def prove_pdf(resolved: ResolvedBook, dialect: JoinedDialect, document: Any, data: bytes) -> Proof:
@@ -30,17 +30,15 @@ def prove_pdf(resolved: ResolvedBook, dialect: JoinedDialect, document: Any, dat
     has an id, every link and the outline by the file itself."""
     chapters = resolved.book.chapters
     expected = {c.path: expect_contents(c, resolved, dialect) for c in chapters}
-    with pikepdf.open(io.BytesIO(data)) as file:
-        places = _read_destinations(file)
-        targets = _read_link_targets(file)
-        outline = Counter(_read_outline(file))
-        pages = len(file.pages)
+    links = read_links(io.BytesIO(data))
+    targets = {target for page in links.pages for target in page}
+    outline = Counter(map(fold_space, links.outline))
     reader = _BoxReader(expected)
     for page in document.pages:
         reader.read(page._page_box)
     proofs = []
     for chapter in chapters:
-        found = reader.give_contents(chapter.path, places, targets)
+        found = reader.give_contents(chapter.path, links.places, targets)
         labels = {dialect.write_id(chapter, a.slug): a.title for a in chapter.anchors if a.level}
         for identifier, text in list(found.headings.items()):
             label = fold_space(labels.get(identifier, text))
@@ -48,39 +46,7 @@ def prove_pdf(resolved: ResolvedBook, dialect: JoinedDialect, document: Any, dat
             if label and outline[label] < 0:  # a heading without any name has no line there
                 del found.headings[identifier]
         proofs.append(compare_contents(chapter.path, expected[chapter.path], found))
-    return Proof("PDF", tuple(proofs), pages)
-
-
-def _read_destinations(file: pikepdf.Pdf) -> set[str]:
-    """Names that have a page."""
-    names = file.Root.get("/Names", pikepdf.Dictionary()).get("/Dests")
-    if names is None:
-        return set()
-    return {str(name) for name, _ in pikepdf.NameTree(names).items()}
-
-
-def _read_link_targets(file: pikepdf.Pdf) -> Counter[str]:
-    """How many links lead where: destinations as `#name`, addresses as they are."""
-    targets: Counter[str] = Counter()
-    for page in file.pages:
-        for annotation in page.get("/Annots", pikepdf.Array()):
-            if annotation.get("/Subtype") != "/Link":
-                continue
-            if "/Dest" in annotation:
-                targets[f"#{annotation['/Dest']}"] += 1
-            elif "/A" in annotation and "/URI" in annotation["/A"]:
-                targets[str(annotation["/A"]["/URI"])] += 1
-    return targets
-
-
-def _read_outline(file: pikepdf.Pdf) -> Iterator[str]:
-    def walk(items: Sequence[pikepdf.OutlineItem]) -> Iterator[str]:
-        for item in items:
-            yield fold_space(item.title)
-            yield from walk(item.children)
-
-    with file.open_outline() as outline:
-        yield from walk(outline.root)
+    return Proof("PDF", tuple(proofs), len(links.pages))
 
 
 class _BoxReader:
@@ -92,13 +58,12 @@ class _BoxReader:
         self._rows: dict[str, set[int]] = {}
         self._figures: set[str] = set()
         self._links: dict[str, dict[int, str]] = {path: {} for path in expected}
-        self._text_ids: set[str] = set()
-        self._table_ids: set[str] = set()
-        self._figure_ids: set[str] = set()
-        for contents in expected.values():
-            self._text_ids |= contents.headings.keys() | contents.code_blocks.keys()
-            self._table_ids |= contents.tables.keys()
-            self._figure_ids |= contents.figures.keys()
+        self._kinds = {
+            identifier: kind
+            for contents in expected.values()
+            for kind in ("headings", "tables", "figures", "code_blocks")
+            for identifier in getattr(contents, kind)
+        }
 
     def read(self, box: Any, chapter: str = "", text_id: str = "", table_id: str = "") -> None:
         element = getattr(box, "element", None)
@@ -111,16 +76,18 @@ class _BoxReader:
             elif element.get("class") in NOT_TEXT:
                 text_id = ""
                 chapter = "" if element.get("class") in ADDED else chapter
-            identifier = element.get("id")
-            if identifier is not None:
-                if identifier in self._text_ids:
+            identifier = element.get("id", "")
+            match self._kinds.get(identifier):
+                case "headings" | "code_blocks":
                     text_id = identifier
                     self._texts.setdefault(identifier, [])
-                elif identifier in self._table_ids:
+                case "tables":
                     table_id = identifier
                     self._rows.setdefault(identifier, set())
-                elif identifier in self._figure_ids:
+                case "figures":
                     self._figures.add(identifier)
+                case _:
+                    pass
             if tag == "tr" and table_id:
                 self._rows[table_id].add(id(element))
             elif tag == "a" and chapter and element.get("href"):
@@ -132,10 +99,16 @@ class _BoxReader:
         for child in box.all_children():
             self.read(child, chapter, text_id, table_id)
 
-    def give_contents(self, chapter: str, places: set[str], targets: Container[str]) -> Contents:
+    def give_contents(
+        self, chapter: str, places: Container[str], targets: Container[str]
+    ) -> Contents:
         """What of a chapter is on the pages, has its place in the file, and leads somewhere."""
         wanted = self._expected[chapter]
-        texts = {key: fold_space("".join(pieces)) for key, pieces in self._texts.items()}
+        texts = {
+            key: fold_space("".join(self._texts[key]))
+            for key in (*wanted.headings, *wanted.code_blocks)
+            if key in self._texts and key in places
+        }
         links: Counter[str] = Counter()
         for href in self._links[chapter].values():
             if href.startswith("#"):
@@ -146,13 +119,13 @@ class _BoxReader:
             if leads:
                 links[href] += 1
         return Contents(
-            {k: texts[k] for k in wanted.headings if k in texts and k in places},
+            {k: texts[k] for k in wanted.headings if k in texts},
             {
                 k: (len(self._rows[k]) if rows is not None else None)
                 for k, rows in wanted.tables.items()
                 if k in self._rows and k in places
             },
             dict.fromkeys(k for k in wanted.figures if k in self._figures and k in places),
-            {k: texts[k] for k in wanted.code_blocks if k in texts and k in places},
+            {k: texts[k] for k in wanted.code_blocks if k in texts},
             links,
         )

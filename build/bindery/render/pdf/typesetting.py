@@ -89,7 +89,7 @@ class _WellFormedPage(weasyprint.HTML):  # type: ignore[misc]
 
 @contextmanager
 def keep_log() -> Iterator[list[logging.LogRecord]]:
-    """Collect what the engine says while this lasts, in place of showing it."""
+    """Collect what the engine says while this lasts, instead of showing it."""
     keeper = BufferingHandler(sys.maxsize)
     keeper.setLevel(logging.WARNING)
     logger = logging.getLogger("weasyprint")
@@ -234,7 +234,7 @@ def _write_font_faces() -> str:
 
 
 def _read_style(paper: Paper, digits: int) -> str:
-    """The style sheet, with stacks of fonts, the paper and room for page numbers in place of
+    """The style sheet, with stacks of fonts, the paper and room for page numbers instead of
     their names."""
     style = (find_package_folder() / "styles" / "pdf.css").read_text(encoding="utf-8")
     style = re.sub(r"\bPAGE\b(?=[^{}]*;)", f'"{"0" * digits}"', style)

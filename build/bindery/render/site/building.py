@@ -11,7 +11,7 @@ from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
 from bindery.core.config import Config
 from bindery.core.model import ConfigError, Finding, Span
-from bindery.core.repository import MADE_BY_US, Tree
+from bindery.core.repository import MADE_BY_US, RECORDS_FOLDER, Tree
 from bindery.core.whole_files import make_folder
 from bindery.render.addresses import find_page
 from bindery.render.appendix import find_appendix
@@ -80,13 +80,11 @@ def build_site(inspection: Inspection, edition: Edition, out: Path, progress: Pr
             shutil.copyfile(download.path, work / DOWNLOADS / download.path.name)
         _copy_files(inspection.tree, site.dialect.used_files, work, site.config.folder)
         for tool in site.tools:
-            target = work / tool.file.place
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(tool.text)
-        for offer in (offer for tool in site.tools for offer in tool.offers):
-            target = work / offer.place
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(inspection.tree.root / offer.path, target)
+            (work / tool.folder / tool.file).write_bytes(tool.text)
+            for run in tool.runs:
+                target = work / tool.folder / "records" / f"{run.file}.json"
+                target.parent.mkdir(exist_ok=True)
+                shutil.copyfile(inspection.tree.root / RECORDS_FOLDER / f"{run.name}.json", target)
         proof = prove_site(inspection.resolved, site.dialect, work, site.places)
         proof.raise_if_incomplete()
     return proof
@@ -140,7 +138,7 @@ def _write_machine_texts(site: Site, pages: Sequence[Page]) -> Mapping[str, str]
         if text.chapter is not site.appendix
     }
     summaries = {text.chapter.path: text.summary for text in site.texts}
-    listed = {tool.file.place: (tool.name, tool.question) for tool in site.tools}
+    listed = {f"{tool.folder}/{tool.file}": (tool.name, tool.question) for tool in site.tools}
     synonyms = [names for text in site.texts for names in text.synonyms]
     texts = {
         **sources,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from xml.sax.saxutils import escape
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from bindery.book.past_editions import Change, Editions, PastEdition, Subject, find_editions
+from bindery.book.past_editions import Change, Editions, Subject, find_editions
 from bindery.book.this_edition import Edition
 from bindery.check.inspect import Inspection
 from bindery.core.config import Config
@@ -17,6 +16,7 @@ from bindery.core.model import ToFile
 from bindery.core.report import count_noun
 from bindery.core.repository import Tree
 from bindery.render.addresses import find_file_url, quote_path, relate
+from bindery.render.frames import fill_frame
 from bindery.render.site.llms_and_sitemap import find_address
 from bindery.render.site.model import Page, Site
 
@@ -82,39 +82,24 @@ def describe_size(subject: Subject | Change) -> str:
 
 def write_feed(editions: Editions, config: Config) -> str:
     """The changes of chapters and of numbers as an Atom feed (RFC 4287), newest first."""
-    page = find_address(PAGE, config.site)
-    entries: dict[int, list[tuple[PastEdition, Subject, Change]]] = {}
+    told: dict[int, list[str]] = {}
     for edition in editions.editions:
         for subject in edition.subjects:
             for change in subject.changes:
-                entries.setdefault(change.place, []).append((edition, subject, change))
-    written = []
-    for place in sorted(entries)[:_MOST_ENTRIES]:
-        commit = editions.commits[place]
-        told = "; ".join(
-            f"{s.title}: {describe_size(c) or 'changed'}" for _, s, c in entries[place]
-        )
-        written.append(
-            "<entry>\n"
-            f"<id>{escape(page)}{commit.id}</id>\n"
-            f"<title>{escape(commit.subject) or commit.short}</title>\n"
-            f"<updated>{_write_time(commit.time)}</updated>\n"
-            f'<link rel="alternate" type="text/html" href="{escape(page)}#since-{commit.short}"/>\n'
-            f"<summary>{escape(told)}</summary>\n"
-            "</entry>\n"
-        )
-    authors = config.authors or (config.title,)
-    updated = editions.commits[min(entries, default=0)].time
-    return (
-        '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f'<feed xmlns="http://www.w3.org/2005/Atom" xml:lang="{escape(config.language)}">\n'
-        f"<id>{escape(config.identifier)}</id>\n"
-        f"<title>{escape(config.title)}: changes</title>\n"
-        f"<updated>{_write_time(updated)}</updated>\n"
-        f'<link rel="self" type="application/atom+xml" href="{escape(config.site)}/{FEED}"/>\n'
-        f'<link rel="alternate" type="text/html" href="{escape(page)}"/>\n'
-        + "".join(f"<author><name>{escape(author)}</name></author>\n" for author in authors)
-        + f"<generator>bindery</generator>\n{''.join(written)}</feed>\n"
+                size = describe_size(change) or "changed"
+                told.setdefault(change.place, []).append(f"{subject.title}: {size}")
+    entries = [
+        {
+            "commit": editions.commits[place],
+            "time": _write_time(editions.commits[place].time),
+            "told": "; ".join(told[place]),
+        }
+        for place in sorted(told)[:_MOST_ENTRIES]
+    ]
+    page = find_address(PAGE, config.site)
+    updated = _write_time(editions.commits[min(told, default=0)].time)
+    return fill_frame(
+        "site/feed.xml", book=config, entries=entries, page=page, feed=FEED, updated=updated
     )
 
 

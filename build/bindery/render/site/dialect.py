@@ -25,7 +25,7 @@ class SiteDialect:
     """Files of the repository that the pages show or offer, to be copied beside them."""
 
     paper = None
-    labels_cells = False
+    is_narrow = False
     scrolls = True
     offers_sources = True
     draws_maths = False

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from bindery.core.report import count_noun
-from bindery.core.repository import RECORDS_FOLDER, Tree
 from bindery.evidence.tables import UNKNOWN, Cell, Column, format_cell
 from bindery.render.text.decimals import find_pads
 from bindery.render.text.markup import escape_attribute, escape_text
@@ -27,29 +25,16 @@ _MOST_ROWS = 60
 """Of an example on a page; the rest is in the file that can be downloaded."""
 _MOST_RECORDS = 6
 """Columns of the table of values."""
-_LOG_LINES = 60
 _NUMBER = re.compile(r"-?\d[\d.]*(e[+-]?\d+)?")
 _PREFIXES = ("p", "n", "µ", "m", "", "k", "M", "G", "T", "P", "E")
 _SCALED = frozenset(("s", "B", "B/s", "FLOP", "FLOP/s", "Hz", "W", "J"))
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
-def write_example(tree: Tree, name: str, record: Record) -> Markup:
-    """The results of a record as a table; its log where it has none."""
-    if record.results:
-        return _write_results(record)
-    path = f"{posixpath.dirname(f'{RECORDS_FOLDER}/{name}')}/{record.log}"
-    if record.log is None or tree.find_kind(path) != "file":
+def write_example(record: Record) -> Markup:
+    """The results of a record as a table."""
+    if not record.results:
         return Markup("<p>The run left no table.</p>")
-    lines = tree.read_bytes(path).decode("utf-8", "replace").rstrip().split("\n")
-    more = f"\n({count_noun(len(lines) - _LOG_LINES, 'more line')})"
-    text = "\n".join(lines[:_LOG_LINES]) + (more if len(lines) > _LOG_LINES else "")
-    return Markup(
-        f'<div class="code"><pre tabindex="0"><code>{escape_text(text)}</code></pre></div>'
-    )
-
-
-def _write_results(record: Record) -> Markup:
     keys = list(dict.fromkeys(key for row in record.results for key in row))
     rows = record.results[:_MOST_ROWS]
     same = {

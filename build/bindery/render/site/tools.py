@@ -17,9 +17,8 @@ from markupsafe import Markup
 from bindery.check.inspect import Inspection
 from bindery.core.config import Config, ToolEntry
 from bindery.core.model import Anchor, Span
-from bindery.core.repository import RECORDS_FOLDER, Tree
+from bindery.core.repository import Tree
 from bindery.markdown.slugs import SlugCounter
-from bindery.render.addresses import quote_path
 from bindery.render.site.reader_run import find_references, share_references
 from bindery.render.site.results import write_example, write_values
 from bindery.tools.bundle import BundleError, bundle_tool
@@ -32,18 +31,6 @@ if TYPE_CHECKING:
 _FOLDERS = ("tools", "_tools")
 _TAKEN = "usage records example values chapters text yours calculators tool".split()
 """Anchors of the page that are not of the docstring."""
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """A file of the repository that a page offers: its path there, and its place in the site."""
-
-    path: str
-    place: str
-
-    @property
-    def name(self) -> str:
-        return posixpath.basename(self.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +47,13 @@ class ListedRun:
     """A record as the page of its tool lists it."""
 
     name: str
-    href: str
-    day: str
-    machine: str
-    hardware: str
-    profile: str
+    record: Record
     state: str
-    method: int
+
+    @property
+    def file(self) -> str:
+        """The name of its file, without the ending."""
+        return posixpath.basename(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +70,16 @@ class ToolPage:
     method: int | None
     sha256: str
     size: str
-    file: Offer
+    file: str
+    """The name of the file that readers download: the tool and the kit modules it uses."""
     text: bytes
-    """The file that readers download: the tool and the kit modules it uses."""
-    is_python: bool
     address: str
-    """Of the file on the web; empty for a site without an address."""
+    """Where the file is on the web; empty for a site without an address, or a shell script."""
     about: tuple[ToolSection, ...]
     """Its docstring: what comes before the first heading has no title."""
     help: str
-    newest: str
-    """Name of the record that the example is from; may be empty."""
-    command: str
+    newest: ListedRun | None
+    """The record that the example is from, if there is one."""
     example: Markup
     runs: tuple[ListedRun, ...]
     values: Markup
@@ -103,8 +88,12 @@ class ToolPage:
     """What the page needs to compare another run with these, as JSON."""
     chapters: tuple[str, ...]
     """Paths of the chapters that mention it."""
-    offers: tuple[Offer, ...]
     calculators: tuple[Calculator, ...] = ()
+
+    @property
+    def folder(self) -> str:
+        """The folder of the page, and of the files that it offers."""
+        return posixpath.dirname(self.place)
 
     @property
     def shelf(self) -> str:
@@ -150,8 +139,8 @@ def _describe_tool(inspection: Inspection, tool: ToolEntry, folder: str) -> Tool
     question, _, about = read_docstring(source).partition("\n")
     records = {name: r for name, r in evidence.records.items() if r.tool == tool.name}
     order = sorted(records, key=lambda name: (records[name].started, name), reverse=True)
-    file = Offer(tool.path, f"{here}/{posixpath.basename(tool.path)}")
-    newest = next((name for name in order if records[name].complete), "")
+    runs = tuple(_list_run(inspection, name, records[name]) for name in order)
+    newest = next((run for run in runs if run.record.complete), None)
     try:
         terms = read_terms(tool.name, source)
     except TermsError:
@@ -162,7 +151,6 @@ def _describe_tool(inspection: Inspection, tool: ToolEntry, folder: str) -> Tool
     for taken in _TAKEN:
         slugs.assign_slug(taken)
     version = read_version(source)
-    offers = [_offer_record(name, here) for name in order]
     site = inspection.config.site
     return ToolPage(
         tool.name,
@@ -173,22 +161,21 @@ def _describe_tool(inspection: Inspection, tool: ToolEntry, folder: str) -> Tool
         read_method(source) if "METHOD" in source else None,
         hashlib.sha256(text).hexdigest(),
         _format_size(len(text)),
-        file,
+        posixpath.basename(tool.path),
         text,
-        tool.path.endswith(".py"),
-        f"{site.rstrip('/')}/{file.place}" if site else "",
+        f"{site.rstrip('/')}/{here}/{posixpath.basename(tool.path)}"
+        if site and tool.path.endswith(".py")
+        else "",
         tuple(_cut_sections(about, slugs)),
         _leave_out_docstring(evidence.texts.get(f"{tool.name}/help", ""), source),
         newest,
-        records[newest].shell_line if newest else "",
-        write_example(tree, newest, records[newest]) if newest else Markup(),
-        tuple(_list_run(inspection, name, records[name]) for name in order),
+        write_example(newest.record) if newest else Markup(),
+        runs,
         write_values(references, terms, units) if terms else Markup(),
         share_references(terms, references, units, read_method(source))
         if terms and references
         else None,
         tuple(_find_chapters(inspection, tool, records)),
-        tuple(offers),
         tuple(_read_calculators(source)) if tool.calculators else (),
     )
 
@@ -203,7 +190,7 @@ def _read_calculators(source: str) -> list[Calculator]:
 
 def find_calculator(page: ToolPage, calculator: Calculator) -> str:
     """The place of a calculator's page in the site."""
-    return f"{posixpath.dirname(page.place)}/{calculator.name}.html"
+    return f"{page.folder}/{calculator.name}.html"
 
 
 def show_default(asked: Input) -> str:
@@ -227,10 +214,6 @@ def _show_bound(bound: float) -> str:
     return f"{bound:,.0f}" if is_short else re.sub(r"e\+?(-?)0*", r"e\1", f"{bound:g}")
 
 
-def _offer_record(name: str, here: str) -> Offer:
-    return Offer(f"{RECORDS_FOLDER}/{name}.json", f"{here}/records/{posixpath.basename(name)}.json")
-
-
 def _format_size(size: int) -> str:
     return f"{size / 1000:.1f} kB" if size >= 1000 else f"{size} bytes"
 
@@ -245,10 +228,7 @@ def _list_run(inspection: Inspection, name: str, record: Record) -> ListedRun:
         state = f"stale: {evidence.stale[name].reason}"
     else:
         state = "whole" if name in evidence.newest else "superseded"
-    return ListedRun(
-        name, f"records/{quote_path(posixpath.basename(name))}.json", f"{record.started:%Y-%m-%d}",
-        record.machine.label, record.machine.hardware, record.profile, state, record.method,
-    )  # fmt: skip
+    return ListedRun(name, record, state)
 
 
 def _find_chapters(

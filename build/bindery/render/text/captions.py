@@ -106,7 +106,7 @@ def _is_table(element: Any) -> bool:
 
 
 def _is_stressed(element: Any) -> bool:
-    """Whether an element is a paragraph of which every word is stressed."""
+    """Whether an element is a paragraph that is stressed as a whole."""
     return (
         read_name(element) == "p"
         and [read_name(child) for child in element] == ["em"]

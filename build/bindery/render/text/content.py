@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import cycle
+from itertools import cycle, takewhile
 from typing import Protocol
 
 from markdown_it.token import Token
@@ -50,8 +50,10 @@ class Dialect(Protocol):
         """The paper that code and tables are laid out for; None for screens."""
 
     @property
-    def labels_cells(self) -> bool:
-        """Whether cells carry the heading of their column, so that rows can be stacked."""
+    def is_narrow(self) -> bool:
+        """Whether screens may be as small as a hand: rows of tables can be stacked, as each cell
+        carries the heading of its column, and long lines of code get an indent where they are
+        broken."""
 
     @property
     def scrolls(self) -> bool:
@@ -139,6 +141,8 @@ _SHORT_WORD = re.compile(r"(?<!\S)(?=\S*[-/|?\u2010\u2013\u2014]\S)(\S{2,20})(?!
 """A short word that a browser would break behind one of these signs."""
 _LONGEST_CODE_ON_ONE_LINE = 30
 """Characters; a longer command in a table is broken between its words."""
+_LONG_LINE = 34
+"""Columns of code from which a line may be broken on the smallest reader."""
 _TABLE_BOX = "div.table"
 """The box around a raw table; what closes it is the part before the dot."""
 
@@ -183,6 +187,8 @@ class _Writer:
         web_titles: Mapping[str, str],
     ) -> None:
         self.chapter = chapter
+        self.tokens = chapter.tokens
+        self.index = 0
         self.resolved = resolved
         self.dialect = dialect
         self.additions = additions
@@ -207,11 +213,11 @@ class _Writer:
         if find_title_slug(self.chapter) == TITLE_SLUG:
             identifier = self._id(TITLE_SLUG)
             self.out.append(f'<h1 id="{identifier}">{escape_text(self.chapter.title)}</h1>\n')
-        tokens = self.chapter.tokens
-        for index, token in enumerate(tokens):
+        for index, token in enumerate(self.tokens):
+            self.index = index
             handler = _BLOCKS.get(token.type)
             if handler is not None:
-                handler(self, token, tokens, index)
+                handler(self, token)
             elif token.type in _MARKUP:
                 self._write_markup(token)
             elif token.nesting == 1:
@@ -270,28 +276,27 @@ class _Writer:
         self._close_raw_to_barrier()
         self.out.append(f"</{token.tag}>\n")
 
-    def _open_paragraph(self, token: Token, tokens: Sequence[Token], index: int) -> None:
+    def _open_paragraph(self, token: Token) -> None:
         if token.hidden:
             return
-        if _holds_images_only(tokens[index + 1]):
+        if _holds_images_only(self.tokens[self.index + 1]):
             self._end_open_paragraph()
             self.out.append('<p class="figure">')
             self._push_barrier()
         else:
             self._open(token)
 
-    def _close_paragraph(self, token: Token, tokens: Sequence[Token], index: int) -> None:
+    def _close_paragraph(self, token: Token) -> None:
         if token.hidden:
-            following = tokens[index + 1] if index + 1 < len(tokens) else None
-            if following is not None and following.nesting == 1:
+            if any(following.nesting == 1 for following in self.tokens[self.index + 1 :][:1]):
                 self.out.append("\n")
         else:
             self._close(token)
 
-    def _open_heading(self, token: Token, tokens: Sequence[Token], index: int) -> None:
+    def _open_heading(self, token: Token) -> None:
         self._end_open_paragraph()
         rank, slug = token.meta["rank"], token.meta["slug"]
-        kinds = {child.type for child in tokens[index + 1].children or ()}
+        kinds = {child.type for child in self.tokens[self.index + 1].children or ()}
         named = self._write_title(slug) if kinds & {"image", "footnote_ref"} else ""
         self.out.append(f'<h{rank} id="{self._id(slug)}"{named}>')
         self._push_barrier()
@@ -301,12 +306,12 @@ class _Writer:
         title = next((a.title for a in self.chapter.anchors if a.level and a.slug == slug), "")
         return f' data-title="{escape_attribute(title)}"' if title else ""
 
-    def _close_heading(self, _token: Token, tokens: Sequence[Token], index: int) -> None:
+    def _close_heading(self, _token: Token) -> None:
         self._close_raw_to_barrier()
-        rank = tokens[index - 2].meta["rank"]
+        rank = self.tokens[self.index - 2].meta["rank"]
         self.out.append(f"</h{rank}>\n")
 
-    def _open_item(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+    def _open_item(self, token: Token) -> None:
         checked = token.meta.get("checked")
         if checked is None:
             self._open(token)
@@ -318,27 +323,29 @@ class _Writer:
         )
         self._push_barrier()
 
-    def _open_alert(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+    def _open_alert(self, token: Token) -> None:
         self._end_open_paragraph()
         kind = str(token.meta.get("kind", "note")).lower()
         self.out.append(f'<div class="alert {escape_attribute(kind)}">\n')
         self._push_barrier()
 
-    def _write_code(self, token: Token, tokens: Sequence[Token], index: int) -> None:
+    def _write_code(self, token: Token) -> None:
         self._end_open_paragraph()
         language = read_language(token.info) if token.type == "fence" else ""
         columns = None
         if self.dialect.paper is not None:
-            around = _list_around(tokens[:index])
+            around = _list_around(self.tokens[: self.index])
             columns = narrow_code(self.dialect.paper.code_columns, around)
         code = highlight_code(token.content, language, columns)
+        if self.dialect.is_narrow:
+            code = _mark_long_lines(code, token.content)
         named = f' class="language-{escape_attribute(language)}"' if language else ""
         focus = ' tabindex="0"' if self.dialect.scrolls else ""
         self.out.append(
             f'<pre id="{self._id(token.meta["id"])}"{focus}><code{named}>{code}</code></pre>\n'
         )
 
-    def _write_maths(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+    def _write_maths(self, token: Token) -> None:
         self._end_open_paragraph()
         self.out.append(f'<p class="maths">{self._set_maths(token.content, is_block=True)}</p>\n')
 
@@ -354,9 +361,9 @@ class _Writer:
 
     # --- tables ---
 
-    def _open_table(self, token: Token, tokens: Sequence[Token], index: int) -> None:
+    def _open_table(self, token: Token) -> None:
         self._end_open_paragraph()
-        rows = _read_rows(tokens, index)
+        rows, right = _read_table(self.tokens[self.index :])
         self.headings = rows[0] if rows else []
         added = self.additions.tables.get(token.meta["id"], _NO_TABLE_ADDITION)
         self.table_addition = added
@@ -364,7 +371,7 @@ class _Writer:
         identifier = self._id(token.meta["id"])
         if self.dialect.scrolls:
             self.keeps_words = True
-            self.pads = find_pads(rows, _find_right_columns(tokens, index))
+            self.pads = find_pads(rows, right)
             self._open_table_box(f"Table: {', '.join(filter(None, self.headings))}"[:120])
         style, group = "", ""
         if self.dialect.paper is not None:
@@ -374,7 +381,7 @@ class _Writer:
             group = f"<colgroup>{widths}</colgroup>"
             share = f"{100 * self.table.share:g}%"
             style = f' class="laid-out {self.table.size}" style="width: {share}"'
-        elif self.dialect.labels_cells and _is_wide(rows):
+        elif self.dialect.is_narrow and _is_wide(rows):
             style = ' class="wide"'
         self.out.append(f'<table id="{identifier}"{style}{added.attributes}>{group}\n')
         self._push_barrier()
@@ -385,7 +392,7 @@ class _Writer:
         label = escape_attribute(f"{name} ({count})" if count > 1 else name)
         self.out.append(f'<div class="table" role="region" tabindex="0" aria-label="{label}">')
 
-    def _close_table(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
+    def _close_table(self, _token: Token) -> None:
         self._close_raw_to_barrier()
         self.out.append("</table></div>\n" if self.dialect.scrolls else "</table>\n")
         self.table = None
@@ -393,20 +400,20 @@ class _Writer:
         self.pads = {}
         self.table_addition = _NO_TABLE_ADDITION
 
-    def _open_row(self, _token: Token, _tokens: Sequence[Token], _index: int) -> None:
+    def _open_row(self, _token: Token) -> None:
         self.row += 1
         self.column = -1
         kind = self.table_addition.rows.get(self.row)
         self.out.append(f'<tr class="{kind}">' if kind else "<tr>")
         self._push_barrier()
 
-    def _open_cell(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+    def _open_cell(self, token: Token) -> None:
         self.column += 1
         style = str(token.attrs.get("style", ""))
         align = f' class="{style.removeprefix("text-align:")}"' if style else ""
         scope = ' scope="col"' if token.tag == "th" else ""
         label = ""
-        if self.dialect.labels_cells and token.tag == "td" and self.column < len(self.headings):
+        if self.dialect.is_narrow and token.tag == "td" and self.column < len(self.headings):
             label = f' data-label="{escape_attribute(self.headings[self.column])}"'
         added = self._find_cell_addition().attributes
         if pad := self.pads.get((self.row, self.column)):
@@ -414,7 +421,7 @@ class _Writer:
         self.out.append(f"<{token.tag}{align}{scope}{label}{added}>")
         self._push_barrier()
 
-    def _close_cell(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+    def _close_cell(self, token: Token) -> None:
         self._close_raw_to_barrier()
         self.out.append(f"{self._find_cell_addition().behind}</{token.tag}>\n")
 
@@ -423,12 +430,12 @@ class _Writer:
 
     # --- footnotes ---
 
-    def _open_footnote(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+    def _open_footnote(self, token: Token) -> None:
         identifier = self._id(f"note.{token.meta['id'] + 1}")
         self.out.append(f'<li id="{identifier}">')
         self._push_barrier()
 
-    def _write_footnote_back(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+    def _write_footnote_back(self, token: Token) -> None:
         back = self._id(f"ref.{token.meta['id'] + 1}.{token.meta.get('subId', 0) + 1}")
         self.out.append(
             f' <a class="back" href="#{back}" aria-label="Back to the text">\u21a9\ufe0e</a>'
@@ -436,7 +443,7 @@ class _Writer:
 
     # --- inline text ---
 
-    def _write_inline(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+    def _write_inline(self, token: Token) -> None:
         children = token.children or []
         if len(children) == 1 and children[0].type == "text":
             self.out.append(self._escape(children[0].content))
@@ -556,7 +563,7 @@ class _Writer:
 
     # --- raw HTML ---
 
-    def _write_html_block(self, token: Token, _tokens: Sequence[Token], _index: int) -> None:
+    def _write_html_block(self, token: Token) -> None:
         is_figure = _holds_picture_only(token) and _HOLD_PARAGRAPHS.issuperset(self.raw)
         if is_figure:
             self.out.append('<p class="figure">')
@@ -717,33 +724,31 @@ def _list_attributes(tag: Tag) -> list[tuple[str, str]]:
     return attributes
 
 
-def _find_right_columns(tokens: Sequence[Token], index: int) -> list[int]:
-    """The columns of the table that opens at `index` whose cells end at the right."""
-    heads = []
-    for token in tokens[index + 1 :]:
-        if token.type == "th_open":
-            heads.append(token)
-        elif token.type == "thead_close":
-            break
-    return [
-        column for column, head in enumerate(heads) if head.attrs.get("style") == "text-align:right"
-    ]
+def _mark_long_lines(code: str, typed: str) -> str:
+    """Code with an element around each long line, which the style sheet gives a hanging indent.
+    Spans never cross lines (see `highlight_code`), so that each line is well formed."""
+    return "\n".join(
+        f'<span class="line">{line}</span>' if len(text) > _LONG_LINE else line
+        for line, text in zip(code.split("\n"), typed.split("\n"), strict=False)
+    )
 
 
-def _read_rows(tokens: Sequence[Token], index: int) -> list[list[str]]:
-    """The plain text of the cells of the table that opens at `index`, row by row."""
+def _read_table(tokens: Sequence[Token]) -> tuple[list[list[str]], list[int]]:
+    """The plain text of the cells of the table that these tokens begin with, row by row, and the
+    columns whose cells end at the right."""
     rows: list[list[str]] = []
-    for position in range(index + 1, len(tokens)):
-        match tokens[position].type:
-            case "table_close":
-                break
+    right = []
+    for token in takewhile(lambda token: token.type != "table_close", tokens):
+        match token.type:
             case "tr_open":
                 rows.append([])
+            case "th_open" if token.attrs.get("style") == "text-align:right":
+                right.append(len(rows[-1]))
             case "inline":
-                rows[-1].append(_read_cell(tokens[position]))
+                rows[-1].append(_read_cell(token))
             case _:
                 pass
-    return rows
+    return rows, right
 
 
 def _add_texts(rows: Sequence[Sequence[str]], added: TableAddition) -> Sequence[Sequence[str]]:
@@ -828,8 +833,8 @@ _MARKUP: Mapping[str, str] = {
     "hr": "<hr/>\n",
 }
 
-_Block = Callable[[_Writer, Token, Sequence[Token], int], None]
-_BLOCKS: Mapping[str, _Block] = {
+_Handler = Callable[[_Writer, Token], None]
+_BLOCKS: Mapping[str, _Handler] = {
     "inline": _Writer._write_inline,
     "paragraph_open": _Writer._open_paragraph,
     "paragraph_close": _Writer._close_paragraph,
@@ -853,7 +858,7 @@ _BLOCKS: Mapping[str, _Block] = {
     "footnote_anchor": _Writer._write_footnote_back,
 }
 _BREAKS = {"softbreak": "\n", "hardbreak": "<br/>\n"}
-_INLINES: Mapping[str, Callable[[_Writer, Token], None]] = {
+_INLINES: Mapping[str, _Handler] = {
     "text": _Writer._write_text,
     "code_inline": _Writer._write_inline_code,
     "math_inline": _Writer._write_inline_maths,

@@ -1,7 +1,8 @@
 """The raw HTML of authors as XHTML that a strict reader accepts.
 
-EPUB readers are handed XHTML, which has lost what HTML 4 said about looks: `align`, `width="50%"`,
-`<strike>`. What still shows something becomes style, the rest goes; nothing that can be read does.
+EPUB readers are handed XHTML, which has lost what HTML 4 said about looks: `valign`,
+`width="50%"`, `<strike>`. What still shows something becomes style, and the rest goes; nothing that
+can be read does.
 """
 
 from __future__ import annotations
@@ -10,9 +11,6 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from lxml import etree
-
-from bindery.core.model import Chapter
-from bindery.markdown.raw_html import Tag
 
 # Attributes that only some elements may carry; all others may be on any element.
 _CARRIERS: Mapping[str, frozenset[str]] = {
@@ -35,7 +33,6 @@ _CARRIERS: Mapping[str, frozenset[str]] = {
         "cite": "blockquote q del ins",
         "datetime": "time del ins",
         "span": "col colgroup",
-        "align": "",
         "valign": "",
         "border": "",
         "media": "",
@@ -62,31 +59,6 @@ _HOLD_TEXT_ONLY = frozenset(
     """abbr b bdo cite code dfn em i kbd mark p q s samp small span strong sub sup time u
     var""".split()
 )
-# Elements that are allowed only inside certain others; elsewhere they become a plain one.
-_HOMES: Mapping[str, frozenset[str]] = {
-    "li": frozenset(("ul", "ol")),
-    "dt": frozenset(("dl", "div")),
-    "dd": frozenset(("dl", "div")),
-    "tr": frozenset(("table", "thead", "tbody", "tfoot")),
-    "td": frozenset(("tr",)),
-    "th": frozenset(("tr",)),
-    "thead": frozenset(("table",)),
-    "tbody": frozenset(("table",)),
-    "tfoot": frozenset(("table",)),
-    "caption": frozenset(("table",)),
-    "summary": frozenset(("details",)),
-    "figcaption": frozenset(("figure",)),
-}
-
-
-def has_raw_markup(chapter: Chapter) -> bool:
-    """Whether an author has written tags of HTML into a chapter."""
-    return any(
-        isinstance(piece, Tag)
-        for token in chapter.tokens
-        for inner in (token, *(token.children or ()))
-        for piece in inner.meta.get("pieces", ())
-    )
 
 
 def tidy_markup(body: str, kept_ids: Collection[str]) -> str:
@@ -95,10 +67,9 @@ def tidy_markup(body: str, kept_ids: Collection[str]) -> str:
     parser = etree.XMLParser(huge_tree=True, resolve_entities=False)
     root = etree.fromstring(f"<div>{body}</div>", parser)
     _drop_repeated_ids(root, kept_ids)
-    for element in list(root.iter(etree.Element)):
-        if element is not root:
-            _tidy_element(element)
-    for element in root.iter(etree.Element):
+    for element in list(root.iterdescendants("{}*")):  # formulas have a namespace
+        _tidy_element(element)
+    for element in root.iterdescendants("{}*"):
         blocks = element.iter(*_BLOCKS)
         if element.tag in _HOLD_TEXT_ONLY and any(block is not element for block in blocks):
             element.tag = "div"
@@ -123,16 +94,10 @@ def _drop_repeated_ids(root: etree._Element, kept_ids: Collection[str]) -> None:
 
 
 def _tidy_element(element: etree._Element) -> None:
-    parent = element.getparent()
-    home = _HOMES.get(str(element.tag))
-    if home is not None and parent is not None and parent.tag not in home:
-        element.tag = "div"
     if element.tag == "strike":
         element.tag = "s"
     if element.tag == "details":
         element.set("open", "open")  # not every reader has a way to open it
-    if element.tag in ("ul", "ol") and parent is not None and parent.tag in ("ul", "ol"):
-        _wrap_in_item(element, parent)
     style = [element.get("style", ""), *_find_styles(element)]
     for name, value in list(element.attrib.items()):
         carriers = _CARRIERS.get(str(name))
@@ -144,23 +109,8 @@ def _tidy_element(element: etree._Element) -> None:
         element.set("style", "; ".join(filter(None, style)))
 
 
-def _wrap_in_item(element: etree._Element, parent: etree._Element) -> None:
-    """Put a list that is directly inside a list into an item."""
-    item = etree.Element("li")
-    item.tail, element.tail = element.tail, None
-    parent.replace(element, item)
-    item.append(element)
-
-
 def _find_styles(element: etree._Element) -> Iterator[str]:
     """What the old attributes of an element show, as CSS."""
-    align = (element.get("align") or "").lower()
-    if align in ("left", "right", "center", "justify"):
-        if element.tag == "table":
-            if align == "center":
-                yield "margin-left: auto; margin-right: auto"
-        elif element.tag not in ("img", "hr"):
-            yield f"text-align: {align}"
     valign = (element.get("valign") or "").lower()
     if valign in ("top", "middle", "bottom", "baseline"):
         yield f"vertical-align: {valign}"

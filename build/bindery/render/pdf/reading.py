@@ -1,0 +1,56 @@
+"""What a finished PDF says of its links, its named places and its outline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import pikepdf
+
+
+@dataclass(frozen=True, slots=True)
+class PdfLinks:
+    """The links of a PDF and where they may lead."""
+
+    pages: Sequence[Sequence[str]]
+    """Where the links of each page lead: `#name` inside the book, an address outside; empty for a
+    link without a destination."""
+    places: Mapping[str, int]
+    """The page of each named place, from 1."""
+    outline: Sequence[str]
+
+    def find_fault(self, address: str) -> str:
+        """Why a link leads nowhere; empty if it leads somewhere."""
+        if not address:
+            return "it has no destination"
+        is_lost = address[0] == "#" and address[1:] not in self.places
+        return "there is no place of that name" if is_lost else ""
+
+
+def read_links(source: Path | BinaryIO) -> PdfLinks:
+    """Read the annotations, the named places and the outline of a PDF."""
+    with pikepdf.open(source) as file:
+        numbers = {page.obj.objgen: number for number, page in enumerate(file.pages, 1)}
+        names = file.Root.get("/Names", pikepdf.Dictionary()).get("/Dests")
+        entries = pikepdf.NameTree(names).items() if names is not None else ()
+        places = {str(name): numbers[place[0].objgen] for name, place in entries}
+        pages = [list(_read_annotations(page)) for page in file.pages]
+        with file.open_outline() as outline:
+            return PdfLinks(pages, places, list(_read_outline(outline.root)))
+
+
+def _read_annotations(page: pikepdf.Page) -> Iterator[str]:
+    for annotation in page.get("/Annots", pikepdf.Array()):
+        if annotation.get("/Subtype") == "/Link":
+            if "/Dest" in annotation:
+                yield f"#{annotation.Dest}"
+            else:
+                yield str(annotation.get("/A", pikepdf.Dictionary()).get("/URI", ""))
+
+
+def _read_outline(items: Sequence[pikepdf.OutlineItem]) -> Iterator[str]:
+    for item in items:
+        yield item.title
+        yield from _read_outline(item.children)
