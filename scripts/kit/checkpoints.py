@@ -11,9 +11,6 @@ from typing import Any
 
 from kit.cli import UsageError
 
-OLDEST_TORCH = (2, 6)
-"""Before it, weights_only could be bypassed in old files (CVE-2025-32434)."""
-
 Named = tuple[str, Any]
 """A tensor and its name, like `model.layers.0.weight`."""
 
@@ -23,9 +20,8 @@ class Refused(Exception):
 
 
 def check_torch(torch: Any) -> None:
-    """Raises UsageError for a torch whose weights_only can be bypassed."""
-    found = re.match(r"(\d+)\.(\d+)", str(torch.__version__))
-    if found is None or tuple(map(int, found.groups())) < OLDEST_TORCH:
+    """Raises UsageError for a torch whose weights_only can be bypassed (CVE-2025-32434)."""
+    if torch.__version__ < "2.6":
         raise UsageError(f"torch {torch.__version__}: weights_only is safe from 2.6 on; update it")
 
 
@@ -65,14 +61,16 @@ def list_tensors(torch: Any, tree: Any, name: str = "") -> list[Named]:
     return [found for key, value in named for found in list_tensors(torch, value, key)]
 
 
-def measure_span(tensor: Any) -> tuple[int, int]:
-    """The bytes of a tensor in its storage: its first, and the one behind its last."""
-    begin = tensor.storage_offset() * tensor.element_size()
-    if not tensor.numel():
-        return begin, begin
-    pairs = zip(tensor.shape, tensor.stride(), strict=True)
-    steps = sum((size - 1) * stride for size, stride in pairs)
-    return begin, begin + (steps + 1) * tensor.element_size()
+def measure_span(group: Sequence[Named]) -> tuple[int, int]:
+    """The bytes of tensors in their storage: the first, and the one behind the last."""
+    spans = []
+    for _, tensor in group:
+        begin = tensor.storage_offset() * tensor.element_size()
+        pairs = zip(tensor.shape, tensor.stride(), strict=True)
+        steps = sum((size - 1) * stride for size, stride in pairs)
+        length = (steps + 1) * tensor.element_size() if tensor.numel() else 0
+        spans.append((begin, begin + length))
+    return min(begin for begin, _ in spans), max(end for _, end in spans)
 
 
 def group_by_storage(tensors: Sequence[Named]) -> list[tuple[Any, list[list[Named]]]]:
@@ -85,11 +83,11 @@ def group_by_storage(tensors: Sequence[Named]) -> list[tuple[Any, list[list[Name
     for storage, users in storages.values():
         groups: list[list[Named]] = []
         end = -1
-        for name, tensor in sorted(users, key=lambda user: (measure_span(user[1]), user[0])):
-            first, last = measure_span(tensor)
+        for user in sorted(users, key=lambda user: (measure_span([user]), user[0])):
+            first, last = measure_span([user])
             if first >= end:
                 groups.append([])
-            groups[-1].append((name, tensor))
+            groups[-1].append(user)
             end = max(end, last)
         grouped.append((storage, groups))
     return grouped
@@ -101,11 +99,9 @@ def find_ties(tensors: Sequence[Named]) -> dict[str, tuple[str, int]]:
     ties = {}
     for _, groups in group_by_storage(tensors):
         for group in groups:
-            begin = measure_span(group[0][1])[0]
+            begin = group[0][1].storage_offset()
             first = min(name for name, _ in group)
-            for name, tensor in group:
-                offset = (measure_span(tensor)[0] - begin) // tensor.element_size()
-                ties[name] = (first, offset)
+            ties |= {name: (first, tensor.storage_offset() - begin) for name, tensor in group}
     return ties
 
 

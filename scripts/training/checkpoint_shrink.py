@@ -73,17 +73,13 @@ PROFILES = {"demo": ["--demo"], "full": ["--demo"]}
 UNITS = {"tensors": "1", "seconds": "s"}
 UNITS |= dict.fromkeys(("source_bytes", "dragged_bytes", "target_bytes"), "B")
 PATTERNS = ("*.pt", "*.pth", "*.bin", "*.ckpt")
-ALIGNMENT = 16
-"""New storages begin at a multiple of this in the old one, so that elements of all types fit."""
 
 
 def measure_group(group: Sequence[Named]) -> tuple[int, int, int]:
     """First and last byte of a group of overlapping tensors, and how many bytes they need: a single
     tensor that skips elements needs its elements only."""
-    spans = [measure_span(tensor) for _, tensor in group]
-    begin, end = min(spans)[0], max(end for _, end in spans)
+    begin, end = measure_span(group)
     looks = {(t.storage_offset(), t.shape, t.stride(), t.dtype) for _, t in group}
-    begin -= begin % ALIGNMENT
     tensor = group[0][1]
     alone = tensor.numel() * tensor.element_size()
     return begin, end, min(alone, end - begin) if len(looks) == 1 else end - begin
@@ -101,7 +97,7 @@ def cut_out(torch: Any, storage: Any, groups: Sequence[Sequence[Named]]) -> None
         whole = torch.empty(0, dtype=torch.uint8).set_(storage)
         part = whole[begin:end].clone().untyped_storage()
         for _, tensor in group:
-            offset = (measure_span(tensor)[0] - begin) // tensor.element_size()
+            offset = tensor.storage_offset() - begin // tensor.element_size()
             empty = torch.empty(0, dtype=tensor.dtype)
             tensor.data = empty.set_(part, offset, tensor.size(), tensor.stride())
 

@@ -13,8 +13,6 @@ from kit.checkpoints import (
     Refused,
     check_torch,
     find_difference,
-    find_ties,
-    group_by_storage,
     list_tensors,
     load_checkpoint,
 )
@@ -56,16 +54,6 @@ def test_special_tensors_are_refused() -> None:
     for tensor in (torch.eye(3).to_sparse(), torch.empty(3, device="meta")):
         with pytest.raises(Refused, match=r"'w.0.b' is not a plain tensor"):
             list_tensors(torch, {"w": [{"a": torch.ones(1), "b": tensor}]})
-
-
-def test_overlapping_tensors_are_one_group() -> None:
-    """Elements 8 to 20 and 12 to 16 overlap, 50 to 52 are apart, another storage too."""
-    base = torch.zeros(100)
-    tensors = [("c", base[50:52]), ("a", base[8:20]), ("b", base[12:16]), ("d", torch.ones(1))]
-    groups = [[[name for name, _ in group] for group in found]
-              for _, found in group_by_storage(tensors)]  # fmt: skip
-    assert groups == [[["a", "b"], ["c"]], [["d"]]]
-    assert find_ties(tensors) == {"a": ("a", 0), "b": ("a", 4), "c": ("c", 0), "d": ("d", 0)}
 
 
 def test_a_planted_difference_is_found() -> None:
