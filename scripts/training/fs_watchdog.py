@@ -301,11 +301,11 @@ def make_row(finding: Finding) -> Row:
 
 def run_round(watched: Sequence[Watched], notifier: Notifier, report: Report) -> bool:
     """Measure everything, print it, send alerts; True if all is ok and every alert was sent."""
-    with notifier.open():
-        findings = [one for path in watched for one in look(path, notifier)]
-        headings = ["what", "by", "used", "of", "%", "limit", "full in", "state"]
-        print(format_table(headings, map(make_cells, findings)), flush=True)
-        notifier.notify({one.key: make_sentence(one) for one in findings})
+    notifier.load()
+    findings = [one for path in watched for one in look(path, notifier)]
+    headings = ["what", "by", "used", "of", "%", "limit", "full in", "state"]
+    print(format_table(headings, map(make_cells, findings)), flush=True)
+    notifier.notify({one.key: make_sentence(one) for one in findings})
     report.rows = [make_row(one) for one in findings]
     report.details.setdefault("alerts", []).extend(notifier.sent)
     return not notifier.problems and all(one.state == "ok" for one in findings)

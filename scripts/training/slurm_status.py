@@ -113,13 +113,6 @@ def read_jobs(text: str, fields: Mapping[str, str]) -> list[Job]:
     return jobs
 
 
-def list_queue() -> list[Job]:
-    """All jobs that Slurm shows, also those that have just ended. Raises OSError or ValueError
-    where Slurm does not answer."""
-    form = f"--format={'|'.join(SQUEUE.values())}"
-    return read_jobs(ask_slurm("squeue", "--noheader", "--states=all", form), SQUEUE)
-
-
 def list_ended() -> list[Job]:
     """The jobs of the last week that sacct knows to have ended; none without accounting."""
     with contextlib.suppress(OSError, ValueError, UsageError):
@@ -192,7 +185,9 @@ def judge_all(watches: Mapping[str, Patterns], *, demo: bool) -> list[tuple[Row,
     """The row and the sentence of each watch."""
     now = DEMO_TIME if demo else time.time()
     try:
-        jobs = read_jobs(DEMO_QUEUE, SQUEUE) if demo else list_queue()
+        form = f"--format={'|'.join(SQUEUE.values())}"
+        asked = ("squeue", "--noheader", "--states=all", form)  # also those that have just ended
+        jobs = read_jobs(DEMO_QUEUE if demo else ask_slurm(*asked), SQUEUE)
         found = [judge_watch(*watch, jobs, now) for watch in watches.items()]
         if not demo and "missing" in [row["state"] for row, _ in found]:
             jobs += list_ended()
