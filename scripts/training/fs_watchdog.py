@@ -15,11 +15,10 @@ by mail, webhook or on stdout: once when something gets worse, and once when it 
 - `quota`: any command of your site (`lfs quota`, `mmlsquota`), and a regular expression with groups
   named `bytes`, `bytes_limit`, `inodes` and `inodes_limit`
 
-Each measurement runs in its own process with a timeout: a file system that hangs is a finding too,
-`unknown`. `over` is beyond the limit, `soon` full within `forecast`: a line is fitted to the
-samples of 14 days, and `seconds = free / slope`. There is no forecast from fewer than 5 samples,
-from a line that explains less than half of their variance, or for further ahead than ten times
-their span.
+Each measurement is a command with a timeout: a file system that hangs is a finding too, `unknown`.
+`over` is beyond the limit, `soon` full within `forecast`: a line is fitted to the samples of 14
+days, and `seconds = free / slope`. There is no forecast from fewer than 5 samples, from a line that
+explains less than half of their variance, or for further ahead than ten times their span.
 
 ## How to run
 
@@ -44,6 +43,7 @@ import argparse
 import os
 import re
 import shlex
+import signal
 import statistics
 import subprocess
 import sys
@@ -57,7 +57,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.alerts import CHANNELS_EXAMPLE, Stdout, send_test
 from kit.cli import Parser, UsageError, duration, regex_pattern, size, start
 from kit.notify import Notifier, read_notifier
-from kit.procs import run_apart
 from kit.quantities import format_prefixed
 from kit.report import Report, Row, format_seconds, format_table
 from kit.settings import Settings, read_settings
@@ -143,13 +142,30 @@ class Finding(NamedTuple):
     remark: str = ""
 
 
+def ask(watched: Watched, command: Sequence[str]) -> tuple[str, str]:
+    """What a command prints and complains about. One that hangs in the kernel, on a dead file
+    system, cannot even be killed, and is left behind. Raises OSError."""
+    environ, pipe = {**os.environ, "LC_ALL": "C"}, subprocess.PIPE
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe,
+                               text=True, env=environ, start_new_session=True)  # fmt: skip
+    try:
+        out, complaint = process.communicate(timeout=watched.seconds)
+    except subprocess.TimeoutExpired as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise OSError(f"no answer within {watched.seconds:g} s") from error
+    if process.returncode and not out:
+        raise OSError(complaint.strip() or f"{command[0]}: status {process.returncode}")
+    return out, complaint
+
+
 def measure_statvfs(watched: Watched) -> Row:
     """Used, and used plus free to ordinary users, of bytes and inodes, as df shows them."""
-    seen = os.statvfs(watched.path)
-    used = (seen.f_blocks - seen.f_bfree) * seen.f_frsize
-    files = seen.f_files - seen.f_ffree
-    inodes = {"inodes": [files, files + seen.f_favail]} if seen.f_files > 0 else {}
-    return {"bytes": [used, used + seen.f_bavail * seen.f_frsize], **inodes}
+    form = "--format=%S %b %f %a %c %d"
+    out, _ = ask(watched, ["stat", "--file-system", form, "--", watched.path])
+    block, blocks, free, available, inodes, free_inodes = map(int, out.split())
+    used = (blocks - free) * block
+    counts = {"inodes": [inodes - free_inodes, inodes]} if inodes else {}
+    return {"bytes": [used, used + available * block], **counts}
 
 
 def measure_du(watched: Watched) -> Row:
@@ -158,22 +174,17 @@ def measure_du(watched: Watched) -> Row:
     for quantity in watched.limits:
         option = "--inodes" if quantity == "inodes" else "--block-size=1"
         command = ["du", "--summarize", "--one-file-system", option, "--", watched.path]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if not done.stdout:
-            raise OSError(done.stderr.strip())
-        answer[quantity] = [int(done.stdout.split()[0]), None]
-        if done.returncode:
-            answer["remark"] = f"at least: {done.stderr.splitlines()[0]}"
+        out, complaint = ask(watched, command)
+        answer[quantity] = [int(out.split()[0]), None]
+        if complaint:
+            answer["remark"] = f"at least: {complaint.splitlines()[0]}"
     return answer
 
 
 def measure_quota(watched: Watched) -> Row:
     """The numbers in the output of a quota command; a limit of 0 is none. Raises OSError."""
-    done = subprocess.run(watched.command, stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, check=False, env={**os.environ, "LC_ALL": "C"})  # fmt: skip
-    if done.returncode:
-        raise OSError(f"{watched.command[0]}: status {done.returncode}: {done.stderr.strip()}")
-    if not (found := watched.pattern.search(done.stdout)):
+    out, _ = ask(watched, watched.command)
+    if not (found := watched.pattern.search(out)):
         raise OSError("the pattern does not match the output of the command")
     numbers: dict[str, int | None] = {}
     for group, word in found.groupdict().items():
@@ -227,7 +238,7 @@ def look(watched: Watched, notifier: Notifier) -> list[Finding]:
     """Measure a path and settle in the notifier what that means."""
     failure, answer, findings = "", {}, []
     try:
-        answer = run_apart(lambda: MEASURES[watched.method](watched), watched.seconds)
+        answer = MEASURES[watched.method](watched)
     except OSError as error:
         failure = str(error)
     for quantity, limit in watched.limits.items():

