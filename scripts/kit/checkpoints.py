@@ -7,12 +7,21 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kit.cli import UsageError
 
 Named = tuple[str, Any]
 """A tensor and its name, like `model.layers.0.weight`."""
+
+
+class Group(NamedTuple):
+    """Tensors that overlap in a storage, and their bytes there: the first, and the one behind the
+    last."""
+
+    members: list[Named]
+    begin: int
+    end: int
 
 
 class Refused(Exception):
@@ -61,19 +70,15 @@ def list_tensors(torch: Any, tree: Any, name: str = "") -> list[Named]:
     return [found for key, value in named for found in list_tensors(torch, value, key)]
 
 
-def measure_span(group: Sequence[Named]) -> tuple[int, int]:
-    """The bytes of tensors in their storage: the first, and the one behind the last."""
-    spans = []
-    for _, tensor in group:
-        begin = tensor.storage_offset() * tensor.element_size()
-        pairs = zip(tensor.shape, tensor.stride(), strict=True)
-        steps = sum((size - 1) * stride for size, stride in pairs)
-        length = (steps + 1) * tensor.element_size() if tensor.numel() else 0
-        spans.append((begin, begin + length))
-    return min(begin for begin, _ in spans), max(end for _, end in spans)
+def measure_span(tensor: Any) -> tuple[int, int]:
+    """The bytes of a tensor in its storage: the first, and the one behind the last."""
+    begin = tensor.storage_offset() * tensor.element_size()
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    steps = sum((size - 1) * stride for size, stride in pairs)
+    return begin, begin + (steps + 1) * tensor.element_size() if tensor.numel() else begin
 
 
-def group_by_storage(tensors: Sequence[Named]) -> list[tuple[Any, list[list[Named]]]]:
+def group_by_storage(tensors: Sequence[Named]) -> list[tuple[Any, list[Group]]]:
     """Each storage with its tensors, in groups that overlap."""
     storages: dict[int, tuple[Any, list[Named]]] = {}
     for name, tensor in tensors:
@@ -81,14 +86,14 @@ def group_by_storage(tensors: Sequence[Named]) -> list[tuple[Any, list[list[Name
         storages.setdefault(storage._cdata, (storage, []))[1].append((name, tensor))
     grouped = []
     for storage, users in storages.values():
-        groups: list[list[Named]] = []
-        end = -1
-        for user in sorted(users, key=lambda user: (measure_span([user]), user[0])):
-            first, last = measure_span([user])
-            if first >= end:
-                groups.append([])
-            groups[-1].append(user)
-            end = max(end, last)
+        groups: list[Group] = []
+        for user in sorted(users, key=lambda user: (measure_span(user[1]), user[0])):
+            begin, end = measure_span(user[1])
+            if groups and begin < groups[-1].end:
+                last = groups.pop()
+                groups.append(Group([*last.members, user], last.begin, max(end, last.end)))
+            else:
+                groups.append(Group([user], begin, end))
         grouped.append((storage, groups))
     return grouped
 
@@ -98,10 +103,10 @@ def find_ties(tensors: Sequence[Named]) -> dict[str, tuple[str, int]]:
     elements: equal for two checkpoints whose tensors share memory alike."""
     ties = {}
     for _, groups in group_by_storage(tensors):
-        for group in groups:
-            begin = group[0][1].storage_offset()
-            first = min(name for name, _ in group)
-            ties |= {name: (first, tensor.storage_offset() - begin) for name, tensor in group}
+        for members, _, _ in groups:
+            begin = members[0][1].storage_offset()
+            first = min(name for name, _ in members)
+            ties |= {name: (first, tensor.storage_offset() - begin) for name, tensor in members}
     return ties
 
 

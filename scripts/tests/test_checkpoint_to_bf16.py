@@ -147,8 +147,8 @@ def test_a_folder_is_whole(call_tool: Callable[..., Any], model: Path, tmp_path:
     expected = {"torch_dtype": "bfloat16", "text_config": {"dtype": "bfloat16"}, "size": 3}
     assert config == expected
     index = json.loads((target / "model.safetensors.index.json").read_text())
-    # 2048 elements in each of 8 tensors: 6 in bf16, 2 inv_freq in float32.
-    assert index["metadata"]["total_size"] == 2048 * (6 * 2 + 2 * 4)
+    # 2048 elements in each of 4 tensors: 3 in bf16, inv_freq in float32.
+    assert index["metadata"]["total_size"] == 2048 * (3 * 2 + 4)
 
 
 class Evil:

@@ -22,10 +22,8 @@ float32, float16 and float64 weights. All other types stay as they are, and so d
 fits `--keep`. Tensors that share memory in a `.bin` (tied weights) share it in the copy.
 
 `.bin` files are loaded with `weights_only=True`: one that wants to run code is refused. All files
-are looked at before anything is written. Each copy is read back and compared with the source bit by
-bit. The folder is called `.NAME.partial` until all is in it. A file needs memory for its converted
-tensors; one that needs more than `--max-memory` is refused. Safetensors files need the package
-safetensors.
+are looked at before anything is written, and each copy is read back and compared bit by bit. The
+folder is called `.NAME.partial` until all is in it. `.safetensors` need the package safetensors.
 
 ## How to run
 
@@ -57,7 +55,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.checkpoints import (
-    Named,
+    Group,
     Refused,
     check_torch,
     find_difference,
@@ -65,7 +63,6 @@ from kit.checkpoints import (
     has_same_bits,
     list_tensors,
     load_checkpoint,
-    measure_span,
 )
 from kit.cli import Parser, UsageError, size, start
 from kit.device import free_memory, import_torch
@@ -75,22 +72,14 @@ from kit.stop import Stop, Stopped
 __version__ = "0.2.0"
 METHOD = 1
 PROFILES = {"demo": ["--demo"], "full": ["--demo"]}
-UNITS = {
-    **dict.fromkeys(("tensors", "converted", "became_infinite"), "1"),
-    **dict.fromkeys(("source_bytes", "target_bytes", "tensor_bytes"), "B"),
-    "seconds": "s",
-}
+UNITS = dict.fromkeys(("tensors", "converted", "became_infinite"), "1") | {"seconds": "s"}
+UNITS |= dict.fromkeys(("source_bytes", "target_bytes", "tensor_bytes"), "B")
 KEEP = ("*.inv_freq", "optimizer*")
 WEIGHTS = ("*.safetensors", "*model*.bin")
 NOT_COPIED = (".*", "*.index.json", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack",
               "*.onnx", "*.gguf", "*.safetensors")  # fmt: skip
 FLOAT_TYPE = r'("(?:torch_)?dtype": *)"(?:torch\.)?(?:float(?:16|32|64)|auto)"'
 """The type of the weights in a config.json."""
-
-
-def fits(name: str, patterns: Sequence[str]) -> bool:
-    """True if a name fits one of the patterns."""
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def read_weights(torch: Any, path: Path) -> tuple[Any, Any]:
@@ -118,16 +107,15 @@ def write_weights(torch: Any, tree: Any, metadata: Any, path: Path) -> None:
         save_file(tree, path, metadata)
 
 
-def group_tensors(
-    torch: Any, tree: Any, keep: Sequence[str]
-) -> tuple[list[list[Named]], list[list[Named]]]:
-    """The tensors to convert and the others, in groups that overlap. Raises Refused."""
-    converted, others = [], []
+def choose_groups(torch: Any, tree: Any, keep: Sequence[str]) -> tuple[list[Group], list[Group]]:
+    """The tensors to convert, and the others. Raises Refused."""
+    converted: list[Group] = []
+    others: list[Group] = []
     for _, groups in group_by_storage(list_tensors(torch, tree)):
         for group in groups:
-            kinds = {tensor.dtype for _, tensor in group}
+            kinds = {tensor.dtype for _, tensor in group.members}
             is_float = len(kinds) == 1 and kinds <= {torch.float64, torch.float32, torch.float16}
-            is_kept = any(fits(name, keep) for name, _ in group)
+            is_kept = any(fnmatch.fnmatchcase(n, one) for n, _ in group.members for one in keep)
             (converted if is_float and not is_kept else others).append(group)
     return converted, others
 
@@ -135,35 +123,28 @@ def group_tensors(
 def plan_file(options: argparse.Namespace, path: Path) -> Row:
     """The row of a file, before anything is written. Raises Refused, OSError."""
     tree, _ = read_weights(options.torch, path)
-    converted, others = group_tensors(options.torch, tree, options.keep)
-    needed = sum(2 * count_bytes(group) // group[0][1].element_size() for group in converted)
+    converted, others = choose_groups(options.torch, tree, options.keep)
+    needed = sum(2 * (g.end - g.begin) // g.members[0][1].element_size() for g in converted)
     if needed > options.max_memory:
         raise Refused(f"needs {format_bytes(needed)} of memory, more than --max-memory")
     return {
         "file": path.name,
         **dict.fromkeys(UNITS),
-        "tensors": sum(map(len, [*converted, *others])),
-        "converted": sum(map(len, converted)),
+        "tensors": sum(len(group.members) for group in [*converted, *others]),
+        "converted": sum(len(group.members) for group in converted),
         "source_bytes": path.stat().st_size,
-        "tensor_bytes": needed + sum(map(count_bytes, others)),
+        "tensor_bytes": needed + sum(group.end - group.begin for group in others),
         "verdict": "would be converted",
     }
 
 
-def count_bytes(group: Sequence[Named]) -> int:
-    """The bytes of overlapping tensors."""
-    begin, end = measure_span(group)
-    return end - begin
-
-
-def convert_group(torch: Any, group: Sequence[Named]) -> None:
+def convert_group(torch: Any, group: Group) -> None:
     """Round overlapping tensors of one type to bfloat16; they overlap as before."""
-    first = group[0][1]
-    begin, end = (place // first.element_size() for place in measure_span(group))
-    whole = torch.empty(0, dtype=first.dtype)
-    whole.set_(first.untyped_storage(), begin, (end - begin,))
+    first = group.members[0][1]
+    begin, end = (place // first.element_size() for place in group[1:])
+    whole = torch.empty(0, dtype=first.dtype).set_(first.untyped_storage(), begin, (end - begin,))
     rounded = whole.to(torch.bfloat16)
-    for _, tensor in group:
+    for _, tensor in group.members:
         offset = tensor.storage_offset() - begin
         tensor.data = rounded.as_strided(tensor.shape, tensor.stride(), offset)
 
@@ -190,7 +171,7 @@ def convert_file(options: argparse.Namespace, path: Path, folder: Path, row: Row
     torch, target = options.torch, folder / path.name
     began = time.monotonic()
     tree, metadata = read_weights(torch, path)
-    for group in group_tensors(torch, tree, options.keep)[0]:
+    for group in choose_groups(torch, tree, options.keep)[0]:
         convert_group(torch, group)
     write_weights(torch, tree, metadata, target)
     shutil.copymode(path, target)  # the package makes files that nobody else may read
@@ -214,14 +195,6 @@ def find_weights(source: Path) -> tuple[dict[str, Any], list[Path]]:
     return indexes, [source / name for name in sorted(names)]
 
 
-def copy_others(source: Path, folder: Path) -> None:
-    """Copy configurations, tokenizers and whatever else is not weights."""
-    shutil.copytree(source, folder, ignore=shutil.ignore_patterns(*NOT_COPIED))
-    for path in folder.rglob("config.json"):
-        changed = re.sub(FLOAT_TYPE, r'\1"bfloat16"', path.read_text(encoding="utf-8"))
-        path.write_text(changed, encoding="utf-8")
-
-
 def convert_folder(options: argparse.Namespace, source: Path, target: Path, report: Report) -> bool:
     """Look at all files, then convert them into the new folder; False where that failed. A signal
     ends it between two files. Raises UsageError."""
@@ -236,7 +209,10 @@ def convert_folder(options: argparse.Namespace, source: Path, target: Path, repo
         return not report.notes
     folder = target.with_name(f".{target.name}.partial")
     shutil.rmtree(folder, ignore_errors=True)
-    copy_others(source, folder)
+    shutil.copytree(source, folder, ignore=shutil.ignore_patterns(*NOT_COPIED))
+    for path in folder.rglob("config.json"):
+        changed = re.sub(FLOAT_TYPE, r'\1"bfloat16"', path.read_text(encoding="utf-8"))
+        path.write_text(changed, encoding="utf-8")
     stop = Stop()
     stop.listen()
     for path, row in zip(weights, report.rows, strict=True):
@@ -256,27 +232,13 @@ def convert_folder(options: argparse.Namespace, source: Path, target: Path, repo
     return True
 
 
-def print_results(rows: Sequence[Row]) -> None:
-    """Print the table."""
-    cells = []
-    for row in rows:
-        sizes = (row["source_bytes"], row["target_bytes"] or row["tensor_bytes"])
-        cells.append([row["file"], row["tensors"], row["converted"], *map(format_bytes, sizes),
-                      row["became_infinite"], row["verdict"]])  # fmt: skip
-    headings = ["file", "tensors", "converted", "size", "new size", "became infinite", "verdict"]
-    print(format_table(headings, cells))
-
-
 def make_demo(torch: Any, folder: Path) -> None:
-    """A small checkpoint: two shards with an index, a `.bin`, a configuration."""
+    """A small checkpoint: a shard with an index, a `.bin`, a configuration."""
     folder.mkdir()
-    weight_map = {}
-    for shard in ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"):
-        names = [f"{shard[6:11]}.{part}" for part in ("up", "down", "norm", "inv_freq")]
-        tree = {name: torch.randn(2048) for name in names}
-        write_weights(torch, tree, {"format": "pt"}, folder / shard)
-        weight_map |= dict.fromkeys(names, shard)
-    index = {"metadata": {"total_size": 8 * 2048 * 4}, "weight_map": weight_map}
+    shard = "model-00001-of-00001.safetensors"
+    tree = {f"layers.0.{part}": torch.randn(2048) for part in ("up", "down", "norm", "inv_freq")}
+    write_weights(torch, tree, {"format": "pt"}, folder / shard)
+    index = {"metadata": {"total_size": 4 * 2048 * 4}, "weight_map": dict.fromkeys(tree, shard)}
     write_json(folder / "model.safetensors.index.json", index)
     table = torch.randn(64, 16)
     state = {"embed": table, "head": table, "steps": torch.arange(7)}
@@ -314,13 +276,18 @@ def main(arguments: list[str] | None = None) -> int:
             raise UsageError(f"{target} exists, or is in the source; name a new folder")
         options.torch = import_torch()
         check_torch(options.torch)
-        if options.max_memory is None:
-            free = free_memory(options.torch, options.torch.device("cpu")) or math.inf
-            options.max_memory = 0.8 * free
+        free = free_memory(options.torch, options.torch.device("cpu")) or math.inf
+        options.max_memory = options.max_memory or 0.8 * free
         if options.demo:
             make_demo(options.torch, source)
         is_good = convert_folder(options, source, target, report)
-    print_results(report.rows)
+    cells = []
+    for row in report.rows:
+        sizes = (row["source_bytes"], row["target_bytes"] or row["tensor_bytes"])
+        cells.append([row["file"], row["tensors"], row["converted"], *map(format_bytes, sizes),
+                      row["became_infinite"], row["verdict"]])  # fmt: skip
+    headings = ["file", "tensors", "converted", "size", "new size", "became infinite", "verdict"]
+    print(format_table(headings, cells))
     report.save()
     return int(not is_good)
 
