@@ -15,7 +15,6 @@ QUICK = ["--device", "cpu", "--batch-size", "2", "--item-cost-ms", "0", "--item-
 QUICK += ["--blocks", "4", "--block-steps", "2"]
 
 OWN = """
-import os, time
 import torch
 
 class Items:
@@ -30,10 +29,6 @@ class Broken(Items):
     def __getitem__(self, n):
         raise RuntimeError("this file is broken")
 
-class Killed(Items):
-    def __getitem__(self, n):
-        os.kill(os.getpid(), 9)
-
 def start_worker(number):
     open(f"started{number}", "w").close()
 
@@ -42,7 +37,6 @@ def spawned():
     return {"dataset": Items(6), "batch_size": 3, "multiprocessing_context": "spawn",
             "worker_init_fn": start_worker}
 def broken(): return Broken(4)
-def killed(): return {"dataset": Killed(4), "multiprocessing_context": "fork"}
 def empty(): return {"dataset": Items(1), "drop_last": True}
 """
 
@@ -127,7 +121,6 @@ def test_a_dataset_of_the_user(run_tool: Callable[..., Any], own: Path, function
     ("function", "message"),
     [
         ("broken", "this file is broken"),
-        ("killed", "loading failed: RuntimeError: DataLoader worker"),
         ("empty", "is it smaller than --batch-size?"),
     ],
 )

@@ -58,20 +58,15 @@ def test_a_node_map(module: ModuleType, lumi: Path) -> None:
     assert notes == []
 
 
-@pytest.mark.parametrize(
-    ("ranks", "arguments", "message"),
-    [
+def test_maps_that_do_not_fit(module: ModuleType, lumi: Path) -> None:
+    """The error says which entry is wrong, or which rank has no GPU."""
+    for ranks, arguments, message in (
         (3, ("--node-map", "0,1"), "--node-map has 2 entries, and none for local rank 2"),
         (1, ("--node-map", "5"), "no NUMA node 5"),
         (9, (), "local rank 8 has no GPU: 8 are visible"),
-    ],
-)
-def test_maps_that_do_not_fit(
-    module: ModuleType, lumi: Path, ranks: int, arguments: tuple[str, ...], message: str
-) -> None:
-    """The error says which entry is wrong."""
-    with pytest.raises(module.UsageError, match=message):
-        plan(module, lumi, ranks, *arguments)
+    ):
+        with pytest.raises(module.UsageError, match=message):
+            plan(module, lumi, ranks, *arguments)
 
 
 def run(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:

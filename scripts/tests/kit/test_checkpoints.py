@@ -6,6 +6,7 @@ import math
 import os
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -75,10 +76,6 @@ def test_a_planted_difference_is_found() -> None:
 
 def test_an_old_torch_is_refused() -> None:
     """weights_only can be bypassed in it."""
-
-    class Old:
-        __version__ = "2.5.1"
-
     with pytest.raises(UsageError, match=r"safe from 2\.6 on"):
-        check_torch(Old)
+        check_torch(SimpleNamespace(__version__="2.5.1"))
     check_torch(torch)
