@@ -181,7 +181,7 @@ class Silence:
         self.output = None if self.logs or self.heartbeats else output
         self.clock = clock
         self.files = PatientThread(max(1.0, min(options.timeout / 4, 10.0)))
-        self.seen: dict[str, str] = {}
+        self.seen = {"log": ""} if self.logs else {}
         self.since: dict[str, float] = {}
         self.handled: set[str] = set()
         self.began = clock()
