@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kit.cli import UsageError
 
-SECONDS = 60.0
+ASK_SECONDS = 60.0
 """What a command of Slurm may take."""
 
 
@@ -97,12 +97,12 @@ def ask_slurm(*command: str) -> str:
     environ |= {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
     try:
         done = subprocess.run(command, capture_output=True, check=False, env=environ, text=True,
-                              errors="replace", timeout=SECONDS)  # fmt: skip
+                              errors="replace", timeout=ASK_SECONDS)  # fmt: skip
     except FileNotFoundError as error:
         text = f"there is no {command[0]} here: run this where Slurm's commands are"
         raise UsageError(text) from error
     except subprocess.TimeoutExpired as error:
-        raise OSError(f"{command[0]}: no answer within {SECONDS:g} s") from error
+        raise OSError(f"{command[0]}: no answer within {ASK_SECONDS:g} s") from error
     if done.returncode:
         raise OSError(done.stderr.strip() or f"{command[0]}: status {done.returncode}")
     return done.stdout
