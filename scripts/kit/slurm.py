@@ -90,7 +90,7 @@ def read_task(environ: Mapping[str, str] = os.environ) -> SlurmTask | None:
     return SlurmTask(rank, size, local_rank, local_size, node, hosts, job, step)
 
 
-def ask_slurm(*command: str) -> str:
+def call_slurm(*command: str) -> str:
     """The output of a command of Slurm, with times in seconds since 1970. Raises OSError where
     Slurm does not answer, and UsageError where there is no such command."""
     environ = {name: value for name, value in os.environ.items() if name[:7] != "SQUEUE_"}

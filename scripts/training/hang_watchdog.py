@@ -74,7 +74,7 @@ from kit.procs import (
     start_wrapped,
 )
 from kit.report import Report, Row
-from kit.slurm import ask_slurm, expand_nodelist
+from kit.slurm import call_slurm, expand_nodelist
 from kit.stacks import (
     Merged,
     choose_ranks,
@@ -106,7 +106,7 @@ def read_job(job: str) -> tuple[str, str | None, str]:
     """Number, state and nodes of a job; the state is GONE where Slurm does not know it any more,
     None where Slurm does not answer. Raises UsageError for an array as a whole."""
     try:
-        said = ask_slurm("squeue", "--noheader", f"--jobs={job}", "--format=%A|%T|%N|%K")
+        said = call_slurm("squeue", "--noheader", f"--jobs={job}", "--format=%A|%T|%N|%K")
     except OSError as error:
         return job, "GONE" if "Invalid job id" in str(error) else None, ""
     jobs = [line.split("|") for line in said.splitlines()]
@@ -324,7 +324,7 @@ class Watchdog:
             left = end_processes(self.find_processes())
             return f"{len(left)} processes do not end, {left[0].pid} is one" if left else None
         try:
-            ask_slurm("scancel", self.job or "")
+            call_slurm("scancel", self.job or "")
         except OSError as error:
             return str(error)
         return None

@@ -55,7 +55,7 @@ from kit.cli import Parser, UsageError, regex_pattern, start
 from kit.notify import Notifier, read_notifier
 from kit.report import Report, Row, format_seconds, format_table
 from kit.settings import read_settings
-from kit.slurm import ask_slurm
+from kit.slurm import call_slurm
 
 __version__ = "0.2.0"
 PROFILES = {"demo": ["--demo"], "full": ["--name", ".*", "--user", ".*"]}
@@ -116,7 +116,7 @@ def read_jobs(text: str, fields: Mapping[str, str]) -> list[Job]:
 def list_ended() -> list[Job]:
     """The jobs of the last week that sacct knows to have ended; none without accounting."""
     with contextlib.suppress(OSError, ValueError, UsageError):
-        text = ask_slurm(
+        text = call_slurm(
             "sacct", "--parsable2", "--noheader", "--allocations", "--allusers",
             "--starttime=now-7days", f"--format={','.join(SACCT.values())}",
         )  # fmt: skip
@@ -187,7 +187,7 @@ def judge_all(watches: Mapping[str, Patterns], *, demo: bool) -> list[tuple[Row,
     try:
         form = f"--format={'|'.join(SQUEUE.values())}"
         asked = ("squeue", "--noheader", "--states=all", form)  # also those that have just ended
-        jobs = read_jobs(DEMO_QUEUE if demo else ask_slurm(*asked), SQUEUE)
+        jobs = read_jobs(DEMO_QUEUE if demo else call_slurm(*asked), SQUEUE)
         found = [judge_watch(*watch, jobs, now) for watch in watches.items()]
         if not demo and "missing" in [row["state"] for row, _ in found]:
             jobs += list_ended()
