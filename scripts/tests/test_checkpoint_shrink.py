@@ -87,7 +87,7 @@ def test_a_file_that_does_not_verify_stays(
 
     def lose(*arguments: Any) -> None:
         cut(*arguments)
-        arguments[2][0][0][1][3] = 7.0
+        arguments[2][0].members[0][1][3] = 7.0
 
     monkeypatch.setattr(module, "cut_out", lose)
     done = call_tool(TOOL, str(tmp_path))
