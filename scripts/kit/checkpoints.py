@@ -119,7 +119,7 @@ def has_same_bits(torch: Any, one: Any, two: Any) -> bool:
 
 
 def find_difference(
-    torch: Any, old: Any, new: Any, is_same: Callable[[str, Any, Any], bool]
+    torch: Any, old: Any, new: Any, is_same: Callable[[Any, Any], bool]
 ) -> str | None:
     """Where two checkpoints differ in more than their storages, or None; `is_same` compares two
     tensors of one name and shape."""
@@ -129,7 +129,7 @@ def find_difference(
             yield name
         elif isinstance(one, torch.Tensor):
             looks = [(tensor.shape, tensor.requires_grad) for tensor in (one, two)]
-            if looks[0] != looks[1] or not is_same(name, one, two):
+            if looks[0] != looks[1] or not is_same(one, two):
                 yield name
         elif isinstance(one, dict | list | tuple):
             keys = [

@@ -132,7 +132,7 @@ def replace_file(torch: Any, path: Path, before: os.stat_result, tree: Any) -> b
             torch.save(tree, file)
             os.fsync(file.fileno())
         trees = [load_checkpoint(torch, one) for one in (path, partial)]
-        found = find_difference(torch, *trees, lambda _, a, b: has_same_bits(torch, a, b))
+        found = find_difference(torch, *trees, lambda a, b: has_same_bits(torch, a, b))
         if found is not None:
             raise Refused(f"the new file did not verify: {found}")
         if partial.stat().st_size >= before.st_size:

@@ -153,7 +153,7 @@ def compare_files(torch: Any, source: Path, target: Path) -> int:
     """How many values became infinite. Raises Refused where the copy is not what it has to be."""
     infinite = 0
 
-    def is_copy(_: str, before: Any, after: Any) -> bool:
+    def is_copy(before: Any, after: Any) -> bool:
         nonlocal infinite
         if after.dtype != before.dtype:
             infinite += int((after.isinf() & ~before.isinf()).sum())
