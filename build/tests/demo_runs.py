@@ -19,7 +19,11 @@ from bindery.tools import tool_source
 from bindery.tools.bundle import bundle_tool
 from needs import need
 
-NEEDS = {"fio_scan": "fio", "make_tiny_model": "python:transformers"}
+NEEDS = {
+    "checkpoint_to_bf16": "python:safetensors",
+    "fio_scan": "fio",
+    "make_tiny_model": "python:transformers",
+}
 """What a tool drives and does not bring along."""
 
 

@@ -9,8 +9,8 @@ import re
 import socket
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from kit.settings import Settings
 
@@ -38,14 +38,6 @@ stdout = true                       # alerts on stdout too
 """
 
 
-class Alert(NamedTuple):
-    """A subject of one line, the text, and facts for programs behind a webhook."""
-
-    subject: str
-    text: str
-    facts: Mapping[str, Any] = {}
-
-
 class Mail(NamedTuple):
     """Alerts by SMTP."""
 
@@ -56,7 +48,7 @@ class Mail(NamedTuple):
     sender: str | None = None
     name: str = "mail"
 
-    def send(self, alert: Alert) -> None:
+    def send(self, subject: str, text: str) -> None:
         """Send a mail. Raises OSError."""
         import smtplib
         import ssl
@@ -64,12 +56,12 @@ class Mail(NamedTuple):
         from email.utils import localtime
 
         message = EmailMessage()
-        message["Subject"] = " ".join(alert.subject.split())[:200]
+        message["Subject"] = " ".join(subject.split())[:200]
         message["From"] = self.sender or f"{getpass.getuser()}@{socket.gethostname()}"
         message["To"] = ", ".join(self.to)
         message["Date"] = localtime()
         message["Auto-Submitted"] = "auto-generated"
-        message.set_content(alert.text.encode("utf-8", "replace").decode())
+        message.set_content(text.encode("utf-8", "replace").decode())
         host, port = self.server[0], self.server[1] or PORTS[self.security]
         client: smtplib.SMTP = (
             smtplib.SMTP_SSL(host, port, timeout=SECONDS, context=ssl.create_default_context())
@@ -93,20 +85,16 @@ class Webhook(NamedTuple):
     text_key: str = "text"
     name: str = "webhook"
 
-    def send(self, alert: Alert) -> None:
+    def send(self, subject: str, text: str) -> None:
         """Post. Raises OSError, without the address in it: that is a secret."""
         import urllib.error
         import urllib.request
 
-        class NoRedirect(urllib.request.HTTPRedirectHandler):
-            def redirect_request(self, *_: Any) -> None:
-                """A redirected POST arrives as an empty GET, so a redirect is a failure."""
-
-        body = {**alert.facts, self.text_key: f"{alert.subject}\n{alert.text}"}
+        body = {self.text_key: f"{subject}\n{text}"}
         headers = {"Content-Type": "application/json", "User-Agent": "watchdog"}
         request = urllib.request.Request(self.url, json.dumps(body).encode(), headers)
         try:
-            urllib.request.build_opener(NoRedirect).open(request, timeout=SECONDS).close()
+            urllib.request.urlopen(request, timeout=SECONDS).close()
         except urllib.error.HTTPError as error:
             error.close()
             raise OSError(f"it answered {error.code} {error.reason}") from None
@@ -119,9 +107,9 @@ class Stdout(NamedTuple):
 
     name: str = "stdout"
 
-    def send(self, alert: Alert) -> None:
+    def send(self, subject: str, text: str) -> None:
         """Print."""
-        for line in alert.text.splitlines():
+        for line in text.splitlines():
             print(f"ALERT {line}", flush=True)
 
 
@@ -175,13 +163,13 @@ def read_channels(top: Settings) -> list[Channel]:
     return channels
 
 
-def send_alert(channel: Channel, alert: Alert) -> str | None:
+def send_alert(channel: Channel, subject: str, text: str) -> str | None:
     """Send, three times if need be; None, or why it failed."""
     reason = ""
     for number in range(TRIES):
         time.sleep(PAUSE_SECONDS if number else 0)
         try:
-            channel.send(alert)
+            channel.send(subject, text)
             return None
         except (OSError, ValueError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
@@ -191,7 +179,7 @@ def send_alert(channel: Channel, alert: Alert) -> str | None:
 def send_test(channels: Sequence[Channel], tool: str) -> int:
     """Send a test alert to every channel and print what came of it; the exit status."""
     text = f"a test alert of {tool} on {socket.gethostname()}: nothing is wrong"
-    problems = [send_alert(channel, Alert(f"[{tool}] test alert", text)) for channel in channels]
+    problems = [send_alert(channel, f"[{tool}] test alert", text) for channel in channels]
     for channel, problem in zip(channels, problems, strict=True):
         print(problem or f"{channel.name}: sent", file=sys.stderr if problem else sys.stdout)
     return int(any(problems))

@@ -7,15 +7,21 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kit.cli import UsageError
 
-OLDEST_TORCH = (2, 6)
-"""Before it, weights_only could be bypassed in old files (CVE-2025-32434)."""
-
 Named = tuple[str, Any]
 """A tensor and its name, like `model.layers.0.weight`."""
+
+
+class Group(NamedTuple):
+    """Tensors that overlap in a storage, and their bytes there: the first, and the one behind the
+    last."""
+
+    members: list[Named]
+    begin: int
+    end: int
 
 
 class Refused(Exception):
@@ -23,9 +29,8 @@ class Refused(Exception):
 
 
 def check_torch(torch: Any) -> None:
-    """Raises UsageError for a torch whose weights_only can be bypassed."""
-    found = re.match(r"(\d+)\.(\d+)", str(torch.__version__))
-    if found is None or tuple(map(int, found.groups())) < OLDEST_TORCH:
+    """Raises UsageError for a torch whose weights_only can be bypassed (CVE-2025-32434)."""
+    if torch.__version__ < "2.6":
         raise UsageError(f"torch {torch.__version__}: weights_only is safe from 2.6 on; update it")
 
 
@@ -66,16 +71,14 @@ def list_tensors(torch: Any, tree: Any, name: str = "") -> list[Named]:
 
 
 def measure_span(tensor: Any) -> tuple[int, int]:
-    """The bytes of a tensor in its storage: its first, and the one behind its last."""
+    """The bytes of a tensor in its storage: the first, and the one behind the last."""
     begin = tensor.storage_offset() * tensor.element_size()
-    if not tensor.numel():
-        return begin, begin
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
     steps = sum((size - 1) * stride for size, stride in pairs)
-    return begin, begin + (steps + 1) * tensor.element_size()
+    return begin, begin + (steps + 1) * tensor.element_size() if tensor.numel() else begin
 
 
-def group_by_storage(tensors: Sequence[Named]) -> list[tuple[Any, list[list[Named]]]]:
+def group_by_storage(tensors: Sequence[Named]) -> list[tuple[Any, list[Group]]]:
     """Each storage with its tensors, in groups that overlap."""
     storages: dict[int, tuple[Any, list[Named]]] = {}
     for name, tensor in tensors:
@@ -83,14 +86,14 @@ def group_by_storage(tensors: Sequence[Named]) -> list[tuple[Any, list[list[Name
         storages.setdefault(storage._cdata, (storage, []))[1].append((name, tensor))
     grouped = []
     for storage, users in storages.values():
-        groups: list[list[Named]] = []
-        end = -1
-        for name, tensor in sorted(users, key=lambda user: (measure_span(user[1]), user[0])):
-            first, last = measure_span(tensor)
-            if first >= end:
-                groups.append([])
-            groups[-1].append((name, tensor))
-            end = max(end, last)
+        groups: list[Group] = []
+        for user in sorted(users, key=lambda user: (measure_span(user[1]), user[0])):
+            begin, end = measure_span(user[1])
+            if groups and begin < groups[-1].end:
+                last = groups.pop()
+                groups.append(Group([*last.members, user], last.begin, max(end, last.end)))
+            else:
+                groups.append(Group([user], begin, end))
         grouped.append((storage, groups))
     return grouped
 
@@ -100,12 +103,10 @@ def find_ties(tensors: Sequence[Named]) -> dict[str, tuple[str, int]]:
     elements: equal for two checkpoints whose tensors share memory alike."""
     ties = {}
     for _, groups in group_by_storage(tensors):
-        for group in groups:
-            begin = measure_span(group[0][1])[0]
-            first = min(name for name, _ in group)
-            for name, tensor in group:
-                offset = (measure_span(tensor)[0] - begin) // tensor.element_size()
-                ties[name] = (first, offset)
+        for members, _, _ in groups:
+            begin = members[0][1].storage_offset()
+            first = min(name for name, _ in members)
+            ties |= {name: (first, tensor.storage_offset() - begin) for name, tensor in members}
     return ties
 
 
@@ -118,7 +119,7 @@ def has_same_bits(torch: Any, one: Any, two: Any) -> bool:
 
 
 def find_difference(
-    torch: Any, old: Any, new: Any, is_same: Callable[[str, Any, Any], bool]
+    torch: Any, old: Any, new: Any, is_same: Callable[[Any, Any], bool]
 ) -> str | None:
     """Where two checkpoints differ in more than their storages, or None; `is_same` compares two
     tensors of one name and shape."""
@@ -128,7 +129,7 @@ def find_difference(
             yield name
         elif isinstance(one, torch.Tensor):
             looks = [(tensor.shape, tensor.requires_grad) for tensor in (one, two)]
-            if looks[0] != looks[1] or not is_same(name, one, two):
+            if looks[0] != looks[1] or not is_same(one, two):
                 yield name
         elif isinstance(one, dict | list | tuple):
             keys = [

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-import json
-import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kit.alerts import Alert, Channel, read_channels, send_alert
+from kit.alerts import Channel, read_channels, send_alert
 from kit.cli import UsageError
-from kit.report import write_json
+from kit.report import read_json, write_json
 from kit.settings import Settings
-from kit.stop import Stop
 
 
 class Notifier:
@@ -43,17 +38,16 @@ class Notifier:
         self.sent: list[dict[str, str]] = []
         self.problems: list[str] = []
 
-    @contextlib.contextmanager
-    def open(self) -> Iterator[None]:
-        """One look: read the file, keep other processes from it, and write it at the end.
-
-        Raises UsageError where another process has it open, or it is some other file.
-        """
+    def load(self) -> None:
+        """Begin a look with what the file holds. Raises UsageError where it is some other file."""
         self.sent, self.problems = [], []
-        with claim(self.path) if self.path else contextlib.nullcontext():
-            self.entries = self._load(self.path) if self.path else self.entries
-            yield
-            self._save()
+        if self.path is None or not self.path.exists():
+            return
+        kind = f"state of {self.tool}"
+        document = read_json("state", self.path)
+        if not isinstance(document, dict) or document.get("kind") != kind:
+            raise UsageError(f"{self.path} is not the {kind}: name another file, or remove it")
+        self.entries = document["entries"]
 
     def settle(self, key: str, seen: str, patience: int | None = None) -> dict[str, Any]:
         """The entry of a key after a look; its `state` is what counts now."""
@@ -78,31 +72,18 @@ class Notifier:
             ]
             if not due:
                 continue
-            alerts = [{"about": key, "state": self.entries[key]["state"]} for key in due]
-            names = [f"{alert['about']} {alert['state']}" for alert in alerts[:3]]
+            names = [f"{key} {self.entries[key]['state']}" for key in due[:3]]
             more = f" and {len(due) - 3} more" if len(due) > 3 else ""
-            text = "\n".join([f"{self.title}: {sentences[key]}" for key in due])
-            facts = {"tool": self.tool, "host": socket.gethostname(), "alerts": alerts}
-            alert = Alert(f"[{self.title}] {', '.join(names)}{more}", text, facts)
-            if problem := send_alert(channel, alert):
+            text = "\n".join(f"{self.title}: {sentences[key]}" for key in due)
+            subject = f"[{self.title}] {', '.join(names)}{more}"
+            if problem := send_alert(channel, subject, text):
                 self._complain(f"{problem}; it will be sent at the next look")
                 continue
-            self.sent += [{"channel": channel.name, **alert} for alert in alerts]
             for key in due:
-                self.entries[key]["told"][channel.name] = self.entries[key]["state"]
+                state = self.entries[key]["state"]
+                self.sent.append({"channel": channel.name, "about": key, "state": state})
+                self.entries[key]["told"][channel.name] = state
             self._save()
-
-    def _load(self, path: Path) -> dict[str, dict[str, Any]]:
-        kind = f"state of {self.tool}"
-        try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-            if document["kind"] == kind:
-                return dict(document["entries"])
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, KeyError, TypeError):
-            pass
-        raise UsageError(f"{path} is not the {kind}: name another file, or remove it")
 
     def _save(self) -> None:
         if self.path is None:
@@ -118,22 +99,6 @@ class Notifier:
             print(f"problem: {problem}", file=sys.stderr)
 
 
-@contextlib.contextmanager
-def claim(path: Path) -> Iterator[None]:
-    """Lock a file by one beside it. Raises UsageError where another process has the lock."""
-    import fcntl
-
-    with contextlib.ExitStack() as stack:
-        try:
-            file = stack.enter_context(path.with_name(f".{path.name}.lock").open("a"))
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UsageError(f"another process is using {path}") from error
-        except OSError:  # a full disk, or a file system without locks: alerts matter more
-            pass
-        yield
-
-
 def read_notifier(top: Settings, tool: str, patience: int = 1) -> Notifier:
     """The notifier of a file: title, state, patience and channels. Raises UsageError."""
     state = top.find_file(top.take("state", str, f"{top.file.stem}.state.json"))
@@ -143,16 +108,3 @@ def read_notifier(top: Settings, tool: str, patience: int = 1) -> Notifier:
     if looks < 1:
         raise top.error("patience", "has to be at least 1")
     return Notifier(tool, read_channels(top), top.take("title", str, tool), looks, state)
-
-
-def repeat(every: float | None, stop: Stop) -> Iterator[int]:
-    """Once, or again and again with `every` seconds from start to start. Raises Stopped."""
-    for number in itertools.count():
-        began = time.monotonic()
-        yield number
-        if every is None:
-            return
-        while time.monotonic() < began + every:
-            stop.check()
-            time.sleep(min(0.2, every))
-        stop.check()

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import select
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -101,44 +98,6 @@ def end_processes(processes: Collection[Process], grace: float = 10.0) -> list[P
         while (left := list(filter(is_running, left))) and time.monotonic() < deadline:
             time.sleep(0.05)
     return left
-
-
-def run_apart(work: Callable[[], Any], seconds: float) -> Any:
-    """What `work` returns (as JSON has it), from a child process that is left behind after the
-    timeout: one that hangs in the kernel, on a dead file system, cannot even be killed.
-
-    Raises OSError with the reason.
-    """
-    reader, writer = os.pipe()
-    sys.stdout.flush()
-    child = os.fork()
-    if child == 0:
-        with contextlib.suppress(BaseException):
-            os.setsid()  # so that what it starts ends with it
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
-                signal.signal(number, signal.SIG_DFL)
-            try:
-                answer = {"value": work()}
-            except OSError as error:
-                answer = {"error": error.strerror or str(error)}
-            os.write(writer, json.dumps(answer).encode())
-        os._exit(0)
-    os.close(writer)
-    try:
-        if not select.select([reader], [], [], seconds)[0]:
-            raise OSError(f"no answer within {seconds:g} s")
-        answer = json.loads(os.read(reader, 1 << 16) or '{"error": "its process died"}')
-    finally:
-        os.close(reader)
-        with contextlib.suppress(OSError):
-            os.killpg(child, signal.SIGKILL)
-        for _ in range(50):
-            if os.waitpid(child, os.WNOHANG)[0]:
-                break
-            time.sleep(0.01)
-    if "error" in answer:
-        raise OSError(answer["error"])
-    return answer["value"]
 
 
 class PatientThread:

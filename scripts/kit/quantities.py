@@ -50,14 +50,11 @@ def format_prefixed(value: float, unit: str, base: int = 1000) -> str:
 
 def format_quantity(value: Any, unit: str) -> str:
     """A value as people read it: prefixes for units, days and hours for long times, commas in
-    counts, GiB beside GB and kWh beside joules."""
+    counts, and GiB beside GB."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
         return value
-    if unit == "J":
-        energy = format_prefixed(value, "J")
-        return f"{energy} ({format_prefixed(value / 3600, 'Wh')})" if value >= 3.6e6 else energy
     if unit == "s" and value >= 60:
         for seconds, name in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
             if value >= 2 * seconds or name == "min":

@@ -1,14 +1,18 @@
-"""Slurm without its commands: node lists, counts per node, and what srun tells a task."""
+"""Slurm: node lists, counts per node, what srun tells a task, and what its commands print."""
 
 from __future__ import annotations
 
 import itertools
 import os
 import re
+import subprocess
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from kit.cli import UsageError
+
+ASK_SECONDS = 60.0
+"""What a command of Slurm may take."""
 
 
 class SlurmTask(NamedTuple):
@@ -84,3 +88,21 @@ def read_task(environ: Mapping[str, str] = os.environ) -> SlurmTask | None:
     local_size = per_node[node] if node < len(per_node) else size
     job = environ.get("SLURM_JOB_ID", "")
     return SlurmTask(rank, size, local_rank, local_size, node, hosts, job, step)
+
+
+def call_slurm(*command: str) -> str:
+    """The output of a command of Slurm, with times in seconds since 1970. Raises OSError where
+    Slurm does not answer, and UsageError where there is no such command."""
+    environ = {name: value for name, value in os.environ.items() if name[:7] != "SQUEUE_"}
+    environ |= {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, env=environ, text=True,
+                              errors="replace", timeout=ASK_SECONDS)  # fmt: skip
+    except FileNotFoundError as error:
+        text = f"there is no {command[0]} here: run this where Slurm's commands are"
+        raise UsageError(text) from error
+    except subprocess.TimeoutExpired as error:
+        raise OSError(f"{command[0]}: no answer within {ASK_SECONDS:g} s") from error
+    if done.returncode:
+        raise OSError(done.stderr.strip() or f"{command[0]}: status {done.returncode}")
+    return done.stdout

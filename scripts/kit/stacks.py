@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from kit.cli import UsageError
 from kit.procs import Process, identify, list_processes, read_stat, read_words
-from kit.report import Report, Row, format_spans, format_table, name_ranks, write_json
+from kit.report import Report, Row, format_spans, format_table, name_ranks, read_json, write_json
 
 DUMP_KIND = {"kind": "hang_watchdog dump", "format": 1}
 # The first that a process has counts: under torchrun, Slurm numbers only the launchers.
@@ -365,14 +365,8 @@ def read_dumps(paths: Iterable[str]) -> list[Row]:
         if not files:
             raise UsageError(f"{path}: there are no dumps in this folder (rank_*.json)")
         for file in files:
-            try:
-                dump = json.loads(file.read_text(encoding="utf-8"))
-                if dump | DUMP_KIND != dump or dump["launcher"] not in (*RANK_VARIABLES, None):
-                    raise ValueError
-                read_stacks(int(dump["rank"] or 0), dump, "all")
-            except OSError as error:
-                raise UsageError(f"{file}: {error.strerror}") from error
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise UsageError(f"{file} is not a dump of hang_watchdog, or cut off") from error
+            dump = read_json("merge", file)
+            if not isinstance(dump, dict) or dump | DUMP_KIND != dump:
+                raise UsageError(f"{file} is not a dump of hang_watchdog")
             dumps.append(dump)
     return dumps

@@ -33,10 +33,12 @@ def study(module: Any, tmp_path: Path, read_json: Callable[[Path], Any]) -> Call
 
 
 @pytest.mark.torch
-def test_a_llama_layer_in_copies_by_hand(study: Callable[..., Any]) -> None:
+def test_a_llama_layer_in_copies_by_hand(study: Callable[..., Any], tmp_path: Path) -> None:
     """sdpa, half the k and v heads, MLP of 3 x hidden: the input of q k v 1, kernel q 1, k and v 1,
     output 1, MLP's input 1, 9 and 3: 17 copies beside the two norms, and a number per head."""
-    document = study("--kv-heads", "2", "--intermediate", "192", "--dtype", "float32")
+    sizes = {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2}
+    path = write_config(tmp_path, {**LLAMA, **sizes, "intermediate_size": 192})
+    document = study("--config", path, "--dtype", "float32")
     [row], [parts] = document["results"], document["details"]["operations"]
     norms = sum(part["bytes"] for part in parts if part["operation"].startswith("norm"))
     assert row["saved_bytes"] == norms + 17 * 4 * TOKENS * 64 + 4 * 4 * TOKENS
@@ -67,7 +69,7 @@ def test_recomputation_keeps_less_and_gives_the_same_gradients(
 @pytest.mark.torch
 def test_autocast_keeps_weights_in_two_precisions(study: Callable[..., Any]) -> None:
     """All seven matrices of a Llama-like layer are kept again in bfloat16, apart from the rest."""
-    document = study("--intermediate", "192", "--autocast", "on")
+    document = study("--autocast", "on")
     [row] = document["results"]
     assert row["weight_copy_bytes"] == 2 * (4 * 64 * 64 + 3 * 64 * 192)
     assert {p["dtype"] for p in document["details"]["operations"][0]} == {"float32", "bfloat16"}
@@ -84,26 +86,6 @@ def test_a_wrong_recomputation_is_found(
     assert [row["verdict"] for row in document["results"]] == ["ok", "WRONG GRADIENT"]
 
 
-@pytest.mark.torch
-def test_a_layer_that_does_not_fit_leaves_the_others(
-    module: Any, monkeypatch: pytest.MonkeyPatch, study: Callable[..., Any]
-) -> None:
-    """Said in one line, with what to try."""
-    usual = module.Layer.run
-
-    def run(layer: Any, variant: Any, x: Any) -> Any:
-        if variant.attention == "eager":
-            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
-        return usual(layer, variant, x)
-
-    monkeypatch.setattr(module.Layer, "run", run)
-    document = study("--attention", "eager", "sdpa", status=1)
-    assert [row["attention"] for row in document["results"]] == ["sdpa"]
-    note = "eager, recompute none: does not fit into memory; use a smaller --sequence"
-    assert document["caveats"] == [note]
-    assert document["complete"] is False
-
-
 def write_config(tmp_path: Path, config: Any) -> str:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(config))
@@ -112,15 +94,11 @@ def write_config(tmp_path: Path, config: Any) -> str:
 
 def test_configs_of_known_families(module: Any, tmp_path: Path) -> None:
     """Sizes of a Llama, and of a model whose text part is nested."""
-
-    def read(config: Any) -> Any:
-        path = write_config(tmp_path, config)
-        return module.choose_spec(module.build_parser().parse_args(["--config", path]))
-
-    llama = read(LLAMA)
-    assert llama == module.Spec(4096, 32, 8, 128, 14336)
-    assert read({**LLAMA, "head_dim": 64, "num_key_value_heads": None})[2:4] == (32, 64)
-    assert read({"model_type": "x", "text_config": LLAMA}) == llama
+    llama = module.Spec(4096, 32, 8, 128, 14336)
+    assert module.read_spec(write_config(tmp_path, LLAMA)) == llama
+    assert module.read_spec(write_config(tmp_path, {"text_config": LLAMA})) == llama
+    other = {**LLAMA, "head_dim": 64, "num_key_value_heads": None}
+    assert module.read_spec(write_config(tmp_path, other))[2:4] == (32, 64)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ QUICK = ["--device", "cpu", "--batch-size", "2", "--item-cost-ms", "0", "--item-
 QUICK += ["--blocks", "4", "--block-steps", "2"]
 
 OWN = """
-import os, time
 import torch
 
 class Items:
@@ -30,10 +29,6 @@ class Broken(Items):
     def __getitem__(self, n):
         raise RuntimeError("this file is broken")
 
-class Killed(Items):
-    def __getitem__(self, n):
-        os.kill(os.getpid(), 9)
-
 def start_worker(number):
     open(f"started{number}", "w").close()
 
@@ -42,7 +37,6 @@ def spawned():
     return {"dataset": Items(6), "batch_size": 3, "multiprocessing_context": "spawn",
             "worker_init_fn": start_worker}
 def broken(): return Broken(4)
-def killed(): return {"dataset": Killed(4), "multiprocessing_context": "fork"}
 def empty(): return {"dataset": Items(1), "drop_last": True}
 """
 
@@ -63,24 +57,16 @@ def make_row(workers: int, seconds: float, **more: Any) -> dict[str, Any]:
     return row | {"step_seconds_median": seconds, "wait_share": 0.5} | more
 
 
-def test_the_fewest_workers_within_two_percent(module: Any) -> None:
-    """Of 100, 50, 25.4 and 25 ms it is the third; 25.6 ms would be too slow."""
+def test_the_simplest_setting_within_two_percent(module: Any) -> None:
+    """Of 100, 50, 25.4 and 25 ms it is the third; 25.6 ms would be too slow. Pinning is recommended
+    where it gains."""
     rows = [make_row(1, 0.1), make_row(2, 0.05), make_row(4, 0.0254), make_row(8, 0.025)]
     assert module.recommend(rows)["workers"] == 4
     rows[2]["step_seconds_median"] = 0.0256
     assert module.recommend(rows)["workers"] == 8
-
-
-def test_pinning_is_recommended_only_where_it_gains(module: Any) -> None:
-    """Among rows with as many workers, the simplest within 2 %."""
-    rows = [
-        make_row(2, 0.0500, pin_memory=True, non_blocking=True),
-        make_row(2, 0.0505, pin_memory=True),
-        make_row(2, 0.0600),
-    ]
-    chosen = module.recommend(rows)
-    assert (chosen["pin_memory"], chosen["non_blocking"]) == (True, False)
-    [advice, *_] = module.advise(rows, 0, module.SETTING)
+    pinned = {"pin_memory": True}
+    rows = [make_row(2, 0.05, non_blocking=True, **pinned), make_row(2, 0.0505, **pinned)]
+    [advice, *_] = module.advise([*rows, make_row(2, 0.06)], 0, module.SETTING)
     assert advice == "recommended: num_workers=2, pin_memory=True, non_blocking=False"
 
 
@@ -135,7 +121,6 @@ def test_a_dataset_of_the_user(run_tool: Callable[..., Any], own: Path, function
     ("function", "message"),
     [
         ("broken", "this file is broken"),
-        ("killed", "loading failed: RuntimeError: DataLoader worker"),
         ("empty", "is it smaller than --batch-size?"),
     ],
 )

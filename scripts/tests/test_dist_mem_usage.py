@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -53,20 +52,6 @@ def test_growth_by_hand(usage: Any, capsys: pytest.CaptureFixture[str]) -> None:
             "700.0 to 800.0 MiB stays after destroy_process_group"
         )
     ]
-
-
-def test_the_driver_is_read_beside_torch(usage: Any) -> None:
-    """NVML's number of this process among others, and the whole device's."""
-    processes = [SimpleNamespace(pid=os.getpid() + n, usedGpuMemory=n + 5) for n in (1, 0)]
-    nvml = SimpleNamespace(
-        nvmlDeviceGetComputeRunningProcesses=lambda _: processes, NVMLError=OSError
-    )
-    module = SimpleNamespace(memory_reserved=lambda _: 3, mem_get_info=lambda _: (20, 100))
-    torch = SimpleNamespace(get_device_module=lambda _: module)
-    row = usage.read_memory(torch, SimpleNamespace(type="cuda"), (nvml, "gpu"))
-    assert row["process_device_bytes"] == 5
-    assert (row["torch_reserved_bytes"], row["device_used_bytes"]) == (3, 80)
-    assert row["rss_bytes"] > MIB
 
 
 @pytest.mark.torch

@@ -26,22 +26,6 @@ def train(patterns: Any, **settings: Any) -> list[dict[str, Any]]:
     return list(patterns.train(torch, plan, 0, patterns.Stop()))
 
 
-@pytest.mark.parametrize(
-    ("settings", "step", "rate"),
-    [
-        ({"warmup": 10}, 4, 0.5),  # 5 of 10 steps
-        ({"warmup": 10}, 50, 1.0),
-        ({"warmup": 0, "decay": "cosine"}, 50, 0.55),  # half-way from 1 to 0.1
-    ],
-)
-def test_learning_rates_by_hand(
-    patterns: Any, settings: dict[str, Any], step: int, rate: float
-) -> None:
-    """Of 100 steps with a peak of 1."""
-    plan = patterns.Plan("", steps=100, rate=1.0, **settings)
-    assert patterns.compute_rate(plan, step) == pytest.approx(rate)
-
-
 def test_rounding_to_bfloat16(patterns: Any) -> None:
     """1.001 is 1 rounded to nearest, and 1.001 on average rounded stochastically."""
     values = torch.full((20_000,), 1.001)
@@ -56,22 +40,6 @@ def test_the_network_is_as_large_as_said(patterns: Any) -> None:
     assert len(patterns.make_weights(torch, 0)) == 59_664
     [row] = train(patterns, steps=1)
     assert row["loss"] == pytest.approx(math.log(27), abs=0.05)
-
-
-def test_adam_moves_a_weight_by_the_rate(patterns: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first step, whatever the gradients are, if epsilon is far below them."""
-    seen = []
-    compute = patterns.compute_loss
-
-    def keep(torch: Any, weights: Any, windows: Any) -> Any:
-        seen.append(weights.detach().clone())
-        return compute(torch, weights, windows)
-
-    monkeypatch.setattr(patterns, "compute_loss", keep)
-    train(patterns, steps=1, rate=0.01, warmup=0)
-    moved = (seen[1] - seen[0]).abs()
-    assert moved.max() == pytest.approx(0.01, rel=1e-3)
-    assert moved[moved > 0].median() == pytest.approx(0.01, rel=1e-3)
 
 
 def test_a_restart_loses_what_it_forgets(patterns: Any) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -59,20 +58,15 @@ def test_a_node_map(module: ModuleType, lumi: Path) -> None:
     assert notes == []
 
 
-@pytest.mark.parametrize(
-    ("ranks", "arguments", "message"),
-    [
+def test_maps_that_do_not_fit(module: ModuleType, lumi: Path) -> None:
+    """The error says which entry is wrong, or which rank has no GPU."""
+    for ranks, arguments, message in (
         (3, ("--node-map", "0,1"), "--node-map has 2 entries, and none for local rank 2"),
         (1, ("--node-map", "5"), "no NUMA node 5"),
         (9, (), "local rank 8 has no GPU: 8 are visible"),
-    ],
-)
-def test_maps_that_do_not_fit(
-    module: ModuleType, lumi: Path, ranks: int, arguments: tuple[str, ...], message: str
-) -> None:
-    """The error says which entry is wrong."""
-    with pytest.raises(module.UsageError, match=message):
-        plan(module, lumi, ranks, *arguments)
+    ):
+        with pytest.raises(module.UsageError, match=message):
+            plan(module, lumi, ranks, *arguments)
 
 
 def run(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -87,25 +81,26 @@ def run(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess
 def test_the_program_runs_on_the_cpus_of_its_rank() -> None:
     """With its own arguments and exit status, also where they look like options of the tool."""
     cpus = sorted(os.sched_getaffinity(0))
-    maps = ("--cpu-map", f"{cpus[-1]}/{cpus[0]}")
-    code = (sys.executable, "-c", f"{PRINT}; sys.exit(37)", "--cpu_map", "--demo", "--", "-x")
-    done = run({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, *maps, *code)
-    assert json.loads(done.stdout) == [[cpus[0]], "1", ["--cpu_map", "--demo", "--", "-x"]]
+    code = (sys.executable, "-c", f"{PRINT}; sys.exit(37)", "--node_map", "--demo", "--", "-x")
+    done = run({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, "--mode", "exclusive", *code)
+    own, threads, arguments = json.loads(done.stdout)
+    assert set(own) <= set(cpus)
+    assert len(own) < len(cpus) or len(cpus) == 1
+    assert int(threads) <= len(own)
+    assert arguments == ["--node_map", "--demo", "--", "-x"]
     assert done.returncode == 37
+    assert "local rank 1: " in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("set_before", "arguments", "expected"),
-    [(None, (), "1"), ("7", (), "7"), ("7", ("--omp_threads", "auto"), "1"),
-     ("7", ("--omp-threads", "3"), "3")],
-)  # fmt: skip
-def test_omp_threads(set_before: str | None, arguments: tuple[str, ...], expected: str) -> None:
+    ("arguments", "expected"),
+    [((), "7"), (("--omp_threads", "auto"), None), (("--omp-threads", "3"), "3")],
+)
+def test_omp_threads(arguments: tuple[str, ...], expected: str | None) -> None:
     """What is set stays, unless auto or a number is asked for."""
-    environ = {"OMP_NUM_THREADS": set_before} if set_before else {}
-    last = str(max(os.sched_getaffinity(0)))
-    done = run(environ, "--cpu-map", last, *arguments, "--", sys.executable, "-c", PRINT)
-    assert json.loads(done.stdout)[1] == expected
-    assert re.search(f"local rank 0: .*CPUs {last} ", done.stderr)
+    done = run({"OMP_NUM_THREADS": "7"}, *arguments, "--", sys.executable, "-c", PRINT)
+    cpus, threads, _ = json.loads(done.stdout)
+    assert threads == (expected or str(len(cpus)))
 
 
 def test_bind_in_a_program() -> None:
@@ -124,7 +119,7 @@ def test_bind_in_a_program() -> None:
         ({}, ("--show", "x"), "name a program to run, or --show"),
         ({}, ("--verify", "x"), "--verify and --json need --show"),
         ({}, ("--", "/no/such/program"), "could not start /no/such/program"),
-        ({}, ("--show", "--cpu-map", "0-"), "is not a list of CPUs"),
+        ({}, ("--show", "--node-map", "0-"), "is not a list of NUMA nodes: write 0,0,1,1"),
         ({"LOCAL_RANK": "2"}, ("--ranks", "2", "x"), "local rank 2 is not one of 2 local ranks"),
     ],
 )

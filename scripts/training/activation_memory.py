@@ -118,13 +118,13 @@ def read_spec(path: str) -> Spec:
 
 def choose_spec(options: argparse.Namespace) -> Spec:
     """The layer of the command line. Raises UsageError for a config of another kind."""
-    spec = read_spec(options.config) if options.config else Spec()
-    if options.hidden:  # 8/3 of hidden: three matrices with the parameters of two of 4
-        heads = options.heads or spec.heads
-        width = math.ceil(8 * options.hidden / 3 / 64) * 64
-        spec = Spec(options.hidden, heads, heads, options.hidden // heads, width)
-    given = {name: getattr(options, name) for name in ("kv_heads", "intermediate")}
-    return spec._replace(**{name: value for name, value in given.items() if value})
+    if options.config:
+        return read_spec(options.config)
+    if not options.hidden:
+        return Spec()
+    heads = options.heads or Spec().heads
+    width = math.ceil(8 * options.hidden / 3 / 64) * 64  # three matrices as large as two of 4
+    return Spec(options.hidden, heads, heads, options.hidden // heads, width)
 
 
 class Layer:
@@ -221,18 +221,17 @@ def is_weight_copy(torch: Any, weights: Iterable[Any], tensor: Any) -> bool:
     )
 
 
-def read_allocated(torch: Any, device: Any) -> int:
-    """Bytes that torch has given out on the device; 0 where it does not count them."""
-    synchronize(torch, device)
-    count = getattr(torch.get_device_module(device.type), "memory_allocated", lambda _: 0)
-    return int(count(device))
-
-
 def measure(
     torch: Any, layer: Layer, variant: Variant, x: Any, dtype: Any
 ) -> tuple[list[Saving], int | None, Any]:
     """What autograd saves in a forward pass, what the allocator grows by, and the gradient of x.
     Raises RuntimeError where memory is short."""
+
+    def read_allocated() -> int:
+        synchronize(torch, x.device)
+        count = getattr(torch.get_device_module(x.device.type), "memory_allocated", lambda _: 0)
+        return int(count(x.device))
+
     weights = list(layer.weights.values())
     constants = (*weights, *layer.constants.values())
     seen = {tensor.untyped_storage().data_ptr() for tensor in constants}
@@ -258,13 +257,13 @@ def measure(
     x = x.detach().requires_grad_()
     for weight in weights:
         weight.grad = None
-    before = read_allocated(torch, x.device)
+    before = read_allocated()
     cast = torch.autocast(x.device.type, dtype) if variant.autocast else contextlib.nullcontext()
     layer.tell = tell
     with cast, torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         run = functools.partial(layer.run, variant)
         out = layer.checkpoint("layer input", run, x) if variant.recompute == "full" else run(x)
-    after = read_allocated(torch, x.device)
+    after = read_allocated()
     # x was there before, and the layer keeps it.
     grown = after - before - out.untyped_storage().nbytes() + x.untyped_storage().nbytes()
     out.float().pow(2).mean().backward()
@@ -345,18 +344,13 @@ def print_results(report: Report, count: int | None) -> None:
     def show(size: int | None) -> str | None:
         return None if size is None else f"{size / 2**20:,.2f}"
 
-    cells = [
-        (
-            f"{row['attention']}, {row['recompute']}",
-            "on" if row["autocast"] else "off",
-            show(row["saved_bytes"]),
-            f"{row['copies']:.2f}",
-            show(row["weight_copy_bytes"]),
-            show(row["allocated_bytes"]),
-            row["verdict"],
-        )
-        for row in report.rows
-    ]
+    cells = []
+    for row in report.rows:
+        sizes = [show(row[f"{name}_bytes"]) for name in ("saved", "weight_copy", "allocated")]
+        sizes.insert(1, f"{row['copies']:.2f}")
+        autocast = "on" if row["autocast"] else "off"
+        name = f"{row['attention']}, {row['recompute']}"
+        cells.append((name, autocast, *sizes, row["verdict"]))
     headings = ("attention, recompute", "autocast", "kept, MiB", "copies", "weights cast, MiB",
                 "allocator, MiB", "verdict")  # fmt: skip
     print(format_table(headings, cells))
@@ -378,8 +372,8 @@ def build_parser() -> Parser:
     add = parser.add_argument
     # fmt: off
     add("--config", metavar="PATH", help="a Hugging Face config.json")
-    for name in ("hidden", "heads", "kv-heads", "intermediate"):
-        add(f"--{name}", type=positive_int, help="(default: that of --config, or Llama 3.1 8B)")
+    for name in ("hidden", "heads"):
+        add(f"--{name}", type=positive_int, help="without --config (default: as Llama 3.1 8B)")
     add("--attention", choices=("eager", "sdpa"), nargs="+", default=["sdpa"], help="kernel")
     add("--recompute", choices=("none", "selective", "full"), nargs="+", default=["none"],
         help="activation checkpointing (default: none)")

@@ -45,7 +45,7 @@ import inspect
 import itertools
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -868,16 +868,12 @@ def calculate(calculator: Calculator, given: Row) -> tuple[Row, Row]:
                 raise UsageError(f"{option} {value:g}: this has to be from {low:g} to {high:g}")
             value = int(value) if asked.kind == "integer" else float(value)
         values[asked.name] = value
-    for message in list_broken(calculator.requires, values):
-        raise UsageError(f"{calculator.name}: {message}")
+    known = {"__builtins__": {}, "ceil": math.ceil}
+    for condition, message in calculator.requires:
+        if not eval(condition, known, dict(values)):
+            raise UsageError(f"{calculator.name}: {message}")
     answers = calculator.function(**values)
     return values, {output.name: answers[output.name] for output in calculator.outputs}
-
-
-def list_broken(conditions: Sequence[tuple[str, str]], values: Mapping[str, Any]) -> list[str]:
-    """What to say of the conditions that do not hold."""
-    known = {"__builtins__": {}, "ceil": math.ceil}
-    return [text for condition, text in conditions if not eval(condition, known, dict(values))]
 
 
 def print_answer(calculator: Calculator, given: Sequence[Row], rows: Sequence[Row]) -> None:

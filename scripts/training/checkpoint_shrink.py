@@ -51,7 +51,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.checkpoints import (
-    Named,
+    Group,
     Refused,
     check_torch,
     find_difference,
@@ -59,7 +59,6 @@ from kit.checkpoints import (
     has_same_bits,
     list_tensors,
     load_checkpoint,
-    measure_span,
 )
 from kit.cli import Parser, UsageError, start
 from kit.device import import_torch
@@ -73,35 +72,28 @@ PROFILES = {"demo": ["--demo"], "full": ["--demo"]}
 UNITS = {"tensors": "1", "seconds": "s"}
 UNITS |= dict.fromkeys(("source_bytes", "dragged_bytes", "target_bytes"), "B")
 PATTERNS = ("*.pt", "*.pth", "*.bin", "*.ckpt")
-ALIGNMENT = 16
-"""New storages begin at a multiple of this in the old one, so that elements of all types fit."""
 
 
-def measure_group(group: Sequence[Named]) -> tuple[int, int, int]:
-    """First and last byte of a group of overlapping tensors, and how many bytes they need: a single
-    tensor that skips elements needs its elements only."""
-    spans = [measure_span(tensor) for _, tensor in group]
-    begin, end = min(spans)[0], max(end for _, end in spans)
-    looks = {(t.storage_offset(), t.shape, t.stride(), t.dtype) for _, t in group}
-    begin -= begin % ALIGNMENT
-    tensor = group[0][1]
-    alone = tensor.numel() * tensor.element_size()
-    return begin, end, min(alone, end - begin) if len(looks) == 1 else end - begin
+def count_needed(group: Group) -> int:
+    """How many bytes overlapping tensors need: a single one that skips elements needs only them."""
+    looks = {(t.storage_offset(), t.shape, t.stride(), t.dtype) for _, t in group.members}
+    tensor, whole = group.members[0][1], group.end - group.begin
+    return min(tensor.numel() * tensor.element_size(), whole) if len(looks) == 1 else whole
 
 
-def cut_out(torch: Any, storage: Any, groups: Sequence[Sequence[Named]]) -> None:
+def cut_out(torch: Any, storage: Any, groups: Sequence[Group]) -> None:
     """Give each group of tensors a storage of its own; the tensors stay the same objects."""
     for group in groups:
-        begin, end, needed = measure_group(group)
-        if needed < end - begin:  # one tensor, perhaps under several names
-            compact = group[0][1].detach().contiguous().clone()
-            for _, tensor in group:
+        members, begin, end = group
+        if count_needed(group) < end - begin:  # one tensor, perhaps under several names
+            compact = members[0][1].detach().contiguous().clone()
+            for _, tensor in members:
                 tensor.data = compact
             continue
         whole = torch.empty(0, dtype=torch.uint8).set_(storage)
         part = whole[begin:end].clone().untyped_storage()
-        for _, tensor in group:
-            offset = (measure_span(tensor)[0] - begin) // tensor.element_size()
+        for _, tensor in members:
+            offset = tensor.storage_offset() - begin // tensor.element_size()
             empty = torch.empty(0, dtype=tensor.dtype)
             tensor.data = empty.set_(part, offset, tensor.size(), tensor.stride())
 
@@ -115,7 +107,7 @@ def shrink_file(torch: Any, path: Path, row: Row, dry_run: bool) -> None:
     tensors = list_tensors(torch, tree)
     large, dragged = [], 0
     for storage, groups in group_by_storage(tensors):
-        extra = storage.nbytes() - sum(measure_group(group)[2] for group in groups)
+        extra = storage.nbytes() - sum(map(count_needed, groups))
         if extra > 0:
             large.append((storage, groups))
             dragged += extra
@@ -140,7 +132,7 @@ def replace_file(torch: Any, path: Path, before: os.stat_result, tree: Any) -> b
             torch.save(tree, file)
             os.fsync(file.fileno())
         trees = [load_checkpoint(torch, one) for one in (path, partial)]
-        found = find_difference(torch, *trees, lambda _, a, b: has_same_bits(torch, a, b))
+        found = find_difference(torch, *trees, lambda a, b: has_same_bits(torch, a, b))
         if found is not None:
             raise Refused(f"the new file did not verify: {found}")
         if partial.stat().st_size >= before.st_size:

@@ -6,7 +6,7 @@
 r"""How do I get a bf16 copy of this checkpoint, verified bit by bit?
 
 Converts the weights in a folder, `.safetensors` and `.bin`, single or sharded, into a new folder.
-Index files and config.json are adapted; configurations and tokenizers are copied. The source is
+Index files and config.json are adapted; everything else but other weights is copied. The source is
 only read.
 
 ## Formula
@@ -22,10 +22,8 @@ float32, float16 and float64 weights. All other types stay as they are, and so d
 fits `--keep`. Tensors that share memory in a `.bin` (tied weights) share it in the copy.
 
 `.bin` files are loaded with `weights_only=True`: one that wants to run code is refused. All files
-are looked at before anything is written. Each one is read back and compared with the source by
-integer arithmetic, which does not use torch's conversion. The folder is called `.NAME.partial`
-until all is in it. Safetensors are converted in pieces; a `.bin` needs memory for its converted
-tensors, and one that needs more than `--max-memory` is refused.
+are looked at before anything is written, and each copy is read back and compared bit by bit. The
+folder is called `.NAME.partial` until all is in it. `.safetensors` need the package safetensors.
 
 ## How to run
 
@@ -45,10 +43,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-import json
 import math
-import mmap
-import os
 import re
 import shutil
 import sys
@@ -56,10 +51,19 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from kit.checkpoints import Refused, check_torch, group_by_storage, list_tensors, load_checkpoint
+from kit.checkpoints import (
+    Group,
+    Refused,
+    check_torch,
+    find_difference,
+    group_by_storage,
+    has_same_bits,
+    list_tensors,
+    load_checkpoint,
+)
 from kit.cli import Parser, UsageError, size, start
 from kit.device import free_memory, import_torch
 from kit.report import Report, Row, format_bytes, format_table, read_json, write_json
@@ -68,215 +72,110 @@ from kit.stop import Stop, Stopped
 __version__ = "0.2.0"
 METHOD = 1
 PROFILES = {"demo": ["--demo"], "full": ["--demo"]}
-UNITS = {
-    **dict.fromkeys(("tensors", "converted", "became_infinite"), "1"),
-    **dict.fromkeys(("source_bytes", "target_bytes", "tensor_bytes"), "B"),
-    "seconds": "s",
-}
+UNITS = dict.fromkeys(("tensors", "converted", "became_infinite"), "1") | {"seconds": "s"}
+UNITS |= dict.fromkeys(("source_bytes", "target_bytes", "tensor_bytes"), "B")
 KEEP = ("*.inv_freq", "optimizer*")
-WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "diffusion_pytorch_model*.bin",
-           "adapter_model*.bin", "model*.bin")  # fmt: skip
-COPIED = ("*.json", "*.txt", "*.model", "*.py", "*.md", "*.jinja", "*.yaml", "*.yml", "*.tiktoken",
-          "*.spm", "*.vocab", "*.bpe", "LICENSE*", "NOTICE*", "USE_POLICY*")  # fmt: skip
-CONVERTED = ("float64", "float32", "float16")
-DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-"""Types in a safetensors header, by their names in torch; the others keep their name."""
+WEIGHTS = ("*.safetensors", "*model*.bin")
+NOT_COPIED = (".*", "*.index.json", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack",
+              "*.onnx", "*.gguf", "*.safetensors")  # fmt: skip
 FLOAT_TYPE = r'("(?:torch_)?dtype": *)"(?:torch\.)?(?:float(?:16|32|64)|auto)"'
 """The type of the weights in a config.json."""
-PIECE = 2**21
-"""Elements that are converted, written or compared at once."""
 
 
-Options = argparse.Namespace
-
-
-class Part(NamedTuple):
-    """Memory that tensors share in a file: a storage of a `.bin`, a tensor of a `.safetensors`."""
-
-    names: list[str]
-    dtype: str
-    looks: list[Any]
-    """Shape of each tensor; in a `.bin` strides and offset too."""
-    values: Any
-    """All elements in one dimension, or all bytes if they stay as they are."""
-    is_converted: bool
-    tensors: Sequence[Any] = ()
-    """The tensors themselves, in a `.bin`."""
-
-    @property
-    def new_dtype(self) -> str:
-        """The type in the copy."""
-        return "bfloat16" if self.is_converted else self.dtype
-
-    @property
-    def new_bytes(self) -> int:
-        """The bytes in the copy."""
-        return int(self.values.numel()) * (2 if self.is_converted else 1)
-
-
-def fits(name: str, patterns: Sequence[str]) -> bool:
-    """True if a name fits one of the patterns."""
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def count_infinite(torch: Any, values: Any, written: Any, name: str) -> int:
-    """How many values became infinite. Raises Refused where a bit is not what it has to be.
-
-    0x7FFF or, if the last bit that stays is 1, 0x8000 is added to a float32, and the lower 16 bits
-    are cut off: so what is in the middle goes to the even one.
-    """
-    infinite = 0
-    for before, after in zip(values.split(PIECE), written.split(PIECE), strict=True):
-        bits = before.to(torch.float32).view(torch.int32)
-        magnitude = bits & 0x7FFFFFFF
-        expected = (magnitude + 0x7FFF + ((magnitude >> 16) & 1)) >> 16 | (bits >> 16) & 0x8000
-        right = after.view(torch.int16).to(torch.int32) & 0xFFFF == expected
-        right |= before.isnan() & after.isnan()
-        if not right.all():
-            place = int((~right).nonzero()[0])
-            pair = f"{before[place].item()!r} was written as {after[place].item()!r}"
-            raise Refused(f"'{name}' did not verify: {pair}")
-        infinite += int((after.isinf() & ~before.isinf()).sum())
-    return infinite
-
-
-def read_safetensors(options: Options, path: Path) -> tuple[Any, list[Part]]:
-    """Metadata and parts of a file: 8 bytes with the length of the header, the header as JSON, the
-    tensors. Raises Refused for a damaged one."""
-    parts = []
-    place = 0
+def read_weights(torch: Any, path: Path) -> tuple[Any, Any]:
+    """The tensors of a file, mapped into memory, and its metadata. Raises Refused."""
+    if path.suffix == ".bin":
+        return load_checkpoint(torch, path), None
     try:
-        with path.open("rb") as file:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-        begin = 8 + int.from_bytes(mapped[:8], "little")
-        header = json.loads(mapped[8:begin])
-        metadata = header.pop("__metadata__", None)
-        data = options.torch.frombuffer(mapped, dtype=options.torch.uint8)[begin:]
-        for name, one in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
-            first, last = one["data_offsets"]
-            dtype, shape = DTYPES.get(one["dtype"], one["dtype"]), one["shape"]
-            if first != place or last > len(data):
-                raise Refused(f"'{name}' has the wrong place")
-            values = data[first:last]
-            converted = dtype in CONVERTED and not fits(name, options.keep)
-            if converted:
-                values = values if (begin + first) % 8 == 0 else values.clone()  # aligned
-                values = values.view(getattr(options.torch, dtype))
-                if values.numel() != math.prod(shape):
-                    raise Refused(f"'{name}' has the wrong size")
-            parts.append(Part([name], dtype, [shape], values, converted))
-            place = last
-    except (ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
-        raise Refused("not a safetensors file, or a part of it is missing") from error
-    if place != len(data):
-        raise Refused(f"{len(data)} bytes of tensors, and the header describes {place}")
-    return metadata, parts
+        from safetensors import SafetensorError, safe_open
+    except ImportError as error:
+        raise UsageError("safetensors is missing: pip install safetensors") from error
+    try:
+        with safe_open(path, "pt") as file:
+            return {name: file.get_tensor(name) for name in [*file.keys()]}, file.metadata()
+    except SafetensorError as error:
+        raise Refused(f"not a safetensors file, or a part of it is missing: {error}") from error
 
 
-def write_safetensors(options: Options, metadata: Any, parts: list[Part], file: BinaryIO) -> None:
-    """Write a file with the converted parts. Wide elements come first, so that all are aligned."""
-    torch = options.torch
-    codes = {dtype: code for code, dtype in DTYPES.items()}
-    header = {} if metadata is None else {"__metadata__": metadata}
-    place = 0
-    parts = sorted(parts, key=lambda part: -part.new_bytes / max(math.prod(part.looks[0]), 1))
-    for part in parts:
-        code, offsets = codes.get(part.new_dtype, part.new_dtype), [place, place + part.new_bytes]
-        header[part.names[0]] = {"dtype": code, "shape": part.looks[0], "data_offsets": offsets}
-        place += part.new_bytes
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    file.write(len(text).to_bytes(8, "little") + text)
-    for part in parts:
-        for piece in part.values.split(PIECE):
-            values = piece.to(torch.bfloat16) if part.is_converted else piece
-            data = bytearray(values.numel() * values.element_size())
-            if data:
-                torch.frombuffer(data, dtype=values.dtype).copy_(values)
-            file.write(data)
+def write_weights(torch: Any, tree: Any, metadata: Any, path: Path) -> None:
+    """Write a file that read_weights reads."""
+    if path.suffix == ".bin":
+        torch.save(tree, path)
+    else:
+        from safetensors.torch import save_file
+
+        save_file(tree, path, metadata)
 
 
-def read_pickle(options: Options, path: Path) -> tuple[Any, list[Part]]:
-    """Content and parts of a `.bin`. Raises Refused, also where there is too little memory."""
-    torch = options.torch
-    tree = load_checkpoint(torch, path)
-    parts = []
-    for storage, groups in group_by_storage(list_tensors(torch, tree)):
-        users = [user for group in groups for user in group]
-        names, tensors = [name for name, _ in users], [tensor for _, tensor in users]
-        if len({tensor.dtype for tensor in tensors}) > 1:
-            raise Refused(f"'{names[0]}' and '{names[-1]}' share memory and have two types")
-        dtype = str(tensors[0].dtype).removeprefix("torch.")
-        converted = dtype in CONVERTED and not any(fits(name, options.keep) for name in names)
-        kind = tensors[0].dtype if converted else torch.uint8
-        values = torch.empty(0, dtype=kind).set_(storage)
-        looks = [(tensor.shape, tensor.stride(), tensor.storage_offset()) for tensor in tensors]
-        parts.append(Part(names, dtype, looks, values, converted, tensors))
-    needed = sum(part.new_bytes for part in parts if part.is_converted)
+def choose_groups(torch: Any, tree: Any, keep: Sequence[str]) -> tuple[list[Group], list[Group]]:
+    """The tensors to convert, and the others. Raises Refused."""
+    converted: list[Group] = []
+    others: list[Group] = []
+    for _, groups in group_by_storage(list_tensors(torch, tree)):
+        for group in groups:
+            kinds = {tensor.dtype for _, tensor in group.members}
+            is_float = len(kinds) == 1 and kinds <= {torch.float64, torch.float32, torch.float16}
+            is_kept = any(fnmatch.fnmatchcase(n, one) for n, _ in group.members for one in keep)
+            (converted if is_float and not is_kept else others).append(group)
+    return converted, others
+
+
+def plan_file(options: argparse.Namespace, path: Path) -> Row:
+    """The row of a file, before anything is written. Raises Refused, OSError."""
+    tree, _ = read_weights(options.torch, path)
+    converted, others = choose_groups(options.torch, tree, options.keep)
+    needed = sum(2 * (g.end - g.begin) // g.members[0][1].element_size() for g in converted)
     if needed > options.max_memory:
         raise Refused(f"needs {format_bytes(needed)} of memory, more than --max-memory")
-    return tree, parts
-
-
-def write_pickle(options: Options, tree: Any, parts: list[Part], file: BinaryIO) -> None:
-    """Write a file with the converted parts; tensors that share memory share it in the copy."""
-    for part in parts:
-        if part.is_converted:
-            whole = part.values.to(options.torch.bfloat16)
-            for tensor, view in zip(part.tensors, part.looks, strict=True):
-                tensor.data = whole.as_strided(*view)
-    options.torch.save(tree, file)
-
-
-FORMATS = {
-    ".safetensors": (read_safetensors, write_safetensors),
-    ".bin": (read_pickle, write_pickle),
-}
-
-
-def plan_file(options: Options, path: Path) -> Row:
-    """The row of a file, before anything is written. Raises Refused, OSError."""
-    _, parts = FORMATS[path.suffix][0](options, path)
     return {
         "file": path.name,
         **dict.fromkeys(UNITS),
-        "tensors": sum(len(part.names) for part in parts),
-        "converted": sum(len(part.names) for part in parts if part.is_converted),
+        "tensors": sum(len(group.members) for group in [*converted, *others]),
+        "converted": sum(len(group.members) for group in converted),
         "source_bytes": path.stat().st_size,
-        "tensor_bytes": sum(part.new_bytes for part in parts),
+        "tensor_bytes": needed + sum(group.end - group.begin for group in others),
         "verdict": "would be converted",
     }
 
 
-def compare_files(options: Options, source: Path, target: Path) -> int:
+def convert_group(torch: Any, group: Group) -> None:
+    """Round overlapping tensors of one type to bfloat16; they overlap as before."""
+    first = group.members[0][1]
+    begin, end = (place // first.element_size() for place in group[1:])
+    whole = torch.empty(0, dtype=first.dtype).set_(first.untyped_storage(), begin, (end - begin,))
+    rounded = whole.to(torch.bfloat16)
+    for _, tensor in group.members:
+        offset = tensor.storage_offset() - begin
+        tensor.data = rounded.as_strided(tensor.shape, tensor.stride(), offset)
+
+
+def compare_files(torch: Any, source: Path, target: Path) -> int:
     """How many values became infinite. Raises Refused where the copy is not what it has to be."""
-    torch = options.torch
-    read, _ = FORMATS[source.suffix]
-    both = (read(options, path)[1] for path in (source, target))
-    parts, copies = (sorted(each, key=lambda part: part.names) for each in both)
-    wanted = [(part.names, part.new_dtype, part.looks) for part in parts]
-    if wanted != [(copy.names, copy.dtype, copy.looks) for copy in copies]:
-        raise Refused("did not verify: other names, types, shapes or ties")
     infinite = 0
-    for part, copy in zip(parts, copies, strict=True):
-        if part.is_converted:
-            written = copy.values.view(torch.bfloat16)
-            infinite += count_infinite(torch, part.values, written, part.names[0])
-        elif not torch.equal(part.values, copy.values):
-            raise Refused(f"'{part.names[0]}' did not verify: other bytes")
+
+    def is_copy(before: Any, after: Any) -> bool:
+        nonlocal infinite
+        if after.dtype != before.dtype:
+            infinite += int((after.isinf() & ~before.isinf()).sum())
+            before = before.to(torch.bfloat16)
+        return has_same_bits(torch, before, after)
+
+    trees = [read_weights(torch, path)[0] for path in (source, target)]
+    if found := find_difference(torch, *trees, is_copy):
+        raise Refused(f"the copy did not verify: {found}")
     return infinite
 
 
-def convert_file(options: Options, path: Path, folder: Path, row: Row) -> None:
+def convert_file(options: argparse.Namespace, path: Path, folder: Path, row: Row) -> None:
     """Convert and verify a file. Raises Refused, OSError."""
-    read, write = FORMATS[path.suffix]
+    torch, target = options.torch, folder / path.name
     began = time.monotonic()
-    content, parts = read(options, path)
-    target = folder / path.name
-    with target.open("wb") as file:
-        write(options, content, parts, file)
-        os.fsync(file.fileno())
-    row |= {"became_infinite": compare_files(options, path, target), "verdict": "ok"}
+    tree, metadata = read_weights(torch, path)
+    for group in choose_groups(torch, tree, options.keep)[0]:
+        convert_group(torch, group)
+    write_weights(torch, tree, metadata, target)
+    shutil.copymode(path, target)  # the package makes files that nobody else may read
+    row |= {"became_infinite": compare_files(torch, path, target), "verdict": "ok"}
     row |= {"target_bytes": target.stat().st_size, "seconds": round(time.monotonic() - began, 6)}
 
 
@@ -296,25 +195,7 @@ def find_weights(source: Path) -> tuple[dict[str, Any], list[Path]]:
     return indexes, [source / name for name in sorted(names)]
 
 
-def copy_others(source: Path, folder: Path, taken: set[str]) -> list[str]:
-    """Copy configurations and tokenizers; the names of all other files."""
-    skipped = []
-    for path in sorted(source.rglob("*")):
-        name = path.relative_to(source).as_posix()
-        if name in taken or not path.is_file():
-            continue
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        if name.endswith(".index.json") or not fits(path.name, COPIED):
-            skipped.append(name)
-        elif path.name == "config.json":
-            changed = re.sub(FLOAT_TYPE, r'\1"bfloat16"', path.read_text(encoding="utf-8"))
-            (folder / name).write_text(changed, encoding="utf-8")
-        else:
-            shutil.copyfile(path, folder / name)
-    return skipped
-
-
-def convert_folder(options: Options, source: Path, target: Path, report: Report) -> bool:
+def convert_folder(options: argparse.Namespace, source: Path, target: Path, report: Report) -> bool:
     """Look at all files, then convert them into the new folder; False where that failed. A signal
     ends it between two files. Raises UsageError."""
     indexes, weights = find_weights(source)
@@ -328,7 +209,10 @@ def convert_folder(options: Options, source: Path, target: Path, report: Report)
         return not report.notes
     folder = target.with_name(f".{target.name}.partial")
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    shutil.copytree(source, folder, ignore=shutil.ignore_patterns(*NOT_COPIED))
+    for path in folder.rglob("config.json"):
+        changed = re.sub(FLOAT_TYPE, r'\1"bfloat16"', path.read_text(encoding="utf-8"))
+        path.write_text(changed, encoding="utf-8")
     stop = Stop()
     stop.listen()
     for path, row in zip(weights, report.rows, strict=True):
@@ -340,8 +224,6 @@ def convert_folder(options: Options, source: Path, target: Path, report: Report)
             report.complete = not stop.is_due()
             report.note(f"{path.name}: {error}; what is done so far is in {folder}")
             return False
-    if skipped := copy_others(source, folder, {*(path.name for path in weights), *indexes}):
-        report.note(f"not copied: {', '.join(skipped)}")
     sizes = {row["file"]: row["tensor_bytes"] for row in report.rows}
     for name, index in indexes.items():
         total = sum(sizes[file] for file in set(index["weight_map"].values()))
@@ -350,35 +232,17 @@ def convert_folder(options: Options, source: Path, target: Path, report: Report)
     return True
 
 
-def print_results(rows: Sequence[Row]) -> None:
-    """Print the table."""
-    cells = []
-    for row in rows:
-        sizes = (row["source_bytes"], row["target_bytes"] or row["tensor_bytes"])
-        cells.append([row["file"], row["tensors"], row["converted"], *map(format_bytes, sizes),
-                      row["became_infinite"], row["verdict"]])  # fmt: skip
-    headings = ["file", "tensors", "converted", "size", "new size", "became infinite", "verdict"]
-    print(format_table(headings, cells))
-
-
-def make_demo(options: Options, folder: Path) -> None:
-    """A small checkpoint: two shards with an index, a `.bin`, a configuration."""
-    torch = options.torch
+def make_demo(torch: Any, folder: Path) -> None:
+    """A small checkpoint: a shard with an index, a `.bin`, a configuration."""
     folder.mkdir()
-    weights = {}
-    for shard in range(2):
-        name = f"model-{shard + 1:05d}-of-00002.safetensors"
-        names = [f"layers.{shard}.{part}" for part in ("up", "down", "norm", "inv_freq")]
-        weights |= dict.fromkeys(names, name)
-        values = torch.randn(2048).view(torch.uint8)
-        parts = [Part([one], "float32", [[2048]], values, False) for one in names]
-        with (folder / name).open("wb") as file:
-            write_safetensors(options, {"format": "pt"}, parts, file)
-    index = {"metadata": {"total_size": 8 * 2048 * 4}, "weight_map": weights}
+    shard = "model-00001-of-00001.safetensors"
+    tree = {f"layers.0.{part}": torch.randn(2048) for part in ("up", "down", "norm", "inv_freq")}
+    write_weights(torch, tree, {"format": "pt"}, folder / shard)
+    index = {"metadata": {"total_size": 4 * 2048 * 4}, "weight_map": dict.fromkeys(tree, shard)}
     write_json(folder / "model.safetensors.index.json", index)
     table = torch.randn(64, 16)
     state = {"embed": table, "head": table, "steps": torch.arange(7)}
-    torch.save(state, folder / "pytorch_model.bin")
+    write_weights(torch, state, None, folder / "pytorch_model.bin")
     write_json(folder / "config.json", {"model_type": "demo", "torch_dtype": "float32"})
 
 
@@ -392,7 +256,7 @@ def build_parser() -> Parser:
     add("--keep", nargs="*", default=KEEP, metavar="PATTERN",
         help=f"names of tensors that stay as they are (default: {' '.join(KEEP)})")
     add("--max-memory", type=size, metavar="SIZE",
-        help="most memory for the converted tensors of a .bin (default: 80%% of what is free)")
+        help="most memory for the converted tensors of a file (default: 80%% of what is free)")
     add("--dry-run", action="store_true", help="show what would be converted; write nothing")
     # fmt: on
     return parser
@@ -412,13 +276,18 @@ def main(arguments: list[str] | None = None) -> int:
             raise UsageError(f"{target} exists, or is in the source; name a new folder")
         options.torch = import_torch()
         check_torch(options.torch)
-        if options.max_memory is None:
-            free = free_memory(options.torch, options.torch.device("cpu")) or math.inf
-            options.max_memory = 0.8 * free
+        free = free_memory(options.torch, options.torch.device("cpu")) or math.inf
+        options.max_memory = options.max_memory or 0.8 * free
         if options.demo:
-            make_demo(options, source)
+            make_demo(options.torch, source)
         is_good = convert_folder(options, source, target, report)
-    print_results(report.rows)
+    cells = []
+    for row in report.rows:
+        sizes = (row["source_bytes"], row["target_bytes"] or row["tensor_bytes"])
+        cells.append([row["file"], row["tensors"], row["converted"], *map(format_bytes, sizes),
+                      row["became_infinite"], row["verdict"]])  # fmt: skip
+    headings = ["file", "tensors", "converted", "size", "new size", "became infinite", "verdict"]
+    print(format_table(headings, cells))
     report.save()
     return int(not is_good)
 

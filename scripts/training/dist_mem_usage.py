@@ -45,7 +45,6 @@ import json
 import os
 import resource
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -111,62 +110,56 @@ def walk(torch: Any, options: argparse.Namespace, stop: Stop, report: Report) ->
             return
         store.set(f"{name} {rank}", "stop" if stop.is_due() else "go")
         keys = [f"{name} {other}" for other in range(ranks)]
-        end = time.monotonic() + options.timeout
-        while not store.check(keys):
-            time.sleep(0.01)
-            if time.monotonic() > end:
-                missing = [other for other, key in enumerate(keys) if not store.check([key])]
-                raise RuntimeError(f"ranks {missing} did not come {name}")
+        try:
+            store.wait(keys, timeout)
+        except RuntimeError as error:
+            missing = [other for other, key in enumerate(keys) if not store.check([key])]
+            raise RuntimeError(f"ranks {missing} did not come {name}") from error
         if b"stop" in store.multi_get(keys):
             raise Stopped(stop.reason or "another rank was stopped")
 
-    def use_device() -> None:
-        nonlocal device, nvml
-        device = choose_device(torch, options.device, local_rank)
-        torch.ones(1024, device=device).sum().item()
-        with contextlib.suppress(LookupError):
-            nvml = open_nvml(torch, device)
-            report.rows[0]["process_device_bytes"] = 0  # nothing is there before the context
+    def read(number: int, step: str, answer_ok: bool | None = None) -> None:
+        if device:
+            synchronize(torch, device)
+            gc.collect()
+            getattr(torch.get_device_module(device.type), "empty_cache", int)()
+        meet(f"after {step}, round {number}")
+        row = {"rank": rank, "round": number, "step": step, "answer_ok": answer_ok}
+        report.rows.append(row | read_memory(torch, device, nvml))
+        meet(f"read after {step}, round {number}")
 
-    def connect() -> None:
-        nonlocal store
-        address = os.environ["MASTER_ADDR"], int(os.environ.get("MASTER_PORT", "29500"))
-        hosts = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
-        store = distributed.TCPStore(*address, ranks, hosts, timeout, wait_for_workers=False)
-        options.store = store = distributed.PrefixStore("dist_mem_usage", store)
-
-    def join() -> None:
-        backend = choose_backend(torch, device)
-        bound = device if can_bind_device(torch, backend) else None
-        bound = None if options.device_id == "off" else bound
-        facts = {"backend": backend, "device_id": bound is not None, "ranks": ranks}
-        report.details["header"] = describe_run(torch, device, **facts)
+    read(0, "start")
+    device = choose_device(torch, options.device, local_rank)
+    torch.ones(1024, device=device).sum().item()
+    with contextlib.suppress(LookupError):
+        nvml = open_nvml(torch, device)
+        report.rows[0]["process_device_bytes"] = 0  # nothing is there before the context
+    read(0, "device")
+    address = os.environ["MASTER_ADDR"], int(os.environ.get("MASTER_PORT", "29500"))
+    hosts = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    store = distributed.TCPStore(*address, ranks, hosts, timeout, wait_for_workers=False)
+    options.store = store = distributed.PrefixStore("dist_mem_usage", store)
+    read(0, "store")
+    backend = choose_backend(torch, device)
+    bound = options.device_id == "auto" and can_bind_device(torch, backend)
+    facts = {"backend": backend, "device_id": bound, "ranks": ranks}
+    report.details["header"] = describe_run(torch, device, **facts)
+    for number in range(1, options.rounds + 1):
         own = distributed.PrefixStore(f"round {number}", store)
         more = {"store": own, "rank": rank, "world_size": ranks, "timeout": timeout}
-        distributed.init_process_group(backend, device_id=bound, **more)
-
-    def wait() -> None:  # without its index NCCL may make a context on another device
-        distributed.barrier(device_ids=None if device.type == "cpu" else [device.index])
-
-    def reduce() -> bool:
+        distributed.init_process_group(backend, device_id=device if bound else None, **more)
+        read(number, "group")
+        for step in ("barrier", "barrier again"):
+            # Without its index NCCL may make a context on another device.
+            distributed.barrier(device_ids=None if device.type == "cpu" else [device.index])
+            read(number, step)
         block = torch.full((max(1, options.payload // 4),), float(rank + 1), device=device)
         distributed.all_reduce(block)
-        return bool((block == ranks * (ranks + 1) / 2).all())
-
-    once = (("start", lambda: None), ("device", use_device), ("store", connect))
-    each = (("group", join), ("barrier", wait), ("barrier again", wait), ("all_reduce", reduce),
-            ("destroy", distributed.destroy_process_group))  # fmt: skip
-    for number in range(options.rounds + 1):
-        for step, work in each if number else once:
-            meet(f"before {step}, round {number}")
-            answer_ok = work()
-            if device:
-                synchronize(torch, device)
-                gc.collect()
-                getattr(torch.get_device_module(device.type), "empty_cache", int)()
-            meet(f"after {step}, round {number}")
-            row = {"rank": rank, "round": number, "step": step, "answer_ok": answer_ok}
-            report.rows.append(row | read_memory(torch, device, nvml))
+        is_right = bool((block == ranks * (ranks + 1) / 2).all())
+        del block
+        read(number, "all_reduce", is_right)
+        distributed.destroy_process_group()
+        read(number, "destroy")
 
 
 def format_growth(rows: Sequence[Row], measure: str, first: Step, last: Step) -> str | None:

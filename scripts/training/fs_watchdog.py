@@ -15,11 +15,10 @@ by mail, webhook or on stdout: once when something gets worse, and once when it 
 - `quota`: any command of your site (`lfs quota`, `mmlsquota`), and a regular expression with groups
   named `bytes`, `bytes_limit`, `inodes` and `inodes_limit`
 
-Each measurement runs in its own process with a timeout: a file system that hangs is a finding too,
-`unknown`. `over` is beyond the limit, `soon` full within `forecast`: a line is fitted to the
-samples of 14 days, and `seconds = free / slope`. There is no forecast from fewer than 5 samples,
-from a line that explains less than half of their variance, or for further ahead than ten times
-their span.
+Each measurement is a command with a timeout: a file system that hangs is a finding too, `unknown`.
+`over` is beyond the limit, `soon` full within `forecast`: a line is fitted to the samples of 14
+days, and `seconds = free / slope`. There is no forecast from fewer than 5 samples, from a line that
+explains less than half of their variance, or for further ahead than ten times their span.
 
 ## How to run
 
@@ -41,10 +40,10 @@ in the file.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import re
 import shlex
+import signal
 import statistics
 import subprocess
 import sys
@@ -58,7 +57,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.alerts import CHANNELS_EXAMPLE, Stdout, send_test
 from kit.cli import Parser, UsageError, duration, regex_pattern, size, start
 from kit.notify import Notifier, read_notifier
-from kit.procs import run_apart
 from kit.quantities import format_prefixed
 from kit.report import Report, Row, format_seconds, format_table
 from kit.settings import Settings, read_settings
@@ -144,49 +142,49 @@ class Finding(NamedTuple):
     remark: str = ""
 
 
+def ask(watched: Watched, command: Sequence[str]) -> tuple[str, str]:
+    """What a command prints and complains about. One that hangs in the kernel, on a dead file
+    system, cannot even be killed, and is left behind. Raises OSError."""
+    environ, pipe = {**os.environ, "LC_ALL": "C"}, subprocess.PIPE
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe,
+                               text=True, env=environ, start_new_session=True)  # fmt: skip
+    try:
+        out, complaint = process.communicate(timeout=watched.seconds)
+    except subprocess.TimeoutExpired as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise OSError(f"no answer within {watched.seconds:g} s") from error
+    if process.returncode and not out:
+        raise OSError(complaint.strip() or f"{command[0]}: status {process.returncode}")
+    return out, complaint
+
+
 def measure_statvfs(watched: Watched) -> Row:
     """Used, and used plus free to ordinary users, of bytes and inodes, as df shows them."""
-    seen = os.statvfs(watched.path)
-    used = (seen.f_blocks - seen.f_bfree) * seen.f_frsize
-    files = seen.f_files - seen.f_ffree
-    inodes = {"inodes": [files, files + seen.f_favail]} if seen.f_files > 0 else {}
-    return {"bytes": [used, used + seen.f_bavail * seen.f_frsize], **inodes}
+    form = "--format=%S %b %f %a %c %d"
+    out, _ = ask(watched, ["stat", "--file-system", form, "--", watched.path])
+    block, blocks, free, available, inodes, free_inodes = map(int, out.split())
+    used = (blocks - free) * block
+    counts = {"inodes": [inodes - free_inodes, inodes]} if inodes else {}
+    return {"bytes": [used, used + available * block], **counts}
 
 
 def measure_du(watched: Watched) -> Row:
-    """Bytes on disk and inodes below a path, each inode once, within its file system."""
-    top = Path(watched.path).stat()
-    used, files, unread = top.st_blocks * 512, 1, 0
-    linked: set[int] = set()
-    folders = [watched.path]
-    while folders:
-        try:
-            for entry in os.scandir(folders.pop()):
-                with contextlib.suppress(FileNotFoundError):  # removed meanwhile
-                    seen = entry.stat(follow_symlinks=False)
-                    if seen.st_dev != top.st_dev or seen.st_ino in linked:
-                        continue
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
-                    elif seen.st_nlink > 1:
-                        linked.add(seen.st_ino)
-                    used += seen.st_blocks * 512
-                    files += 1
-        except OSError:
-            if files == 1:  # nothing of it can be read
-                raise
-            unread += 1
-    remark = {"remark": f"at least: {unread} folders could not be read"} if unread else {}
-    return {"bytes": [used, None], "inodes": [files, None], **remark}
+    """Bytes on disk or inodes below a path, each inode once, within its file system."""
+    answer: Row = {}
+    for quantity in watched.limits:
+        option = "--inodes" if quantity == "inodes" else "--block-size=1"
+        command = ["du", "--summarize", "--one-file-system", option, "--", watched.path]
+        out, complaint = ask(watched, command)
+        answer[quantity] = [int(out.split()[0]), None]
+        if complaint:
+            answer["remark"] = f"at least: {complaint.splitlines()[0]}"
+    return answer
 
 
 def measure_quota(watched: Watched) -> Row:
     """The numbers in the output of a quota command; a limit of 0 is none. Raises OSError."""
-    done = subprocess.run(watched.command, stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, check=False, env={**os.environ, "LC_ALL": "C"})  # fmt: skip
-    if done.returncode:
-        raise OSError(f"{watched.command[0]}: status {done.returncode}: {done.stderr.strip()}")
-    if not (found := watched.pattern.search(done.stdout)):
+    out, _ = ask(watched, watched.command)
+    if not (found := watched.pattern.search(out)):
         raise OSError("the pattern does not match the output of the command")
     numbers: dict[str, int | None] = {}
     for group, word in found.groupdict().items():
@@ -240,7 +238,7 @@ def look(watched: Watched, notifier: Notifier) -> list[Finding]:
     """Measure a path and settle in the notifier what that means."""
     failure, answer, findings = "", {}, []
     try:
-        answer = run_apart(lambda: MEASURES[watched.method](watched), watched.seconds)
+        answer = MEASURES[watched.method](watched)
     except OSError as error:
         failure = str(error)
     for quantity, limit in watched.limits.items():
@@ -301,11 +299,11 @@ def make_row(finding: Finding) -> Row:
 
 def run_round(watched: Sequence[Watched], notifier: Notifier, report: Report) -> bool:
     """Measure everything, print it, send alerts; True if all is ok and every alert was sent."""
-    with notifier.open():
-        findings = [one for path in watched for one in look(path, notifier)]
-        headings = ["what", "by", "used", "of", "%", "limit", "full in", "state"]
-        print(format_table(headings, map(make_cells, findings)), flush=True)
-        notifier.notify({one.key: make_sentence(one) for one in findings})
+    notifier.load()
+    findings = [one for path in watched for one in look(path, notifier)]
+    headings = ["what", "by", "used", "of", "%", "limit", "full in", "state"]
+    print(format_table(headings, map(make_cells, findings)), flush=True)
+    notifier.notify({one.key: make_sentence(one) for one in findings})
     report.rows = [make_row(one) for one in findings]
     report.details.setdefault("alerts", []).extend(notifier.sent)
     return not notifier.problems and all(one.state == "ok" for one in findings)

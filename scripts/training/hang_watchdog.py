@@ -48,7 +48,6 @@ import contextlib
 import datetime
 import glob
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -58,11 +57,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from kit.alerts import Alert, Mail, mail_address, mail_server, send_alert
+from kit.alerts import Mail, mail_address, mail_server, send_alert
 from kit.cli import Parser, UsageError, duration, positive_int, regex_pattern, start
-from kit.notify import repeat
 from kit.procs import (
     PatientThread,
     Process,
@@ -75,7 +74,7 @@ from kit.procs import (
     start_wrapped,
 )
 from kit.report import Report, Row
-from kit.slurm import expand_nodelist
+from kit.slurm import call_slurm, expand_nodelist
 from kit.stacks import (
     Merged,
     choose_ranks,
@@ -103,28 +102,18 @@ def find_in_job(job: str) -> list[Process]:
     return [one for p in pids if own_step not in environs[p] and (one := identify(p))]
 
 
-def ask_slurm(*command: str) -> str | None:
-    """What a command of Slurm prints; None where it fails. Raises UsageError without Slurm."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SLURM_SECONDS,
-                              check=False)  # fmt: skip
-    except FileNotFoundError as error:
-        raise UsageError(f"there is no {command[0]} here, so --job cannot be used") from error
-    except subprocess.TimeoutExpired:
-        return None
-    return done.stdout if not done.returncode or "Invalid job id" in done.stderr else None
-
-
 def read_job(job: str) -> tuple[str, str | None, str]:
     """Number, state and nodes of a job; the state is GONE where Slurm does not know it any more,
     None where Slurm does not answer. Raises UsageError for an array as a whole."""
-    said = ask_slurm("squeue", "--noheader", f"--jobs={job}", "--format=%A|%T|%N|%K")
-    jobs = [line.split("|") for line in (said or "").splitlines()]
+    try:
+        said = call_slurm("squeue", "--noheader", f"--jobs={job}", "--format=%A|%T|%N|%K")
+    except OSError as error:
+        return job, "GONE" if "Invalid job id" in str(error) else None, ""
+    jobs = [line.split("|") for line in said.splitlines()]
     if "_" not in job and any(one[3] != "N/A" for one in jobs):
         raise UsageError(f"--job: {job} is an array: name one of its tasks, for example {job}_1")
-    if not jobs:
-        return job, None if said is None else "GONE", ""
-    return jobs[0][0], jobs[0][1], jobs[0][2]
+    number, state, nodes, _ = jobs[0] if jobs else (job, "GONE", "", "")
+    return number, state, nodes
 
 
 def find_own_job() -> str | None:
@@ -192,7 +181,6 @@ class Silence:
         self.output = None if self.logs or self.heartbeats else output
         self.clock = clock
         self.files = PatientThread(max(1.0, min(options.timeout / 4, 10.0)))
-        self.had_heartbeat = False
         self.seen = {"log": ""} if self.logs else {}
         self.since: dict[str, float] = {}
         self.handled: set[str] = set()
@@ -208,10 +196,7 @@ class Silence:
         except TimeoutError:
             return self.seen | seen
         seen |= {"log": str(logs)} if self.logs else {}
-        if self.heartbeats:
-            self.had_heartbeat = self.had_heartbeat or bool(beats)
-            seen |= beats if self.had_heartbeat else {"no heartbeat yet": ""}
-        return seen
+        return seen | (beats or {"no heartbeat yet": ""}) if self.heartbeats else seen
 
     def update(self, is_paused: bool = False) -> None:
         """Look at all sources. In a pause no time passes."""
@@ -252,7 +237,7 @@ class Watchdog:
         self.hangs = 0
         self.summary = ""
         self.interval = min(max(options.timeout / 20, 0.1), 5.0)
-        self.files = PatientThread(DUMP_SECONDS + 2 * SLURM_SECONDS)
+        self.files = PatientThread(DUMP_SECONDS + 4 * SLURM_SECONDS)
 
     def is_paused(self) -> bool:
         """True where Slurm does not let the job run now."""
@@ -323,8 +308,8 @@ class Watchdog:
         if kind == "mail":
             job = f" of job {self.job}" if self.job else ""
             where = f"host: {socket.gethostname()}\nstacks: {folder}\n\n"
-            alert = Alert(f"hang{job}: {self.summary}", where + text)
-            return send_alert(Mail([argument], self.options.smtp), alert)
+            mail = Mail([argument], self.options.smtp)
+            return send_alert(mail, f"hang{job}: {self.summary}", where + text)
         if kind == "command":
             environ = {"HANG_FOLDER": str(folder), "HANG_SUMMARY": self.summary,
                        "HANG_JOB": self.job or ""}  # fmt: skip
@@ -338,7 +323,11 @@ class Watchdog:
         if kind == "kill":
             left = end_processes(self.find_processes())
             return f"{len(left)} processes do not end, {left[0].pid} is one" if left else None
-        return "it failed" if ask_slurm("scancel", self.job or "") is None else None
+        try:
+            call_slurm("scancel", self.job or "")
+        except OSError as error:
+            return str(error)
+        return None
 
     def look_once(self, silence: Silence) -> None:
         """Look, and respond to a hang."""
@@ -349,10 +338,10 @@ class Watchdog:
     def follow(self) -> int:
         """Watch until the job has ended; the exit status. Raises Stopped."""
         silence = Silence(self.options)
-        for _ in repeat(self.interval, self.stop):
-            if self.job_state == "GONE" or (self.roots and not any(map(is_running, self.roots))):
-                break
+        while self.job_state != "GONE" and (not self.roots or any(map(is_running, self.roots))):
             self.look_once(silence)
+            self.stop.check()
+            time.sleep(self.interval)
         return int(self.hangs > 0)
 
     def wrap(self) -> int:
@@ -362,42 +351,32 @@ class Watchdog:
             env={"PYTHONUNBUFFERED": "1", **os.environ},
         )  # fmt: skip
         self.roots = [root for root in [identify(process.pid)] if root]
-        output = Output(process)
-        silence = Silence(self.options, output.pass_on)
-        next_look = 0.0
+        counts = {1: 0, 2: 0}
+        pipes = zip((process.stdout, process.stderr), counts, strict=True)
+        copies = [
+            threading.Thread(target=pass_on, args=(*pair, counts), daemon=True) for pair in pipes
+        ]
+        for copy in copies:
+            copy.start()
+        silence = Silence(self.options, lambda: str(counts))
         while process.poll() is None:
-            if time.monotonic() >= next_look:
-                self.look_once(silence)
-                next_look = time.monotonic() + self.interval
-            output.pass_on(0.1)
-        output.pass_on(0.5)  # a background process may hold the pipes open for ever
+            self.look_once(silence)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(self.interval)
+        for copy in copies:
+            copy.join(0.5)  # a background process may hold the pipes open for ever
         if self.summary:
             print(f"hang_watchdog: {self.summary}", file=sys.stderr, flush=True)
         return 128 - process.returncode if process.returncode < 0 else process.returncode
 
 
-class Output:
-    """What a command prints: passed through, and counted."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdout
-        assert process.stderr
-        self.targets = {process.stdout.fileno(): 1, process.stderr.fileno(): 2}
-        self.count = 0
-
-    def pass_on(self, seconds: float = 0.0) -> str:
-        """Pass on what is there, after waiting for it for so many seconds at most; how much it was
-        so far. Output that cannot be written is lost."""
-        while ready := select.select(list(self.targets), [], [], seconds)[0]:
-            seconds = 0.0
-            for pipe in ready:
-                data = os.read(pipe, 65536)
-                self.count += len(data)
-                target = self.targets[pipe] if data else self.targets.pop(pipe)
-                with contextlib.suppress(OSError):
-                    while data:
-                        data = data[os.write(target, data) :]
-        return str(self.count)
+def pass_on(pipe: BinaryIO, target: int, counts: dict[int, int]) -> None:
+    """Copy what a command prints, and count it. Output that cannot be written is lost."""
+    while data := os.read(pipe.fileno(), 65536):
+        counts[target] += len(data)
+        with contextlib.suppress(OSError):
+            while data:
+                data = data[os.write(target, data) :]
 
 
 def play_rank(number: int, folder: Path) -> int:

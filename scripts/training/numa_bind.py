@@ -18,9 +18,9 @@ the host, data loading and kernel launches get faster, kernels do not.
 3. The CPUs of that node that this process may use: what a cgroup, Slurm or taskset excludes stays
    excluded. `--mode node` takes all of them, `--mode exclusive` an equal share of whole cores.
 
-Ranks without GPUs are spread over the NUMA nodes. `--node-map` and `--cpu-map` override all of
-this. Set are the CPU affinity, after which the kernel takes memory of the same NUMA node first, and
-OMP_NUM_THREADS where it is not set; torchrun sets it to 1, `--omp-threads auto` replaces that.
+Ranks without GPUs are spread over the NUMA nodes; `--node-map` names the nodes instead. The tool
+sets the CPU affinity, after which the kernel takes memory of the same NUMA node first, and
+OMP_NUM_THREADS if it is not set. torchrun sets it to 1; `--omp-threads auto` replaces that.
 
 ## How to run
 
@@ -73,7 +73,6 @@ from kit.topology import (
     Cpus,
     Topology,
     format_cpus,
-    parse_cpus,
     read_affinity,
     read_cpu_quota,
     read_topology,
@@ -112,19 +111,19 @@ def plan(
 ) -> tuple[list[Binding], list[str]]:
     """What each of so many local ranks is bound to, and notes about it."""
     topology = read_topology(root)
-    gpus = [] if options.node_map or options.cpu_map else find_gpus(root)
+    gpus = [] if options.node_map else find_gpus(root)
     visible = choose_visible(gpus, os.environ)
     nears = [choose_near(topology, visible, rank, ranks, options) for rank in range(ranks)]
     bindings = plan_bindings(
         topology,
         nears,
         read_affinity(topology)[0] if allowed is None else allowed,
-        exclusive=options.mode == "exclusive" and not options.cpu_map,
+        exclusive=options.mode == "exclusive",
         quota=read_cpu_quota(root),
     )
     notes = []
     verdicts = {binding.verdict for binding in bindings}
-    if not topology.nodes and not options.cpu_map:
+    if not topology.nodes:
         notes.append("this machine does not show its CPUs in /sys, so ranks run unbound")
     elif "unknown" in verdicts:
         notes.append("the NUMA node of some GPUs is unknown: those ranks run unbound; --node-map")
@@ -139,19 +138,16 @@ def plan(
 def choose_near(
     topology: Topology, visible: Sequence[Gpu], rank: int, ranks: int, options: Namespace
 ) -> Near:
-    """The CPUs that a local rank should run on: of a map, or next to its GPU."""
-    maps = {"--cpu-map": options.cpu_map, "--node-map": options.node_map}
-    for name, given in maps.items():
-        if given and rank >= len(given):
-            raise UsageError(f"{name} has {len(given)} entries, and none for local rank {rank}")
-    if options.cpu_map:
-        return Near(None, options.cpu_map[rank], "given CPUs")
-    if options.node_map:
-        by_number = {node.number: node.cpus for node in topology.nodes}
-        if options.node_map[rank] not in by_number:
-            raise UsageError(f"--node-map: no NUMA node {options.node_map[rank]}")
-        return Near(None, by_number[options.node_map[rank]], "given node")
-    return find_near(topology, visible, rank, ranks)
+    """The CPUs that a local rank should run on: of the given node, or next to its GPU."""
+    if not options.node_map:
+        return find_near(topology, visible, rank, ranks)
+    if rank >= len(options.node_map):
+        given = len(options.node_map)
+        raise UsageError(f"--node-map has {given} entries, and none for local rank {rank}")
+    by_number = {node.number: node.cpus for node in topology.nodes}
+    if options.node_map[rank] not in by_number:
+        raise UsageError(f"--node-map: no NUMA node {options.node_map[rank]}")
+    return Near(None, by_number[options.node_map[rank]], "given node")
 
 
 def bind(
@@ -187,8 +183,7 @@ def show(options: Namespace) -> int:
     report = Report("numa_bind", __version__, 1, dict.fromkeys(COUNTS, "1"), options.json)
     ranks = options.ranks or read_local_place(os.environ)[1] or 1
     if not options.ranks and ranks == 1:
-        maps = options.cpu_map or options.node_map
-        ranks = len(maps or choose_visible(find_gpus(), os.environ)) or 2
+        ranks = len(options.node_map or choose_visible(find_gpus(), os.environ)) or 2
     bindings, notes = plan(ranks, options)
     for binding in bindings:
         verified = verify_binding(binding) if options.verify else None
@@ -231,14 +226,6 @@ def node_map(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split(",")))
 
 
-def cpu_map(text: str) -> tuple[Cpus, ...]:
-    """`0-15/16-31`: the CPUs of each local rank."""
-    maps = tuple(map(parse_cpus, text.split("/")))
-    if not all(maps):
-        raise ArgumentTypeError(f"'{text}' is not a map: write 0-15/16-31")
-    return maps
-
-
 def omp_threads(text: str) -> int:
     """`auto` (0), or a number."""
     return 0 if text == "auto" else positive_int(text)
@@ -255,11 +242,7 @@ def build_parser() -> Parser:
         help="share the CPUs of the NUMA node, or split them (default: node)")
     add("--omp-threads", type=omp_threads, metavar="N",
         help="OMP_NUM_THREADS: auto or a number (default: auto where it is not set)")
-    maps = parser.add_mutually_exclusive_group()
-    maps.add_argument("--node-map", type=node_map, metavar="N,N",
-                      help="NUMA node of each local rank")
-    maps.add_argument("--cpu-map", type=cpu_map, metavar="LIST/LIST",
-                      help="CPUs of each local rank")
+    add("--node-map", type=node_map, metavar="N,N", help="NUMA node of each local rank")
     add("--show", action="store_true", help="print the plan for all local ranks, start nothing")
     add("--verify", action="store_true", help="with --show: check it with a process per rank")
     add("--ranks", type=positive_int, metavar="N",

@@ -40,19 +40,14 @@ or an error in the file.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import getpass
 import json
-import os
 import re
-import shutil
-import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.alerts import CHANNELS_EXAMPLE, send_test
@@ -60,22 +55,20 @@ from kit.cli import Parser, UsageError, regex_pattern, start
 from kit.notify import Notifier, read_notifier
 from kit.report import Report, Row, format_seconds, format_table
 from kit.settings import read_settings
+from kit.slurm import call_slurm
 
 __version__ = "0.2.0"
 PROFILES = {"demo": ["--demo"], "full": ["--name", ".*", "--user", ".*"]}
 UNITS = {"running": "1", "pending": "1", "start_seconds": "s", "end_seconds": "s"}
-SLURM_SECONDS = 60.0
 RUNNING = {"RUNNING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "RESIZING", "STOPPED", "SUSPENDED"}
 HELD = {"REQUEUE_HOLD", "SPECIAL_EXIT", "JobHeldAdmin", "JobHeldUser", "JobHoldMaxRequeue",
         "job requeued in held state", "launch failed requeued held"}  # fmt: skip
 NEVER = {"AccountNotAllowed", "BadConstraints", "DependencyNeverSatisfied", "InvalidAccount",
          "InvalidQOS", "PartitionNodeLimit", "PartitionTimeLimit", "QOSNotAllowed"}  # fmt: skip
 """States, and reasons, of jobs that are held or will never start."""
-GOOD = ("running", "pending")
-FIELDS = ("name", "user", "group")
 SQUEUE = {"number": "%i", "user": "%u", "group": "%g", "state": "%T", "reason": "%r", "start": "%S",
           "end": "%e", "node_list": "%N", "dependency": "%E", "name": "%j"}  # fmt: skip
-"""Field of Job -> its letter in squeue's format; the name comes last, as it may hold anything."""
+"""Field of a job -> its letter in squeue's format; the name comes last, as it may hold anything."""
 SACCT = {"number": "JobID", "user": "User", "group": "Group", "state": "State", "end": "End",
          "exit_code": "ExitCode", "node_list": "NodeList", "name": "JobName"}  # fmt: skip
 NOTHING = ("(null)", "N/A", "None", "None assigned", "Unknown")
@@ -93,7 +86,7 @@ label = "the 104B training"
 #group = "physics"
 """
 
-DEMO_STATES = ("running", "pending", "stuck", "missing")
+DEMO_STATES = ["running", "pending", "stuck", "missing"]
 DEMO_QUEUE = """\
 87_2|ann|lab|RUNNING|None|1800000000|1800086400|node[01-64]|(null)|train-104b
 87_[3-10%1]|ann|lab|PENDING|JobArrayTaskLimit|N/A|N/A||(null)|train-104b
@@ -101,205 +94,124 @@ DEMO_QUEUE = """\
 92|ann|lab|PENDING|DependencyNeverSatisfied|N/A|N/A||afterok:80(failed)|upload
 80|ann|lab|FAILED|NonZeroExitCode|1799990000|1799990100|node01|(null)|convert
 """
+DEMO_TIME = 1800003600.0
 
-
-class Job(NamedTuple):
-    """A job, or waiting tasks of an array. Times in seconds since 1970."""
-
-    number: str
-    name: str
-    user: str
-    group: str
-    state: str
-    reason: str = ""
-    start: float | None = None
-    end: float | None = None
-    node_list: str = ""
-    dependency: str = ""
-    exit_code: str = ""
-
-
+Job = dict[str, str]
+"""A job, or waiting tasks of an array. Times are in seconds since 1970."""
 Patterns = dict[str, re.Pattern[str]]
-"""The jobs of a watch: a field of Job -> what it has to match as a whole."""
+"""The jobs of a watch: a field of a job -> what it has to match as a whole."""
 
 
-class Finding(NamedTuple):
-    """The state of a watch, the job that shows it, and the last one that ended."""
-
-    label: str
-    state: str
-    running: int = 0
-    pending: int = 0
-    job: Job | None = None
-    last: Job | None = None
-    remark: str = ""
-
-
-def ask_slurm(*command: str) -> str:
-    """The output of a command of Slurm, with times in seconds since 1970. Raises OSError."""
-    environ = {name: value for name, value in os.environ.items() if name[:7] != "SQUEUE_"}
-    environ |= {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
-    try:
-        done = subprocess.run(command, capture_output=True, check=False, env=environ, text=True,
-                              errors="replace", timeout=SLURM_SECONDS)  # fmt: skip
-    except subprocess.TimeoutExpired as error:
-        raise OSError(f"{command[0]}: no answer within {SLURM_SECONDS:g} s") from error
-    if done.returncode:
-        raise OSError(done.stderr.strip() or f"{command[0]}: status {done.returncode}")
-    return done.stdout
-
-
-def make_job(values: Mapping[str, str]) -> Job:
-    """A job from texts."""
-    texts = {field: "" if text in NOTHING else text for field, text in values.items()}
-    return Job(**{
-        **texts,
-        "state": (texts["state"].split() or ["?"])[0],  # sacct: CANCELLED by 1000
-        "start": float(texts.get("start") or 0) or None,
-        "end": float(texts.get("end") or 0) or None,
-    })  # fmt: skip
-
-
-def read_lines(text: str, fields: Iterable[str]) -> list[Job]:
+def read_jobs(text: str, fields: Mapping[str, str]) -> list[Job]:
     """The jobs of lines with these fields. Raises ValueError for anything else."""
-    names = list(fields)
-    rows = (line.split("|", len(names) - 1) for line in text.splitlines())
-    return [make_job(dict(zip(names, row, strict=True))) for row in rows]
-
-
-def list_queue() -> list[Job]:
-    """All jobs that Slurm shows, also those that have just ended. Raises OSError or ValueError
-    where Slurm does not answer."""
-    form = f"--format={'|'.join(SQUEUE.values())}"
-    return read_lines(ask_slurm("squeue", "--noheader", "--states=all", form), SQUEUE)
+    jobs = []
+    for line in text.splitlines():
+        words = line.split("|", len(fields) - 1)
+        values = ["" if word in NOTHING else word for word in words]
+        job = dict.fromkeys([*SQUEUE, *SACCT], "") | dict(zip(fields, values, strict=True))
+        jobs.append(job | {"state": job["state"].partition(" ")[0]})  # sacct: CANCELLED by 1000
+    return jobs
 
 
 def list_ended() -> list[Job]:
-    """The jobs of the last week that sacct knows; none where there is no accounting."""
-    with contextlib.suppress(OSError, ValueError):
-        text = ask_slurm(
+    """The jobs of the last week that sacct knows to have ended; none without accounting."""
+    with contextlib.suppress(OSError, ValueError, UsageError):
+        text = call_slurm(
             "sacct", "--parsable2", "--noheader", "--allocations", "--allusers",
             "--starttime=now-7days", f"--format={','.join(SACCT.values())}",
         )  # fmt: skip
-        return read_lines(text, SACCT)
+        return [job for job in read_jobs(text, SACCT) if job["end"]]
     return []
 
 
 def find_advice(job: Job) -> str:
     """What to do about a job that will never start by itself; empty where it may."""
-    if {job.state, job.reason} & HELD:
+    if {job["state"], job["reason"]} & HELD:
         return "scontrol release, once you know why"
-    return "scancel it and submit another" if job.reason in NEVER else ""
+    return "scancel it and submit another" if job["reason"] in NEVER else ""
 
 
-def judge_watch(
-    label: str, patterns: Patterns, jobs: Sequence[Job], ended: Sequence[Job] = ()
-) -> Finding:
-    """What the queue, and the accounts, say about a watch."""
-
-    def matches(job: Job) -> bool:
-        return all(one.fullmatch(getattr(job, field)) for field, one in patterns.items())
-
-    mine = list(filter(matches, jobs))
-    running = [job for job in mine if job.state in RUNNING]
-    waiting = [job for job in mine if job.state in {"PENDING", "REQUEUED", "REQUEUE_FED", *HELD}]
+def judge_watch(label: str, patterns: Patterns, jobs: Sequence[Job], now: float) -> tuple[Row, str]:
+    """What the jobs say about a watch: a row of the JSON, and the sentence of an alert."""
+    mine = [job for job in jobs if all(p.fullmatch(job[field]) for field, p in patterns.items())]
+    running = [job for job in mine if job["state"] in RUNNING]
+    waiting = [job for job in mine if job["state"] in {"PENDING", "REQUEUED", *HELD}]
     able = [job for job in waiting if not find_advice(job)]
-    over = [*(job for job in mine if job not in {*running, *waiting}), *filter(matches, ended)]
+    ended = [job for job in mine if job not in [*running, *waiting]]
     # Of one job in both lists, what the accounts say comes last, and they know the exit code.
-    last = max(reversed(over), key=lambda job: job.end or 0.0, default=None)
+    last = max(reversed(ended), key=lambda job: float(job["end"] or 0), default=None)
     state, job = "missing", None
     if running:
-        state, job = "running", max(running, key=lambda job: job.end or 0.0)
+        state, job = "running", max(running, key=lambda job: float(job["end"] or 0))
     elif able:
-        state, job = "pending", min(able, key=lambda job: job.start or float("inf"))
+        state, job = "pending", min(able, key=lambda job: float(job["start"] or "inf"))
     elif waiting:
         state, job = "stuck", waiting[0]
-    return Finding(label, state, len(running), len(waiting), job, last)
-
-
-def make_sentence(finding: Finding) -> str:
-    """What an alert says about a watch."""
-    label, job, last = finding.label, finding.job, finding.last
-    if finding.state == "unknown":
-        return f"{label}: unknown: {finding.remark}"
-    if job is None:
-        text = f"{label}: MISSING: no job runs or waits"
-        if last is None:
-            return f"{text}, and no earlier one is known"
-        text += f"; the last was {last.number}: {last.state}"
-        text += f", exit code {last.exit_code}" if last.exit_code else ""
-        end = time.strftime("%Y-%m-%d %H:%M", time.localtime(last.end or 0))
-        return f"{text}, at {end} on {last.node_list}" if last.end else text
-    state = "STUCK" if finding.state == "stuck" else "ok again"
-    text = f"{label}: {state}: job {job.number} is {job.state}"
-    text += f", {job.reason}" if job.reason else ""
-    text += f" ({job.dependency})" if job.dependency else ""
-    return f"{text}; {find_advice(job)}" if finding.state == "stuck" else text
-
-
-def make_row(finding: Finding, now: float) -> Row:
-    """A row of the JSON's results."""
-    job, last = finding.job, finding.last
-    return {
-        "watch": finding.label,
-        "state": finding.state,
-        "running": finding.running,
-        "pending": finding.pending,
-        "job": job.number if job else None,
-        "reason": job.reason if job else finding.remark or None,
-        "dependency": job.dependency if job else None,
-        "start_seconds": job.start - now if job and job.start else None,
-        "end_seconds": job.end - now if job and job.end else None,
-        "last_job": last.number if last else None,
-        "last_state": last.state if last else None,
-        "last_exit_code": last.exit_code if last else None,
+    row = {
+        "watch": label,
+        "state": state,
+        "running": len(running),
+        "pending": len(waiting),
+        "job": job and job["number"],
+        "reason": job and job["reason"],
+        "dependency": job and job["dependency"],
+        "start_seconds": float(job["start"]) - now if job and job["start"] else None,
+        "end_seconds": float(job["end"]) - now if job and job["end"] else None,
+        "last_job": last and last["number"],
+        "last_state": last and last["state"],
+        "last_exit_code": (last and last["exit_code"]) or None,
     }
+    return row, f"{label}: {describe(state, job, last)}"
+
+
+def describe(state: str, job: Job | None, last: Job | None) -> str:
+    """What an alert says about a watch: the job that shows its state, or how the last one ended."""
+    if job:
+        text = "STUCK" if state == "stuck" else "ok again"
+        text += f": job {job['number']} is {job['state']}"
+        text += f", {job['reason']}" if job["reason"] else ""
+        text += f" ({job['dependency']})" if job["dependency"] else ""
+        return f"{text}; {find_advice(job)}" if state == "stuck" else text
+    text = "MISSING: no job runs or waits"
+    if last is None:
+        return f"{text}, and no earlier one is known"
+    text += f"; the last was {last['number']}: {last['state']}"
+    text += f", exit code {last['exit_code']}" if last["exit_code"] else ""
+    end = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(last["end"] or 0)))
+    return f"{text}, at {end} on {last['node_list']}" if last["end"] else text
+
+
+def judge_all(watches: Mapping[str, Patterns], *, demo: bool) -> list[tuple[Row, str]]:
+    """The row and the sentence of each watch."""
+    now = DEMO_TIME if demo else time.time()
+    try:
+        form = f"--format={'|'.join(SQUEUE.values())}"
+        asked = ("squeue", "--noheader", "--states=all", form)  # also those that have just ended
+        jobs = read_jobs(DEMO_QUEUE if demo else call_slurm(*asked), SQUEUE)
+        found = [judge_watch(*watch, jobs, now) for watch in watches.items()]
+        if not demo and "missing" in [row["state"] for row, _ in found]:
+            jobs += list_ended()
+            found = [judge_watch(*watch, jobs, now) for watch in watches.items()]
+    except (OSError, ValueError) as error:
+        found = [judge_watch(*watch, [], now) for watch in watches.items()]
+        unknown = {"state": "unknown", "reason": str(error)}
+        found = [(row | unknown, f"{row['watch']}: unknown: {error}") for row, _ in found]
+    return found
 
 
 def print_rows(rows: Sequence[Row]) -> None:
     """Print the table."""
+    names = ("watch", "state", "running", "pending", "job")
     cells = []
     for row in rows:
         word = "end" if row["state"] == "running" else "start"
         seconds = row[f"{word}_seconds"] or 0.0
-        last = (row["last_job"], row["last_state"], row["last_exit_code"])
-        cells.append([
-            *(row[key] for key in ("watch", "state", "running", "pending", "job")),
-            row["reason"] or None,
-            f"{word}s in {format_seconds(seconds)}" if seconds > 0 else None,
-            " ".join(filter(None, last)) or None,
-        ])  # fmt: skip
+        when = f"{word}s in {format_seconds(seconds)}" if seconds > 0 else None
+        last = filter(None, (row["last_job"], row["last_state"], row["last_exit_code"]))
+        texts = (row["reason"] or None, when, " ".join(last) or None)
+        cells.append([*(row[name] for name in names), *texts])
     headings = ["watch", "state", "running", "waiting", "job", "why", "when", "last"]
     print(format_table(headings, cells), flush=True)
-
-
-def run_round(
-    watches: Mapping[str, Patterns], notifier: Notifier, options: argparse.Namespace, report: Report
-) -> bool:
-    """Look once, print, alert; True if every watch is good and every alert was sent."""
-    now, jobs, ended = 1800003600.0 if options.demo else time.time(), [], []
-    with notifier.open():
-        try:
-            jobs = read_lines(DEMO_QUEUE, SQUEUE) if options.demo else list_queue()
-            findings = [judge_watch(*watch, jobs) for watch in watches.items()]
-            if "missing" in [one.state for one in findings] and not options.demo:
-                ended = list_ended()
-                findings = [judge_watch(*watch, jobs, ended) for watch in watches.items()]
-        except (OSError, ValueError) as error:
-            findings = [Finding(label, "unknown", remark=str(error)) for label in watches]
-        for one in findings:
-            level = "ok" if one.state in GOOD else one.state
-            # One look without an answer may be a controller that restarts.
-            notifier.settle(one.label, level, 2 if level == "unknown" else None)
-        report.rows = [make_row(one, now) for one in findings]
-        print_rows(report.rows)
-        if options.log:
-            with Path(options.log).open("a", encoding="utf-8") as file:
-                for row in report.rows:
-                    print(json.dumps({"slurm_status": "pulse", "time": now, **row}), file=file)
-        notifier.notify({one.label: make_sentence(one) for one in findings})
-    report.details["alerts"] = notifier.sent
-    return not notifier.problems and all(one.state in GOOD for one in findings)
 
 
 def make_patterns(values: Mapping[str, re.Pattern[str] | None]) -> Patterns:
@@ -315,7 +227,8 @@ def read_config(file: str) -> tuple[Notifier, dict[str, Patterns]]:
     watches: dict[str, Patterns] = {}
     for table in top.take_tables("job"):
         label = table.take("label", str, table.need("name"))
-        watches[label] = make_patterns({f: table.parse(f, regex_pattern) for f in FIELDS})
+        fields = ("name", "user", "group")
+        watches[label] = make_patterns({f: table.parse(f, regex_pattern) for f in fields})
         table.close()
     top.close()
     return notifier, watches
@@ -346,8 +259,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     notifier = Notifier("slurm_status", [])
     if options.demo:
-        queue = read_lines(DEMO_QUEUE, SQUEUE)
-        watches = {job.name: {"name": re.compile(job.name)} for job in queue}
+        names = [job["name"] for job in read_jobs(DEMO_QUEUE, SQUEUE)]
+        watches = {name: {"name": re.compile(name)} for name in names}
     elif bool(options.config) == bool(options.name):
         raise UsageError("give either FILE (--example prints one) or --name")
     elif options.config:
@@ -357,15 +270,27 @@ def main(arguments: list[str] | None = None) -> int:
         watches = {name.pattern: make_patterns({"name": name, **who}) for name in options.name}
     if options.test_alerts:
         return send_test(notifier.channels, "slurm_status")
-    if not options.demo and not shutil.which("squeue"):
-        raise UsageError("there is no squeue here: run this where Slurm's commands are")
     report = Report("slurm_status", __version__, 1, UNITS, options.json)
-    is_good = run_round(watches, notifier, options, report)
-    if options.demo:
-        is_good = tuple(row["state"] for row in report.rows) == DEMO_STATES
+    notifier.load()
+    found = judge_all(watches, demo=options.demo)
+    report.rows = [row for row, _ in found]
+    print_rows(report.rows)
+    states = [row["state"] for row in report.rows]
+    for label, state in zip(watches, states, strict=True):
+        level = "ok" if state in ("running", "pending") else state
+        # One look without an answer may be a controller that restarts.
+        notifier.settle(label, level, 2 if level == "unknown" else None)
+    if options.log:
+        with Path(options.log).open("a", encoding="utf-8") as file:
+            for row in report.rows:
+                print(json.dumps({"slurm_status": "pulse", "time": time.time(), **row}), file=file)
+    notifier.notify({row["watch"]: sentence for row, sentence in found})
+    report.details["alerts"] = notifier.sent
     report.complete = True
     report.save()
-    return int(not is_good)
+    if options.demo:
+        return int(states != DEMO_STATES)
+    return int(bool(notifier.problems) or not {*states} <= {"running", "pending"})
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -71,24 +70,3 @@ def test_what_does_not_heed_sigterm_is_killed() -> None:
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     assert not any(map(procs.is_running, tree))
-
-
-def test_work_apart_gives_its_answer() -> None:
-    """What it returns, or the words of its OSError."""
-    assert procs.run_apart(lambda: {"a": [1, None]}, 30) == {"a": [1, None]}
-    with pytest.raises(OSError, match="No such file"):
-        procs.run_apart(lambda: Path("/none").read_text(), 30)
-    with pytest.raises(OSError, match="its process died"):
-        procs.run_apart(lambda: os._exit(3), 30)
-
-
-def test_work_that_hangs_is_left_behind(tmp_path: Path) -> None:
-    """With what it has started."""
-    note = tmp_path / "pid"
-
-    def hang() -> None:
-        subprocess.run(f"echo $$ > {note}; exec sleep 60", shell=True, check=False)
-
-    with pytest.raises(OSError, match="no answer within 1 s"):
-        procs.run_apart(hang, 1.0)
-    assert procs.identify(int(note.read_text())) is None

@@ -21,27 +21,12 @@ def read(tmp_path: Path):
     return make
 
 
-def test_values_are_taken(read) -> None:
-    """With defaults, as durations, as lists, relative to the file, in tables."""
-    top = read('a = "x"\nt = "10m"\nto = ["one"]\n[[path]]\npath = "p"\n[[path]]\npath = "q"\n')
-    assert top.take("a") == "x"
-    assert top.take("b", int, 3) == 3
-    assert top.parse("t", duration) == 600
-    assert top.parse("other", duration, "2s") == 2
-    assert top.take("to", list) == ["one"]
-    assert [one.need("path") for one in top.take_tables("path")] == ["p", "q"]
-    assert top.take_table("mail") is None
-    assert top.find_file("d").parent == top.file.parent
-    top.close()
-
-
 @pytest.mark.parametrize(
     ("text", "use", "message"),
     [
         ("a = ", lambda s: s, r"x\.toml: Invalid value \(at end of document\)"),
         ("a = 3", lambda s: s.take("a"), "x.toml: a: has to be text in quotes"),
         ('a = "soon"', lambda s: s.parse("a", duration), "x.toml: a: 'soon' is not a duration"),
-        ("", lambda s: s.need("a"), "a: missing"),
         ("", lambda s: s.take_tables("path"), r"\[\[path\]\]: there is none"),
         ("pth = 1", lambda s: (s.take("path"), s.close()), "pth: no such key; did you mean 'path'"),
         ("[[p]]\nb = 1", lambda s: s.take_tables("p")[0].take("b"), "p 1: b: has to be text"),

@@ -68,31 +68,6 @@ def test_the_smallest_cpu_quota_counts(tmp_path: Path) -> None:
     assert topology.read_cpu_quota(tmp_path / "none") is None
 
 
-def test_gpus_of_hwloc(tmp_path: Path) -> None:
-    """By address, each with the node that it is attached to; NICs are not GPUs."""
-    packages = ""
-    pci_devices = [("0000:c1:00.0", "0380 [1002:740c] 01"), ("0000:41:00.0", "0302 [10de:2330] a1")]
-    for node, (bus, kind) in enumerate(pci_devices):
-        cpus = [f'cpuset="0x{1 << cpu:08x}"' for cpu in (2 * node, 2 * node + 1)]
-        packages += (
-            f'<object type="Package" cpuset="0x{3 << 2 * node:08x}">'
-            f'<object type="NUMANode" os_index="{node}" cpuset="0x{3 << 2 * node:08x}"/>'
-            f'<object type="PU" os_index="{2 * node}" {cpus[0]}/>'
-            f'<object type="PU" os_index="{2 * node + 1}" {cpus[1]}/>'
-            f'<object type="Bridge"><object type="PCIDev" pci_busid="{bus}" pci_type="{kind}"/>'
-            '<object type="PCIDev" pci_busid="0000:99:00.0" pci_type="0200 [15b3:1021] 00"/>'
-            "</object></object>"
-        )
-    path = tmp_path / "gpus.xml"
-    path.write_text(f'<topology><object cpuset="0x0000000f">{packages}</object></topology>')
-    found, gpus = topology.read_hwloc(path)
-    assert [topology.format_cpus(node.cpus) for node in found.nodes] == ["0-1", "2-3"]
-    assert [(vendor, gpu.address, gpu.node) for vendor, gpu in gpus] == [
-        ("nvidia", "0000:41:00.0", 1),
-        ("amd", "0000:c1:00.0", 0),
-    ]
-
-
 @pytest.mark.parametrize("text", ["", "<topology/>"])
 def test_what_is_not_a_topology(tmp_path: Path, text: str) -> None:
     """A UsageError with the name of the file."""
