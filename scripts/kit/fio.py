@@ -126,9 +126,9 @@ def find_percentile(bins: Mapping[float, int], share: float) -> float:
     raise ValueError("a histogram without samples")
 
 
-def round_digits(value: float | None, digits: int = 3) -> str:
-    """The value to so many significant digits, so that numbers of one row agree: `2860`, `0.37`."""
+def round_digits(value: float | None, factor: float = 1.0) -> str:
+    """The value times a factor to three significant digits: `2860`, `0.37`; `-` for None."""
     if not value:
         return "-" if value is None else "0"
-    decimals = digits - 1 - math.floor(math.log10(abs(value)))
-    return f"{round(value, decimals):.{max(decimals, 0)}f}"
+    decimals = 2 - math.floor(math.log10(abs(value * factor)))
+    return f"{round(value * factor, decimals):.{max(decimals, 0)}f}"
