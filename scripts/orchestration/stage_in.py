@@ -163,7 +163,7 @@ def unpack(raw: Source, folder: Path, options: Namespace) -> tuple[int, int]:
     """Unpack an archive into a new folder; the number and bytes of its files."""
     files = total = room = 0
     folder.mkdir()
-    with tarfile.open(fileobj=raw, mode="r|*") as archive:  # type: ignore[call-overload]
+    with tarfile.open(fileobj=raw, mode="r|*") as archive:
         for member in archive:
             if member.size >= room:
                 room = check_room(options, member.size, member.name)
