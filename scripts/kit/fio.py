@@ -52,13 +52,10 @@ def list_jobs(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def read_job(job: Mapping[str, Any], direction: str) -> Job | None:
     """What a job did in one direction ("read", "write", "trim"), in bytes and seconds; None if it
-    did nothing. Latency is from submission to completion (clat). Raises ValueError for fio 2,
-    whose units are others."""
+    did nothing. Latency is from submission to completion (clat)."""
     numbers = job.get(direction)
     if not isinstance(numbers, dict) or not numbers.get("io_bytes"):
         return None
-    if "bw_bytes" not in numbers:
-        raise ValueError("written by fio 2, whose units differ; run it with fio 3")
     latency = numbers.get("clat_ns") or {}
     if "percentile" not in latency:  # with --clat_percentiles=0 --lat_percentiles=1
         latency = numbers.get("lat_ns") or latency

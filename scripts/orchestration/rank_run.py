@@ -248,12 +248,8 @@ def find_interface(address: str) -> str | None:
     return max(found)[1] if found and packed[0] != 127 else None
 
 
-def choose_interfaces(
-    given: str | None, address: str, root: Path = Path("/")
-) -> tuple[list[str], str]:
+def choose_interfaces(address: str, root: Path = Path("/")) -> tuple[list[str], str]:
     """The network interfaces for NCCL and gloo (empty: unknown), and what says so."""
-    if given:
-        return given.split(","), "--interfaces"
     nics = (root / "sys/class/net").glob("hsn[0-9]*")
     up = [path.name for path in nics if read_text(path / "operstate") == "up"]
     if up:
@@ -297,7 +293,7 @@ def list_settings(
     def add(name: str, value: str, source: str, given: str | None = None) -> str:
         if given:
             value, source = given, f"--{name.lower().replace('_', '-')}"
-        elif environ.get(name) and source != "--interfaces":
+        elif environ.get(name):
             value, source = environ[name], "set before"
         settings.append(Setting(name, value, source))
         return value
@@ -306,15 +302,14 @@ def list_settings(
     address = add("MASTER_ADDR", *(("", "") if known else find_master(place)), options.master_addr)
     add("MASTER_PORT", *choose_port(place), options.master_port)
     add("OMP_NUM_THREADS", str(share.threads), "cores of this rank")
-    if options.interfaces != "keep":
-        names, source = choose_interfaces(options.interfaces, address)
-        if names:
-            add("NCCL_SOCKET_IFNAME", f"={','.join(names)}", source)
-            add("GLOO_SOCKET_IFNAME", names[0], source)
-        elif place.size > place.local_size:
-            share.notes.append(
-                f"no interface leads to {address}: give --interfaces or --master-addr"
-            )
+    names, source = choose_interfaces(address)
+    if names:
+        add("NCCL_SOCKET_IFNAME", f"={','.join(names)}", source)
+        add("GLOO_SOCKET_IFNAME", names[0], source)
+    elif place.size > place.local_size:
+        share.notes.append(
+            f"no interface leads to {address}: set NCCL_SOCKET_IFNAME, or give --master-addr"
+        )
     caches, source = plan_caches(environ, options.cache_root)
     for name, value in caches.items():
         add(name, value, source)
@@ -388,8 +383,6 @@ def build_parser() -> Parser:
     add("--master-port", metavar="PORT", help="port of rank 0")
     add("--cpus", choices=("auto", "exclusive", "keep"), default="auto",
         help="CPU binding; auto is exclusive unless the launcher has bound (default: auto)")
-    add("--interfaces", metavar="NAMES",
-        help="network interfaces for NCCL, RCCL and gloo: hsn0,hsn1, or keep to set none")
     add("--cache-root", metavar="FOLDER",
         help="node-local folder for compile caches; keep leaves them where they are")
     add("--env", action="append", default=[], metavar="NAME=VALUE", help="set this variable too")

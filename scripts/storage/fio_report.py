@@ -197,10 +197,7 @@ def main(arguments: list[str] | None = None) -> int:
             report.note(f"{label}: {len(noise)} lines are not JSON: {noise[0][:80]}")
         for number, document in enumerate(documents, start=1):
             name = label if len(documents) == 1 else f"{label} #{number}"
-            try:
-                rows, wrong = read_result(name, document, options.each_job)
-            except ValueError as error:  # of fio 2
-                rows, wrong = [], [f"{name}: {error}"]
+            rows, wrong = read_result(name, document, options.each_job)
             report.rows += rows
             problems += wrong
     if options.demo and DEMO_ANSWER.items() - report.rows[0].items():

@@ -94,20 +94,8 @@ def test_a_failed_job_is_a_problem(report_on: Callable[..., Any]) -> None:
     assert "FAILED" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("result", "message"),
-    [
-        ("no JSON here", "none: no result of fio in it"),
-        (
-            {"fio version": "fio-2.2", "jobs": [{"read": {"io_bytes": 5, "bw": 2}}]},
-            "none: written by fio 2, whose units differ; run it with fio 3",
-        ),
-    ],
-)
-def test_a_file_without_results_is_a_problem(
-    report_on: Callable[..., Any], result: Any, message: str
-) -> None:
+def test_a_file_without_results_is_a_problem(report_on: Callable[..., Any]) -> None:
     """It is named, with exit status 1."""
-    done = report_on({"none.json": result})
+    done = report_on({"none.json": "no JSON here"})
     assert done.returncode == 1
-    assert f"problem: {message}\n" in done.stderr
+    assert "problem: none: no result of fio in it\n" in done.stderr

@@ -151,9 +151,9 @@ def test_interfaces(module: ModuleType, tmp_path: Path) -> None:
         folder = tmp_path / "sys/class/net" / name
         folder.mkdir(parents=True)
         (folder / "operstate").write_text(f"{state}\n")
-    found = module.choose_interfaces(None, "127.0.0.1", tmp_path)
+    found = module.choose_interfaces("127.0.0.1", tmp_path)
     assert found == (["hsn0", "hsn1"], "Slingshot")
-    assert module.choose_interfaces(None, "127.0.0.1", tmp_path / "none")[0] == []
+    assert module.choose_interfaces("127.0.0.1", tmp_path / "none")[0] == []
 
 
 def run(
