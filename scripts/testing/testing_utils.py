@@ -131,18 +131,8 @@ def find_missing_env(*names: str) -> str | None:
     return f"runs only with {missing[0]}=1" if missing else None
 
 
-REQUIREMENTS: dict[str, Callable[..., str | None]] = {
-    "require_torch": functools.partial(find_missing_packages, "torch"),
-    "require_torch_gpu": functools.partial(find_missing_gpus, 1),
-    "require_torch_multi_gpu": functools.partial(find_missing_gpus, 2),
-    "require_torch_non_multi_gpu": functools.partial(find_missing_gpus, 0, 1),
-    "require_torch_up_to_2_gpus": functools.partial(find_missing_gpus, 0, 2),
-    "require_torch_tpu": functools.partial(find_missing_packages, "torch_xla"),
-    "require_torch_device": find_missing_device,
-    "require_package": find_missing_packages,
-    "require_program": find_missing_programs,
-    "require_env": find_missing_env,
-}
+REQUIREMENTS: dict[str, Callable[..., str | None]] = {}
+"""The mark of each requirement, and what finds out why it is not met."""
 
 
 def skip_where_missing(requirement: str, *names: str) -> Callable[[Any], Any]:
@@ -155,17 +145,23 @@ def skip_where_missing(requirement: str, *names: str) -> Callable[[Any], Any]:
     return decorate
 
 
-require_torch = skip_where_missing("require_torch")
-require_torch_gpu = skip_where_missing("require_torch_gpu")
-require_torch_multi_gpu = skip_where_missing("require_torch_multi_gpu")
-require_torch_non_multi_gpu = skip_where_missing("require_torch_non_multi_gpu")
-require_torch_up_to_2_gpus = skip_where_missing("require_torch_up_to_2_gpus")
-require_torch_tpu = skip_where_missing("require_torch_tpu")
-require_torch_device = functools.partial(skip_where_missing, "require_torch_device")
-require_package = functools.partial(skip_where_missing, "require_package")
-require_program = functools.partial(skip_where_missing, "require_program")
-require_env = functools.partial(skip_where_missing, "require_env")
-slow = skip_where_missing("require_env", "RUN_SLOW")
+def declare(name: str, find_missing: Callable[..., str | None], *fixed: Any) -> Any:
+    """Declare a mark; the decorator of the same name."""
+    REQUIREMENTS[name] = functools.partial(find_missing, *fixed)
+    return skip_where_missing(name) if fixed else functools.partial(skip_where_missing, name)
+
+
+require_torch = declare("require_torch", find_missing_packages, "torch")
+require_torch_gpu = declare("require_torch_gpu", find_missing_gpus, 1)
+require_torch_multi_gpu = declare("require_torch_multi_gpu", find_missing_gpus, 2)
+require_torch_non_multi_gpu = declare("require_torch_non_multi_gpu", find_missing_gpus, 0, 1)
+require_torch_up_to_2_gpus = declare("require_torch_up_to_2_gpus", find_missing_gpus, 0, 2)
+require_torch_tpu = declare("require_torch_tpu", find_missing_packages, "torch_xla")
+require_torch_device = declare("require_torch_device", find_missing_device)
+require_package = declare("require_package", find_missing_packages)
+require_program = declare("require_program", find_missing_programs)
+require_env = declare("require_env", find_missing_env)
+slow = require_env("RUN_SLOW")
 
 
 def set_seed(seed: int = 42, *, deterministic: bool = False) -> int:
