@@ -13,8 +13,8 @@ time. What it puts there is complete, or it is not there at all.
 - Once per node: the first process locks the target folder, the others wait and then find the
   dataset. The kernel releases the lock when its process ends.
 - Complete: everything is written under a hidden name beside the target and renamed at the end.
-- Verified: the SHA-256 of the archive (`--sha256`, or a file SOURCE.sha256 made by sha256sum) is
-  computed while it is read. Truncated archives are refused without one, too.
+- Verified: the SHA-256 of the archive is computed while it is read, and compared with SOURCE.sha256
+  (made by sha256sum) if there is one. Truncated archives are refused without one, too.
 - Fits: room for the archive is checked first, and room for each file before it is written. In
   memory (tmpfs) the free memory of the machine and of the job's cgroup (v2) counts.
 - Safe: paths or links that lead out of the target are refused (tarfile's filter "data", which
@@ -39,7 +39,7 @@ The rate is archive bytes / seconds.
 gives to one node, all nodes together are at its limit.
 
 Exit status: 0 it is there (`--remove`: it is gone); 1 it does not fit, the archive is damaged or
-refused, something else has its name, or a signal; 2 wrong use.
+refused, or something else has its name; 130 a signal; 2 wrong use.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ import lzma
 import os
 import re
 import shutil
+import signal
 import sys
 import tarfile
 import tempfile
@@ -66,7 +67,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, size, start
 from kit.files import find_file_system, is_shared, read_text
 from kit.report import Progress, Report, Row, format_bytes, format_seconds, format_table
-from kit.stop import Stop, Stopped
 
 __version__ = "0.2.0"
 METHOD = 2  # 2: files are not read back after they were written
@@ -75,13 +75,11 @@ PROFILES = {"demo": ["--demo"], "full": ["--demo"]}
 UNITS = {"files": "1", "bytes": "B", "archive_bytes": "B", "seconds": "s", "rate": "B/s",
          "seconds_waited": "s"}  # fmt: skip
 ENDINGS = r"\.(tar(\.(gz|bz2|xz|zst))?|tgz|tbz2|txz|tzst)$"
-DAMAGE = (tarfile.TarError, EOFError, KeyError, zlib.error, lzma.LZMAError, OverflowError,
-          UnicodeError, RecursionError)  # fmt: skip
+DAMAGE = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError)
 CHUNK = 4 << 20
 BLOCK = 4096
 CHECK_BYTES = 64 << 20
 """Room is looked up again after so much was written."""
-POLL_SECONDS = 0.1
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 LOCAL_RANKS = ("SLURM_LOCALID", "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "PALS_LOCAL_RANKID")
 
@@ -93,14 +91,13 @@ class Refused(Exception):
 class Source:
     """The archive as bytes, hashed and counted while they are read."""
 
-    def __init__(self, path: Path, stop: Stop, progress: Progress) -> None:
+    def __init__(self, path: Path) -> None:
         self.file = path.open("rb", buffering=CHUNK)
-        self.stop, self.progress = stop, progress
+        self.progress = Progress(path.stat().st_size // 10**6, "MB")
         self.digest, self.count, self.began = hashlib.sha256(), 0, time.monotonic()
 
     def read(self, length: int) -> bytes:
-        """The next bytes. Raises Stopped where the run has to end."""
-        self.stop.check()
+        """The next bytes."""
         block = self.file.read(length)
         self.digest.update(block)
         if self.count % CHUNK + len(block) >= CHUNK:
@@ -119,15 +116,12 @@ def find_names(options: Namespace) -> tuple[Path, Path, Path]:
     return options.to / name, options.to / f".{name}.partial", options.to / f".{name}.staged.json"
 
 
-def stage(options: Namespace, sha256: str | None, stop: Stop) -> Row:
-    """Copy or unpack, verify, and rename, under the lock; the marker of the dataset.
-
-    Raises Refused or Stopped; then nothing of it is left.
-    """
+def stage(options: Namespace, sha256: str | None) -> Row:
+    """Copy or unpack, verify, and rename, under the lock; the marker of the dataset. Raises
+    Refused; then nothing of it is left."""
     target, partial, marker = find_names(options)
     source = describe(options.source)
-    progress = Progress(source["bytes"] // 10**6, "MB")
-    raw = Source(options.source, stop, progress)
+    raw = Source(options.source)
     try:
         remove(partial)
         check_room(options, source["bytes"], options.source.name)
@@ -153,7 +147,7 @@ def stage(options: Namespace, sha256: str | None, stop: Stop) -> Row:
         reason = "does not fit" if full else "is refused or damaged"
         raise Refused(f"{options.source.name} {reason}: {error}") from error
     finally:
-        progress.close()
+        raw.progress.close()
         raw.file.close()
         remove(partial)
     return facts
@@ -210,19 +204,15 @@ def read_free_memory(root: Path = Path("/")) -> int:
 
 
 @contextlib.contextmanager
-def lock(folder: Path, stop: Stop) -> Iterator[float]:
+def lock(folder: Path) -> Iterator[float]:
     """Hold the lock of a folder; the seconds that another process held it."""
-    number = os.open(folder, os.O_RDONLY)
-    waited = 0.0
+    number, began, waited = os.open(folder, os.O_RDONLY), time.monotonic(), 0.0
     try:
-        while True:
-            try:
-                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                stop.check()
-                time.sleep(POLL_SECONDS)
-                waited += POLL_SECONDS
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(number, fcntl.LOCK_EX)
+            waited = time.monotonic() - began
         yield waited
     finally:
         os.close(number)
@@ -254,13 +244,13 @@ def read_marker(target: Path, marker: Path) -> Row:
         raise Refused(f"{target} was not put there by this tool: remove it") from error
 
 
-def run(options: Namespace, stop: Stop) -> tuple[Row, list[str]]:
-    """Stage or remove the dataset; a row of results, and notes."""
+def run(options: Namespace) -> tuple[list[Row], list[str]]:
+    """Stage or remove the dataset; its row of results, and notes."""
     target, partial, marker = find_names(options)
     options.is_memory = find_file_system(options.to) in ("tmpfs", "ramfs")
     notes: list[str] = []
     began, seconds = time.monotonic(), None
-    with lock(options.to, stop) as waited:
+    with lock(options.to) as waited:
         facts = read_marker(target, marker)
         if options.remove:
             verdict = "removed" if facts else "was not there"
@@ -268,8 +258,9 @@ def run(options: Namespace, stop: Stop) -> tuple[Row, list[str]]:
                 remove(path)
             facts = {}
         else:
-            sha256 = options.sha256 or read_sha256(options.source)
-            notes = [] if sha256 else ["the archive was not verified: give --sha256"]
+            sha256 = read_sha256(options.source)
+            if not sha256:
+                notes = [f"the archive was not verified: there is no {options.source.name}.sha256"]
             wanted = {"source": describe(options.source), "sha256": sha256 or facts.get("sha256")}
             is_here = facts.get("boot") == read_text(BOOT_ID)
             is_same = is_here and facts | wanted == facts
@@ -278,16 +269,16 @@ def run(options: Namespace, stop: Stop) -> tuple[Row, list[str]]:
                               "changed: --replace copies it again")  # fmt: skip
             verdict = "waited for" if waited else "was there"
             if not is_same:
-                facts = stage(options, sha256, stop)
+                facts = stage(options, sha256)
                 verdict, seconds = "staged", time.monotonic() - began - waited
     archive = facts.get("source", {}).get("bytes")
     row = {"dataset": target.name, "verdict": verdict, "archive_bytes": archive}
     row |= {name: facts.get(name) for name in ("files", "bytes", "sha256")}
     rate = archive / seconds if seconds else None
-    return row | {"seconds": seconds, "rate": rate, "seconds_waited": waited}, notes
+    return [row | {"seconds": seconds, "rate": rate, "seconds_waited": waited}], notes
 
 
-def demonstrate(stop: Stop) -> list[Row]:
+def demonstrate() -> tuple[list[Row], list[str]]:
     """Stage a small archive twice and compare its files; the rows."""
     with tempfile.TemporaryDirectory(prefix="stage_in_") as folder:
         base = Path(folder)
@@ -298,17 +289,18 @@ def demonstrate(stop: Stop) -> list[Row]:
         with tarfile.open(base / "demo.tar", "w") as archive:
             archive.add(base / "images", "images")
         digest = hashlib.sha256((base / "demo.tar").read_bytes()).hexdigest()
-        arguments = [str(base / "demo.tar"), "--to", folder, "--sha256", digest]
-        rows = [run(build_parser().parse_args(arguments), stop)[0] for _ in range(2)]
+        (base / "demo.tar.sha256").write_text(digest)
+        options = build_parser().parse_args([str(base / "demo.tar"), "--to", folder])
+        rows = run(options)[0] + run(options)[0]
         if any((base / "demo" / n).read_bytes() != content for n, content in contents.items()):
             raise Refused("a file of the demo is wrong")
-    return rows
+    return rows, []
 
 
-def print_results(report: Report) -> None:
+def print_results(rows: list[Row]) -> None:
     """The table."""
     cells = []
-    for row in report.rows:
+    for row in rows:
         size_text = None if row["bytes"] is None else format_bytes(row["bytes"])
         rate = row["rate"] and f"{row['rate'] / 1e6:.3g}"
         times = [row[n] and format_seconds(row[n]) for n in ("seconds", "seconds_waited")]
@@ -324,7 +316,6 @@ def build_parser() -> Parser:
     # fmt: off
     add("source", nargs="?", type=Path, metavar="SOURCE", help="archive on a shared file system")
     add("--to", type=Path, metavar="FOLDER", help="folder on this node's own disk or memory")
-    add("--sha256", type=str.lower, metavar="HEX", help="expected SHA-256 of the archive")
     add("--keep-archive", action="store_true", help="copy the archive without unpacking it")
     add("--leave", type=size, default=0, metavar="SIZE", help="keep this much free: 64GiB")
     add("--replace", action="store_true", help="copy again over what was staged before")
@@ -349,29 +340,22 @@ def main(arguments: list[str] | None = None) -> int:
             raise UsageError(f"--to: {options.to} is on {kind}, which nodes share")
         if not options.remove and not options.source.is_file():
             raise UsageError(f"there is no file {options.source}")
-    stop = Stop()
-    stop.listen()
-    problem, notes = "", []
+    for number in (signal.SIGTERM, signal.SIGUSR1):  # removes what is partly written, as Ctrl-C
+        signal.signal(number, signal.default_int_handler)
     try:
-        if options.demo:
-            report.rows = demonstrate(stop)
-        else:
-            row, notes = run(options, stop)
-            report.rows = [row]
-    except (Refused, Stopped) as error:
-        problem = str(error)
-    report.complete = not problem
+        rows, notes = demonstrate() if options.demo else run(options)
+    except Refused as error:
+        print(f"problem: {error}", file=sys.stderr)
+        return 1
     # A rank that only waited prints nothing, unless it is the first of its node.
     is_first = all(os.environ.get(name, "0") == "0" for name in LOCAL_RANKS)
-    if is_first or problem or report.rows[0]["verdict"] in ("staged", "removed"):
-        if report.rows:
-            print_results(report)
+    if is_first or rows[0]["verdict"] in ("staged", "removed"):
+        print_results(rows)
         for note in notes:
             report.note(note)
-        if problem:
-            print(f"problem: {problem}", file=sys.stderr)
+        report.rows, report.complete = rows, True
         report.save()
-    return int(bool(problem))
+    return 0
 
 
 if __name__ == "__main__":
