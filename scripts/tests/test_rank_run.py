@@ -104,14 +104,6 @@ def share(module: ModuleType, ranks: int, rank: int = 0, **more: Any) -> Any:
     return module.plan_share(place, SimpleNamespace(cpus=mode), found)
 
 
-def test_shares_and_masks(module: ModuleType) -> None:
-    """Four ranks get two cores each next to their GPU, and as many threads."""
-    made = share(module, 4, 3)
-    assert (module.format_cpus(made.cpus), made.threads) == ("6-7,14-15", 2)
-    masks = [module.format_mask(each.cpus) for each in made.plan]
-    assert masks == ["0x303", "0xc0c", "0x3030", "0xc0c0"]
-
-
 def test_masks_of_a_lumi_node(call_tool: Callable[..., Any], tmp_path: Path) -> None:
     """From its description by hwloc: GPU 0 is on NUMA node 3, and jobs do not get the first core of
     each eight."""
@@ -135,7 +127,10 @@ def test_masks_of_a_lumi_node(call_tool: Callable[..., Any], tmp_path: Path) -> 
 
 
 def test_what_the_launcher_has_bound_stays(module: ModuleType) -> None:
-    """Unless --cpus exclusive binds anyway; without a cgroup, a part of a node stays unbound."""
+    """Unless --cpus exclusive binds anyway; without a cgroup, a part of a node stays unbound. Four
+    ranks on their own get two cores each next to their GPU, and as many threads."""
+    made = share(module, 4, 3)
+    assert (module.format_cpus(made.cpus), made.threads) == ("6-7,14-15", 2)
     one = frozenset({5})
     made = share(module, 1, own=one)
     assert (made.binding, made.threads, made.source) == (None, 1, "bound by the launcher")
