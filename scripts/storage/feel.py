@@ -223,11 +223,11 @@ def build_parser() -> Parser:
         help="directory on a local file system (default: the one for temporary files)")
     add("--tasks", nargs="+", choices=tuple(TASKS), default=list(TASKS)[:-1],
         help="tasks to time (default: all but import)")
-    add("--files", type=positive_int, default=5000, help="small files to unpack (default: 5000)")
-    add("--file-bytes", type=positive_int, default=4096, help="bytes of each (default: 4096)")
-    add("--entries", type=positive_int, default=10_000, help="files to list (default: 10000)")
-    add("--modules", type=positive_int, default=1000, help="modules to import (default: 1000)")
-    add("--num-iterations", type=positive_int, default=5, help="samples per task (default: 5)")
+    add("--files", type=positive_int, default=5000, metavar="N", help="small files (default: 5000)")
+    add("--file-bytes", type=positive_int, default=4096, metavar="N", help="their size (default: 4096)")
+    add("--entries", type=positive_int, default=10_000, metavar="N", help="files to list (default: 10000)")
+    add("--modules", type=positive_int, default=1000, metavar="N", help="modules to import (default: 1000)")
+    add("--num-iterations", type=positive_int, default=5, metavar="N", help="samples (default: 5)")
     add("--module", default="torch",
         help="installed package that the task import copies to both places (default: torch)")
     # fmt: on
