@@ -64,16 +64,15 @@ __version__ = "0.2.0"
 METHOD = 1
 
 PROFILES = {
-    "demo": ["--files", "40", "--file-bytes", "512", "--entries", "100", "--modules", "15",
-             "--num-iterations", "2", "--tasks", "package", "unpack", "remove", "clone", "status",
-             "list"],
+    "demo": ["--files", "40", "--entries", "100", "--modules", "15", "--num-iterations", "2",
+             "--tasks", "package", "unpack", "remove", "clone", "status", "list"],
     "full": ["--num-iterations", "10"],
 }  # fmt: skip
 COMPARE = {
     "keys": ["task", "cache", "place"],
     "value": "seconds_median", "better": "lower", "spread": "spread",
-    "alike": ["details.file_systems", "details.settings.files", "details.settings.file_bytes",
-              "details.settings.entries", "details.settings.modules"],
+    "alike": ["details.file_systems", "details.settings.files", "details.settings.entries",
+              "details.settings.modules"],
 }  # fmt: skip
 UNITS = {
     **dict.fromkeys(("samples", "spread", "drift", "ratio"), "1"),
@@ -83,6 +82,7 @@ TASKS = {"package": "import a package", "unpack": "unpack small files", "remove"
          "clone": "git clone", "status": "git status", "list": "ls -l",
          "import": "import --module"}  # fmt: skip
 FEELINGS = ((1.5, "like local"), (4.0, "slower"), (10.0, "slow"), (math.inf, "painful"))
+FILE_BYTES = 4096
 GIT = ("git", "-c", "user.name=feel", "-c", "user.email=feel@localhost", "-c", "gc.auto=0")
 BODY = "\n".join(f"def function_{i}(value):\n    return value + {i}\n" for i in range(20))
 IMPORT = "import sys; sys.path.insert(0, sys.argv[1]); import {0}; print({0}.{1})"
@@ -148,15 +148,15 @@ def drop_pages(folder: Path) -> None:
             os.close(number)
 
 
-def make_archive(files: int, file_bytes: int) -> bytes:
+def make_archive(files: int) -> bytes:
     """A tar archive of many small files, always the same one."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for number in range(files):
             text = f"{number:08d} the same in each run and nowhere the same twice\n".encode()
             entry = tarfile.TarInfo(f"{number // 100:04d}/{number:08d}.txt")
-            entry.size = file_bytes
-            archive.addfile(entry, io.BytesIO((text * (file_bytes // len(text) + 1))[:file_bytes]))
+            entry.size = FILE_BYTES
+            archive.addfile(entry, io.BytesIO((text * (FILE_BYTES // len(text) + 1))[:FILE_BYTES]))
     return buffer.getvalue()
 
 
@@ -224,9 +224,10 @@ def build_parser() -> Parser:
     add("--tasks", nargs="+", choices=tuple(TASKS), default=list(TASKS)[:-1],
         help="tasks to time (default: all but import)")
     add("--files", type=positive_int, default=5000, metavar="N", help="small files (default: 5000)")
-    add("--file-bytes", type=positive_int, default=4096, metavar="N", help="their size (default: 4096)")
-    add("--entries", type=positive_int, default=10_000, metavar="N", help="files to list (default: 10000)")
-    add("--modules", type=positive_int, default=1000, metavar="N", help="modules to import (default: 1000)")
+    add("--entries", type=positive_int, default=10_000, metavar="N",
+        help="files to list (default: 10000)")
+    add("--modules", type=positive_int, default=1000, metavar="N",
+        help="modules to import (default: 1000)")
     add("--num-iterations", type=positive_int, default=5, metavar="N", help="samples (default: 5)")
     add("--module", default="torch",
         help="installed package that the task import copies to both places (default: torch)")
@@ -246,7 +247,7 @@ def measure(options: argparse.Namespace, stop: Stop, report: Report) -> None:
         tempfile.TemporaryDirectory(prefix=".feel-", dir=options.beside.resolve()) as beside,
     ):
         folders = {"path": Path(path), "beside": Path(beside)}
-        archive = make_archive(options.files, options.file_bytes)
+        archive = make_archive(options.files)
         prepare(list(folders.values()), options, archive)
         for number in range(options.num_iterations):
             progress.show(number)
@@ -278,7 +279,7 @@ def main(arguments: list[str] | None = None) -> int:
         options.tasks = [one for one in options.tasks if one not in ("clone", "status")]
     stop = Stop()
     stop.listen()
-    names = ("files", "file_bytes", "entries", "modules", "num_iterations")
+    names = ("files", "entries", "modules", "num_iterations")
     report.details["settings"] = {name: getattr(options, name) for name in names}
     kinds = {name: find_file_system(getattr(options, name)) for name in ("path", "beside")}
     report.details["file_systems"] = kinds

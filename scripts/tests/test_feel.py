@@ -14,7 +14,7 @@ import pytest
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "storage/feel.py"
 
-TINY = ("--files", "20", "--file-bytes", "100", "--entries", "30", "--modules", "5")
+TINY = ("--files", "20", "--entries", "30", "--modules", "5")
 SLOW, LOCAL = ("list", "warm", "path"), ("list", "warm", "beside")
 
 
