@@ -282,17 +282,17 @@ def demonstrate() -> tuple[list[Row], list[str]]:
     """Stage a small archive twice and compare its files; the rows."""
     with tempfile.TemporaryDirectory(prefix="stage_in_") as folder:
         base = Path(folder)
-        contents = {f"images/{n}.bin": bytes([n]) * 1000 for n in range(60)}
-        (base / "images").mkdir()
-        for name, content in contents.items():
-            (base / name).write_bytes(content)
+        for number in range(60):
+            (base / f"{number}.bin").write_bytes(bytes([number]) * 1000)
         with tarfile.open(base / "demo.tar", "w") as archive:
-            archive.add(base / "images", "images")
+            for path in base.glob("*.bin"):
+                archive.add(path, path.name)
         digest = hashlib.sha256((base / "demo.tar").read_bytes()).hexdigest()
         (base / "demo.tar.sha256").write_text(digest)
         options = build_parser().parse_args([str(base / "demo.tar"), "--to", folder])
         rows = run(options)[0] + run(options)[0]
-        if any((base / "demo" / n).read_bytes() != content for n, content in contents.items()):
+        staged = [base / "demo" / f"{number}.bin" for number in range(60)]
+        if any(path.read_bytes() != bytes([n]) * 1000 for n, path in enumerate(staged)):
             raise Refused("a file of the demo is wrong")
     return rows, []
 

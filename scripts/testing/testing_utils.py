@@ -65,7 +65,7 @@ GRACE_SECONDS = 2.0
 PORTS = range(10000, 32768)
 """Linux gives out the ports above these by itself."""
 MARK = "TESTING_UTILS_TREE"
-"""The environment variable that tells which commands have started a process."""
+"""The environment variable that names the commands that started a process."""
 ROOT_SIGNS = (".git", "pyproject.toml")
 
 AnyPath = str | os.PathLike[str]
@@ -292,7 +292,6 @@ class TestCasePlus(unittest.TestCase):
         """The folders of the project, seen from the file of this test."""
         return find_project_paths(inspect.getfile(type(self)))
 
-    test_file_path = property(lambda self: self.paths.test_file)
     tests_dir = property(lambda self: self.paths.tests)
     repo_root_dir = property(lambda self: self.paths.root)
     src_dir = property(lambda self: self.paths.src)

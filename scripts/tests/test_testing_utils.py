@@ -83,8 +83,8 @@ class TestMethods(TestCasePlus):
         folder = self.get_auto_remove_tmp_dir()
         self.addCleanup(lambda: self.assertTrue(folder.exists()))
         print("made", folder, os.environ["TU_NAME"])
-        assert self.repo_root_dir == self.src_dir == self.test_file_path.parents[1]
-        assert self.tests_dir == self.test_file_path.parent
+        assert self.repo_root_dir == self.src_dir == self.paths.test_file.parents[1]
+        assert self.tests_dir == self.paths.test_file.parent
         assert self.get_env()["PYTHONPATH"].startswith(f"{self.tests_dir}:{self.src_dir}")
 """
 
