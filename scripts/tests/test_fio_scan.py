@@ -23,18 +23,9 @@ QUICK = ("--runtime", "0.3s", "--ramp-time", "0.1s", "--jobs", "2", "--iodepth",
 
 def make_run(**changed: Any) -> dict[str, Any]:
     """A run of two jobs: 1000 requests per second of 4 KiB in 1 ms each."""
-    run = {
-        "bytes": 40_960_000,
-        "seconds": 10.0,
-        "start": None,
-        "requests": 10_000,
-        "bytes_per_second": 4_096_000.0,
-        "requests_per_second": 1000.0,
-        "latency_seconds_mean": 1e-3,
-        "latency_seconds_p50": 1e-3,
-        "latency_seconds_p99": 2e-3,
-        "bins": {1e-3: 9900, 2e-3: 100},
-    }
+    run = {"bytes": 40_960_000, "seconds": 10.0, "start": None, "requests": 10_000}
+    run |= {"bytes_per_second": 4_096_000.0, "requests_per_second": 1000.0, "bins": {1e-3: 10_000}}
+    run |= {f"latency_seconds_{name}": 1e-3 for name in ("mean", "p50", "p99")}
     return run | changed
 
 
