@@ -59,6 +59,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
+try:
+    import pytest
+except ImportError:  # the rest works without it
+    pytest = None
+
 __version__ = "0.2.0"
 
 GRACE_SECONDS = 2.0
@@ -440,54 +445,47 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    """Declare the marks, and add the fixtures."""
-    import pytest
-
+    """Declare the marks."""
     for name in REQUIREMENTS:
         config.addinivalue_line("markers", f"{name}(*names): skip where it is missing")
-    config.pluginmanager.register(make_fixtures(pytest), "testing_utils_fixtures")
 
 
-def make_fixtures(pytest: Any) -> object:
-    """The marks and fixtures, in a plugin, so that this file can be imported without pytest."""
+if pytest:
 
-    class Fixtures:
-        @pytest.hookimpl(trylast=True)
-        def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-            """Skip what cannot run; last, so that nothing is looked up for deselected tests."""
-            for item in items:
-                marks = [one for one in item.iter_markers() if one.name in REQUIREMENTS]
-                reasons = [REQUIREMENTS[mark.name](*mark.args) for mark in marks]
-                for reason in filter(None, reasons):
-                    item.add_marker(pytest.mark.skip(reason=reason))
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(items: list[Any]) -> None:
+        """Skip what cannot run; last, so that nothing is looked up for deselected tests."""
+        for item in items:
+            marks = [one for one in item.iter_markers() if one.name in REQUIREMENTS]
+            reasons = [REQUIREMENTS[mark.name](*mark.args) for mark in marks]
+            for reason in filter(None, reasons):
+                item.add_marker(pytest.mark.skip(reason=reason))
 
-        @pytest.fixture
-        def test_paths(self, request: Any) -> ProjectPaths:
-            """The folders of the project, seen from the file of this test."""
-            return find_project_paths(request.path)
+    @pytest.fixture
+    def test_paths(request: Any) -> ProjectPaths:
+        """The folders of the project, seen from the file of this test."""
+        return find_project_paths(request.path)
 
-        @pytest.fixture
-        def auto_remove_tmp_dir(self) -> Iterator[Callable[..., Path]]:
-            """Makes new folders, removed when the test ends unless made with after=False."""
-            case = TestCasePlus()
-            yield case.get_auto_remove_tmp_dir
-            case.doCleanups()
+    @pytest.fixture
+    def auto_remove_tmp_dir() -> Iterator[Callable[..., Path]]:
+        """Makes new folders, removed when the test ends unless made with after=False."""
+        case = TestCasePlus()
+        yield case.get_auto_remove_tmp_dir
+        case.doCleanups()
 
-        @pytest.fixture
-        def subprocess_env(self, test_paths: ProjectPaths) -> dict[str, str]:
-            """As make_subprocess_env."""
-            return make_subprocess_env(test_paths)
+    @pytest.fixture
+    def subprocess_env(test_paths: ProjectPaths) -> dict[str, str]:
+        """As make_subprocess_env."""
+        return make_subprocess_env(test_paths)
 
-        @pytest.fixture
-        def run_subprocess(self, subprocess_env: dict[str, str]) -> Callable[..., CommandOutput]:
-            """execute_subprocess_async in the environment of subprocess_env."""
-            return functools.partial(execute_subprocess_async, env=subprocess_env)
+    @pytest.fixture
+    def run_subprocess(subprocess_env: dict[str, str]) -> Callable[..., CommandOutput]:
+        """execute_subprocess_async in the environment of subprocess_env."""
+        return functools.partial(execute_subprocess_async, env=subprocess_env)
 
-        unique_port = pytest.fixture(lambda self: get_unique_port(), name="unique_port")
-        seeded = pytest.fixture(lambda self: set_seed(), name="seeded")
-        gpu_count = pytest.fixture(lambda self: get_gpu_count(), name="gpu_count")
-
-    return Fixtures()
+    unique_port = pytest.fixture(get_unique_port, name="unique_port")
+    gpu_count = pytest.fixture(get_gpu_count, name="gpu_count")
+    seeded = pytest.fixture(lambda: set_seed(), name="seeded")
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
