@@ -346,6 +346,7 @@ def main(arguments: list[str] | None = None) -> int:
         rows, notes = demonstrate() if options.demo else run(options)
     except Refused as error:
         print(f"problem: {error}", file=sys.stderr)
+        report.save()
         return 1
     # A rank that only waited prints nothing, unless it is the first of its node.
     is_first = all(os.environ.get(name, "0") == "0" for name in LOCAL_RANKS)

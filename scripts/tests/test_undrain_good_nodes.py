@@ -149,14 +149,13 @@ class Admin:
 
     def drain(self, node: str, reason: str) -> None:
         """Drain a node by hand."""
-        self.cluster.ask(
-            "scontrol", "update", f"nodename={node}", "state=drain", f"reason={reason}"
-        )
-        self.cluster.wait_for(lambda: self.cluster.state(node) == "drained", "it is not drained")
+        command = ("scontrol", "update", f"nodename={node}", "state=drain", f"reason={reason}")
+        self.cluster.ask(*command)
+        self.wait_for(node, "drained")
 
-    def wait_for_idle(self, node: str) -> None:
+    def wait_for(self, node: str, state: str) -> None:
         """A node that was resumed is `idle*` until the controller has heard from it."""
-        self.cluster.wait_for(lambda: self.cluster.state(node) == "idle", f"{node} is not idle")
+        self.cluster.wait_for(lambda: self.cluster.state(node) == state, f"it is not {state}")
 
 
 @pytest.fixture
@@ -220,7 +219,7 @@ def test_a_node_that_slurm_drained(
     assert (status, "| clean " in out, cluster.state("node1")) == (0, True, "drained"), out
     status, out, _ = admin.run("--undrain")
     assert (status, "undrained" in out) == (0, True), out
-    admin.wait_for_idle("node1")
+    admin.wait_for("node1", "idle")
 
 
 def test_what_is_left_is_ended_only_when_asked(
@@ -247,7 +246,7 @@ def test_what_is_left_is_ended_only_when_asked(
     status, out, notes = admin.run("--kill", "--undrain")
     assert (status, "undrained" in out) == (0, True), out + notes
     assert cluster.run(alive, on="node2").returncode == 1
-    admin.wait_for_idle("node2")
+    admin.wait_for("node2", "idle")
 
     # The commands are real; they are only started on the login node.
     monkeypatch.setattr(module, "ask_slurm", lambda *command: cluster.ask(*command))
