@@ -5,16 +5,10 @@
 # ///
 r"""Which machine and which software made these numbers?
 
-Reads what decides how fast a machine is: CPU, memory, NUMA nodes, accelerators with their clocks
-and power limits, driver, kernel, operating system, container, hypervisor, the shape of the Slurm
-job, and the versions of Python, torch, CUDA or ROCm, and NCCL or RCCL. Every record of the book has
-it.
-
-## Where the facts come from
-
-CPU, memory and NUMA nodes come from /proc and /sys (Linux), NVIDIA GPUs from nvidia-smi, AMD GPUs
-from amd-smi (which does not list clocks), other accelerators from torch. CUDA and ROCm are those
-that the installed torch was built with, read from its version file without importing it.
+Every record of the book has what this prints. CPU, memory and NUMA nodes come from /proc and /sys
+(Linux), NVIDIA GPUs from nvidia-smi, AMD GPUs from amd-smi (which does not list clocks), other
+accelerators from torch. CUDA and ROCm are those that the installed torch was built with, read from
+its version file without importing it.
 
 Units are bytes, hertz, watts, degrees Celsius. A fact that could not be read is null. Clocks,
 temperatures and throttle reasons are those of this moment. Host name, user, serial numbers, UUIDs,
@@ -151,7 +145,7 @@ def read_cpu(notes: list[str], cpuinfo: str, sysfs: Path = Path("/sys/devices/sy
 
 def describe_accelerator(vendor: str, source: str, **known: Any) -> Facts:
     """One accelerator with every key, null where nothing is known."""
-    return {"vendor": vendor} | dict.fromkeys(NVIDIA_SMI) | known | {"source": source}
+    return {"vendor": vendor, **dict.fromkeys(NVIDIA_SMI), **known, "source": source}
 
 
 def read_nvidia(ask: Callable[..., str | None] = run_command) -> list[Facts]:
@@ -162,20 +156,16 @@ def read_nvidia(ask: Callable[..., str | None] = run_command) -> list[Facts]:
     for row in csv.reader(text.splitlines(), skipinitialspace=True):
         if len(row) != len(NVIDIA_SMI):  # `No devices were found`
             continue
-        facts: Facts = {}
-        for (name, (_, factor)), cell in zip(NVIDIA_SMI.items(), row, strict=True):
-            words = None if cell.startswith("[") else cell.strip() or None
-            facts[name] = read_number(cell, factor) if factor else words
-        facts["throttle_reasons"] = name_throttle_reasons(facts["throttle_reasons"])
+        cells = [None if cell.startswith("[") else cell.strip() or None for cell in row]
+        facts = {
+            name: read_number(cell, factor) if factor else cell
+            for (name, (_, factor)), cell in zip(NVIDIA_SMI.items(), cells, strict=True)
+        }
+        if mask := facts["throttle_reasons"]:  # such as 0x0000000000000004
+            reasons = enumerate(THROTTLE_REASONS)
+            facts["throttle_reasons"] = [name for bit, name in reasons if int(mask, 16) >> bit & 1]
         found.append(describe_accelerator("nvidia", "nvidia-smi", **facts))
     return found
-
-
-def name_throttle_reasons(mask: str | None) -> list[str] | None:
-    """Names of the bits in `0x0000000000000004`."""
-    if mask is None:
-        return None
-    return [name for place, name in enumerate(THROTTLE_REASONS) if int(mask, 16) >> place & 1]
 
 
 def read_amd(notes: list[str], ask: Callable[..., str | None] = run_command) -> list[Facts]:
@@ -202,16 +192,6 @@ def read_amd(notes: list[str], ask: Callable[..., str | None] = run_command) -> 
         }
         found.append(describe_accelerator("amd", "amd-smi", **facts))
     return found
-
-
-def load_torch(notes: list[str]) -> Any:
-    """The torch module, or None, with a note where it is installed and does not import."""
-    try:
-        return importlib.import_module("torch")
-    except Exception as error:  # a broken install raises OSError, ImportError, AttributeError
-        if importlib.util.find_spec("torch"):
-            notes.append(f"torch is installed but does not import: {error}")
-        return None
 
 
 def read_torch_accelerators(torch: Any, notes: list[str]) -> list[Facts]:
@@ -302,7 +282,12 @@ def collect_report(with_torch: bool = True, with_hostname: bool = False) -> Fact
     """The whole report, ready for JSON."""
     notes: list[str] = []
     cpuinfo = read_text(Path("/proc/cpuinfo"))
-    torch = load_torch(notes) if with_torch else None
+    torch = None
+    try:
+        torch = importlib.import_module("torch") if with_torch else None
+    except Exception as error:  # a broken install raises OSError, ImportError, AttributeError
+        if importlib.util.find_spec("torch"):
+            notes.append(f"torch is installed but does not import: {error}")
     cpu = read_cpu(notes, cpuinfo)
     memory = read_kib(Path("/proc/meminfo"))
     limit = read_text(Path("/sys/fs/cgroup/memory.max"))
@@ -335,26 +320,25 @@ def collect_report(with_torch: bool = True, with_hostname: bool = False) -> Fact
 def print_report(report: Facts) -> None:
     """Print a table of facts and values, equal accelerators in one row."""
     machine = report["machine"]
-    rows = []
-    for part in (machine, machine["cpu"], machine["slurm"] or {}, report["software"]):
-        rows += [(name.replace("_", " "), v) for name, v in part.items() if not isinstance(v, dict)]
     shown = []
-    for name, value in rows:
-        if name == "accelerators":
-            names = ("model", "memory_bytes", "power_limit_watts", "clock_max_hertz",
-                     "throttle_reasons")  # fmt: skip
-            lines = Counter(", ".join(str(one[n]) for n in names) for one in value)
-            shown += [(name, f"{count} x {line}") for line, count in lines.items()]
-        elif name.endswith("bytes") and value:
-            shown.append((name.removesuffix(" bytes"), f"{value / GIB:.1f} GiB"))
-        elif value and name != "numa":
-            shown.append((name, ", ".join(value) if isinstance(value, list) else value))
+    for part in (machine, machine["cpu"], machine["slurm"] or {}, report["software"]):
+        for name, value in part.items():
+            fact = name.replace("_", " ")
+            if name == "accelerators":
+                names = ("model", "memory_bytes", "power_limit_watts", "clock_max_hertz",
+                         "throttle_reasons")  # fmt: skip
+                lines = Counter(", ".join(str(one[n]) for n in names) for one in value)
+                shown += [(fact, f"{count} x {line}") for line, count in lines.items()]
+            elif name.endswith("bytes") and value:
+                shown.append((fact.removesuffix(" bytes"), f"{value / GIB:.1f} GiB"))
+            elif value and not isinstance(value, dict) and name != "numa":
+                shown.append((fact, ", ".join(value) if isinstance(value, list) else value))
     print(format_table(("fact", "value"), shown))
 
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(__doc__, tool="env_report", version=__version__, demo=PROFILES["demo"])
+    parser = Parser(__doc__, "env_report", __version__, demo=PROFILES["demo"])
     add = parser.add_argument
     add("--no-torch", action="store_true", help="do not import torch (faster; no RCCL version)")
     add("--with-hostname", action="store_true", help="add the host name")

@@ -409,7 +409,7 @@ def build_parser() -> Parser:
     add("--by", nargs="+", choices=tuple(CAN_NAME), default=list(CAN_NAME),
         help="ways to name the rank (default: all)")
     add("--ranks", type=positive_int, default=3, metavar="N",
-        help="ranks of play, of which the last one differs (default: 3)")
+        help="ranks of play; the last one differs (default: 3)")
     add("--timeout", type=duration, default=3.0, metavar="TIME",
         help="timeout of each collective (default: 3s)")
     add("--keep", metavar="FOLDER", help="keep the flight recorder dumps of play in this folder")

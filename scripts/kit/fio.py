@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -33,7 +34,7 @@ def parse_fio(text: str) -> tuple[list[dict[str, Any]], list[str]]:
             continue
         try:
             document, end = decoder.raw_decode(text, found.end() - 1)
-        except (ValueError, RecursionError):
+        except ValueError:
             continue
         if "fio version" in document:
             noise += text[position : found.start()].splitlines()
@@ -45,20 +46,16 @@ def parse_fio(text: str) -> tuple[list[dict[str, Any]], list[str]]:
 
 def list_jobs(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The jobs of a result; in client mode those of all clients, without fio's own sum."""
-    jobs = document.get("jobs") or document.get("client_stats")
-    found = jobs if isinstance(jobs, list) else []
-    return [job for job in found if isinstance(job, dict) and job.get("jobname") != "All clients"]
+    jobs = document.get("jobs") or document.get("client_stats") or []
+    return [job for job in jobs if job.get("jobname") != "All clients"]
 
 
 def read_job(job: Mapping[str, Any], direction: str) -> Job | None:
     """What a job did in one direction ("read", "write", "trim"), in bytes and seconds; None if it
-    did nothing. Latency is from submission to completion (clat). Raises ValueError for fio 2,
-    whose units are others."""
-    numbers = job.get(direction)
-    if not isinstance(numbers, dict) or not numbers.get("io_bytes"):
+    did nothing. Latency is from submission to completion (clat)."""
+    numbers = job.get(direction, {})
+    if not numbers.get("io_bytes"):
         return None
-    if "bw_bytes" not in numbers:
-        raise ValueError("written by fio 2, whose units differ; run it with fio 3")
     latency = numbers.get("clat_ns") or {}
     if "percentile" not in latency:  # with --clat_percentiles=0 --lat_percentiles=1
         latency = numbers.get("lat_ns") or latency
@@ -118,17 +115,15 @@ def add_jobs(jobs: Sequence[Job], *, whole_files: bool = False) -> Job:
 
 def find_percentile(bins: Mapping[float, int], share: float) -> float:
     """The smallest value that at least this share of the samples does not exceed, as in fio."""
-    seen, total = 0, sum(bins.values())
-    for value, count in sorted(bins.items()):
-        seen += count
-        if seen >= share * total:
-            return value
-    raise ValueError("a histogram without samples")
+    values = sorted(bins)
+    seen = itertools.accumulate(bins[value] for value in values)
+    enough = share * sum(bins.values())
+    return next(value for value, count in zip(values, seen, strict=True) if count >= enough)
 
 
-def round_digits(value: float | None, digits: int = 3) -> str:
-    """The value to so many significant digits, so that numbers of one row agree: `2860`, `0.37`."""
+def round_digits(value: float | None, factor: float = 1.0) -> str:
+    """The value times a factor to three significant digits: `2860`, `0.37`; `-` for None."""
     if not value:
         return "-" if value is None else "0"
-    decimals = digits - 1 - math.floor(math.log10(abs(value)))
-    return f"{round(value, decimals):.{max(decimals, 0)}f}"
+    decimals = 2 - math.floor(math.log10(abs(value * factor)))
+    return f"{round(value * factor, decimals):.{max(decimals, 0)}f}"

@@ -133,19 +133,18 @@ def start_wrapped(
     command: Sequence[str], **options: Any
 ) -> tuple[subprocess.Popen[bytes], list[str]]:
     """Start a command in a session of its own, and pass on to it the signals that come to this
-    program, from before it starts. Signals that are ignored stay ignored.
+    program. Signals that are ignored stay ignored.
 
     The process, and a list to which the names of signals are added that asked it to end. Raises
     UsageError where the command cannot be started.
     """
-    process: subprocess.Popen[bytes] | None = None
-    early: list[int] = []
+    try:
+        process = subprocess.Popen(command, start_new_session=True, **options)
+    except OSError as error:
+        raise UsageError(f"{command[0]}: {error.strerror}") from error
     ends: list[str] = []
 
-    def pass_on(number: int, _frame: Any = None) -> None:
-        if process is None:
-            early.append(number)
-            return
+    def pass_on(number: int, _frame: Any) -> None:
         is_end = number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         ends.extend([signal.Signals(number).name] if is_end else [])
         with contextlib.suppress(ProcessLookupError):
@@ -155,10 +154,4 @@ def start_wrapped(
         number = getattr(signal, name)
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, pass_on)
-    try:
-        process = subprocess.Popen(command, start_new_session=True, **options)
-    except OSError as error:
-        raise UsageError(f"{command[0]}: {error.strerror}") from error
-    for number in early:
-        pass_on(number)
     return process, ends

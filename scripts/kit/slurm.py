@@ -15,17 +15,19 @@ ASK_SECONDS = 60.0
 """What a command of Slurm may take."""
 
 
-class SlurmTask(NamedTuple):
-    """One task of a job: what srun says of the step, or sbatch of the job (`step` is None)."""
+class Task(NamedTuple):
+    """One task of a job. Under Slurm: what srun says of the step, or sbatch of the job (`step` is
+    None)."""
 
     rank: int
     size: int
     local_rank: int
     local_size: int
-    node: int
-    hosts: tuple[str, ...]
-    job: str
-    step: int | None
+    node: int | None
+    hosts: tuple[str, ...] = ()
+    job: str = ""
+    step: int | None = None
+    launcher: str = "Slurm"
 
 
 def expand_nodelist(text: str) -> list[str]:
@@ -69,7 +71,7 @@ def expand_counts(text: str) -> list[int]:
     return counts
 
 
-def read_task(environ: Mapping[str, str] = os.environ) -> SlurmTask | None:
+def read_task(environ: Mapping[str, str] = os.environ) -> Task | None:
     """This task of a Slurm job; None outside of one."""
 
     def read(name: str) -> int | None:
@@ -87,7 +89,7 @@ def read_task(environ: Mapping[str, str] = os.environ) -> SlurmTask | None:
     per_node = expand_counts(counts) if counts else []
     local_size = per_node[node] if node < len(per_node) else size
     job = environ.get("SLURM_JOB_ID", "")
-    return SlurmTask(rank, size, local_rank, local_size, node, hosts, job, step)
+    return Task(rank, size, local_rank, local_size, node, hosts, job, step)
 
 
 def call_slurm(*command: str) -> str:

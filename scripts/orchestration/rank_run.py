@@ -72,7 +72,7 @@ from kit.binding import (
 from kit.cli import Parser, UsageError, positive_int, start
 from kit.files import is_shared, read_text
 from kit.report import Report, format_table
-from kit.slurm import expand_nodelist, read_task
+from kit.slurm import Task, expand_nodelist, read_task
 from kit.topology import (
     Cpus,
     format_cpus,
@@ -111,20 +111,6 @@ PORTS = 10000
 STEPS = 16
 
 
-class RankPlace(NamedTuple):
-    """Which rank this process is, of how many, and who says so."""
-
-    launcher: str
-    rank: int
-    size: int
-    local_rank: int
-    local_size: int
-    node: int | None
-    hosts: tuple[str, ...] = ()
-    job: str = ""
-    step: int | None = None
-
-
 Machine = tuple[Any, Sequence[Any], tuple[Any, Any], float | None, int | None]
 """Topology, visible GPUs, CPUs of rank and node, and how many the cgroup and Slurm allow."""
 
@@ -148,12 +134,12 @@ class Setting(NamedTuple):
     source: str
 
 
-def find_place(environ: Mapping[str, str], ranks: int | None = None) -> RankPlace:
+def find_place(environ: Mapping[str, str], ranks: int | None = None) -> Task:
     """Which rank this is: that of the innermost launcher, or rank 0 of `ranks` on one node."""
     if ranks is not None:
-        return RankPlace("--ranks", 0, ranks, 0, ranks, 0)
+        return Task(0, ranks, 0, ranks, 0, launcher="--ranks")
     places = (read_place(launcher, environ) for launcher in LAUNCHERS)
-    return next(filter(None, places), RankPlace("no launcher", 0, 1, 0, 1, 0))
+    return next(filter(None, places), Task(0, 1, 0, 1, 0, launcher="no launcher"))
 
 
 def read_numbers(environ: Mapping[str, str], names: Sequence[str]) -> list[int] | None:
@@ -162,7 +148,7 @@ def read_numbers(environ: Mapping[str, str], names: Sequence[str]) -> list[int] 
     return list(map(int, values)) if all(map(str.isdecimal, values)) else None
 
 
-def read_place(launcher: str, environ: Mapping[str, str]) -> RankPlace | None:
+def read_place(launcher: str, environ: Mapping[str, str]) -> Task | None:
     """What a launcher of LAUNCHERS says; None without it."""
     if launcher == "Slurm":
         task = read_task(environ)
@@ -171,7 +157,7 @@ def read_place(launcher: str, environ: Mapping[str, str]) -> RankPlace | None:
                 f"this is the batch script of a job of {task.size} tasks, not one of these tasks: "
                 "write srun before python"
             )
-        return RankPlace(launcher, *task) if task else None
+        return task
     names = LAUNCHERS[launcher]
     numbers = read_numbers(environ, names[:4])
     if numbers is None or not all(name in environ for name in names[4:]):
@@ -184,10 +170,10 @@ def read_place(launcher: str, environ: Mapping[str, str]) -> RankPlace | None:
     elif size > local_size and environ.get("PBS_NODEFILE"):
         hosts = list(dict.fromkeys(read_text(Path(environ["PBS_NODEFILE"])).split()))
     job = next((environ[name] for name in JOB_VARIABLES if environ.get(name)), "")
-    return RankPlace(launcher, *numbers, None if rest else node, tuple(hosts), job)
+    return Task(*numbers, None if rest else node, tuple(hosts), job, launcher=launcher)
 
 
-def find_master(place: RankPlace) -> tuple[str, str]:
+def find_master(place: Task) -> tuple[str, str]:
     """The address of rank 0, and what says so."""
     if place.hosts:
         return place.hosts[0], "first node"
@@ -199,14 +185,14 @@ def find_master(place: RankPlace) -> tuple[str, str]:
     return "127.0.0.1", "one node"
 
 
-def choose_port(place: RankPlace) -> tuple[str, str]:
+def choose_port(place: Task) -> tuple[str, str]:
     """A port that all ranks of a step agree on and neighboring jobs do not use, and its source."""
     job = int(place.job) if place.job.isdecimal() else zlib.crc32(place.job.encode())
     port = FIRST_PORT + (STEPS * job + (place.step or 0) % STEPS) % PORTS
     return str(port), f"job and step of {place.launcher}" if place.job else "no job"
 
 
-def plan_share(place: RankPlace, options: Namespace, machine: Machine) -> Share:
+def plan_share(place: Task, options: Namespace, machine: Machine) -> Share:
     """The CPUs of this rank, planned for all ranks of its node together."""
     topology, visible, (own, widest), quota, granted = machine
     ranks, notes = place.local_size, []
@@ -235,7 +221,7 @@ def plan_share(place: RankPlace, options: Namespace, machine: Machine) -> Share:
     return Share(own, threads, source, None, plan, notes)
 
 
-def read_machine(place: RankPlace, file: Path | None, environ: Mapping[str, str]) -> Machine:
+def read_machine(place: Task, file: Path | None, environ: Mapping[str, str]) -> Machine:
     """This machine, or the one that a file of lstopo describes."""
     if file:
         topology, found = read_hwloc(file)
@@ -262,12 +248,8 @@ def find_interface(address: str) -> str | None:
     return max(found)[1] if found and packed[0] != 127 else None
 
 
-def choose_interfaces(
-    given: str | None, address: str, root: Path = Path("/")
-) -> tuple[list[str], str]:
+def choose_interfaces(address: str, root: Path = Path("/")) -> tuple[list[str], str]:
     """The network interfaces for NCCL and gloo (empty: unknown), and what says so."""
-    if given:
-        return given.split(","), "--interfaces"
     nics = (root / "sys/class/net").glob("hsn[0-9]*")
     up = [path.name for path in nics if read_text(path / "operstate") == "up"]
     if up:
@@ -296,7 +278,7 @@ def make_caches(folders: Sequence[str]) -> None:
 
 
 def list_settings(
-    place: RankPlace, environ: Mapping[str, str], options: Namespace, share: Share
+    place: Task, environ: Mapping[str, str], options: Namespace, share: Share
 ) -> list[Setting]:
     """All that is set for this rank."""
     numbers = {"RANK": place.rank, "WORLD_SIZE": place.size, "LOCAL_RANK": place.local_rank,
@@ -311,7 +293,7 @@ def list_settings(
     def add(name: str, value: str, source: str, given: str | None = None) -> str:
         if given:
             value, source = given, f"--{name.lower().replace('_', '-')}"
-        elif environ.get(name) and source != "--interfaces":
+        elif environ.get(name):
             value, source = environ[name], "set before"
         settings.append(Setting(name, value, source))
         return value
@@ -320,15 +302,14 @@ def list_settings(
     address = add("MASTER_ADDR", *(("", "") if known else find_master(place)), options.master_addr)
     add("MASTER_PORT", *choose_port(place), options.master_port)
     add("OMP_NUM_THREADS", str(share.threads), "cores of this rank")
-    if options.interfaces != "keep":
-        names, source = choose_interfaces(options.interfaces, address)
-        if names:
-            add("NCCL_SOCKET_IFNAME", f"={','.join(names)}", source)
-            add("GLOO_SOCKET_IFNAME", names[0], source)
-        elif place.size > place.local_size:
-            share.notes.append(
-                f"no interface leads to {address}: give --interfaces or --master-addr"
-            )
+    names, source = choose_interfaces(address)
+    if names:
+        add("NCCL_SOCKET_IFNAME", f"={','.join(names)}", source)
+        add("GLOO_SOCKET_IFNAME", names[0], source)
+    elif place.size > place.local_size:
+        share.notes.append(
+            f"no interface leads to {address}: set NCCL_SOCKET_IFNAME, or give --master-addr"
+        )
     caches, source = plan_caches(environ, options.cache_root)
     for name, value in caches.items():
         add(name, value, source)
@@ -338,7 +319,7 @@ def list_settings(
     return settings
 
 
-def fill_in(text: str, place: RankPlace) -> str:
+def fill_in(text: str, place: Task) -> str:
     """The text with {rank}, {size}, {local_rank}, {node} and {host} replaced."""
     host = platform.node().partition(".")[0]
     for name, value in {**place._asdict(), "host": host}.items():
@@ -346,7 +327,7 @@ def fill_in(text: str, place: RankPlace) -> str:
     return text
 
 
-def show(options: Namespace, place: RankPlace, share: Share, rows: list[Setting]) -> int:
+def show(options: Namespace, place: Task, share: Share, rows: list[Setting]) -> int:
     """Print what would be set; the exit status."""
     report = Report("rank_run", __version__, 1, {"rank": "1"}, options.json)
     masks = ",".join(format_mask(binding.cpus) for binding in share.plan)
@@ -363,7 +344,7 @@ def show(options: Namespace, place: RankPlace, share: Share, rows: list[Setting]
 
 
 def become_program(
-    program: Sequence[str], options: Namespace, place: RankPlace, share: Share, rows: list[Setting]
+    program: Sequence[str], options: Namespace, place: Task, share: Share, rows: list[Setting]
 ) -> int:
     """Set all of it and become the program, on chosen ranks behind the profiler."""
     if share.binding is not None:
@@ -402,8 +383,6 @@ def build_parser() -> Parser:
     add("--master-port", metavar="PORT", help="port of rank 0")
     add("--cpus", choices=("auto", "exclusive", "keep"), default="auto",
         help="CPU binding; auto is exclusive unless the launcher has bound (default: auto)")
-    add("--interfaces", metavar="NAMES",
-        help="network interfaces for NCCL, RCCL and gloo: hsn0,hsn1, or keep to set none")
     add("--cache-root", metavar="FOLDER",
         help="node-local folder for compile caches; keep leaves them where they are")
     add("--env", action="append", default=[], metavar="NAME=VALUE", help="set this variable too")

@@ -13,11 +13,12 @@ time. What it puts there is complete, or it is not there at all.
 - Once per node: the first process locks the target folder, the others wait and then find the
   dataset. The kernel releases the lock when its process ends.
 - Complete: everything is written under a hidden name beside the target and renamed at the end.
-- Verified: the SHA-256 of the archive (`--sha256`, or a file SOURCE.sha256 made by sha256sum) is
-  computed while it is read. Truncated archives are refused without one, too.
+- Verified: the SHA-256 of the archive is computed while it is read, and compared with SOURCE.sha256
+  (made by sha256sum) if there is one. Truncated archives are refused without one, too.
 - Fits: room for the archive is checked first, and room for each file before it is written. In
   memory (tmpfs) the free memory of the machine and of the job's cgroup (v2) counts.
-- Safe: paths or links that lead out of the target are refused (tarfile's filter "data").
+- Safe: paths or links that lead out of the target are refused (tarfile's filter "data", which
+  Python has from 3.11.4).
 - Again: the same archive (name, size, modification time, checksum) is found and not copied, until
   the node reboots. Another one of its name needs `--replace`.
 
@@ -38,7 +39,7 @@ The rate is archive bytes / seconds.
 gives to one node, all nodes together are at its limit.
 
 Exit status: 0 it is there (`--remove`: it is gone); 1 it does not fit, the archive is damaged or
-refused, something else has its name, or a signal; 2 wrong use.
+refused, or something else has its name; 130 a signal; 2 wrong use.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ import lzma
 import os
 import re
 import shutil
+import signal
 import sys
 import tarfile
 import tempfile
@@ -60,13 +62,11 @@ import zlib
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, size, start
 from kit.files import find_file_system, is_shared, read_text
 from kit.report import Progress, Report, Row, format_bytes, format_seconds, format_table
-from kit.stop import Stop, Stopped
 
 __version__ = "0.2.0"
 METHOD = 2  # 2: files are not read back after they were written
@@ -75,13 +75,11 @@ PROFILES = {"demo": ["--demo"], "full": ["--demo"]}
 UNITS = {"files": "1", "bytes": "B", "archive_bytes": "B", "seconds": "s", "rate": "B/s",
          "seconds_waited": "s"}  # fmt: skip
 ENDINGS = r"\.(tar(\.(gz|bz2|xz|zst))?|tgz|tbz2|txz|tzst)$"
-DAMAGE = (tarfile.TarError, EOFError, KeyError, zlib.error, lzma.LZMAError, OverflowError,
-          UnicodeError, RecursionError)  # fmt: skip
+DAMAGE = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError)
 CHUNK = 4 << 20
 BLOCK = 4096
 CHECK_BYTES = 64 << 20
 """Room is looked up again after so much was written."""
-POLL_SECONDS = 0.1
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 LOCAL_RANKS = ("SLURM_LOCALID", "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "PALS_LOCAL_RANKID")
 
@@ -90,47 +88,16 @@ class Refused(Exception):
     """The dataset cannot be staged: why, in a sentence; exit status 1."""
 
 
-class Dataset:
-    """The names that belong to a dataset on this node. The marker says what the target is, and its
-    inode."""
-
-    def __init__(self, options: Namespace) -> None:
-        self.source: Path = options.source
-        self.folder: Path = options.to
-        unpacked = re.sub(ENDINGS, "", self.source.name) or self.source.name
-        name = self.source.name if options.keep_archive else unpacked
-        self.target = self.folder / name
-        self.partial = self.folder / f".{name}.partial"
-        self.marker = self.folder / f".{name}.staged.json"
-
-    def describe_source(self) -> dict[str, Any]:
-        """What distinguishes the archive from another one, without reading it."""
-        status = self.source.stat()
-        return {"name": self.source.name, "bytes": status.st_size, "changed": status.st_mtime_ns}
-
-    def read_marker(self) -> dict[str, Any] | None:
-        """What is staged under this name; None for nothing. Raises Refused where this tool, run by
-        this user, did not put it there."""
-        if not os.path.lexists(self.target):
-            return None
-        with contextlib.suppress(OSError, ValueError):
-            marker: dict[str, Any] = json.loads(self.marker.read_text(encoding="utf-8"))
-            if self.target.lstat().st_ino == marker["inode"]:
-                return marker
-        raise Refused(f"{self.target} was not put there by this tool: remove it")
-
-
 class Source:
     """The archive as bytes, hashed and counted while they are read."""
 
-    def __init__(self, path: Path, stop: Stop, progress: Progress) -> None:
+    def __init__(self, path: Path) -> None:
         self.file = path.open("rb", buffering=CHUNK)
-        self.stop, self.progress = stop, progress
+        self.progress = Progress(path.stat().st_size // 10**6, "MB")
         self.digest, self.count, self.began = hashlib.sha256(), 0, time.monotonic()
 
     def read(self, length: int) -> bytes:
-        """The next bytes. Raises Stopped where the run has to end."""
-        self.stop.check()
+        """The next bytes."""
         block = self.file.read(length)
         self.digest.update(block)
         if self.count % CHUNK + len(block) >= CHUNK:
@@ -140,90 +107,87 @@ class Source:
         return block
 
 
-def stage(data: Dataset, options: Namespace, sha256: str | None, stop: Stop) -> dict[str, Any]:
-    """Copy or unpack, verify, and rename, under the lock; the marker of the dataset.
+def find_names(options: Namespace) -> tuple[Path, Path, Path]:
+    """The target on this node, and hidden beside it what is partly written, and the marker that
+    says what the target is."""
+    name = options.source.name
+    if not options.keep_archive:
+        name = re.sub(ENDINGS, "", name) or name
+    return options.to / name, options.to / f".{name}.partial", options.to / f".{name}.staged.json"
 
-    Raises Refused or Stopped; then nothing of it is left.
-    """
-    source = data.describe_source()
-    progress = Progress(source["bytes"] // 10**6, "MB")
-    files = total = room = 0
-    keep = getattr(tarfile, "data_filter", check_member)
-    remove(data.partial)
-    raw = Source(data.source, stop, progress)
+
+def stage(options: Namespace, sha256: str | None) -> Row:
+    """Copy or unpack, verify, and rename, under the lock; the marker of the dataset. Raises
+    Refused; then nothing of it is left."""
+    target, partial, marker = find_names(options)
+    source = describe(options.source)
+    raw = Source(options.source)
     try:
-        check_room(data.folder, options.leave, source["bytes"], data.source.name)
+        remove(partial)
+        check_room(options, source["bytes"], options.source.name)
         if options.keep_archive:
-            with data.partial.open("wb") as output:
+            with partial.open("wb") as output:
                 shutil.copyfileobj(raw, output, CHUNK)
             files, total = 1, source["bytes"]
         else:
-            data.partial.mkdir(mode=0o755)
-            with tarfile.open(fileobj=raw, mode="r|*") as archive:
-                archive.extraction_filter = lambda member, _: member  # `keep` has checked it
-                for member in archive:
-                    if member.size >= room:
-                        room = check_room(data.folder, options.leave, member.size, member.name)
-                    archive.extract(keep(member, str(data.partial)), data.partial)
-                    room -= member.size + BLOCK
-                    if member.isreg() or member.islnk():
-                        files, total = files + 1, total + member.size
-                # The reader has passed an empty block at the end, unless the archive is cut off.
-                if archive.fileobj.tell() <= archive.offset:
-                    raise Refused(f"{data.source.name} has no end mark: it is cut off")
+            files, total = unpack(raw, partial, options)
         while raw.read(CHUNK):  # what follows the last file belongs to the checksum
             pass
         found = raw.digest.hexdigest()
         if sha256 and found != sha256:
-            raise Refused(f"the SHA-256 of {data.source.name} is {found[:16]}... instead of "
+            raise Refused(f"the SHA-256 of {options.source.name} is {found[:16]}... instead of "
                           f"{sha256[:16]}...: another archive, or a damaged one")  # fmt: skip
-        marker = {"source": source, "sha256": found, "files": files, "bytes": total,
-                  "inode": data.partial.stat().st_ino, "boot": read_text(BOOT_ID)}  # fmt: skip
-        remove(data.target)
-        remove(data.marker)
-        data.marker.write_text(json.dumps(marker), encoding="utf-8")
-        data.partial.rename(data.target)
+        facts = {"source": source, "sha256": found, "files": files, "bytes": total,
+                 "boot": read_text(BOOT_ID)}  # fmt: skip
+        remove(target)
+        marker.write_text(json.dumps(facts), encoding="utf-8")
+        partial.rename(target)
     except (*DAMAGE, OSError) as error:
         full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
         reason = "does not fit" if full else "is refused or damaged"
-        raise Refused(f"{data.source.name} {reason}: {error}") from error
+        raise Refused(f"{options.source.name} {reason}: {error}") from error
     finally:
-        progress.close()
+        raw.progress.close()
         raw.file.close()
-        remove(data.partial)
-    return marker
+        remove(partial)
+    return facts
 
 
-def check_member(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
-    """What tarfile.data_filter does, which Python has from 3.11.4: a file, folder or link below the
-    folder, of this user, and writable by nobody else. Raises tarfile.TarError."""
-    inside = Path(folder).resolve()
-    path = inside / member.name
-    paths = [path]
-    if member.issym():
-        paths.append(path.parent / member.linkname)
-    elif member.islnk():
-        paths.append(inside / member.linkname)
-    elif not (member.isreg() or member.isdir()):
-        raise tarfile.TarError(f"{member.name} is neither a file nor a folder nor a link")
-    if not all(each.resolve().is_relative_to(inside) for each in paths):
-        raise tarfile.TarError(f"{member.name} leads out of the archive's folder")
-    member.mode = member.mode & 0o755 | (0o700 if member.isdir() else 0o600)
-    member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
-    return member
+def unpack(raw: Source, folder: Path, options: Namespace) -> tuple[int, int]:
+    """Unpack an archive into a new folder; the number and bytes of its files."""
+    files = total = room = 0
+    folder.mkdir()
+    with tarfile.open(fileobj=raw, mode="r|*") as archive:
+        for member in archive:
+            if member.size >= room:
+                room = check_room(options, member.size, member.name)
+            archive.extract(member, folder, filter="data")
+            room -= member.size + BLOCK
+            if member.isreg() or member.islnk():
+                files, total = files + 1, total + member.size
+        # The reader has passed an empty block at the end, unless the archive is cut off.
+        if archive.fileobj.tell() <= archive.offset:
+            raise Refused(f"{options.source.name} has no end mark: it is cut off")
+    return files, total
 
 
-def check_room(folder: Path, leave: int, needed: int, name: str) -> int:
+def describe(archive: Path) -> Row:
+    """What distinguishes an archive from another one, without reading it."""
+    status = archive.stat()
+    return {"name": archive.name, "bytes": status.st_size, "changed": status.st_mtime_ns}
+
+
+def check_room(options: Namespace, needed: int, name: str) -> int:
     """How much may be written before the next check. Raises Refused where a file of this size does
-    not fit into the folder any more."""
-    status = os.statvfs(folder)
+    not fit any more."""
+    status = os.statvfs(options.to)
     free = status.f_bavail * status.f_frsize
-    if find_file_system(folder) in ("tmpfs", "ramfs"):
+    if options.is_memory:
         free = min(free, read_free_memory())
-    if needed > free - leave:
-        raise Refused(f"{name} does not fit: it takes {format_bytes(needed)} in {folder}, and "
-                      f"{format_bytes(max(0, free - leave))} are free")  # fmt: skip
-    return min(CHECK_BYTES, free - leave)
+    if needed > free - options.leave:
+        raise Refused(f"{name} does not fit: it takes {format_bytes(needed)} in {options.to}, and "
+                      f"{format_bytes(max(0, free - options.leave))} are free")  # fmt: skip
+    return min(CHECK_BYTES, free - options.leave)
 
 
 def read_free_memory(root: Path = Path("/")) -> int:
@@ -240,19 +204,15 @@ def read_free_memory(root: Path = Path("/")) -> int:
 
 
 @contextlib.contextmanager
-def lock(folder: Path, stop: Stop) -> Iterator[float]:
+def lock(folder: Path) -> Iterator[float]:
     """Hold the lock of a folder; the seconds that another process held it."""
-    number = os.open(folder, os.O_RDONLY)
-    waited = 0.0
+    number, began, waited = os.open(folder, os.O_RDONLY), time.monotonic(), 0.0
     try:
-        while True:
-            try:
-                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                stop.check()
-                time.sleep(POLL_SECONDS)
-                waited += POLL_SECONDS
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(number, fcntl.LOCK_EX)
+            waited = time.monotonic() - began
         yield waited
     finally:
         os.close(number)
@@ -272,64 +232,75 @@ def read_sha256(source: Path) -> str | None:
     return words[0].lower() if words else None
 
 
-def run(options: Namespace, stop: Stop) -> tuple[Row, list[str]]:
-    """Stage or remove the dataset; a row of results, and notes."""
-    data = Dataset(options)
-    began = time.monotonic()
-    with lock(data.folder, stop) as waited:
+def read_marker(target: Path, marker: Path) -> Row:
+    """What is staged under this name, empty for nothing. Raises Refused where this tool did not put
+    it there."""
+    if not os.path.lexists(target):
+        return {}
+    try:
+        facts: Row = json.loads(marker.read_text(encoding="utf-8"))
+        return facts
+    except (OSError, ValueError) as error:
+        raise Refused(f"{target} was not put there by this tool: remove it") from error
+
+
+def run(options: Namespace) -> tuple[list[Row], list[str]]:
+    """Stage or remove the dataset; its row of results, and notes."""
+    target, partial, marker = find_names(options)
+    options.is_memory = find_file_system(options.to) in ("tmpfs", "ramfs")
+    notes: list[str] = []
+    began, seconds = time.monotonic(), None
+    with lock(options.to) as waited:
+        facts = read_marker(target, marker)
         if options.remove:
-            verdict = "removed" if data.read_marker() else "was not there"
-            for path in (data.target, data.partial, data.marker):
+            verdict = "removed" if facts else "was not there"
+            for path in (target, partial, marker):
                 remove(path)
-            return make_row(data, verdict, {}, None, waited), []
-        sha256 = options.sha256 or read_sha256(data.source)
-        notes = [] if sha256 else ["the archive was not verified: give --sha256"]
-        marker = data.read_marker()
-        if marker and marker["boot"] == read_text(BOOT_ID):
-            if marker["source"] == data.describe_source() and sha256 in (None, marker["sha256"]):
-                verdict = "waited for" if waited else "was there"
-                return make_row(data, verdict, marker, None, waited), notes
-            if not options.replace:
-                raise Refused(f"{data.target} is of another archive, or of this one before it "
+            facts = {}
+        else:
+            sha256 = read_sha256(options.source)
+            if not sha256:
+                notes = [f"the archive was not verified: there is no {options.source.name}.sha256"]
+            wanted = {"source": describe(options.source), "sha256": sha256 or facts.get("sha256")}
+            is_here = facts.get("boot") == read_text(BOOT_ID)
+            is_same = is_here and facts | wanted == facts
+            if is_here and not is_same and not options.replace:
+                raise Refused(f"{target} is of another archive, or of this one before it "
                               "changed: --replace copies it again")  # fmt: skip
-        marker = stage(data, options, sha256, stop)
-        seconds = time.monotonic() - began - waited
-        return make_row(data, "staged", marker, seconds, waited), notes
-
-
-def make_row(
-    data: Dataset, verdict: str, marker: dict[str, Any], seconds: float | None, waited: float
-) -> Row:
-    """A row of results."""
-    archive = marker.get("source", {}).get("bytes")
-    row = {"dataset": data.target.name, "verdict": verdict, "archive_bytes": archive}
-    row |= {name: marker.get(name) for name in ("files", "bytes", "sha256")}
+            verdict = "waited for" if waited else "was there"
+            if not is_same:
+                facts = stage(options, sha256)
+                verdict, seconds = "staged", time.monotonic() - began - waited
+    archive = facts.get("source", {}).get("bytes")
+    row = {"dataset": target.name, "verdict": verdict, "archive_bytes": archive}
+    row |= {name: facts.get(name) for name in ("files", "bytes", "sha256")}
     rate = archive / seconds if seconds else None
-    return row | {"seconds": seconds, "rate": rate, "seconds_waited": waited}
+    return [row | {"seconds": seconds, "rate": rate, "seconds_waited": waited}], notes
 
 
-def demonstrate(stop: Stop) -> list[Row]:
+def demonstrate() -> tuple[list[Row], list[str]]:
     """Stage a small archive twice and compare its files; the rows."""
     with tempfile.TemporaryDirectory(prefix="stage_in_") as folder:
         base = Path(folder)
-        contents = {f"images/{n}.bin": bytes([n]) * 1000 for n in range(60)}
-        (base / "images").mkdir()
-        for name, content in contents.items():
-            (base / name).write_bytes(content)
+        for number in range(60):
+            (base / f"{number}.bin").write_bytes(bytes([number]) * 1000)
         with tarfile.open(base / "demo.tar", "w") as archive:
-            archive.add(base / "images", "images")
+            for path in base.glob("*.bin"):
+                archive.add(path, path.name)
         digest = hashlib.sha256((base / "demo.tar").read_bytes()).hexdigest()
-        arguments = [str(base / "demo.tar"), "--to", folder, "--sha256", digest]
-        rows = [run(build_parser().parse_args(arguments), stop)[0] for _ in range(2)]
-        if any((base / "demo" / n).read_bytes() != content for n, content in contents.items()):
+        (base / "demo.tar.sha256").write_text(digest)
+        options = build_parser().parse_args([str(base / "demo.tar"), "--to", folder])
+        rows = run(options)[0] + run(options)[0]
+        staged = [base / "demo" / f"{number}.bin" for number in range(60)]
+        if any(path.read_bytes() != bytes([n]) * 1000 for n, path in enumerate(staged)):
             raise Refused("a file of the demo is wrong")
-    return rows
+    return rows, []
 
 
-def print_results(report: Report) -> None:
+def print_results(rows: list[Row]) -> None:
     """The table."""
     cells = []
-    for row in report.rows:
+    for row in rows:
         size_text = None if row["bytes"] is None else format_bytes(row["bytes"])
         rate = row["rate"] and f"{row['rate'] / 1e6:.3g}"
         times = [row[n] and format_seconds(row[n]) for n in ("seconds", "seconds_waited")]
@@ -340,14 +311,11 @@ def print_results(report: Report) -> None:
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(
-        __doc__, tool="stage_in", version=__version__, method=METHOD, demo=PROFILES["demo"]
-    )
+    parser = Parser(__doc__, "stage_in", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
     add("source", nargs="?", type=Path, metavar="SOURCE", help="archive on a shared file system")
     add("--to", type=Path, metavar="FOLDER", help="folder on this node's own disk or memory")
-    add("--sha256", type=str.lower, metavar="HEX", help="expected SHA-256 of the archive")
     add("--keep-archive", action="store_true", help="copy the archive without unpacking it")
     add("--leave", type=size, default=0, metavar="SIZE", help="keep this much free: 64GiB")
     add("--replace", action="store_true", help="copy again over what was staged before")
@@ -360,6 +328,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     report = Report("stage_in", __version__, METHOD, UNITS, options.json)
+    if not hasattr(tarfile, "data_filter"):
+        raise UsageError("this needs Python 3.11.4 or newer, for the filter of tarfile")
     if not options.demo:
         if options.source is None or options.to is None:
             raise UsageError("name the archive, and with --to a folder on this node's own disk")
@@ -370,29 +340,23 @@ def main(arguments: list[str] | None = None) -> int:
             raise UsageError(f"--to: {options.to} is on {kind}, which nodes share")
         if not options.remove and not options.source.is_file():
             raise UsageError(f"there is no file {options.source}")
-    stop = Stop()
-    stop.listen()
-    problem, notes = "", []
+    for number in (signal.SIGTERM, signal.SIGUSR1):  # removes what is partly written, as Ctrl-C
+        signal.signal(number, signal.default_int_handler)
     try:
-        if options.demo:
-            report.rows = demonstrate(stop)
-        else:
-            row, notes = run(options, stop)
-            report.rows = [row]
-    except (Refused, Stopped) as error:
-        problem = str(error)
-    report.complete = not problem
+        rows, notes = demonstrate() if options.demo else run(options)
+    except Refused as error:
+        print(f"problem: {error}", file=sys.stderr)
+        report.save()
+        return 1
     # A rank that only waited prints nothing, unless it is the first of its node.
     is_first = all(os.environ.get(name, "0") == "0" for name in LOCAL_RANKS)
-    if is_first or problem or report.rows[0]["verdict"] in ("staged", "removed"):
-        if report.rows:
-            print_results(report)
+    if is_first or rows[0]["verdict"] in ("staged", "removed"):
+        print_results(rows)
         for note in notes:
             report.note(note)
-        if problem:
-            print(f"problem: {problem}", file=sys.stderr)
+        report.rows, report.complete = rows, True
         report.save()
-    return int(bool(problem))
+    return 0
 
 
 if __name__ == "__main__":

@@ -9,21 +9,15 @@ Times what developers wait for all day: importing a Python package, unpacking an
 small files, `git clone`, `git status`, `ls -l` of a large directory. Each is done on the path in
 question and, in the same run, on a local one beside it.
 
-## Formulas
-
-`time = operations * latency`, because the operations come one after another and move few bytes. A
-package of 1000 modules takes some 4000 lookups and reads: 4 s at 1 ms each, 40 ms at 10 µs.
-`ratio = median on the path / median beside it`.
-
 ## What is timed
 
 The whole wait: a program from start to exit, or unpacking and removing from the first to the last
-file. The two places take turns. `warm`: the same was done just before; `cold pages`: the contents
-of the files were dropped from this node's page cache, names and sizes may still be cached; `new`:
-files are created or removed, without a sync.
+file. The two places take turns, each in a new directory that is removed. `warm`: the same was done
+just before; `cold pages`: the contents of the files were dropped from this node's page cache, names
+and sizes may still be cached; `new`: files are created or removed, without a sync.
 
-The verdict is `like local` for a ratio up to 1.5, `slower` up to 4, `slow` up to 10, `painful`
-above; `slower to slow` where the samples leave both possible.
+`ratio` is the median on the path over the median beside it. The verdict is `like local` up to 1.5,
+`slower` up to 4, `slow` up to 10, `painful` above.
 
 ## How to run
 
@@ -31,8 +25,6 @@ above; `slower to slow` where the samples leave both possible.
     python feel.py /mnt/shared --tasks import      # copies torch, 1 GB or more, to both places
     srun --ntasks-per-node=1 bash -c \
         'python feel.py /mnt/shared --beside $TMPDIR --json $SLURM_NODEID.json'
-
-It works in a new directory in each place and removes it. A signal keeps what was measured.
 
 ## A good answer
 
@@ -48,6 +40,7 @@ import argparse
 import compileall
 import importlib.util
 import io
+import itertools
 import math
 import os
 import shutil
@@ -58,72 +51,64 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, positive_int, start
 from kit.files import find_file_system
 from kit.report import Progress, Report, Row, format_table
-from kit.stats import earned, summarize
+from kit.stats import earned, scaled, summarize
 from kit.stop import Stop, Stopped
 
 __version__ = "0.2.0"
 METHOD = 1
 
 PROFILES = {
-    "demo": ["--files", "40", "--file-bytes", "512", "--entries", "100", "--modules", "15",
-             "--num-iterations", "2", "--tasks", "package", "unpack", "remove", "clone", "status",
-             "list"],
+    "demo": ["--files", "40", "--entries", "100", "--modules", "15", "--num-iterations", "2",
+             "--tasks", "package", "unpack", "remove", "clone", "status", "list"],
     "full": ["--num-iterations", "10"],
 }  # fmt: skip
 COMPARE = {
     "keys": ["task", "cache", "place"],
-    "value": "seconds_median",
-    "better": "lower",
-    "spread": "spread",
-    "alike": ["details.file_systems", "details.settings.files", "details.settings.file_bytes",
-              "details.settings.entries", "details.settings.modules"],
+    "value": "seconds_median", "better": "lower", "spread": "spread",
+    "alike": ["details.file_systems", "details.settings.files", "details.settings.entries",
+              "details.settings.modules"],
 }  # fmt: skip
 UNITS = {
     **dict.fromkeys(("samples", "spread", "drift", "ratio"), "1"),
     **dict.fromkeys([f"seconds_{s}" for s in ("median", "mean", "iqr", "min", "max")], "s"),
 }
 TASKS = {"package": "import a package", "unpack": "unpack small files", "remove": "remove them",
-         "clone": "git clone", "status": "git status", "list": "ls -l", "import": "import --module",
-         }  # fmt: skip
+         "clone": "git clone", "status": "git status", "list": "ls -l",
+         "import": "import --module"}  # fmt: skip
 FEELINGS = ((1.5, "like local"), (4.0, "slower"), (10.0, "slow"), (math.inf, "painful"))
+FILE_BYTES = 4096
 GIT = ("git", "-c", "user.name=feel", "-c", "user.email=feel@localhost", "-c", "gc.auto=0")
 BODY = "\n".join(f"def function_{i}(value):\n    return value + {i}\n" for i in range(20))
 IMPORT = "import sys; sys.path.insert(0, sys.argv[1]); import {0}; print({0}.{1})"
-
-Key = tuple[str, str, str]
-
-
-class WrongAnswer(Exception):
-    """A command failed, or did not do its work."""
 
 
 def measure_place(
     folder: Path, options: argparse.Namespace, archive: bytes
 ) -> Iterator[tuple[str, str, float]]:
-    """Do each task once in a place; task, state of the caches and seconds. Raises WrongAnswer."""
-    clone, large, package = (folder / name for name in ("clone", "large", "package"))
+    """Do each task once in a place; task, state of the caches and seconds. Raises RuntimeError."""
+    tree, clone, large, package = (folder / name for name in ("tree", "clone", "large", "package"))
     if {"unpack", "remove"} & set(options.tasks):
         began = time.perf_counter()
         unpack(archive, folder / "unpacked")
         yield "unpack", "new", time.perf_counter() - began
-        check_files(folder / "unpacked", options.files)
         began = time.perf_counter()
         shutil.rmtree(folder / "unpacked")
         yield "remove", "new", time.perf_counter() - began
-    if "clone" in options.tasks:
+    if "clone" in options.tasks:  # over git's transport, as from a server, not by hard links
+        command = [*GIT, "clone", "--quiet", f"file://{options.origin}", clone]
+        yield "clone", "new", time_command(command, lambda _: True)
         shutil.rmtree(clone)
-        yield "clone", "new", clone_to(clone, options)
-        check_files(clone, options.files)
     python, name, copy = [sys.executable, "-B"], options.module, folder / "module"
     isolated = [*python, "-I", "-S", "-c", IMPORT.format("feel_package", "COUNT"), package]
     foreign = [*python, "-c", IMPORT.format(name, "__path__[0]"), copy]
     for task, below, command, is_right in (
-        ("status", clone, [*GIT, "-C", clone, "status", "--short"], lambda out: not out),
+        ("status", tree, [*GIT, "-C", tree, "status", "--short"], lambda out: not out),
         ("list", large, ["ls", "-l", large], lambda out: out.count("\n") == options.entries + 1),
         ("package", package, isolated, lambda out: out == f"{options.modules}\n"),
         ("import", copy, foreign, lambda out: out.endswith(f"{copy / name}\n")),
@@ -134,15 +119,15 @@ def measure_place(
             yield task, "warm", time_command(command, is_right)
 
 
-def time_command(command: Sequence[str | Path], is_right: Callable[[str], bool]) -> float:
-    """Seconds from start to exit of a command. Raises WrongAnswer."""
+def time_command(command: Sequence[Any], is_right: Callable[[str], bool]) -> float:
+    """Seconds from start to exit of a command. Raises RuntimeError."""
     environ = {**os.environ, "LC_ALL": "C", "GIT_CONFIG_GLOBAL": os.devnull}
     began = time.perf_counter()
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environ,
                           start_new_session=True, text=True, check=False)  # fmt: skip
     seconds = time.perf_counter() - began
     if done.returncode or not is_right(done.stdout):
-        raise WrongAnswer(f"{command[0]}, status {done.returncode}: {done.stdout.strip()[:200]}")
+        raise RuntimeError(f"{command[0]}, status {done.returncode}: {done.stdout.strip()[:200]}")
     return seconds
 
 
@@ -151,19 +136,6 @@ def unpack(archive: bytes, target: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
         opened.extraction_filter = getattr(tarfile, "data_filter", None)  # from Python 3.11.4
         opened.extractall(target)
-
-
-def clone_to(target: Path, options: argparse.Namespace) -> float:
-    """Seconds of a git clone; over git's transport, as from a server, not by hard links."""
-    command = [*GIT, "clone", "--quiet", f"file://{options.origin}", target]
-    return time_command(command, lambda _: True)
-
-
-def check_files(folder: Path, count: int) -> None:
-    """Raise WrongAnswer where a tree does not have so many files, those of git not counted."""
-    found = sum(len(files) for base, _, files in os.walk(folder) if ".git" not in Path(base).parts)
-    if found != count:
-        raise WrongAnswer(f"{folder.name} has {found} files instead of {count}")
 
 
 def drop_pages(folder: Path) -> None:
@@ -176,28 +148,26 @@ def drop_pages(folder: Path) -> None:
             os.close(number)
 
 
-def make_archive(files: int, file_bytes: int) -> bytes:
+def make_archive(files: int) -> bytes:
     """A tar archive of many small files, always the same one."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for number in range(files):
             text = f"{number:08d} the same in each run and nowhere the same twice\n".encode()
             entry = tarfile.TarInfo(f"{number // 100:04d}/{number:08d}.txt")
-            entry.size = file_bytes
-            archive.addfile(entry, io.BytesIO((text * (file_bytes // len(text) + 1))[:file_bytes]))
+            entry.size = FILE_BYTES
+            archive.addfile(entry, io.BytesIO((text * (FILE_BYTES // len(text) + 1))[:FILE_BYTES]))
     return buffer.getvalue()
 
 
 def prepare(folders: Sequence[Path], options: argparse.Namespace, archive: bytes) -> None:
-    """Create what the tasks read: a repository, clones, a package, a large directory."""
-    options.origin = folders[-1] / "origin"
-    if {"clone", "status"} & set(options.tasks):
-        unpack(archive, options.origin)
-        for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message=tree"]):
-            time_command([*GIT, "-C", options.origin, *words], lambda _: True)
+    """Create what the tasks read: a repository, a package, a large directory."""
+    options.origin = folders[-1] / "tree"
     for folder in folders:
         if {"clone", "status"} & set(options.tasks):
-            clone_to(folder / "clone", options)
+            unpack(archive, folder / "tree")
+            for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message=x"]):
+                time_command([*GIT, "-C", folder / "tree", *words], lambda _: True)
         if "list" in options.tasks:
             (folder / "large").mkdir()
             for number in range(options.entries):
@@ -215,46 +185,29 @@ def prepare(folders: Sequence[Path], options: argparse.Namespace, archive: bytes
             shutil.copytree(options.installed, copy, symlinks=True)
 
 
-def find_doubt(row: Row) -> float:
-    """How far the median may be off, as a share: half the IQR, of 2 or 3 samples half the range."""
-    extent = row["seconds_iqr"] or row["seconds_max"] - row["seconds_min"]
-    return float(extent / row["seconds_median"] / 2) or 0.1
-
-
-def judge(path: Row, beside: Row) -> str:
-    """How the path feels beside a local place; from one to another where the samples disagree."""
-    doubt = 1 + math.hypot(find_doubt(path), find_doubt(beside))
-    bounds = (path["ratio"] / doubt, path["ratio"] * doubt)
-    low, high = (next(word for limit, word in FEELINGS if bound <= limit) for bound in bounds)
-    return low if low == high else f"{low} to {high}"
-
-
-def make_rows(samples: Mapping[Key, Sequence[float]], together: bool) -> list[Row]:
+def make_rows(samples: Mapping[tuple[str, ...], Sequence[float]], together: bool) -> list[Row]:
     """A row per task, state of the caches and place; `together` on one file system."""
     order = list(TASKS)
-    keys = sorted(samples, key=lambda key: (order.index(key[0]), key[1:]))
-    rows: dict[Key, Row] = {}
-    for task, cache, place in keys:  # `beside` comes before `path`
-        row = {"task": task, "cache": cache, "place": place, "ratio": None, "verdict": "reference"}
-        row |= summarize("seconds", samples[task, cache, place])
-        beside = rows.get((task, cache, "beside"))
-        if beside:
+    rows: dict[tuple[str, ...], Row] = {}
+    for key in sorted(samples, key=lambda key: (order.index(key[0]), key[1:])):
+        task, cache, place = key  # `beside` comes before `path`
+        row: Row = {"task": task, "cache": cache, "place": place, "ratio": None}
+        row |= {"verdict": "reference", **summarize("seconds", samples[key])}
+        if beside := rows.get((task, cache, "beside")):
             row["ratio"] = row["seconds_median"] / beside["seconds_median"]
-            row["verdict"] = "one file system" if together else judge(row, beside)
-        rows[task, cache, place] = row
+            feeling = next(word for limit, word in FEELINGS if row["ratio"] <= limit)
+            row["verdict"] = "one file system" if together else feeling
+        rows[key] = row
     return list(rows.values())
 
 
 def print_rows(rows: Sequence[Row]) -> None:
     """Print a line per task and state of the caches, with both places in it."""
-    beside = {(row["task"], row["cache"]): row for row in rows if row["place"] == "beside"}
     cells = []
-    for row in rows:
+    for beside, row in itertools.pairwise(rows):
         if row["ratio"]:
-            pair = (row, beside[row["task"], row["cache"]])
-            times = [earned(1e3 * r["seconds_median"], find_doubt(r) * 1e3 * r["seconds_median"])
-                     for r in pair]  # fmt: skip
             wait = f"{TASKS[row['task']]}, {row['cache']}"
+            times = [scaled(one, "seconds_median", 1e-3) for one in (row, beside)]
             ratio = earned(row["ratio"], 0.05 * row["ratio"])
             cells.append((wait, *times, ratio, row["samples"], row["verdict"]))
     print(format_table(("wait", "path ms", "beside ms", "ratio", "n", "verdict"), cells))
@@ -262,25 +215,20 @@ def print_rows(rows: Sequence[Row]) -> None:
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(__doc__, tool="feel", version=__version__, method=METHOD, demo=PROFILES["demo"])
+    parser = Parser(__doc__, "feel", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
-    add("path", nargs="?", type=Path, default=Path(),
-        help="directory on the file system to test (default: the current one)")
+    add("path", nargs="?", type=Path, default=Path(), help="directory to test (default: .)")
     add("--beside", type=Path, metavar="DIR", default=Path(tempfile.gettempdir()),
         help="directory on a local file system (default: the one for temporary files)")
     add("--tasks", nargs="+", choices=tuple(TASKS), default=list(TASKS)[:-1],
         help="tasks to time (default: all but import)")
-    add("--files", type=positive_int, default=5000, metavar="N",
-        help="files of the archive and the repository (default: 5000)")
-    add("--file-bytes", type=positive_int, default=4096, metavar="N",
-        help="bytes of each of these files (default: 4096)")
+    add("--files", type=positive_int, default=5000, metavar="N", help="small files (default: 5000)")
     add("--entries", type=positive_int, default=10_000, metavar="N",
-        help="files in the large directory (default: 10000)")
+        help="files to list (default: 10000)")
     add("--modules", type=positive_int, default=1000, metavar="N",
-        help="modules of the package (default: 1000)")
-    add("--num-iterations", "--repeats", type=positive_int, default=5, metavar="N",
-        help="samples per task (default: 5)")
+        help="modules to import (default: 1000)")
+    add("--num-iterations", type=positive_int, default=5, metavar="N", help="samples (default: 5)")
     add("--module", default="torch",
         help="installed package that the task import copies to both places (default: torch)")
     # fmt: on
@@ -288,8 +236,8 @@ def build_parser() -> Parser:
 
 
 def measure(options: argparse.Namespace, stop: Stop, report: Report) -> None:
-    """All samples, the two places in turn, as the report's rows. Raises Stopped, WrongAnswer."""
-    samples: dict[Key, list[float]] = {}
+    """All samples, the two places in turn, as the report's rows. Raises Stopped, RuntimeError."""
+    samples: dict[tuple[str, ...], list[float]] = {}
     together = options.path.stat().st_dev == options.beside.stat().st_dev
     if together:
         report.note("both places are on one file system: the ratios show noise only")
@@ -299,7 +247,7 @@ def measure(options: argparse.Namespace, stop: Stop, report: Report) -> None:
         tempfile.TemporaryDirectory(prefix=".feel-", dir=options.beside.resolve()) as beside,
     ):
         folders = {"path": Path(path), "beside": Path(beside)}
-        archive = make_archive(options.files, options.file_bytes)
+        archive = make_archive(options.files)
         prepare(list(folders.values()), options, archive)
         for number in range(options.num_iterations):
             progress.show(number)
@@ -328,18 +276,18 @@ def main(arguments: list[str] | None = None) -> int:
         options.installed = found.submodule_search_locations[0]
     if not shutil.which("git") and {"clone", "status"} & set(options.tasks):
         report.note("git is not installed: clone and status are left out")
-        options.tasks = [task for task in options.tasks if task not in ("clone", "status")]
+        options.tasks = [one for one in options.tasks if one not in ("clone", "status")]
     stop = Stop()
     stop.listen()
-    places = {"path": options.path, "beside": options.beside}
-    wanted = ("files", "file_bytes", "entries", "modules", "num_iterations")
-    report.details["file_systems"] = {name: find_file_system(places[name]) for name in places}
-    report.details["settings"] = {name: getattr(options, name) for name in wanted}
+    names = ("files", "entries", "modules", "num_iterations")
+    report.details["settings"] = {name: getattr(options, name) for name in names}
+    kinds = {name: find_file_system(getattr(options, name)) for name in ("path", "beside")}
+    report.details["file_systems"] = kinds
     try:
         measure(options, stop, report)
     except Stopped as stopped:
         report.note(f"{stopped}: the results so far")
-    except WrongAnswer as error:
+    except RuntimeError as error:
         report.note(f"problem: {error}")
     if report.rows:
         print_rows(report.rows)

@@ -141,16 +141,16 @@ def print_rows(rows: Sequence[Row]) -> None:
         groups.setdefault((f"{row['job']}, {row['direction']}{number}", load), []).append(row)
 
     def show(runs: Sequence[Row], column: str, factor: float = 1.0) -> str:
-        values = [run[column] / factor for run in runs if run[column] is not None]
-        return round_digits(statistics.median(values) if values else None)
+        values = [run[column] for run in runs if run[column] is not None]
+        return round_digits(statistics.median(values) if values else None, factor)
 
     order = {job: number for number, job in enumerate(dict.fromkeys(job for job, _ in groups))}
     cells = [
         (
             load, job, f"{runs[0]['jobs']}x{runs[0]['iodepth']}",
             format_bytes(runs[0]["block_bytes"] or 0), show(runs, "seconds"),
-            show(runs, "bytes_per_second", 1e6), show(runs, "requests_per_second"),
-            *(show(runs, f"latency_seconds_{name}", 1e-3) for name in ("mean", "p50", "p99")),
+            show(runs, "bytes_per_second", 1e-6), show(runs, "requests_per_second"),
+            *(show(runs, f"latency_seconds_{name}", 1e3) for name in ("mean", "p50", "p99")),
             len(runs), ", ".join(sorted({run["verdict"] for run in runs})),
         )
         for (job, load), runs in sorted(groups.items(), key=lambda item: order[item[0][0]])
@@ -197,10 +197,7 @@ def main(arguments: list[str] | None = None) -> int:
             report.note(f"{label}: {len(noise)} lines are not JSON: {noise[0][:80]}")
         for number, document in enumerate(documents, start=1):
             name = label if len(documents) == 1 else f"{label} #{number}"
-            try:
-                rows, wrong = read_result(name, document, options.each_job)
-            except ValueError as error:  # of fio 2
-                rows, wrong = [], [f"{name}: {error}"]
+            rows, wrong = read_result(name, document, options.each_job)
             report.rows += rows
             problems += wrong
     if options.demo and DEMO_ANSWER.items() - report.rows[0].items():

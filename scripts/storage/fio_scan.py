@@ -6,10 +6,7 @@
 r"""How fast does this file system read and write, by file size, block size and load?
 
 Runs fio (https://github.com/axboe/fio) over a grid of loads, each several times, and prints
-bandwidth, IOPS and latency.
-
-`bandwidth = IOPS * block size`. Little's law: `IOPS * latency = requests in flight`, which is at
-most `jobs * iodepth`.
+bandwidth (IOPS * block size), IOPS and latency.
 
 ## What is timed
 
@@ -22,10 +19,9 @@ Presets: `scan` reads and writes files of 16 KiB, 1 MiB and 1 GiB in blocks of 4
 writes and reads 8 whole files of 1 GiB in blocks of 4 MiB; `dataset` reads at random, 16 processes
 with one request each.
 
-Verdicts: `IMPOSSIBLE` means more requests in flight than jobs and iodepth allow; `memory` and
-`buffered` that the numbers are those of memory, because direct I/O (O_DIRECT) is not possible;
-`too fast` that a cache of the host or controller answers; `unsteady` that the IQR is
-above 10 % of the median.
+Verdicts: `memory` and `buffered` mean that the numbers are those of memory, because direct I/O
+(O_DIRECT) is not possible; `too fast` that no drive reads a block in so little time, so a cache
+does; `unsteady` that the IQR is above 10 % of the median.
 
 ## How to run
 
@@ -39,8 +35,8 @@ above 10 % of the median.
 Rows that are `ok`, and the same on another day. A local NVMe drive reads some GB/s in large blocks
 and some 100,000 times per second in blocks of 4 KiB.
 
-Exit status: 0 done, also when the budget ended it; 1 a row is FAILED, NOT SIMULTANEOUS or
-IMPOSSIBLE, or a signal; 2 wrong use: no fio, too little space, no such directory.
+Exit status: 0 done, also when the budget ended it; 1 a row is FAILED or NOT SIMULTANEOUS, or a
+signal; 2 wrong use: no fio, too little space, no such directory.
 """
 
 from __future__ import annotations
@@ -59,10 +55,10 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, duration, positive_int, size, start
-from kit.files import find_file_system, read_text
+from kit.files import find_file_system
 from kit.fio import add_jobs, explain_not_simultaneous, list_jobs, parse_fio, read_job, round_digits
 from kit.report import Progress, Report, Row, format_bytes, format_table
-from kit.stats import MIN_QUARTILE_SAMPLES, scaled, summarize
+from kit.stats import scaled, summarize
 from kit.stop import Stop, Stopped
 
 __version__ = "0.2.0"
@@ -99,9 +95,6 @@ PRESETS: dict[str, dict[str, Any]] = {
                 "engine": "psync"},
 }  # fmt: skip
 UNSTEADY = 0.1
-FLIGHT_TOLERANCE = 1.1
-SPINNING_RATE, SPINNING_SEEK = 0.6e9, 1e-3
-"""The fastest that one spinning disk streams (two actuators), and the shortest random read."""
 SHORTEST_READ = 5e-6
 """No drive behind PCIe reads a block in less."""
 
@@ -147,7 +140,7 @@ def run_fio(load: Load, options: argparse.Namespace, folder: str, stop: Stop) ->
 
 
 def read_run(text: str, load: Load, whole_files: bool) -> Row | tuple[str, str]:
-    """The jobs of one run of fio as one, or why their rates cannot be added: verdict and reason."""
+    """The jobs of one run of fio as one, or verdict and reason where there are no numbers."""
     documents, noise = parse_fio(text)
     jobs = list_jobs(documents[-1]) if documents else []
     errors = {os.strerror(job["error"]) for job in jobs if job.get("error")}
@@ -160,116 +153,80 @@ def read_run(text: str, load: Load, whole_files: bool) -> Row | tuple[str, str]:
     return ("NOT SIMULTANEOUS", reason) if reason else add_jobs(done, whole_files=whole_files)
 
 
-def make_row(load: Load, runs: Sequence[Row], access: str) -> Row:
-    """The repeats of a load summarized, without a verdict."""
-    row: Row = dict.fromkeys(UNITS) | load._asdict() | {"access": access, "samples": len(runs)}
+def make_row(load: Load, runs: Sequence[Row | tuple[str, str]], access: str) -> Row:
+    """The repeats of a load summarized, with the verdict and its reason."""
+    done = [run for run in runs if isinstance(run, dict)]
+    row: Row = dict.fromkeys(UNITS) | load._asdict() | {"access": access, "samples": len(done)}
     row["steady"] = None
-    if runs:
-        requests = add_jobs(runs)
-        row |= {name: requests[name] for name in UNITS if name.startswith("latency")}
-        row |= summarize("bytes_per_second", [run["bytes_per_second"] for run in runs])
-        rates = [run["requests_per_second"] for run in runs]
-        row["requests_per_second_median"] = statistics.median(rates)
-        if row["spread"] is not None:
-            row["steady"] = max(row["spread"], abs(row["drift"] or 0)) <= UNSTEADY
-    return row
-
-
-def judge(row: Row, runs: Sequence[Row], is_spinning: bool | None) -> tuple[str, str | None]:
-    """The verdict of a row that has samples, and the reason."""
-    limit = FLIGHT_TOLERANCE * row["jobs"] * row["iodepth"]
-    if any(run["requests_per_second"] * (run["latency_seconds_mean"] or 0) > limit for run in runs):
-        return "IMPOSSIBLE", "more requests in flight than jobs and iodepth allow"
-    if row["access"] != "direct":
-        return row["access"], "numbers of memory, not of a drive"
-    rate, seconds = row["bytes_per_second_median"], row["latency_seconds_p50"] or 1.0
-    shortest = SPINNING_SEEK if is_spinning and row["pattern"] == "randread" else SHORTEST_READ
-    if "read" in row["pattern"] and seconds < shortest and is_spinning is not None:
-        return "too fast", f"a read in {1e6 * seconds:.1f} µs: no such disk does that, a cache does"
-    if is_spinning and rate > SPINNING_RATE:
-        return "too fast", f"{rate / 1e9:.2g} GB/s from one disk listed as spinning: a cache does"
-    if row["samples"] < MIN_QUARTILE_SAMPLES:
-        return "few samples", None
-    return ("ok" if row["steady"] else "unsteady"), None
-
-
-def find_spinning(path: Path) -> bool | None:
-    """Whether the kernel lists the disk under a path as spinning; None for file systems without
-    a single local disk (network, overlay, RAID)."""
-    device = path.stat().st_dev
-    disk = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
-    for folder in (disk, disk.parent):  # a partition's folder is in that of its disk
-        if listed := read_text(folder / "queue/rotational"):
-            return None if folder.name.startswith(("dm-", "md")) else listed == "1"
-    return None
-
-
-def can_do_direct(folder: str) -> bool:
-    """Whether files in this folder can be opened past the page cache."""
-    try:
-        os.close(os.open(f"{folder}/direct", os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600))
-    except OSError:
-        return False
-    return True
+    for failure in runs:
+        if isinstance(failure, tuple):
+            return row | {"samples": 0, "verdict": failure[0], "verdict_reason": failure[1]}
+    requests = add_jobs(done)
+    row |= {name: requests[name] for name in UNITS if name.startswith("latency")}
+    row |= summarize("bytes_per_second", [run["bytes_per_second"] for run in done])
+    rates = [run["requests_per_second"] for run in done]
+    row["requests_per_second_median"] = statistics.median(rates)
+    if row["spread"] is not None:
+        row["steady"] = max(row["spread"], abs(row["drift"] or 0)) <= UNSTEADY
+    verdict, reason = "ok" if row["steady"] else "unsteady", None
+    seconds = row["latency_seconds_p50"]
+    if access != "direct":
+        verdict, reason = access, "numbers of memory, not of a drive"
+    elif "read" in load.pattern and seconds and seconds < SHORTEST_READ:
+        verdict, reason = "too fast", f"a read in {1e6 * seconds:.1f} µs: a cache does that"
+    elif row["steady"] is None:
+        verdict = "few samples"
+    return row | {"verdict": verdict, "verdict_reason": reason}
 
 
 def list_loads(options: argparse.Namespace) -> list[Load]:
     """The grid. Raises UsageError where its files do not fit the file system."""
-    grid = itertools.product(options.file_sizes, options.patterns, options.block_sizes,
+    grid = itertools.product(options.patterns, options.file_sizes, options.block_sizes,
                              options.jobs, options.iodepth)  # fmt: skip
-    loads = [Load(pattern, file, block, jobs, depth) for file, pattern, block, jobs, depth in grid]
-    needed = format_bytes(largest := max(load.jobs * load.file_bytes for load in loads))
+    loads = [Load(*parts) for parts in grid]
+    largest = max(load.jobs * load.file_bytes for load in loads)
     if largest > shutil.disk_usage(options.path).free:
+        needed = format_bytes(largest)
         raise UsageError(f"this needs {needed}: use smaller --file-sizes or fewer --jobs")
     return loads
 
 
-def scan(loads: Sequence[Load], options: argparse.Namespace, stop: Stop, report: Report) -> None:
+def scan(loads: list[Load], options: argparse.Namespace, stop: Stop, report: Report) -> None:
     """Run all loads in turn and add a row for each; a signal or the budget ends it."""
-    runs: dict[Load, list[Row]] = {load: [] for load in loads}
-    failures: dict[Load, tuple[str, str]] = {}
-    plan = list(itertools.product(range(1, options.repeats + 1), loads))
-    progress = Progress(len(plan), "runs of fio")
+    runs: dict[Load, list[Row | tuple[str, str]]] = {load: [] for load in loads}
+    progress = Progress(len(loads) * options.repeats, "runs of fio")
     try:
         with tempfile.TemporaryDirectory(prefix=".fio_scan-", dir=options.path) as folder:
-            if options.access == "direct" and not can_do_direct(folder):
-                options.access = "buffered"
-            for number, (repeat, load) in enumerate(plan):
+            try:
+                os.close(os.open(f"{folder}/direct", os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o600))
+            except OSError:
+                options.access = options.access.replace("direct", "buffered")
+            for number, load in enumerate(loads * options.repeats):
                 progress.show(number, str(load))
-                if load in failures:
-                    continue
                 text = run_fio(load, options, folder, stop)
                 if options.keep:
-                    (options.keep / f"{load}.run{repeat}.json").write_text(text, encoding="utf-8")
-                done = read_run(text, load, options.whole_files)
-                if isinstance(done, tuple):
-                    failures[load], runs[load] = done, []
-                else:
-                    runs[load].append(done)
+                    name = f"{load}.run{len(runs[load]) + 1}.json"
+                    (options.keep / name).write_text(text, encoding="utf-8")
+                runs[load].append(read_run(text, load, options.whole_files))
         report.complete = True
     except Stopped as stopped:
         report.note(f"{stopped}: the results so far")
-    finally:
-        progress.close()
-    is_spinning = find_spinning(options.path)
-    for load in loads:
-        if runs[load] or load in failures:
-            row = make_row(load, runs[load], options.access)
-            verdict, reason = failures.get(load) or judge(row, runs[load], is_spinning)
-            report.rows.append(row | {"verdict": verdict, "verdict_reason": reason})
+    progress.close()
+    report.rows = [make_row(load, done, options.access) for load, done in runs.items() if done]
 
 
 def print_results(report: Report) -> None:
     """Print the table and the notes."""
-    cells = []
-    for row in report.rows:
-        latencies = [row[f"latency_seconds_{name}"] for name in ("p50", "p99")]
-        cells.append((
+    cells = [
+        (
             f"{row['pattern']}, {row['access']}", format_bytes(row["file_bytes"]),
             format_bytes(row["block_bytes"]), f"{row['jobs']}x{row['iodepth']}",
             scaled(row, "bytes_per_second_median", 1e6), scaled(row, "requests_per_second_median"),
-            *(round_digits(s and 1e3 * s) for s in latencies), row["samples"], row["verdict"],
-        ))  # fmt: skip
+            round_digits(row["latency_seconds_p50"], 1e3),
+            round_digits(row["latency_seconds_p99"], 1e3), row["samples"], row["verdict"],
+        )
+        for row in report.rows
+    ]  # fmt: skip
     headings = ("load", "file", "block", "jobs x depth", "MB/s", "IOPS", "p50 ms", "p99 ms", "n",
                 "verdict")  # fmt: skip
     print(format_table(headings, cells))
@@ -280,13 +237,10 @@ def print_results(report: Report) -> None:
 
 def build_parser() -> Parser:
     """The command line."""
-    parser = Parser(
-        __doc__, tool="fio_scan", version=__version__, method=METHOD, demo=PROFILES["demo"]
-    )
+    parser = Parser(__doc__, "fio_scan", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
     # fmt: off
-    add("path", nargs="?", type=Path, default=Path(),
-        help="directory on the file system to test (default: the current one)")
+    add("path", nargs="?", type=Path, default=Path(), help="directory to test (default: .)")
     add("--preset", choices=tuple(PRESETS), default="scan",
         help="loads to run; the options below change it (default: scan)")
     add("--patterns", nargs="+", choices=("read", "write", "randread", "randwrite"),
@@ -294,13 +248,10 @@ def build_parser() -> Parser:
     add("--file-sizes", nargs="+", type=size, metavar="SIZE", help="sizes of each job's file")
     add("--block-sizes", nargs="+", type=size, metavar="SIZE", help="sizes of a request")
     add("--jobs", nargs="+", type=positive_int, metavar="N", help="numbers of processes")
-    add("--iodepth", nargs="+", type=positive_int, metavar="N",
-        help="requests in flight per process")
+    add("--iodepth", nargs="+", type=positive_int, metavar="N", help="requests in flight per job")
     add("--runtime", type=duration, help="duration of each run (default: 10s)")
-    add("--ramp-time", type=duration, default=2.0,
-        help="time before it that does not count (default: 2s)")
-    add("--whole-files", action="store_true",
-        help="read or write each file once, with an fsync, instead of --runtime")
+    add("--ramp-time", type=duration, default=2.0, help="warm-up before it (default: 2s)")
+    add("--whole-files", action="store_true", help="each file once, with fsync, not --runtime")
     add("--repeats", type=positive_int, default=5, help="runs of each load (default: 5)")
     add("--buffered", action="store_true", help="through the page cache, as most programs do")
     parser.set_defaults(engine="libaio")
@@ -310,8 +261,8 @@ def build_parser() -> Parser:
     return parser
 
 
-def read_options(arguments: list[str] | None) -> argparse.Namespace:
-    """The command line over its preset. Raises UsageError."""
+def main(arguments: list[str] | None = None) -> int:
+    """Run the tool; the exit status."""
     parser = build_parser()
     typed = parser.parse_args(arguments)
     parser.set_defaults(**PRESETS[typed.preset])
@@ -322,12 +273,6 @@ def read_options(arguments: list[str] | None) -> argparse.Namespace:
         raise UsageError(f"{options.path} is not a directory that can be written to")
     if shutil.which("fio") is None:
         raise UsageError("fio is not installed: apt install fio, or conda-forge")
-    return options
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run the tool; the exit status."""
-    options = read_options(arguments)
     report = Report("fio_scan", __version__, METHOD, UNITS, options.json, COMPARE)
     loads = list_loads(options)
     if options.keep:
@@ -338,9 +283,9 @@ def main(arguments: list[str] | None = None) -> int:
     stop = Stop(options.budget)
     stop.listen()
     scan(loads, options, stop, report)
-    wanted = ("engine", "access", "runtime", "ramp_time", "repeats", "whole_files")
-    settings = {name: getattr(options, name) for name in wanted}
-    report.details |= {"file_system": file_system, "settings": settings}
+    names = ("engine", "access", "runtime", "ramp_time", "repeats", "whole_files")
+    report.details["file_system"] = file_system
+    report.details["settings"] = {name: getattr(options, name) for name in names}
     print_results(report)
     report.save()
     is_wrong = any(row["verdict"].isupper() for row in report.rows)

@@ -59,13 +59,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
+try:
+    import pytest
+except ImportError:  # the rest works without it
+    pytest = None
+
 __version__ = "0.2.0"
 
 GRACE_SECONDS = 2.0
 PORTS = range(10000, 32768)
 """Linux gives out the ports above these by itself."""
 MARK = "TESTING_UTILS_TREE"
-"""The environment variable that tells which commands have started a process."""
+"""The environment variable that names the commands that started a process."""
 ROOT_SIGNS = (".git", "pyproject.toml")
 
 AnyPath = str | os.PathLike[str]
@@ -131,18 +136,8 @@ def find_missing_env(*names: str) -> str | None:
     return f"runs only with {missing[0]}=1" if missing else None
 
 
-REQUIREMENTS: dict[str, Callable[..., str | None]] = {
-    "require_torch": functools.partial(find_missing_packages, "torch"),
-    "require_torch_gpu": functools.partial(find_missing_gpus, 1),
-    "require_torch_multi_gpu": functools.partial(find_missing_gpus, 2),
-    "require_torch_non_multi_gpu": functools.partial(find_missing_gpus, 0, 1),
-    "require_torch_up_to_2_gpus": functools.partial(find_missing_gpus, 0, 2),
-    "require_torch_tpu": functools.partial(find_missing_packages, "torch_xla"),
-    "require_torch_device": find_missing_device,
-    "require_package": find_missing_packages,
-    "require_program": find_missing_programs,
-    "require_env": find_missing_env,
-}
+REQUIREMENTS: dict[str, Callable[..., str | None]] = {}
+"""The mark of each requirement, and what finds out why it is not met."""
 
 
 def skip_where_missing(requirement: str, *names: str) -> Callable[[Any], Any]:
@@ -155,17 +150,23 @@ def skip_where_missing(requirement: str, *names: str) -> Callable[[Any], Any]:
     return decorate
 
 
-require_torch = skip_where_missing("require_torch")
-require_torch_gpu = skip_where_missing("require_torch_gpu")
-require_torch_multi_gpu = skip_where_missing("require_torch_multi_gpu")
-require_torch_non_multi_gpu = skip_where_missing("require_torch_non_multi_gpu")
-require_torch_up_to_2_gpus = skip_where_missing("require_torch_up_to_2_gpus")
-require_torch_tpu = skip_where_missing("require_torch_tpu")
-require_torch_device = functools.partial(skip_where_missing, "require_torch_device")
-require_package = functools.partial(skip_where_missing, "require_package")
-require_program = functools.partial(skip_where_missing, "require_program")
-require_env = functools.partial(skip_where_missing, "require_env")
-slow = skip_where_missing("require_env", "RUN_SLOW")
+def declare(name: str, find_missing: Callable[..., str | None], *fixed: Any) -> Any:
+    """Declare a mark; the decorator of the same name."""
+    REQUIREMENTS[name] = functools.partial(find_missing, *fixed)
+    return skip_where_missing(name) if fixed else functools.partial(skip_where_missing, name)
+
+
+require_torch = declare("require_torch", find_missing_packages, "torch")
+require_torch_gpu = declare("require_torch_gpu", find_missing_gpus, 1)
+require_torch_multi_gpu = declare("require_torch_multi_gpu", find_missing_gpus, 2)
+require_torch_non_multi_gpu = declare("require_torch_non_multi_gpu", find_missing_gpus, 0, 1)
+require_torch_up_to_2_gpus = declare("require_torch_up_to_2_gpus", find_missing_gpus, 0, 2)
+require_torch_tpu = declare("require_torch_tpu", find_missing_packages, "torch_xla")
+require_torch_device = declare("require_torch_device", find_missing_device)
+require_package = declare("require_package", find_missing_packages)
+require_program = declare("require_program", find_missing_programs)
+require_env = declare("require_env", find_missing_env)
+slow = require_env("RUN_SLOW")
 
 
 def set_seed(seed: int = 42, *, deterministic: bool = False) -> int:
@@ -296,7 +297,6 @@ class TestCasePlus(unittest.TestCase):
         """The folders of the project, seen from the file of this test."""
         return find_project_paths(inspect.getfile(type(self)))
 
-    test_file_path = property(lambda self: self.paths.test_file)
     tests_dir = property(lambda self: self.paths.tests)
     repo_root_dir = property(lambda self: self.paths.root)
     src_dir = property(lambda self: self.paths.src)
@@ -445,54 +445,47 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    """Declare the marks, and add the fixtures."""
-    import pytest
-
+    """Declare the marks."""
     for name in REQUIREMENTS:
         config.addinivalue_line("markers", f"{name}(*names): skip where it is missing")
-    config.pluginmanager.register(make_fixtures(pytest), "testing_utils_fixtures")
 
 
-def make_fixtures(pytest: Any) -> object:
-    """The marks and fixtures, in a plugin, so that this file can be imported without pytest."""
+if pytest:
 
-    class Fixtures:
-        @pytest.hookimpl(trylast=True)
-        def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-            """Skip what cannot run; last, so that nothing is looked up for deselected tests."""
-            for item in items:
-                marks = [one for one in item.iter_markers() if one.name in REQUIREMENTS]
-                reasons = [REQUIREMENTS[mark.name](*mark.args) for mark in marks]
-                for reason in filter(None, reasons):
-                    item.add_marker(pytest.mark.skip(reason=reason))
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(items: list[Any]) -> None:
+        """Skip what cannot run; last, so that nothing is looked up for deselected tests."""
+        for item in items:
+            marks = [one for one in item.iter_markers() if one.name in REQUIREMENTS]
+            reasons = [REQUIREMENTS[mark.name](*mark.args) for mark in marks]
+            for reason in filter(None, reasons):
+                item.add_marker(pytest.mark.skip(reason=reason))
 
-        @pytest.fixture
-        def test_paths(self, request: Any) -> ProjectPaths:
-            """The folders of the project, seen from the file of this test."""
-            return find_project_paths(request.path)
+    @pytest.fixture
+    def test_paths(request: Any) -> ProjectPaths:
+        """The folders of the project, seen from the file of this test."""
+        return find_project_paths(request.path)
 
-        @pytest.fixture
-        def auto_remove_tmp_dir(self) -> Iterator[Callable[..., Path]]:
-            """Makes new folders, removed when the test ends unless made with after=False."""
-            case = TestCasePlus()
-            yield case.get_auto_remove_tmp_dir
-            case.doCleanups()
+    @pytest.fixture
+    def auto_remove_tmp_dir() -> Iterator[Callable[..., Path]]:
+        """Makes new folders, removed when the test ends unless made with after=False."""
+        case = TestCasePlus()
+        yield case.get_auto_remove_tmp_dir
+        case.doCleanups()
 
-        @pytest.fixture
-        def subprocess_env(self, test_paths: ProjectPaths) -> dict[str, str]:
-            """As make_subprocess_env."""
-            return make_subprocess_env(test_paths)
+    @pytest.fixture
+    def subprocess_env(test_paths: ProjectPaths) -> dict[str, str]:
+        """As make_subprocess_env."""
+        return make_subprocess_env(test_paths)
 
-        @pytest.fixture
-        def run_subprocess(self, subprocess_env: dict[str, str]) -> Callable[..., CommandOutput]:
-            """execute_subprocess_async in the environment of subprocess_env."""
-            return functools.partial(execute_subprocess_async, env=subprocess_env)
+    @pytest.fixture
+    def run_subprocess(subprocess_env: dict[str, str]) -> Callable[..., CommandOutput]:
+        """execute_subprocess_async in the environment of subprocess_env."""
+        return functools.partial(execute_subprocess_async, env=subprocess_env)
 
-        unique_port = pytest.fixture(lambda self: get_unique_port(), name="unique_port")
-        seeded = pytest.fixture(lambda self: set_seed(), name="seeded")
-        gpu_count = pytest.fixture(lambda self: get_gpu_count(), name="gpu_count")
-
-    return Fixtures()
+    unique_port = pytest.fixture(get_unique_port, name="unique_port")
+    gpu_count = pytest.fixture(get_gpu_count, name="gpu_count")
+    seeded = pytest.fixture(lambda: set_seed(), name="seeded")
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:

@@ -14,7 +14,7 @@ import pytest
 SCRIPTS = Path(__file__).resolve().parent.parent
 TOOL = "storage/feel.py"
 
-TINY = ("--files", "20", "--file-bytes", "100", "--entries", "30", "--modules", "5")
+TINY = ("--files", "20", "--entries", "30", "--modules", "5")
 SLOW, LOCAL = ("list", "warm", "path"), ("list", "warm", "beside")
 
 
@@ -62,15 +62,13 @@ def test_all_waits_are_timed_in_both_places(
         ([6.0] * 4, [2.0] * 4, 3.0, "slower"),
         ([30.0] * 4, [2.0] * 4, 15.0, "painful"),
         ([30.0], [2.0], 15.0, "painful"),
-        # Quartiles of 1, 1, 7, 7 are 1 and 7, the median 4: half the IQR is 0.75 of it, so the
-        # ratio of 2 is between 2 / 1.75 = 1.14 and 3.5.
-        ([1.0, 1.0, 7.0, 7.0], [2.0] * 4, 2.0, "like local to slower"),
+        ([1.0, 1.0, 7.0, 7.0], [2.0] * 4, 2.0, "slower"),
     ],
 )
 def test_verdicts_by_hand(
     module: ModuleType, path: list[float], beside: list[float], ratio: float, verdict: str
 ) -> None:
-    """Of steady samples, of one sample, and of samples that disagree."""
+    """By the medians."""
     rows = module.make_rows({SLOW: path, LOCAL: beside}, together=False)
     [row] = [row for row in rows if row["place"] == "path"]
     assert (row["ratio"], row["verdict"]) == (ratio, verdict)

@@ -23,25 +23,16 @@ QUICK = ("--runtime", "0.3s", "--ramp-time", "0.1s", "--jobs", "2", "--iodepth",
 
 def make_run(**changed: Any) -> dict[str, Any]:
     """A run of two jobs: 1000 requests per second of 4 KiB in 1 ms each."""
-    run = {
-        "bytes": 40_960_000,
-        "seconds": 10.0,
-        "start": None,
-        "requests": 10_000,
-        "bytes_per_second": 4_096_000.0,
-        "requests_per_second": 1000.0,
-        "latency_seconds_mean": 1e-3,
-        "latency_seconds_p50": 1e-3,
-        "latency_seconds_p99": 2e-3,
-        "bins": {1e-3: 9900, 2e-3: 100},
-    }
+    run = {"bytes": 40_960_000, "seconds": 10.0, "start": None, "requests": 10_000}
+    run |= {"bytes_per_second": 4_096_000.0, "requests_per_second": 1000.0, "bins": {1e-3: 10_000}}
+    run |= {f"latency_seconds_{name}": 1e-3 for name in ("mean", "p50", "p99")}
     return run | changed
 
 
-def judge(module: ModuleType, pattern: str, *runs: dict[str, Any], spinning: Any = False) -> Any:
+def judge(module: ModuleType, pattern: str, *runs: dict[str, Any]) -> Any:
     """The verdict of these repeats of a load of 2 jobs with 4 requests each, and the reason."""
     row = module.make_row(module.Load(pattern, 65536, 4096, 2, 4), runs, "direct")
-    return module.judge(row, runs, spinning)
+    return row["verdict"], row["verdict_reason"]
 
 
 def test_repeats_are_judged(module: ModuleType) -> None:
@@ -52,30 +43,12 @@ def test_repeats_are_judged(module: ModuleType) -> None:
     assert judge(module, "read", make_run(), make_run(), slow, slow) == ("unsteady", None)
 
 
-def test_more_requests_in_flight_than_possible_are_flagged(module: ModuleType) -> None:
-    """Little's law: 7900 per second in 1 ms are 7.9 in flight, of 8 that are possible."""
-    assert judge(module, "read", make_run(requests_per_second=7900.0))[0] == "few samples"
-    assert judge(module, "read", make_run(requests_per_second=9000.0))[0] == "IMPOSSIBLE"
-
-
-@pytest.mark.parametrize(
-    ("pattern", "changed", "spinning", "is_too_fast"),
-    [
-        ("randread", {"latency_seconds_p50": 40e-6}, True, True),  # a seek takes milliseconds
-        ("randread", {"latency_seconds_p50": 40e-6}, False, False),
-        ("read", {"latency_seconds_p50": 40e-6}, True, False),  # the disk's own read-ahead
-        ("write", {"bytes_per_second": 3e9}, True, True),
-        ("read", {"latency_seconds_p50": 3e-6}, False, True),
-    ],
-)
-def test_a_disk_that_answers_faster_than_it_can(
-    module: ModuleType, pattern: str, changed: dict[str, Any], spinning: Any, is_too_fast: bool
-) -> None:
-    """The cache of a host answers: the row is not ok, and says why."""
-    run = make_run(bins={}, **changed)
-    verdict, reason = judge(module, pattern, run, spinning=spinning)
-    assert (verdict == "too fast") == is_too_fast
-    assert ("cache" in str(reason)) == is_too_fast
+def test_a_read_faster_than_any_drive(module: ModuleType) -> None:
+    """A cache answers: the row is not ok, and says why."""
+    run = make_run(bins={}, latency_seconds_p50=3e-6)
+    assert judge(module, "write", run)[0] == "few samples"
+    verdict, reason = judge(module, "read", run)
+    assert (verdict, "a read in 3.0 µs" in reason) == ("too fast", True)
 
 
 def test_jobs_at_different_times_have_no_numbers(module: ModuleType) -> None:
@@ -131,8 +104,7 @@ def test_numbers_are_those_of_fio(
     loads = ("--patterns", "randread", "write", "--file-sizes", "256k", "--block-sizes", "16k")
     options = (*loads, *QUICK, "--repeats", "1", "--keep", str(keep), "--json", str(path))
     done = run_tool(TOOL, str(tmp_path / "place"), *options)
-    # On a busy machine a run this short may seem to have more requests in flight than it has.
-    assert done.returncode == 0 or "IMPOSSIBLE" in done.stderr, done.stderr
+    assert done.returncode == 0, done.stderr
     for row in read_json(path)["results"]:
         kept = keep / f"{row['pattern']}-256KiB-16KiB-2x4.run1.json"
         written = json.loads(kept.read_text(encoding="utf-8"))

@@ -69,8 +69,8 @@ def test_broken_model_is_found(
     monkeypatch.setattr(module, "load_model", damage)
     done = call_tool(TOOL, "--models", "gpt2", "--out", str(tmp_path / "models"))
     assert done.returncode == 1
-    assert "weights differ after loading; logits differ after loading" in done.stdout
-    assert not any((tmp_path / "models").iterdir())
+    assert "logits differ after loading" in done.stdout
+    assert not (tmp_path / "models").exists()
 
 
 @pytest.mark.parametrize(

@@ -17,16 +17,7 @@ MIB = 1024**2
 
 pytestmark = pytest.mark.needs("/proc/self/smaps_rollup")
 
-# Holds MiB, and starts others that hold some as well.
-HOLDER = """
-import subprocess, sys, time
-block = bytearray(b"x") * (int(sys.argv[1]) << 20)
-others = [subprocess.Popen([sys.executable, "-c", sys.argv[2], size, sys.argv[2]])
-          for size in sys.argv[3:]]
-for other in others:
-    other.wait()
-time.sleep(0.6)
-"""
+HOLDER = "import sys, time; block = bytearray(b'x') * (int(sys.argv[1]) << 20); time.sleep(2)"
 
 
 @pytest.fixture
@@ -45,25 +36,18 @@ def wrap(tmp_path: Path, read_json: Callable[[Path], Any]) -> Callable[..., Any]
 
 
 def test_the_whole_tree_is_added_up(wrap: Callable[..., Any]) -> None:
-    """A program of 40 MiB with two children of 24 and 16 MiB takes 80 MiB and their Pythons."""
-    done = wrap(sys.executable, "-c", HOLDER, "40", HOLDER, "24", "16")
+    """With a process whose parent has ended. Each sample, each process and the peaks are in the
+    JSON."""
+    holder = f'{sys.executable} -c "{HOLDER}"'
+    done = wrap("bash", "-c", f"({holder} 30 & sleep 0.3); {holder} 50")
     assert done.returncode == 0, done.stderr
-    document = done.document
-    peaks = document["details"]["peaks"]
-    assert 80 * MIB < peaks["pss_bytes"] < peaks["rss_bytes"] < 140 * MIB
-    assert max(row["processes"] for row in document["results"]) == 3
-    largest = [one["peak_rss_bytes"] for one in document["details"]["processes"]]
-    assert largest[0] - largest[1] == pytest.approx(16 * MIB, abs=4 * MIB)
-    assert document["complete"] is True
+    details, rows = done.document["details"], done.document["results"]
+    assert 80 * MIB < details["peaks"]["pss_bytes"] < details["peaks"]["rss_bytes"] < 140 * MIB
+    assert max(row["processes"] for row in rows) >= 3
+    largest = [one["peak_rss_bytes"] for one in details["processes"]]
+    assert largest[0] - largest[1] == pytest.approx(20 * MIB, abs=4 * MIB)
     assert "peak of the sums: RSS " in done.stderr
     assert "% of a core" in done.stderr
-
-
-def test_orphans_stay_in_the_tree(wrap: Callable[..., Any]) -> None:
-    """A process whose parent has ended is still counted."""
-    script = f"({sys.executable} -c '{HOLDER}' 30 x & sleep 0.4); sleep 2"
-    rows = wrap("bash", "-c", script).document["results"]
-    assert max(row["rss_bytes"] for row in rows if row["seconds"] > 0.55) > 30 * MIB
 
 
 def test_the_command_is_left_alone(wrap: Callable[..., Any]) -> None:

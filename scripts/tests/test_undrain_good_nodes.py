@@ -42,51 +42,41 @@ def make_answer(*processes: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("processes", "left"),
-    [
-        ([], []),
-        ([make_process(99, "python", uid=1000)], [99]),
-        ([make_process(99, "python", job="7")], [99]),
-        ([make_process(99, "nv-hostengine", gpu=True)], []),
-        ([make_process(99, "python", uid=1000, state="Z")], []),
-    ],
-)
-def test_what_counts_as_left(
-    module: ModuleType, processes: list[dict[str, Any]], left: list[int]
-) -> None:
-    """Processes of users and jobs; not services, logins, this tool, and what has ended."""
-    found = module.choose_left(make_answer(*processes))
-    assert [process["pid"] for process in found] == left
-
-
-@pytest.mark.parametrize(
     ("processes", "verdict"),
     [
         ([], "clean"),
+        ([make_process(99, "nv-hostengine", gpu=True)], "clean"),
+        ([make_process(99, "python", uid=1000, state="Z")], "clean"),
+        ([make_process(99, "python", uid=1000)], "leftovers"),
         ([make_process(99, "sh", job="7")], "leftovers"),
         ([make_process(99, "sh", job="7", state="D")], "stuck"),
     ],
 )
 def test_verdicts(module: ModuleType, processes: list[dict[str, Any]], verdict: str) -> None:
-    """A process in the kernel, or leftovers."""
-    assert module.judge(module.choose_left(make_answer(*processes)))[0] == verdict
+    """Processes of users and jobs count; not services, logins, this tool, and what has ended."""
+    left = module.choose_left(make_answer(*processes))
+    assert left == (processes if verdict != "clean" else [])
+    assert module.judge(left)[0] == verdict
 
 
-def test_nodes_that_cannot_be_looked_at(module: ModuleType) -> None:
-    """Draining, down, hanging and unreachable nodes: a verdict, and no numbers."""
-    stop = module.Stop()
-
-    def treat(script: str, state: str = "drained") -> tuple[str, str, Any]:
-        node = module.Node("n1", state, "before", module.REASON)
-        reach = module.Reach(("sh", "-c", f"{script}; : {{node}}"), timeout=0.5)
-        outcome = module.treat_node(node, reach, False, True, stop)
-        return outcome.verdict, outcome.advice, module.make_row(0, outcome)["processes"]
-
-    assert treat("true", "draining") == ("busy", "it still has jobs", None)
-    assert treat("true", "drained*") == ("no answer", "slurmd does not respond", None)
-    assert treat("sleep 60") == ("no answer", "no answer within 500 ms", None)
-    assert treat("echo no such host >&2; exit 255") == ("no answer", "no such host", None)
-    assert treat("echo banner") == ("no answer", "its answer is cut off", None)
+@pytest.mark.parametrize(
+    ("state", "script", "advice"),
+    [
+        ("drained*", "true", "slurmd does not respond"),
+        ("drained", "exec sleep 60", "no answer within 500 ms"),
+        ("drained", "echo no such host >&2; exit 255", "no such host"),
+        ("drained", "echo banner", "its answer is cut off"),
+    ],
+)
+def test_nodes_that_cannot_be_looked_at(
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch, state: str, script: str, advice: str
+) -> None:
+    """Down, hanging and unreachable nodes: a verdict, and no numbers."""
+    monkeypatch.setattr(module, "TIMEOUT_SECONDS", 0.5)
+    node = module.Node("n1", state, "before", module.REASON)
+    outcome = module.treat_node(node, ("sh", "-c", script), False, True)
+    assert (outcome.verdict, outcome.advice) == ("no answer", advice)
+    assert module.make_row(0, outcome)["processes"] is None
 
 
 # Takes a name with an end of line in it.
@@ -96,24 +86,18 @@ NAMED += "print('named', flush=True); time.sleep(60)"
 
 def test_a_process_is_ended_only_if_it_is_the_one_that_was_seen(module: ModuleType) -> None:
     """Whatever it calls itself; the number of a process that ended may belong to another one."""
-    reach = module.Reach((), only_job=str(4_100_000_000 + os.getpid()))
     child = subprocess.Popen(
-        [sys.executable, "-c", NAMED], env={**os.environ, "SLURM_JOB_ID": str(reach.only_job)},
+        [sys.executable, "-c", NAMED], env={**os.environ, "SLURM_JOB_ID": "1"},
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
         assert child.stdout is not None
         assert child.stdout.readline() == "named\n"
-        left = module.look_at("here", reach)
-        assert [process["pid"] for process in left] == [child.pid]
-        other = [{**left[0], "started": left[0]["started"] + 1}]
-        stop = module.Stop(budget=0.0)
-        killed: set[str] = set()
-        module.kill_left("here", other, reach, stop, killed)
-        assert killed == set()
+        (seen,) = [one for one in module.look_at("", ())[0] if one["pid"] == child.pid]
+        assert module.look_at("", (), [{**seen, "started": seen["started"] + 1}])[1] == 0
         assert child.poll() is None
-        module.kill_left("here", left, reach, stop, killed)
-        assert killed == {str(child.pid)}
+        left, killed = module.look_at("", (), [seen])
+        assert (killed, [one for one in left if one["pid"] == child.pid]) == (1, [])
         assert child.wait(timeout=10) == -signal.SIGTERM
     finally:
         child.kill()
@@ -125,17 +109,18 @@ def test_a_process_is_ended_only_if_it_is_the_one_that_was_seen(module: ModuleTy
     [
         # An empty variable does not mean all nodes.
         (("--nodes", "", "--kill", "--undrain"), "is not a node list"),
+        (("--connect", "ssh gateway"), "names no node: write {node} in it"),
         ((), "run this on a login node"),
     ],
 )
 def test_wrong_use(
-    run_tool: Callable[..., Any], tmp_path: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    """Status 2 and one line, before any node is touched."""
-    (tmp_path / "sinfo").write_text("#!/bin/sh\n")
-    (tmp_path / "sinfo").chmod(0o755 if arguments else 0o644)
-    done = run_tool(TOOL, *arguments, environ={"PATH": str(tmp_path)})
-    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+    call_tool: Callable[..., Any], module: ModuleType, monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...], message: str,
+) -> None:  # fmt: skip
+    """One line, before any node is touched."""
+    monkeypatch.setattr(module, "treat_node", None)
+    with pytest.raises(module.UsageError, match=re.escape(message)):
+        call_tool(TOOL, *arguments, environ={"PATH": "/none"})
 
 
 class Admin:
@@ -164,14 +149,13 @@ class Admin:
 
     def drain(self, node: str, reason: str) -> None:
         """Drain a node by hand."""
-        self.cluster.ask(
-            "scontrol", "update", f"nodename={node}", "state=drain", f"reason={reason}"
-        )
-        self.cluster.wait_for(lambda: self.cluster.state(node) == "drained", "it is not drained")
+        command = ("scontrol", "update", f"nodename={node}", "state=drain", f"reason={reason}")
+        self.cluster.ask(*command)
+        self.wait_for(node, "drained")
 
-    def wait_for_idle(self, node: str) -> None:
+    def wait_for(self, node: str, state: str) -> None:
         """A node that was resumed is `idle*` until the controller has heard from it."""
-        self.cluster.wait_for(lambda: self.cluster.state(node) == "idle", f"{node} is not idle")
+        self.cluster.wait_for(lambda: self.cluster.state(node) == state, f"it is not {state}")
 
 
 @pytest.fixture
@@ -235,7 +219,7 @@ def test_a_node_that_slurm_drained(
     assert (status, "| clean " in out, cluster.state("node1")) == (0, True, "drained"), out
     status, out, _ = admin.run("--undrain")
     assert (status, "undrained" in out) == (0, True), out
-    admin.wait_for_idle("node1")
+    admin.wait_for("node1", "idle")
 
 
 def test_what_is_left_is_ended_only_when_asked(
@@ -262,7 +246,7 @@ def test_what_is_left_is_ended_only_when_asked(
     status, out, notes = admin.run("--kill", "--undrain")
     assert (status, "undrained" in out) == (0, True), out + notes
     assert cluster.run(alive, on="node2").returncode == 1
-    admin.wait_for_idle("node2")
+    admin.wait_for("node2", "idle")
 
     # The commands are real; they are only started on the login node.
     monkeypatch.setattr(module, "ask_slurm", lambda *command: cluster.ask(*command))

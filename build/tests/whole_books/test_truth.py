@@ -115,18 +115,6 @@ def test_what_changed_is_found_and_mended(
     assert filled in (book / "README.md").read_text()
 
 
-def test_a_stale_table_can_say_so_instead(book: Path, run_bindery: Runner) -> None:
-    """Without the machine, filling writes on the face of the table that it is stale, and why."""
-    change(book / "scripts/timer.py", "METHOD = 3", "METHOD = 4")
-    assert run_bindery("fill", folder=book).status == 0
-    text = (book / "README.md").read_text()
-    assert re.search(r"\n\*Stale: timer/\S+ \(method 3, and timer is at 4\)\.\*\n", text)
-    assert "-->600.0 ms (stale)<!-- /value" in text
-    assert run_bindery("check", folder=book).stdout.endswith("0 errors, 0 warnings\n")
-    listed = run_bindery("records", "--stale", folder=book).stdout
-    assert "timer/" in listed
-
-
 def test_a_changed_cell_is_found_and_mended(book: Path, run_bindery: Runner) -> None:
     """A cell changed by hand is an edit; emptying the region and filling mends it."""
     change(book / "README.md", "750.0", "740.0")

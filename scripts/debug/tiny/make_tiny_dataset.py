@@ -185,7 +185,7 @@ def load_source(options: argparse.Namespace, cache: str) -> Any:
     datasets = import_datasets()
     source, path = options.source, Path(options.source)
     if not options.hub and not path.is_dir() and path.suffix not in READERS:
-        raise UsageError(f"--source: {source} is no folder, nor {', '.join(READERS)}; or use --hub")
+        raise UsageError(f"--source: {source} is neither a folder nor {', '.join(READERS)}")
     try:
         if options.hub:
             return datasets.load_dataset(source, split=options.split)

@@ -6,11 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from kit import fio
-
-NOISE = st.lists(st.from_regex(r"[^{\s][ -z]*[^{\s]", fullmatch=True), max_size=4)
 
 
 def make_result(count: int = 2, **changed: Any) -> dict[str, Any]:
@@ -33,22 +29,17 @@ def make_job(**changed: Any) -> fio.Job:
     return (fio.read_job(make_result()["jobs"][0], "read") or {}) | changed
 
 
-@given(NOISE, NOISE, st.integers(1, 3), st.sampled_from([None, 1]))
-def test_noise_around_results_changes_nothing(
-    before: list[str], after: list[str], count: int, indent: int | None
-) -> None:
-    """Warnings before and after the JSON are returned apart; a text may hold several results."""
-    text = "\n".join([*before, *[json.dumps(make_result(), indent=indent)] * count, *after])
-    assert fio.parse_fio(text) == ([make_result()] * count, [*before, *after])
-
-
-def test_nan_and_inf_become_null() -> None:
-    """Only where a value is expected; in text without results nothing is found."""
+@pytest.mark.parametrize("indent", [None, 1])
+def test_results_are_found_in_any_text(indent: int | None) -> None:
+    """Other lines are returned apart; a text may hold several results; nan and inf become null, but
+    only where a value is expected."""
+    text = json.dumps(make_result(), indent=indent)
+    odd = '{"fio version": "", "a" : -nan, "b": inf, "c" :NaN, "e": "is: nan"}'
+    documents, noise = fio.parse_fio("\n".join(["fio: warning {", text, text, odd, "end"]))
+    nulls = {"fio version": "", "a": None, "b": None, "c": None, "e": "is: nan"}
+    assert documents == [make_result(), make_result(), nulls]
+    assert noise == ["fio: warning {", "end"]
     assert fio.parse_fio('no JSON {"jobs": ')[0] == []
-    [document], _ = fio.parse_fio(
-        '{"fio version": "", "a" : -nan, "b": inf, "c" :NaN, "e": "is: nan"}'
-    )
-    assert document == {"fio version": "", "a": None, "b": None, "c": None, "e": "is: nan"}
 
 
 def test_a_job_in_base_units() -> None:
@@ -58,15 +49,12 @@ def test_a_job_in_base_units() -> None:
     assert job["latency_seconds_mean"] == pytest.approx(2e-6)
     assert job["latency_seconds_p99"] == pytest.approx(9e-6)
     assert fio.read_job(make_result()["jobs"][0], "write") is None
-    with pytest.raises(ValueError, match="run it with fio 3"):  # fio 2 has other units
-        fio.read_job({"read": {"io_bytes": 20000, "bw": 2000, "runtime": 1}}, "read")
 
 
 def test_jobs_at_different_times_are_found() -> None:
     """By their run times, or by their starts where fio writes them."""
     explain = fio.explain_not_simultaneous
     assert explain([make_job(), make_job(seconds=9.5)]) is None
-    assert "between 5 s and 10 s" in str(explain([make_job(), make_job(seconds=5.0)]))
     assert explain([make_job(start=100.0), make_job(start=100.5)]) is None
     late = [make_job(start=100.0), make_job(start=110.0)]
     assert "together for only 0 s of 10 s" in str(explain(late))

@@ -1,10 +1,10 @@
-"""Node lists and the variables of Slurm."""
+"""Node lists and counts per node. Tasks are tested in ../test_rank_run.py."""
 
 from __future__ import annotations
 
 import pytest
 from kit.cli import UsageError
-from kit.slurm import expand_counts, expand_nodelist, read_task
+from kit.slurm import expand_counts, expand_nodelist
 
 
 @pytest.mark.parametrize(
@@ -35,27 +35,3 @@ def test_counts_per_node() -> None:
     assert expand_counts("8(x3),4") == [8, 8, 8, 4]
     with pytest.raises(UsageError, match="write 8"):
         expand_counts("8(x")
-
-
-STEP = {
-    "SLURM_PROCID": "4", "SLURM_LOCALID": "0", "SLURM_NODEID": "1", "SLURM_STEP_ID": "2",
-    "SLURM_NTASKS": "6", "SLURM_STEP_NUM_TASKS": "6", "SLURM_STEP_TASKS_PER_NODE": "4,2",
-    "SLURM_TASKS_PER_NODE": "8(x4)", "SLURM_STEP_NODELIST": "node[09-10]",
-    "SLURM_JOB_NODELIST": "node[08-11]", "SLURM_JOB_ID": "1234",
-}  # fmt: skip
-
-
-def test_a_task_of_a_step() -> None:
-    """The step counts, not its job: it may use some of the nodes only."""
-    task = read_task(STEP)
-    assert task is not None
-    assert task[:5] == (4, 6, 0, 2, 1)
-    assert (task.hosts, task.job, task.step) == (("node09", "node10"), "1234", 2)
-
-
-def test_a_batch_script_is_no_step() -> None:
-    """It has the nodes of the job."""
-    task = read_task({name: text for name, text in STEP.items() if "STEP" not in name})
-    assert task is not None
-    assert (task.step, len(task.hosts), task.local_size) == (None, 4, 8)
-    assert read_task({}) is None
