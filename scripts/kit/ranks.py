@@ -86,7 +86,7 @@ def launch_ranks(
         environ = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
         environ |= {name: str(value) for name, value in place.items()}
         environ.setdefault("OMP_NUM_THREADS", "1")
-        # In a session of its own, so that Ctrl-C reaches a rank once, through pass_on.
+        # In its own session, so that Ctrl-C reaches a rank once, through pass_on.
         ranks.append(subprocess.Popen(command, env=environ, start_new_session=True))
     failed: int | None = None
     deadline = 0.0
@@ -214,8 +214,8 @@ def join_ranks(
 
 
 def leave_ranks(job: Job) -> None:
-    """Leave the group. A rank that is gone already is no reason to fail, and a signal that comes
-    from here on is too late to matter."""
+    """Leave the group. A rank that has left already is not an error, and a signal from here on
+    is too late to matter."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(RuntimeError, ValueError):

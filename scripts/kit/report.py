@@ -1,4 +1,4 @@
-"""What a tool hands out: a Markdown table on stdout, notes on stderr, and JSON in base units."""
+"""What a tool writes: a Markdown table on stdout, notes on stderr, and JSON in base units."""
 
 from __future__ import annotations
 

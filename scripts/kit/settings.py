@@ -81,7 +81,7 @@ class Settings:
         return [Settings(self.file, v, f"{key} {i}: ") for i, v in enumerate(values, start=1)]
 
     def close(self) -> None:
-        """Refuse keys that nobody has taken."""
+        """Refuse unknown keys."""
         for key in self.values:
             if key not in self.known:
                 near = difflib.get_close_matches(key, self.known, 1)

@@ -5,9 +5,8 @@
 # ///
 r"""How fast can the ranks of this job exchange data, at which payload?
 
-All-reduce is what data-parallel training does after each step. This tool measures it, and the
-other collectives, over payloads from 32 KiB to 16 GiB, and prints the bus bandwidth, which can be
-compared with the speed of a link.
+Measures all-reduce, which data-parallel training runs after each step, and the other collectives
+over payloads from 32 KiB to 16 GiB, and prints the bus bandwidth, to compare with a link's speed.
 
 ## Formulas
 
@@ -23,12 +22,11 @@ Sizes are binary (1 KiB = 1024 B), rates decimal (1 GB/s = 1e9 B/s).
 
 ## What is timed
 
-`--mode async` (the default) queues `--depth` calls one after the other, waits once at the end and
-divides by their number, as nccl-tests does. `--mode blocking` waits for each call. Both use device
-events on an accelerator and the host clock on a CPU. One such measurement is a sample. A row is
-the median over the samples of the mean over the ranks; for broadcast it is the slowest rank,
-because the others finish before the data has arrived. Not timed: warm-up, the barrier before each
-sample, filling the tensors, and checking the answer, element by element before and after.
+`--mode async` (the default) queues `--depth` calls, waits once at the end and divides by their
+number, as nccl-tests does. `--mode blocking` waits for each call. Both use device events, or the
+host clock on a CPU. A row is the median over these samples of the mean over the ranks; for
+broadcast it is the slowest rank, because the others finish before the data has arrived. Not timed:
+warm-up, the barrier before each sample, and checking every element before and after.
 
 A line `t = latency + size / bandwidth` is fitted to each curve (least squares of the relative
 errors). The verdict of a row is the first of these that applies: `WRONG ANSWER`, `above peak`
@@ -40,10 +38,8 @@ drift), `latency` (at least half of the time does not depend on the size), `ok`.
     # one node: starts a rank per accelerator
     python all_reduce_bench.py --collective all --mode both --json out.json
     # Slurm, 4 nodes with 8 GPUs each
-    srun --nodes 4 --ntasks-per-node 1 --gpus-per-node 8 bash -c 'torchrun \
-        --nnodes $SLURM_NNODES --nproc-per-node 8 --rdzv-backend c10d --rdzv-id $SLURM_JOB_ID \
-        --rdzv-endpoint $(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1):29500 \
-        all_reduce_bench.py --json out.json'
+    export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
+    srun --ntasks-per-node 8 --gpus-per-node 8 python all_reduce_bench.py --json out.json
     # pdsh
     pdsh -w node[01-04] 'torchrun --nnodes 4 --nproc-per-node 8 --rdzv-backend c10d --rdzv-id 1 \
         --rdzv-endpoint node01:29500 /shared/all_reduce_bench.py'
@@ -73,6 +69,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, natural_int, positive_float, positive_int, size, start
 from kit.device import describe_run, free_memory, synchronize
+from kit.plot import draw_curves
 from kit.ranks import Job, add_rank_options, begin_ranks, end_together, exit_status, gather, meet
 from kit.report import Progress, Report, Row, format_bytes, format_seconds, format_table
 from kit.stats import bus_factor, earned, fit_line, scaled, summarize, verdict_of_samples
@@ -112,6 +109,8 @@ COLLECTIVES = (
 SUMS = ("all_reduce", "reduce_scatter")
 GIB = 1024**3
 LATENCY_SHARE = 0.5
+BLOCK = 2**22
+"""Elements that are checked at a time."""
 
 
 class Call:
@@ -121,14 +120,12 @@ class Call:
         self.job, self.name = job, name
         kind = getattr(job.torch, dtype)
         count = size_bytes // kind.itemsize // job.size * job.size
-        self.size_bytes, self.count, self.part = count * kind.itemsize, count, count // job.size
+        self.size_bytes, self.part = count * kind.itemsize, count // job.size
         sent = self.part if name == "all_gather" else count
-        self.sent = job.torch.empty(sent, dtype=kind, device=job.device)
-        self.received = self.sent
-        if name in ("all_gather", "all_to_all", "sendrecv"):
-            self.received = job.torch.empty(count, dtype=kind, device=job.device)
-        elif name == "reduce_scatter":
-            self.received = job.torch.empty(self.part, dtype=kind, device=job.device)
+        self.sent = self.received = job.torch.empty(sent, dtype=kind, device=job.device)
+        if name not in ("all_reduce", "broadcast"):
+            received = self.part if name == "reduce_scatter" else count
+            self.received = job.torch.empty(received, dtype=kind, device=job.device)
 
     def start(self) -> list[Any]:
         """Start the collective; returns what has to be waited for."""
@@ -147,42 +144,43 @@ class Call:
         receive = dist.P2POp(dist.irecv, self.received, (rank - 1) % ranks)
         return list(dist.batch_isend_irecv([send, receive]))
 
-    def message(self, sender: int, receiver: int = 0) -> Any:
-        """What one rank sends to another: numbers below 251, which every data type holds."""
-        count = self.part if self.name in ("all_gather", "all_to_all") else self.count
-        index = self.job.torch.arange(count, device=self.job.device)
-        return (index + 31 * sender + 7 * receiver) % 251
+    def give(self, index: Any) -> Any:
+        """What this rank sends at an index. In a sum one rank gives a number and the others zeros,
+        so that no data type rounds the sum, and each rank counts."""
+        rank = self.job.rank
+        if self.name in SUMS:
+            return number(index, rank) * (index % self.job.size == rank)
+        return number(index, rank) * (self.name != "broadcast" or rank == 0)
 
-    def total(self) -> tuple[Any, Any]:
-        """The sum of all ranks, and what this rank adds to it: every n-th element, the others are
-        zeros, so that no data type rounds the sum, and each rank counts."""
-        index = self.job.torch.arange(self.count, device=self.job.device)
-        is_own = index % self.job.size == self.job.rank
-        right = index.floor_divide_(self.job.size).remainder_(7).add_(1).to(self.job.torch.uint8)
-        return right, right * is_own
+    def expect(self, index: Any) -> Any:
+        """What this rank has to receive at an index."""
+        rank, ranks, part = self.job.rank, self.job.size, self.part
+        if self.name in SUMS:
+            index = index + rank * part if self.name == "reduce_scatter" else index
+            return number(index, index % ranks)
+        if self.name in ("all_gather", "all_to_all"):
+            first = rank * part if self.name == "all_to_all" else 0
+            return number(first + index % part, index // part)
+        return number(index, 0 if self.name == "broadcast" else (rank - 1) % ranks)
 
     def count_wrong(self) -> int:
         """Run once, blocking; the elements of this rank's answer that are wrong."""
-        torch, rank, ranks = self.job.torch, self.job.rank, self.job.size
+        torch, device = self.job.torch, self.job.device
         self.received.zero_()
-        if self.name in SUMS:
-            right, own = self.total()
-            if self.name == "reduce_scatter":
-                right = right[rank * self.part : (rank + 1) * self.part]
-            self.sent.copy_(own)
-        elif self.name == "all_to_all":
-            self.sent.copy_(torch.cat([self.message(rank, to) for to in range(ranks)]))
-            right = torch.cat([self.message(other, rank) for other in range(ranks)])
-        elif self.name == "all_gather":
-            self.sent.copy_(self.message(rank))
-            right = torch.cat([self.message(other) for other in range(ranks)])
-        else:
-            right = self.message(0 if self.name == "broadcast" else (rank - 1) % ranks)
-            if self.name == "sendrecv" or rank == 0:
-                self.sent.copy_(self.message(rank))
+        for begin, block in enumerate(self.sent.split(BLOCK)):
+            block.copy_(self.give(begin * BLOCK + torch.arange(len(block), device=device)))
         for work in self.start():
             work.wait()
-        return int((self.received != right).sum())
+        wrong = 0
+        for begin, block in enumerate(self.received.split(BLOCK)):
+            right = self.expect(begin * BLOCK + torch.arange(len(block), device=device))
+            wrong += int((block != right).sum())
+        return wrong
+
+
+def number(index: Any, sender: Any) -> Any:
+    """What a rank sends at an index: from 1 to 251, which every data type holds."""
+    return (index + 31 * sender) % 251 + 1
 
 
 def time_call(
@@ -275,26 +273,23 @@ def judge(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def list_plan(options: argparse.Namespace, job: Job) -> list[tuple[str, str, int]]:
     """Collective, mode and size in bytes of each row, of the sizes for which all ranks have memory.
 
-    Raises UsageError where not even the smallest size can be measured.
+    Raises UsageError where there is none.
     """
     on_cpu = job.device.type == "cpu"
-    rooms = gather(job, free_memory(job.torch, job.device))
-    share = 0.3 / job.size if on_cpu else 0.8
-    room = math.inf if None in rooms else share * min(rooms)
-    names = COLLECTIVES if "all" in options.collective else options.collective
-    modes = ("async", "blocking") if options.mode == "both" else (options.mode,)
     smallest, largest = options.min_size, options.max_size or (64 * 1024**2 if on_cpu else 16 * GIB)
     if options.payload_size_in_gib:
         smallest = largest = round(options.payload_size_in_gib * GIB)
     if smallest < job.size * 4:
         raise UsageError(f"a payload of {format_bytes(smallest)} is too small for {job.size} ranks")
-    sizes = [smallest << power for power in range(64) if smallest << power <= largest]
-    # The tensors take up to twice the payload, the check of the answer 8 bytes per element twice.
-    width = getattr(job.torch, options.dtype).itemsize
-    fitting = [one for one in sizes if one * (2 + 24 / width) <= room]
-    if not fitting:
-        raise UsageError(f"not enough memory for a payload of {format_bytes(sizes[0])}")
-    return [(name, mode, one) for name in names for mode in modes for one in fitting]
+    free = gather(job, free_memory(job.torch, job.device))
+    share = 0.3 / job.size if on_cpu else 0.8
+    room = math.inf if None in free else share * min(free) / 2  # for what is sent and received
+    sizes = [smallest << n for n in range(64) if smallest << n <= min(largest, room)]
+    if not sizes:
+        raise UsageError(f"not enough memory for a payload of {format_bytes(smallest)}")
+    names = COLLECTIVES if "all" in options.collective else options.collective
+    modes = ("async", "blocking") if options.mode == "both" else (options.mode,)
+    return [(name, mode, one) for name in names for mode in modes for one in sizes]
 
 
 def run_rank(job: Job, stop: Stop, options: argparse.Namespace, report: Report) -> None:
@@ -354,23 +349,6 @@ def print_results(report: Report) -> bool:
     return not wrong and not above
 
 
-def draw(report: Report, path: str) -> None:
-    """Plot busbw over payload as SVG or PNG."""
-    from matplotlib.figure import Figure
-
-    curves: dict[str, dict[int, float]] = {}
-    for row in report.rows:
-        curve = curves.setdefault(f"{row['collective']}, {row['mode']}", {})
-        curve[row["size_bytes"]] = row["busbw_bytes_per_second_median"] / 1e9
-    axes = (figure := Figure(figsize=(8, 5))).subplots()
-    for name, curve in curves.items():
-        axes.plot(curve.keys(), curve.values(), marker="o", label=name)
-    axes.set(xscale="log", xlabel="payload, bytes", ylabel="busbw, GB/s", ylim=(0, None))
-    axes.legend()
-    axes.grid(alpha=0.3)
-    figure.savefig(path, bbox_inches="tight")
-
-
 def build_parser() -> Parser:
     """The command line."""
     parser = Parser(__doc__, "all_reduce_bench", __version__, METHOD, PROFILES["demo"])
@@ -407,7 +385,11 @@ def main(arguments: list[str] | None = None) -> int:
     if job.rank == 0 and report.rows:
         usable = print_results(report)
         if options.plot:
-            draw(report, options.plot)
+            curves: dict[str, dict[int, float]] = {}
+            for row in report.rows:
+                curve = curves.setdefault(f"{row['collective']}, {row['mode']}", {})
+                curve[row["size_bytes"]] = row["busbw_bytes_per_second_median"] / 1e9
+            draw_curves(options.plot, curves, "busbw, GB/s")
     return exit_status(report, stop, usable=usable)
 
 
