@@ -66,7 +66,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, duration, natural_int, positive_float, positive_int, start
-from kit.device import choose_device, describe_run, import_torch, is_out_of_memory, synchronize
+from kit.device import choose_device, describe_run, import_torch, synchronize
 from kit.nvml import ClockSampler, open_nvml
 from kit.plot import draw_map
 from kit.ranks import first_line, gather, join_ranks, launch_ranks, leave_ranks, read_place
@@ -173,8 +173,7 @@ class Bench:
             synchronize(self.torch, self.device)
 
     def measure(self, shape: Shape, look: bool = False) -> Row:
-        """One row, of a few samples only for a look. Raises Stopped, and RuntimeError where memory
-        is short."""
+        """One row, of a few samples only for a look. Raises Stopped, and RuntimeError of torch."""
         options = self.options
         a, b, c, multiply = self.build(shape)
 
@@ -244,9 +243,7 @@ def shuffle_shapes(grid: Grid) -> list[Shape]:
     return shapes
 
 
-def search(
-    measure: Callable[[Shape, bool], Row | None], grid: Grid, calls: int, until: float
-) -> None:
+def search(measure: Callable[[Shape, bool], Row], grid: Grid, calls: int, until: float) -> None:
     """Find the best shape in a twentieth of the time that measuring all of the grid takes.
 
     A look takes LOOK samples, else it is `calls`. Looking ends at `until` of time.monotonic().
@@ -254,7 +251,7 @@ def search(
     looks: list[Row] = []
     for shape in shuffle_shapes(grid):
         row = measure(shape, True)
-        if row and row["verdict"] not in IMPOSSIBLE:
+        if row["verdict"] not in IMPOSSIBLE:
             looks.append(row)
         if time.monotonic() > until:
             break
@@ -319,21 +316,14 @@ def measure_grid(grid: Grid, bench: Bench, label: str, report: Report) -> None:
     if options.resume and (Path(options.resume).exists() or options.resume != options.json):
         rows = read_resumed(options.resume, label, report.details)
         report.notes.append(f"{len(rows)} shapes of {label} come from --resume")
-    skipped: list[Shape] = []
     progress = Progress(total, "shapes", quiet=bench.stop.quiet)
 
-    def measure(shape: Shape, look: bool = False) -> Row | None:
+    def measure(shape: Shape, look: bool = False) -> Row:
         known = rows.get(shape)
         if known and (look or not known["stopped_early"]):
             return known
         bench.stop.check()
-        try:
-            row = rows[shape] = bench.measure(shape, look) | {"device": label}
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-            skipped.append(shape)
-            return None
+        row = rows[shape] = bench.measure(shape, look) | {"device": label}
         progress.show(len(rows), f"{name_shape(row)}: {row['flops_per_second_median']:.4g} FLOP/s")
         report.rows = list(rows.values())
         report.save(force=False)
@@ -350,15 +340,13 @@ def measure_grid(grid: Grid, bench: Bench, label: str, report: Report) -> None:
         else:
             for shape in shuffle_shapes(grid):
                 measure(shape)
-        report.complete = not skipped
+        report.complete = True
     except Stopped as stopped:
         report.notes.append(f"{stopped}, after {len(rows)} of {total} shapes")
     except (RuntimeError, NotImplementedError) as error:
         report.failed = True
         device["failure"] = f"failed at {options.dtype} matmuls: {first_line(error)}"
     progress.close()
-    if skipped:
-        report.notes.append(f"{len(skipped)} shapes skipped: not enough memory")
     report.rows = list(rows.values())
     device |= sampler.summarize() if sampler else {}
 
@@ -383,7 +371,7 @@ def merge(documents: Sequence[dict[str, Any]], report: Report) -> list[str]:
     report.rows = sorted(rows, key=lambda row: (row["device"], *get_shape(row)))
     report.details["devices"] = devices
     report.complete = all(document["complete"] for document in documents)
-    report.notes.clear()
+    report.notes = []
     for text in itertools.chain.from_iterable(document["caveats"] for document in documents):
         report.note(text)
     counts = Counter(row["verdict"] for row in rows)

@@ -28,10 +28,10 @@ host clock on a CPU. A row is the median over these samples of the mean over the
 broadcast it is the slowest rank, because the others finish before the data has arrived. Not timed:
 warm-up, the barrier before each sample, and checking every element before and after.
 
-A line `t = latency + size / bandwidth` is fitted to each curve (least squares of the relative
-errors). The verdict of a row is the first of these that applies: `WRONG ANSWER`, `above peak`
-(faster than `--peak`), `few samples` (below 4), `unsteady` (the samples differ by more than 5 %, or
-drift), `latency` (at least half of the time does not depend on the size), `ok`.
+The verdict of a row is the first of these that applies: `WRONG ANSWER`, `above peak` (faster than
+`--peak`), `few samples` (below 4), `unsteady` (the samples differ by more than 5 %, or drift),
+`latency` (at least half of the time does not depend on the size, because twice the size takes at
+most 1.5 times as long), `ok`. all_reduce_latency_comp.py fits latency and bandwidth.
 
 ## How to run
 
@@ -59,6 +59,7 @@ that failed, or a signal; 2 wrong use.
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import statistics
 import sys
@@ -72,7 +73,7 @@ from kit.device import describe_run, free_memory, synchronize
 from kit.plot import draw_curves
 from kit.ranks import Job, add_rank_options, begin_ranks, end_together, exit_status, gather, meet
 from kit.report import Progress, Report, Row, format_bytes, format_seconds, format_table
-from kit.stats import bus_factor, earned, fit_line, scaled, summarize, verdict_of_samples
+from kit.stats import bus_factor, scaled, summarize, verdict_of_samples
 from kit.stop import Stop
 from kit.timing import Stopwatch
 
@@ -108,7 +109,6 @@ COLLECTIVES = (
 )  # fmt: skip
 SUMS = ("all_reduce", "reduce_scatter")
 GIB = 1024**3
-LATENCY_SHARE = 0.5
 BLOCK = 2**22
 """Elements that are checked at a time."""
 
@@ -249,25 +249,16 @@ def summarize_ranks(by_rank: Sequence[Sequence[float]], collective: str, size_by
     return row
 
 
-def judge(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Set the verdict of each row; returns the fitted line of each collective and mode."""
-    fits = []
-    for key in dict.fromkeys((row["collective"], row["mode"]) for row in rows):
-        ours = [row for row in rows if (row["collective"], row["mode"]) == key]
-        fit = fit_line([r["size_bytes"] for r in ours], [r["seconds_median"] for r in ours])
-        if fit:
-            latency, algbw = fit
-            busbw = algbw and algbw * bus_factor(key[0], ours[0]["ranks"])
-            fits.append({"collective": key[0], "mode": key[1], "latency_seconds": latency,
-                         "busbw_bytes_per_second": busbw})  # fmt: skip
-        for row in ours:
-            verdict = verdict_of_samples(row)
-            if verdict == "ok" and fit and fit[0] >= LATENCY_SHARE * row["seconds_median"]:
-                verdict = "latency"
-            if row["above_peak"]:
-                verdict = "above peak"
-            row["verdict"] = "WRONG ANSWER" if row["wrong_elements"] else verdict
-    return fits
+def judge(rows: Sequence[Row]) -> None:
+    """Set the verdict of each row; the rows of a collective and mode are in order of size."""
+    for row, larger in itertools.zip_longest(rows, rows[1:]):
+        verdict = verdict_of_samples(row)
+        if verdict == "ok" and larger and larger["seconds_median"] <= 1.5 * row["seconds_median"]:
+            same = (row["collective"], row["mode"]) == (larger["collective"], larger["mode"])
+            verdict = "latency" if same else verdict
+        if row["above_peak"]:
+            verdict = "above peak"
+        row["verdict"] = "WRONG ANSWER" if row["wrong_elements"] else verdict
 
 
 def list_plan(options: argparse.Namespace, job: Job) -> list[tuple[str, str, int]]:
@@ -292,28 +283,6 @@ def list_plan(options: argparse.Namespace, job: Job) -> list[tuple[str, str, int
     return [(name, mode, one) for name in names for mode in modes for one in sizes]
 
 
-def run_rank(job: Job, stop: Stop, options: argparse.Namespace, report: Report) -> None:
-    """Measure as one of the ranks, into the report."""
-    watch, plan = Stopwatch(job.torch, job.device), list_plan(options, job)
-    wanted = ("num_iterations", "num_warmup_iterations", "depth", "peak")
-    report.details |= {
-        "header": describe_run(
-            job.torch, job.device, backend=job.backend, ranks=job.size, clock=watch.clock
-        ),
-        "settings": {name: getattr(options, name) for name in wanted},
-    }
-    progress = Progress(len(plan), "rows", quiet=job.rank > 0)
-    with end_together(job, stop, report):
-        for entry in plan:
-            row = measure(job, stop, watch, entry, options)
-            report.rows.append(row)
-            report.details["fits"] = judge(report.rows)
-            report.save(force=False)
-            rate = row["busbw_bytes_per_second_median"] / 1e9
-            progress.show(len(report.rows), f"{entry[0]} {format_bytes(entry[2])} {rate:.4g} GB/s")
-    progress.close()
-
-
 def print_results(report: Report) -> bool:
     """Print the tables and notes; True if the numbers can be used."""
     rows = report.rows
@@ -334,11 +303,6 @@ def print_results(report: Report) -> bool:
         for row in rows
     ]
     print(format_table(headings, cells))
-    for fit in report.details.get("fits", []):
-        rate = fit["busbw_bytes_per_second"]
-        bandwidth = f"{earned(rate / 1e9)} GB/s" if rate else "no measurable bandwidth"
-        latency = format_seconds(fit["latency_seconds"])
-        print(f"\n{fit['collective']}, {fit['mode']}: latency {latency}, then {bandwidth}")
     wrong = [row for row in rows if row["wrong_elements"]]
     if wrong:
         places = ", ".join(f"{r['collective']} {format_bytes(r['size_bytes'])}" for r in wrong)
@@ -380,7 +344,20 @@ def main(arguments: list[str] | None = None) -> int:
     options = build_parser().parse_args(arguments)
     job, stop = begin_ranks(options, arguments)
     report = Report("all_reduce_bench", __version__, METHOD, UNITS, options.json, COMPARE)
-    run_rank(job, stop, options, report)
+    watch, plan = Stopwatch(job.torch, job.device), list_plan(options, job)
+    wanted = ("num_iterations", "num_warmup_iterations", "depth", "peak")
+    report.details["settings"] = {name: getattr(options, name) for name in wanted}
+    report.details["header"] = describe_run(
+        job.torch, job.device, backend=job.backend, ranks=job.size, clock=watch.clock
+    )
+    progress = Progress(len(plan), "rows", quiet=job.rank > 0)
+    with end_together(job, stop, report):
+        for entry in plan:
+            report.rows.append(measure(job, stop, watch, entry, options))
+            judge(report.rows)
+            report.save(force=False)
+            progress.show(len(report.rows), f"{entry[0]} {format_bytes(entry[2])}")
+    progress.close()
     usable = True
     if job.rank == 0 and report.rows:
         usable = print_results(report)

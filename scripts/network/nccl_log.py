@@ -382,18 +382,6 @@ def print_comparisons(comparisons: Sequence[Row]) -> None:
         print(f"{name}: {', '.join(turns) or 'no crossover'}")
 
 
-def draw(path: str, tables: Sequence[Table], comparisons: Sequence[Row]) -> None:
-    """Plot speedup over size, or busbw without a comparison."""
-    curves = {f"{one['other']}, {one['placement']}": one["speedups"] for one in comparisons}
-    for table in () if comparisons else tables:
-        for row in table.good():
-            rate = row["busbw_bytes_per_second"] or row["algbw_bytes_per_second"] or 0
-            curve = curves.setdefault(f"{table.name}, {row['placement']}", {})
-            curve[row["size_bytes"]] = rate / 1e9
-    base = comparisons[0]["base"] if comparisons else None
-    draw_curves(path, curves, f"speedup over {base}" if base else "busbw, GB/s")
-
-
 def read_files(names: Sequence[str]) -> tuple[list[Table], list[str]]:
     """All tables of the files, and what is wrong with the files. Raises OSError."""
     tables, problems = [], []
@@ -417,7 +405,7 @@ def build_parser() -> Parser:
         help="text or Markdown, - for standard input; NAME is its algorithm")
     add("--against", metavar="NAME", help="compare all algorithms with this one, size by size")
     add("--ranks", type=positive_int, metavar="N", help="number of ranks, where the log has none")
-    add("--plot", metavar="PATH", help="plot speedup, or busbw without --against, as SVG or PNG")
+    add("--plot", metavar="PATH", help="with --against, plot speedup over size as SVG or PNG")
     # fmt: on
     return parser
 
@@ -427,6 +415,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = build_parser().parse_args(arguments)
     if not options.logs and not options.demo:
         raise UsageError("name a log to read, or - for standard input")
+    if options.plot and not options.against:
+        raise UsageError("--plot needs --against")
     report = Report("nccl_log", __version__, METHOD, UNITS, options.json)
     tables, problems = read_log(DEMO, "demo", None) if options.demo else read_files(options.logs)
     for table in tables:
@@ -444,8 +434,9 @@ def main(arguments: list[str] | None = None) -> int:
     for problem in problems:
         print(f"problem: {problem}", file=sys.stderr)
     report.save()
-    if options.plot and tables:
-        draw(options.plot, tables, comparisons)
+    if options.plot:
+        curves = {f"{one['other']}, {one['placement']}": one["speedups"] for one in comparisons}
+        draw_curves(options.plot, curves, f"speedup over {options.against}")
     if options.demo:  # the mistyped busbw was planted
         return int(problems != ["demo:13: in-place busbw 29.24 is not 1.75 * algbw, 22.94"])
     return int(bool(problems))

@@ -70,16 +70,14 @@ def test_sums_are_exact_in_every_data_type(module: Any, ranks: int, dtype: str) 
 def test_verdicts(module: Any) -> None:
     """Latency where it is half of the time: with 10 us and 1 GB/s, below 10,000 bytes. What is
     worse goes first."""
-    rows = [make_row(module, size, 1e-5 + size / 1e9) for size in (1000, 9000, 100000)]
-    fit = module.judge(rows)[0]
-    assert fit["latency_seconds"] == pytest.approx(1e-5)
-    assert fit["busbw_bytes_per_second"] == pytest.approx(1e9)
-    assert [row["verdict"] for row in rows] == ["latency", "latency", "ok"]
+    rows = [make_row(module, size, 1e-5 + size / 1e9) for size in (4500, 9000, 18000, 36000)]
+    module.judge(rows)
+    assert [row["verdict"] for row in rows] == ["latency", "latency", "ok", "ok"]
     rows[0] |= {"wrong_elements": 1, "above_peak": True}
     rows[1] |= {"above_peak": True}
     rows[2] |= {"steady": False}
     module.judge(rows)
-    assert [row["verdict"] for row in rows] == ["WRONG ANSWER", "above peak", "unsteady"]
+    assert [row["verdict"] for row in rows] == ["WRONG ANSWER", "above peak", "unsteady", "ok"]
 
 
 @pytest.mark.torch
