@@ -60,7 +60,6 @@ __version__ = "0.5.0"
 METHOD = 4
 
 PROFILES = {"demo": ["--demo"], "full": []}
-NVIDIA, AMD_SMI, ROCM_SMI = range(3)
 ECC = "ECC Errors/Volatile/"
 # Column: its unit, `text` or `flag`, and where nvidia-smi -q, amd-smi --json and rocm-smi have it.
 # Of places separated by `|` the first found counts; those joined by `+` are added up.
@@ -119,6 +118,7 @@ FABRIC_SXIDS = {10003, 12020, 22003, 22011, *range(23001, 23018)}
 """Numbers of the Fabric Manager guide that are fatal to the whole fabric, not to one GPU."""
 LOST, SWITCH = "not listed", "NVSwitch"
 """The model of a row that is not a GPU of the list: one that is lost, and the switches."""
+ACTIVE = ("Active", "ACTIVE")
 BAD_THROTTLES = re.compile("hw_.*slowdown|.*thermal.*")
 """Heat or the power supply lowers the clocks; idle and sw_power_cap are normal."""
 # Severity, column that must not be set (or not be above 0), and words with its value.
@@ -198,6 +198,11 @@ def make_row(node: str, index: int, program: int, values: Mapping[str, Any]) -> 
             known = [value for value in read if value is not None]
             if known and row[column] is None:
                 row[column] = sum(known) if column in UNITS else known[0]
+    throttles = [path for path in values if path.startswith(("Clocks Event", "throttle/"))]
+    active = [path.split("/")[-1].lower() for path in throttles if values[path] in ACTIVE]
+    if throttles:
+        names = [name.replace(" ", "_").removesuffix("_violation_status") for name in active]
+        row["throttle_reasons"] = " ".join(names)
     return row
 
 
@@ -212,8 +217,8 @@ def read_value(kind: str, value: Any) -> Any:
     return found and (float(found[0]) if found[1] else int(found[0]))
 
 
-def parse_nvidia(text: str, node: str) -> list[tuple[str, Row]]:
-    """The GPUs of `nvidia-smi -q`, each with its address.
+def parse_nvidia(text: str) -> list[dict[str, str]]:
+    """The GPUs of `nvidia-smi -q`, values by the path of their names and `address`.
 
     Names are nested by indentation; a name can have a value and names below it.
     """
@@ -234,15 +239,7 @@ def parse_nvidia(text: str, node: str) -> list[tuple[str, Row]]:
             stack.append((indent, name))
             if value:
                 values["/".join(part for _, part in stack)] = value.strip()
-    rows = []
-    for index, values in enumerate(gpus):
-        row = make_row(node, index, NVIDIA, values)
-        reasons = {path: value for path, value in values.items() if path.startswith("Clocks Event")}
-        if reasons:
-            active = [path.rpartition("/")[2] for path in reasons if reasons[path] == "Active"]
-            row["throttle_reasons"] = " ".join(name.lower().replace(" ", "_") for name in active)
-        rows.append((values["address"], row))
-    return rows
+    return gpus
 
 
 def add_nvlinks(rows: Sequence[Row], text: str) -> None:
@@ -260,23 +257,13 @@ def add_nvlinks(rows: Sequence[Row], text: str) -> None:
             row["nvlinks_up"] = (row["nvlinks_up"] or 0) + bool(found[1])
 
 
-def parse_amd_smi(text: str, node: str) -> list[Row]:
+def parse_amd_smi(text: str) -> list[dict[str, Any]]:
     """The GPUs of `amd-smi static --json` and `amd-smi metric --json`, merged by number."""
     merged: dict[int, dict[str, Any]] = {}
     for entry in find_entries(text):
         if isinstance(entry, dict) and "gpu" in entry:  # `[12.3]` opens a line of dmesg
             merged.setdefault(entry["gpu"], {}).update(flatten(entry))
-    rows = []
-    for index, values in sorted(merged.items()):
-        row = make_row(node, index, AMD_SMI, values)
-        active = [
-            path.split("/")[1].removesuffix("_violation_status")
-            for path, value in values.items()
-            if re.fullmatch("throttle/.*_violation_status", path) and value == "ACTIVE"
-        ]
-        row["throttle_reasons"] = " ".join(active)
-        rows.append(row)
-    return rows
+    return [merged[index] for index in sorted(merged)]
 
 
 def find_entries(text: str) -> Iterator[Any]:
@@ -298,31 +285,32 @@ def flatten(entry: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def parse_rocm_smi(text: str, node: str) -> list[Row]:
+def parse_rocm_smi(text: str) -> list[dict[str, str]]:
     """The GPUs of rocm-smi."""
     gpus: dict[int, dict[str, str]] = {}
     for index, name, value in re.findall(r"^GPU\[(\d+)\]\s*:\s*(.+?):\s*(.*)$", text, re.MULTILINE):
         gpus.setdefault(int(index), {})[name] = value
-    return [make_row(node, index, ROCM_SMI, gpus[index]) for index in sorted(gpus)]
+    return [gpus[index] for index in sorted(gpus)]
 
 
 def parse_node(text: str, node: str) -> list[Row]:
     """The GPUs of one node, from the output of the vendors' commands. A GPU that fell off the bus
     and the NVSwitches are rows without counters."""
-    found = parse_nvidia(text, node)
-    rows = [row for _, row in found] or parse_amd_smi(text, node) or parse_rocm_smi(text, node)
-    if not rows:
+    parsed = [parse(text) for parse in (parse_nvidia, parse_amd_smi, parse_rocm_smi)]
+    program, gpus = next(((i, gpus) for i, gpus in enumerate(parsed) if gpus), (0, []))
+    if not gpus:
         return []
+    rows = [make_row(node, index, program, values) for index, values in enumerate(gpus)]
     add_nvlinks(rows, text)
     xids: dict[str, set[int]] = {}
     pattern = r"NVRM: Xid \(PCI:([0-9a-fA-F:]+?)(?:\.\d)?(?: [^)]*)?\): (\d+)"
     for address, number in re.findall(pattern, text):
         xids.setdefault(shorten_address(address), set()).add(int(number))
     has_log = "NVRM:" in text or "dmesg" in text
-    for address, row in found:
-        seen = sorted(xids.pop(shorten_address(address), ()))
+    for row, values in zip(rows, gpus, strict=True):
+        seen = sorted(xids.pop(shorten_address(values.get("address", "")), ()))
         row["xids"] = " ".join(map(str, seen)) if has_log else None
-    empty = make_row(node, len(rows), NVIDIA, {})
+    empty = make_row(node, len(rows), 0, {})
     if xids:
         seen = sorted(set().union(*xids.values()))
         rows.append(empty | {"model": LOST, "xids": " ".join(map(str, seen))})

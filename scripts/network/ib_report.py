@@ -51,7 +51,6 @@ another verdict, or no port was found; 2 wrong use.
 from __future__ import annotations
 
 import argparse
-import functools
 import re
 import shutil
 import subprocess
@@ -92,8 +91,8 @@ LANES = (
 )  # fmt: skip
 """Signalling rate of a lane in Gbps, its data rate, its name."""
 GIGABIT = 1e9 / 8
-MARKS = {"ibstat": "CA '", "ibv_devinfo": "hca_id:", "iblinkinfo": "(?:CA|Switch): ",
-         "perfquery": "# Port"}  # fmt: skip
+PROGRAMS = ("ibstat", "ibv_devinfo", "iblinkinfo", "perfquery")
+MARK = "(?:CA '|hca_id:|(?:CA|Switch): |# Port)"
 """How some line of each program's output starts."""
 LINK = re.compile(
     r"^\s*(?P<guid>0x[0-9a-fA-F]+)?\s*(?:\"(?P<name>[^\"]*)\")?\s*(?P<lid>\d+)\s+(?P<port>\d+)\[\s*\]"
@@ -160,9 +159,9 @@ IN_CARDS: dict[str, tuple[str, Callable[[str], Any]]] = {
 }  # fmt: skip
 
 
-def read_cards(ports: Ports, text: str, node: str) -> int:
-    """Take in what ibstat or ibv_devinfo printed; the number of ports."""
-    name, count = "", 0
+def read_cards(ports: Ports, text: str, node: str) -> None:
+    """Take in what ibstat or ibv_devinfo printed."""
+    name = ""
     facts: Port = {}
     for line in text.splitlines():
         key, _, value = (part.strip() for part in line.partition(":"))
@@ -171,22 +170,20 @@ def read_cards(ports: Ports, text: str, node: str) -> int:
         elif found := re.match(r"\s*[Pp]ort:?\s+(\d+):?\s*$", line):
             port = get_port(ports, node, name, int(found[1]))
             port |= {column: facts[column] for column in facts.keys() & {"card_type", "firmware"}}
-            facts, count = port, count + 1
+            facts = port
         elif key in IN_CARDS:
             column, read = IN_CARDS[key]
             facts[column] = read(value)
-    return count
 
 
-def read_iblinkinfo(ports: Ports, text: str, _node: str) -> int:
-    """Take in the links of a fabric as iblinkinfo printed them; their number."""
-    owner, kind, count = "fabric", "card", 0
+def read_links(ports: Ports, text: str, _node: str) -> None:
+    """Take in the links of a fabric as iblinkinfo printed them."""
+    owner, kind = "fabric", "card"
     by_guid = {port["_guid"]: port for port in ports.values()}
     for line in text.splitlines():
         if found := re.match(r"\s*(CA|Switch): (?:0x[0-9a-fA-F]+ )?(.*?):?\s*$", line):
             owner, kind = found[2], "switch" if found[1] == "Switch" else "card"
         elif found := LINK.match(line):
-            count += 1
             port = by_guid.get(found["guid"] or "") if kind == "card" else None
             if port is None:
                 # The description of a channel adapter is host and device: `node01 mlx5_0`.
@@ -197,17 +194,15 @@ def read_iblinkinfo(ports: Ports, text: str, _node: str) -> int:
             port["_could_be"] = found["remark"] if "Could be" in found["remark"] else None
             if found["lanes"]:
                 port |= {"lanes": int(found["lanes"]), "_lane": float(found["speed"])}
-    return count
 
 
-def read_perfquery(ports: Ports, text: str, node: str, reading: str = "_before") -> int:
-    """Take in the counters of one reading; the number of blocks.
+def read_counters(ports: Ports, text: str, node: str, reading: str) -> None:
+    """Take in the counters of one reading (`_before` or `_after`) as perfquery printed them.
 
     perfquery with -x and without print a block each. A narrow counter stops at its largest value,
     so of two the larger counts.
     """
     counters: dict[str, int] = {}
-    count = 0
     for line in text.splitlines():
         if found := re.match(r"# Port (?:extended )?counters: .*?Lid (\d+) port (\d+)", line):
             lid, number = int(found[1]), int(found[2])
@@ -215,10 +210,19 @@ def read_perfquery(ports: Ports, text: str, node: str, reading: str = "_before")
             known = [port for port in known if port["node"] == node] or known
             port = known[0] if known else get_port(ports, node, f"lid {lid}", number)
             counters = port[reading] = port[reading] or {}
-            port["lid"], count = lid, count + 1
+            port["lid"] = lid
         elif found := re.match(r"(\w+):\.*(\d+)\s*$", line):
             counters[found[1]] = max(int(found[2]), counters.get(found[1], 0))
-    return count
+
+
+def take_in(ports: Ports, texts: Sequence[tuple[str, str]], reading: str = "_before") -> None:
+    """Take in what the programs printed, each text after its node. Counters are matched to ports by
+    LID and links by GUID, so the ports come first."""
+    for node, text in texts:
+        read_cards(ports, text, node)
+    for node, text in texts:
+        read_links(ports, text, node)
+        read_counters(ports, text, node, reading)
 
 
 def find_errors(counters: Mapping[str, int]) -> dict[str, int]:
@@ -292,9 +296,9 @@ def judge(port: Port, usual: Mapping[str, Any]) -> tuple[Any, Any]:
     return "ok", None
 
 
-def split_hosts(text: str, mark: str, name: str) -> dict[str, str]:
+def split_hosts(text: str, name: str) -> dict[str, str]:
     """The text of each node: of lines that pdsh has labelled, or all of one node."""
-    if not re.search(rf"^[\w.-]+: {mark}", text, re.MULTILINE):
+    if not re.search(rf"^[\w.-]+: {MARK}", text, re.MULTILINE):
         return {name: text}
     lines: dict[str, list[str]] = {}
     for line in text.splitlines():
@@ -303,45 +307,43 @@ def split_hosts(text: str, mark: str, name: str) -> dict[str, str]:
     return {host: "\n".join(rest) for host, rest in lines.items()}
 
 
-def read_files(ports: Ports, options: argparse.Namespace) -> None:
-    """Take in saved texts. Raises OSError, and UsageError for a file without ports."""
-    later = functools.partial(read_perfquery, reading="_after")
-    readers = (read_cards, read_cards, read_iblinkinfo, read_perfquery, later)
-    for program, read in zip((*MARKS, "later"), readers, strict=True):
-        for argument in getattr(options, program):
-            node, _, path = argument.rpartition("=")
-            text = Path(path).read_text(encoding="utf-8", errors="replace")
-            mark = MARKS.get(program, MARKS["perfquery"])
-            hosts = split_hosts(text, mark, node or Path(path).stem)
-            if not sum(read(ports, part, host) for host, part in hosts.items()):
-                raise UsageError(f"--{program.replace('_', '-')}: there is no port in {path}")
+def read_files(arguments: Sequence[str]) -> list[tuple[str, str]]:
+    """Saved texts with their nodes. Raises OSError, and UsageError for a file without ports."""
+    texts: list[tuple[str, str]] = []
+    for argument in arguments:
+        node, _, path = argument.rpartition("=")
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+        if not re.search(rf"^(?:[\w.-]+: )?{MARK}", text, re.MULTILINE):
+            raise UsageError(f"{path} has no port as {', '.join(PROGRAMS)} print them")
+        texts += split_hosts(text, node or Path(path).stem).items()
+    return texts
 
 
 def read_here(ports: Ports, options: argparse.Namespace, report: Report) -> None:
     """Run the programs on this node, with a note on each that is missing or fails."""
 
-    def ask(*command: str) -> str:
-        if shutil.which(command[0]) is None:
-            report.note(f"{command[0]} is not installed (infiniband-diags, ibverbs-utils); run it "
+    def ask(command: str) -> tuple[str, str]:
+        program, *_ = words = command.split()
+        if shutil.which(program) is None:
+            report.note(f"{program} is not installed (infiniband-diags, ibverbs-utils); run it "
                         "where it is and read its output")  # fmt: skip
-            return ""
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+            return "here", ""
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
             last = (done.stderr or done.stdout).strip().rpartition("\n")[2]
-            report.note(f"{' '.join(command)} ended with {done.returncode}: {last}")
-        return "" if done.returncode else done.stdout
+            report.note(f"{command} ended with {done.returncode}: {last}")
+        return "here", "" if done.returncode else done.stdout
 
-    read_cards(ports, ask("ibstat"), "here")
-    read_cards(ports, ask("ibv_devinfo", "-v"), "here")
+    take_in(ports, [ask("ibstat"), ask("ibv_devinfo -v")])
     mine = [p for p in ports.values() if is_up(p) and p["link_layer"] == "InfiniBand"]
     if options.fabric:
-        read_iblinkinfo(ports, ask("iblinkinfo"), "here")
+        take_in(ports, [ask("iblinkinfo")])
+    addresses = [f"-C {port['card']} -P {port['port']}" for port in mine]
     for reading in ("_before", "_after") if options.again and mine else ("_before",):
         time.sleep(options.again if reading == "_after" else 0)
-        for port in mine:
-            address = ("-C", port["card"], "-P", str(port["port"]))
-            text = ask("perfquery", *address) + ask("perfquery", "-x", *address)
-            read_perfquery(ports, text, "here", reading)
+        for address in addresses:
+            answers = [ask(f"perfquery {address}"), ask(f"perfquery -x {address}")]
+            take_in(ports, answers, reading)
 
 
 def print_ports(ports: Sequence[Port]) -> None:
@@ -367,10 +369,11 @@ def build_parser() -> Parser:
     """The command line."""
     parser = Parser(__doc__, "ib_report", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
-    for program in MARKS:
+    for program in PROGRAMS:
         option = f"--{program.replace('_', '-')}"
         text = f"saved output of {program}, of one node, or of many by pdsh"
-        add(option, nargs="+", default=[], metavar="[NODE=]FILE", help=text)
+        add(option, dest="files", nargs="+", action="extend", default=[], metavar="[NODE=]FILE",
+            help=text)  # fmt: skip
     # fmt: off
     add("--later", nargs="+", default=[], metavar="[NODE=]FILE",
         help="a second reading of perfquery: report what has grown")
@@ -386,11 +389,10 @@ def build_parser() -> Parser:
 def read_demo(ports: Ports) -> None:
     """Four ports: a good one, one at half the rate, one with new errors, one with old errors."""
     cards = [DEMO_CARD.format(i, 200 if i == 1 else 400, 10 + i) for i in range(4)]
-    read_cards(ports, "".join(cards), "demo")
-    for lid, before, after in ((10, 0, 0), (11, 0, 0), (12, 0, 3)):
-        read_perfquery(ports, DEMO_COUNTERS.format(lid, before), "demo")
-        read_perfquery(ports, DEMO_COUNTERS.format(lid, after), "demo", "_after")
-    read_perfquery(ports, DEMO_COUNTERS.format(13, 5), "demo")
+    before = [DEMO_COUNTERS.format(10 + i, 5 if i == 3 else 0) for i in range(4)]
+    after = [DEMO_COUNTERS.format(10 + i, 3 if i == 2 else 0) for i in range(3)]
+    take_in(ports, [("demo", "".join(cards + before))])
+    take_in(ports, [("demo", "".join(after))], "_after")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -400,8 +402,9 @@ def main(arguments: list[str] | None = None) -> int:
     found: Ports = {}
     if options.demo:
         read_demo(found)
-    elif any(getattr(options, program) for program in (*MARKS, "later")):
-        read_files(found, options)
+    elif options.files or options.later:
+        take_in(found, read_files(options.files))
+        take_in(found, read_files(options.later), "_after")
     else:
         read_here(found, options, report)
     ports = sorted(found.values(), key=lambda port: port["kind"])

@@ -47,9 +47,8 @@ def print_ibstat(module: Any, *changes: Change, first: int = 0) -> str:
 def judge(module: Any, *changes: Change, before: str = "", after: str = "") -> list[Any]:
     """The judged ports of one node, with one or two readings of counters."""
     fabric: dict[Any, Any] = {}
-    module.read_cards(fabric, print_ibstat(module, *changes), "node01")
-    module.read_perfquery(fabric, before, "node01")
-    module.read_perfquery(fabric, after, "node01", "_after")
+    module.take_in(fabric, [("node01", print_ibstat(module, *changes) + before)])
+    module.take_in(fabric, [("node01", after)], "_after")
     ports = list(fabric.values())
     module.judge_ports(ports)
     return ports
@@ -58,20 +57,20 @@ def judge(module: Any, *changes: Change, before: str = "", after: str = "") -> l
 def test_ibv_devinfo_and_ibstat_are_one_port(module: Any) -> None:
     """ibv_devinfo -v adds lanes and their speed: 4 lanes of 100 Gbps are NDR, 50 GB/s."""
     fabric: dict[Any, Any] = {}
-    assert module.read_cards(fabric, IBV_DEVINFO, "node01") == 1
+    module.take_in(fabric, [("node01", IBV_DEVINFO)])
     module.judge_ports(list(fabric.values()))
     (port,) = fabric.values()
     speed = {"lanes": 4, "speed": "NDR", "rate_bytes_per_second": 50e9, "card_type": "MT4129"}
     state = {"state": "Active", "physical_state": "LinkUp", "lid": 20, "firmware": "28.40.1000"}
     assert port.items() >= (speed | state).items()
-    module.read_cards(fabric, print_ibstat(module, HEALTHY), "node01")
+    module.take_in(fabric, [("node01", print_ibstat(module, HEALTHY))])
     assert len(fabric) == 1
 
 
 def test_iblinkinfo_finds_narrow_and_dead_links(module: Any) -> None:
     """A link of 2 lanes that could have 4 is slow, a port that polls is down."""
     fabric: dict[Any, Any] = {}
-    assert module.read_iblinkinfo(fabric, IBLINKINFO, "all") == 4
+    module.take_in(fabric, [("all", IBLINKINFO)])
     module.judge_ports(list(fabric.values()))
     columns = ("lanes", "speed", "rate_bytes_per_second", "verdict")
     assert {
@@ -125,7 +124,7 @@ def test_a_file_of_pdsh_holds_many_nodes(module: Any) -> None:
     texts = {f"node{i}": print_ibstat(module, HEALTHY, first=i) for i in range(2)}
     lines = [[f"{host}: {line}" for line in text.splitlines()] for host, text in texts.items()]
     mixed = "\n".join(line for pair in zip(*lines, strict=True) for line in pair)
-    hosts = module.split_hosts(mixed, module.MARKS["ibstat"], "all")
+    hosts = module.split_hosts(mixed, "all")
     assert hosts == {host: text.rstrip("\n") for host, text in texts.items()}
 
 
