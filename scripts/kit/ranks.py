@@ -104,11 +104,11 @@ def launch_ranks(
     if failed is None:
         return 0
     status = ranks[failed].returncode
-    if status < 0:
-        print(f"rank {failed} was ended by {signal.Signals(-status).name}", file=sys.stderr)
-    elif status not in (1, 2):
-        print(f"rank {failed} ended with status {status}", file=sys.stderr)
-    return status if status in (1, 2) else 1
+    if status in (1, 2):
+        return status
+    how = f"status {status}" if status >= 0 else signal.Signals(-status).name
+    print(f"rank {failed} ended with {how}", file=sys.stderr)
+    return 1
 
 
 def add_rank_options(parser: argparse.ArgumentParser) -> None:

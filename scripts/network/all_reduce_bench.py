@@ -183,49 +183,41 @@ def number(index: Any, sender: Any) -> Any:
     return (index + 31 * sender) % 251 + 1
 
 
-def time_call(
-    job: Job, stop: Stop, watch: Stopwatch, call: Call, mode: str, samples: int, depth: int
-) -> list[float]:
-    """Seconds per call on this rank, one number per sample. Raises Stopped on all ranks.
+def measure(
+    job: Job, stop: Stop, watch: Stopwatch, entry: tuple[str, str, int], options: argparse.Namespace
+) -> Row:
+    """One row: a collective in a mode at a size, over all ranks. Raises Stopped on all ranks.
 
     Summing collectives run on zeros, so that repeated sums neither grow nor overflow; what a
     collective sends does not change its speed.
     """
-    if call.name in SUMS:
-        call.sent.zero_()
-    calls = depth if mode == "async" else 1
-    seconds = []
-
-    def work() -> None:
-        for pending in [call.start() for _ in range(calls)]:
-            for one in pending:
-                one.wait()  # on an accelerator this only orders the stream
-
-    for _ in range(samples):
-        synchronize(job.torch, job.device)
-        meet(job, stop)
-        seconds.append(watch.time(work) / calls)
-    return seconds
-
-
-def measure(
-    job: Job, stop: Stop, watch: Stopwatch, entry: tuple[str, str, int], options: argparse.Namespace
-) -> Row:
-    """One row: a collective in a mode at a size, over all ranks. Raises Stopped on all ranks."""
     name, mode, size_bytes = entry
     call = Call(job, name, size_bytes, options.dtype)
+    calls = options.depth if mode == "async" else 1
     wrong = call.count_wrong()
-    time_call(job, stop, watch, call, mode, max(1, options.num_warmup_iterations), 1)
-    seconds = time_call(job, stop, watch, call, mode, options.num_iterations, options.depth)
+    if name in SUMS:
+        call.sent.zero_()
+    seconds = []
+    for turn in range(-options.num_warmup_iterations, options.num_iterations):
+        queued = calls if turn >= 0 else 1
+
+        def work(count: int = queued) -> None:
+            for pending in [call.start() for _ in range(count)]:
+                for one in pending:
+                    one.wait()  # on an accelerator this only orders the stream
+
+        synchronize(job.torch, job.device)
+        meet(job, stop)
+        seconds.append(watch.time(work) / queued)
     wrong += call.count_wrong()
-    by_rank = gather(job, (seconds, wrong))
+    by_rank = gather(job, (seconds[options.num_warmup_iterations :], wrong))
     row: Row = {
         "collective": name,
         "mode": mode,
         "dtype": options.dtype,
         "size_bytes": call.size_bytes,
         "ranks": job.size,
-        "calls": options.depth if mode == "async" else 1,
+        "calls": calls,
         **summarize_ranks([times for times, _ in by_rank], name, call.size_bytes),
         "wrong_elements": sum(count for _, count in by_rank),
     }
@@ -284,30 +276,26 @@ def list_plan(options: argparse.Namespace, job: Job) -> list[tuple[str, str, int
 
 
 def print_results(report: Report) -> bool:
-    """Print the tables and notes; True if the numbers can be used."""
-    rows = report.rows
+    """Print the table and notes; True if the numbers can be used."""
     headings = ("collective", "mode", "payload", "time", "algbw GB/s", "busbw GB/s",
                 "slowest rank", "spread %", "verdict")  # fmt: skip
-    cells = [
-        (
-            row["collective"],
-            f"{row['mode']} x{row['calls']}",
-            format_bytes(row["size_bytes"]),
+    cells = []
+    for row in report.rows:
+        slowest = scaled(row, "slowest_rank_busbw_bytes_per_second", 1e9)
+        cells.append((
+            row["collective"], f"{row['mode']} x{row['calls']}", format_bytes(row["size_bytes"]),
             format_seconds(row["seconds_median"]),
             scaled(row, "algbw_bytes_per_second_median", 1e9),
             scaled(row, "busbw_bytes_per_second_median", 1e9),
-            f"{scaled(row, 'slowest_rank_busbw_bytes_per_second', 1e9)} ({row['slowest_rank']})",
-            "-" if row["spread"] is None else f"{100 * row['spread']:.1f}",
-            row["verdict"],
-        )
-        for row in rows
-    ]
+            f"{slowest} ({row['slowest_rank']})",
+            "-" if row["spread"] is None else f"{100 * row['spread']:.1f}", row["verdict"],
+        ))  # fmt: skip
     print(format_table(headings, cells))
-    wrong = [row for row in rows if row["wrong_elements"]]
+    wrong = [row for row in report.rows if row["wrong_elements"]]
     if wrong:
         places = ", ".join(f"{r['collective']} {format_bytes(r['size_bytes'])}" for r in wrong)
         report.note(f"WRONG ANSWERS ({places}): suspect the network, device, driver or library")
-    above = sum(row["above_peak"] for row in rows)
+    above = sum(row["above_peak"] for row in report.rows)
     if above:
         report.note(f"{above} rows are above --peak: is it GB/s in one direction, without SHARP?")
     return not wrong and not above
@@ -330,7 +318,7 @@ def build_parser() -> Parser:
         help="(default: float32)")
     add("--num-iterations", type=positive_int, default=5, help="samples per row (default: 5)")
     add("--num-warmup-iterations", type=natural_int, default=2,
-        help="calls before the first sample (default: 2, at least 1)")
+        help="calls before the first sample (default: 2)")
     add("--peak", type=positive_float, metavar="GB/S",
         help="speed of the slowest link in one direction; flags rates above it")
     add("--plot", metavar="PATH", help="plot busbw over payload as SVG or PNG")
