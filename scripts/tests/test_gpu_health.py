@@ -29,49 +29,35 @@ def judge(module: Any, *texts: str) -> list[dict[str, Any]]:
     return rows
 
 
-def read_fixture(module: Any, name: str) -> list[dict[str, Any]]:
-    """The judged GPUs of a saved text."""
-    return judge(module, (FIXTURES / name).read_text(encoding="utf-8"))
+NVIDIA = [
+    {"model": "NVIDIA H100 80GB HBM3", "vbios": "96.00.89.00.01", "driver": "550.90.12",
+     "pcie_generation_max": 5, "pcie_width": 16, "nvlinks_up": 18, "throttle_reasons": "idle",
+     # No Xid is not the same as no log; an idle GPU lowers its PCIe generation.
+     "power_limit_watts": 700.0, "xids": "", "verdict": "ok"},
+    {"remap_pending": True, "remapped_rows_correctable": 1, "banks_without_spares": 0,
+     "ecc_correctable_volatile": 177, "xids": "63", "verdict": "fault",
+     "reasons": "17 of 18 NVLinks are up; remapped rows wait for a reset; 12 NVLink CRC errors; "
+     "Xid 63 in the kernel log"},
+]  # fmt: skip
+AMD = [
+    {"model": "AMD Instinct MI300X", "vbios": "022.040.003.041.000001", "pcie_width": 16,
+     "power_limit_watts": 750, "ecc_uncorrectable_volatile": 0, "verdict": "ok"},
+    {"pcie_width": 8, "verdict": "fault", "throttle_reasons": "socket_thermal", "reasons":
+     "PCIe x8 of x16: reseat it, or look at its riser; clocks lowered: socket_thermal"},
+]  # fmt: skip
+ROCM = [
+    {"vbios": "113-M3000100-102", "pcie_replays": 0, "xgmi_errors": 0, "verdict": "ok"},
+    {"xgmi_errors": 2, "verdict": "watch"},
+]
 
 
-def test_nvidia_smi(module: Any) -> None:
-    """A pending remap, an NVLink that is down, and an Xid 63 at its address."""
-    first, second = read_fixture(module, "nvidia_q.txt")
-    facts = {"model": "NVIDIA H100 80GB HBM3", "vbios": "96.00.89.00.01", "driver": "550.90.12",
-             "pcie_generation_max": 5, "pcie_width": 16, "nvlinks_up": 18,
-             "throttle_reasons": "idle", "power_limit_watts": 700.0}  # fmt: skip
-    assert first.items() >= facts.items()
-    # No Xid is not the same as no log; an idle GPU lowers its PCIe generation.
-    assert (first["xids"], first["verdict"]) == ("", "ok")
-    facts = {"remap_pending": True, "remapped_rows_correctable": 1, "banks_without_spares": 0,
-             "ecc_correctable_volatile": 177, "xids": "63", "verdict": "fault"}  # fmt: skip
-    assert second.items() >= facts.items()
-    assert second["reasons"].split("; ") == [
-        "17 of 18 NVLinks are up",
-        "remapped rows wait for a reset",
-        "12 NVLink CRC errors",
-        "Xid 63 in the kernel log",
-    ]
-
-
-def test_amd_smi(module: Any) -> None:
-    """static and metric, one after the other in one file, are merged by GPU."""
-    first, second = read_fixture(module, "amd_smi.txt")
-    assert first["model"] == "AMD Instinct MI300X"
-    assert first["vbios"] == "022.040.003.041.000001"
-    assert (first["pcie_width"], first["power_limit_watts"]) == (16, 750)
-    assert (first["ecc_uncorrectable_volatile"], first["verdict"]) == (0, "ok")
-    assert (second["verdict"], second["pcie_width"]) == ("fault", 8)
-    assert "PCIe x8 of x16" in second["reasons"]
-    assert "clocks lowered: " in second["reasons"]
-
-
-def test_rocm_smi(module: Any) -> None:
-    """An error on a link between GPUs."""
-    first, second = read_fixture(module, "rocm_smi.txt")
-    assert first["vbios"] == "113-M3000100-102"
-    assert (first["pcie_replays"], first["xgmi_errors"], first["verdict"]) == (0, 0, "ok")
-    assert (second["xgmi_errors"], second["verdict"]) == (2, "watch")
+@pytest.mark.parametrize(
+    ("name", "expected"), [("nvidia_q", NVIDIA), ("amd_smi", AMD), ("rocm_smi", ROCM)]
+)
+def test_saved_output(module: Any, name: str, expected: list[dict[str, Any]]) -> None:
+    """A good and a bad GPU of each program; amd-smi's static and metric are merged."""
+    rows = judge(module, (FIXTURES / f"{name}.txt").read_text(encoding="utf-8"))
+    assert [row | facts for row, facts in zip(rows, expected, strict=True)] == rows
 
 
 @pytest.mark.parametrize(

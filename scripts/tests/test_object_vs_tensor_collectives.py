@@ -64,10 +64,3 @@ def test_a_lost_flag_is_found(tmp_path: Path, read_json: Callable[[Path], Any]) 
     gather, flag = read_json(path)["results"]
     assert gather["wrong_answers"] == 0
     assert flag["wrong_answers"] == 16, "eight of 16 times, on each of two ranks"
-
-
-def test_payload_below_an_integer(run_tool: Callable[..., Any], torch_trap: dict[str, str]) -> None:
-    """Refused before torch is imported."""
-    done = run_tool(TOOL, "--payload", "7", environ=torch_trap)
-    assert done.returncode == 2
-    assert "an integer takes 8 bytes" in done.stderr
