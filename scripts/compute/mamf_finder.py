@@ -66,7 +66,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, duration, natural_int, positive_float, positive_int, start
-from kit.device import choose_device, describe_run, import_torch, synchronize
+from kit.device import choose_device, describe_run, import_torch
 from kit.nvml import ClockSampler, open_nvml
 from kit.plot import draw_map
 from kit.ranks import first_line, gather, join_ranks, launch_ranks, leave_ranks, read_place
@@ -168,9 +168,7 @@ class Bench:
         end = time.monotonic() + self.options.accelerator_warmup_seconds
         while time.monotonic() < end:
             self.stop.check()
-            for _ in range(1 if self.device.type == "cpu" else 10):
-                multiply()
-            synchronize(self.torch, self.device)
+            self.watch.time_each(multiply, 1 if self.device.type == "cpu" else 10)
 
     def measure(self, shape: Shape, look: bool = False) -> Row:
         """One row, of a few samples only for a look. Raises Stopped, and RuntimeError of torch."""
@@ -184,8 +182,7 @@ class Bench:
 
         flops = 2 * math.prod(shape)  # a multiplication and an addition per term
         warmups, count = options.num_warmup_iterations, options.num_iterations
-        if look:
-            warmups, count = 1, LOOK - 1
+        warmups, count = (1, LOOK - 1) if look else (warmups, count)
         self.watch.time_each(multiply, warmups, refresh)
         seconds = self.watch.time_each(multiply, count, refresh)
         error = measure_error(a, b, c)
@@ -404,14 +401,13 @@ def print_results(report: Report) -> None:
         column = f"flops_per_second_{name}"
         best = max(filter(can_be_best, rows), key=operator.itemgetter(column), default=None)
         if best:
-            where = f"{name_shape(best)} on {best['device']}"
-            cells.append((f"best {name}", scaled(best, column, factor), where, best[column]))
+            where, share = f"{name_shape(best)} on {best['device']}", best[column] / peak
+            cells.append((f"best {name}", scaled(best, column, factor), where, earned(share, 0.1)))
     rates = [r["flops_per_second_median"] for r in rows if r["verdict"] not in IMPOSSIBLE]
     for name, mean in (("arithmetic", fmean), ("geometric", geometric_mean)) if rates else ():
         rate = mean(rates)
-        shown = earned(rate / factor, rate / factor / 100)
-        cells.append((f"{name} mean of medians", shown, f"{len(rates)} results", rate))
-    cells = [(*cell, earned(rate / peak, 0.1)) for *cell, rate in cells]
+        shown, share = earned(rate / factor, rate / factor / 100), earned(rate / peak, 0.1)
+        cells.append((f"{name} mean of medians", shown, f"{len(rates)} results", share))
     print(format_table(("rate", unit, "shape MxNxK", "% of peak"), cells))
     cells = []
     for row in sorted(rows, key=lambda r: (r["stopped_early"], -r["flops_per_second_median"])):
