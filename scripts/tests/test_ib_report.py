@@ -119,42 +119,36 @@ def test_counters_by_hand(module: Any) -> None:
         assert (port["errors_grown"], port["verdict"]) == (grown, verdict)
 
 
-def test_a_file_of_pdsh_holds_many_nodes(module: Any) -> None:
-    """Lines labelled by node, interleaved as they come, are read node by node."""
-    texts = {f"node{i}": print_ibstat(module, HEALTHY, first=i) for i in range(2)}
-    lines = [[f"{host}: {line}" for line in text.splitlines()] for host, text in texts.items()]
-    mixed = "\n".join(line for pair in zip(*lines, strict=True) for line in pair)
-    hosts = module.split_hosts(mixed, "all")
-    assert hosts == {host: text.rstrip("\n") for host, text in texts.items()}
-
-
-def test_saved_texts_of_two_nodes(
+def test_saved_texts_of_many_nodes(
     module: Any, run_json: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """Files of nodes, counters matched by LID, two readings: one table, problems, and JSON."""
-    polling = ("LinkUp", "Polling")
-    counters = [[module.DEMO_COUNTERS.format(20 + i, n) for i, n in enumerate(ns)]
-                for ns in ((0, 0, 0), (2, 1, 0))]  # fmt: skip
+    """Lines labelled by pdsh, interleaved as they come, and a file of a node; counters matched by
+    LID, two readings: one table, problems, and JSON."""
+    texts = [print_ibstat(module, HEALTHY, first=first) for first in (0, 1)]
+    labelled = zip(*(text.splitlines() for text in texts), strict=True)
+    readings = [
+        "".join(module.DEMO_COUNTERS.format(20 + i, n) for i, n in enumerate(counts))
+        for counts in ((0, 0), (2, 0))
+    ]
     files = {
-        "node01.txt": print_ibstat(module, HEALTHY, HEALTHY),
-        "node02.txt": print_ibstat(module, HEALTHY, polling, first=2),
-        "before.txt": "".join(counters[0]),
-        "after.txt": "".join(counters[1]),
+        "all.txt": "".join(f"node1: {a}\nnode2: {b}\n" for a, b in labelled),
+        "last.txt": print_ibstat(module, HEALTHY, ("LinkUp", "Polling"), first=2),
+        "before.txt": readings[0],
+        "after.txt": readings[1],
     }
     write_file_tree(tmp_path, files)
-    ibstat = ("--ibstat", "node01.txt", "other=node02.txt")
-    done = run_json(
-        TOOL, *ibstat, "--perfquery", "before.txt", "--later", "after.txt", cwd=tmp_path
-    )
+    ibstat = ("--ibstat", "all.txt", "other=last.txt")
+    counters = ("--perfquery", "before.txt", "--later", "after.txt")
+    done = run_json(TOOL, *ibstat, *counters, cwd=tmp_path)
     assert done.returncode == 1, done.stderr
-    assert "problem: node01 mlx5_0/1: errors growing: SymbolErrorCounter 2" in done.stderr
+    assert "problem: node1 mlx5_0/1: errors growing: SymbolErrorCounter 2" in done.stderr
     assert "problem: other mlx5_1/1: down: physical state Polling" in done.stderr
     verdicts = [port["verdict"] for port in done.document["results"]]
-    assert verdicts == ["errors growing", "errors growing", "ok", "down"]
+    assert verdicts == ["errors growing", "ok", UNREAD, "down"]
     assert "guid" not in (tmp_path / "out.json").read_text().lower()
     done = run_json(TOOL, *ibstat, "--ignore", "mlx5_1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("errors not read") == 2
+    assert done.stdout.count(UNREAD) == 3
 
 
 def test_programs_are_run_here(module: Any, run_tool: Callable[..., Any], tmp_path: Path) -> None:
