@@ -276,7 +276,7 @@ def find_entries(text: str) -> Iterator[Any]:
 
 def flatten(entry: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Values by the path of their names; of `{"value": 16, "unit": "GT/s"}` the value."""
-    flat = {}
+    flat: dict[str, Any] = {}
     for name, value in entry.items():
         if isinstance(value, dict) and "value" not in value:
             flat |= flatten(value, f"{prefix}{name}/")

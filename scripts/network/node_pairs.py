@@ -257,9 +257,9 @@ def finish(report: Report, nodes: int, options: argparse.Namespace, hosts: dict[
     if options.plot and times:
         best = {pair: min(values) for pair, values in times.items()}
         base = find_typical(best.values())
-        cells = {pair: min(seconds / base, 100) for pair, seconds in best.items()}
-        cells |= {(b, a): factor for (a, b), factor in cells.items()}
-        draw_map(options.plot, cells, "node node", "time, times the typical pair")
+        factors = {pair: min(seconds / base, 100) for pair, seconds in best.items()}
+        both = factors | {(b, a): factor for (a, b), factor in factors.items()}
+        draw_map(options.plot, both, "node node", "time, times the typical pair")
     return not found and not failures
 
 
