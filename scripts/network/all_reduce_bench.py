@@ -59,6 +59,7 @@ that failed, or a signal; 2 wrong use.
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import math
 import statistics
@@ -198,17 +199,17 @@ def measure(
     if name in SUMS:
         call.sent.zero_()
     seconds = []
+
+    def run(count: int) -> None:
+        for pending in [call.start() for _ in range(count)]:
+            for one in pending:
+                one.wait()  # on an accelerator this only orders the stream
+
     for turn in range(-options.num_warmup_iterations, options.num_iterations):
-        queued = calls if turn >= 0 else 1
-
-        def work(count: int = queued) -> None:
-            for pending in [call.start() for _ in range(count)]:
-                for one in pending:
-                    one.wait()  # on an accelerator this only orders the stream
-
+        count = calls if turn >= 0 else 1
         synchronize(job.torch, job.device)
         meet(job, stop)
-        seconds.append(watch.time(work) / queued)
+        seconds.append(watch.time(functools.partial(run, count)) / count)
     wrong += call.count_wrong()
     by_rank = gather(job, (seconds[options.num_warmup_iterations :], wrong))
     row: Row = {
@@ -219,7 +220,7 @@ def measure(
         "ranks": job.size,
         "calls": calls,
         **summarize_ranks([times for times, _ in by_rank], name, call.size_bytes),
-        "wrong_elements": sum(count for _, count in by_rank),
+        "wrong_elements": sum(wrong for _, wrong in by_rank),
     }
     rate = row["busbw_bytes_per_second_median"]
     row["above_peak"] = bool(options.peak and rate > options.peak * 1e9)
