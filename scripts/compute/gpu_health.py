@@ -154,36 +154,23 @@ COMMANDS = {
     "amd-smi": ("amd-smi static --json", "amd-smi metric --json"),
     "rocm-smi": ("rocm-smi -a --showrasinfo --showxgmierr",),
 }
-DEMO_GPU = """GPU 00000000:@:00.0
-    Product Name                          : DEMO-GPU 80GB
-    VBIOS Version                         : 96.00.00.00.01
-    GPU Recovery Action                   : None
-    PCI
-        GPU Link Info
-            Link Width
-                Max                       : 16x
-                Current                   : 16x
-    Clocks Event Reasons
-        Idle                              : Active
-        HW Slowdown                       : Not Active
-            HW Thermal Slowdown           : Not Active
-    ECC Errors
-        Volatile
-            DRAM Correctable              : 0
-            DRAM Uncorrectable            : 0
-        Aggregate
-            SRAM Threshold Exceeded       : No
-    Remapped Rows
-        Pending                           : No
-        Remapping Failure Occurred        : No
-        Bank Remap Availability Histogram
-            Low                           : 0 bank(s)
-    GPU Power Readings
-        Current Power Limit               : 700.00 W"""
-DEMO_CHANGES = {
-    3: ("Pending                           : No", "Pending : Yes"),
-    5: ("VBIOS Version                         : 96", "VBIOS Version : 95"),
+DEMO_GPU = {
+    "Product Name": "DEMO-GPU 80GB",
+    "VBIOS Version": "96.00.00.00.01",
+    "GPU Recovery Action": "None",
+    "PCI/GPU Link Info/Link Width/Max": "16x",
+    "PCI/GPU Link Info/Link Width/Current": "16x",
+    "Clocks Event Reasons/Idle": "Active",
+    "Clocks Event Reasons/HW Thermal Slowdown": "Not Active",
+    "ECC Errors/Volatile/DRAM Correctable": "0",
+    "ECC Errors/Volatile/DRAM Uncorrectable": "0",
+    "ECC Errors/Aggregate/SRAM Threshold Exceeded": "No",
+    "Remapped Rows/Pending": "No",
+    "Remapped Rows/Remapping Failure Occurred": "No",
+    "Remapped Rows/Bank Remap Availability Histogram/Low": "0 bank(s)",
+    "GPU Power Readings/Current Power Limit": "700.00 W",
 }
+DEMO_CHANGES = {3: {"Remapped Rows/Pending": "Yes"}, 5: {"VBIOS Version": "95.00.00.00.01"}}
 DEMO_ANSWER = ["ok", "ok", "ok", "reset", "ok", "odd", "ok", "ok"]
 
 
@@ -394,18 +381,21 @@ def read_this_node(report: Report) -> str:
     return "\n".join(texts)
 
 
-def make_demo(count: int, changes: Mapping[int, tuple[str, str]] | None = None) -> str:
-    """The output of `nvidia-smi -q`, `nvlink -s` and `-e` for so many healthy GPUs, with a text
-    replaced in some of them."""
-    text = "Driver Version                            : 570.00.00\n"
+def make_demo(count: int, changes: Mapping[int, Mapping[str, str]]) -> str:
+    """The output of `nvidia-smi -q`, `nvlink -s` and `-e` for so many healthy GPUs, with values
+    changed in some of them."""
+    lines = ["Driver Version : 570.00.00"]
     for index in range(count):
-        gpu = DEMO_GPU.replace("@", f"{index + 1:02X}")
-        text += gpu.replace(*(changes or {}).get(index, ("", ""))) + "\n"
+        lines.append(f"GPU 00000000:{index + 1:02X}:00.0")
+        for path, value in {**DEMO_GPU, **changes.get(index, {})}.items():
+            names = path.split("/")
+            lines += [f"{'    ' * depth}{name}" for depth, name in enumerate(names, start=1)]
+            lines[-1] += f" : {value}"
     for index in range(count):
-        text += f"GPU {index}: DEMO-GPU 80GB\n"
+        lines.append(f"GPU {index}: DEMO-GPU 80GB")
         for link in range(18):
-            text += f"\t Link {link}: 26.562 GB/s\n\t Link {link}: CRC Errors: 0\n"
-    return text
+            lines += [f"\t Link {link}: 26.562 GB/s", f"\t Link {link}: CRC Errors: 0"]
+    return "\n".join([*lines, ""])
 
 
 def print_gpus(rows: Sequence[Row]) -> None:
