@@ -296,26 +296,21 @@ def judge(port: Port, usual: Mapping[str, Any]) -> tuple[Any, Any]:
     return "ok", None
 
 
-def split_hosts(text: str, name: str) -> dict[str, str]:
-    """The text of each node: of lines that pdsh has labelled, or all of one node."""
-    if not re.search(rf"^[\w.-]+: {MARK}", text, re.MULTILINE):
-        return {name: text}
-    lines: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        host, _, rest = line.partition(":")
-        lines.setdefault(host, []).append(rest.removeprefix(" "))
-    return {host: "\n".join(rest) for host, rest in lines.items()}
-
-
 def read_files(arguments: Sequence[str]) -> list[tuple[str, str]]:
-    """Saved texts with their nodes. Raises OSError, and UsageError for a file without ports."""
+    """Saved texts with their nodes: that of each line, of lines that pdsh has labelled, or of the
+    file. Raises OSError, and UsageError for a file without ports."""
     texts: list[tuple[str, str]] = []
     for argument in arguments:
         node, _, path = argument.rpartition("=")
         text = Path(path).read_text(encoding="utf-8", errors="replace")
-        if not re.search(rf"^(?:[\w.-]+: )?{MARK}", text, re.MULTILINE):
+        found = re.search(rf"^([\w.-]+: )?{MARK}", text, re.MULTILINE)
+        if found is None:
             raise UsageError(f"{path} has no port as {', '.join(PROGRAMS)} print them")
-        texts += split_hosts(text, node or Path(path).stem).items()
+        lines: dict[str, list[str]] = {}
+        for line in text.splitlines():
+            host, _, rest = line.partition(": ") if found[1] else (node, "", line)
+            lines.setdefault(host or Path(path).stem, []).append(rest)
+        texts += [(host, "\n".join(rest)) for host, rest in lines.items()]
     return texts
 
 
