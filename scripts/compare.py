@@ -136,7 +136,7 @@ def judge(ratio: float, margin: float) -> str:
 
 
 def name_hardware(document: dict[str, Any]) -> str:
-    """What the run was made on, as far as the file says."""
+    """The hardware of a run, if the file names it."""
     for place in ("details.header.device_model", "machine.label"):
         if model := find_setting(document, place):
             return str(model)

@@ -10,9 +10,9 @@ output, prints a row per GPU with a verdict and the reasons, and names the outli
 
 ## What is read
 
-ECC errors, remapped rows, NVLinks and their errors, PCIe width, generation and replays, throttle
-reasons of this moment, Xid and SXid lines of the kernel log, and what should be the same on all
-GPUs of a model: VBIOS, driver, ECC mode, power limit. The verdict is the worst that applies:
+ECC errors, remapped rows, NVLinks and their errors, PCIe width, generation and replays, current
+throttle reasons, Xid and SXid lines of the kernel log, and what should be the same on all GPUs of a
+model: VBIOS, driver, ECC mode, power limit. The verdict is the worst that applies:
 
 - `fault`: take the GPU out of service; it or its link has failed
 - `reset`: a reset of the GPU, or a reboot of the node, is due
@@ -382,7 +382,7 @@ def read_this_node(report: Report) -> str:
 
 
 def make_demo(count: int, changes: Mapping[int, Mapping[str, str]]) -> str:
-    """The output of `nvidia-smi -q`, `nvlink -s` and `-e` for so many healthy GPUs, with values
+    """The output of `nvidia-smi -q`, `nvlink -s` and `-e` for `count` healthy GPUs, with values
     changed in some of them."""
     lines = ["Driver Version : 570.00.00"]
     for index in range(count):

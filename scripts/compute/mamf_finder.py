@@ -5,21 +5,20 @@
 # ///
 r"""How many matmul FLOP/s can this accelerator really do, and at which shapes?
 
-Measures plain dense matmuls over many shapes and names the best: the maximum achievable matmul
-FLOPS (MAMF), a term by Stas Bekman. It is the ceiling to compare a training run with.
+Measures dense matmuls over many shapes and names the best: the maximum achievable matmul FLOPS
+(MAMF), a term by Stas Bekman. Compare a training run with it.
 
 ## Formulas
 
 `C = A @ B` with A of m x k and B of k x n takes `2 * m * n * k` FLOPs; `rate = FLOPs / seconds`.
-The cube of 1024 has 2,147,483,648 FLOPs: in 1 ms that is 2.1 TFLOPS. Rates are dense.
+1024 x 1024 x 1024 takes 2,147,483,648 FLOPs: in 1 ms that is 2.1 TFLOPS.
 
 ## What is timed
 
-One `torch.mm` (`torch._scaled_mm` for float8) into an output that exists already, between two
-device events, or by the host clock on a CPU. Inputs are normally distributed; B is stored as n x k,
-like a linear layer's weight. Before each timing the output gets new random values and a buffer
-larger than the last-level cache is overwritten. Not timed: allocation, random numbers, the flush,
-warm-up, and the check of each result against float64.
+One `torch.mm` (`torch._scaled_mm` for float8) into an existing output, by device events, or by the
+host clock on a CPU. Inputs are normally distributed; B is stored as n x k, like a linear layer's
+weight. Before each timing the output gets new random values and a buffer larger than the last-level
+cache is overwritten. Not timed: this, warm-up, and checking each result against float64.
 
 Verdicts: `suspect` if the median is at least 5 times the fastest sample, so something else had the
 device; `stopped early` if the search only looked; `unsteady` if samples differ by more than 5 %.
@@ -483,7 +482,7 @@ def main(arguments: list[str] | None = None) -> int:
         documents = gather(job, report.document())
         leave_ranks(job)
     if rank:
-        return 0  # the first rank speaks for all
+        return 0  # rank 0 reports for all
     problems = merge(documents, report)
     print_results(report)
     report.save()

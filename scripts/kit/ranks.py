@@ -197,7 +197,7 @@ def join_ranks(
     """Meet the other ranks; `timeout` (seconds) bounds the meeting and each collective.
 
     Raises UsageError where the device or its backend is missing, RuntimeError where the other
-    ranks do not come.
+    ranks do not arrive.
     """
     device = choose_device(torch, device_name, place.local_rank)
     backend = choose_backend(torch, device)

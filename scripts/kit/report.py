@@ -177,7 +177,7 @@ class Progress:
         self.shown = time.monotonic()
 
     def show(self, done: int, text: str = "") -> None:
-        """Say how far the run is."""
+        """Show how far the run is."""
         line = f"{done}/{self.total} {self.noun}" + (f", {text}" if text else "")
         if sys.stderr.isatty() and not self.quiet:
             print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)

@@ -25,7 +25,7 @@ class Stopwatch:
 
     @property
     def clock(self) -> str:
-        """What takes the time: `device events` or `host clock`."""
+        """What measures the time: `device events` or `host clock`."""
         return "device events" if self.uses_events else "host clock"
 
     def time(self, work: Callable[[], object]) -> float:

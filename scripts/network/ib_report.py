@@ -5,10 +5,9 @@
 # ///
 r"""Which InfiniBand port is down, slower than the others, or counting errors?
 
-A port that came up with one lane instead of four, or a cable that corrupts symbols, slows every job
-that crosses it, silently. This tool puts the output of ibstat, ibv_devinfo, iblinkinfo and
-perfquery into one table, a row per port, with a verdict. It runs them on this node, or reads what
-they printed on others.
+A port that came up with one lane instead of four, or a bad cable, silently slows every job that
+uses it. This tool runs ibstat, ibv_devinfo, iblinkinfo and perfquery on this node, or reads what
+they printed on others, and prints a row per port with a verdict.
 
 ## Formulas
 
@@ -160,7 +159,7 @@ IN_CARDS: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 
 def read_cards(ports: Ports, text: str, node: str) -> None:
-    """Take in what ibstat or ibv_devinfo printed."""
+    """Read what ibstat or ibv_devinfo printed."""
     name = ""
     facts: Port = {}
     for line in text.splitlines():
@@ -177,7 +176,7 @@ def read_cards(ports: Ports, text: str, node: str) -> None:
 
 
 def read_links(ports: Ports, text: str, _node: str) -> None:
-    """Take in the links of a fabric as iblinkinfo printed them."""
+    """Read the links of a fabric as iblinkinfo printed them."""
     owner, kind = "fabric", "card"
     by_guid = {port["_guid"]: port for port in ports.values()}
     for line in text.splitlines():
@@ -197,7 +196,7 @@ def read_links(ports: Ports, text: str, _node: str) -> None:
 
 
 def read_counters(ports: Ports, text: str, node: str, reading: str) -> None:
-    """Take in the counters of one reading (`_before` or `_after`) as perfquery printed them.
+    """Read the counters of one reading (`_before` or `_after`) as perfquery printed them.
 
     perfquery with -x and without print a block each. A narrow counter stops at its largest value,
     so of two the larger counts.
@@ -216,7 +215,7 @@ def read_counters(ports: Ports, text: str, node: str, reading: str) -> None:
 
 
 def take_in(ports: Ports, texts: Sequence[tuple[str, str]], reading: str = "_before") -> None:
-    """Take in what the programs printed, each text after its node. Counters are matched to ports by
+    """Read what the programs printed, each text after its node. Counters are matched to ports by
     LID and links by GUID, so the ports come first."""
     for node, text in texts:
         read_cards(ports, text, node)

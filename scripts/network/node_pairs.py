@@ -408,7 +408,7 @@ def run_rank(place: Place, options: argparse.Namespace, stop: Stop, report: Repo
                 node.wait_for(f"bye/{rank}", 10)
     usable = finish(report, node.nodes, options, hosts)
     if node.gone:
-        report.note(f"nodes {sorted(node.gone)} did not arrive, or stopped to answer")
+        report.note(f"nodes {sorted(node.gone)} did not arrive, or stopped answering")
     return usable and not node.gone
 
 

@@ -67,8 +67,8 @@ def test_a_wide_spread_widens_the_margin(module: Any, write: Callable[..., str])
         ({"method": 2}, "method is 2 in yours and 1 in the other"),
         ({"tool": "x"}, "tool is x in yours and demo in the other"),
         ({"results": []}, "no row that both runs measured well"),
-        ({"details": {"compare": {"keys": ["size"], "value": "rate", "alike": ["dtype"]}},
-          "dtype": "fp8"}, "dtype is fp8 in yours and None in the other"),
+        ({"details": {"compare": {"alike": ["details.dtype"]}, "dtype": "fp8"}},
+         "dtype is fp8 in yours and None in the other"),
     ],
 )  # fmt: skip
 def test_unlike_runs_are_refused(
