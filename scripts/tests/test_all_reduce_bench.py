@@ -106,17 +106,14 @@ def test_every_collective_under_torchrun(tmp_path: Path, read_json: Callable[[Pa
 
 
 @pytest.mark.torch
-def test_a_wrong_element_is_found(tmp_path: Path, read_json: Callable[[Path], Any]) -> None:
+def test_a_wrong_element_is_found(run_json: Callable[..., Any], tmp_path: Path) -> None:
     """One element on one rank marks the row, is counted, and ends with status 1."""
-    script, path = tmp_path / "broken.py", tmp_path / "out.json"
+    script = tmp_path / "broken.py"
     script.write_text(BROKEN.format(folder=str(SCRIPTS / "network")))
-    command = [sys.executable, str(script), "--device", "cpu", "--max-size", "32KiB"]
-    done = subprocess.run(
-        [*command, "--json", str(path)], capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 1
+    done = run_json(script, "--device", "cpu", "--max-size", "32KiB")
+    assert done.returncode == 1, done.stderr
     assert "WRONG ANSWERS (all_reduce 32 KiB)" in done.stderr
-    row = read_json(path)["results"][0]
+    row = done.document["results"][0]
     assert row["verdict"] == "WRONG ANSWER"
     assert row["wrong_elements"] == 2, "before and after the timing"
 
