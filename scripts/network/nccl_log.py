@@ -333,9 +333,10 @@ def compare_tables(tables: Sequence[Table], wanted: str, report: Report) -> list
                 for one in (base, table)
             )  # fmt: skip
             speedups = {size: ours[size] / theirs[size] for size in ours if size in theirs}
-            one = {"base": base.name, "other": table.name, "placement": place}
-            turns = find_crossovers(speedups)
-            comparisons.append({**one, "speedups": speedups, "crossovers": turns})
+            comparisons.append({
+                "base": base.name, "other": table.name, "placement": place, "speedups": speedups,
+                "crossovers": find_crossovers(speedups),
+            })  # fmt: skip
     return comparisons
 
 
