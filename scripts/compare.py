@@ -38,7 +38,7 @@ import math
 import statistics
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from kit.cli import Parser, UsageError, start
@@ -63,14 +63,8 @@ DEMO: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Pair(NamedTuple):
-    """A row of yours beside the same row of the other run."""
-
-    label: str
-    yours: float
-    other: float
-    margin: float
-    ratio: float
+Pair = tuple[str, float, float, float]
+"""A row of both runs: its keys, your value, the other one, and the margin."""
 
 
 def find_terms(document: dict[str, Any]) -> dict[str, Any]:
@@ -111,34 +105,27 @@ def refuse_unlike(mine: dict[str, Any], other: dict[str, Any], terms: dict[str, 
         raise UsageError("not comparable: " + "; ".join(differences))
 
 
-def index_rows(document: dict[str, Any], terms: dict[str, Any]) -> tuple[dict[tuple, Any], int]:
-    """The rows that count, by their keys, and how many were left out."""
+def index_rows(document: dict[str, Any], terms: dict[str, Any]) -> dict[str, Any]:
+    """The rows that the tool itself trusted, by their keys."""
     trusted = terms.get("trusted", {})
-    rows = {
-        tuple(row.get(key) for key in terms["keys"]): row
+    return {
+        ", ".join(str(row.get(key)) for key in terms["keys"]): row
         for row in document["results"]
         if row.get(terms["value"]) and all(row.get(c) in v for c, v in trusted.items())
     }
-    return rows, len(document["results"]) - len(rows)
 
 
-def compare(mine: dict[str, Any], other: dict[str, Any]) -> tuple[list[Pair], dict[str, Any], int]:
-    """The rows that both runs have, how they are compared, and how many of yours are left out."""
-    terms = find_terms(mine)
-    refuse_unlike(mine, other, terms)
-    my_rows, left_out = index_rows(mine, terms)
-    other_rows, _ = index_rows(other, terms)
-    pairs = []
-    left_out += len(my_rows.keys() - other_rows.keys())
-    for key in (key for key in my_rows if key in other_rows):
-        row, theirs = my_rows[key], other_rows[key]
-        spreads = [r.get(terms.get("spread")) or 0.0 for r in (row, theirs)]
-        mine_is, other_is = row[terms["value"]], theirs[terms["value"]]
-        margin = max(TOLERANCE, *spreads)
-        pairs.append(Pair(", ".join(map(str, key)), mine_is, other_is, margin, mine_is / other_is))
+def compare(mine: dict[str, Any], other: dict[str, Any], terms: dict[str, Any]) -> list[Pair]:
+    """The rows that both runs have, the most different first."""
+    pairs: list[Pair] = []
+    mine_rows, other_rows = index_rows(mine, terms), index_rows(other, terms)
+    for label in (label for label in mine_rows if label in other_rows):
+        row, theirs = mine_rows[label], other_rows[label]
+        margin = max(TOLERANCE, *(one.get(terms.get("spread")) or 0.0 for one in (row, theirs)))
+        pairs.append((label, row[terms["value"]], theirs[terms["value"]], margin))
     if not pairs:
         raise UsageError("not comparable: no row that both runs measured well")
-    return pairs, terms, left_out
+    return sorted(pairs, key=lambda pair: -abs(math.log(pair[1] / pair[2])))
 
 
 def judge(ratio: float, margin: float) -> str:
@@ -149,7 +136,7 @@ def judge(ratio: float, margin: float) -> str:
 
 
 def name_hardware(document: dict[str, Any]) -> str:
-    """What the run was made on, as far as the file says."""
+    """The hardware of a run, if the file names it."""
     for place in ("details.header.device_model", "machine.label"):
         if model := find_setting(document, place):
             return str(model)
@@ -171,28 +158,29 @@ def main(arguments: list[str] | None = None) -> int:
         mine, other = DEMO, DEMO
     else:
         mine, other = read_run(options.mine), read_run(options.other)
-    pairs, terms, left_out = compare(mine, other)
+    terms = find_terms(mine)
+    refuse_unlike(mine, other, terms)
+    pairs = compare(mine, other, terms)
     unit = mine.get("units", {}).get(terms["value"], "1")
     factor, shown = SCALES.get(unit, (1.0, unit))
-    pairs.sort(key=lambda pair: -abs(math.log(pair.ratio)))
     cells = []
-    for pair in pairs:
-        values = (pair.yours / factor, pair.other / factor)
-        cells.append((
-            pair.label, *(earned(value, pair.margin * value / 2) for value in values),
-            f"{100 * pair.ratio:.1f}", f"{100 * pair.margin:.0f}", judge(pair.ratio, pair.margin),
-        ))  # fmt: skip
+    for label, yours, theirs, margin in pairs:
+        values = (earned(value / factor, margin * value / factor / 2) for value in (yours, theirs))
+        ratio = yours / theirs
+        cells.append(
+            (label, *values, f"{100 * ratio:.1f}", f"{100 * margin:.0f}", judge(ratio, margin))
+        )
     headings = (", ".join(terms["keys"]), f"yours, {shown}", "other", "ratio %", "margin %",
                 "verdict")  # fmt: skip
     print(format_table(headings, cells))
-    ratio = math.exp(statistics.fmean(math.log(pair.ratio) for pair in pairs))
-    verdict = judge(ratio, statistics.median(pair.margin for pair in pairs))
+    ratio = statistics.geometric_mean(yours / theirs for _, yours, theirs, _ in pairs)
+    verdict = judge(ratio, statistics.median(margin for *_, margin in pairs))
     print(
         f"\n{verdict}: yours is at {100 * ratio:.1f} % of the other run, over {len(pairs)} rows "
         f"({terms['better']} is better)"
     )
     print(f"yours: {name_hardware(mine)}; other: {name_hardware(other)}")
-    if left_out:
+    if left_out := len(mine["results"]) - len(pairs):
         print(f"note: {left_out} rows left out: not measured well, or only in one run",
               file=sys.stderr)  # fmt: skip
     worse = "below" if terms["better"] == "higher" else "above"

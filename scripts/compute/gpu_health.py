@@ -10,9 +10,9 @@ output, prints a row per GPU with a verdict and the reasons, and names the outli
 
 ## What is read
 
-ECC errors, remapped rows, NVLinks and their errors, PCIe width, generation and replays, throttle
-reasons of this moment, Xid and SXid lines of the kernel log, and what should be the same on all
-GPUs of a model: VBIOS, driver, ECC mode, power limit. The verdict is the worst that applies:
+ECC errors, remapped rows, NVLinks and their errors, PCIe width, generation and replays, current
+throttle reasons, Xid and SXid lines of the kernel log, and what should be the same on all GPUs of a
+model: VBIOS, driver, ECC mode, power limit. The verdict is the worst that applies:
 
 - `fault`: take the GPU out of service; it or its link has failed
 - `reset`: a reset of the GPU, or a reboot of the node, is due
@@ -42,6 +42,7 @@ Exit status: 0 all is well; 1 something was found, or no accelerator was; 2 wron
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
@@ -59,60 +60,47 @@ __version__ = "0.5.0"
 METHOD = 4
 
 PROFILES = {"demo": ["--demo"], "full": []}
-COUNTS = (
-    "gpu", "ecc_uncorrectable_volatile", "ecc_correctable_volatile", "remapped_rows_correctable",
-    "remapped_rows_uncorrectable", "banks_without_spares", "pcie_generation_max", "pcie_width",
-    "pcie_width_max", "pcie_replays", "nvlinks_up", "nvlinks", "nvlink_replay_errors",
-    "nvlink_recovery_errors", "nvlink_crc_errors", "xgmi_errors",
-)  # fmt: skip
-UNITS = {**dict.fromkeys(COUNTS, "1"), "power_limit_watts": "W"}
-FLAGS = ("sram_threshold_exceeded", "remap_pending", "remap_failure")
-TEXTS = ("model", "vbios", "driver", "ecc_mode", "recovery_action", "throttle_reasons", "xids",
-         "sxids")  # fmt: skip
-# Column -> where its value is; `|` separates places of which the first counts, `+` those that are
-# added up.
-NVIDIA = {
-    "model": "Product Name",
-    "vbios": "VBIOS Version",
-    "driver": "Driver Version",
-    "ecc_mode": "ECC Mode/Current",
-    "recovery_action": "GPU Recovery Action",
-    "ecc_uncorrectable_volatile": "ECC Errors/Volatile/SRAM Uncorrectable Parity"
-    "+ECC Errors/Volatile/SRAM Uncorrectable SEC-DED+ECC Errors/Volatile/DRAM Uncorrectable",
-    "ecc_correctable_volatile": "ECC Errors/Volatile/SRAM Correctable"
-    "+ECC Errors/Volatile/DRAM Correctable",
-    "sram_threshold_exceeded": "ECC Errors/Aggregate/SRAM Threshold Exceeded",
-    "remapped_rows_correctable": "Remapped Rows/Correctable Error",
-    "remapped_rows_uncorrectable": "Remapped Rows/Uncorrectable Error",
-    "remap_pending": "Remapped Rows/Pending",
-    "remap_failure": "Remapped Rows/Remapping Failure Occurred",
-    "banks_without_spares": "Remapped Rows/Bank Remap Availability Histogram/Low"
-    "+Remapped Rows/Bank Remap Availability Histogram/None",
-    "pcie_generation_max": "PCI/GPU Link Info/PCIe Generation/Max",
-    "pcie_width": "PCI/GPU Link Info/Link Width/Current",
-    "pcie_width_max": "PCI/GPU Link Info/Link Width/Max",
-    "pcie_replays": "PCI/Replays Since Reset",
-    "power_limit_watts": "GPU Power Readings/Current Power Limit",
-}
-AMD_SMI = {
-    "model": "asic/market_name",
-    "vbios": "vbios/version|ifwi/version",
-    "driver": "driver/version",
-    "ecc_uncorrectable_volatile": "ecc/total_uncorrectable_count",
-    "ecc_correctable_volatile": "ecc/total_correctable_count",
-    "pcie_width": "pcie/width",
-    "pcie_width_max": "bus/max_pcie_width",
-    "pcie_replays": "pcie/replay_count",
-    "xgmi_errors": "xgmi_err",
-    "power_limit_watts": "limit/socket_power|limit/max_power",
-}
-ROCM_SMI = {
-    "model": "Card Series|Card series|Card model",
-    "vbios": "VBIOS version",
-    "pcie_replays": "PCIe Replay Count",
-    "xgmi_errors": "XGMI Error count",
-    "power_limit_watts": "Max Graphics Package Power (W)",
-}
+ECC = "ECC Errors/Volatile/"
+# Column: its unit, `text` or `flag`, and where nvidia-smi -q, amd-smi --json and rocm-smi have it.
+# Of places separated by `|` the first found counts; those joined by `+` are added up.
+COLUMNS = {
+    "model": ("text", "Product Name", "asic/market_name", "Card Series|Card series|Card model"),
+    "vbios": ("text", "VBIOS Version", "vbios/version|ifwi/version", "VBIOS version"),
+    "driver": ("text", "Driver Version", "driver/version"),
+    "ecc_mode": ("text", "ECC Mode/Current"),
+    "recovery_action": ("text", "GPU Recovery Action"),
+    "throttle_reasons": ("text",),
+    "xids": ("text",),
+    "sxids": ("text",),
+    "sram_threshold_exceeded": ("flag", "ECC Errors/Aggregate/SRAM Threshold Exceeded"),
+    "remap_pending": ("flag", "Remapped Rows/Pending"),
+    "remap_failure": ("flag", "Remapped Rows/Remapping Failure Occurred"),
+    "ecc_uncorrectable_volatile": (
+        "1", ECC + "SRAM Uncorrectable Parity+SRAM Uncorrectable SEC-DED+DRAM Uncorrectable",
+        "ecc/total_uncorrectable_count",
+    ),
+    "ecc_correctable_volatile": (
+        "1", ECC + "SRAM Correctable+DRAM Correctable", "ecc/total_correctable_count"
+    ),
+    "remapped_rows_correctable": ("1", "Remapped Rows/Correctable Error"),
+    "remapped_rows_uncorrectable": ("1", "Remapped Rows/Uncorrectable Error"),
+    "banks_without_spares": ("1", "Remapped Rows/Bank Remap Availability Histogram/Low+None"),
+    "pcie_generation_max": ("1", "PCI/GPU Link Info/PCIe Generation/Max"),
+    "pcie_width": ("1", "PCI/GPU Link Info/Link Width/Current", "pcie/width"),
+    "pcie_width_max": ("1", "PCI/GPU Link Info/Link Width/Max", "bus/max_pcie_width"),
+    "pcie_replays": ("1", "PCI/Replays Since Reset", "pcie/replay_count", "PCIe Replay Count"),
+    "nvlinks_up": ("1",),
+    "nvlinks": ("1",),
+    "nvlink_replay_errors": ("1",),
+    "nvlink_recovery_errors": ("1",),
+    "nvlink_crc_errors": ("1",),
+    "xgmi_errors": ("1", "", "xgmi_err", "XGMI Error count"),
+    "power_limit_watts": (
+        "W", "GPU Power Readings/Current Power Limit", "limit/socket_power|limit/max_power",
+        "Max Graphics Package Power (W)",
+    ),
+}  # fmt: skip
+UNITS = {"gpu": "1"} | {n: c[0] for n, c in COLUMNS.items() if c[0] not in ("text", "flag")}
 ALIKE = ("vbios", "driver", "ecc_mode", "pcie_generation_max", "pcie_width_max", "nvlinks",
          "nvlinks_up", "power_limit_watts")  # fmt: skip
 """What a GPU has to share with most others of its model."""
@@ -130,6 +118,7 @@ FABRIC_SXIDS = {10003, 12020, 22003, 22011, *range(23001, 23018)}
 """Numbers of the Fabric Manager guide that are fatal to the whole fabric, not to one GPU."""
 LOST, SWITCH = "not listed", "NVSwitch"
 """The model of a row that is not a GPU of the list: one that is lost, and the switches."""
+ACTIVE = ("Active", "ACTIVE")
 BAD_THROTTLES = re.compile("hw_.*slowdown|.*thermal.*")
 """Heat or the power supply lowers the clocks; idle and sw_power_cap are normal."""
 # Severity, column that must not be set (or not be above 0), and words with its value.
@@ -165,64 +154,58 @@ COMMANDS = {
     "amd-smi": ("amd-smi static --json", "amd-smi metric --json"),
     "rocm-smi": ("rocm-smi -a --showrasinfo --showxgmierr",),
 }
-DEMO_GPU = """GPU 00000000:@:00.0
-    Product Name                          : DEMO-GPU 80GB
-    VBIOS Version                         : 96.00.00.00.01
-    GPU Recovery Action                   : None
-    PCI
-        GPU Link Info
-            Link Width
-                Max                       : 16x
-                Current                   : 16x
-    Clocks Event Reasons
-        Idle                              : Active
-        HW Slowdown                       : Not Active
-            HW Thermal Slowdown           : Not Active
-    ECC Errors
-        Volatile
-            DRAM Correctable              : 0
-            DRAM Uncorrectable            : 0
-        Aggregate
-            SRAM Threshold Exceeded       : No
-    Remapped Rows
-        Pending                           : No
-        Remapping Failure Occurred        : No
-        Bank Remap Availability Histogram
-            Low                           : 0 bank(s)
-    GPU Power Readings
-        Current Power Limit               : 700.00 W"""
-DEMO_CHANGES = {
-    3: ("Pending                           : No", "Pending : Yes"),
-    5: ("VBIOS Version                         : 96", "VBIOS Version : 95"),
+DEMO_GPU = {
+    "Product Name": "DEMO-GPU 80GB",
+    "VBIOS Version": "96.00.00.00.01",
+    "GPU Recovery Action": "None",
+    "PCI/GPU Link Info/Link Width/Max": "16x",
+    "PCI/GPU Link Info/Link Width/Current": "16x",
+    "Clocks Event Reasons/Idle": "Active",
+    "Clocks Event Reasons/HW Thermal Slowdown": "Not Active",
+    "ECC Errors/Volatile/DRAM Correctable": "0",
+    "ECC Errors/Volatile/DRAM Uncorrectable": "0",
+    "ECC Errors/Aggregate/SRAM Threshold Exceeded": "No",
+    "Remapped Rows/Pending": "No",
+    "Remapped Rows/Remapping Failure Occurred": "No",
+    "Remapped Rows/Bank Remap Availability Histogram/Low": "0 bank(s)",
+    "GPU Power Readings/Current Power Limit": "700.00 W",
 }
+DEMO_CHANGES = {3: {"Remapped Rows/Pending": "Yes"}, 5: {"VBIOS Version": "95.00.00.00.01"}}
 DEMO_ANSWER = ["ok", "ok", "ok", "reset", "ok", "odd", "ok", "ok"]
 
 
-def make_row(node: str, index: int, table: Mapping[str, str], values: Mapping[str, Any]) -> Row:
-    """A GPU, with the columns of a table taken from values by their places."""
-    row: Row = {"node": node, **dict.fromkeys((*TEXTS, *FLAGS, *UNITS)), "gpu": index}
-    for column, places in table.items():
-        for place in places.split("|"):
-            read = [read_value(column, values.get(part)) for part in place.split("+")]
+def make_row(node: str, index: int, program: int, values: Mapping[str, Any]) -> Row:
+    """A GPU, with its columns taken from what a program printed, by their places."""
+    row: Row = {"node": node, "gpu": index, **dict.fromkeys(COLUMNS)}
+    for column, (kind, *places) in COLUMNS.items():
+        for place in places[program].split("|") if program < len(places) else ():
+            folder = place[: place.rfind("/") + 1]
+            names = place.removeprefix(folder).split("+")
+            read = [read_value(kind, values.get(folder + name)) for name in names]
             known = [value for value in read if value is not None]
             if known and row[column] is None:
                 row[column] = sum(known) if column in UNITS else known[0]
+    throttles = [path for path in values if path.startswith(("Clocks Event", "throttle/"))]
+    active = [path.split("/")[-1].lower() for path in throttles if values[path] in ACTIVE]
+    if throttles:
+        names = [name.replace(" ", "_").removesuffix("_violation_status") for name in active]
+        row["throttle_reasons"] = " ".join(names)
     return row
 
 
-def read_value(column: str, value: Any) -> Any:
-    """A word, a flag (`Yes`, `No`) or the number that a value starts with; None for `N/A`."""
+def read_value(kind: str, value: Any) -> Any:
+    """A text, a flag (`Yes`, `No`) or the number that a value starts with; None for `N/A`."""
     text = " ".join(str(value).split())
-    if column in FLAGS:
+    if kind == "flag":
         return {"yes": True, "no": False}.get(text.lower())
-    if column in TEXTS:
+    if kind == "text":
         return None if text.upper() in ("", "N/A", "NONE", "[N/A]", "NOT SUPPORTED") else text
     found = re.match(r"\d+(\.\d+)?", text)
     return found and (float(found[0]) if found[1] else int(found[0]))
 
 
-def parse_nvidia(text: str, node: str) -> list[tuple[str, Row]]:
-    """The GPUs of `nvidia-smi -q`, each with its address.
+def parse_nvidia(text: str) -> list[dict[str, str]]:
+    """The GPUs of `nvidia-smi -q`, values by the path of their names and `address`.
 
     Names are nested by indentation; a name can have a value and names below it.
     """
@@ -243,15 +226,7 @@ def parse_nvidia(text: str, node: str) -> list[tuple[str, Row]]:
             stack.append((indent, name))
             if value:
                 values["/".join(part for _, part in stack)] = value.strip()
-    rows = []
-    for index, values in enumerate(gpus):
-        row = make_row(node, index, NVIDIA, values)
-        reasons = {path: value for path, value in values.items() if path.startswith("Clocks Event")}
-        if reasons:
-            active = [path.rpartition("/")[2] for path in reasons if reasons[path] == "Active"]
-            row["throttle_reasons"] = " ".join(name.lower().replace(" ", "_") for name in active)
-        rows.append((values["address"], row))
-    return rows
+    return gpus
 
 
 def add_nvlinks(rows: Sequence[Row], text: str) -> None:
@@ -269,42 +244,26 @@ def add_nvlinks(rows: Sequence[Row], text: str) -> None:
             row["nvlinks_up"] = (row["nvlinks_up"] or 0) + bool(found[1])
 
 
-def parse_amd_smi(text: str, node: str) -> list[Row]:
+def parse_amd_smi(text: str) -> list[dict[str, Any]]:
     """The GPUs of `amd-smi static --json` and `amd-smi metric --json`, merged by number."""
     merged: dict[int, dict[str, Any]] = {}
-    for document in find_json(text):
-        entries = document.get("gpu_data", []) if isinstance(document, dict) else document
-        for entry in entries:
-            if isinstance(entry, dict) and "gpu" in entry:  # `[12.3]` opens a line of dmesg
-                merged.setdefault(entry["gpu"], {}).update(flatten(entry))
-    rows = []
-    for index, values in sorted(merged.items()):
-        row = make_row(node, index, AMD_SMI, values)
-        active = [
-            path.split("/")[1].removesuffix("_violation_status")
-            for path, value in values.items()
-            if re.fullmatch("throttle/.*_violation_status", path) and value == "ACTIVE"
-        ]
-        row["throttle_reasons"] = " ".join(active)
-        rows.append(row)
-    return rows
+    for entry in find_entries(text):
+        if isinstance(entry, dict) and "gpu" in entry:  # `[12.3]` opens a line of dmesg
+            merged.setdefault(entry["gpu"], {}).update(flatten(entry))
+    return [merged[index] for index in sorted(merged)]
 
 
-def find_json(text: str) -> Iterator[Any]:
-    """The JSON documents in a text, which may follow each other with other lines in between."""
-    position = 0
+def find_entries(text: str) -> Iterator[Any]:
+    """The entries of the JSON lists in a text, each of which opens a line."""
     for found in re.finditer(r"^[\[{]", text, re.MULTILINE):
-        if found.start() >= position:
-            try:
-                document, position = json.JSONDecoder().raw_decode(text, found.start())
-            except (ValueError, RecursionError):
-                continue
-            yield document
+        with contextlib.suppress(ValueError):
+            document, _ = json.JSONDecoder().raw_decode(text, found.start())
+            yield from document.get("gpu_data", []) if isinstance(document, dict) else document
 
 
 def flatten(entry: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Values by the path of their names; of `{"value": 16, "unit": "GT/s"}` the value."""
-    flat = {}
+    flat: dict[str, Any] = {}
     for name, value in entry.items():
         if isinstance(value, dict) and "value" not in value:
             flat |= flatten(value, f"{prefix}{name}/")
@@ -313,45 +272,39 @@ def flatten(entry: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def parse_rocm_smi(text: str, node: str) -> list[Row]:
+def parse_rocm_smi(text: str) -> list[dict[str, str]]:
     """The GPUs of rocm-smi."""
     gpus: dict[int, dict[str, str]] = {}
     for index, name, value in re.findall(r"^GPU\[(\d+)\]\s*:\s*(.+?):\s*(.*)$", text, re.MULTILINE):
         gpus.setdefault(int(index), {})[name] = value
-    return [make_row(node, index, ROCM_SMI, gpus[index]) for index in sorted(gpus)]
+    return [gpus[index] for index in sorted(gpus)]
 
 
 def parse_node(text: str, node: str) -> list[Row]:
-    """The GPUs of one node, from the output of the vendors' commands."""
-    found = parse_nvidia(text, node)
-    rows = [row for _, row in found] or parse_amd_smi(text, node) or parse_rocm_smi(text, node)
-    if not rows:
-        raise UsageError(f"{node}: no GPU here; save nvidia-smi -q or amd-smi static --json")
+    """The GPUs of one node, from the output of the vendors' commands. A GPU that fell off the bus
+    and the NVSwitches are rows without counters."""
+    parsed = [parse(text) for parse in (parse_nvidia, parse_amd_smi, parse_rocm_smi)]
+    program, gpus = next(((i, gpus) for i, gpus in enumerate(parsed) if gpus), (0, []))
+    if not gpus:
+        return []
+    rows = [make_row(node, index, program, values) for index, values in enumerate(gpus)]
     add_nvlinks(rows, text)
-    xids = parse_xids(text)
-    has_log = "NVRM:" in text or "dmesg" in text
-    for address, row in found:
-        seen = xids.pop(shorten_address(address), set())
-        row["xids"] = " ".join(map(str, sorted(seen))) if seen or has_log else None
-    if xids:  # a GPU that fell off the bus is not in the list any more
-        numbers = sorted(set().union(*xids.values()))
-        lost = {"model": LOST, "xids": " ".join(map(str, numbers))}
-        rows.append(make_row(node, len(rows), {}, {}) | lost)
-    lines = re.findall(r"SXid \(PCI:[^)]*\): (\d+), (Fatal|Non-fatal)", text, re.IGNORECASE)
-    if lines:
-        words = sorted({f"{number} {kind.lower()}" for number, kind in lines})
-        switch = {"model": SWITCH, "sxids": ", ".join(words)}
-        rows.append(make_row(node, len(rows), {}, {}) | switch)
-    return rows
-
-
-def parse_xids(text: str) -> dict[str, set[int]]:
-    """Xid numbers of a kernel log by the address of the GPU, as far as bus and device."""
-    found: dict[str, set[int]] = {}
+    xids: dict[str, set[int]] = {}
     pattern = r"NVRM: Xid \(PCI:([0-9a-fA-F:]+?)(?:\.\d)?(?: [^)]*)?\): (\d+)"
     for address, number in re.findall(pattern, text):
-        found.setdefault(shorten_address(address), set()).add(int(number))
-    return found
+        xids.setdefault(shorten_address(address), set()).add(int(number))
+    has_log = "NVRM:" in text or "dmesg" in text
+    for row, values in zip(rows, gpus, strict=True):
+        seen = sorted(xids.pop(shorten_address(values.get("address", "")), ()))
+        row["xids"] = " ".join(map(str, seen)) if has_log else None
+    empty = make_row(node, len(rows), 0, {})
+    if xids:
+        seen = sorted(set().union(*xids.values()))
+        rows.append(empty | {"model": LOST, "xids": " ".join(map(str, seen))})
+    if lines := re.findall(r"SXid \(PCI:[^)]*\): (\d+), (Fatal|Non-fatal)", text):
+        sxids = ", ".join(sorted({f"{number} {kind.lower()}" for number, kind in lines}))
+        rows.append(empty | {"gpu": len(rows), "model": SWITCH, "sxids": sxids})
+    return rows
 
 
 def shorten_address(address: str) -> str:
@@ -412,16 +365,6 @@ def judge_gpus(rows: Sequence[Row]) -> None:
         row["reasons"] = "; ".join(words for _, words in signs)
 
 
-def find_missing(rows: Sequence[Row], nodes: Sequence[str], expected: int | None) -> list[str]:
-    """Nodes that do not have the expected GPUs."""
-    listed = [row["node"] for row in rows if row["model"] not in (LOST, SWITCH)]
-    return [
-        f"{node} has {listed.count(node)} GPUs, and {expected} are expected"
-        for node in nodes
-        if expected not in (None, listed.count(node))
-    ]
-
-
 def read_this_node(report: Report) -> str:
     """The output of the vendor's commands on this machine, with a note on each that failed."""
     program = next((name for name in COMMANDS if shutil.which(name)), None)
@@ -438,18 +381,21 @@ def read_this_node(report: Report) -> str:
     return "\n".join(texts)
 
 
-def make_demo(count: int, changes: Mapping[int, tuple[str, str]] | None = None) -> str:
-    """The output of `nvidia-smi -q`, `nvlink -s` and `-e` for so many healthy GPUs, with a text
-    replaced in some of them."""
-    text = "Driver Version                            : 570.00.00\n"
+def make_demo(count: int, changes: Mapping[int, Mapping[str, str]]) -> str:
+    """The output of `nvidia-smi -q`, `nvlink -s` and `-e` for `count` healthy GPUs, with values
+    changed in some of them."""
+    lines = ["Driver Version : 570.00.00"]
     for index in range(count):
-        gpu = DEMO_GPU.replace("@", f"{index + 1:02X}")
-        text += gpu.replace(*(changes or {}).get(index, ("", ""))) + "\n"
+        lines.append(f"GPU 00000000:{index + 1:02X}:00.0")
+        for path, value in {**DEMO_GPU, **changes.get(index, {})}.items():
+            names = path.split("/")
+            lines += [f"{'    ' * depth}{name}" for depth, name in enumerate(names, start=1)]
+            lines[-1] += f" : {value}"
     for index in range(count):
-        text += f"GPU {index}: DEMO-GPU 80GB\n"
+        lines.append(f"GPU {index}: DEMO-GPU 80GB")
         for link in range(18):
-            text += f"\t Link {link}: 26.562 GB/s\n\t Link {link}: CRC Errors: 0\n"
-    return text
+            lines += [f"\t Link {link}: 26.562 GB/s", f"\t Link {link}: CRC Errors: 0"]
+    return "\n".join([*lines, ""])
 
 
 def print_gpus(rows: Sequence[Row]) -> None:
@@ -457,11 +403,11 @@ def print_gpus(rows: Sequence[Row]) -> None:
     cells = []
     for row in rows:
         values = {**row, "xids": f"SXid {row['sxids']}" if row["sxids"] else row["xids"]}
-        texts = [
-            ["-" if values[c] is None else str(values[c]) for c in cs] for cs in TABLE.values()
-        ]
-        shown = ["-" if set(parts) == {"-"} else "/".join(parts) or "none" for parts in texts]
-        cells.append([f"{row['node']} {row['gpu']}", *shown])
+        shown = [f"{row['node']} {row['gpu']}"]
+        for columns in TABLE.values():
+            parts = ["-" if values[name] is None else str(values[name]) for name in columns]
+            shown.append("-" if set(parts) == {"-"} else "/".join(parts) or "none")
+        cells.append(shown)
     print(format_table(["GPU", *TABLE], cells))
 
 
@@ -488,13 +434,17 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         texts = {"this node": read_this_node(report)}
     for node, text in texts.items():
-        try:
-            report.rows += parse_node(text, node)
-        except UsageError:
-            if options.files:
-                raise
+        rows = parse_node(text, node)
+        if options.files and not rows:
+            raise UsageError(f"{node}: no GPU here; save nvidia-smi -q or amd-smi static --json")
+        report.rows += rows
     judge_gpus(report.rows)
-    missing = find_missing(report.rows, list(texts), options.expect)
+    listed = [row["node"] for row in report.rows if row["model"] not in (LOST, SWITCH)]
+    missing = [
+        f"{node} has {listed.count(node)} GPUs, and {options.expect} are expected"
+        for node in texts
+        if options.expect not in (None, listed.count(node))
+    ]
     if not report.rows:
         missing.append("no accelerator was found: no nvidia-smi, amd-smi or rocm-smi answers here")
     shown = [row for row in report.rows if row["verdict"] != "ok" or not options.brief]

@@ -5,21 +5,20 @@
 # ///
 r"""How many matmul FLOP/s can this accelerator really do, and at which shapes?
 
-Measures plain dense matmuls over many shapes and names the best: the maximum achievable matmul
-FLOPS (MAMF), a term by Stas Bekman. It is the ceiling to compare a training run with.
+Measures dense matmuls over many shapes and names the best: the maximum achievable matmul FLOPS
+(MAMF), a term by Stas Bekman. Compare a training run with it.
 
 ## Formulas
 
 `C = A @ B` with A of m x k and B of k x n takes `2 * m * n * k` FLOPs; `rate = FLOPs / seconds`.
-The cube of 1024 has 2,147,483,648 FLOPs: in 1 ms that is 2.1 TFLOPS. Rates are dense.
+1024 x 1024 x 1024 takes 2,147,483,648 FLOPs: in 1 ms that is 2.1 TFLOPS.
 
 ## What is timed
 
-One `torch.mm` (`torch._scaled_mm` for float8) into an output that exists already, between two
-device events, or by the host clock on a CPU. Inputs are normally distributed; B is stored as n x k,
-like a linear layer's weight. Before each timing the output gets new random values and a buffer
-larger than the last-level cache is overwritten. Not timed: allocation, random numbers, the flush,
-warm-up, and the check of each result against float64.
+One `torch.mm` (`torch._scaled_mm` for float8) into an existing output, by device events, or by the
+host clock on a CPU. Inputs are normally distributed; B is stored as n x k, like a linear layer's
+weight. Before each timing the output gets new random values and a buffer larger than the last-level
+cache is overwritten. Not timed: this, warm-up, and checking each result against float64.
 
 Verdicts: `suspect` if the median is at least 5 times the fastest sample, so something else had the
 device; `stopped early` if the search only looked; `unsteady` if samples differ by more than 5 %.
@@ -66,8 +65,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, duration, natural_int, positive_float, positive_int, start
-from kit.device import choose_device, describe_run, import_torch, is_out_of_memory, synchronize
+from kit.device import choose_device, describe_run, import_torch
 from kit.nvml import ClockSampler, open_nvml
+from kit.plot import draw_map
 from kit.ranks import first_line, gather, join_ranks, launch_ranks, leave_ranks, read_place
 from kit.report import Progress, Report, Row, format_table, read_json
 from kit.stats import earned, scaled, summarize, verdict_of_samples
@@ -130,9 +130,9 @@ def get_shape(row: Row) -> Shape:
     return row["m"], row["n"], row["k"]
 
 
-def name_shape(shape: Shape) -> str:
+def name_shape(row: Row) -> str:
     """`4096x4096x8192`."""
-    return "x".join(map(str, shape))
+    return "x".join(map(str, get_shape(row)))
 
 
 class Bench:
@@ -144,17 +144,6 @@ class Bench:
         torch.manual_seed(0)
         self.torch, self.device, self.options, self.stop = torch, device, options, stop
         self.watch, self.flush = Stopwatch(torch, device), make_cache_flush(torch, device)
-        self.notes: list[str] = []
-        if torch.version.hip:
-            tuned = f"PYTORCH_TUNABLEOP_ENABLED={os.environ.get('PYTORCH_TUNABLEOP_ENABLED', '0')}"
-            self.notes.append(f"{tuned}: compare only runs with the same tuning")
-        self.sampler: ClockSampler | None = None
-        try:
-            self.sampler = ClockSampler(*open_nvml(torch, device))
-            self.sampler.start()
-        except LookupError as error:
-            what = "clocks, temperature, power and throttle reasons"
-            self.notes.append(f"{what} were not sampled: {error}")
 
     def build(self, shape: Shape) -> tuple[Any, Any, Any, Callable[[], Any]]:
         """A, the transposed B, and C with random values, and the call that is timed."""
@@ -178,13 +167,10 @@ class Bench:
         end = time.monotonic() + self.options.accelerator_warmup_seconds
         while time.monotonic() < end:
             self.stop.check()
-            for _ in range(1 if self.device.type == "cpu" else 10):
-                multiply()
-            synchronize(self.torch, self.device)
+            self.watch.time_each(multiply, 1 if self.device.type == "cpu" else 10)
 
     def measure(self, shape: Shape, look: bool = False) -> Row:
-        """One row, of a few samples only for a look. Raises Stopped, and RuntimeError where memory
-        is short."""
+        """One row, of a few samples only for a look. Raises Stopped, and RuntimeError of torch."""
         options = self.options
         a, b, c, multiply = self.build(shape)
 
@@ -195,8 +181,7 @@ class Bench:
 
         flops = 2 * math.prod(shape)  # a multiplication and an addition per term
         warmups, count = options.num_warmup_iterations, options.num_iterations
-        if look:
-            warmups, count = 1, LOOK - 1
+        warmups, count = (1, LOOK - 1) if look else (warmups, count)
         self.watch.time_each(multiply, warmups, refresh)
         seconds = self.watch.time_each(multiply, count, refresh)
         error = measure_error(a, b, c)
@@ -254,9 +239,7 @@ def shuffle_shapes(grid: Grid) -> list[Shape]:
     return shapes
 
 
-def search(
-    measure: Callable[[Shape, bool], Row | None], grid: Grid, calls: int, until: float
-) -> None:
+def search(measure: Callable[[Shape, bool], Row], grid: Grid, calls: int, until: float) -> None:
     """Find the best shape in a twentieth of the time that measuring all of the grid takes.
 
     A look takes LOOK samples, else it is `calls`. Looking ends at `until` of time.monotonic().
@@ -264,7 +247,7 @@ def search(
     looks: list[Row] = []
     for shape in shuffle_shapes(grid):
         row = measure(shape, True)
-        if row and row["verdict"] not in IMPOSSIBLE:
+        if row["verdict"] not in IMPOSSIBLE:
             looks.append(row)
         if time.monotonic() > until:
             break
@@ -295,52 +278,53 @@ def read_resumed(path: str, label: str, details: Mapping[str, Any]) -> dict[Shap
     document = read_json("--resume", path)
     if document.get("tool") != "mamf_finder":
         raise UsageError(f"--resume: {path} was not written by mamf_finder --json")
-    before = document["details"]["settings"] | document["details"]["header"]
-    now = details["settings"] | details["header"]
+    before, now = (one["settings"] | one["header"] for one in (document["details"], details))
     for name in (*SETTINGS[:4], "device_kind", "device_model", "torch", "threads"):
         if before.get(name) != now[name]:
             was = f"{path} has {name} {before.get(name)}"
             raise UsageError(f"--resume: {was}, this run has {now[name]}; start without --resume")
-    rows = [row for row in document["results"] if row["device"] == label]
-    return {get_shape(row): row for row in rows}
+    return {get_shape(row): row for row in document["results"] if row["device"] == label}
 
 
-def measure_grid(grid: Grid, bench: Bench, label: str, report: Report) -> dict[str, Any]:
-    """Measure the shapes on one device, and save the report from time to time."""
-    options, notes, total = bench.options, bench.notes, math.prod(map(len, grid))
+def measure_grid(grid: Grid, bench: Bench, label: str, report: Report) -> None:
+    """Measure the shapes on one device, into the report, which is saved from time to time."""
+    options, total = bench.options, math.prod(map(len, grid))
     kind = "adaptive" if options.budget and total >= ADAPTIVE_FROM else "exhaustive"
-    details: dict[str, Any] = {
-        "header": describe_run(bench.torch, bench.device, timer=bench.watch.clock),
+    header = describe_run(bench.torch, bench.device, timer=bench.watch.clock)
+    device = {"device": label, "model": header["device_model"]}
+    report.details |= {
+        "header": header,
         "settings": {name: getattr(options, name) for name in SETTINGS},
         "search": {"kind": kind, "grid_shapes": total},
+        "devices": [device],
     }
+    if bench.torch.version.hip:
+        tuned = f"PYTORCH_TUNABLEOP_ENABLED={os.environ.get('PYTORCH_TUNABLEOP_ENABLED', '0')}"
+        report.notes.append(f"{tuned}: compare only runs with the same tuning")
+    sampler: ClockSampler | None = None
+    try:
+        sampler = ClockSampler(*open_nvml(bench.torch, bench.device))
+        sampler.start()
+    except LookupError as error:
+        what = "clocks, temperature, power and throttle reasons"
+        report.notes.append(f"{what} were not sampled: {error}")
     rows: dict[Shape, Row] = {}
     if options.resume and (Path(options.resume).exists() or options.resume != options.json):
-        rows = read_resumed(options.resume, label, details)
-        notes.append(f"{len(rows)} shapes of {label} come from --resume")
-    skipped: list[Shape] = []
+        rows = read_resumed(options.resume, label, report.details)
+        report.notes.append(f"{len(rows)} shapes of {label} come from --resume")
     progress = Progress(total, "shapes", quiet=bench.stop.quiet)
 
-    def measure(shape: Shape, look: bool = False) -> Row | None:
+    def measure(shape: Shape, look: bool = False) -> Row:
         known = rows.get(shape)
         if known and (look or not known["stopped_early"]):
             return known
         bench.stop.check()
-        try:
-            row = bench.measure(shape, look) | {"device": label}
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-            skipped.append(shape)
-            return None
-        rows[shape] = row
-        rate = row["flops_per_second_median"] / 1e12
-        progress.show(len(rows), f"{name_shape(shape)}: {rate:.4g} TFLOPS")
-        report.rows, report.details = list(rows.values()), report.details | details
+        row = rows[shape] = bench.measure(shape, look) | {"device": label}
+        progress.show(len(rows), f"{name_shape(row)}: {row['flops_per_second_median']:.4g} FLOP/s")
+        report.rows = list(rows.values())
         report.save(force=False)
         return row
 
-    failure = ended = None
     try:
         m, n, k = (max((s for s in sizes if s <= 8192), default=sizes[0]) for sizes in grid)
         bench.warm_up((m, n, k))
@@ -348,26 +332,19 @@ def measure_grid(grid: Grid, bench: Bench, label: str, report: Report) -> dict[s
             until = (time.monotonic() + bench.stop.deadline) / 2
             search(measure, grid, options.num_warmup_iterations + options.num_iterations, until)
             whole = sum(not row["stopped_early"] for row in rows.values())
-            notes.append(f"{len(rows)} of {total} shapes seen, {whole} measured in full")
+            report.notes.append(f"{len(rows)} of {total} shapes seen, {whole} measured in full")
         else:
             for shape in shuffle_shapes(grid):
                 measure(shape)
+        report.complete = True
     except Stopped as stopped:
-        ended = f"{stopped}, after {len(rows)} of {total} shapes"
+        report.notes.append(f"{stopped}, after {len(rows)} of {total} shapes")
     except (RuntimeError, NotImplementedError) as error:
-        failure = f"{label} failed at {options.dtype} matmuls: {first_line(error)}"
+        report.failed = True
+        device["failure"] = f"failed at {options.dtype} matmuls: {first_line(error)}"
     progress.close()
-    if skipped:
-        ended = f"{len(skipped)} shapes skipped: not enough memory"
-    clocks = bench.sampler.summarize() if bench.sampler else {}
-    return {
-        "rows": list(rows.values()),
-        "details": details,
-        "device": {"device": label, "model": details["header"]["device_model"], **clocks},
-        "notes": [*notes, ended] if ended else notes,
-        "complete": not failure and not ended,
-        "failure": failure,
-    }
+    report.rows = list(rows.values())
+    device |= sampler.summarize() if sampler else {}
 
 
 def compare_devices(rows: Sequence[Row]) -> dict[str, float]:
@@ -382,28 +359,29 @@ def compare_devices(rows: Sequence[Row]) -> dict[str, float]:
     return {d: mean / middle - 1 for d, mean in sorted(means.items(), key=lambda item: item[1])}
 
 
-def merge(results: Sequence[dict[str, Any]], report: Report) -> list[str]:
-    """Put what all devices measured into the report, with notes on what limits the numbers;
+def merge(documents: Sequence[dict[str, Any]], report: Report) -> list[str]:
+    """Put the documents of all devices into the report, with notes on what limits the numbers;
     returns what is wrong with it."""
-    rows = [row for result in results for row in result["rows"]]
+    rows = [row for document in documents for row in document["results"]]
+    devices = [device for document in documents for device in document["details"]["devices"]]
     report.rows = sorted(rows, key=lambda row: (row["device"], *get_shape(row)))
-    report.details |= results[0]["details"]
-    report.details["devices"] = [result["device"] for result in results]
-    report.complete = all(result["complete"] for result in results)
-    for note in [note for result in results for note in result["notes"]]:
-        report.note(note)
+    report.details["devices"] = devices
+    report.complete = all(document["complete"] for document in documents)
+    report.notes = []
+    for text in itertools.chain.from_iterable(document["caveats"] for document in documents):
+        report.note(text)
     counts = Counter(row["verdict"] for row in rows)
     if counts["unsteady"] or counts["suspect"]:
         noisy = f"{counts['unsteady']} unsteady and {counts['suspect']} suspect"
         report.note(f"{noisy} of {len(rows)} results: stop everything else on the device")
-    for device in report.details["devices"]:
+    for device in devices:
         if reasons := device.get("throttle_reasons"):
             report.note(f"{device['device']}: clocks held back by {reasons}")
     compared = compare_devices(rows)
     if len(compared) > 1:
         texts = [f"{device} {100 * relative:+.1f} %" for device, relative in compared.items()]
         report.note(f"slowest device first, from the median device: {', '.join(texts)}")
-    problems = [result["failure"] for result in results if result["failure"]]
+    problems = [f"{one['device']} {one['failure']}" for one in devices if "failure" in one]
     problems += [f"{counts[v]} results: {v}" for v in IMPOSSIBLE if counts[v]]
     return problems if rows else [*problems, "nothing was measured"]
 
@@ -422,39 +400,21 @@ def print_results(report: Report) -> None:
         column = f"flops_per_second_{name}"
         best = max(filter(can_be_best, rows), key=operator.itemgetter(column), default=None)
         if best:
-            where = f"{name_shape(get_shape(best))} on {best['device']}"
-            cells.append((f"best {name}", scaled(best, column, factor), where, best[column]))
+            where, share = f"{name_shape(best)} on {best['device']}", best[column] / peak
+            cells.append((f"best {name}", scaled(best, column, factor), where, earned(share, 0.1)))
     rates = [r["flops_per_second_median"] for r in rows if r["verdict"] not in IMPOSSIBLE]
     for name, mean in (("arithmetic", fmean), ("geometric", geometric_mean)) if rates else ():
         rate = mean(rates)
-        shown = earned(rate / factor, rate / factor / 100)
-        cells.append((f"{name} mean of medians", shown, f"{len(rates)} results", rate))
-    cells = [(*cell, earned(rate / peak, 0.1)) for *cell, rate in cells]
+        shown, share = earned(rate / factor, rate / factor / 100), earned(rate / peak, 0.1)
+        cells.append((f"{name} mean of medians", shown, f"{len(rates)} results", share))
     print(format_table(("rate", unit, "shape MxNxK", "% of peak"), cells))
     cells = []
     for row in sorted(rows, key=lambda r: (r["stopped_early"], -r["flops_per_second_median"])):
         rate = scaled(row, "flops_per_second_median", factor)
         spread = None if row["spread"] is None else f"{100 * row['spread']:.1f}"
-        cells.append((name_shape(get_shape(row)), row["device"], rate, spread, row["verdict"]))
+        cells.append((name_shape(row), row["device"], rate, spread, row["verdict"]))
     headings = ("shape MxNxK", "device", f"median, {unit}", "IQR %", "verdict")
     print("\n" + format_table(headings, cells[:PRINTED_ROWS]))
-
-
-def draw(rows: Sequence[Row], path: str) -> None:
-    """Draw a heat map of m and n: the best rate over k."""
-    from matplotlib.figure import Figure
-
-    best: dict[tuple[int, int], float] = {}
-    for row in rows:
-        cell = row["m"], row["n"]
-        best[cell] = max(best.get(cell, 0.0), row["flops_per_second_median"] / 1e12)
-    across, down = (sorted(set(sizes)) for sizes in zip(*best, strict=True))
-    axes = (figure := Figure()).subplots()
-    image = axes.imshow([[best.get((m, n), math.nan) for m in across] for n in down], vmin=0)
-    axes.set(xlabel="m", xticks=range(len(across)), xticklabels=across)
-    axes.set(ylabel="n", yticks=range(len(down)), yticklabels=down)
-    figure.colorbar(image, ax=axes, label="best median rate, TFLOPS")
-    figure.savefig(path, bbox_inches="tight")
 
 
 def build_parser() -> Parser:
@@ -516,19 +476,24 @@ def main(arguments: list[str] | None = None) -> int:
     grid = [sorted(set(getattr(options, name))) for name in "mnk"]
     bench = Bench(torch, device, options, stop)
     label = f"rank {rank}, cpu" if job and device.type == "cpu" else str(device)
-    result = measure_grid(grid, bench, label, report)
-    results = gather(job, result) if job else [result]
+    measure_grid(grid, bench, label, report)
+    documents = [report.document()]
     if job:
+        documents = gather(job, report.document())
         leave_ranks(job)
     if rank:
-        return 0  # the first rank speaks for all
-    problems = merge(results, report)
+        return 0  # rank 0 reports for all
+    problems = merge(documents, report)
     print_results(report)
     report.save()
     for problem in problems:
         print(f"problem: {problem}", file=sys.stderr)
     if options.plot and report.rows:
-        draw(report.rows, options.plot)
+        best: dict[tuple[int, int], float] = {}
+        for row in report.rows:
+            cell, rate = (row["m"], row["n"]), row["flops_per_second_median"] / 1e12
+            best[cell] = max(best.get(cell, 0.0), rate)
+        draw_map(options.plot, best, "m n", "best median rate over k, TFLOPS")
     return int(bool(problems) or (stop.by_signal and not report.complete))
 
 

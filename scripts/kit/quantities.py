@@ -10,7 +10,7 @@ from kit.cli import duration, large_number
 
 
 def parse_quantity(text: str) -> float:
-    """A number with a unit of its own: `7.5e9`, `7.5G` or `7.5GB`, `80Gi`."""
+    """A number with its unit: `7.5e9`, `7.5G` or `7.5GB`, `80Gi`."""
     text = text.strip()
     if text.endswith(("K", "B")) and text[-2:-1].isdigit():
         raise argparse.ArgumentTypeError(f"'{text}' is not a number: write 7.5e9, 7.5G or 80Gi")

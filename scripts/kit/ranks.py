@@ -86,7 +86,7 @@ def launch_ranks(
         environ = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
         environ |= {name: str(value) for name, value in place.items()}
         environ.setdefault("OMP_NUM_THREADS", "1")
-        # In a session of its own, so that Ctrl-C reaches a rank once, through pass_on.
+        # In its own session, so that Ctrl-C reaches a rank once, through pass_on.
         ranks.append(subprocess.Popen(command, env=environ, start_new_session=True))
     failed: int | None = None
     deadline = 0.0
@@ -104,11 +104,11 @@ def launch_ranks(
     if failed is None:
         return 0
     status = ranks[failed].returncode
-    if status < 0:
-        print(f"rank {failed} was ended by {signal.Signals(-status).name}", file=sys.stderr)
-    elif status not in (1, 2):
-        print(f"rank {failed} ended with status {status}", file=sys.stderr)
-    return status if status in (1, 2) else 1
+    if status in (1, 2):
+        return status
+    how = f"status {status}" if status >= 0 else signal.Signals(-status).name
+    print(f"rank {failed} ended with {how}", file=sys.stderr)
+    return 1
 
 
 def add_rank_options(parser: argparse.ArgumentParser) -> None:
@@ -197,7 +197,7 @@ def join_ranks(
     """Meet the other ranks; `timeout` (seconds) bounds the meeting and each collective.
 
     Raises UsageError where the device or its backend is missing, RuntimeError where the other
-    ranks do not come.
+    ranks do not arrive.
     """
     device = choose_device(torch, device_name, place.local_rank)
     backend = choose_backend(torch, device)
@@ -214,8 +214,8 @@ def join_ranks(
 
 
 def leave_ranks(job: Job) -> None:
-    """Leave the group. A rank that is gone already is no reason to fail, and a signal that comes
-    from here on is too late to matter."""
+    """Leave the group. A rank that has left already is not an error, and a signal from here on
+    is too late to matter."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(RuntimeError, ValueError):

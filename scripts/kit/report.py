@@ -1,4 +1,4 @@
-"""What a tool hands out: a Markdown table on stdout, notes on stderr, and JSON in base units."""
+"""What a tool writes: a Markdown table on stdout, notes on stderr, and JSON in base units."""
 
 from __future__ import annotations
 
@@ -173,26 +173,21 @@ class Progress:
     """A line on the terminal that is rewritten; in a log, a line every 30 seconds."""
 
     def __init__(self, total: int, noun: str, *, quiet: bool = False) -> None:
-        self.total = total
-        self.noun = noun
-        self.quiet = quiet
-        self.terminal = sys.stderr.isatty()
+        self.total, self.noun, self.quiet = total, noun, quiet
         self.shown = time.monotonic()
 
     def show(self, done: int, text: str = "") -> None:
-        """Say how far the run is."""
+        """Show how far the run is."""
         line = f"{done}/{self.total} {self.noun}" + (f", {text}" if text else "")
-        if self.quiet:
-            return
-        if self.terminal:
+        if sys.stderr.isatty() and not self.quiet:
             print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
-        elif time.monotonic() - self.shown > 30:
+        elif time.monotonic() - self.shown > 30 and not self.quiet:
             print(line, file=sys.stderr, flush=True)
             self.shown = time.monotonic()
 
     def close(self) -> None:
         """Clear the line."""
-        if self.terminal and not self.quiet:
+        if sys.stderr.isatty() and not self.quiet:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 

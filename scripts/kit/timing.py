@@ -17,62 +17,45 @@ class Stopwatch:
     def __init__(self, torch: Any, device: Any) -> None:
         self.torch = torch
         self.device = device
-        self.uses_events = device.type != "cpu" and self._can_use_events()
-
-    def _can_use_events(self) -> bool:
+        self.uses_events = device.type != "cpu"
         try:
-            self._time_events(lambda: None)
+            self.time(lambda: None)
         except (RuntimeError, NotImplementedError, TypeError, ValueError):
-            return False
-        return True
+            self.uses_events = False
 
     @property
     def clock(self) -> str:
-        """What takes the time: `device events` or `host clock`."""
+        """What measures the time: `device events` or `host clock`."""
         return "device events" if self.uses_events else "host clock"
 
     def time(self, work: Callable[[], object]) -> float:
         """Seconds from the start of `work` on the device until the device has finished it."""
-        if self.uses_events:
-            return self._time_events(work)
-        synchronize(self.torch, self.device)
-        began = time.perf_counter()
-        work()
-        synchronize(self.torch, self.device)
-        return time.perf_counter() - began
+        return self.time_each(work, 1)[0]
 
     def time_each(
-        self, work: Callable[[], object], count: int, before: Callable[[], object] | None = None
+        self, work: Callable[[], object], count: int, before: Callable[[], object] = lambda: None
     ) -> list[float]:
         """Seconds of each of `count` calls of `work`, each after an untimed call of `before`.
 
         With events all calls are queued at once, so that the device does not wait for launches.
         """
-        before = before or (lambda: None)
-        if self.uses_events:
-            pairs = [self._record_events(work, before) for _ in range(count)]
-            synchronize(self.torch, self.device)
-            return [began.elapsed_time(ended) / 1e3 for began, ended in pairs]
-        seconds = []
+        events, seconds = [], []
         for _ in range(count):
             before()
-            seconds.append(self.time(work))
-        return seconds
-
-    def _time_events(self, work: Callable[[], object]) -> float:
-        began, ended = self._record_events(work, lambda: None)
+            if self.uses_events:
+                began, ended = (self.torch.Event(self.device, enable_timing=True) for _ in range(2))
+                began.record()
+                work()
+                ended.record()
+                events.append((began, ended))
+            else:
+                synchronize(self.torch, self.device)
+                start_time = time.perf_counter()
+                work()
+                synchronize(self.torch, self.device)
+                seconds.append(time.perf_counter() - start_time)
         synchronize(self.torch, self.device)
-        return float(began.elapsed_time(ended)) / 1e3
-
-    def _record_events(
-        self, work: Callable[[], object], before: Callable[[], object]
-    ) -> tuple[Any, Any]:
-        began, ended = (self.torch.Event(self.device, enable_timing=True) for _ in range(2))
-        before()
-        began.record()
-        work()
-        ended.record()
-        return began, ended
+        return seconds or [began.elapsed_time(ended) / 1e3 for began, ended in events]
 
 
 def make_cache_flush(torch: Any, device: Any) -> Callable[[], None]:

@@ -5,9 +5,8 @@
 # ///
 r"""How fast can the ranks of this job exchange data, at which payload?
 
-All-reduce is what data-parallel training does after each step. This tool measures it, and the
-other collectives, over payloads from 32 KiB to 16 GiB, and prints the bus bandwidth, which can be
-compared with the speed of a link.
+Measures all-reduce, which data-parallel training runs after each step, and the other collectives
+over payloads from 32 KiB to 16 GiB, and prints the bus bandwidth, to compare with a link's speed.
 
 ## Formulas
 
@@ -23,27 +22,24 @@ Sizes are binary (1 KiB = 1024 B), rates decimal (1 GB/s = 1e9 B/s).
 
 ## What is timed
 
-`--mode async` (the default) queues `--depth` calls one after the other, waits once at the end and
-divides by their number, as nccl-tests does. `--mode blocking` waits for each call. Both use device
-events on an accelerator and the host clock on a CPU. One such measurement is a sample. A row is
-the median over the samples of the mean over the ranks; for broadcast it is the slowest rank,
-because the others finish before the data has arrived. Not timed: warm-up, the barrier before each
-sample, filling the tensors, and checking the answer, element by element before and after.
+`--mode async` (the default) queues `--depth` calls, waits once at the end and divides by their
+number, as nccl-tests does. `--mode blocking` waits for each call. Both use device events, or the
+host clock on a CPU. A row is the median over these samples of the mean over the ranks; for
+broadcast it is the slowest rank, because the others finish before the data has arrived. Not timed:
+warm-up, the barrier before each sample, and checking every element before and after.
 
-A line `t = latency + size / bandwidth` is fitted to each curve (least squares of the relative
-errors). The verdict of a row is the first of these that applies: `WRONG ANSWER`, `above peak`
-(faster than `--peak`), `few samples` (below 4), `unsteady` (the samples differ by more than 5 %, or
-drift), `latency` (at least half of the time does not depend on the size), `ok`.
+The verdict of a row is the first of these that applies: `WRONG ANSWER`, `above peak` (faster than
+`--peak`), `few samples` (below 4), `unsteady` (the samples differ by more than 5 %, or drift),
+`latency` (at least half of the time does not depend on the size, because twice the size takes at
+most 1.5 times as long), `ok`. all_reduce_latency_comp.py fits latency and bandwidth.
 
 ## How to run
 
     # one node: starts a rank per accelerator
     python all_reduce_bench.py --collective all --mode both --json out.json
     # Slurm, 4 nodes with 8 GPUs each
-    srun --nodes 4 --ntasks-per-node 1 --gpus-per-node 8 bash -c 'torchrun \
-        --nnodes $SLURM_NNODES --nproc-per-node 8 --rdzv-backend c10d --rdzv-id $SLURM_JOB_ID \
-        --rdzv-endpoint $(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1):29500 \
-        all_reduce_bench.py --json out.json'
+    export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
+    srun --ntasks-per-node 8 --gpus-per-node 8 python all_reduce_bench.py --json out.json
     # pdsh
     pdsh -w node[01-04] 'torchrun --nnodes 4 --nproc-per-node 8 --rdzv-backend c10d --rdzv-id 1 \
         --rdzv-endpoint node01:29500 /shared/all_reduce_bench.py'
@@ -63,6 +59,8 @@ that failed, or a signal; 2 wrong use.
 from __future__ import annotations
 
 import argparse
+import functools
+import itertools
 import math
 import statistics
 import sys
@@ -73,9 +71,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, natural_int, positive_float, positive_int, size, start
 from kit.device import describe_run, free_memory, synchronize
+from kit.plot import draw_curves
 from kit.ranks import Job, add_rank_options, begin_ranks, end_together, exit_status, gather, meet
 from kit.report import Progress, Report, Row, format_bytes, format_seconds, format_table
-from kit.stats import bus_factor, earned, fit_line, scaled, summarize, verdict_of_samples
+from kit.stats import bus_factor, scaled, summarize, verdict_of_samples
 from kit.stop import Stop
 from kit.timing import Stopwatch
 
@@ -111,7 +110,8 @@ COLLECTIVES = (
 )  # fmt: skip
 SUMS = ("all_reduce", "reduce_scatter")
 GIB = 1024**3
-LATENCY_SHARE = 0.5
+BLOCK = 2**22
+"""Elements that are checked at a time."""
 
 
 class Call:
@@ -121,14 +121,12 @@ class Call:
         self.job, self.name = job, name
         kind = getattr(job.torch, dtype)
         count = size_bytes // kind.itemsize // job.size * job.size
-        self.size_bytes, self.count, self.part = count * kind.itemsize, count, count // job.size
+        self.size_bytes, self.part = count * kind.itemsize, count // job.size
         sent = self.part if name == "all_gather" else count
-        self.sent = job.torch.empty(sent, dtype=kind, device=job.device)
-        self.received = self.sent
-        if name in ("all_gather", "all_to_all", "sendrecv"):
-            self.received = job.torch.empty(count, dtype=kind, device=job.device)
-        elif name == "reduce_scatter":
-            self.received = job.torch.empty(self.part, dtype=kind, device=job.device)
+        self.sent = self.received = job.torch.empty(sent, dtype=kind, device=job.device)
+        if name not in ("all_reduce", "broadcast"):
+            received = self.part if name == "reduce_scatter" else count
+            self.received = job.torch.empty(received, dtype=kind, device=job.device)
 
     def start(self) -> list[Any]:
         """Start the collective; returns what has to be waited for."""
@@ -147,89 +145,82 @@ class Call:
         receive = dist.P2POp(dist.irecv, self.received, (rank - 1) % ranks)
         return list(dist.batch_isend_irecv([send, receive]))
 
-    def message(self, sender: int, receiver: int = 0) -> Any:
-        """What one rank sends to another: numbers below 251, which every data type holds."""
-        count = self.part if self.name in ("all_gather", "all_to_all") else self.count
-        index = self.job.torch.arange(count, device=self.job.device)
-        return (index + 31 * sender + 7 * receiver) % 251
+    def give(self, index: Any) -> Any:
+        """What this rank sends at an index. In a sum one rank gives a number and the others zeros,
+        so that no data type rounds the sum, and each rank counts."""
+        rank = self.job.rank
+        if self.name in SUMS:
+            return number(index, rank) * (index % self.job.size == rank)
+        return number(index, rank) * (self.name != "broadcast" or rank == 0)
 
-    def total(self) -> tuple[Any, Any]:
-        """The sum of all ranks, and what this rank adds to it: every n-th element, the others are
-        zeros, so that no data type rounds the sum, and each rank counts."""
-        index = self.job.torch.arange(self.count, device=self.job.device)
-        is_own = index % self.job.size == self.job.rank
-        right = index.floor_divide_(self.job.size).remainder_(7).add_(1).to(self.job.torch.uint8)
-        return right, right * is_own
+    def expect(self, index: Any) -> Any:
+        """What this rank has to receive at an index."""
+        rank, ranks, part = self.job.rank, self.job.size, self.part
+        if self.name in SUMS:
+            index = index + rank * part if self.name == "reduce_scatter" else index
+            return number(index, index % ranks)
+        if self.name in ("all_gather", "all_to_all"):
+            first = rank * part if self.name == "all_to_all" else 0
+            return number(first + index % part, index // part)
+        return number(index, 0 if self.name == "broadcast" else (rank - 1) % ranks)
 
     def count_wrong(self) -> int:
         """Run once, blocking; the elements of this rank's answer that are wrong."""
-        torch, rank, ranks = self.job.torch, self.job.rank, self.job.size
+        torch, device = self.job.torch, self.job.device
         self.received.zero_()
-        if self.name in SUMS:
-            right, own = self.total()
-            if self.name == "reduce_scatter":
-                right = right[rank * self.part : (rank + 1) * self.part]
-            self.sent.copy_(own)
-        elif self.name == "all_to_all":
-            self.sent.copy_(torch.cat([self.message(rank, to) for to in range(ranks)]))
-            right = torch.cat([self.message(other, rank) for other in range(ranks)])
-        elif self.name == "all_gather":
-            self.sent.copy_(self.message(rank))
-            right = torch.cat([self.message(other) for other in range(ranks)])
-        else:
-            right = self.message(0 if self.name == "broadcast" else (rank - 1) % ranks)
-            if self.name == "sendrecv" or rank == 0:
-                self.sent.copy_(self.message(rank))
+        for begin, block in enumerate(self.sent.split(BLOCK)):
+            block.copy_(self.give(begin * BLOCK + torch.arange(len(block), device=device)))
         for work in self.start():
             work.wait()
-        return int((self.received != right).sum())
+        wrong = 0
+        for begin, block in enumerate(self.received.split(BLOCK)):
+            right = self.expect(begin * BLOCK + torch.arange(len(block), device=device))
+            wrong += int((block != right).sum())
+        return wrong
 
 
-def time_call(
-    job: Job, stop: Stop, watch: Stopwatch, call: Call, mode: str, samples: int, depth: int
-) -> list[float]:
-    """Seconds per call on this rank, one number per sample. Raises Stopped on all ranks.
-
-    Summing collectives run on zeros, so that repeated sums neither grow nor overflow; what a
-    collective sends does not change its speed.
-    """
-    if call.name in SUMS:
-        call.sent.zero_()
-    calls = depth if mode == "async" else 1
-    seconds = []
-
-    def work() -> None:
-        for pending in [call.start() for _ in range(calls)]:
-            for one in pending:
-                one.wait()  # on an accelerator this only orders the stream
-
-    for _ in range(samples):
-        synchronize(job.torch, job.device)
-        meet(job, stop)
-        seconds.append(watch.time(work) / calls)
-    return seconds
+def number(index: Any, sender: Any) -> Any:
+    """What a rank sends at an index: from 1 to 251, which every data type holds."""
+    return (index + 31 * sender) % 251 + 1
 
 
 def measure(
     job: Job, stop: Stop, watch: Stopwatch, entry: tuple[str, str, int], options: argparse.Namespace
 ) -> Row:
-    """One row: a collective in a mode at a size, over all ranks. Raises Stopped on all ranks."""
+    """One row: a collective in a mode at a size, over all ranks. Raises Stopped on all ranks.
+
+    Summing collectives run on zeros, so that repeated sums neither grow nor overflow; what a
+    collective sends does not change its speed.
+    """
     name, mode, size_bytes = entry
     call = Call(job, name, size_bytes, options.dtype)
+    calls = options.depth if mode == "async" else 1
     wrong = call.count_wrong()
-    time_call(job, stop, watch, call, mode, max(1, options.num_warmup_iterations), 1)
-    seconds = time_call(job, stop, watch, call, mode, options.num_iterations, options.depth)
+    if name in SUMS:
+        call.sent.zero_()
+    seconds = []
+
+    def run(count: int) -> None:
+        for pending in [call.start() for _ in range(count)]:
+            for one in pending:
+                one.wait()  # on an accelerator this only orders the stream
+
+    for turn in range(-options.num_warmup_iterations, options.num_iterations):
+        count = calls if turn >= 0 else 1
+        synchronize(job.torch, job.device)
+        meet(job, stop)
+        seconds.append(watch.time(functools.partial(run, count)) / count)
     wrong += call.count_wrong()
-    by_rank = gather(job, (seconds, wrong))
+    by_rank = gather(job, (seconds[options.num_warmup_iterations :], wrong))
     row: Row = {
         "collective": name,
         "mode": mode,
         "dtype": options.dtype,
         "size_bytes": call.size_bytes,
         "ranks": job.size,
-        "calls": options.depth if mode == "async" else 1,
+        "calls": calls,
         **summarize_ranks([times for times, _ in by_rank], name, call.size_bytes),
-        "wrong_elements": sum(count for _, count in by_rank),
+        "wrong_elements": sum(wrong for _, wrong in by_rank),
     }
     rate = row["busbw_bytes_per_second_median"]
     row["above_peak"] = bool(options.peak and rate > options.peak * 1e9)
@@ -251,124 +242,64 @@ def summarize_ranks(by_rank: Sequence[Sequence[float]], collective: str, size_by
     return row
 
 
-def judge(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Set the verdict of each row; returns the fitted line of each collective and mode."""
-    fits = []
-    for key in dict.fromkeys((row["collective"], row["mode"]) for row in rows):
-        ours = [row for row in rows if (row["collective"], row["mode"]) == key]
-        fit = fit_line([r["size_bytes"] for r in ours], [r["seconds_median"] for r in ours])
-        if fit:
-            latency, algbw = fit
-            busbw = algbw and algbw * bus_factor(key[0], ours[0]["ranks"])
-            fits.append({"collective": key[0], "mode": key[1], "latency_seconds": latency,
-                         "busbw_bytes_per_second": busbw})  # fmt: skip
-        for row in ours:
-            verdict = verdict_of_samples(row)
-            if verdict == "ok" and fit and fit[0] >= LATENCY_SHARE * row["seconds_median"]:
-                verdict = "latency"
-            if row["above_peak"]:
-                verdict = "above peak"
-            row["verdict"] = "WRONG ANSWER" if row["wrong_elements"] else verdict
-    return fits
+def judge(rows: Sequence[Row]) -> None:
+    """Set the verdict of each row; the rows of a collective and mode are in order of size."""
+    for row, larger in itertools.zip_longest(rows, rows[1:]):
+        verdict = verdict_of_samples(row)
+        if verdict == "ok" and larger and larger["seconds_median"] <= 1.5 * row["seconds_median"]:
+            same = (row["collective"], row["mode"]) == (larger["collective"], larger["mode"])
+            verdict = "latency" if same else verdict
+        if row["above_peak"]:
+            verdict = "above peak"
+        row["verdict"] = "WRONG ANSWER" if row["wrong_elements"] else verdict
 
 
 def list_plan(options: argparse.Namespace, job: Job) -> list[tuple[str, str, int]]:
     """Collective, mode and size in bytes of each row, of the sizes for which all ranks have memory.
 
-    Raises UsageError where not even the smallest size can be measured.
+    Raises UsageError where there is none.
     """
     on_cpu = job.device.type == "cpu"
-    rooms = gather(job, free_memory(job.torch, job.device))
-    share = 0.3 / job.size if on_cpu else 0.8
-    room = math.inf if None in rooms else share * min(rooms)
-    names = COLLECTIVES if "all" in options.collective else options.collective
-    modes = ("async", "blocking") if options.mode == "both" else (options.mode,)
     smallest, largest = options.min_size, options.max_size or (64 * 1024**2 if on_cpu else 16 * GIB)
     if options.payload_size_in_gib:
         smallest = largest = round(options.payload_size_in_gib * GIB)
     if smallest < job.size * 4:
         raise UsageError(f"a payload of {format_bytes(smallest)} is too small for {job.size} ranks")
-    sizes = [smallest << power for power in range(64) if smallest << power <= largest]
-    # The tensors take up to twice the payload, the check of the answer 8 bytes per element twice.
-    width = getattr(job.torch, options.dtype).itemsize
-    fitting = [one for one in sizes if one * (2 + 24 / width) <= room]
-    if not fitting:
-        raise UsageError(f"not enough memory for a payload of {format_bytes(sizes[0])}")
-    return [(name, mode, one) for name in names for mode in modes for one in fitting]
-
-
-def run_rank(job: Job, stop: Stop, options: argparse.Namespace, report: Report) -> None:
-    """Measure as one of the ranks, into the report."""
-    watch, plan = Stopwatch(job.torch, job.device), list_plan(options, job)
-    wanted = ("num_iterations", "num_warmup_iterations", "depth", "peak")
-    report.details |= {
-        "header": describe_run(
-            job.torch, job.device, backend=job.backend, ranks=job.size, clock=watch.clock
-        ),
-        "settings": {name: getattr(options, name) for name in wanted},
-    }
-    progress = Progress(len(plan), "rows", quiet=job.rank > 0)
-    with end_together(job, stop, report):
-        for entry in plan:
-            row = measure(job, stop, watch, entry, options)
-            report.rows.append(row)
-            report.details["fits"] = judge(report.rows)
-            report.save(force=False)
-            rate = row["busbw_bytes_per_second_median"] / 1e9
-            progress.show(len(report.rows), f"{entry[0]} {format_bytes(entry[2])} {rate:.4g} GB/s")
-    progress.close()
+    free = gather(job, free_memory(job.torch, job.device))
+    share = 0.3 / job.size if on_cpu else 0.8
+    room = math.inf if None in free else share * min(free) / 2  # for what is sent and received
+    sizes = [smallest << n for n in range(64) if smallest << n <= min(largest, room)]
+    if not sizes:
+        raise UsageError(f"not enough memory for a payload of {format_bytes(smallest)}")
+    names = COLLECTIVES if "all" in options.collective else options.collective
+    modes = ("async", "blocking") if options.mode == "both" else (options.mode,)
+    return [(name, mode, one) for name in names for mode in modes for one in sizes]
 
 
 def print_results(report: Report) -> bool:
-    """Print the tables and notes; True if the numbers can be used."""
-    rows = report.rows
+    """Print the table and notes; True if the numbers can be used."""
     headings = ("collective", "mode", "payload", "time", "algbw GB/s", "busbw GB/s",
                 "slowest rank", "spread %", "verdict")  # fmt: skip
-    cells = [
-        (
-            row["collective"],
-            f"{row['mode']} x{row['calls']}",
-            format_bytes(row["size_bytes"]),
+    cells = []
+    for row in report.rows:
+        slowest = scaled(row, "slowest_rank_busbw_bytes_per_second", 1e9)
+        cells.append((
+            row["collective"], f"{row['mode']} x{row['calls']}", format_bytes(row["size_bytes"]),
             format_seconds(row["seconds_median"]),
             scaled(row, "algbw_bytes_per_second_median", 1e9),
             scaled(row, "busbw_bytes_per_second_median", 1e9),
-            f"{scaled(row, 'slowest_rank_busbw_bytes_per_second', 1e9)} ({row['slowest_rank']})",
-            "-" if row["spread"] is None else f"{100 * row['spread']:.1f}",
-            row["verdict"],
-        )
-        for row in rows
-    ]
+            f"{slowest} ({row['slowest_rank']})",
+            "-" if row["spread"] is None else f"{100 * row['spread']:.1f}", row["verdict"],
+        ))  # fmt: skip
     print(format_table(headings, cells))
-    for fit in report.details.get("fits", []):
-        rate = fit["busbw_bytes_per_second"]
-        bandwidth = f"{earned(rate / 1e9)} GB/s" if rate else "no measurable bandwidth"
-        latency = format_seconds(fit["latency_seconds"])
-        print(f"\n{fit['collective']}, {fit['mode']}: latency {latency}, then {bandwidth}")
-    wrong = [row for row in rows if row["wrong_elements"]]
+    wrong = [row for row in report.rows if row["wrong_elements"]]
     if wrong:
         places = ", ".join(f"{r['collective']} {format_bytes(r['size_bytes'])}" for r in wrong)
         report.note(f"WRONG ANSWERS ({places}): suspect the network, device, driver or library")
-    above = sum(row["above_peak"] for row in rows)
+    above = sum(row["above_peak"] for row in report.rows)
     if above:
         report.note(f"{above} rows are above --peak: is it GB/s in one direction, without SHARP?")
     return not wrong and not above
-
-
-def draw(report: Report, path: str) -> None:
-    """Plot busbw over payload as SVG or PNG."""
-    from matplotlib.figure import Figure
-
-    curves: dict[str, dict[int, float]] = {}
-    for row in report.rows:
-        curve = curves.setdefault(f"{row['collective']}, {row['mode']}", {})
-        curve[row["size_bytes"]] = row["busbw_bytes_per_second_median"] / 1e9
-    axes = (figure := Figure(figsize=(8, 5))).subplots()
-    for name, curve in curves.items():
-        axes.plot(curve.keys(), curve.values(), marker="o", label=name)
-    axes.set(xscale="log", xlabel="payload, bytes", ylabel="busbw, GB/s", ylim=(0, None))
-    axes.legend()
-    axes.grid(alpha=0.3)
-    figure.savefig(path, bbox_inches="tight")
 
 
 def build_parser() -> Parser:
@@ -388,7 +319,7 @@ def build_parser() -> Parser:
         help="(default: float32)")
     add("--num-iterations", type=positive_int, default=5, help="samples per row (default: 5)")
     add("--num-warmup-iterations", type=natural_int, default=2,
-        help="calls before the first sample (default: 2, at least 1)")
+        help="calls before the first sample (default: 2)")
     add("--peak", type=positive_float, metavar="GB/S",
         help="speed of the slowest link in one direction; flags rates above it")
     add("--plot", metavar="PATH", help="plot busbw over payload as SVG or PNG")
@@ -402,12 +333,29 @@ def main(arguments: list[str] | None = None) -> int:
     options = build_parser().parse_args(arguments)
     job, stop = begin_ranks(options, arguments)
     report = Report("all_reduce_bench", __version__, METHOD, UNITS, options.json, COMPARE)
-    run_rank(job, stop, options, report)
+    watch, plan = Stopwatch(job.torch, job.device), list_plan(options, job)
+    wanted = ("num_iterations", "num_warmup_iterations", "depth", "peak")
+    report.details["settings"] = {name: getattr(options, name) for name in wanted}
+    report.details["header"] = describe_run(
+        job.torch, job.device, backend=job.backend, ranks=job.size, clock=watch.clock
+    )
+    progress = Progress(len(plan), "rows", quiet=job.rank > 0)
+    with end_together(job, stop, report):
+        for entry in plan:
+            report.rows.append(measure(job, stop, watch, entry, options))
+            judge(report.rows)
+            report.save(force=False)
+            progress.show(len(report.rows), f"{entry[0]} {format_bytes(entry[2])}")
+    progress.close()
     usable = True
     if job.rank == 0 and report.rows:
         usable = print_results(report)
         if options.plot:
-            draw(report, options.plot)
+            curves: dict[str, dict[int, float]] = {}
+            for row in report.rows:
+                curve = curves.setdefault(f"{row['collective']}, {row['mode']}", {})
+                curve[row["size_bytes"]] = row["busbw_bytes_per_second_median"] / 1e9
+            draw_curves(options.plot, curves, "busbw, GB/s")
     return exit_status(report, stop, usable=usable)
 
 

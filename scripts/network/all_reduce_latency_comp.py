@@ -5,7 +5,7 @@
 # ///
 r"""How much longer do 1000 all-reduces of 4 MB take than one of 4 GB?
 
-Both send the same bytes, but each call has a cost of its own. This tool times both ways on your
+Both send the same bytes, but each call has its own cost. This tool times both ways on your
 network and fits the two constants behind the difference: the latency of a call and the bandwidth.
 
 ## Formulas

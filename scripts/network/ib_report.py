@@ -5,10 +5,9 @@
 # ///
 r"""Which InfiniBand port is down, slower than the others, or counting errors?
 
-A port that came up with one lane instead of four, or a cable that corrupts symbols, slows every job
-that crosses it, silently. This tool puts the output of ibstat, ibv_devinfo, iblinkinfo and
-perfquery into one table, a row per port, with a verdict. It runs them on this node, or reads what
-they printed on others.
+A port that came up with one lane instead of four, or a bad cable, silently slows every job that
+uses it. This tool runs ibstat, ibv_devinfo, iblinkinfo and perfquery on this node, or reads what
+they printed on others, and prints a row per port with a verdict.
 
 ## Formulas
 
@@ -51,14 +50,13 @@ another verdict, or no port was found; 2 wrong use.
 from __future__ import annotations
 
 import argparse
-import functools
 import re
 import shutil
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +90,8 @@ LANES = (
 )  # fmt: skip
 """Signalling rate of a lane in Gbps, its data rate, its name."""
 GIGABIT = 1e9 / 8
-MARKS = {"ibstat": "CA '", "ibv_devinfo": "hca_id:", "iblinkinfo": "(?:CA|Switch): ",
-         "perfquery": "# Port"}  # fmt: skip
+PROGRAMS = ("ibstat", "ibv_devinfo", "iblinkinfo", "perfquery")
+MARK = "(?:CA '|hca_id:|(?:CA|Switch): |# Port)"
 """How some line of each program's output starts."""
 LINK = re.compile(
     r"^\s*(?P<guid>0x[0-9a-fA-F]+)?\s*(?:\"(?P<name>[^\"]*)\")?\s*(?P<lid>\d+)\s+(?P<port>\d+)\[\s*\]"
@@ -122,14 +120,6 @@ PortXmitWait:....................7
 """
 DEMO_ANSWER = ["ok", "slow", "errors growing", "errors counted"]
 
-IN_CARDS = {
-    "CA type": "card_type", "Firmware version": "firmware", "State": "state",
-    "Physical state": "physical_state", "Link layer": "link_layer",
-    "vendor_part_id": "card_type", "fw_ver": "firmware", "state": "state",
-    "phys_state": "physical_state", "link_layer": "link_layer",
-}  # fmt: skip
-"""The words of ibstat and ibv_devinfo, and the columns."""
-
 Port = dict[str, Any]
 Ports = dict[tuple[str, str, int], Port]
 """By node, card and number."""
@@ -138,135 +128,128 @@ Ports = dict[tuple[str, str, int], Port]
 def get_port(ports: Ports, node: str, card: str, number: int) -> Port:
     """The port in this place, added where it is not known yet."""
     place = {"node": node, "kind": "card", "card": card, "port": number}
-    hidden = dict.fromkeys(("_guid", "_could_be", "_counters", "_growth"))
-    empty = dict.fromkeys(("node", "kind", "card", "port", *TEXTS, *UNITS))
-    return ports.setdefault((node, card, number), empty | hidden | place)
+    hidden = ("_guid", "_lane", "_could_be", "_before", "_after")
+    return ports.setdefault(
+        (node, card, number), dict.fromkeys((*place, *TEXTS, *UNITS, *hidden)) | place
+    )
 
 
-def fill(port: Port, **facts: Any) -> None:
-    """Add facts that no other program has told yet."""
-    port.update({name: value for name, value in facts.items() if port[name] is None})
+def name_state(value: str) -> str:
+    """`Active` from `PORT_ACTIVE (4)`, `LinkUp` from `LINK_UP (5)`."""
+    return value.partition(" ")[0].removeprefix("PORT_").replace("_", " ").title().replace(" ", "")
 
 
-def set_speed(port: Port, gigabits: float) -> None:
-    """Note the speed of the port's lanes, from their signalling or data rate, and the rate."""
-    for signalling, data, name in LANES:
-        if abs(gigabits - signalling) < 0.02 or gigabits == data:
-            fill(port, speed=name)
-            if port["lanes"]:
-                fill(port, rate_bytes_per_second=port["lanes"] * data * GIGABIT)
-            return
+def first_number(value: str) -> float:
+    """100 from `100.0 Gbps (128)`, 4 from `4X (2)`."""
+    return float(re.split("[X ]", value)[0])
 
 
-def read_cards(ports: Ports, text: str, node: str) -> int:
-    """Take in what ibstat or ibv_devinfo (with or without -v) printed; the number of ports."""
-    card: Port = {}
-    port: Port | None = None
-    count = 0
+# What ibstat and ibv_devinfo (with or without -v) call it: the column, and how its value is read.
+IN_CARDS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "CA type": ("card_type", str), "vendor_part_id": ("card_type", "MT{}".format),
+    "Firmware version": ("firmware", str), "fw_ver": ("firmware", str),
+    "State": ("state", str), "state": ("state", name_state),
+    "Physical state": ("physical_state", str), "phys_state": ("physical_state", name_state),
+    "Link layer": ("link_layer", str), "link_layer": ("link_layer", str),
+    "Base lid": ("lid", int), "port_lid": ("lid", int), "Port GUID": ("_guid", str),
+    "Rate": ("rate_bytes_per_second", lambda value: first_number(value) * GIGABIT),
+    "active_width": ("lanes", lambda value: int(first_number(value))),
+    "active_speed": ("_lane", first_number),
+}  # fmt: skip
+
+
+def read_cards(ports: Ports, text: str, node: str) -> None:
+    """Read what ibstat or ibv_devinfo printed."""
+    name = ""
+    facts: Port = {}
     for line in text.splitlines():
         key, _, value = (part.strip() for part in line.partition(":"))
-        value = re.sub(r"\s*\(\d+\)$", "", value)
         if found := re.match(r"\s*(?:CA '|hca_id:\s*)([^\s']+)", line):
-            card, port = {"name": found[1]}, None
+            name, facts = found[1], {}
         elif found := re.match(r"\s*[Pp]ort:?\s+(\d+):?\s*$", line):
-            port = get_port(ports, node, card["name"], int(found[1]))
-            fill(port, card_type=card.get("card_type"), firmware=card.get("firmware"))
-            count += 1
-        elif column := IN_CARDS.get(key):
-            words = value.removeprefix("PORT_")
-            if key in ("state", "phys_state"):  # PORT_ACTIVE, LINK_UP
-                words = words.replace("_", " ").title().replace(" ", "")
-            words = f"MT{words}" if key == "vendor_part_id" else words
-            if port is None:
-                card[column] = words
-            else:
-                fill(port, **{column: words})
-        elif port is not None and key == "Rate":
-            fill(port, rate_bytes_per_second=float(value.split()[0]) * GIGABIT)
-        elif port is not None and key in ("Base lid", "port_lid"):
-            fill(port, lid=int(value, 0))
-        elif port is not None and key == "Port GUID":
-            fill(port, _guid=int(value, 16))
-        elif port is not None and key == "active_width":
-            fill(port, lanes=int(value.rstrip("X")))
-        elif port is not None and key == "active_speed":
-            set_speed(port, float(value.split()[0]))
-    return count
+            port = get_port(ports, node, name, int(found[1]))
+            port |= {column: facts[column] for column in facts.keys() & {"card_type", "firmware"}}
+            facts = port
+        elif key in IN_CARDS:
+            column, read = IN_CARDS[key]
+            facts[column] = read(value)
 
 
-def read_iblinkinfo(ports: Ports, text: str, _node: str) -> int:
-    """Take in the links of a fabric as iblinkinfo printed them; their number."""
-    owner, kind, count = "fabric", "card", 0
-    by_guid = {port["_guid"]: port for port in ports.values() if port["_guid"]}
+def read_links(ports: Ports, text: str, _node: str) -> None:
+    """Read the links of a fabric as iblinkinfo printed them."""
+    owner, kind = "fabric", "card"
+    by_guid = {port["_guid"]: port for port in ports.values()}
     for line in text.splitlines():
         if found := re.match(r"\s*(CA|Switch): (?:0x[0-9a-fA-F]+ )?(.*?):?\s*$", line):
             owner, kind = found[2], "switch" if found[1] == "Switch" else "card"
         elif found := LINK.match(line):
-            count += 1
-            port = by_guid.get(int(found["guid"], 16)) if found["guid"] else None
-            if port is None or kind == "switch":
+            port = by_guid.get(found["guid"] or "") if kind == "card" else None
+            if port is None:
                 # The description of a channel adapter is host and device: `node01 mlx5_0`.
                 node, _, card = (found["name"] or owner).rpartition(" " if kind == "card" else "\0")
                 port = get_port(ports, node or card, card if node else "port", int(found["port"]))
-            port["kind"] = kind
-            fill(port, lid=int(found["lid"]), state=found["state"], link_layer="InfiniBand")
-            fill(port, physical_state=found["physical"])
-            fill(port, _could_be=found["remark"] if "Could be" in found["remark"] else None)
+            port |= {"kind": kind, "lid": int(found["lid"]), "link_layer": "InfiniBand"}
+            port |= {"state": found["state"], "physical_state": found["physical"]}
+            port["_could_be"] = found["remark"] if "Could be" in found["remark"] else None
             if found["lanes"]:
-                fill(port, lanes=int(found["lanes"]))
-                set_speed(port, float(found["speed"]))
-    return count
+                port |= {"lanes": int(found["lanes"]), "_lane": float(found["speed"])}
 
 
-def read_perfquery(ports: Ports, text: str, node: str, *, later: bool = False) -> int:
-    """Take in counters, or with `later` how far they have grown; the number of ports.
+def read_counters(ports: Ports, text: str, node: str, reading: str) -> None:
+    """Read the counters of one reading (`_before` or `_after`) as perfquery printed them.
 
-    perfquery with -x and without print a block each; a wide counter (-x) replaces a narrow one.
+    perfquery with -x and without print a block each. A narrow counter stops at its largest value,
+    so of two the larger counts.
     """
-    blocks: dict[tuple[int, int], tuple[dict[str, int], dict[str, int]]] = {}
     counters: dict[str, int] = {}
     for line in text.splitlines():
-        if found := re.match(r"# Port (extended )?counters: .*?Lid (\d+) port (\d+)", line):
-            place = int(found[2]), int(found[3])
-            counters = blocks.setdefault(place, ({}, {}))[bool(found[1])]
+        if found := re.match(r"# Port (?:extended )?counters: .*?Lid (\d+) port (\d+)", line):
+            lid, number = int(found[1]), int(found[2])
+            known = [p for p in ports.values() if (p["lid"], p["port"]) == (lid, number)]
+            known = [port for port in known if port["node"] == node] or known
+            port = known[0] if known else get_port(ports, node, f"lid {lid}", number)
+            counters = port[reading] = port[reading] or {}
+            port["lid"] = lid
         elif found := re.match(r"(\w+):\.*(\d+)\s*$", line):
-            counters[found[1]] = int(found[2])
-    for (lid, number), (narrow, wide) in blocks.items():
-        known = [p for p in ports.values() if (p["lid"], p["port"]) == (lid, number)]
-        known = [port for port in known if port["node"] == node] or known
-        port = known[0] if known else get_port(ports, node, f"lid {lid}", number)
-        fill(port, lid=lid)
-        read = narrow | wide
-        if later and port["_counters"]:
-            before = port["_counters"]
-            growth = {name: read[name] - before[name] for name in read.keys() & before.keys()}
-            if min(growth.values(), default=0) < 0:  # they were reset in between
-                growth = {name: read[name] for name in growth}
-            port["_growth"] = growth
-        port["_counters"] = read
-    return len(blocks)
+            counters[found[1]] = max(int(found[2]), counters.get(found[1], 0))
 
 
-def count_errors(counters: Mapping[str, int] | None) -> int | None:
-    """The sum of all that mean damage or loss; None where no such counter was read."""
-    found = [counters[name] for name in ERROR_COUNTERS if name in counters] if counters else []
-    return sum(found) if found else None
+def take_in(ports: Ports, texts: Sequence[tuple[str, str]], reading: str = "_before") -> None:
+    """Read what the programs printed, each text after its node. Counters are matched to ports by
+    LID and links by GUID, so the ports come first."""
+    for node, text in texts:
+        read_cards(ports, text, node)
+    for node, text in texts:
+        read_links(ports, text, node)
+        read_counters(ports, text, node, reading)
 
 
-def list_errors(counters: Mapping[str, int]) -> str:
-    """`SymbolErrorCounter 12, LinkDownedCounter 1`: those that are not 0."""
-    return ", ".join(f"{name} {counters[name]}" for name in ERROR_COUNTERS if counters.get(name))
+def find_errors(counters: Mapping[str, int]) -> dict[str, int]:
+    """The counters that mean damage or loss."""
+    return {name: counters[name] for name in ERROR_COUNTERS if name in counters}
 
 
 def judge_ports(ports: Sequence[Port]) -> None:
     """Give each port its counters and its verdict, compared with the others of its kind."""
     for port in ports:
-        counters = port["_counters"] or {}
-        port["errors"] = count_errors(port["_counters"])
-        port["errors_grown"] = count_errors(port["_growth"])
+        before, after = port["_before"] or {}, port["_after"] or {}
+        growth = {name: after[name] - before[name] for name in after.keys() & before.keys()}
+        if min(growth.values(), default=0) < 0:  # they were reset in between
+            growth = after
+        counters = after or before
+        errors, grown = find_errors(counters), find_errors(growth)
+        port["errors"] = sum(errors.values()) if errors else None
+        port["errors_grown"] = sum(grown.values()) if grown else None
+        seen = grown if port["errors_grown"] else errors
+        port["_errors"] = ", ".join(f"{name} {count}" for name, count in seen.items() if count)
         for column, name in (("transmitted_bytes", "Xmit"), ("received_bytes", "Rcv")):
             words = counters.get(f"Port{name}Data")  # of 4 bytes
             port[column] = words and 4 * words
+        for signalling, data, name in LANES if port["_lane"] else ():
+            if abs(port["_lane"] - signalling) < 0.02 or port["_lane"] == data:
+                port["speed"] = name
+                port["rate_bytes_per_second"] = port["lanes"] * data * GIGABIT
+    for port in ports:
         kind = ("kind", "card_type", "link_layer")
         peers = [peer for peer in ports if all(peer[name] == port[name] for name in kind)]
         usual = {
@@ -302,68 +285,59 @@ def judge(port: Port, usual: Mapping[str, Any]) -> tuple[Any, Any]:
     if port["_could_be"]:
         return "slow", port["_could_be"]
     if port["errors_grown"]:
-        return "errors growing", list_errors(port["_growth"])
+        return "errors growing", port["_errors"]
     if port["firmware"] and port["firmware"] != usual["firmware"]:
         return "firmware unlike", f"{port['firmware']}, where others have {usual['firmware']}"
     if port["errors"] is None:
         return "errors not read", "no error counter was read: perfquery with -x and without"
     if port["errors"] and port["errors_grown"] is None:
-        return "errors counted", list_errors(port["_counters"])
+        return "errors counted", port["_errors"]
     return "ok", None
 
 
-def split_hosts(text: str, mark: str, name: str) -> dict[str, str]:
-    """The text of each node: of lines that pdsh has labelled, or all of one node."""
-    if not re.search(rf"^[\w.-]+: {mark}", text, re.MULTILINE):
-        return {name: text}
-    lines: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        host, _, rest = line.partition(":")
-        lines.setdefault(host, []).append(rest.removeprefix(" "))
-    return {host: "\n".join(rest) for host, rest in lines.items()}
-
-
-def read_files(ports: Ports, options: argparse.Namespace) -> None:
-    """Take in saved texts. Raises OSError, and UsageError for a file without ports."""
-    later = functools.partial(read_perfquery, later=True)
-    readers = (read_cards, read_cards, read_iblinkinfo, read_perfquery, later)
-    for program, read in zip((*MARKS, "later"), readers, strict=True):
-        for argument in getattr(options, program):
-            node, _, path = argument.rpartition("=")
-            node = node or Path(path).stem
-            text = Path(path).read_text(encoding="utf-8", errors="replace")
-            hosts = split_hosts(text, MARKS.get(program, MARKS["perfquery"]), node)
-            if not sum(read(ports, part, host) for host, part in hosts.items()):
-                option = program.replace("_", "-")
-                raise UsageError(f"--{option}: {path} has no port as {program} prints them")
+def read_files(arguments: Sequence[str]) -> list[tuple[str, str]]:
+    """Saved texts with their nodes: that of each line, of lines that pdsh has labelled, or of the
+    file. Raises OSError, and UsageError for a file without ports."""
+    texts: list[tuple[str, str]] = []
+    for argument in arguments:
+        node, _, path = argument.rpartition("=")
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+        found = re.search(rf"^([\w.-]+: )?{MARK}", text, re.MULTILINE)
+        if found is None:
+            raise UsageError(f"{path} has no port as {', '.join(PROGRAMS)} print them")
+        lines: dict[str, list[str]] = {}
+        for line in text.splitlines():
+            host, _, rest = line.partition(": ") if found[1] else (node, "", line)
+            lines.setdefault(host or Path(path).stem, []).append(rest)
+        texts += [(host, "\n".join(rest)) for host, rest in lines.items()]
+    return texts
 
 
 def read_here(ports: Ports, options: argparse.Namespace, report: Report) -> None:
     """Run the programs on this node, with a note on each that is missing or fails."""
 
-    def ask(*command: str) -> str:
-        if shutil.which(command[0]) is None:
-            report.note(f"{command[0]} is not installed (infiniband-diags, ibverbs-utils); run it "
+    def ask(command: str) -> tuple[str, str]:
+        program, *_ = words = command.split()
+        if shutil.which(program) is None:
+            report.note(f"{program} is not installed (infiniband-diags, ibverbs-utils); run it "
                         "where it is and read its output")  # fmt: skip
-            return ""
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+            return "here", ""
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
             last = (done.stderr or done.stdout).strip().rpartition("\n")[2]
-            report.note(f"{' '.join(command)} ended with {done.returncode}: {last}")
-        return "" if done.returncode else done.stdout
+            report.note(f"{command} ended with {done.returncode}: {last}")
+        return "here", "" if done.returncode else done.stdout
 
-    read_cards(ports, ask("ibstat"), "here")
-    read_cards(ports, ask("ibv_devinfo", "-v"), "here")
-    mine = [(port["card"], str(port["port"])) for port in ports.values()
-            if is_up(port) and port["link_layer"] == "InfiniBand"]  # fmt: skip
+    take_in(ports, [ask("ibstat"), ask("ibv_devinfo -v")])
+    mine = [p for p in ports.values() if is_up(p) and p["link_layer"] == "InfiniBand"]
     if options.fabric:
-        read_iblinkinfo(ports, ask("iblinkinfo"), "here")
-    for later in (False, True) if options.again and mine else (False,):
-        time.sleep(options.again if later else 0)
-        for card, port in mine:
-            address = ("-C", card, "-P", port)
-            text = ask("perfquery", *address) + ask("perfquery", "-x", *address)
-            read_perfquery(ports, text, "here", later=later)
+        take_in(ports, [ask("iblinkinfo")])
+    addresses = [f"-C {port['card']} -P {port['port']}" for port in mine]
+    for reading in ("_before", "_after") if options.again and mine else ("_before",):
+        time.sleep(options.again if reading == "_after" else 0)
+        for address in addresses:
+            answers = [ask(f"perfquery {address}"), ask(f"perfquery -x {address}")]
+            take_in(ports, answers, reading)
 
 
 def print_ports(ports: Sequence[Port]) -> None:
@@ -389,10 +363,11 @@ def build_parser() -> Parser:
     """The command line."""
     parser = Parser(__doc__, "ib_report", __version__, METHOD, PROFILES["demo"])
     add = parser.add_argument
-    for program in MARKS:
+    for program in PROGRAMS:
         option = f"--{program.replace('_', '-')}"
         text = f"saved output of {program}, of one node, or of many by pdsh"
-        add(option, nargs="+", default=[], metavar="[NODE=]FILE", help=text)
+        add(option, dest="files", nargs="+", action="extend", default=[], metavar="[NODE=]FILE",
+            help=text)  # fmt: skip
     # fmt: off
     add("--later", nargs="+", default=[], metavar="[NODE=]FILE",
         help="a second reading of perfquery: report what has grown")
@@ -408,11 +383,10 @@ def build_parser() -> Parser:
 def read_demo(ports: Ports) -> None:
     """Four ports: a good one, one at half the rate, one with new errors, one with old errors."""
     cards = [DEMO_CARD.format(i, 200 if i == 1 else 400, 10 + i) for i in range(4)]
-    read_cards(ports, "".join(cards), "demo")
-    for lid, before, after in ((10, 0, 0), (11, 0, 0), (12, 0, 3)):
-        read_perfquery(ports, DEMO_COUNTERS.format(lid, before), "demo")
-        read_perfquery(ports, DEMO_COUNTERS.format(lid, after), "demo", later=True)
-    read_perfquery(ports, DEMO_COUNTERS.format(13, 5), "demo")
+    before = [DEMO_COUNTERS.format(10 + i, 5 if i == 3 else 0) for i in range(4)]
+    after = [DEMO_COUNTERS.format(10 + i, 3 if i == 2 else 0) for i in range(3)]
+    take_in(ports, [("demo", "".join(cards + before))])
+    take_in(ports, [("demo", "".join(after))], "_after")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -422,8 +396,9 @@ def main(arguments: list[str] | None = None) -> int:
     found: Ports = {}
     if options.demo:
         read_demo(found)
-    elif any(getattr(options, program) for program in (*MARKS, "later")):
-        read_files(found, options)
+    elif options.files or options.later:
+        take_in(found, read_files(options.files))
+        take_in(found, read_files(options.later), "_after")
     else:
         read_here(found, options, report)
     ports = sorted(found.values(), key=lambda port: port["kind"])

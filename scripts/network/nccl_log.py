@@ -5,9 +5,9 @@
 # ///
 r"""Which algorithm is faster at which size, and are the numbers of this log right?
 
-This tool reads what nccl-tests and rccl-tests print (`all_reduce_perf` and its siblings), between
-lines of NCCL INFO, commented out, or in Markdown notes, and the tables of the OSU micro-benchmarks.
-It checks the arithmetic of every line and compares one algorithm with the others.
+Reads what nccl-tests and rccl-tests print (`all_reduce_perf` and its siblings), between lines of
+NCCL INFO, commented out, or in Markdown notes, and the tables of the OSU micro-benchmarks. Checks
+the arithmetic of every line and compares one algorithm with the others.
 
 ## Formulas
 
@@ -18,10 +18,9 @@ broadcast, reduce and sendrecv (doc/PERFORMANCE.md of nccl-tests).
 ## What is checked
 
 algbw and busbw of a line follow from its size and time, within the rounding of the printed digits,
-and no value was wrong. A line that disagrees is marked in the table, and counts neither as the best
-nor in a comparison. Where the log does not name the collective or the number of ranks, they are
-inferred from busbw / algbw, the operation and the root, and a note says so: `sum`, root -1 and a
-factor of 1 can only be an all_reduce of two ranks. `--ranks` helps where several numbers fit.
+and no value was wrong. A line that disagrees is marked, and counts neither as the best nor in a
+comparison. If the log does not name the collective or the number of ranks, they are inferred from
+busbw / algbw, the operation and the root, with a note. `--ranks` helps where several numbers fit.
 
 `--against NAME` prints `seconds of NAME / seconds of the other` at equal size and placement. Within
 2 % counts as equal. A crossover is between the last size at which one is faster and the first at
@@ -58,6 +57,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, positive_int, start
+from kit.plot import draw_curves
 from kit.report import Report, Row, format_bytes, format_table
 from kit.stats import PARTIAL, bus_factor
 
@@ -65,6 +65,7 @@ __version__ = "0.2.0"
 METHOD = 1
 
 PROFILES = {"demo": ["--demo"], "full": ["--demo", "--against", "ring"]}
+SCALES = {"time_seconds": 1e-6, "algbw_bytes_per_second": 1e9, "busbw_bytes_per_second": 1e9}
 UNITS = {
     **dict.fromkeys(("line", "ranks", "root", "wrong"), "1"),
     "size_bytes": "B",
@@ -114,21 +115,20 @@ class Table:
     stated: set[int] = field(default_factory=set)
     ranks: int | None = None
     rows: list[Row] = field(default_factory=list)
-    """Rows of the JSON, and `ranges`: what time, algbw and busbw were rounded from."""
+    """Rows of the JSON, and `halves`: how far rounding may have moved time, algbw and busbw."""
 
     def good(self) -> list[Row]:
         """The rows that agree."""
         return [row for row in self.rows if row["verdict"] == "ok"]
 
 
-def read_value(text: str | None, scale: float) -> tuple[float | None, float, float]:
-    """A printed number times the scale, and the range that it was rounded from; None for N/A."""
+def read_value(text: str | None, scale: float) -> tuple[float | None, float]:
+    """A printed number times the scale, and how far rounding may have moved it; None for N/A."""
     if not text or not re.fullmatch(r"[\d.]+(e[+-]?\d+)?", text):
-        return None, 0.0, 0.0
+        return None, 0.0
     mantissa, _, exponent = text.partition("e")
     half = 0.5000001 * 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
-    value = float(text)
-    return value * scale, (value - half) * scale, (value + half) * scale
+    return float(text) * scale, half * scale
 
 
 def read_integer(text: str | None) -> int | None:
@@ -198,16 +198,15 @@ def add_rows(table: Table, number: int, tokens: list[str]) -> None:
     """Add the measurements of one line. Out of place and in place have the same columns, each from
     `time` on."""
     begins = [place for place, name in enumerate(table.columns) if name == "time"] or [0]
-    places = ("out", "in") if begins[1:] else (None,)
-    head = dict(zip(table.columns[: begins[0]], tokens, strict=False))
-    for place, begin in zip(places, begins, strict=True):
-        end = begin + begins[1] - begins[0] if begins[1:] else None
-        cells = head | dict(zip(table.columns[begin:end], tokens[begin:end], strict=False))
-        time, *time_range = read_value(cells.get("time"), 1e-6)
-        algbw, *algbw_range = read_value(cells.get("algbw"), 1e9)
+    width = begins[1] - begins[0] if begins[1:] else None
+    for place, begin in zip(("out", "in") if width else (None,), begins, strict=True):
+        names, values = (one[: begins[0]] + one[begin:][:width] for one in (table.columns, tokens))
+        cells = dict(zip(names, values, strict=False))
+        time, time_half = read_value(cells.get("time"), 1e-6)
+        algbw, algbw_half = read_value(cells.get("algbw"), 1e9)
         if "mb/s" in cells:  # of OSU
-            algbw, *algbw_range = read_value(cells["mb/s"], 1e6)
-        busbw, *busbw_range = read_value(cells.get("busbw"), 1e9)
+            algbw, algbw_half = read_value(cells["mb/s"], 1e6)
+        busbw, busbw_half = read_value(cells.get("busbw"), 1e9)
         row = {
             "source": table.source,
             "line": number,
@@ -221,24 +220,27 @@ def add_rows(table: Table, number: int, tokens: list[str]) -> None:
             "algbw_bytes_per_second": algbw,
             "busbw_bytes_per_second": busbw,
             "wrong": read_integer(cells.get("#wrong")),
-            "ranges": (time_range, algbw_range, busbw_range),
+            "halves": (time_half, algbw_half, busbw_half),
         }
         table.rows.append(row)
 
 
 def measure_factor(table: Table) -> tuple[float, float] | None:
-    """The range that busbw / algbw is in, by the lines whose rounding leaves it within 4 %."""
-    ranges = []
+    """busbw / algbw, and how far rounding may have moved it, by the half of the lines that it moves
+    least; None where it moves all of them by more than 2 %."""
+    found = []
     for row in table.rows:
-        if row["algbw_bytes_per_second"] and row["busbw_bytes_per_second"]:
-            _, algbw, busbw = row["ranges"]
-            low, high = busbw[0] / algbw[1], busbw[1] / max(algbw[0], 1.0)
-            if high < 1.04 * low:
-                ranges.append((1.0, 1.0) if algbw == busbw else (low, high))
-    best = sorted(ranges, key=lambda one: one[1] - one[0])[: 1 + len(ranges) // 2]
+        algbw, busbw = row["algbw_bytes_per_second"], row["busbw_bytes_per_second"]
+        if algbw and busbw:
+            _, algbw_half, busbw_half = row["halves"]
+            doubt = 0.0 if algbw == busbw else algbw_half / algbw + busbw_half / busbw
+            if doubt < 0.02:
+                found.append((doubt, busbw / algbw))
+    best = sorted(found)[: 1 + len(found) // 2]
     if not best:
         return None
-    return statistics.median(low for low, _ in best), statistics.median(high for _, high in best)
+    factor = statistics.median(factor for _, factor in best)
+    return factor, factor * statistics.median(doubt for doubt, _ in best)
 
 
 def infer_run(table: Table, ranks: int | None) -> str | None:
@@ -247,17 +249,18 @@ def infer_run(table: Table, ranks: int | None) -> str | None:
     `ranks` is that of --ranks.
     """
     table.ranks = min(table.stated) if len(table.stated) == 1 else ranks
-    span = measure_factor(table)
-    if (table.collective and table.ranks) or span is None:
+    measured = measure_factor(table)
+    if (table.collective and table.ranks) or measured is None:
         return None
+    factor, doubt = measured
     redop, root = table.rows[0]["redop"], table.rows[0]["root"]
     names: Sequence[str] = (table.collective,) if table.collective else COLLECTIVES
     if not table.collective and redop and root is not None:
         names = ("all_reduce", "reduce_scatter") if root < 0 else ("reduce",)
     counts = [table.ranks] if table.ranks else range(2, MAX_RANKS)
     fits = [(name, n) for name in names for n in counts
-            if span[0] <= bus_factor(name, n) <= span[1]]  # fmt: skip
-    text = f"{table.source}:{table.line}: busbw / algbw = {statistics.fmean(span):.4g}"
+            if abs(bus_factor(name, n) - factor) <= doubt]  # fmt: skip
+    text = f"{table.source}:{table.line}: busbw / algbw = {factor:.4g}"
     left = sorted({name for name, _ in fits})
     if len(left) != 1:
         return f"{text} fits {' or '.join(left) or 'no collective'}: not checked"
@@ -269,29 +272,25 @@ def infer_run(table: Table, ranks: int | None) -> str | None:
     return f"{text}: inferred {left[0]} of {table.ranks} ranks"
 
 
-def meet(one: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether two ranges have a number in common."""
-    return one[0] <= other[1] and other[0] <= one[1]
-
-
 def judge(table: Table) -> list[str]:
     """Set the verdict of each row; the problems of the table."""
-    span = measure_factor(table)
+    factor, doubt = measure_factor(table) or (None, 0.0)
     if table.collective and (table.ranks or table.collective not in ("all_reduce", *PARTIAL)):
-        span = (bus_factor(table.collective, table.ranks or 2),) * 2
+        factor, doubt = bus_factor(table.collective, table.ranks or 2), 0.0
     problems = []
     for row in table.rows:
         size, time = row["size_bytes"], row["time_seconds"]
         algbw, busbw = row["algbw_bytes_per_second"], row["busbw_bytes_per_second"]
-        times, rates, bus = row.pop("ranges")
+        time_half, algbw_half, busbw_half = row.pop("halves")
         fault = None
-        by_time = (size / times[1], size / times[0]) if time and times[0] > 0 else rates
-        if algbw and not meet(rates, by_time):
-            fault = f"algbw {algbw / 1e9:g} is not size / time, {size / time / 1e9:.4g}"
-        elif algbw and busbw and span and not meet(bus, (span[0] * rates[0], span[1] * rates[1])):
-            factor = statistics.fmean(span)
-            right = f"{factor:.4g} * algbw, {factor * algbw / 1e9:.4g}"
-            fault = f"busbw {busbw / 1e9:g} is not {right}"
+        if algbw and time and time > time_half:
+            right, highest = size / time, size / (time - time_half)
+            if abs(algbw - right) > algbw_half + highest - right:
+                fault = f"algbw {algbw / 1e9:g} is not size / time, {right / 1e9:.4g}"
+        if algbw and busbw and factor and not fault:
+            right = factor * algbw
+            if abs(busbw - right) > busbw_half + (factor + doubt) * algbw_half + doubt * algbw:
+                fault = f"busbw {busbw / 1e9:g} is not {factor:.4g} * algbw, {right / 1e9:.4g}"
         if row["wrong"]:
             fault = f"{row['wrong']} wrong values"
         row |= {"collective": table.collective, "ranks": table.ranks}
@@ -321,29 +320,29 @@ def compare_tables(tables: Sequence[Table], wanted: str, report: Report) -> list
     if len(found) != 1:
         names = ", ".join(table.name for table in tables)
         raise UsageError(f"--against {wanted}: {len(found)} tables have this name, of {names}")
-    base = found[0]
-
-    def kind(table: Table) -> tuple[Any, ...]:
-        return table.collective, table.ranks, table.rows[0]["type"], table.rows[0]["redop"]
-
-    def seconds(table: Table, place: str | None) -> dict[int, float]:
-        rows = [row for row in table.good() if row["placement"] == place]
-        return {row["size_bytes"]: row["time_seconds"] for row in rows if row["time_seconds"]}
-
     comparisons = []
-    for table in tables:
-        if table is base:
-            continue
-        if kind(table) != kind(base):
-            report.note(f"{table.name} is not compared: {kind(table)} is not {kind(base)}")
+    kind, base = describe_kind(found[0]), found[0]
+    for table in (table for table in tables if table is not base):
+        if describe_kind(table) != kind:
+            report.note(f"{table.name} is not compared: {describe_kind(table)} is not {kind}")
             continue
         for place in dict.fromkeys(row["placement"] for row in base.rows):
-            ours, theirs = seconds(base, place), seconds(table, place)
+            ours, theirs = (
+                {row["size_bytes"]: row["time_seconds"] for row in one.good()
+                 if row["placement"] == place and row["time_seconds"]}
+                for one in (base, table)
+            )  # fmt: skip
             speedups = {size: ours[size] / theirs[size] for size in ours if size in theirs}
-            one = {"base": base.name, "other": table.name, "placement": place}
-            turns = find_crossovers(speedups)
-            comparisons.append({**one, "speedups": speedups, "crossovers": turns})
+            comparisons.append({
+                "base": base.name, "other": table.name, "placement": place, "speedups": speedups,
+                "crossovers": find_crossovers(speedups),
+            })  # fmt: skip
     return comparisons
+
+
+def describe_kind(table: Table) -> tuple[Any, ...]:
+    """What has to be equal in two tables: collective, ranks, data type and operation."""
+    return table.collective, table.ranks, table.rows[0]["type"], table.rows[0]["redop"]
 
 
 def print_tables(tables: Sequence[Table]) -> None:
@@ -351,12 +350,10 @@ def print_tables(tables: Sequence[Table]) -> None:
     headings = ("algorithm", "size", "place", "time µs", "algbw GB/s", "busbw GB/s", "verdict")
     cells = []
     for row in (row for table in tables for row in table.rows):
-        numbers = (
-            (row["time_seconds"], 1e-6),
-            (row["algbw_bytes_per_second"], 1e9),
-            (row["busbw_bytes_per_second"], 1e9),
-        )
-        shown = ["-" if value is None else f"{value / scale:.4g}" for value, scale in numbers]
+        shown = [
+            "-" if row[name] is None else f"{row[name] / scale:.4g}"
+            for name, scale in SCALES.items()
+        ]
         verdict = "ok" if row["verdict"] == "ok" else f"DISAGREES, line {row['line']}"
         where = (row["algorithm"], format_bytes(row["size_bytes"]), row["placement"])
         cells.append((*where, *shown, verdict))
@@ -386,27 +383,6 @@ def print_comparisons(comparisons: Sequence[Row]) -> None:
         print(f"{name}: {', '.join(turns) or 'no crossover'}")
 
 
-def draw(tables: Sequence[Table], comparisons: Sequence[Row], path: str) -> None:
-    """Plot speedup over size, or busbw without a comparison, as SVG or PNG."""
-    from matplotlib.figure import Figure
-
-    curves = {f"{one['other']}, {one['placement']}": one["speedups"] for one in comparisons}
-    if not comparisons:
-        for table in tables:
-            for row in table.good():
-                rate = row["busbw_bytes_per_second"] or row["algbw_bytes_per_second"] or 0
-                curve = curves.setdefault(f"{table.name}, {row['placement']}", {})
-                curve[row["size_bytes"]] = rate / 1e9
-    axes = (figure := Figure(figsize=(8, 5))).subplots()
-    for name, curve in curves.items():
-        axes.plot(curve.keys(), curve.values(), marker="o", label=name)
-    label = f"speedup over {comparisons[0]['base']}" if comparisons else "busbw, GB/s"
-    axes.set(xscale="log", xlabel="size, bytes", ylabel=label)
-    axes.legend()
-    axes.grid(alpha=0.3)
-    figure.savefig(path, bbox_inches="tight")
-
-
 def read_files(names: Sequence[str]) -> tuple[list[Table], list[str]]:
     """All tables of the files, and what is wrong with the files. Raises OSError."""
     tables, problems = [], []
@@ -430,7 +406,7 @@ def build_parser() -> Parser:
         help="text or Markdown, - for standard input; NAME is its algorithm")
     add("--against", metavar="NAME", help="compare all algorithms with this one, size by size")
     add("--ranks", type=positive_int, metavar="N", help="number of ranks, where the log has none")
-    add("--plot", metavar="PATH", help="plot speedup, or busbw without --against, as SVG or PNG")
+    add("--plot", metavar="PATH", help="with --against, plot speedup over size as SVG or PNG")
     # fmt: on
     return parser
 
@@ -440,6 +416,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = build_parser().parse_args(arguments)
     if not options.logs and not options.demo:
         raise UsageError("name a log to read, or - for standard input")
+    if options.plot and not options.against:
+        raise UsageError("--plot needs --against")
     report = Report("nccl_log", __version__, METHOD, UNITS, options.json)
     tables, problems = read_log(DEMO, "demo", None) if options.demo else read_files(options.logs)
     for table in tables:
@@ -457,8 +435,9 @@ def main(arguments: list[str] | None = None) -> int:
     for problem in problems:
         print(f"problem: {problem}", file=sys.stderr)
     report.save()
-    if options.plot and tables:
-        draw(tables, comparisons, options.plot)
+    if options.plot:
+        curves = {f"{one['other']}, {one['placement']}": one["speedups"] for one in comparisons}
+        draw_curves(options.plot, curves, f"speedup over {options.against}")
     if options.demo:  # the mistyped busbw was planted
         return int(problems != ["demo:13: in-place busbw 29.24 is not 1.75 * algbw, 22.94"])
     return int(bool(problems))

@@ -7,8 +7,7 @@ r"""Which node, or which link between two nodes, is slow or dead?
 
 One slow node or one bad cable slows the collectives of a whole job, and a benchmark over all nodes
 only shows that something is slow. This tool measures pairs of nodes in a round-robin tournament: in
-each round every node has one partner, all pairs run all_reduce at the same time, and the partners
-change from round to round, so that every pair meets once.
+each round all pairs run all_reduce at the same time, then the partners change.
 
 ## What is called slow
 
@@ -16,11 +15,10 @@ A pair is as fast as the slowest of three: node a, node b, and the link between 
 therefore clears both nodes. A slow pair of two cleared nodes is a slow link. A node that nothing
 clears, slow with at least two cleared partners, is a slow node. What cannot be told is `unclear`.
 
-The rounds are played again as long as something looks slow, at most `--repeats` times. The best
-repeat of a pair counts, compared with the typical pair (the lower quartile, so that many slow pairs
-do not hide themselves). It is slow above `--slower` times that, and above what the same pair
-differs by from repeat to repeat (the 99th percentile of that ratio). So noise accuses nobody; it
-raises the limit, which the table shows as `slow from`.
+The rounds are repeated as long as something looks slow, at most `--repeats` times. The best repeat
+of a pair counts, compared with the typical pair (the lower quartile). It is slow above `--slower`
+times that, and above what the same pair differs by from repeat to repeat (the 99th percentile of
+that ratio). So noise blames no node; it raises the limit, which the table shows as `slow from`.
 
 ## What is timed
 
@@ -67,13 +65,14 @@ import socket
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kit.cli import Parser, UsageError, positive_float, positive_int, size, start
 from kit.device import choose_device, describe_run, import_torch, synchronize
+from kit.plot import draw_map
 from kit.ranks import (
     Place,
     add_rank_options,
@@ -100,7 +99,6 @@ UNITS = {
     **dict.fromkeys([f"seconds_{s}" for s in ("median", "mean", "iqr", "min", "max")], "s"),
     "busbw_bytes_per_second": "B/s",
 }
-DEFAULT_SIZE = {"cpu": 4 * 1024**2, "accelerator": 256 * 1024**2}
 WARMUP_ITERATIONS = 2
 TYPICAL_SHARE = 0.25
 NOISE_SHARE = 0.99
@@ -134,8 +132,8 @@ def order_rounds(nodes: int, wanted: int | None, repeat: int) -> list[int]:
 
 
 class Judgement(NamedTuple):
-    """What is slow: nodes, links, and pairs of which neither can be told. Factors are relative to
-    the typical pair; infinite for no answer."""
+    """The slow nodes, links, and pairs that could be either, each with its time over
+    that of the typical pair; infinite for no answer."""
 
     typical: list[float]
     """Seconds of the typical pair, per repeat."""
@@ -148,17 +146,16 @@ class Judgement(NamedTuple):
     unclear: dict[Pair, float]
 
 
-def find_typical(values: Sequence[float]) -> float:
+def find_typical(values: Iterable[float | None]) -> float:
     """The lower quartile of the finite values; 1 where there are none."""
-    finite = sorted(value for value in values if value < math.inf)
+    finite = sorted(value for value in values if value is not None and value < math.inf)
     return finite[int(TYPICAL_SHARE * (len(finite) - 1))] if finite else 1.0
 
 
 def judge(times: dict[Pair, list[float]], slower: float) -> Judgement:
     """Which nodes and links are slow, from the seconds of each pair in each repeat (infinite
     without an answer; the last repeat may lack pairs)."""
-    columns = itertools.zip_longest(*times.values())
-    typical = [find_typical([one for one in column if one is not None]) for column in columns]
+    typical = [find_typical(column) for column in itertools.zip_longest(*times.values())]
     factors = {
         pair: [value / base for value, base in zip(values, typical, strict=False)]
         for pair, values in times.items()
@@ -166,17 +163,11 @@ def judge(times: dict[Pair, list[float]], slower: float) -> Judgement:
     differences = sorted(max(f) / min(f) for f in factors.values() if max(f) < math.inf)
     noise = differences[math.ceil(NOISE_SHARE * len(differences)) - 1] if differences else 1.0
     limit = max(slower, noise)
-    base = find_typical([min(values) for values in factors.values()])
+    base = find_typical(min(values) for values in factors.values())
     best = {pair: min(values) / base for pair, values in factors.items()}
     doubts = [f for f in best.values() if f > slower and (f < math.inf or len(typical) < 2)]
     slow = {pair: f for pair, f in best.items() if f > limit and len(times[pair]) > 1}
-    return Judgement(typical, limit, bool(doubts), *blame(best, slow, limit))
 
-
-def blame(
-    best: dict[Pair, float], slow: dict[Pair, float], limit: float
-) -> tuple[dict[int, float], dict[Pair, float], dict[Pair, float]]:
-    """The slow nodes, the slow links, and the slow pairs of which neither can be told."""
     is_fast: dict[int, list[bool]] = {}
     for pair, factor in best.items():
         for node in pair:
@@ -184,17 +175,17 @@ def blame(
     cleared = {n for n, fast in is_fast.items() if sum(fast) >= max(1, FAST_SHARE * len(fast))}
     evidence: dict[int, list[float]] = {}
     for pair, factor in slow.items():
-        for node, other in (pair, pair[::-1]):
-            if node not in cleared and other in cleared:
-                evidence.setdefault(node, []).append(factor)
+        if len(accused := set(pair) - cleared) == 1:
+            evidence.setdefault(accused.pop(), []).append(factor)
     nodes = {
         node: statistics.median_low(factors)
         for node, factors in evidence.items()
         if len(factors) >= BLAMING_PARTNERS
     }
     rest = {pair: factor for pair, factor in slow.items() if not nodes.keys() & set(pair)}
-    links = {pair: factor for pair, factor in rest.items() if set(pair) <= cleared}
-    return nodes, links, {pair: rest[pair] for pair in rest.keys() - links.keys()}
+    links = {pair: factor for pair, factor in rest.items() if cleared.issuperset(pair)}
+    unclear = {pair: factor for pair, factor in rest.items() if pair not in links}
+    return Judgement(typical, limit, bool(doubts), nodes, links, unclear)
 
 
 def play(
@@ -240,17 +231,19 @@ def finish(report: Report, nodes: int, options: argparse.Namespace, hosts: dict[
     typical = format_seconds(statistics.median(judgement.typical or [0]))
     cells = (nodes, len(times), len(judgement.typical), typical, f"{judgement.limit:.2f}")
     print(format_table(("nodes", "pairs", "repeats", "typical", "slow from"), [cells]))
-    found: list[tuple[str, str, float]] = []
-    for kind in ("nodes", "links", "unclear"):
-        ones = getattr(judgement, kind)
-        report.details[f"slow_{kind}"] = sorted(ones)
+    found: list[tuple[float, str, str]] = []
+    for verdict in ("slow nodes", "slow links", "unclear"):
+        ones = getattr(judgement, verdict.removeprefix("slow "))
+        report.details[f"slow_{verdict.removeprefix('slow ')}"] = sorted(ones)
         for one, factor in ones.items():
             numbers = (one,) if isinstance(one, int) else one
             name = " - ".join(f"{n} ({hosts[n]})" if n in hosts else str(n) for n in numbers)
-            found.append((name, "unclear" if kind == "unclear" else f"slow {kind[:4]}", factor))
-    found.sort(key=lambda entry: -entry[2])
+            found.append((factor, name, verdict.removesuffix("s")))
     if found:
-        blamed = [(*who, "no answer" if math.isinf(f) else f"{f:.2f}") for *who, f in found]
+        blamed = [
+            (name, verdict, "no answer" if math.isinf(factor) else f"{factor:.2f}")
+            for factor, name, verdict in sorted(found, reverse=True)
+        ]
         print("\n" + format_table(("node or link", "verdict", "times typical"), blamed))
     for words, pairs in failures.items():
         report.note(f"{words}: {len(pairs)} pairs, such as {min(pairs)}")
@@ -262,24 +255,12 @@ def finish(report: Report, nodes: int, options: argparse.Namespace, hosts: dict[
         spread = f"repeats of a pair differ by up to {judgement.limit:.1f} times"
         report.note(f"{spread}; what is less slow is not found: larger --size or --num-iterations")
     if options.plot and times:
-        draw(times, nodes, options.plot)
+        best = {pair: min(values) for pair, values in times.items()}
+        base = find_typical(best.values())
+        factors = {pair: min(seconds / base, 100) for pair, seconds in best.items()}
+        both = factors | {(b, a): factor for (a, b), factor in factors.items()}
+        draw_map(options.plot, both, "node node", "time, times the typical pair")
     return not found and not failures
-
-
-def draw(times: dict[Pair, list[float]], nodes: int, path: str) -> None:
-    """A heat map of all pairs, as SVG or PNG: the fastest repeat."""
-    from matplotlib.figure import Figure
-
-    best = {pair: min(values) for pair, values in times.items()}
-    base = find_typical(list(best.values()))
-    grid = [[math.nan] * nodes for _ in range(nodes)]
-    for (a, b), seconds in best.items():
-        grid[a][b] = grid[b][a] = min(seconds / base, 100)
-    axes = (figure := Figure(figsize=(6.4, 5.2))).subplots()
-    image = axes.imshow(grid, origin="lower", cmap="magma_r", vmin=1)
-    figure.colorbar(image, ax=axes, label="time, times the typical pair")
-    axes.set(xlabel="node", ylabel="node")
-    figure.savefig(path, bbox_inches="tight")
 
 
 def simulate(
@@ -309,8 +290,8 @@ class Node:
             raise UsageError(f"{text}: needs at least 3 whole nodes, to compare a pair with others")
         self.device = choose_device(torch, options.device, place.local_rank)
         self.backend = choose_backend(torch, self.device)
-        kind = "cpu" if self.device.type == "cpu" else "accelerator"
-        self.buffer = torch.empty((options.size or DEFAULT_SIZE[kind]) // 4, device=self.device)
+        size_bytes = options.size or (4 if self.device.type == "cpu" else 256) * 1024**2
+        self.buffer = torch.empty(size_bytes // 4, device=self.device)
         self.gone: set[int] = set()
         self.calls = itertools.count()
         # A call that does not end raises after the timeout, instead of ending the process.
@@ -427,7 +408,7 @@ def run_rank(place: Place, options: argparse.Namespace, stop: Stop, report: Repo
                 node.wait_for(f"bye/{rank}", 10)
     usable = finish(report, node.nodes, options, hosts)
     if node.gone:
-        report.note(f"nodes {sorted(node.gone)} did not arrive, or stopped to answer")
+        report.note(f"nodes {sorted(node.gone)} did not arrive, or stopped answering")
     return usable and not node.gone
 
 
@@ -470,7 +451,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the exit status."""
     options = build_parser().parse_args(arguments)
     if options.repeats < 2:
-        raise UsageError("--repeats: one measurement cannot accuse anybody; use 2 or more")
+        raise UsageError("--repeats: a single measurement cannot blame a node; use 2 or more")
     place = Place(0, 1, 0) if options.simulate else place_or_launch(options, arguments, 3)
     report = Report("node_pairs", __version__, METHOD, UNITS, options.json)
     stop = Stop(options.budget)

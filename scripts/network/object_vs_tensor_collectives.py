@@ -155,17 +155,16 @@ def judge(row: Row, objects: Sequence[float], tensors: Sequence[float], wrong: i
 
 def print_results(report: Report) -> bool:
     """Print the table; True if all answers were right."""
-    cells = [
-        (
-            row["task"] + (f" {format_bytes(row['payload_bytes'])}" * (row["task"] == "gather")),
+    cells = []
+    for row in report.rows:
+        payload = f" {format_bytes(row['payload_bytes'])}" if row["task"] == "gather" else ""
+        cells.append((
+            row["task"] + payload,
             format_seconds(row["object_seconds_median"]),
             format_seconds(row["tensor_seconds_median"]),
             scaled(row, "ratio_median"),
-            "-" if row["spread"] is None else f"{100 * row['spread']:.0f}",
-            row["verdict"],
-        )
-        for row in report.rows
-    ]
+            "-" if row["spread"] is None else f"{100 * row['spread']:.0f}", row["verdict"],
+        ))  # fmt: skip
     headings = ("task", "object", "tensor", "ratio", "IQR of ratio %", "verdict")
     print(format_table(headings, cells))
     wrong = [row["task"] for row in report.rows if row["wrong_answers"]]

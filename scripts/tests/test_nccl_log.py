@@ -12,12 +12,10 @@ import pytest
 
 TOOL = "network/nccl_log.py"
 
-HEADER = (
-    "#       size         count      type   redop    root     time   algbw   busbw #wrong     time"
-    "   algbw   busbw #wrong\n"
-    "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)"
-    "  (GB/s)  (GB/s)\n"
-)
+HEADER = """\
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+"""  # noqa: E501 - as nccl-tests prints them
 NOISE = "node1:101:205 [3] NCCL INFO comm 0x55aa rank 3 nranks {} cudaDev 3 busId 3b000 - {}\n"
 TIMES = {1024: [20.0, 21.0], 1048576: [80.0, 82.5], 16777216: [400.0, 401.0]}
 
@@ -73,22 +71,6 @@ def read(module: Any, text: str, ranks: int | None = None) -> tuple[list[Any], l
     return tables, problems, notes
 
 
-def test_a_line_by_hand(module: Any) -> None:
-    """16 MiB in 281.4 us is 59.62 GB/s; with 8 ranks the bus carries 1.75 times that."""
-    text = HEADER + NOISE.format(8, "Init COMPLETE") + (
-        "    16777216       4194304     float     sum      -1    281.4   59.62  104.34      0"
-        "    280.9   59.73  104.53      0\n"
-    )  # fmt: skip
-    (table,), problems, _ = read(module, text)
-    assert problems == []
-    out, inside = table.rows
-    assert (out["line"], out["size_bytes"]) == (4, 16777216)
-    assert (out["type"], out["redop"], out["root"], out["wrong"]) == ("float", "sum", -1, 0)
-    assert out["time_seconds"] == pytest.approx(281.4e-6)
-    assert out["busbw_bytes_per_second"] == pytest.approx(104.34e9)
-    assert (out["placement"], inside["placement"]) == ("out", "in")
-
-
 def test_what_is_printed_is_read(module: Any) -> None:
     """No line of a right log disagrees, whatever the rounding: the digits are as nccl-tests has
     them, from 4 B in 1 us to 32 GiB in 0.9 s."""
@@ -117,8 +99,7 @@ def test_collective_and_ranks_are_inferred(
     """From busbw / algbw, operation and root, where the log does not say them."""
     (table,), problems, (note,) = read(module, print_log(TIMES, factor, stated, kind))
     assert (table.collective, table.ranks, problems) == (collective, ranks, [])
-    if kind == "sum -1":
-        assert f"inferred {collective} of {ranks} ranks" in note
+    assert kind != "sum -1" or f"inferred {collective} of {ranks} ranks" in note
 
 
 def test_what_several_runs_fit_is_said(module: Any) -> None:

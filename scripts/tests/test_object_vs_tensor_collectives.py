@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -52,22 +50,13 @@ def test_any_world_size_is_right(run_json: Callable[..., Any], ranks: int) -> No
 
 
 @pytest.mark.torch
-def test_a_lost_flag_is_found(tmp_path: Path, read_json: Callable[[Path], Any]) -> None:
+def test_a_lost_flag_is_found(run_json: Callable[..., Any], tmp_path: Path) -> None:
     """A wrong answer is counted on every rank, and ends with status 1."""
-    script, path = tmp_path / "broken.py", tmp_path / "out.json"
+    script = tmp_path / "broken.py"
     script.write_text(BROKEN.format(folder=str(SCRIPTS / "network")))
-    command = [sys.executable, str(script), "--device", "cpu", "--payload", "8", "--json"]
-    command += [str(path), "--num-iterations", "6"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = run_json(script, "--device", "cpu", "--payload", "8", "--num-iterations", "6")
     assert done.returncode == 1, done.stderr
     assert "WRONG ANSWERS (done flag)" in done.stderr
-    gather, flag = read_json(path)["results"]
+    gather, flag = done.document["results"]
     assert gather["wrong_answers"] == 0
     assert flag["wrong_answers"] == 16, "eight of 16 times, on each of two ranks"
-
-
-def test_payload_below_an_integer(run_tool: Callable[..., Any], torch_trap: dict[str, str]) -> None:
-    """Refused before torch is imported."""
-    done = run_tool(TOOL, "--payload", "7", environ=torch_trap)
-    assert done.returncode == 2
-    assert "an integer takes 8 bytes" in done.stderr

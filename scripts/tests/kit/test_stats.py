@@ -8,24 +8,23 @@ from kit.stats import earned, fit_line, scaled, summarize, verdict_of_samples
 
 def test_summary_by_hand() -> None:
     """1, 2, 3, 4, 10: quartiles 2 and 4, so the IQR is 2 and the spread 2/3."""
-    row = summarize("seconds", [10, 1, 2, 3, 4])
-    assert row["seconds_median"] == 3
-    assert row["seconds_mean"] == 4
-    assert row["seconds_iqr"] == 2
-    assert row["spread"] == 2 / 3
-    assert (row["seconds_min"], row["seconds_max"], row["samples"]) == (1, 10, 5)
-    assert row["steady"] is False
-    row = summarize("seconds", [1.0, 2.0, 3.0])
-    assert (row["seconds_iqr"], row["spread"], row["steady"]) == (None, None, None)
-    assert verdict_of_samples(row) == "few samples"
+    assert summarize("seconds", [10, 1, 2, 3, 4]) == {
+        "samples": 5, "seconds_median": 3, "seconds_mean": 4, "seconds_iqr": 2, "seconds_min": 1,
+        "seconds_max": 10, "spread": 2 / 3, "drift": None, "steady": False,
+    }  # fmt: skip
 
 
-def test_drift_is_unsteady() -> None:
-    """Samples that grow from half to half, each half level."""
-    row = summarize("seconds", [1.0] * 5 + [1.2] * 5)
-    assert round(row["drift"], 6) == 0.2
-    assert verdict_of_samples(row) == "unsteady"
-    assert verdict_of_samples(summarize("seconds", [1.0, 1.01] * 5)) == "ok"
+@pytest.mark.parametrize(
+    ("samples", "verdict"),
+    [
+        ([1.0, 2.0, 3.0], "few samples"),
+        ([1.0, 1.01] * 5, "ok"),
+        ([1.0] * 5 + [1.2] * 5, "unsteady"),
+    ],
+)
+def test_verdicts(samples: list[float], verdict: str) -> None:
+    """Three samples have no spread; samples that grow from half to half are unsteady."""
+    assert verdict_of_samples(summarize("seconds", samples)) == verdict
 
 
 def test_digits() -> None:
