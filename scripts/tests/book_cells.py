@@ -41,18 +41,24 @@ sys.path[:0] = [str(Path.cwd()), *TOOLS]
 os.environ["PYTHONPATH"] = os.pathsep.join(TOOLS)
 
 
+def show(output):
+    """The output, which is shown where the cell fails."""
+    sys.stderr.write(output)
+    return output
+
+
 def printed():
     """What was printed since the last call."""
     sys.stdout.flush()
-    return OUTPUT.read()
+    return show(OUTPUT.read())
 
 
 def text(code):
     return code
 
 
-def shell(code, status=0, **environ):
-    return run_bash(code, Path.cwd(), status, **environ)
+def shell(code, status=0):
+    return show(run_bash(code, Path.cwd(), status))
 
 
 def start(*command, stdin=""):
@@ -61,7 +67,7 @@ def start(*command, stdin=""):
         [sys.executable, *command], input=stdin, stdout=subprocess.PIPE, text=True, timeout=120
     )
     assert done.returncode == 0
-    return done.stdout
+    return show(done.stdout)
 
 
 def torchrun(ranks, *command, stdin=""):
@@ -124,7 +130,7 @@ assert print.__module__ == "printflock"
 # Rank 3 answers to commands; the others wait for it and go on.
 before = "import torch, torch.distributed as dist\ndist.init_process_group('gloo')\n"
 loss = "loss = torch.tensor(float('nan'))\n"
-after = "\nprint('goes on', dist.get_rank(), flush=True)\ndist.destroy_process_group()"
+after = "\nprint(f'goes on {dist.get_rank()}\\n', end='')\ndist.destroy_process_group()"
 Path("train.py").write_text(before + loss + text("if loss.isnan():") + after)
 shown = torchrun(4, "train.py", stdin="up\np 'loss:', loss\nc\n")
 assert "('loss:', tensor(nan))" in shown
@@ -157,9 +163,10 @@ Path("train.py").write_text("import time\ntime.sleep(0.5)\n")
 shell("python scripts/debug/mem_watch.py")
 
 # %% debug/hangs nightly
-# One rank loads, the others wait for it: the watchdog finds a hang.
+# One rank loads, the others wait for it: the watchdog finds a hang, in which none comes to step 4.
 Path("hang.py").write_text(text('dist.init_process_group("gloo")'))
-assert "load_shard" in shell("export OMP_NUM_THREADS=1", status=1)
+shown = shell("export OMP_NUM_THREADS=1", status=1)
+assert (shown.count("step 3"), shown.count("step 4")) == (4, 0)
 
 # %% debug/hangs
 lines = (f"[rank{rank}]: [Rank {rank}] Watchdog caught collective" for rank in range(512))
