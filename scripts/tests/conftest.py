@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 # The last is a companion tool itself: what it gives to tests, these tests use.
-pytest_plugins = ["needs", "examples", "slurm_cluster", "demo_runs", "testing_utils"]
+pytest_plugins = ["needs", "examples", "slurm_cluster", "slurm_user", "demo_runs", "testing_utils"]
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 

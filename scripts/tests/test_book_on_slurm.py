@@ -140,8 +140,10 @@ def test_arrays_wait_for_each_other(login: Login) -> None:
     login.run(change.replace("1234", number))
     login.run(take("training/fault-tolerance", "sbatch --array=1-10%1 train"))
     login.run(take("training/fault-tolerance", "sbatch --array=1-10%1 --dependency", number))
+    login.cluster.wait_for(
+        lambda: "Dependency" in [job.reason for job in queue()], "it does not wait"
+    )
     assert [job.state for job in queue()].count("RUNNING") <= 2
-    assert "Dependency" in {job.reason for job in queue()}
 
 
 @pytest.mark.torch
@@ -149,7 +151,7 @@ def test_batch_shell_tells_the_ranks(login: Login) -> None:
     """A file that is there before the job starts stops nothing. The script survives two signals,
     and ends with the status of its step."""
     leave = "os.path.exists(f\"switches/leave-{os.environ['SLURM_JOB_ID']}\")"
-    waits = f"while not {leave}:\n    time.sleep(0.1)\nsys.exit(3)\n"
+    waits = f"while not {leave}:\n    time.sleep(0.1)\ntime.sleep(1)\nsys.exit(3)\n"
     login.write("train.py", f"import os, sys, time\nprint('ready', flush=True)\n{waits}")
     code = take("orchestration/slurm", "leave=switches/")
     number = login.batch(code, "--nodes=2", "--ntasks-per-node=1", "--hold")
@@ -157,9 +159,9 @@ def test_batch_shell_tells_the_ranks(login: Login) -> None:
     login.write(f"switches/leave-{number}", "")
     login.ask("scontrol", "release", number)
     login.wait_for(number, "ready", 2)
+    time.sleep(2)
+    assert login.cluster.queue()
     for _ in range(2):
-        time.sleep(1)
-        assert login.cluster.queue()
         login.ask("scancel", "--batch", "--signal=USR1", number)
     ended = login.wait(number)
     assert (ended.state, ended.status) == ("FAILED", "3:0"), ended.log
@@ -307,7 +309,7 @@ def test_network_benchmarks_of_two_nodes(login: Login) -> None:
     """node_pairs ends with 1 where a busy machine makes a link slow."""
     chapter = "network/benchmarks"
     code = f"""set +e
-    {take(chapter, "python scripts/network/all_reduce_bench.py --max_size 8GiB --json")}
+    {take(chapter, "python scripts/network/all_reduce_bench.py --max_size 8GiB --json nodes")}
     {take(chapter, "srun --ntasks-per-node 8 --gpus-per-node 8 --kill-on-bad-exit=0")}
     {take(chapter, "python scripts/debug/torch_distributed_check.py --timeout 30s")}"""
     assert "all 4 ranks on 2 nodes can talk" in login.allocate(code, "--gpus-per-node=8")

@@ -327,6 +327,7 @@ def test_bench_runs_but_for_the_container(login: Login, name: str) -> None:
         ("fs_watchdog", '[[path]]\npath = "data"\nmethod = "du"\ninodes = "1 used"\n'),
         ("slurm_status", '[[job]]\nname = "train"\n'),
     ],
+    ids=["fs_watchdog", "slurm_status"],
 )
 def test_a_watchdog_comes_again(login: Login, name: str, config: str) -> None:
     """It looks, tells what is wrong once, and has submitted the next one; after an edit to WHEN=0
