@@ -7,7 +7,7 @@ empty folder of its own. Blocks are named by their beginnings, as chapter_blocks
 
     snippet("...")   stands for the code of a Python block, which runs there; its other arguments
                      are imports that the chapter takes for granted
-    text("...")      is the code of a block
+    text("...")      is the code of a Python block, block("...") that of a bash block
     shell("...")     runs a bash block and is what it printed
 """
 
@@ -55,6 +55,9 @@ def printed():
 
 def text(code):
     return code
+
+
+block = text
 
 
 def shell(code, status=0):
@@ -531,7 +534,7 @@ assert "rank 3 of 4, node 1, local 1 of 2, sees GPUs 2,3, sum 6\n" in shown
 
 # %% training/emulate-multi-node nightly unshare ip nsenter
 Path("hello.py").write_text(text('dist.init_process_group("gloo"'))
-Path("namespaces.sh").write_text(text("set -eu", "bash"))
+Path("namespaces.sh").write_text(block("set -eu"))
 assert "node1 rank 3 of 4, node 1, local 1 of 2" in shell("unshare")
 
 # %% training/emulate-multi-node

@@ -5,8 +5,7 @@ The classes of book_blocks.csv, which lists the commands:
 
 run     executed here as it is
 slow    the same, in the nightly tests: it imports torch or takes longer
-cell    executed by a cell of book_cells.py, which gives it what it needs
-slurm   executed by test_book_on_slurm.py
+cell    executed by a cell of book_cells.py, or of slurm_cells.py, which gives it what it needs
 parsed  read by `bash -n`, and the options of companion tools by `bindery check`; not executed: it
         changes the machine, takes long, or drives something that is not here
 gpu     the same: it needs a GPU, or the network or storage of a cluster
@@ -23,6 +22,7 @@ import re
 import runpy
 import subprocess
 import sys
+from collections.abc import Mapping
 from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
@@ -31,11 +31,11 @@ import pytest
 from bindery.tools.command_lines.shell import read_shell
 from chapter_blocks import ROOT, Block, find_block, read_blocks, run_bash
 from needs import need
+from slurm_user import Login
 
 HERE = Path(__file__).resolve().parent
 LIST = HERE / "book_blocks.csv"
-COLUMNS = ["chapter", "command", "class"]
-CLASSES = {"run", "slow", "cell", "slurm", "parsed", "gpu"}
+CLASSES = {"run", "slow", "cell", "parsed", "gpu"}
 NO_COMMANDS = {"python", "text", "markdown"}
 NEVER = re.compile(
     r"\b(sudo|apt|apt-get|pip3? install|rm(?! -f .\$leave)|mkfs\S*|curl|wget|docker|nvidia-smi"
@@ -51,17 +51,34 @@ NEEDS_GPU = {
 }
 """Python that is compiled and not run: chapter and beginning of the block -> what it drives."""
 
-CELL_HEAD, *CELL_PARTS = re.split(
-    r"^# %% (.*)\n", (HERE / "book_cells.py").read_text(), flags=re.MULTILINE
-)
-CELLS = list(zip(CELL_PARTS[::2], CELL_PARTS[1::2], strict=True))
-"""What each cell needs, its chapter first, and its code."""
-
 IMPORTED = """
 datasets markdown_it pytest torch._dynamo torch.distributed.checkpoint torch.distributed.fsdp
 transformers.models.auto.modeling_auto transformers.models.llama.modeling_llama
 """.split()
 """What the processes of the cells have imported when they start, as far as it is installed."""
+
+
+CLUSTER = {"cores": 96, "gpus": 8, "settings": ["DefMemPerCPU=40"]}
+SMALLER = {
+    # eight tasks of a node: two; eight GPUs, ranks of torchrun, ranks of a node in pairs: one
+    r"(--ntasks-per-node[= ])8": r"\g<1>2",
+    r"(--ntasks \$\(\()8 ": r"\g<1>2 ",
+    r"(--gpus-per-node[= ]|--nproc-per-node[= ]|--ranks_per_node )8": r"\g<1>1",
+    # nodes: two, and where a run may lose some, one or two
+    r"--nnodes 60:64": "--nnodes 1:2",
+    r"(--nodes[= ])(?:40|64)(?= --n| )": r"\g<1>2",
+    r"--ntasks[= ]40": "--ntasks=2",
+    r"NumNodes=16 NumTasks=16": "NumNodes=2 NumTasks=2",
+    r"node\[05-06\]": "node[1-2]",
+    r"node0?5": "node1",
+    # hours: minutes, for the partition has a limit
+    r"--time=(\d+):00:00": r"--time=\1",
+    r"TimeLimit=10:00:00": "TimeLimit=10",
+    # payloads
+    r"--max_size \d+GiB": "--max_size 64KiB",
+}
+"""What is replaced in a block on the cluster. Without GPUs the tools and train.py take the CPU and
+gloo by themselves."""
 
 
 def list_commands() -> list[Block]:
@@ -83,13 +100,23 @@ def pick(kind: str) -> dict[tuple[str, str], Block]:
 # --- cells ---
 
 
-class Splicer(ast.NodeTransformer):
-    """Puts the blocks of a chapter where a cell names them. Only two things change in a block: the
-    GPU, unless it asks whether there is one, becomes the CPU, and the folders of a cluster are
-    below that of the test."""
+def read_cells(name: str) -> tuple[str, list[tuple[str, str]]]:
+    """The head of a file of cells, and of each cell what it needs, its chapter first, and its
+    code."""
+    head, *parts = re.split(r"^# %% (.*)\n", (HERE / name).read_text(), flags=re.MULTILINE)
+    return head, list(zip(parts[::2], parts[1::2], strict=True))
 
-    def __init__(self, chapter: str, folder: Path) -> None:
-        self.chapter, self.folder = chapter, folder
+
+HEAD, CELLS = read_cells("book_cells.py")
+SLURM_HEAD, SLURM_CELLS = read_cells("slurm_cells.py")
+
+
+class Splicer(ast.NodeTransformer):
+    """Puts the blocks of a chapter where a cell names them. Changed in a block are only the GPU, to
+    the CPU, unless it asks whether there is one, and what `changes` says."""
+
+    def __init__(self, chapter: str, changes: Mapping[str, str]) -> None:
+        self.chapter, self.changes = chapter, changes
         self.blocks: list[Block] = []
         self.read: set[str] = set()
         self.given = {*dir(builtins)}
@@ -102,9 +129,9 @@ class Splicer(ast.NodeTransformer):
                 self.read |= list_names(tree, bound=False)
                 self.given |= {name.value for name in given}
                 return tree.body
-            case ast.Call(ast.Name("text" | "shell" as name), [begin, *rest]):
-                language = rest[0].value if rest else {"text": "python", "shell": "bash"}[name]
-                node.args = [ast.Constant(self.take(begin.value, language))]
+            case ast.Call(ast.Name("text" | "shell" | "block" as name), [begin, *rest]):
+                code = self.take(begin.value, "python" if name == "text" else "bash")
+                node.args = [ast.Constant(code), *rest]
         return node
 
     def visit_Expr(self, node: ast.Expr) -> Any:
@@ -116,8 +143,19 @@ class Splicer(ast.NodeTransformer):
         code = self.blocks[-1].code
         if "cuda.is_available()" not in code:
             code = code.replace('"cuda"', '"cpu"').replace(".cuda()", ".cpu()")
-        places = r"(?<![\w/])/(?=(?:mnt/shared|shared|local|dev/shm|data|tmp)\b)"
-        return re.sub(places, f"{self.folder}/", code)
+        for pattern, new in self.changes.items():
+            code = re.sub(pattern, new, code)
+        return code
+
+
+def write_cell(path: Path, head: str, cell: tuple[str, str], changes: Mapping[str, str]) -> None:
+    """Write a cell with its blocks. A name that a snippet reads is bound in the cell: the imports
+    of the head do not count."""
+    title, code = cell
+    splicer = Splicer(title.split()[0], changes)
+    tree = splicer.visit(ast.parse(code))
+    assert splicer.read - splicer.given - list_names(tree, bound=True) == set()
+    path.write_text(head + ast.unparse(ast.fix_missing_locations(tree)))
 
 
 def list_names(tree: ast.AST, *, bound: bool) -> set[str]:
@@ -160,39 +198,35 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "llama-bpe"
 
 
-def list_cells() -> list[Any]:
-    """The cells as parameters of a test, each with the beginning of its first block as a name."""
-    name = re.compile(r"(?:snippet|text|shell)\(([\"']+)(.*?)\1")
-    return [
+def each_of(cells: list[tuple[str, str]]) -> pytest.MarkDecorator:
+    """Run a test for each cell, under the name of its first block."""
+    name = re.compile(r"(?:snippet|text|shell|block)\((\"+|'+)(.*?)\1")
+    parameters = [
         pytest.param(
-            title,
-            code,
-            id=f"{title.split()[0]}: {name.findall(code)[0][1]}",
-            marks=[pytest.mark.nightly] if "nightly" in title.split() else [],
+            cell,
+            id=f"{cell[0].split()[0]}: {name.findall(cell[1])[0][1]}",
+            marks=[pytest.mark.nightly] if "nightly" in cell[0] else [],
         )
-        for title, code in CELLS
+        for cell in cells
     ]
+    return pytest.mark.parametrize("cell", parameters)
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(("title", "code"), list_cells())
+@each_of(CELLS)
 def test_cells_run(
-    title: str, code: str, tmp_path: Path, processes: Any, request: pytest.FixtureRequest
+    cell: tuple[str, str], tmp_path: Path, processes: Any, request: pytest.FixtureRequest
 ) -> None:
-    """Each in a process of its own. A name that a snippet reads is bound in the cell: the imports
-    of the head do not count."""
-    pytest.importorskip("torch", reason="torch is missing: pip install torch")
-    chapter, *things = title.split()
-    need(*(thing for thing in things if thing != "nightly"))
+    """Each in a process of its own, with the folders of a cluster in its own folder."""
+    things = cell[0].split()[1:]
+    need("python:torch", *(thing for thing in things if thing != "nightly"))
     if "python:transformers" in things:
         for owner, name in (("your", "model"), ("facebook", "opt-1.3b")):
             (tmp_path / owner).mkdir()
             (tmp_path / owner / name).symlink_to(request.getfixturevalue("tiny_model"))
-    splicer = Splicer(chapter, tmp_path)
-    tree = splicer.visit(ast.parse(code))
-    assert splicer.read - splicer.given - list_names(tree, bound=True) == set()
+    places = r"(?<![\w/])/(?=(?:mnt/shared|shared|local|dev/shm|data|tmp)\b)"
     path = tmp_path / "cell.py"
-    path.write_text(CELL_HEAD + ast.unparse(ast.fix_missing_locations(tree)))
+    write_cell(path, HEAD, cell, {places: f"{tmp_path}/"})
     process = processes.Process(target=runpy.run_path, args=(str(path), None, "__main__"))
     process.start()
     process.join(600)
@@ -200,6 +234,16 @@ def test_cells_run(
     process.kill()
     process.join()
     assert status == 0, (tmp_path / "stderr").read_text()
+
+
+@pytest.mark.torch
+@each_of(SLURM_CELLS)
+def test_slurm_cells_run(cell: tuple[str, str], login: Login) -> None:
+    """Each by a user of a real Slurm of two nodes."""
+    need("python:torch", *cell[0].split()[1:])
+    path = login.folder / "cell.py"
+    write_cell(path, SLURM_HEAD, cell, SMALLER)
+    runpy.run_path(str(path), {"login": login})
 
 
 @pytest.mark.parametrize(("chapter", "begin"), NEEDS_GPU, ids=NEEDS_GPU.values())
@@ -264,24 +308,18 @@ def test_every_command_is_in_the_list() -> None:
 
 
 def test_every_block_is_where_the_list_says() -> None:
-    """The commands in the cells are those of the class `cell`, those of `slurm` are named in the
-    tests on Slurm, every Python block is in a cell, and nothing that is run changes the machine."""
+    """The commands of the class `cell` and all Python are in cells, and nothing that is run changes
+    the machine."""
     assert {row["class"] for row in read_list()} == CLASSES
     used = [find_block(*key, "python") for key in NEEDS_GPU]
-    for title, code in CELLS:
-        splicer = Splicer(title.split()[0], HERE)
+    for title, code in CELLS + SLURM_CELLS:
+        splicer = Splicer(title.split()[0], {})
         splicer.visit(ast.parse(code))
         used += splicer.blocks
     missing = [b for b in read_blocks() if b.language == "python" and b not in used]
     advice = "these snippets have no cell: write one in scripts/tests/book_cells.py"
     assert not missing, "\n".join((advice, *(f"{b.place}: {b.name}" for b in missing)))
-    cells = [block for block in list_commands() if block in used]
-    assert [block.place for block in pick("cell").values() if block not in cells] == []
-    assert [b.place for b in cells if b not in pick("cell").values()] == []
-    tree = ast.parse((HERE / "test_book_on_slurm.py").read_text())
-    texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
-    begins = tuple(text for text in texts if isinstance(text, str) and len(text) > 5)
-    assert [b.place for b in pick("slurm").values() if not b.name.startswith(begins)] == []
-    for kind in ("run", "slow", "cell", "slurm"):
+    assert [block.place for block in pick("cell").values() if block not in used] == []
+    for kind in ("run", "slow", "cell"):
         for block in pick(kind).values():
             assert NEVER.search(block.code) is None, block.place
