@@ -6,8 +6,9 @@ As a pytest plugin this module has the fixture `login`, for test files that have
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,9 +59,18 @@ class Login:
         path.write_text(text)
         return path
 
-    def ask(self, *command: str | Path, timeout: float = 400) -> str:
+    def copy(self, script: Path, changes: Mapping[str, str]) -> Path:
+        """A copy of a batch script in which each of these patterns is replaced where it is."""
+        text = script.read_text()
+        for pattern, new in changes.items():
+            text, count = re.subn(pattern, new, text, flags=re.MULTILINE)
+            assert count == 1, pattern
+        return self.write(script.name, text)
+
+    def ask(self, *command: str | Path) -> str:
         """What a command printed, which has to succeed."""
-        done = self.cluster.run(command, folder=self.folder, env=self.environment, timeout=timeout)
+        done = self.cluster.run(command, folder=self.folder, env=self.environment, timeout=400)
+        print(done.stdout + done.stderr)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
 

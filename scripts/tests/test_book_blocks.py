@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bindery.tools.command_lines.shell import read_shell
 from chapter_blocks import ROOT, Block, find_block, read_blocks, run_bash
 from needs import need
 from slurm_user import Login
@@ -85,16 +84,15 @@ def list_commands() -> list[Block]:
     return [block for block in read_blocks() if block.language not in NO_COMMANDS]
 
 
-def read_list() -> list[dict[str, str]]:
+def read_list() -> dict[tuple[str, str], str]:
+    """The class of each command, by chapter and name."""
     with LIST.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+        return {(row["chapter"], row["command"]): row["class"] for row in csv.DictReader(file)}
 
 
-def pick(kind: str) -> dict[tuple[str, str], Block]:
-    """The blocks of a class, by chapter and name."""
-    blocks = {(block.chapter, block.name): block for block in list_commands()}
-    rows = [(row["chapter"], row["command"]) for row in read_list() if row["class"] == kind]
-    return {row: blocks[row] for row in rows if row in blocks}
+def pick(*kinds: str) -> list[Block]:
+    """The commands of some classes."""
+    return [b for b in list_commands() if read_list().get((b.chapter, b.name)) in kinds]
 
 
 # --- cells ---
@@ -200,7 +198,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def each_of(cells: list[tuple[str, str]]) -> pytest.MarkDecorator:
     """Run a test for each cell, under the name of its first block."""
-    name = re.compile(r"(?:snippet|text|shell|block)\((\"+|'+)(.*?)\1")
+    name = re.compile(r"\b(?:snippet|text|shell|block)\((\"+|'+)(.*?)\1")
     parameters = [
         pytest.param(
             cell,
@@ -254,34 +252,29 @@ def test_gpu_snippets_compile(chapter: str, begin: str) -> None:
 # --- commands ---
 
 
-@pytest.mark.parametrize("block", pick("run").values(), ids=lambda b: f"{b.chapter}: {b.name}")
+@pytest.mark.parametrize(
+    "block",
+    [
+        *pick("run"),
+        *(pytest.param(b, marks=[pytest.mark.nightly, pytest.mark.torch]) for b in pick("slow")),
+    ],
+    ids=lambda block: f"{block.chapter}: {block.name}",
+)
 def test_commands_run(block: Block, tmp_path: Path) -> None:
-    run_bash(block.code, tmp_path)
-
-
-@pytest.mark.nightly
-@pytest.mark.torch
-@pytest.mark.parametrize("block", pick("slow").values(), ids=lambda b: f"{b.chapter}: {b.name}")
-def test_slow_commands_run(block: Block, tmp_path: Path) -> None:
     run_bash(block.code, tmp_path)
 
 
 def test_bash_reads_every_block() -> None:
     """What a reader fills in, such as <name>, counts as a word. Other languages are read by
     `bindery check`."""
-    broken = []
     for block in list_commands():
-        if block.language != "bash":
-            continue
-        code = re.sub(r"^> ", "", block.code, flags=re.M)
-        code = re.sub(r"<([A-Za-z_][\w -]*)>", r"\1", code)
-        done = subprocess.run(
-            ["bash", "-n"], input=code, capture_output=True, text=True, check=False
-        )
-        if done.stderr:
-            broken.append(f"{block.place}: {done.stderr.strip()}")
-        assert read_shell(block.code) is not None
-    assert not broken, "\n".join(broken)
+        if block.language == "bash":
+            code = re.sub(r"^> ", "", block.code, flags=re.MULTILINE)
+            code = re.sub(r"<([A-Za-z_][\w -]*)>", r"\1", code)
+            done = subprocess.run(
+                ["bash", "-n"], input=code, capture_output=True, text=True, check=False
+            )
+            assert done.stderr == "", block.place
 
 
 # --- the list ---
@@ -290,20 +283,21 @@ def test_bash_reads_every_block() -> None:
 def test_every_command_is_in_the_list() -> None:
     """One row for each block, in the order of the book; no row for a block that is gone. What is
     new is `parsed` until somebody says otherwise."""
-    kinds = {(row["chapter"], row["command"]): row["class"] for row in read_list()}
+    kinds = read_list()
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["chapter", "command", "class"])
     for block in list_commands():
-        key = (block.chapter, block.name)
-        writer.writerow([*key, kinds.get(key, "parsed")])
+        writer.writerow(
+            [block.chapter, block.name, kinds.get((block.chapter, block.name), "parsed")]
+        )
     assert LIST.read_text().splitlines() == out.getvalue().splitlines()
 
 
 def test_every_block_is_where_the_list_says() -> None:
     """The commands of the class `cell` and all Python are in cells, and nothing that is run changes
     the machine."""
-    assert {row["class"] for row in read_list()} == CLASSES
+    assert {*read_list().values()} == CLASSES
     used = [find_block(*key, "python") for key in NEEDS_GPU]
     for title, code in CELLS + SLURM_CELLS:
         splicer = Splicer(title.split()[0], {})
@@ -312,7 +306,6 @@ def test_every_block_is_where_the_list_says() -> None:
     missing = [b for b in read_blocks() if b.language == "python" and b not in used]
     advice = "these snippets have no cell: write one in scripts/tests/book_cells.py"
     assert not missing, "\n".join((advice, *(f"{b.place}: {b.name}" for b in missing)))
-    assert [block.place for block in pick("cell").values() if block not in used] == []
-    for kind in ("run", "slow", "cell"):
-        for block in pick(kind).values():
-            assert NEVER.search(block.code) is None, block.place
+    assert [block.place for block in pick("cell") if block not in used] == []
+    for block in pick("run", "slow", "cell"):
+        assert NEVER.search(block.code) is None, block.place

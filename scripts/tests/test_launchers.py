@@ -252,19 +252,10 @@ def test_slurm_can_read_every_header(login: Login) -> None:
         assert " to start at " in login.ask("sbatch", "--test-only", path)
 
 
-def change(login: Login, name: str, changes: dict[str, str]) -> Path:
-    """A copy of a batch script in which each of these patterns is replaced where it is found."""
-    text = SCRIPT[name].read_text()
-    for pattern, new in changes.items():
-        text, count = re.subn(pattern, new, text, flags=re.MULTILINE)
-        assert count == 1, pattern
-    return login.write(SCRIPT[name].name, text)
-
-
 def test_accelerate_that_starts_too_few_is_found_out(login: Login) -> None:
     """With --cpu, accelerate starts one rank and says nothing; the job says it, and fails."""
     login.write("die.py", DIE)
-    script = change(login, "accelerate", {r"^STRATEGY=\(--multi_gpu": "STRATEGY=(--cpu"})
+    script = login.copy(SCRIPT["accelerate"], {r"^STRATEGY=\(--multi_gpu": "STRATEGY=(--cpu"})
     ended = login.wait(login.submit("--gpus-per-node=1", "--cpus-per-task=1", script, "die.py"))
     assert (ended.state, ended.status) == ("FAILED", "2:0"), ended.log
     assert "accelerate] accelerate started 1 of 2 ranks: see STRATEGY\n" in ended.log
@@ -292,11 +283,8 @@ def test_example_tells_what_was_given(login: Login) -> None:
 def test_bench_runs_but_for_the_container(login: Login, name: str) -> None:
     """Over two nodes, with the arguments that the file gives; the JSON is there."""
     small = r"PROGRAM=(\g<1> --device cpu --max-size 64KiB --num-iterations 4 "
-    script = change(
-        login,
-        name,
-        {r"^CONTAINER=\(\n(?:  .*\n)+\)$": "CONTAINER=()", r"^PROGRAM=\((\S+) ": small},
-    )
+    changes = {r"^CONTAINER=\(\n(?:  .*\n)+\)$": "CONTAINER=()", r"^PROGRAM=\((\S+) ": small}
+    script = login.copy(SCRIPT[name], changes)
     tool = SCRIPTS / "network/all_reduce_bench.py"
     login.write(tool.name, bundle_tool(str(tool), lambda path: Path(path).read_text()))
     sizes = ("--gpus-per-node=1", "--cpus-per-task=1", "--ntasks-per-node=1")
