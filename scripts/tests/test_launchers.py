@@ -307,9 +307,8 @@ def test_a_watchdog_comes_again(login: Login, name: str, config: str) -> None:
     (login.folder / "data").mkdir()
     login.write(f"{name}.toml", config)
     values = {"PYTHON": sys.executable, "TOOL": SCRIPTS / f"training/{name}.py", "WHEN": 1}
-    script = change(
-        login, name, {rf"^{key}=\S+": f"{key}={value}" for key, value in values.items()}
-    )
+    changes = {rf"^{key}=\S+": f"{key}={value}" for key, value in values.items()}
+    script = login.copy(SCRIPT[name], changes)
     login.ask("sbatch", script)
     log = login.folder / f"{name}.log"
     login.cluster.wait_for(
