@@ -33,15 +33,11 @@ def block(code, job=""):
 
 
 # %% orchestration/slurm
-# Its quick answer, and that of the launchers, check the ranks of two nodes.
-out = login.run(block("bindery bundle torch_distributed_check"))
-(number,) = re.findall(r"Submitted batch job (\d+)", out)
-login.wait(number)
-log = (login.folder / f"train-{number}.log").read_text()
-assert "[node1 rank 0] all 2 ranks on 2 nodes can talk" in log
+assert "Submitted batch job" in login.run(block("bindery bundle torch_distributed_check"))
 assert " to start at " in login.run(block("sbatch --test-only"))
 
 # %% orchestration/launchers
+# The first job checks the ranks of two nodes, the second one starts a program.
 login.write("train.py", HELLO.replace("SLURM_PROCID", "RANK"))
 out = login.run(block("bindery bundle torch_distributed_check"))
 lines = ("[node1 rank 0] all 2 ranks on 2 nodes can talk", "[node2 rank 1] hello node2 1")
