@@ -117,8 +117,8 @@ def watch(options: argparse.Namespace, report: Report) -> int:
             words = read_words(process.pid, "cmdline")
             one = processes.setdefault(process, {"name": "?", "peak_rss_bytes": 0})
             one["name"] = Path(words[0]).name if words else one["name"]
-            peak = max(found.get("VmHWM", 0), found.get("Rss", 0))
-            one["peak_rss_bytes"] = max(one["peak_rss_bytes"], peak)
+            # The newest: between fork and exec a child shows the memory of its parent.
+            one["peak_rss_bytes"] = found.get("VmHWM", one["peak_rss_bytes"])
         peaks |= {name: max(peaks.get(name, 0), row[name]) for name in COLUMNS if row[name]}
         report.rows.append(row)
         if len(report.rows) > KEPT_SAMPLES:
