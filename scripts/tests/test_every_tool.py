@@ -174,7 +174,7 @@ def test_tools_stay_small(tools: list[Path]) -> None:
 
 
 def test_catalogue_lists_every_tool() -> None:
-    """One row for each tool and batch script, linked by its path."""
+    """One row for each tool and batch script, linked by its path; every link leads somewhere."""
     text = (SCRIPTS / "README.md").read_text(encoding="utf-8")
     tools = {
         path.relative_to(SCRIPTS).as_posix()
@@ -185,6 +185,8 @@ def test_catalogue_lists_every_tool() -> None:
     }
     listed = re.findall(r"^\| \[[^\]]+\]\(([^)]+\.\w+)\)", text, re.MULTILINE)
     assert sorted(listed) == sorted(tools)
+    for target in re.findall(r"\]\(([^)\s#]+)", text):
+        assert (SCRIPTS / target).exists(), target
     for path in listed:
         if path.endswith(".py"):
             question = ast.get_docstring(ast.parse((SCRIPTS / path).read_bytes())).splitlines()[0]
