@@ -8,7 +8,10 @@ a name survives edits around the block.
 from __future__ import annotations
 
 import functools
+import os
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,6 +75,32 @@ def name_block(code: str, others: set[str]) -> str:
     return next((line for line in own if not _IMPORT.match(line)), own[0])
 
 
-def find_blocks(*languages: str) -> dict[tuple[str, str], Block]:
-    """The blocks of some languages by chapter and name."""
-    return {(b.chapter, b.name): b for b in read_blocks() if b.language in languages}
+def find_block(chapter: str, begin: str, language: str) -> Block:
+    """The block of a chapter whose name begins so. Fails with the names that there are."""
+    blocks = [b for b in read_blocks() if (b.chapter, b.language) == (chapter, language)]
+    found = [block for block in blocks if block.name.startswith(begin)]
+    names = "".join(f"\n    {block.name}" for block in blocks)
+    place = f"{language} blocks of book/{chapter}/README.md"
+    assert len(found) == 1, f"{len(found)} {place} begin with {begin!r}; it has:{names}"
+    return found[0]
+
+
+def run_bash(code: str, folder: Path, status: int = 0, timeout: float = 600, **environ: str) -> str:
+    """Run a block in a folder, with the book's tools in scripts/. Every command has to succeed,
+    unless another exit status than 0 may be the answer. Returns what it printed."""
+    if not (folder / "scripts").exists():
+        (folder / "scripts").symlink_to(ROOT / "scripts")
+    kept = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", *([] if status else ["-e"]), "-c", code],
+        cwd=folder,
+        env={**os.environ, **kept, "PATH": programs, **environ},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert done.returncode in (0, status), done.stdout + done.stderr
+    return done.stdout

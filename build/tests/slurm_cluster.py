@@ -212,13 +212,9 @@ class Cluster:
     def cut(self, node: str) -> None:
         """Let a node die as by a power failure: its link goes first, so that nobody hears of the
         end of its processes."""
-        self.disconnect(node)
+        self._nsenter("ip", "link", "set", node, "down")  # the controller's end of the cable
         _end(self.processes.pop(f"slurmd {node}"))
         _end(self.processes.pop(node))
-
-    def disconnect(self, node: str) -> None:
-        """Take a node's link down, at the controller's end of the cable; its processes live on."""
-        self._nsenter("ip", "link", "set", node, "down")
 
     def restore(self, node: str) -> None:
         """Bring a node that was cut back into service."""
@@ -421,20 +417,22 @@ def skip_without_cluster(*, accounting: bool = False) -> None:
         pytest.skip(f"a Slurm cluster needs: {needs}")
 
 
-def start_cluster(
+@contextlib.contextmanager
+def open_cluster(
     count: int = 2,
     *,
     cores: int = 4,
     gpus: int = 0,
     accounting: bool = False,
     settings: Sequence[str] = (),
-) -> Cluster:
+) -> Iterator[Cluster]:
     """A cluster of `count` nodes, node1 to node<count>, all idle. With `gpus` each node has so
     many device files that Slurm hands out as GPUs; with `accounting` the cluster keeps accounts
     (sacct). `settings` are further lines of slurm.conf.
 
-    Raises ClusterError where it does not come up.
+    Skips the test as `skip_without_cluster` does. Raises ClusterError where it does not come up.
     """
+    skip_without_cluster(accounting=accounting)
     # Not below pytest's folder, which only its owner may enter: munge asks for more, and a
     # socket's path has to be short.
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
@@ -471,25 +469,6 @@ def start_cluster(
     cluster = Cluster(folder, nodes, accounting)
     try:
         cluster.start_up()
-    except BaseException:
-        cluster.stop()
-        raise
-    return cluster
-
-
-@contextlib.contextmanager
-def open_cluster(
-    count: int = 2,
-    *,
-    cores: int = 4,
-    gpus: int = 0,
-    accounting: bool = False,
-    settings: Sequence[str] = (),
-) -> Iterator[Cluster]:
-    """`start_cluster` for a `with` block. Skips the test as `skip_without_cluster` does."""
-    skip_without_cluster(accounting=accounting)
-    cluster = start_cluster(count, cores=cores, gpus=gpus, accounting=accounting, settings=settings)
-    try:
         yield cluster
     finally:
         cluster.stop()

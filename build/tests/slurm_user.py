@@ -1,14 +1,20 @@
-"""A user of a Slurm of tests, in a folder of the test: submits jobs and waits for their end."""
+"""A user of a Slurm of tests, in a folder of the test: runs commands, submits jobs, waits for them.
+
+As a pytest plugin this module has the fixture `login`, for test files that have one `cluster`.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
+import bindery
+import pytest
+from chapter_blocks import ROOT
 from slurm_cluster import Cluster
 
 
@@ -22,11 +28,20 @@ class Ended(NamedTuple):
 
 
 class Login:
-    """A user on the login node."""
+    """A user on the login node. The folder has the book's tools in scripts/, and bindery is
+    installed."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.cluster, self.folder = cluster, folder
-        (folder / "tmp").mkdir()
+        for name in ("tmp", "bin"):
+            (folder / name).mkdir()
+        for name in ("scripts", "chapters.yaml"):
+            (folder / name).symlink_to(ROOT / name)
+        package = Path(bindery.__file__).parents[1]
+        self.write(
+            "bin/bindery", f'#!/bin/bash\nPYTHONPATH={package} exec python -m bindery "$@"\n'
+        )
+        (folder / "bin/bindery").chmod(0o755)
         programs = [folder / "bin", Path(sys.executable).parent, os.environ["PATH"], "/usr/sbin"]
         self.environment = {
             "PATH": ":".join(map(str, programs)),
@@ -35,22 +50,46 @@ class Login:
             "TMPDIR": str(folder / "tmp"),
             "OMP_NUM_THREADS": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONUNBUFFERED": "1",
             "ACCELERATE_USE_CPU": "true",
         }
 
-    def ask(self, command: Sequence[str | Path], timeout: float = 180) -> str:
+    def write(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def copy(self, script: Path, changes: Mapping[str, str]) -> Path:
+        """A copy of a batch script in which each of these patterns is replaced where it is."""
+        text = script.read_text()
+        for pattern, new in changes.items():
+            text, count = re.subn(pattern, new, text, flags=re.MULTILINE)
+            assert count == 1, pattern
+        return self.write(script.name, text)
+
+    def ask(self, *command: str | Path) -> str:
         """What a command printed, which has to succeed."""
-        done = self.cluster.run(command, folder=self.folder, env=self.environment, timeout=timeout)
+        done = self.cluster.run(command, folder=self.folder, env=self.environment, timeout=400)
+        print(done.stdout + done.stderr)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
 
-    def run(self, code: str, *before: str, timeout: float = 180) -> str:
+    def run(self, code: str, *before: str) -> str:
         """Run a block of bash, every command of which has to succeed, after these words."""
-        return self.ask([*before, "bash", "-eo", "pipefail", "-c", code], timeout)
+        return self.ask(*before, "bash", "-eo", "pipefail", "-c", code)
+
+    def allocate(self, code: str, *options: str) -> str:
+        """Run a block within an allocation of two nodes."""
+        return self.run(code, "salloc", "--nodes=2", "--exclusive", *options)
 
     def submit(self, *words: str | Path) -> str:
         """Submit a batch file; the number of the job."""
-        return self.ask(["sbatch", "--parsable", "--output=%j.log", *words]).strip()
+        return self.ask("sbatch", "--parsable", "--output=%j.log", *words).strip()
+
+    def batch(self, code: str, *options: str) -> str:
+        """Submit a block as a batch file."""
+        self.write("train.slurm", code if code.startswith("#!") else f"#!/bin/bash\n{code}\n")
+        return self.submit(*options, "train.slurm")
 
     def read(self, number: str) -> str:
         """The log of a job so far."""
@@ -75,14 +114,16 @@ class Login:
         self.cluster.wait_for(has_ended, f"job {number} does not end", 240)
         return Ended(number, facts["JobState"], facts["ExitCode"], self.read(number))
 
+    def wait_for_success(self, number: str) -> str:
+        """The log of a job, which has to end well."""
+        ended = self.wait(number)
+        assert (ended.state, ended.status) == ("COMPLETED", "0:0"), ended.log
+        return ended.log
 
-User = TypeVar("User", bound=Login)
 
-
-@contextmanager
-def log_in(cluster: Cluster, folder: Path, kind: type[User] = Login) -> Iterator[User]:
+@pytest.fixture
+def login(cluster: Cluster, tmp_path: Path) -> Iterator[Login]:
     """A user whose jobs are cancelled at the end."""
-    yield kind(cluster, folder)
-    for job in cluster.queue():
-        cluster.ask("scancel", job.number)
+    yield Login(cluster, tmp_path)
+    cluster.ask("scancel", "--me")
     cluster.wait_for(lambda: not cluster.queue(), "a job stays in the queue")

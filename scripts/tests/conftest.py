@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 # The last is a companion tool itself: what it gives to tests, these tests use.
-pytest_plugins = ["needs", "examples", "slurm_cluster", "demo_runs", "testing_utils"]
+pytest_plugins = ["needs", "examples", "slurm_cluster", "slurm_user", "demo_runs", "testing_utils"]
 
 SCRIPTS = Path(__file__).resolve().parent.parent
 
@@ -117,47 +117,34 @@ def run_tool() -> Callable[..., Completed]:
     return run
 
 
-@contextlib.contextmanager
-def set_aside() -> Iterator[None]:
-    """Put back afterwards what a tool changes of its process."""
-    torch = sys.modules.get("torch")
-    threads = torch.get_num_threads() if torch else None
-    handlers = {number: signal.getsignal(number) for number in SIGNALS}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("default")
-            warnings.simplefilter("ignore", ResourceWarning)  # a process that ends closes all
-            yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        if torch:
-            torch.set_num_threads(threads)
-
-
 @pytest.fixture
 def call_tool(
     load_tool: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Completed]:
     """Run a tool within this process, which saves the start of another one and its import of
-    torch; else as run_tool does."""
+    torch; else as run_tool does. What the tool changes of the process is put back."""
 
-    def call(
-        tool: str,
-        *arguments: str,
-        environ: dict[str, str] | None = None,
-    ) -> Completed:
-        module = load_tool(tool)
+    def call(tool: str, *arguments: str, environ: dict[str, str] | None = None) -> Completed:
+        module, torch = load_tool(tool), sys.modules.get("torch")
+        threads = torch.get_num_threads() if torch else None
+        handlers = {number: signal.getsignal(number) for number in SIGNALS}
         out, err = io.TextIOWrapper(io.BytesIO()), io.TextIOWrapper(io.BytesIO())
-        with monkeypatch.context() as patch, set_aside():
+        with monkeypatch.context() as patch, warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.simplefilter("ignore", ResourceWarning)  # a process that ends closes all
             for name, value in (environ or {}).items():
                 patch.setenv(name, value)
             patch.setattr(sys, "argv", [str(SCRIPTS / tool), *arguments])
-            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-                try:
+            try:
+                with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                     status = module.main(list(arguments))
-                except SystemExit as ended:
-                    status = ended.code
+            except SystemExit as ended:
+                status = ended.code
+            finally:
+                for number, handler in handlers.items():
+                    signal.signal(number, handler)
+                if torch:
+                    torch.set_num_threads(threads)
         texts = []
         for stream in (out, err):
             stream.seek(0)
