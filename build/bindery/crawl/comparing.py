@@ -196,7 +196,7 @@ class Comparison:
             place = self.layout.find_written(one)
             if one.role != "text" or (place in ours and place not in authored):
                 added.append(one)
-            elif one.is_image:
+            elif one.is_image and not one.address.startswith("https:"):
                 images.append((one, place))
             else:
                 links.append((one, place))
