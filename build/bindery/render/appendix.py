@@ -83,7 +83,12 @@ def append_appendix(inspection: Inspection) -> Inspection:
     path = posixpath.join(inspection.config.folder, name, "README.md")
     text = "\n".join(_AppendixWriter(inspection, quoted, web).write()) + "\n"
     chapter = parse_chapter(path, text)
-    book = Book((*inspection.book.parts, Part(PART, (chapter,))))
+    *parts, last = inspection.book.parts
+    if last.title == PART:
+        parts.append(Part(PART, (*last.chapters, chapter)))
+    else:
+        parts += [last, Part(PART, (chapter,))]
+    book = Book(tuple(parts))
     # Only the links of the appendix are new, and they may lead to any chapter.
     others = tuple(replace(other, links=()) for other in inspection.book.chapters)
     everything = Book((Part("", (*others, chapter)),))

@@ -136,10 +136,17 @@ def expect_contents(chapter: Chapter, resolved: ResolvedBook, dialect: Dialect) 
                 links[href] += 1
             else:
                 plain_links += 1
+    shown = (link for link in chapter.links if link.is_image and not link.is_alternative)
+    figures = [
+        slug
+        for slug, link in zip(inventory.figures, shown, strict=True)
+        if not isinstance(target := resolved.find_target(link), ToWeb)
+        or dialect.write_image(target, chapter)
+    ]
     return Contents(
         headings,
         {name(slug): rows for slug, rows in inventory.tables},
-        dict.fromkeys(name(slug) for slug in inventory.figures),
+        dict.fromkeys(map(name, figures)),
         {
             name(slug): None if text is None else fold_space(text)
             for slug, text in inventory.code_blocks

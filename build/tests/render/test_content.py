@@ -18,6 +18,7 @@ from bindery.markdown.chapter_reader import parse_chapter
 from bindery.render.completeness import compare_contents, expect_contents, read_contents
 from bindery.render.text.content import ImageSource, render_chapter
 from bindery.render.text.paper import Paper
+from bindery.render.text.sums import write_sum
 from hypothesis import example, given
 
 if TYPE_CHECKING:
@@ -129,3 +130,24 @@ def test_a_table_for_a_small_screen_labels_its_cells() -> None:
     text = render("| Name | Peak |\n|---|---|\n| H100 | 989 |\n", DIALECTS["stacking"])
     assert '<td data-label="Name">H100</td>' in text
     assert '<td data-label="Peak">989</td>' in text
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ("2 * 8e9 = 16e9", "2\u2009×\u20098e9|= 16e9"),
+        ("(7 - 2) * 3 = 15 = 5 * 3", "(7\u2009−\u20092)\u2009×\u20093|= 15|= 5\u2009×\u20093"),
+        ("2**30 / 1e6", "2<sup>30</sup>\u2009/\u20091e6"),
+    ],
+)
+def test_a_sum_is_set_as_mathematics(code: str, shown: str) -> None:
+    sides = "".join(f'<span class="word">{side}</span> ' for side in shown.split("|")).rstrip()
+    assert write_sum(code) == f'<span class="sum">{sides}</span>'
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["-1", "1e9", "2026-11-23", "a * b", "10.0.0.0/8", "--m 2", "2 ** -", "0-7,16-23", "* 2"],
+)
+def test_other_code_is_no_sum(code: str) -> None:
+    assert write_sum(code) is None

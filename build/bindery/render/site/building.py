@@ -24,7 +24,7 @@ from bindery.render.site import llms_and_sitemap as machines
 from bindery.render.site import not_found as missing
 from bindery.render.site import tool_pages as shelf
 from bindery.render.site.dialect import SiteDialect, place_file
-from bindery.render.site.frame import describe_frame
+from bindery.render.site.frame import MENU, describe_frame, write_menu
 from bindery.render.site.model import DOWNLOADS, FRONT, Page, Progress, Site
 
 
@@ -147,6 +147,7 @@ def _write_machine_texts(site: Site, pages: Sequence[Page]) -> Mapping[str, str]
         ),
         machines.LLMS_FULL: machines.write_llms_full(sources, config, edition),
         searching.INDEX: searching.write_index(pages, synonyms),
+        MENU: write_menu(site),
     }
     if config.site:
         days = {page.place: page.changed for page in pages if page.is_listed}

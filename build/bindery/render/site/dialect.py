@@ -54,6 +54,8 @@ class SiteDialect:
             case ToFile(path=path, is_folder=False):
                 width, height = self.sizes.get(path, (None, None))
                 return ImageSource(self._offer_file(path, self.pages[chapter.path]), width, height)
+            case ToWeb(url=url) if url.startswith("https:"):
+                return ImageSource(url)
             case _:
                 return None
 

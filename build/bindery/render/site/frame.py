@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 from urllib.parse import urlencode
 
@@ -12,11 +13,15 @@ from bindery.render.addresses import quote_path, relate
 from bindery.render.site import changes
 from bindery.render.site.dialect import place_file
 from bindery.render.site.llms_and_sitemap import find_address
-from bindery.render.site.model import FRONT, Page, PageLink, Site
+from bindery.render.site.model import FRONT, MenuPart, Page, PageLink, Site
 from bindery.render.site.tools import find_calculator
 
 SCRIPTS = ("site.js", "search.js")
 """Those of every page."""
+MENU = "menu.js"
+"""The chapters of all parts, loaded when a reader opens a part."""
+_NEAR = 40
+"""Chapters before and after its own that the menu of a page holds."""
 
 
 def describe_frame(site: Site, page: Page) -> dict[str, object]:
@@ -67,14 +72,30 @@ def link_cover(site: Site, here: str) -> str:
     return quote_path(relate(place_file(cover, site.config.folder), here))
 
 
-def _list_menu(site: Site, here: str) -> list[tuple[str, list[PageLink]]]:
+def _list_menu(site: Site, here: str) -> list[MenuPart]:
+    """The menu of one page: the chapters of its own part, and of the others the first. A script
+    adds the rest from `menu.js`, so that a page does not grow with the book."""
+    menu = []
+    for part in site.book.parts:
+        places = [site.places[chapter.path] for chapter in part.chapters]
+        is_open = here in places or not part.title
+        first = max(0, places.index(here) - _NEAR) if here in places else 0
+        shown = part.chapters[first : first + 2 * _NEAR] if is_open else part.chapters[:1]
+        links = [site.link_chapter(chapter, here) for chapter in shown]
+        menu.append(MenuPart(part.title, links, is_open, len(places)))
+    if site.tools:
+        links = list(_list_tools(site, here))
+        menu.append(MenuPart("Tools", links, is_open=any(link.is_here for link in links)))
+    return menu
+
+
+def write_menu(site: Site) -> str:
+    """All chapters by part, for the script of the menu: page, title and number of each."""
     menu = [
-        (part.title, [site.link_chapter(chapter, here) for chapter in part.chapters])
+        [(quote_path(site.places[c.path]), c.title, site.numbers[c.path]) for c in part.chapters]
         for part in site.book.parts
     ]
-    if site.tools:
-        menu.append(("Tools", list(_list_tools(site, here))))
-    return menu
+    return f"window.bookMenu = {json.dumps(menu, ensure_ascii=False, separators=(',', ':'))};\n"
 
 
 def _list_tools(site: Site, here: str) -> list[PageLink]:

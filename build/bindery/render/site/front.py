@@ -43,7 +43,12 @@ def _is_title(text: str, config: Config) -> bool:
 
 def make_contents(site: Site) -> Page:
     """The front page of a book none of whose chapters is one: its contents."""
-    values = describe_front(site) | {"after": site.link_chapter(site.book.chapters[0], FRONT)}
+    parts = [
+        (part.title, [site.link_chapter(chapter, FRONT) for chapter in part.chapters])
+        for part in site.book.parts
+    ]
+    after = site.link_chapter(site.book.chapters[0], FRONT)
+    values = describe_front(site) | {"after": after, "parts": parts}
     return Page(FRONT, site.config.title, "site/contents.html", values)
 
 

@@ -68,6 +68,17 @@ class PageLink:
 
 
 @dataclass(frozen=True, slots=True)
+class MenuPart:
+    """A part of the book in the menu of a page."""
+
+    title: str
+    links: Sequence[PageLink]
+    is_open: bool = False
+    size: int = 0
+    """How many chapters it has, where `links` may hold fewer."""
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """A page: its place, and what it shows within the frame that all pages have."""
 

@@ -22,6 +22,7 @@ from bindery.render.text.decimals import find_pads
 from bindery.render.text.highlighting import highlight_code, read_language
 from bindery.render.text.markup import escape_attribute, escape_text
 from bindery.render.text.paper import Paper, narrow_code
+from bindery.render.text.sums import write_sum
 from bindery.render.text.table_layout import (
     ZERO_WIDTH_SPACE,
     TableLayout,
@@ -477,6 +478,9 @@ class _Writer:
         self.out.append(self._escape(token.content))
 
     def _write_inline_code(self, token: Token) -> None:
+        if found := write_sum(token.content):
+            self.out.append(found)
+            return
         words = token.content.split(" ")
         if self.keeps_words and len(words) > 1 and len(token.content) > _LONGEST_CODE_ON_ONE_LINE:
             # A command that kept its line would press all other columns together.
@@ -783,13 +787,7 @@ def _read_cell(token: Token) -> str:
 
 def _is_wide(rows: Sequence[Sequence[str]]) -> bool:
     """Whether a table is too wide for a reader the size of a hand."""
-    if not rows:
-        return False
-    width = sum(
-        max((len(row[index]) for row in rows if index < len(row)), default=0)
-        for index in range(len(rows[0]))
-    )
-    return len(rows[0]) > 4 or width > 60
+    return bool(rows) and len(rows[0]) >= 6
 
 
 def _write_size(attributes: Mapping[str, str]) -> str:

@@ -8,7 +8,6 @@
 
 (() => {
   const root = document.querySelector("header.book").dataset.root;
-  const opener = document.querySelector("button.search");
   const MOST_PAGES = 12;
   const MOST_SECTIONS = 4;
   const AROUND = 70;
@@ -315,7 +314,9 @@
     }
   }
 
-  opener?.addEventListener("click", open);
+  for (const opener of document.querySelectorAll("button.search")) {
+    opener.addEventListener("click", open);
+  }
   addEventListener("keydown", (event) => {
     const typing = event.target instanceof Element && event.target.closest("input, textarea, select, [contenteditable]");
     const isSlash = event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey;

@@ -1,5 +1,6 @@
-/* What every page does beyond its text: the theme, the menu that remembers its place, the section
-   that is being read, links of headings, code that can be copied, the report of an error. */
+/* What every page does beyond its text: the theme, the menu and its parts, keys to turn pages, the
+   section being read, links of headings, code to copy or wrap, variants of code as tabs, large
+   figures, the report of an error. */
 
 "use strict";
 
@@ -40,22 +41,57 @@
     showTheme(next);
   });
 
-  // --- the menu stays where it was ---
+  // --- the menu shows the chapter that is open, and fills a part when it is opened ---
 
-  const menu = document.querySelector("header.book nav");
-  if (menu) {
-    const place = recall(sessionStorage, "menu");
-    if (place !== null) menu.scrollTop = Number(place);
-    const here = menu.querySelector("[aria-current]");
-    if (here) {
-      const room = menu.getBoundingClientRect();
-      const box = here.getBoundingClientRect();
-      if (box.top < room.top || box.bottom > room.bottom) {
-        menu.scrollTop += box.top - room.top - room.height / 3;
-      }
-    }
-    addEventListener("pagehide", () => remember(sessionStorage, "menu", menu.scrollTop));
+  const header = document.querySelector("header.book");
+  const menu = header.querySelector("nav");
+  const here = menu.querySelector("[aria-current]");
+  if (here) {
+    const [room, box] = [menu.getBoundingClientRect(), here.getBoundingClientRect()];
+    if (box.bottom > room.bottom) menu.scrollTop += box.top - room.top - room.height / 3;
   }
+
+  let chapters = null;
+  const loadChapters = () => chapters ??= new Promise((resolve) => {
+    const script = document.createElement("script");
+    script.src = `${header.dataset.root}menu.js`;
+    script.addEventListener("load", () => resolve(window.bookMenu));
+    document.head.append(script);
+  });
+
+  async function fillPart(part) {
+    const listed = (await loadChapters())[Number(part.dataset.part)];
+    const entries = listed.map(([place, title, number]) => {
+      const [item, link] = [document.createElement("li"), document.createElement("a")];
+      link.href = header.dataset.root + place;
+      link.append(title);
+      if (number) {
+        const mark = document.createElement("small");
+        mark.textContent = `${number} `;
+        link.prepend(mark);
+      }
+      if (link.href === location.href.replace(/#.*/, "")) link.setAttribute("aria-current", "page");
+      item.append(link);
+      return item;
+    });
+    part.querySelector("ul").replaceChildren(...entries);
+    delete part.dataset.part;
+  }
+
+  for (const part of menu.querySelectorAll("details[data-part]")) {
+    part.addEventListener("toggle", () => { if (part.open && part.dataset.part) fillPart(part); });
+  }
+
+  // --- the arrow keys turn to the previous and the next chapter ---
+
+  addEventListener("keydown", (event) => {
+    const rel = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
+    if (!rel || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    // Where the keys move a cursor or scroll sideways they go on doing so.
+    if (document.activeElement !== document.body && document.activeElement.closest("input, select, textarea, pre, .table, dialog")) return;
+    const address = document.querySelector(`link[rel="${rel}"]`)?.href;
+    if (address) location.href = address;
+  });
 
   // --- the section that is being read ---
 
@@ -169,12 +205,97 @@
   }
   window.makeCopyButton = makeCopyButton; // tables offer the same
 
-  for (const code of document.querySelectorAll("article pre > code")) {
-    const frame = document.createElement("div");
+  function makeWrapButton(frame) {
+    const wrap = document.createElement("button");
+    wrap.type = "button";
+    wrap.className = "copy";
+    wrap.textContent = "Wrap";
+    wrap.setAttribute("aria-pressed", "false");
+    wrap.addEventListener("click", () => {
+      wrap.setAttribute("aria-pressed", String(frame.classList.toggle("wrapped")));
+    });
+    return wrap;
+  }
+
+  // All are measured before one is changed.
+  const blocks = [...document.querySelectorAll("article pre > code")]
+    .map((code) => [code, code.parentElement.scrollWidth > code.parentElement.clientWidth]);
+  for (const [code, isWide] of blocks) {
+    const [frame, tools] = [document.createElement("div"), document.createElement("div")];
     frame.className = "code";
+    tools.className = "code-tools";
     const block = code.parentElement;
     block.replaceWith(frame);
-    frame.append(block, makeCopyButton("Copy", () => readCode(code)));
+    frame.append(tools, block);
+    if (isWide) tools.append(makeWrapButton(frame));
+    tools.append(makeCopyButton("Copy", () => readCode(code)));
+  }
+
+  // --- a list whose every item is a name and a block of code is shown as tabs ---
+
+  const isVariant = (item) => item.lastElementChild?.matches(".code") && item.children.length <= 2
+    && item.textContent.replace(item.lastElementChild.textContent, "").trim().length < 40;
+
+  function makeTabs(list, group) {
+    const items = [...list.children];
+    const bar = document.createElement("div");
+    bar.className = "tabs";
+    bar.setAttribute("role", "tablist");
+    const tabs = items.map((item, index) => {
+      const code = item.lastElementChild;
+      code.remove();
+      const tab = document.createElement("button");
+      tab.type = "button";
+      tab.textContent = item.textContent.trim().replace(/:$/, "");
+      tab.setAttribute("role", "tab");
+      tab.id = `tab.${group}.${index}`;
+      code.id = `panel.${group}.${index}`;
+      tab.setAttribute("aria-controls", code.id);
+      code.setAttribute("role", "tabpanel");
+      code.setAttribute("aria-labelledby", tab.id);
+      tab.addEventListener("click", () => { remember(localStorage, "variant", tab.textContent); choose(index); });
+      return { tab, code };
+    });
+    function choose(chosen) {
+      tabs.forEach(({ tab, code }, index) => {
+        tab.setAttribute("aria-selected", String(index === chosen));
+        tab.tabIndex = index === chosen ? 0 : -1;
+        code.hidden = index !== chosen;
+      });
+    }
+    bar.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      const now = tabs.findIndex(({ tab }) => tab === document.activeElement);
+      const { tab } = tabs[(now + step + tabs.length) % tabs.length];
+      tab.click();
+      tab.focus();
+    });
+    bar.append(...tabs.map(({ tab }) => tab));
+    list.replaceWith(bar, ...tabs.map(({ code }) => code));
+    const known = tabs.findIndex(({ tab }) => tab.textContent === recall(localStorage, "variant"));
+    choose(Math.max(known, 0));
+  }
+
+  [...document.querySelectorAll("article ul:not(li ul)")]
+    .filter((list) => list.children.length > 1 && [...list.children].every(isVariant))
+    .forEach(makeTabs);
+
+  // --- a figure opens large ---
+
+  for (const image of document.querySelectorAll("article .figure img, article p > img")) {
+    if (image.closest("a")) continue;
+    image.addEventListener("click", () => {
+      const dialog = document.createElement("dialog");
+      dialog.className = "large";
+      dialog.append(image.cloneNode());
+      dialog.firstElementChild.removeAttribute("id");
+      dialog.addEventListener("click", () => dialog.close());
+      dialog.addEventListener("close", () => dialog.remove());
+      document.body.append(dialog);
+      dialog.showModal();
+    });
   }
 
   // --- an error is reported with its section, and with the words that are selected ---

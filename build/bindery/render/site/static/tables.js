@@ -157,6 +157,24 @@
     return field;
   }
 
+  /* One stop of the tab key for all tools of a table: arrow keys go from one to the next. */
+  function shareStop(controls) {
+    controls.forEach((control, index) => {
+      control.tabIndex = index ? -1 : 0;
+      control.addEventListener("keydown", (event) => {
+        const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+        const next = controls[index + step];
+        const inText = control.matches("input")
+          && control.selectionEnd !== (step > 0 ? control.value.length : 0);
+        if (!next || inText) return;
+        event.preventDefault();
+        control.tabIndex = -1;
+        next.tabIndex = 0;
+        next.focus();
+      });
+    });
+  }
+
   for (const box of document.querySelectorAll("article .table")) window.watchEdges(box);
   for (const table of document.querySelectorAll("article .table > table")) {
     const tools = document.createElement("div");
@@ -170,6 +188,7 @@
       }
     }
     tools.append(window.makeCopyButton("Copy as CSV", () => writeCsv(table)));
+    shareStop([...tools.querySelectorAll("input, button"), ...table.querySelectorAll("button.sort")]);
     table.parentElement.before(tools);
   }
 })();
