@@ -9,6 +9,7 @@ linkchecker, or from the ids of the EPUB and the named places of the PDF.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -145,7 +146,7 @@ def _crawl_epub(inspection: Inspection, edition: Edition, path: Path) -> Compari
 
 
 def _crawl_pdf(inspection: Inspection, edition: Edition, path: Path) -> Comparison:
-    """A chapter has the pages from its title to the title of the next one."""
+    """A chapter goes from its title to the title of the next one."""
     chapters = inspection.book.chapters
     prefixes = make_prefixes(chapters, inspection.config.folder)
     titles = {c.path: find_title_slug(c) for c in chapters}
@@ -166,13 +167,14 @@ def _crawl_pdf(inspection: Inspection, edition: Edition, path: Path) -> Comparis
             if name[1:] not in links.places:
                 comparison.add(anchor.span, f"the PDF has no place '{name[1:]}'")
     tops = {chapter.path: find_anchor(chapter.path, "") for chapter in chapters}
-    starts = {links.places.get(top[1:]): top for top in tops.values()}
+    starts = sorted(
+        (links.places[top[1:]], top) for top in tops.values() if top[1:] in links.places
+    )
     read: dict[str, list[Written]] = {}
-    current = ""
-    for number, addresses in enumerate(links.pages, 1):
-        current = starts.get(number, current)
-        read.setdefault(current, []).extend(
-            Written(str(number), address, fault=links.find_fault(address)) for address in addresses
-        )
+    for spot, address in links.links:
+        before = bisect(starts, spot, key=lambda start: start[0])
+        begin = starts[before - 1][1] if before else ""
+        written = Written(str(spot[0]), address, fault=links.find_fault(address))
+        read.setdefault(begin, []).append(written)
     comparison.compare(tops, read)
     return comparison

@@ -31,7 +31,7 @@ def prove_pdf(resolved: ResolvedBook, dialect: JoinedDialect, document: Any, dat
     chapters = resolved.book.chapters
     expected = {c.path: expect_contents(c, resolved, dialect) for c in chapters}
     links = read_links(io.BytesIO(data))
-    targets = {target for page in links.pages for target in page}
+    targets = {target for _, target in links.links}
     outline = Counter(map(fold_space, links.outline))
     reader = _BoxReader(expected)
     for page in document.pages:
@@ -46,7 +46,7 @@ def prove_pdf(resolved: ResolvedBook, dialect: JoinedDialect, document: Any, dat
             if label and outline[label] < 0:  # a heading without any name has no line there
                 del found.headings[identifier]
         proofs.append(compare_contents(chapter.path, expected[chapter.path], found))
-    return Proof("PDF", tuple(proofs), len(links.pages))
+    return Proof("PDF", tuple(proofs), links.pages)
 
 
 class _BoxReader:

@@ -9,16 +9,20 @@ from typing import BinaryIO
 
 import pikepdf
 
+Spot = tuple[int, float]
+"""A page, from 1, and how far down: spots compare as they follow each other."""
+
 
 @dataclass(frozen=True, slots=True)
 class PdfLinks:
     """The links of a PDF and where they may lead."""
 
-    pages: Sequence[Sequence[str]]
-    """Where the links of each page lead: `#name` inside the book, an address outside; empty for a
-    link without a destination."""
-    places: Mapping[str, int]
-    """The page of each named place, from 1."""
+    pages: int
+    links: Sequence[tuple[Spot, str]]
+    """Where each link is and leads, in the order of the pages: `#name` inside the book, an address
+    outside; empty for a link without a destination."""
+    places: Mapping[str, Spot]
+    """Where each named place is."""
     outline: Sequence[str]
 
     def find_fault(self, address: str) -> str:
@@ -35,19 +39,26 @@ def read_links(source: Path | BinaryIO) -> PdfLinks:
         numbers = {page.obj.objgen: number for number, page in enumerate(file.pages, 1)}
         names = file.Root.get("/Names", pikepdf.Dictionary()).get("/Dests")
         entries = pikepdf.NameTree(names).items() if names is not None else ()
-        places = {str(name): numbers[place[0].objgen] for name, place in entries}
-        pages = [list(_read_annotations(page)) for page in file.pages]
+        places = {
+            str(name): (numbers[place[0].objgen], -float(place[3])) for name, place in entries
+        }
+        links = [
+            ((number, depth), address)
+            for number, page in enumerate(file.pages, 1)
+            for depth, address in _read_annotations(page)
+        ]
         with file.open_outline() as outline:
-            return PdfLinks(pages, places, list(_read_outline(outline.root)))
+            return PdfLinks(len(numbers), links, places, list(_read_outline(outline.root)))
 
 
-def _read_annotations(page: pikepdf.Page) -> Iterator[str]:
+def _read_annotations(page: pikepdf.Page) -> Iterator[tuple[float, str]]:
     for annotation in page.get("/Annots", pikepdf.Array()):
         if annotation.get("/Subtype") == "/Link":
             if "/Dest" in annotation:
-                yield f"#{annotation.Dest}"
+                address = f"#{annotation.Dest}"
             else:
-                yield str(annotation.get("/A", pikepdf.Dictionary()).get("/URI", ""))
+                address = str(annotation.get("/A", pikepdf.Dictionary()).get("/URI", ""))
+            yield -float(annotation.Rect[3]), address
 
 
 def _read_outline(items: Sequence[pikepdf.OutlineItem]) -> Iterator[str]:
