@@ -63,14 +63,13 @@ def find_stale(
 
 def find_newest(records: Mapping[str, Record]) -> frozenset[str]:
     """The last whole record of each kind, and partial or failed ones after it. Records are of one
-    kind if tool, profile, command, environment, hardware, nodes and ranks are equal."""
+    kind if tool, profile, command, hardware, nodes and ranks are equal."""
     groups: dict[tuple[object, ...], list[str]] = {}
     for name, record in records.items():
         key = (
             record.tool,
             record.profile,
             tuple(record.command),
-            tuple(sorted(record.environment.items())),
             record.machine.hardware,
             record.nodes,
             record.ranks,

@@ -82,7 +82,7 @@ def find_newest_of(**changes: dict[str, Any]) -> set[str]:
         ({}, "c"),
         ({"profile": "demo"}, "bc"),
         ({"command": ["python", "scripts/timer.py"]}, "bc"),
-        ({"environment": {"OMP_NUM_THREADS": "4"}}, "bc"),
+        ({"environment": {"OMP_NUM_THREADS": "4"}}, "c"),
         ({"nodes": 2, "ranks": 2}, "bc"),
         ({"ended": "failed", "exit_status": 1}, "bc"),
         ({"ended": "timeout", "exit_status": None, "complete": False}, "bc"),
@@ -91,7 +91,7 @@ def find_newest_of(**changes: dict[str, Any]) -> set[str]:
 def test_a_later_whole_record_of_the_same_kind_replaces(
     change: dict[str, Any], newest: str
 ) -> None:
-    """Another profile, command, environment or number of nodes is another kind, and a failed or
+    """Another profile, command or number of nodes is another kind, and a failed or
     partial run leaves the whole one before it the newest, beside itself."""
     assert find_newest_of(a={}, b={}, c=change) == set(newest)
 
