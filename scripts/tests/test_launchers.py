@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bindery.check.renamed_variables import find_old_names
+from bindery.check.rules.renamed_variable import find_old_names
 from bindery.tools.bundle import bundle_tool
 from slurm_user import Login
 

@@ -170,7 +170,7 @@ def _crawl_pdf(inspection: Inspection, edition: Edition, path: Path) -> Comparis
     starts = sorted(
         (links.places[top[1:]], top) for top in tops.values() if top[1:] in links.places
     )
-    read: dict[str, list[Written]] = {}
+    read: dict[str, list[Written]] = {top: [] for _, top in starts}
     for spot, address in links.links:
         before = bisect(starts, spot, key=lambda start: start[0])
         begin = starts[before - 1][1] if before else ""

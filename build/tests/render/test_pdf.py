@@ -189,7 +189,7 @@ def test_a_pdf_is_complete_and_says_what_it_is(small: LaidOut) -> None:
         assert titles == ["Contents", "Preface", "Second part"]
         assert second == ["Two", "Three"]
     links = read_links(path)
-    assert not any(links.find_fault(link) for page in links.pages for link in page)
+    assert not any(links.find_fault(address) for _, address in links.links)
 
 
 def test_page_numbers_beside_links_are_those_of_the_pages(small: LaidOut) -> None:
@@ -469,8 +469,8 @@ def test_the_index_names_the_pages(long: LaidOut) -> None:
 
 
 def test_heads_of_pages_say_part_and_chapter(long: LaidOut) -> None:
-    """Left pages say part and chapter, right pages section and chapter, and the first page of a
-    chapter neither."""
+    """Left pages say part and chapter, right pages section and chapter: where a chapter begins
+    below the end of another one, those with which the page begins."""
     document = long.document
     start = next(n for n, page in enumerate(document.pages) if "three--three" in page.anchors)
     heads = []
@@ -480,5 +480,5 @@ def test_heads_of_pages_say_part_and_chapter(long: LaidOut) -> None:
         )
         texts = ("".join(text.text for text in _list_texts(box)) for box in boxes)
         heads.append([text for text in texts if text])
-    assert heads[0] in ([], ["Same"])
+    assert "Two" in heads[0]
     assert sorted(heads[1:]) == [["Same", "Three"], ["Second part", "Three"]]
