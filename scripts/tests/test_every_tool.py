@@ -165,12 +165,13 @@ def test_changed_measuring_code_is_confirmed(tools: list[Path]) -> None:
 
 
 def test_tools_stay_small(tools: list[Path]) -> None:
-    """A tool can be read in a sitting, and tools and kit do not grow: lower this when you cut. The
-    goal is 16,000 lines, and half of the tools below 300."""
+    """A tool can be read in a sitting, half of them in a few minutes, and tools and kit do not
+    grow: lower this when you cut. The goal is 16,000 lines."""
     sizes = {path.stem: len(path.read_text().splitlines()) for path in tools}
     kit = sum(len(path.read_text().splitlines()) for path in SCRIPTS.glob("kit/*.py"))
     assert {n: s for n, s in sizes.items() if s > (1200 if n == "calculators" else 900)} == {}
-    assert sum(sizes.values()) + kit <= 17_810
+    assert sum(size < 300 for size in sizes.values()) >= len(sizes) / 2
+    assert sum(sizes.values()) + kit <= 16_967
 
 
 def test_catalogue_lists_every_tool() -> None:
