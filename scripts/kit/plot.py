@@ -18,12 +18,15 @@ def new_figure() -> Any:
         raise UsageError("--plot needs matplotlib: pip install matplotlib") from error
 
 
-def draw_curves(path: str, curves: Mapping[str, Mapping[int, float]], ylabel: str) -> None:
-    """Plot values over sizes in bytes, a curve per name."""
+def draw_curves(
+    path: str, curves: Mapping[str, Mapping[int, float]], ylabel: str, xlabel: str = "size, bytes"
+) -> None:
+    """Plot values over sizes in bytes, or over something else, a curve per name."""
     axes = (figure := new_figure()).subplots()
     for name, points in curves.items():
         axes.plot(points.keys(), points.values(), marker="o", label=name)
-    axes.set(xscale="log", xlabel="size, bytes", ylabel=ylabel, ylim=(0, None))
+    scale = "log" if xlabel == "size, bytes" else "linear"
+    axes.set(xscale=scale, xlabel=xlabel, ylabel=ylabel, ylim=(0, None))
     axes.legend()
     axes.grid(alpha=0.3)
     figure.savefig(path, bbox_inches="tight")

@@ -186,8 +186,9 @@ def number(index: Any, sender: Any) -> Any:
 
 def measure(
     job: Job, stop: Stop, watch: Stopwatch, entry: tuple[str, str, int], options: argparse.Namespace
-) -> Row:
-    """One row: a collective in a mode at a size, over all ranks. Raises Stopped on all ranks.
+) -> tuple[Row, list[list[float]]]:
+    """One row: a collective in a mode at a size, over all ranks, and the seconds per call of each
+    rank's samples. Raises Stopped on all ranks.
 
     Summing collectives run on zeros, so that repeated sums neither grow nor overflow; what a
     collective sends does not change its speed.
@@ -224,7 +225,7 @@ def measure(
     }
     rate = row["busbw_bytes_per_second_median"]
     row["above_peak"] = bool(options.peak and rate > options.peak * 1e9)
-    return row
+    return row, [times for times, _ in by_rank]
 
 
 def summarize_ranks(by_rank: Sequence[Sequence[float]], collective: str, size_bytes: int) -> Row:
@@ -322,6 +323,8 @@ def build_parser() -> Parser:
         help="calls before the first sample (default: 2)")
     add("--peak", type=positive_float, metavar="GB/S",
         help="speed of the slowest link in one direction; flags rates above it")
+    add("--profile-stability", action="store_true",
+        help="keep every sample of every rank in the JSON, and plot samples instead of payloads")
     add("--plot", metavar="PATH", help="plot busbw over payload as SVG or PNG")
     # fmt: on
     add_rank_options(parser)
@@ -342,7 +345,11 @@ def main(arguments: list[str] | None = None) -> int:
     progress = Progress(len(plan), "rows", quiet=job.rank > 0)
     with end_together(job, stop, report):
         for entry in plan:
-            report.rows.append(measure(job, stop, watch, entry, options))
+            row, by_rank = measure(job, stop, watch, entry, options)
+            report.rows.append(row)
+            if options.profile_stability:
+                samples = {"size_bytes": row["size_bytes"], "seconds_by_rank": by_rank}
+                report.details.setdefault("samples", []).append(samples)
             judge(report.rows)
             report.save(force=False)
             progress.show(len(report.rows), f"{entry[0]} {format_bytes(entry[2])}")
@@ -355,7 +362,17 @@ def main(arguments: list[str] | None = None) -> int:
             for row in report.rows:
                 curve = curves.setdefault(f"{row['collective']}, {row['mode']}", {})
                 curve[row["size_bytes"]] = row["busbw_bytes_per_second_median"] / 1e9
-            draw_curves(options.plot, curves, "busbw, GB/s")
+            if options.profile_stability:
+                curves = {
+                    f"{format_bytes(samples['size_bytes'])}, rank {rank}": dict(
+                        enumerate(seconds, 1)
+                    )
+                    for samples in report.details["samples"]
+                    for rank, seconds in enumerate(samples["seconds_by_rank"])
+                }
+                draw_curves(options.plot, curves, "seconds per call", "sample")
+            else:
+                draw_curves(options.plot, curves, "busbw, GB/s")
     return exit_status(report, stop, usable=usable)
 
 

@@ -135,3 +135,18 @@ def test_a_link_of_known_speed(
     assert len(rows) == 4
     assert not any(row["wrong_elements"] or row["above_peak"] for row in rows)
     assert rows[0]["busbw_bytes_per_second_median"] > 0.0625e9
+
+
+@pytest.mark.torch
+def test_stability_keeps_every_sample_of_every_rank(
+    run_json: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Each sample is in the JSON and in the plot."""
+    pytest.importorskip("matplotlib", reason="matplotlib is missing: pip install matplotlib")
+    plot = tmp_path / "stability.svg"
+    options = ("--payload-size-in-gib", "0.001", "--num-iterations", "3", "--profile-stability")
+    done = run_json(TOOL, "--device", "cpu", "--ranks", "2", *options, "--plot", str(plot))
+    assert done.returncode == 0, done.stderr
+    (samples,) = done.document["details"]["samples"]
+    assert [len(seconds) for seconds in samples["seconds_by_rank"]] == [3, 3]
+    assert "sample" in plot.read_text()
