@@ -104,7 +104,9 @@ class _Resolver:
         if not destination:
             repair = "write the path or address to which it leads, or take the link out"
             return NoDestination("it is empty", repair=repair)
-        if _SCHEME.match(destination) or destination.startswith("//"):
+        if destination.startswith("//"):  # an ebook, or a site on a disk, has no scheme to add
+            destination = f"https:{destination}"
+        if _SCHEME.match(destination):
             return self._resolve_url(destination)
         if link.kind == "autolink":  # www. and e-mail addresses carry their scheme already
             return ToWeb(destination)
@@ -124,14 +126,14 @@ class _Resolver:
         return self._resolve_path(asked)
 
     def _resolve_url(self, url: str) -> Resolution:
-        scheme = url.split(":", 1)[0].lower() if not url.startswith("//") else "https"
+        scheme, _, behind = url.partition(":")
+        scheme = scheme.lower()
         if scheme not in self.schemes:
             nearest = find_nearest(scheme, self.schemes)
             reason = f"the scheme '{scheme}:' is not allowed in this book"
             repair = "link something else, or allow the scheme: 'links: schemes' in chapters.yaml"
             return NoDestination(reason, f"{nearest}:" if nearest else "", repair)
         if scheme in ("http", "https"):
-            behind = url.split(":", 1)[1] if not url.startswith("//") else url
             if inner := _find_nested(behind):
                 return NestedUrl(inner, url)
             rest = behind.removeprefix("//")

@@ -43,7 +43,7 @@ class Address:
     @property
     def page(self) -> str:
         """What the host is asked for: the address without its anchor."""
-        return urldefrag(complete_url(self.url)).url
+        return urldefrag(self.url).url
 
     @property
     def fragment(self) -> str:
@@ -100,14 +100,9 @@ def is_generated(inspection: Inspection, span: Span) -> bool:
     )
 
 
-def complete_url(url: str) -> str:
-    """The address with the scheme that a browser would add."""
-    return f"https:{url}" if url.startswith("//") else url
-
-
 def leads_to_web(url: str) -> bool:
     """Whether an address has a scheme of the web: nothing else is ever asked."""
-    return complete_url(url).partition(":")[0].lower() in ("http", "https")
+    return url.partition(":")[0].lower() in ("http", "https")
 
 
 def find_host(url: str) -> str:
@@ -131,7 +126,7 @@ def _normalise_host(host: str) -> str:
 def find_reason_not_to_ask(url: str) -> str:
     """Why an address is never asked: it is an example, private, or not an address."""
     try:
-        parts = urlsplit(complete_url(url))
+        parts = urlsplit(url)
         host, _ = _normalise_host(parts.hostname or ""), parts.port
     except ValueError:
         return MALFORMED

@@ -98,7 +98,7 @@ def _find_new_address(url: str, trail: Trail) -> str:
         target = urlunsplit(new._replace(path=f"{new.path.rstrip('/')}.git"))
     if not urlsplit(target).fragment and old.fragment:
         target = f"{target.rstrip('#')}#{old.fragment}"
-    return "" if target in (url, f"https:{url}") else target
+    return "" if target == url else target
 
 
 def _judge_anchor(base: Answer, url: str, trail: Trail) -> Answer:

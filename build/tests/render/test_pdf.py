@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
@@ -482,3 +482,12 @@ def test_heads_of_pages_say_part_and_chapter(long: LaidOut) -> None:
         heads.append([text for text in texts if text])
     assert "Two" in heads[0]
     assert sorted(heads[1:]) == [["Same", "Three"], ["Second part", "Three"]]
+
+
+def test_every_kind_of_link_is_in_the_pdf(
+    copy_book: Callable[[Path], Path], run_bindery: Runner
+) -> None:
+    """The book of all that is allowed becomes a PDF that has lost none of its links."""
+    root = copy_book(Path(__file__).resolve().parents[1] / "books/clean")
+    ended = run_bindery("pdf", folder=root)
+    assert (ended.status, "55 links" in ended.stdout) == (0, True), ended.stderr
