@@ -30,6 +30,13 @@ def check(scope: Scope) -> Iterator[Finding]:
         return  # nor what a broken view quotes
     demos = {name for name, record in evidence.records.items() if record.profile_name == DEMO}
     for name in sorted(evidence.newest - quoted - demos):
+        record = evidence.records[name]
+        reading = [
+            view
+            for view, provenance in sorted(evidence.provenance.items())
+            if any(one.partition("/")[0] == record.tool for one in provenance.records)
+        ]
         span = Span.whole(f"{RECORDS_FOLDER}/{name}.json")
-        message = f"no table quotes the record '{name}'"
-        yield RULE.find(span, message, "quote it in a view, or delete the file")
+        message = f"no table quotes the record '{name}' of {record.machine.hardware}"
+        could = f" ({', '.join(reading)} could)" if reading else ""
+        yield RULE.find(span, message, f"quote it in a view{could}, or delete the file")

@@ -79,5 +79,5 @@ def _fill_book(inspection: Inspection) -> bool:
 
 _EVIDENCE_RULES = frozenset(
     """bad-data bad-record edited-record bad-view unclosed-region unknown-view unknown-record
-    edited-output stale-output old-method old-record unsourced-number""".split()
+    edited-output stale-output old-method old-record unsourced-number unused-record""".split()
 )

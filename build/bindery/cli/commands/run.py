@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -142,12 +143,26 @@ def _run_here(plan: Plan, limits: Limits, quiet: bool) -> None:
         record, finding = record_run(plan, limits, show=show, watch=watch)
     if record:
         print(f"recorded {record}")
-        if plan.profile == "demo":
-            print("next: nothing; a demo record shows that the tool runs, and no table quotes it")
-        else:
-            print("next: read the record and its log, run `bindery fill`, and commit what changed")
+        print(_advise(plan.root, tool, plan.profile))
     if finding:
         raise BookError(finding)
+
+
+def _advise(root: Path, tool: str, profile: str) -> str:
+    """What to do with a new record."""
+    if profile == "demo":
+        return "next: nothing; a demo record shows that the tool runs, and no table quotes it"
+    from bindery.check.rules import RULES
+    from bindery.core.config import load_config
+
+    name = re.compile(rf"\b{re.escape(tool)}\b")
+    views = load_config(root, RULES).views
+    folder = root / views
+    reading = [path.stem for path in sorted(folder.glob("*.sql")) if name.search(path.read_text())]
+    steps = "next: read the record and its log, run `bindery fill`, and commit what changed"
+    if reading:
+        return f"{steps}; views that read {tool}: {', '.join(reading)}"
+    return f"{steps}; no view reads {tool} yet: add one to {views}/"
 
 
 @contextmanager
