@@ -86,12 +86,12 @@ def _takes_over(
     parser: Parser, program: Word, words: Sequence[Word], index: int, reading: _Reading
 ) -> bool:
     """Whether a subcommand, or an argument that takes all the rest, begins with this word."""
-    before = len(reading.positional) - 1
+    given = len(reading.positional)
     fixed = all(one.least == one.most == 1 for one in parser.positionals)
     if any(one.takes_rest for one in parser.positionals):
-        reading.has_ended = before >= sum(not one.takes_rest for one in parser.positionals)
+        reading.has_ended = given >= sum(not one.takes_rest for one in parser.positionals)
         return False
-    if parser.commands is None or not fixed or before < len(parser.positionals):
+    if parser.commands is None or not fixed or given <= len(parser.positionals):
         return False
     word = words[index - 1]
     reading.has_ended = True

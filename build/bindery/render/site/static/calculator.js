@@ -122,10 +122,6 @@
 
   function showQuantity(given, unit) {
     const value = Number(given);
-    if (unit === "J") {
-      const energy = showPrefixed(value, "J");
-      return value >= 3.6e6 ? `${energy} (${showPrefixed(value / 3600, "Wh")})` : energy;
-    }
     if (unit === "s" && value >= 60) {
       for (const [seconds, name] of [[86400, "days"], [3600, "h"], [60, "min"]]) {
         if (value >= 2 * seconds || name === "min") return `${showSignificant(value / seconds)} ${name}`;
