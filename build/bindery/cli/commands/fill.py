@@ -47,7 +47,9 @@ def fill(
     errors = sum(finding.severity is Severity.ERROR for finding in chosen)
     summary = f"compared {', '.join(counts)}: {count_noun(errors, 'error')}"
     print_findings(chosen, inspection, Format.TEXT, summary=summary)
-    raise SystemExit(FINDINGS if chosen else CLEAN)
+    # A new record that no table quotes is told, and is no fault of what was filled.
+    faults = [finding for finding in chosen if finding.rule != "unused-record"]
+    raise SystemExit(FINDINGS if faults else CLEAN)
 
 
 def _fill_book(inspection: Inspection) -> bool:
